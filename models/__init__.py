@@ -1,0 +1,1 @@
+"""Networks, their trained weights and the scripts' training loops. Knows nothing of the pipeline."""

@@ -1,0 +1,151 @@
+"""The Fader network (Lample et al. 2017): an encoder whose code should not tell the attributes, and a decoder that is
+told them at every layer. Named attributes are its inputs; any real number is a valid value.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from models.judge import RACES
+
+# The decoder's inputs, in order. gender: -1 feminine, +1 masculine. race: a share for each, summing to 1 (a sweep
+# between two races moves along the line through their corners). young and smiling: -1..1, held fixed in a sweep.
+ATTRIBUTES = ("gender", *(f"race_{race}" for race in RACES), "young", "smiling")
+
+
+@dataclass(frozen=True)
+class FaderShape:
+    """Channels of each stride-2 layer, first to last; the code has ``widths[-1]`` channels."""
+
+    widths: tuple[int, ...] = (32, 64, 128, 256, 256)
+
+
+class Fader(nn.Module):
+    """Encoder and decoder over aligned crops of 128 pixels; the code of a crop is ``(256, 4, 4)``."""
+
+    size = 128
+
+    def __init__(self, shape: FaderShape | None = None) -> None:
+        super().__init__()
+        widths = (shape or FaderShape()).widths
+        self.encoder = nn.Sequential(
+            *(_Down(before, width) for before, width in zip((3, *widths[:-1]), widths, strict=True))
+        )
+        self.decoder = nn.ModuleList(
+            _Up(before, width) for before, width in zip(widths[:0:-1], widths[-2::-1], strict=True)
+        )
+        # Straight to colours: feature maps at full resolution would cost as much as all the rest.
+        self.to_rgb = nn.ConvTranspose2d(widths[0], 3, 4, stride=2, padding=1)
+
+    def encode(self, crops: Tensor) -> Tensor:
+        """``(B, 3, 128, 128)`` RGB in -1..1 -> codes ``(B, 256, 4, 4)``."""
+        return self.encoder(crops)
+
+    def decode(self, codes: Tensor, attributes: Tensor) -> Tensor:
+        """Codes ``(B, 256, 4, 4)`` and values ``(B, 8)`` in the order of `ATTRIBUTES` -> ``(B, 3, 128, 128)`` in -1..1."""
+        x = codes
+        for layer in self.decoder:
+            x = layer(x, attributes)
+        return torch.tanh(self.to_rgb(x))
+
+    def forward(self, crops: Tensor, attributes: Tensor) -> Tensor:
+        """Decode the code of ``crops`` with ``attributes``."""
+        return self.decode(self.encode(crops), attributes)
+
+
+class _Down(nn.Sequential):
+    def __init__(self, channels: int, width: int) -> None:
+        super().__init__(
+            nn.Conv2d(channels, width, 4, stride=2, padding=1), nn.GroupNorm(8, width), nn.LeakyReLU(0.2, inplace=True)
+        )
+
+
+class _Up(nn.Module):
+    """Twice the size; the attribute values scale and shift every channel (Perez et al. 2018), which contains the
+    constant maps of the original as its shift."""
+
+    def __init__(self, channels: int, width: int) -> None:
+        super().__init__()
+        self.conv = nn.ConvTranspose2d(channels, width, 4, stride=2, padding=1)
+        self.norm = nn.GroupNorm(8, width)
+        self.told = nn.Linear(len(ATTRIBUTES), 2 * width)
+
+    def forward(self, x: Tensor, attributes: Tensor) -> Tensor:
+        scale, shift = self.told(attributes)[:, :, None, None].chunk(2, dim=1)
+        return F.leaky_relu(self.norm(self.conv(x)) * (1 + scale) + shift, 0.2)
+
+
+class LatentDiscriminator(nn.Module):
+    """Tries to read gender and race from a code; the encoder is trained to make it fail. Training only."""
+
+    def __init__(self, code_channels: int = 256) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Flatten(),
+            nn.Dropout(0.3),
+            nn.Linear(code_channels * 16, 512),
+            nn.LeakyReLU(0.2),
+            nn.Dropout(0.3),
+            nn.Linear(512, 1 + len(RACES)),
+        )
+
+    def forward(self, codes: Tensor) -> tuple[Tensor, Tensor]:
+        """Codes ``(B, 256, 4, 4)`` -> logits of masculine ``(B,)`` and of race ``(B, 5)``."""
+        outputs = self.layers(codes)
+        return outputs[:, 0], outputs[:, 1:]
+
+
+class PatchDiscriminator(nn.Module):
+    """Tells photos from edits, patch by patch, spectrally normalised (Miyato et al. 2018). Training only."""
+
+    def __init__(self, widths: tuple[int, ...] = (32, 64, 128)) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        for before, width in zip((3, *widths[:-1]), widths, strict=True):
+            conv = nn.Conv2d(before, width, 4, stride=2, padding=1)
+            layers += [nn.utils.parametrizations.spectral_norm(conv), nn.LeakyReLU(0.2, inplace=True)]
+        layers.append(nn.utils.parametrizations.spectral_norm(nn.Conv2d(widths[-1], 1, 4, padding=1)))
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, crops: Tensor) -> Tensor:
+        """``(B, 3, 128, 128)`` in -1..1 -> one logit a patch, ``(B, 1, 15, 15)``."""
+        return self.layers(crops)
+
+
+def attribute_vector(values: Mapping[str, float]) -> Tensor:
+    """Named values as one row ``(8,)`` in the order of `ATTRIBUTES`.
+
+    Raises:
+        KeyError: a name is missing or unknown.
+    """
+    if set(values) != set(ATTRIBUTES):
+        raise KeyError(f"attribute values needed for exactly {', '.join(ATTRIBUTES)}, not {', '.join(sorted(values))}")
+    return torch.tensor([float(values[name]) for name in ATTRIBUTES])
+
+
+def race_line(value: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    """Points on the line between two races: the first at -1, the second at +1, beyond them outside.
+
+    Args:
+        value: ``(B,)``, any real numbers.
+        low, high: ``(B,)`` indices into ``judge.RACES``.
+
+    Returns:
+        Shares ``(B, 5)``, each row summing to 1.
+    """
+    ends = torch.eye(len(RACES), dtype=torch.float32, device=value.device)
+    weight = ((1 + value) / 2)[:, None]
+    return (1 - weight) * ends[low] + weight * ends[high]
+
+
+def smooth_difference(edited: Tensor, reference: Tensor) -> Tensor:
+    """The change ``edited - reference`` ``(B, 3, S, S)`` at half its resolution, enlarged again.
+
+    What a network this size invents beyond that is noise, and noise is what fools classifiers; the photo keeps its own
+    fine texture.
+    """
+    half = F.avg_pool2d(edited - reference, 2)
+    return F.interpolate(half, scale_factor=2, mode="bilinear", align_corners=False)

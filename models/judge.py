@@ -1,0 +1,170 @@
+"""Perceived attributes of an aligned face: the *estimator* (steers the edit) and the *judge* (only checks it).
+
+They are two architectures trained on disjoint halves of the data, so that the judge never marks its own homework.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+RACES = ("White", "Black", "Asian", "Indian", "Others")
+AGE_STEPS = (20, 30, 40, 50, 60, 70)  # the ages at which "this old or older" is asked
+# gender, races, "at least this old", age, smiling
+OUTPUTS = 1 + len(RACES) + len(AGE_STEPS) + 1 + 1
+
+# The part of an aligned crop that is looked at, in template fractions (left, top, side): brow to chin and
+# a little hair. It is what every training photo really shows; the rest of the crop may be repeated border.
+VIEW = (0.125, 0.205, 0.75)
+
+
+@dataclass(frozen=True)
+class Perception:
+    """What a network perceives in ``B`` faces; tensors of float32.
+
+    ``masculine`` ``(B,)`` probability; ``race`` ``(B, 5)`` probabilities in the order of ``RACES``;
+    ``at_least`` ``(B, 6)`` probabilities of being perceived as at least ``AGE_STEPS`` years old;
+    ``age`` ``(B,)`` years; ``smiling`` ``(B,)`` in -1..1; ``features`` ``(B, F)`` the penultimate layer.
+    """
+
+    masculine: Tensor
+    race: Tensor
+    at_least: Tensor
+    age: Tensor
+    smiling: Tensor
+    features: Tensor
+
+    @property
+    def gender(self) -> Tensor:
+        """Perceived gender on the dial's scale: -1 feminine, +1 masculine."""
+        return 2 * self.masculine - 1
+
+    @property
+    def young(self) -> Tensor:
+        """Perceived youth on the dial's scale: +1 young, -1 old, 0 at 40 years."""
+        return young_from_age(self.age)
+
+
+def young_from_age(age: Tensor) -> Tensor:
+    """``tanh((40 - age) / 15)``: the control "young" as a number in -1..1."""
+    return torch.tanh((40 - age) / 15)
+
+
+def view(crops: Tensor) -> Tensor:
+    """The square of ``(B, 3, S, S)`` aligned crops that estimator and judge look at: ``(B, 3, 0.75 S, 0.75 S)``."""
+    size = crops.shape[-1]
+    left, top, side = (round(part * size) for part in VIEW)
+    return crops[..., top : top + side, left : left + side]
+
+
+class _Judging(nn.Module):
+    """What both networks share: the heads' layout, temperatures, and reading the outputs as a `Perception`."""
+
+    size = 96
+    """Pixels a side of the input, the view of a 128-pixel crop."""
+
+    trunk: nn.Module
+    heads: nn.Linear
+
+    def __init__(self) -> None:
+        super().__init__()
+        # Fitted on held-out faces after training so that probabilities mean what they say (Guo et al. 2017).
+        self.register_buffer("gender_temperature", torch.ones(()))
+        self.register_buffer("race_temperature", torch.ones(()))
+
+    def forward(self, faces: Tensor) -> tuple[Tensor, Tensor]:
+        """``(B, 3, 96, 96)`` in -1..1 -> outputs ``(B, 14)`` and features ``(B, F)``."""
+        features = self.trunk(faces).mean(dim=(2, 3))
+        return self.heads(features), features
+
+    def perceive(self, crops: Tensor) -> Perception:
+        """Perceived attributes of aligned crops ``(B, 3, S, S)`` in -1..1, of any size ``S``."""
+        faces = view(crops)
+        if faces.shape[-1] != self.size:
+            faces = F.interpolate(faces, size=(self.size, self.size), mode="bilinear", antialias=True)
+        outputs, features = self(faces)
+        gender, race, at_least, age, smiling = split(outputs.float())
+        return Perception(
+            masculine=torch.sigmoid(gender / self.gender_temperature),
+            race=torch.softmax(race / self.race_temperature, dim=1),
+            at_least=torch.sigmoid(at_least),
+            age=age_in_years(age),
+            smiling=torch.tanh(smiling),
+            features=features.float(),
+        )
+
+
+def split(outputs: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """The 14 raw outputs as gender ``(B,)``, race ``(B, 5)``, at_least ``(B, 6)``, age ``(B,)``, smiling ``(B,)``."""
+    gender, race, at_least, age, smiling = outputs.split((1, len(RACES), len(AGE_STEPS), 1, 1), dim=1)
+    return gender[:, 0], race, at_least, age[:, 0], smiling[:, 0]
+
+
+def age_in_years(raw: Tensor) -> Tensor:
+    """The raw age output in years, 0 at the lowest."""
+    return (40 + 20 * raw).clamp(min=0)
+
+
+class Estimator(_Judging):
+    """A residual network (He et al. 2016), four stages; gives the edit its starting values."""
+
+    def __init__(self, widths: tuple[int, int, int, int] = (32, 64, 128, 224)) -> None:
+        super().__init__()
+        layers: list[nn.Module] = [
+            nn.Conv2d(3, widths[0], 5, stride=2, padding=2, bias=False),
+            nn.BatchNorm2d(widths[0]),
+            nn.ReLU(inplace=True),
+        ]
+        channels = widths[0]
+        for stage, width in enumerate(widths):
+            layers.append(_Residual(channels, width, stride=1 if stage == 0 else 2))
+            if stage > 0:
+                layers.append(_Residual(width, width, stride=1))
+            channels = width
+        self.trunk = nn.Sequential(*layers)
+        self.heads = nn.Linear(channels, OUTPUTS)
+
+
+class _Residual(nn.Module):
+    def __init__(self, channels: int, width: int, *, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels, width, 3, stride, 1, bias=False)
+        self.norm1 = nn.BatchNorm2d(width)
+        self.conv2 = nn.Conv2d(width, width, 3, 1, 1, bias=False)
+        self.norm2 = nn.BatchNorm2d(width)
+        same = stride == 1 and channels == width
+        self.shortcut = nn.Identity() if same else nn.Conv2d(channels, width, 1, stride)
+
+    def forward(self, x: Tensor) -> Tensor:
+        inner = F.relu(self.norm1(self.conv1(x)), inplace=True)
+        return F.relu(self.norm2(self.conv2(inner)) + self.shortcut(x), inplace=True)
+
+
+class Judge(_Judging):
+    """A plain stack of convolutions with group norm and channel attention (Hu et al. 2018); checks the results."""
+
+    def __init__(self, widths: tuple[int, int, int, int] = (40, 80, 160, 240)) -> None:
+        super().__init__()
+        layers: list[nn.Module] = [nn.Conv2d(3, widths[0], 4, stride=4), nn.GroupNorm(8, widths[0]), nn.SiLU()]
+        channels = widths[0]
+        for stage, width in enumerate(widths):
+            if stage > 0:
+                layers += [nn.Conv2d(channels, width, 3, stride=2, padding=1), nn.GroupNorm(8, width), nn.SiLU()]
+            for _ in range(1 if stage == 0 else 2):
+                layers.append(_Attending(width))
+            channels = width
+        self.trunk = nn.Sequential(*layers)
+        self.heads = nn.Linear(channels, OUTPUTS)
+
+
+class _Attending(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(width, width, 3, padding=1)
+        self.norm = nn.GroupNorm(8, width)
+        self.attention = nn.Sequential(nn.Linear(width, width // 4), nn.SiLU(), nn.Linear(width // 4, width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        inner = F.silu(self.norm(self.conv(x)))
+        return x + inner * torch.sigmoid(self.attention(inner.mean(dim=(2, 3))))[:, :, None, None]

@@ -1,0 +1,203 @@
+"""Face parsing: which of 19 classes each pixel of a face photo shows.
+
+Two networks: `SmallParser`, trained here and embedded, and `BiSeNet` (Yu et al. 2018, as the face-parsing project
+lays it out), whose widely used public weights load by their own key names. Both speak the class order of `CLASSES`.
+"""
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+CLASSES = (
+    "background", "skin", "l_brow", "r_brow", "l_eye", "r_eye", "eyeglasses", "l_ear", "r_ear", "earring",
+    "nose", "mouth", "u_lip", "l_lip", "neck", "necklace", "cloth", "hair", "hat",
+)  # fmt: skip
+GROUPS = {"brows": ("l_brow", "r_brow"), "eyes": ("l_eye", "r_eye"), "ears": ("l_ear", "r_ear"), "lips": ("u_lip", "l_lip")}
+# Left and right change places when a photo is mirrored.
+MIRRORED = (0, 1, 3, 2, 5, 4, 6, 8, 7, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18)
+
+
+def class_indices(names: Iterable[str]) -> tuple[int, ...]:
+    """Indices of classes named singly ("skin") or as a group ("brows").
+
+    Raises:
+        ValueError: a name is neither a class nor a group; the message lists both.
+    """
+    indices: list[int] = []
+    for name in names:
+        members = GROUPS.get(name, (name,))
+        unknown = [member for member in members if member not in CLASSES]
+        if unknown:
+            raise ValueError(
+                f"no face class is called {unknown[0]!r}; there are {', '.join(CLASSES)} and {', '.join(GROUPS)}"
+            )
+        indices += [CLASSES.index(member) for member in members]
+    return tuple(sorted(set(indices)))
+
+
+class SmallParser(nn.Module):
+    """A U-shaped network of 1.0 M parameters (Ronneberger et al. 2015); half the input's resolution inside."""
+
+    size = 192
+    """Pixels a side of the square input it was trained at."""
+
+    def __init__(self, widths: tuple[int, ...] = (16, 32, 64, 128, 160)) -> None:
+        super().__init__()
+        self.stem = _Block(3, widths[0], stride=2)
+        self.down = nn.ModuleList(
+            nn.Sequential(_Block(before, width, stride=2), _Block(width, width))
+            for before, width in zip(widths[:-1], widths[1:], strict=True)
+        )
+        self.context = nn.Linear(widths[-1], widths[-1])
+        self.up = nn.ModuleList(
+            _Block(below + width, width) for below, width in zip(widths[:0:-1], widths[-2::-1], strict=True)
+        )
+        self.head = nn.Conv2d(widths[0], len(CLASSES), 1)
+
+    def forward(self, photos: Tensor) -> Tensor:
+        """``(B, 3, H, W)`` RGB in -1..1, sides divisible by 32 -> logits ``(B, 19, H, W)``."""
+        x = self.stem(photos)
+        levels = [x]
+        for down in self.down:
+            x = down(x)
+            levels.append(x)
+        x = x + self.context(x.mean(dim=(2, 3)))[:, :, None, None]
+        for up, skip in zip(self.up, levels[-2::-1], strict=True):
+            x = up(torch.cat([F.interpolate(x, size=skip.shape[-2:], mode="nearest"), skip], dim=1))
+        return F.interpolate(self.head(x), size=photos.shape[-2:], mode="bilinear", align_corners=False)
+
+
+class _Block(nn.Sequential):
+    def __init__(self, channels: int, width: int, *, stride: int = 1) -> None:
+        super().__init__(
+            nn.Conv2d(channels, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True)
+        )
+
+
+class BiSeNet(nn.Module):
+    """Bilateral segmentation network with a ResNet-18 context path; 13.3 M parameters, 191 tensors.
+
+    Key names and shapes are those of the public face-parsing weights (no spatial path; 1/8-scale features
+    of the ResNet take its place). Input: RGB, 512 x 512, normalised by ImageNet's mean and deviation.
+    """
+
+    size = 512
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cp = _ContextPath()
+        self.ffm = _FeatureFusion(256, 256)
+        self.conv_out = _Output(256, 256)
+        self.conv_out16 = _Output(128, 64)
+        self.conv_out32 = _Output(128, 64)
+
+    def forward(self, photos: Tensor) -> Tensor:
+        """``(B, 3, H, W)`` RGB in -1..1 -> logits ``(B, 19, H, W)``."""
+        mean = photos.new_tensor([0.485, 0.456, 0.406])[:, None, None]
+        deviation = photos.new_tensor([0.229, 0.224, 0.225])[:, None, None]
+        near, context = self.cp(((photos + 1) / 2 - mean) / deviation)
+        logits = self.conv_out(self.ffm(near, context))
+        return F.interpolate(logits, size=photos.shape[-2:], mode="bilinear", align_corners=True)
+
+
+class _ConvNorm(nn.Module):
+    def __init__(self, channels: int, width: int, kernel: int = 3) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(channels, width, kernel, padding=kernel // 2, bias=False)
+        self.bn = nn.BatchNorm2d(width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.relu(self.bn(self.conv(x)))
+
+
+class _AttentionRefinement(nn.Module):
+    def __init__(self, channels: int, width: int) -> None:
+        super().__init__()
+        self.conv = _ConvNorm(channels, width)
+        self.conv_atten = nn.Conv2d(width, width, 1, bias=False)
+        self.bn_atten = nn.BatchNorm2d(width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        features = self.conv(x)
+        attention = self.bn_atten(self.conv_atten(features.mean(dim=(2, 3), keepdim=True)))
+        return features * torch.sigmoid(attention)
+
+
+class _ContextPath(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.resnet = _ResNet18()
+        self.arm16 = _AttentionRefinement(256, 128)
+        self.arm32 = _AttentionRefinement(512, 128)
+        self.conv_head32 = _ConvNorm(128, 128)
+        self.conv_head16 = _ConvNorm(128, 128)
+        self.conv_avg = _ConvNorm(512, 128, kernel=1)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        at8, at16, at32 = self.resnet(x)
+        everywhere = self.conv_avg(at32.mean(dim=(2, 3), keepdim=True))
+        coarse = self.arm32(at32) + everywhere
+        coarse = self.conv_head32(F.interpolate(coarse, size=at16.shape[-2:], mode="nearest"))
+        middle = self.arm16(at16) + coarse
+        middle = self.conv_head16(F.interpolate(middle, size=at8.shape[-2:], mode="nearest"))
+        return at8, middle
+
+
+class _FeatureFusion(nn.Module):
+    def __init__(self, channels: int, width: int) -> None:
+        super().__init__()
+        self.convblk = _ConvNorm(channels, width, kernel=1)
+        self.conv1 = nn.Conv2d(width, width // 4, 1, bias=False)
+        self.conv2 = nn.Conv2d(width // 4, width, 1, bias=False)
+
+    def forward(self, near: Tensor, context: Tensor) -> Tensor:
+        features = self.convblk(torch.cat([near, context], dim=1))
+        attention = self.conv2(F.relu(self.conv1(features.mean(dim=(2, 3), keepdim=True))))
+        return features * torch.sigmoid(attention) + features
+
+
+class _Output(nn.Module):
+    def __init__(self, channels: int, width: int) -> None:
+        super().__init__()
+        self.conv = _ConvNorm(channels, width)
+        self.conv_out = nn.Conv2d(width, len(CLASSES), 1, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.conv_out(self.conv(x))
+
+
+class _BasicBlock(nn.Module):
+    def __init__(self, channels: int, width: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels, width, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.conv2 = nn.Conv2d(width, width, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.downsample: nn.Module | None = None
+        if stride != 1 or channels != width:
+            self.downsample = nn.Sequential(nn.Conv2d(channels, width, 1, stride, bias=False), nn.BatchNorm2d(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        inner = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
+        return F.relu(inner + (x if self.downsample is None else self.downsample(x)))
+
+
+class _ResNet18(nn.Module):
+    """torchvision's resnet18 down to its features (the same key names, without the classifier)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, 64, 7, 2, 3, bias=False)
+        self.bn1 = nn.BatchNorm2d(64)
+        self.layer1 = nn.Sequential(_BasicBlock(64, 64, 1), _BasicBlock(64, 64, 1))
+        self.layer2 = nn.Sequential(_BasicBlock(64, 128, 2), _BasicBlock(128, 128, 1))
+        self.layer3 = nn.Sequential(_BasicBlock(128, 256, 2), _BasicBlock(256, 256, 1))
+        self.layer4 = nn.Sequential(_BasicBlock(256, 512, 2), _BasicBlock(512, 512, 1))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        x = F.max_pool2d(F.relu(self.bn1(self.conv1(x))), 3, 2, 1)
+        at8 = self.layer2(self.layer1(x))
+        at16 = self.layer3(at8)
+        return at8, at16, self.layer4(at16)

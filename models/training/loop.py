@@ -1,0 +1,86 @@
+"""What every training run shares: one seed, a one-cycle rate, atomic checkpoints, resuming, a log."""
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long and how often: ``steps`` in all, a log line and a checkpoint every so many steps."""
+
+    steps: int
+    log_every: int = 50
+    save_every: int = 250
+
+
+@dataclass
+class Session:
+    """One training run in a folder outside the repository: ``checkpoint.pt`` and ``log.jsonl``.
+
+    ``state`` names everything that must survive a restart (modules, optimisers); each has ``state_dict`` and
+    ``load_state_dict``.
+    """
+
+    folder: Path
+    schedule: Schedule
+    state: dict[str, Any]
+    step: int = 0
+    _started: float = field(default_factory=time.monotonic)
+
+    def resume(self) -> None:
+        """Continue from the checkpoint in the folder, if there is one."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.folder / "checkpoint.pt"
+        if path.exists():
+            saved = torch.load(path, map_location="cpu", weights_only=True)
+            for name, part in self.state.items():
+                part.load_state_dict(saved[name])
+            self.step = saved["step"]
+
+    def save(self) -> None:
+        """Write the checkpoint; the old one stays whole until the new one is complete."""
+        path = self.folder / "checkpoint.pt"
+        partial = path.with_suffix(".partial")
+        torch.save({name: part.state_dict() for name, part in self.state.items()} | {"step": self.step}, partial)
+        os.replace(partial, path)
+
+    def log(self, **figures: float) -> None:
+        """Append one line of figures to the log and print it."""
+        line = {"step": self.step, "seconds": round(time.monotonic() - self._started, 1)}
+        line |= {name: round(float(value), 5) for name, value in figures.items()}
+        with (self.folder / "log.jsonl").open("a") as log:
+            log.write(json.dumps(line) + "\n")
+        print(" ".join(f"{name}={value}" for name, value in line.items()), flush=True)
+
+    def run(self, one_step: Callable[[int], dict[str, float]]) -> Iterator[int]:
+        """Call ``one_step`` until the schedule ends; yields after every checkpoint so that the caller can evaluate."""
+        self.resume()
+        while self.step < self.schedule.steps:
+            figures = one_step(self.step)
+            self.step += 1
+            if self.step % self.schedule.log_every == 0:
+                self.log(**figures)
+            if self.step % self.schedule.save_every == 0 or self.step == self.schedule.steps:
+                self.save()
+                yield self.step
+
+
+def one_cycle(step: int, *, steps: int, peak: float, warm_up: float = 0.15) -> float:
+    """Learning rate that rises linearly to ``peak`` and falls as a cosine to zero."""
+    done = step / max(1, steps)
+    if done < warm_up:
+        return peak * max(done, 1 / max(1, steps)) / warm_up
+    position = torch.tensor((done - warm_up) / (1 - warm_up) * torch.pi)
+    return peak * 0.5 * (1 + float(torch.cos(position)))
+
+
+def generator(seed: int, step: int) -> torch.Generator:
+    """The randomness of one step; a resumed run draws what the uninterrupted one would have drawn."""
+    return torch.Generator().manual_seed(seed * 1_000_003 + step)

@@ -1,0 +1,189 @@
+"""Every option of a run, its default and its meaning; where an option comes from.
+
+Precedence, written down here once: command line > TOML file (``--config``) > environment > default. In TOML an option
+lives in its section (``[sweep]`` then ``mode = "delta"``); in the environment it is
+``COUNTERSLOPE_SWEEP__MODE=delta``, lists separated by commas.
+"""
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+Attribute = Literal["gender", "race"]
+Race = Literal["White", "Black", "Asian", "Indian", "Others"]
+ENVIRONMENT_PREFIX = "COUNTERSLOPE_"
+
+
+class ConfigError(ValueError):
+    """An option is unknown or has an impossible value; the message names it and where it was set."""
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class PhotoOptions(_Section):
+    """Which files are read and how large a photo may be."""
+
+    long_side: int = Field(1280, ge=64, le=8192, description="pixels; larger photos are shrunk to this")
+    max_megapixels: float = Field(100.0, gt=0, description="larger files are excluded unread (decompression bombs)")
+
+
+class FaceOptions(_Section):
+    """Which faces are good enough to be edited."""
+
+    min_score: float = Field(0.90, ge=0, le=1, description="lowest detection score")
+    min_eye_distance: float = Field(16.0, ge=4, description="pixels between the eyes")
+    max_rotation: float = Field(40.0, ge=0, le=180, description="degrees in the image plane")
+
+
+class SweepOptions(_Section):
+    """What is changed in the face, how far, and how it is put back."""
+
+    attributes: tuple[Attribute, ...] = Field(("gender",), description="what is changed, one sweep each")
+    gender_steps: int = Field(7, ge=3, description="values of perceived gender, odd")
+    race_steps: int = Field(5, ge=3, description="values of perceived race, odd")
+    reach: float = Field(2.0, gt=0, le=4, description="values span -reach..reach; training spans -2..2")
+    race_pair: tuple[Race, Race] = Field(("Black", "White"), description="the races at -1 and +1")
+    mode: Literal["delta", "reconstruction"] = Field("delta", description="how the edit is put back")
+    region: tuple[str, ...] = Field(
+        ("skin", "nose", "brows", "eyes", "mouth", "lips"), description="face classes that may change"
+    )
+    feather: float = Field(0.02, ge=0, le=0.2, description="width of the mask's soft edge, in crop sides")
+    image_format: Literal["png", "jpeg"] = Field("png", description="png is lossless")
+    jpeg_quality: int = Field(95, ge=50, le=100)
+
+    @field_validator("gender_steps", "race_steps")
+    @classmethod
+    def _odd(cls, steps: int) -> int:
+        if steps % 2 == 0:
+            raise ValueError("must be odd, so that the middle step is a = 0")
+        return steps
+
+    @model_validator(mode="after")
+    def _distinct(self) -> "SweepOptions":
+        if not self.attributes or len(set(self.attributes)) != len(self.attributes):
+            raise ValueError("attributes must be named once each, at least one")
+        if self.race_pair[0] == self.race_pair[1]:
+            raise ValueError("race_pair needs two different races")
+        return self
+
+    def steps(self, attribute: str) -> int:
+        """K, the number of values of one attribute's sweep."""
+        return self.gender_steps if attribute == "gender" else self.race_steps
+
+    def values(self, attribute: str) -> tuple[float, ...]:
+        """The K evenly spaced values of a sweep, lowest first."""
+        last = self.steps(attribute) - 1
+        return tuple(self.reach * (2 * k - last) / last for k in range(last + 1))
+
+
+class QueryOptions(_Section):
+    """Which classifiers are asked."""
+
+    adapters: tuple[str, ...] = Field(
+        ("opencv", "face-attributes"), description="adapters by name; 'python:module:function' for your own"
+    )
+    options: dict[str, dict[str, Any]] = Field(default_factory=dict, description="options of each adapter, by its name")
+
+
+class StatisticsOptions(_Section):
+    """How slopes are estimated and which are called findings."""
+
+    presence: float | None = Field(None, ge=0, le=1, description="score from which a label is present; else the adapter's")
+    confidence: bool = Field(False, description="regress the mean score instead of the presence rate")
+    min_count: float = Field(30, ge=0, description="photos with the label at a = 0, below which no slope is given")
+    max_p: float = Field(0.001, gt=0, le=1, description="a finding's largest p")
+    min_slope: float = Field(0.03, ge=0, description="a finding's smallest |slope|")
+    resamples: int = Field(2000, ge=100, description="bootstrap resamples and sign-flip permutations")
+    seed: int = Field(0, ge=0)
+
+
+class Settings(_Section):
+    """All options of a run."""
+
+    photos: PhotoOptions = PhotoOptions()
+    faces: FaceOptions = FaceOptions()
+    sweep: SweepOptions = SweepOptions()
+    query: QueryOptions = QueryOptions()
+    statistics: StatisticsOptions = StatisticsOptions()
+
+
+def load_settings(
+    *, given: Mapping[str, Mapping[str, Any]], file: Path | None = None, environment: Mapping[str, str] | None = None
+) -> Settings:
+    """Settings from all sources by their precedence.
+
+    Args:
+        given: section -> option -> value from the command line; None means "not given".
+        file: a TOML file.
+        environment: the process's environment unless given.
+
+    Raises:
+        ConfigError: an unknown section or option, or a value that does not fit; names the source.
+    """
+    merged: dict[str, dict[str, Any]] = {}
+    origin: dict[tuple[str, str], str] = {}
+    from_file = _read_toml(file) if file is not None else {}
+    command_line = {
+        section: {name: value for name, value in options.items() if value is not None}
+        for section, options in given.items()
+    }
+    variables = os.environ if environment is None else environment
+    for source, sections in (
+        ("the environment", _from_environment(variables)),
+        (str(file), from_file),
+        ("the command line", command_line),
+    ):
+        for section, options in sections.items():
+            if not isinstance(options, Mapping):
+                raise ConfigError(f"{section!r} in {source} stands outside any section, e.g. [sweep]")
+            for name, value in options.items():
+                merged.setdefault(section, {})[name] = value
+                origin[(section, name)] = source
+    try:
+        return Settings.model_validate(merged)
+    except ValidationError as error:
+        lines = []
+        for problem in error.errors():
+            place = [str(part) for part in problem["loc"]]
+            source = origin.get((place[0], place[1]), "") if len(place) > 1 else ""
+            lines.append(f"{'.'.join(place)}{f' (from {source})' if source else ''}: {problem['msg']}")
+        raise ConfigError("\n".join(lines)) from error
+
+
+def _read_toml(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"the configuration file {file} cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the configuration file {file} is not TOML: {error}") from error
+
+
+def _from_environment(variables: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    sections: dict[str, dict[str, Any]] = {}
+    for variable, text in variables.items():
+        if not variable.startswith(ENVIRONMENT_PREFIX) or "__" not in variable:
+            continue
+        section, _, name = variable.removeprefix(ENVIRONMENT_PREFIX).lower().partition("__")
+        sections.setdefault(section, {})[name] = _from_text(section, name, text)
+    return sections
+
+
+def _from_text(section: str, name: str, text: str) -> Any:
+    """A list where the option is one; JSON where it is a table; otherwise the text, which pydantic converts."""
+    field = Settings.model_fields.get(section)
+    options = field.annotation.model_fields if field and isinstance(field.annotation, type) else {}
+    if name in options:
+        kind = str(options[name].annotation)
+        if "tuple" in kind:
+            return [part.strip() for part in text.split(",") if part.strip()]
+        if "dict" in kind:
+            return json.loads(text)
+    return text

@@ -1,0 +1,134 @@
+"""Putting an edited face back into its photo: warping, feathering, adding or pasting, and nothing outside the mask.
+
+Pure functions over arrays: photos ``(H, W, 3)`` uint8 RGB; crops and changes ``(S, S, 3)`` float32 in pixel levels;
+masks float32 in 0..1.
+"""
+
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+
+
+@dataclass(frozen=True)
+class Patch:
+    """The part of a photo that may change: its ``top`` and ``left`` pixel and the mask ``(h, w)`` there, in 0..1."""
+
+    top: int
+    left: int
+    mask: NDArray[np.float32]
+
+    @property
+    def window(self) -> tuple[slice, slice]:
+        """Where the patch lies in the photo, as slices of rows and columns."""
+        height, width = self.mask.shape
+        return slice(self.top, self.top + height), slice(self.left, self.left + width)
+
+
+@dataclass(frozen=True)
+class Composite:
+    """One version of a photo. ``clipped_share``: of the mask's pixels, how many hit black or white by the edit."""
+
+    pixels: NDArray[np.uint8]
+    clipped_share: float
+
+
+def locate(region: NDArray[np.float32], *, to_photo: NDArray[np.float64], shape: tuple[int, int]) -> Patch | None:
+    """Carry a crop's region into the photo and cut it to the smallest window that holds it.
+
+    Args:
+        region: ``(S, S)`` soft membership in 0..1 in crop pixels.
+        to_photo: ``(2, 3)`` from crop to photo pixels.
+        shape: height and width of the photo.
+
+    Returns:
+        The patch with the membership as its mask, or None where the region lies outside the photo.
+    """
+    height, width = shape
+    side = region.shape[0]
+    corners = np.array([[0, 0, 1], [side, 0, 1], [0, side, 1], [side, side, 1]], dtype=np.float64) @ to_photo.T
+    left, top = np.floor(corners.min(axis=0)).astype(int).clip(0)
+    right, bottom = np.minimum(np.ceil(corners.max(axis=0)).astype(int) + 1, (width, height))
+    if right <= left or bottom <= top:
+        return None
+    mask = warp_into(region, to_photo=to_photo, window=(top, left, bottom - top, right - left), border=0.0)
+    rows, columns = np.flatnonzero(mask.max(axis=1) > 0), np.flatnonzero(mask.max(axis=0) > 0)
+    if not len(rows):
+        return None
+    inside = mask[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
+    return Patch(top=int(top + rows[0]), left=int(left + columns[0]), mask=np.ascontiguousarray(inside))
+
+
+def warp_into(
+    crop: NDArray[np.float32],
+    *,
+    to_photo: NDArray[np.float64],
+    window: tuple[int, int, int, int],
+    border: float | None = None,
+) -> NDArray[np.float32]:
+    """What ``crop`` shows in a window (top, left, height, width) of the photo, bilinear; ``border`` outside the crop,
+    or its edge repeated."""
+    top, left, height, width = window
+    shifted = to_photo.copy()
+    shifted[:, 2] -= (left, top)
+    mode = cv2.BORDER_REPLICATE if border is None else cv2.BORDER_CONSTANT
+    warped = cv2.warpAffine(crop, shifted, (width, height), flags=cv2.INTER_LINEAR, borderMode=mode, borderValue=border or 0)
+    return np.asarray(warped, dtype=np.float32)
+
+
+def feather(membership: NDArray[np.float32], *, pixels: float) -> NDArray[np.float32]:
+    """A mask that rises from 0 at the region's edge to 1 ``pixels`` inside it.
+
+    The edge stays where it is: softening outwards would change hair and background.
+    """
+    inside = (membership >= 0.5).astype(np.uint8)
+    if pixels < 0.5:
+        return inside.astype(np.float32)
+    # One pixel of padding counts the window's edge as an edge of the region.
+    distance = cv2.distanceTransform(cv2.copyMakeBorder(inside, 1, 1, 1, 1, cv2.BORDER_CONSTANT), cv2.DIST_L2, 3)
+    ramp = np.clip(distance[1:-1, 1:-1] / pixels, 0, 1)
+    smooth = ramp * ramp * (3 - 2 * ramp)
+    return np.asarray(smooth * inside, dtype=np.float32)
+
+
+def add_change(photo: NDArray[np.uint8], patch: Patch, change: NDArray[np.float32]) -> Composite:
+    """``delta``: the photo plus ``mask * change`` ``(h, w, 3)``; the photo's own texture stays."""
+    return _replace(photo, patch, photo[patch.window].astype(np.float32) + patch.mask[..., None] * change)
+
+
+def paste(photo: NDArray[np.uint8], patch: Patch, face: NDArray[np.float32]) -> Composite:
+    """``reconstruction``: the decoded face ``(h, w, 3)`` blended over the photo by the mask."""
+    mask = patch.mask[..., None]
+    return _replace(photo, patch, photo[patch.window] * (1 - mask) + mask * face)
+
+
+def _replace(photo: NDArray[np.uint8], patch: Patch, levels: NDArray[np.float32]) -> Composite:
+    rounded = np.rint(levels)
+    beyond = ((rounded < 0) | (rounded > 255)).any(axis=2) & (patch.mask > 0)
+    changed = photo.copy()
+    window = changed[patch.window]
+    # Only inside the mask: rounding must not touch a pixel that may not change.
+    np.copyto(window, np.clip(rounded, 0, 255).astype(np.uint8), where=patch.mask[..., None] > 0)
+    return Composite(changed, float(beyond.sum() / max(1, np.count_nonzero(patch.mask))))
+
+
+def is_grey(pixels: NDArray[np.uint8]) -> bool:
+    """Whether all pixels of ``(h, w, 3)`` are (within two levels of) shades of grey."""
+    levels = pixels.astype(np.int16)
+    return bool((levels.max(axis=2) - levels.min(axis=2)).max(initial=0) <= 2)
+
+
+def without_colour(change: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The same change of luma (Rec. 601) in all three channels, so that a grey photo stays grey."""
+    luma = change @ np.array([0.299, 0.587, 0.114], dtype=np.float32)
+    return np.repeat(luma[..., None], 3, axis=2)
+
+
+def mean_lightness(pixels: NDArray[np.uint8], mask: NDArray[np.float32]) -> float:
+    """Mean CIELAB L* (0-100) of ``(h, w, 3)`` weighted by ``(h, w)``."""
+    lab = cv2.cvtColor(pixels.astype(np.float32) / 255, cv2.COLOR_RGB2LAB)
+    return float((lab[..., 0] * mask).sum() / max(float(mask.sum()), 1e-6))
+
+

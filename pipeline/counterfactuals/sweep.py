@@ -1,0 +1,187 @@
+"""The sweep of a batch of faces: encode once, decode every value in one batch, find the region that may change.
+
+Tensors in, arrays out; nothing here touches a disk or a whole photo's pixels beyond the aligned crops.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from models.alignment import invert, similarity_to_template, warp_to_template
+from models.fader import ATTRIBUTES, Fader, race_line, smooth_difference
+from models.judge import RACES
+from models.parser import BiSeNet, SmallParser, class_indices
+from pipeline.counterfactuals.compositing import Patch, feather, locate, warp_into
+
+CROP = Fader.size
+# The parser sees a little more than the Fader network does: hair and neck tell it where the face ends.
+PARSER_ZOOM = 0.8
+GENDER, RACE = ATTRIBUTES.index("gender"), slice(1, 1 + len(RACES))
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One face to edit: the photo's ``pixels`` ``(H, W, 3)`` uint8, its ``landmarks`` ``(5, 2)`` in pixels, and its
+    ``own`` estimated attribute values ``(8,)`` in the order of ``models.fader.ATTRIBUTES``."""
+
+    photo: str
+    pixels: NDArray[np.uint8]
+    landmarks: NDArray[np.float64]
+    own: NDArray[np.float32]
+
+    @property
+    def to_crop(self) -> NDArray[np.float64]:
+        """The ``(2, 3)`` transform from photo to aligned crop pixels."""
+        return similarity_to_template(self.landmarks, size=CROP)
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One attribute's sweep of ``B`` faces.
+
+    ``changes`` ``(B, K, 128, 128, 3)`` float32 pixel levels: what ``delta`` adds at each value. ``faces`` of the same
+    shape: what ``reconstruction`` pastes.
+    """
+
+    attribute: str
+    values: tuple[float, ...]
+    changes: NDArray[np.float32]
+    faces: NDArray[np.float32]
+
+
+def crops_of(subjects: Sequence[Subject]) -> Tensor:
+    """The aligned crops ``(B, 3, 128, 128)`` in -1..1."""
+    return unit_batch([warp_to_template(subject.pixels, subject.to_crop, size=CROP) for subject in subjects])
+
+
+def unit_batch(images: Sequence[NDArray[np.uint8]]) -> Tensor:
+    """``(H, W, 3)`` uint8 images of one size as ``(B, 3, H, W)`` in -1..1."""
+    return torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).float() / 127.5 - 1
+
+
+@torch.inference_mode()
+def edits_of(
+    fader: Fader,
+    crops: Tensor,
+    own: Tensor,
+    *,
+    sweeps: dict[str, tuple[float, ...]],
+    race_pair: tuple[str, str],
+) -> list[Edit]:
+    """Every sweep of a batch of crops: the code is computed once, all values and the null edit in one decoding.
+
+    Args:
+        crops: ``(B, 3, 128, 128)`` in -1..1.
+        own: ``(B, 8)`` the faces' own estimated values; all but the swept attribute stay at them.
+        sweeps: attribute -> its K values.
+        race_pair: the races at -1 and +1.
+    """
+    wanted = torch.cat(
+        [own[:, None]] + [targets(own, attribute, values, race_pair=race_pair) for attribute, values in sweeps.items()],
+        dim=1,
+    )
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        codes = fader.encode(crops.contiguous(memory_format=torch.channels_last))
+        repeated = codes.repeat_interleave(wanted.shape[1], dim=0)
+        decoded = fader.decode(repeated.contiguous(memory_format=torch.channels_last), wanted.flatten(0, 1)).float()
+    decoded = decoded.unflatten(0, wanted.shape[:2])
+    null, start, edits = decoded[:, :1], 1, []
+    for attribute, values in sweeps.items():
+        versions = decoded[:, start : start + len(values)]
+        start += len(values)
+        differences = smooth_difference(versions.flatten(0, 1), null.expand_as(versions).flatten(0, 1))
+        edits.append(
+            Edit(
+                attribute=attribute,
+                values=values,
+                changes=_levels(differences.unflatten(0, versions.shape[:2])),
+                faces=_levels(versions) + 127.5,
+            )
+        )
+    return edits
+
+
+def targets(
+    own: Tensor, attribute: str, values: tuple[float, ...], *, race_pair: tuple[str, str]
+) -> Tensor:
+    """The attribute values ``(B, K, 8)`` of a sweep: ``own`` ``(B, 8)`` with one attribute replaced."""
+    dial = torch.tensor(values)
+    rows = own[:, None].repeat(1, len(values), 1)
+    if attribute == "gender":
+        rows[:, :, GENDER] = dial
+    elif attribute == "race":
+        low, high = (torch.full((len(values),), RACES.index(race)) for race in race_pair)
+        rows[:, :, RACE] = race_line(dial, low, high)
+    else:
+        raise ValueError(f"attribute {attribute!r} cannot be swept; there are gender and race")
+    return rows
+
+
+def _levels(units: Tensor) -> NDArray[np.float32]:
+    return np.ascontiguousarray((units * 127.5).movedim(-3, -1).numpy())
+
+
+@torch.inference_mode()
+def patches_of(
+    parser: SmallParser | BiSeNet, subjects: Sequence[Subject], *, region: Sequence[str], feather_share: float
+) -> list[Patch | None]:
+    """Where each face may change: its region of the named classes, feathered inwards, in photo pixels.
+
+    Args:
+        region: class or group names of ``models.parser``.
+        feather_share: width of the soft edge in crop sides.
+
+    Returns:
+        One patch a face; None where no pixel of the region was found.
+    """
+    size = parser.size
+    views = [parser_view(subject.landmarks, size=size) for subject in subjects]
+    images = [warp_to_template(s.pixels, view, size=size) for s, view in zip(subjects, views, strict=True)]
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        logits = parser(unit_batch(images).contiguous(memory_format=torch.channels_last)).float()
+    inside = logits.softmax(dim=1)[:, list(class_indices(region))].sum(dim=1).numpy()
+    patches = []
+    for subject, view, membership in zip(subjects, views, inside, strict=True):
+        patch = locate(
+            _within_crop(membership, view, subject.to_crop),
+            to_photo=invert(view),
+            shape=(subject.pixels.shape[0], subject.pixels.shape[1]),
+        )
+        if patch is not None:
+            side = CROP / float(np.hypot(*subject.to_crop[:, 0]))
+            mask = feather(patch.mask, pixels=feather_share * side)
+            patch = Patch(patch.top, patch.left, mask) if mask.any() else None
+        patches.append(patch)
+    return patches
+
+
+def parser_view(landmarks: NDArray[np.float64], *, size: int) -> NDArray[np.float64]:
+    """The transform from photo to the parser's input: the template, zoomed out around its centre."""
+    view = similarity_to_template(landmarks, size=size) * PARSER_ZOOM
+    view[:, 2] += (1 - PARSER_ZOOM) * size / 2
+    return view
+
+
+def _within_crop(
+    membership: NDArray[np.float32], view: NDArray[np.float64], to_crop: NDArray[np.float64]
+) -> NDArray[np.float32]:
+    """The membership, zero where the Fader network's crop does not reach (it has nothing to say there)."""
+    size = membership.shape[0]
+    full = np.vstack([to_crop, [0, 0, 1]]) @ np.linalg.inv(np.vstack([view, [0, 0, 1]]))
+    rows, columns = np.mgrid[0:size, 0:size]
+    places = full[:2] @ np.stack([columns.ravel(), rows.ravel(), np.ones(size * size)])
+    reach = (np.abs(places - (CROP - 1) / 2) <= CROP / 2 - 1).all(axis=0).reshape(size, size)
+    return np.where(reach, membership, 0).astype(np.float32)
+
+
+def to_patch(
+    image: NDArray[np.float32], subject: Subject, patch: Patch
+) -> NDArray[np.float32]:
+    """A crop-sized image ``(128, 128, 3)`` as it lies over the patch of the photo, ``(h, w, 3)``."""
+    height, width = patch.mask.shape
+    return warp_into(image, to_photo=invert(subject.to_crop), window=(patch.top, patch.left, height, width))
+

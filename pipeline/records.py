@@ -1,0 +1,140 @@
+"""The tables of a run: their columns, and how they are read and written (whole or not at all).
+
+Every other file that needs a column's name or a status takes it from here.
+"""
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+Status = Literal["ok", "failed", "excluded"]
+RACES = ("White", "Black", "Asian", "Indian", "Others")
+
+# Column -> Arrow type. ``step`` counts from 1 to K; ``value`` is the attribute value a; scores are in 0-1.
+PHOTOS = {
+    "photo": "string",  # path relative to the input folder
+    "path": "string",  # where the file was when it was read
+    "sha256": "string",  # of the file's bytes
+    "width": "int32",  # pixels, upright
+    "height": "int32",
+    "status": "string",
+    "reason": "string",
+}
+FACES = {
+    "photo": "string",
+    "status": "string",
+    "reason": "string",
+    "faces_found": "int32",
+    "left": "double",  # the box, in pixels of the upright photo
+    "top": "double",
+    "right": "double",
+    "bottom": "double",
+    "score": "double",
+    "rotation": "double",  # degrees in the image plane
+    "landmarks": "list<double>",  # x, y of left eye, right eye, nose, left and right mouth corner
+    "gender": "double",  # estimates on the dial's scale, -1..1
+    **{f"race_{race}": "double" for race in RACES},  # estimated probabilities
+    "age": "double",  # years
+    "young": "double",  # -1..1
+    "smiling": "double",  # -1..1
+}
+COUNTERFACTUALS = {
+    "attribute": "string",  # gender, race
+    "arm": "string",  # edit, or the placebo's name
+    "photo": "string",
+    "step": "int32",
+    "value": "double",
+    "status": "string",
+    "reason": "string",
+    "file": "string",  # relative to the run's folder
+    "sha256": "string",  # of the file's bytes: exactly what a classifier is sent
+    "mask_share": "double",  # of the photo's pixels that may change
+    "clipped_share": "double",  # of the mask's pixels that hit black or white
+    "lightness": "double",  # mean CIELAB L* inside the mask
+    "judge_masculine": "double",  # the judge's probabilities
+    **{f"judge_race_{race}": "double" for race in RACES},
+    "judge_age": "double",
+    "judge_young": "double",
+    "judge_smiling": "double",
+}
+ANSWERS = {
+    "adapter": "string",
+    "attribute": "string",
+    "arm": "string",
+    "photo": "string",
+    "step": "int32",
+    "value": "double",
+    "sha256": "string",
+    "status": "string",
+    "reason": "string",
+}
+LABELS = {
+    "adapter": "string",
+    "attribute": "string",
+    "arm": "string",
+    "photo": "string",
+    "step": "int32",
+    "value": "double",
+    "label": "string",
+    "score": "double",  # null where not returned
+    "returned": "bool",  # False: returned at another step of this photo's sweep, but not here
+}
+
+EDIT_ARM = "edit"
+
+
+def schema(columns: Mapping[str, str]) -> "pa.Schema":
+    """The Arrow schema of a table above."""
+    import pyarrow as pa
+
+    kinds = {
+        "string": pa.string(),
+        "int32": pa.int32(),
+        "double": pa.float64(),
+        "bool": pa.bool_(),
+        "list<double>": pa.list_(pa.float64()),
+    }
+    return pa.schema([(name, kinds[kind]) for name, kind in columns.items()])
+
+
+def to_table(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) -> "pa.Table":
+    """Rows as an Arrow table; a column that a row lacks is null, one that the table lacks is an error."""
+    import pyarrow as pa
+
+    rows = list(rows)
+    unknown = {name for row in rows for name in row} - set(columns)
+    if unknown:
+        raise KeyError(f"columns that the table does not have: {', '.join(sorted(unknown))}")
+    return pa.Table.from_pylist([dict(row) for row in rows], schema=schema(columns))
+
+
+def write_table(table: "pa.Table", path: Path) -> None:
+    """Write Parquet so that ``path`` is either the old file or the whole new one."""
+    import pyarrow.parquet as pq
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + ".partial")
+    pq.write_table(table, partial, compression="zstd")
+    os.replace(partial, path)
+
+
+def read_frame(path: Path, *, columns: list[str] | None = None) -> "pd.DataFrame":
+    """A table of a run as a pandas frame."""
+    import pyarrow.parquet as pq
+
+    return pq.read_table(path, columns=columns).to_pandas()
+
+
+def check_account(*, planned: int, statuses: Iterable[str], stage: str) -> dict[str, int]:
+    """Counts per status, after asserting ``planned = ok + failed + excluded``: nothing may be lost on the way."""
+    counts = {"ok": 0, "failed": 0, "excluded": 0}
+    for status in statuses:
+        counts[status] += 1
+    if sum(counts.values()) != planned:
+        raise AssertionError(f"stage {stage}: {planned} planned, but {counts} accounted for")
+    return {"planned": planned, **counts}

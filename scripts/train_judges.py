@@ -1,0 +1,42 @@
+"""Train the face classifiers on the prepared faces: ``python scripts/train_judges.py estimator FACES OUT``."""
+
+import argparse
+import sys
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from models.judge import Estimator, Judge
+from models.training.faces import load_faces
+from models.training.judging import JudgingPlan, evaluate, train
+
+PLANS = {
+    "estimator": (Estimator, JudgingPlan(parts=(0,), epochs=16, seed=1)),
+    "judge": (Judge, JudgingPlan(parts=(1,), epochs=18, peak_rate=1.5e-3, seed=2)),
+    # Steers the Fader network's training; never ships, never judges.
+    "guide": (lambda: Estimator((24, 48, 96, 128)), JudgingPlan(parts=(0, 1), epochs=5, strength=1.4, seed=3)),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("which", choices=PLANS)
+    parser.add_argument("faces", type=Path, help="folder written by train_prepare.py")
+    parser.add_argument("out", type=Path, help="folder for checkpoints, log and the finished weights")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    arguments = parser.parse_args()
+    make, plan = PLANS[arguments.which]
+    torch.manual_seed(plan.seed)
+    network = make()
+    faces = load_faces(arguments.faces)
+    train(network, faces, plan, arguments.out, device=arguments.device)
+    print(evaluate(network, faces, faces.rows(2), device=arguments.device))
+    weights = {name: tensor.half().contiguous().cpu() for name, tensor in network.state_dict().items()}
+    save_file(weights, arguments.out / f"{arguments.which}.safetensors")
+
+
+if __name__ == "__main__":
+    main()
