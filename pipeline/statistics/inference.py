@@ -1,0 +1,211 @@
+"""How sure a mean or a ratio of means over photos is: t, Fieller, bootstrap, sign flips.
+
+The sampling unit is the photo (or a cluster of photos, e.g. all of one person), never one step of a sweep. What is
+averaged (slopes, rates) is defined elsewhere; arrays here are label-major, ``(L, G)`` for G units.
+"""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtr, stdtrit
+
+Floats = NDArray[np.float64]
+
+EXACT_IN_FLOAT32 = 2**24
+BITS_OF_FLOAT64 = 52
+# Smaller than this share of what it is made of, a variance is rounding noise.
+NOISE = 1e-24
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """What is resampled: photos, or clusters of them.
+
+    Attributes:
+        sizes: ``(G,)`` photos of each unit.
+        order: ``(n,)`` photos sorted by unit; None where every photo is its own unit.
+        starts: ``(G,)`` where each unit begins in ``order``.
+    """
+
+    sizes: Floats
+    order: NDArray[np.intp] | None = None
+    starts: NDArray[np.intp] | None = None
+
+    @classmethod
+    def of(cls, photos: int, *, clusters: Sequence[Hashable] | None = None) -> "Units":
+        """Units of ``photos`` photos; ``clusters`` names the cluster of each."""
+        if clusters is None:
+            return cls(np.ones(photos))
+        if len(clusters) != photos:
+            raise ValueError(f"clusters must name one cluster for each of {photos} photos, not {len(clusters)}")
+        numbers: dict[Hashable, int] = {}
+        codes = np.array([numbers.setdefault(name, len(numbers)) for name in clusters], dtype=np.intp)
+        sizes = np.bincount(codes, minlength=len(numbers))
+        return cls(sizes.astype(np.float64), np.argsort(codes, kind="stable"), np.cumsum(sizes) - sizes)
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def sums(self, x: NDArray[Any]) -> NDArray[Any]:
+        """``(L, n)`` numbers of photos -> ``(L, G)`` sums over each unit."""
+        if self.order is None or self.starts is None:
+            return x
+        wide = np.float64 if x.dtype.kind == "f" else np.int64
+        sums: NDArray[Any] = np.add.reduceat(x[:, self.order], self.starts, axis=1, dtype=wide)
+        return sums
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """A total over units and what remains of each unit beside its share of the total; ``(L,)`` and ``(L, G)``."""
+
+    total: Floats
+    rest: Floats
+
+    @classmethod
+    def of(cls, x: NDArray[Any], units: Units) -> "Spread":
+        """Spread of ``(L, G)`` unit sums."""
+        total = x.sum(axis=1, dtype=np.float64)
+        return cls(total, x - (total / units.sizes.sum())[:, None] * units.sizes)
+
+    def covariance(self, other: "Spread") -> Floats:
+        """``(L,)`` estimated covariance of the two totals."""
+        units = self.rest.shape[1]
+        product: Floats = (self.rest * other.rest).sum(axis=1) * (units / (units - 1))
+        return product
+
+    def variance(self) -> Floats:
+        """``(L,)`` estimated variance of the total; exactly 0 where all units agree."""
+        variance = self.covariance(self)
+        return np.where(variance <= NOISE * self.total**2, 0.0, variance)
+
+
+def t_critical(units: Units, level: float) -> float:
+    """The two-sided t quantile with G - 1 degrees of freedom."""
+    return float(stdtrit(len(units) - 1, (1 + level) / 2))
+
+
+def t_test(x: Spread, units: Units) -> Floats:
+    """``(L,)`` two-sided p that the mean is 0: t with G - 1 degrees of freedom.
+
+    Where all units agree exactly, t is infinite or 0/0: then the exact sign-flip probability 2^(1 - G) stands for a
+    mean other than 0, and 1 for a mean of 0.
+    """
+    error = np.sqrt(x.variance())
+    t = np.divide(x.total, error, out=np.zeros_like(error), where=error > 0)
+    p = np.minimum(2 * stdtr(len(units) - 1, -np.abs(t)), 1.0)
+    return np.where((error == 0) & (x.total != 0), 2.0 ** (1 - len(units)), p)
+
+
+def mean_interval(x: Spread, units: Units, *, level: float) -> tuple[Floats, Floats]:
+    """Ends ``(L,)`` of the t interval of the mean per photo."""
+    photos = units.sizes.sum()
+    reach = t_critical(units, level) * np.sqrt(x.variance())
+    return (x.total - reach) / photos, (x.total + reach) / photos
+
+
+def ratio_interval(top: Spread, bottom: Spread, units: Units, *, level: float) -> tuple[Floats, Floats]:
+    """Ends ``(L,)`` of Fieller's interval of the ratio of two means over the same units.
+
+    All ratios r whose ``mean(top - r bottom)`` a t test with G - 1 degrees of freedom does not reject. So it counts
+    the noise of the denominator, it holds 0 exactly when ``t_test(top)`` does not reject, and it is as skew as the data
+    make it. Infinite where the denominator is not safely away from 0. Source: Fieller 1954.
+
+    Why this one: simulated coverage, in per cent, of 95 % intervals of a normalised slope. 79 kinds of label (rates .04
+    to .9 at a = 0, slopes -.7 to .8, faces that react alike, differently or by chance), 2,000 runs each, of which those
+    with 30 photos or more at a = 0 count; mean (lowest - highest) over the kinds:
+
+    ======  ======  ==================  ==================  ==================  ==================
+    photos  slope   Fieller             delta method        percentile          BCa
+    ======  ======  ==================  ==================  ==================  ==================
+    50      0       96.0 (94.6 - 98.4)  96.5 (95.2 - 98.9)  94.5 (93.2 - 95.7)  91.7 (88.0 - 94.8)
+    50      others  93.8 (90.7 - 95.1)  93.8 (90.5 - 95.1)  93.6 (90.9 - 94.9)  94.5 (92.9 - 96.3)
+    200     0       95.1 (94.4 - 95.6)  95.3 (94.7 - 95.6)  94.9 (94.6 - 95.4)  94.5 (93.3 - 95.4)
+    200     others  94.8 (92.8 - 95.8)  94.8 (91.9 - 95.9)  94.6 (93.5 - 95.4)  94.9 (93.8 - 96.2)
+    1000    0       95.1 (94.3 - 95.8)  95.4 (94.5 - 96.1)  95.0 (94.2 - 95.6)  94.8 (94.1 - 95.7)
+    1000    others  95.0 (93.4 - 96.7)  94.8 (92.0 - 96.6)  94.9 (93.7 - 96.2)  95.1 (93.8 - 96.5)
+    ======  ======  ==================  ==================  ==================  ==================
+
+    The t test called 1.6 to 5.7 % of the true nulls at 5 %. Coverage falls short where a handful of photos decide (in
+    the lowest cells about ten or fewer change their label along the sweep, all in one direction).
+    """
+    critical = t_critical(units, level) ** 2
+    square = bottom.total**2 - critical * bottom.variance()
+    product = top.total * bottom.total - critical * top.covariance(bottom)
+    constant = top.total**2 - critical * top.variance()
+    bounded = square > 0
+    root = np.sqrt(np.maximum(product**2 - square * constant, 0))
+    safe = np.where(bounded, square, 1.0)
+    return np.where(bounded, (product - root) / safe, -np.inf), np.where(bounded, (product + root) / safe, np.inf)
+
+
+def bootstrap_counts(units: Units, *, resamples: int, seed: int) -> NDArray[np.float32]:
+    """``(R, G)`` how often each unit is in each resample; a function of G, R and the seed alone."""
+    size = len(units)
+    drawn = np.random.default_rng([seed, 0]).integers(0, size, size=(resamples, size), dtype=np.int32)
+    counts = np.empty((resamples, size), dtype=np.float32)
+    for line, units_drawn in zip(counts, drawn, strict=True):
+        line[:] = np.bincount(units_drawn, minlength=size)
+    return counts
+
+
+def sign_flips(units: Units, *, resamples: int, seed: int) -> NDArray[np.float32]:
+    """``(R, G)`` of -1 and +1; a function of G, R and the seed alone."""
+    bits = np.random.default_rng([seed, 1]).integers(0, 2, size=(resamples, len(units)), dtype=np.int8)
+    return (2 * bits - 1).astype(np.float32)
+
+
+def exact_product(x: NDArray[Any], weights: NDArray[np.float32]) -> Floats:
+    """``x @ weights.T``, ``(L, G)`` and ``(R, G)`` to ``(L, R)``, to the same bits in whatever order it is summed.
+
+    A matrix product is only reproducible across thread counts and shapes when no sum in it is rounded. Integers are
+    summed in float32 while they fit its 24 bits. Other numbers are first rounded to a fixed point, label by label, that
+    leaves room for the sum in 52 bits: at n = 10,000 photos an error of about 1e-12 of the label's largest entry.
+
+    ``weights`` are integers whose absolute values add up to at most G in every row.
+    """
+    bound = np.abs(x).max(axis=1, initial=0).astype(np.float64) * x.shape[1]
+    if np.issubdtype(x.dtype, np.integer) and bound.max(initial=0) < EXACT_IN_FLOAT32:
+        return (x.astype(np.float32) @ weights.T).astype(np.float64)
+    exponent = BITS_OF_FLOAT64 - np.frexp(bound)[1]
+    fixed = np.rint(np.ldexp(x.astype(np.float64), exponent[:, None]))
+    product: Floats = np.ldexp(fixed @ weights.astype(np.float64).T, -exponent[:, None])
+    return product
+
+
+def percentile_interval(
+    top: NDArray[Any], bottom: NDArray[Any], counts: NDArray[np.float32], *, level: float
+) -> tuple[Floats, Floats]:
+    """Ends ``(L,)`` of the bootstrap's percentile interval of a ratio, divided anew in every resample.
+
+    ``top`` and ``bottom`` are ``(L, G)`` unit sums. Resamples without any ``bottom`` have no ratio and are left out;
+    NaN where none is left.
+    """
+    numerator, denominator = exact_product(top, counts), exact_product(bottom, counts)
+    ratios = np.full_like(numerator, np.nan)
+    np.divide(numerator, denominator, out=ratios, where=denominator > 0)
+    ratios.sort(axis=1)  # NaN last
+    left = np.maximum((denominator > 0).sum(axis=1), 1)
+    return _quantile(ratios, (1 - level) / 2, left), _quantile(ratios, (1 + level) / 2, left)
+
+
+def sign_flip_test(x: NDArray[Any], flips: NDArray[np.float32]) -> Floats:
+    """``(L,)`` two-sided p that the units' sums are symmetric around 0: ``(1 + #{|flipped| >= |seen|}) / (1 + R)``."""
+    seen = exact_product(x, np.ones((1, x.shape[1]), dtype=np.float32))
+    as_large = np.abs(exact_product(x, flips)) >= np.abs(seen)
+    p: Floats = (1 + as_large.sum(axis=1)) / (1 + len(flips))
+    return p
+
+
+def _quantile(ascending: Floats, share: float, left: NDArray[np.intp]) -> Floats:
+    """Quantile of the first ``left`` entries of every row, interpolated linearly."""
+    place = share * (left - 1)
+    below = np.floor(place).astype(np.intp)
+    above = np.minimum(below + 1, left - 1)
+    rows = np.arange(len(ascending))
+    low, high = ascending[rows, below], ascending[rows, above]
+    quantile: Floats = low + (place - below) * (high - low)
+    return quantile

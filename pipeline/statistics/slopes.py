@@ -1,0 +1,347 @@
+"""Normalised label slopes (Joo & Kärkkäinen 2020) with honest uncertainty: how each label moves with the attribute.
+
+How sure they are is computed by ``inference``, the arrays come from ``sweeps``; tables to print are the report's.
+"""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import stdtr
+
+from pipeline.statistics import inference
+from pipeline.statistics.inference import Floats, Spread, Units
+from pipeline.statistics.multiplicity import benjamini_hochberg
+from pipeline.statistics.sweeps import Sweeps, sweeps_of
+
+# Why a label has no slope. Of several reasons the first in this order is given.
+TOO_FEW_PHOTOS = "too few photos"  # fewer than two photos or clusters have a complete sweep
+NEVER_AT_CENTRE = "never present at a = 0"  # y_c = 0: there is nothing to divide by
+CONSTANT = "constant"  # the same rate at every step
+TOO_RARE = "too rare"  # y_c * n < min_count
+ESTIMABLE = ""
+
+INNER_REACH = 1.0  # |a| up to here was seen in training
+# A standard deviation below this share of the rates is rounding noise.
+NOISE = 1e-13
+BLOCK_CELLS = 2_000_000
+
+UNKNOWN_CLUSTER = "clusters names no cluster for the photo {photo!r}"
+FRAME_COLUMNS = (
+    *("adapter", "attribute", "arm", "label", "photos", "count_centre", "y_c"),
+    *("slope", "slope_low", "slope_high", "p", "q", "permutation_p", "ols_p"),
+    *("rd_slope", "rd_low", "rd_high", "bootstrap_low", "bootstrap_high"),
+    *("inner_slope", "inner_low", "inner_high", "inner_p", "estimable", "reason"),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """Numbers with the ends of their intervals; each ``(L,)``, NaN where not estimable."""
+
+    value: Floats
+    low: Floats
+    high: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class SlopeTable:
+    """Slopes of the ``L`` labels of one adapter, attribute and arm; NaN where not estimable.
+
+    Attributes:
+        adapter: who was asked.
+        attribute: what was changed.
+        arm: "edit", or the placebo's name.
+        labels: names.
+        photos: n, the photos with a complete sweep.
+        rates: ``(L, K)`` y_k.
+        slope: of z = y / y_c on a, per unit of a, with Fieller's interval.
+        p: of the t test over photos that the slope is 0.
+        q: Benjamini-Hochberg over the labels of this table.
+        permutation_p: of the sign-flip test over photos.
+        ols_p: the seed's own p, of OLS on the K points (K - 2 degrees of freedom); not to be relied on, see ``ols``.
+        risk_difference: slope of y on a, with its t interval.
+        bootstrap: ``slope`` with the bootstrap's percentile interval.
+        inner: slope of z on a over |a| <= 1, with Fieller's interval.
+        inner_p: of the t test over photos that the inner slope is 0.
+        reason: why a label is not estimable; empty where it is.
+    """
+
+    adapter: str
+    attribute: str
+    arm: str
+    labels: tuple[str, ...]
+    photos: int
+    rates: Floats
+    slope: Estimate
+    p: Floats
+    q: Floats
+    permutation_p: Floats
+    ols_p: Floats
+    risk_difference: Estimate
+    bootstrap: Estimate
+    inner: Estimate
+    inner_p: Floats
+    reason: NDArray[np.str_]
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a label, the columns of ``FRAME_COLUMNS``."""
+        y_c = self.rates[:, self.rates.shape[1] // 2]
+        columns = {
+            "adapter": self.adapter,
+            "attribute": self.attribute,
+            "arm": self.arm,
+            "label": list(self.labels),
+            "photos": self.photos,
+            "count_centre": y_c * self.photos,
+            "y_c": y_c,
+            "slope": self.slope.value,
+            "slope_low": self.slope.low,
+            "slope_high": self.slope.high,
+            "p": self.p,
+            "q": self.q,
+            "permutation_p": self.permutation_p,
+            "ols_p": self.ols_p,
+            "rd_slope": self.risk_difference.value,
+            "rd_low": self.risk_difference.low,
+            "rd_high": self.risk_difference.high,
+            "bootstrap_low": self.bootstrap.low,
+            "bootstrap_high": self.bootstrap.high,
+            "inner_slope": self.inner.value,
+            "inner_low": self.inner.low,
+            "inner_high": self.inner.high,
+            "inner_p": self.inner_p,
+            "estimable": self.reason == ESTIMABLE,
+            "reason": self.reason.tolist(),
+        }
+        return pd.DataFrame(columns, columns=list(FRAME_COLUMNS), index=range(len(self.labels)))
+
+
+def ols(y: Floats, values: Floats) -> tuple[Floats, Floats]:
+    """Slope of each row of ``y`` on ``values`` and its p by ordinary least squares, K - 2 degrees of freedom.
+
+    The seed's own test. The K means share their photos, so it rejects a true null far too often when every photo
+    reacts smoothly but differently. p does not change when a row is divided by a constant.
+
+    Args:
+        y: ``(L, K)``.
+        values: ``(K,)``.
+
+    Returns:
+        slope and p, ``(L,)``. A constant row has slope 0 and p NaN, never a p from rounding noise; a row exactly on a
+        line has p 0.
+    """
+    a = values - values.mean()
+    spread = a @ a
+    centred = y - y.mean(axis=1, keepdims=True)
+    noise = NOISE * np.abs(y).max(axis=1, initial=0)
+    constant = np.abs(centred).max(axis=1, initial=0) <= noise
+    slope = np.where(constant, 0.0, centred @ a / spread)
+    freedom = y.shape[1] - 2
+    deviation = np.sqrt(((centred - slope[:, None] * a) ** 2).sum(axis=1) / freedom)
+    on_a_line = deviation <= noise
+    t = slope * np.sqrt(spread) / np.where(on_a_line, 1.0, deviation)
+    p = np.where(on_a_line, 0.0, 2 * stdtr(freedom, -np.abs(t)))
+    return slope, np.where(constant, np.nan, p)
+
+
+def photo_slopes(y: NDArray[Any], *, reach: int) -> NDArray[Any]:
+    """Slope of each photo's response over the middle ``2 reach + 1`` steps, up to the factor ``slope_unit``.
+
+    ``sum over j = 1..reach of j (y_(c+j) - y_(c-j))``: an integer for presence, and exactly 0 for equal responses.
+
+    Args:
+        y: ``(L, K, n)``, as ``Sweeps.block`` gives it.
+        reach: steps on either side of the centre, 1 to (K - 1) / 2.
+
+    Returns:
+        ``(L, n)``; int64 for presence, float64 for scores.
+    """
+    centre = y.shape[1] // 2
+    kind = np.float64 if y.dtype.kind == "f" else np.int64
+    slopes: NDArray[Any] = np.zeros((y.shape[0], y.shape[2]), dtype=kind)
+    for j in range(1, reach + 1):
+        slopes += j * (y[:, centre + j] - y[:, centre - j])
+    return slopes
+
+
+def slope_unit(values: Floats, *, reach: int) -> float:
+    """What ``photo_slopes`` are to be multiplied with to be slopes per unit of a."""
+    step = (values[-1] - values[0]) / (len(values) - 1)
+    return float(1 / (step * 2 * sum(j * j for j in range(1, reach + 1))))
+
+
+def slope_table(
+    sweeps: Sweeps,
+    *,
+    min_count: float = 30,
+    resamples: int = 2000,
+    seed: int = 0,
+    level: float = 0.95,
+    clusters: Mapping[str, Hashable] | None = None,
+    block: int | None = None,
+) -> SlopeTable:
+    """Slopes of every label of one adapter, attribute and arm.
+
+    With y_ik the response to photo i at step k, y_k its mean over photos, c = (K + 1) / 2 and z_k = y_k / y_c, the
+    slope is that of the least-squares line of z on a. It equals the mean of the photos' own slopes b_i divided by y_c;
+    p and intervals come from how b_i and y_ic vary between photos. They speak of the population of faces that the
+    photos stand for. All numbers of a label but q are the same whichever other labels stand beside it.
+
+    Args:
+        sweeps: the responses.
+        min_count: y_c * n below which a label is too rare.
+        resamples: bootstrap resamples and sign flips, R.
+        seed: of both; the same seed gives the same bytes.
+        level: of the intervals, 0-1.
+        clusters: photo -> cluster (e.g. the person), where photos are not independent; resampled in the photos' place.
+        block: labels handled at a time; bounds the memory and changes no result.
+
+    Raises:
+        ValueError: ``clusters`` lacks a photo, or an option is out of range.
+    """
+    if not 0 < level < 1:
+        raise ValueError(f"level must lie between 0 and 1, not {level}")
+    if resamples < 1:
+        raise ValueError(f"resamples must be at least 1, not {resamples}")
+    units = units_of(sweeps, clusters)
+    rates = sweeps.rates()
+    reasons = _reasons(rates, photos=len(sweeps.photos), units=len(units), min_count=min_count)
+    estimable = np.flatnonzero(reasons == ESTIMABLE)
+    columns = {name: np.full(len(sweeps.labels), np.nan) for name in _COMPUTED}
+    if len(estimable):
+        counts = inference.bootstrap_counts(units, resamples=resamples, seed=seed)
+        flips = inference.sign_flips(units, resamples=resamples, seed=seed)
+        columns["ols_p"][estimable] = ols(rates[estimable], sweeps.values)[1]
+        size = block or max(1, BLOCK_CELLS // len(sweeps.photos))
+        for rows in np.split(estimable, range(size, len(estimable), size)):
+            numbers = _block(sweeps.block(rows), sweeps.values, units, counts=counts, flips=flips, level=level)
+            for name, column in numbers.items():
+                columns[name][rows] = column
+    return SlopeTable(
+        adapter=sweeps.adapter,
+        attribute=sweeps.attribute,
+        arm=sweeps.arm,
+        labels=sweeps.labels,
+        photos=len(sweeps.photos),
+        rates=rates,
+        slope=Estimate(columns["slope"], columns["slope_low"], columns["slope_high"]),
+        p=columns["p"],
+        q=benjamini_hochberg(columns["p"]),
+        permutation_p=columns["permutation_p"],
+        ols_p=columns["ols_p"],
+        risk_difference=Estimate(columns["rd_slope"], columns["rd_low"], columns["rd_high"]),
+        bootstrap=Estimate(columns["slope"], columns["bootstrap_low"], columns["bootstrap_high"]),
+        inner=Estimate(columns["inner_slope"], columns["inner_low"], columns["inner_high"]),
+        inner_p=columns["inner_p"],
+        reason=reasons,
+    )
+
+
+def slopes_of(
+    labels: pd.DataFrame,
+    answers: pd.DataFrame,
+    *,
+    presence: float | Mapping[str, float] = 0.5,
+    confidence: bool = False,
+    min_count: float = 30,
+    resamples: int = 2000,
+    seed: int = 0,
+    level: float = 0.95,
+    clusters: Mapping[str, Hashable] | None = None,
+) -> pd.DataFrame:
+    """Slopes of a whole run: one row for every adapter, attribute, arm and label, the columns of ``FRAME_COLUMNS``.
+
+    q is Benjamini-Hochberg over all labels tested in an arm, of all adapters and attributes: the run's edits are one
+    family, each kind of placebo is another. Arguments as for ``sweeps_of`` and ``slope_table``, and so are the errors.
+    """
+    tables = [
+        slope_table(
+            sweeps, min_count=min_count, resamples=resamples, seed=seed, level=level, clusters=clusters
+        ).to_frame()
+        for sweeps in sweeps_of(labels, answers, presence=presence, confidence=confidence)
+        if sweeps.labels
+    ]
+    if not tables:
+        return pd.DataFrame(columns=list(FRAME_COLUMNS))
+    frame = pd.concat(tables, ignore_index=True)
+    for arm in frame["arm"].unique():
+        family = frame["arm"] == arm
+        frame.loc[family, "q"] = benjamini_hochberg(frame.loc[family, "p"].to_numpy(np.float64))
+    return frame
+
+
+_COMPUTED = (
+    *("slope", "slope_low", "slope_high", "p", "permutation_p", "ols_p", "rd_slope", "rd_low", "rd_high"),
+    *("bootstrap_low", "bootstrap_high", "inner_slope", "inner_low", "inner_high", "inner_p"),
+)
+
+
+def _block(
+    y: NDArray[Any],
+    values: Floats,
+    units: Units,
+    *,
+    counts: NDArray[np.float32],
+    flips: NDArray[np.float32],
+    level: float,
+) -> dict[str, Floats]:
+    """All numbers that need the photos one by one, for a ``(L, K, n)`` block of labels."""
+    centre = y.shape[1] // 2
+    at_centre = units.sums(y[:, centre])
+    whole = units.sums(photo_slopes(y, reach=centre))
+    bottom, top = Spread.of(at_centre, units), Spread.of(whole, units)
+    unit = slope_unit(values, reach=centre)
+    low, high = inference.ratio_interval(top, bottom, units, level=level)
+    rd_low, rd_high = inference.mean_interval(top, units, level=level)
+    bootstrap_low, bootstrap_high = inference.percentile_interval(whole, at_centre, counts, level=level)
+    numbers = {
+        "slope": unit * top.total / bottom.total,
+        "slope_low": unit * low,
+        "slope_high": unit * high,
+        "p": inference.t_test(top, units),
+        "permutation_p": inference.sign_flip_test(whole, flips),
+        "rd_slope": unit * top.total / units.sizes.sum(),
+        "rd_low": unit * rd_low,
+        "rd_high": unit * rd_high,
+        "bootstrap_low": unit * bootstrap_low,
+        "bootstrap_high": unit * bootstrap_high,
+    }
+    reach = int(np.count_nonzero((values > 0) & (values <= INNER_REACH * (1 + 1e-9))))
+    if reach:
+        inner = Spread.of(units.sums(photo_slopes(y, reach=reach)), units)
+        unit = slope_unit(values, reach=reach)
+        low, high = inference.ratio_interval(inner, bottom, units, level=level)
+        numbers["inner_slope"] = unit * inner.total / bottom.total
+        numbers["inner_low"], numbers["inner_high"] = unit * low, unit * high
+        numbers["inner_p"] = inference.t_test(inner, units)
+    return numbers
+
+
+def _reasons(rates: Floats, *, photos: int, units: int, min_count: float) -> NDArray[np.str_]:
+    y_c = rates[:, rates.shape[1] // 2]
+    constant = np.ptp(rates, axis=1) <= NOISE * rates.max(axis=1, initial=0)
+    # 30 photos of n may come back as 29.999999999999996
+    too_rare = y_c * photos < min_count * (1 - NOISE)
+    few = np.full(len(rates), units < 2)
+    named = np.select(
+        [few, y_c == 0, constant, too_rare], [TOO_FEW_PHOTOS, NEVER_AT_CENTRE, CONSTANT, TOO_RARE], ESTIMABLE
+    )
+    return named.astype(np.str_)
+
+
+def units_of(sweeps: Sweeps, clusters: Mapping[str, Hashable] | None) -> Units:
+    """The photos, or their clusters, as units of resampling.
+
+    Raises:
+        ValueError: ``clusters`` lacks a photo.
+    """
+    if clusters is None:
+        return Units.of(len(sweeps.photos))
+    for photo in sweeps.photos:
+        if photo not in clusters:
+            raise ValueError(UNKNOWN_CLUSTER.format(photo=photo))
+    return Units.of(len(sweeps.photos), clusters=[clusters[photo] for photo in sweeps.photos])

@@ -1,0 +1,412 @@
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from statsmodels.api import OLS, add_constant
+
+from pipeline.records import EDIT_ARM
+from pipeline.statistics import slopes as module
+from pipeline.statistics.curves import curves
+from pipeline.statistics.findings import findings
+from pipeline.statistics.multiplicity import benjamini_hochberg
+from pipeline.statistics.slopes import FRAME_COLUMNS, ols, slope_table, slopes_of
+from pipeline.statistics.sweeps import Sweeps, sweeps_of
+
+SEVEN = np.linspace(-2, 2, 7)
+FIVE = np.linspace(-2, 2, 5)
+QUICK = {"min_count": 1, "resamples": 200}
+responses = hnp.arrays(
+    np.int8, st.tuples(st.integers(2, 12), st.just(5), st.integers(1, 4)), elements=st.integers(0, 1)
+)
+
+
+def frame_of(y, values=FIVE, *, confidence=False, labels=None, **options):
+    sweeps = Sweeps.from_array(y, values, confidence=confidence, labels=labels)
+    return slope_table(sweeps, **(QUICK | options)).to_frame()
+
+
+def faces(*, photos, labels, base, effect, spread, noise, seed, values=SEVEN):
+    """Presence under a probit model, ``(n, K, L)``: faces differ in level and in how they react."""
+    random = np.random.default_rng(seed)
+    level = base * np.sqrt(1 + noise**2) + random.normal(size=(photos, 1, labels))
+    reaction = effect + spread * random.normal(size=(photos, 1, labels))
+    chance = noise * random.normal(size=(photos, len(values), labels))
+    return (level + reaction * values[:, None] + chance > 0).astype(np.int8)
+
+
+def true_slope(*, base, effect, spread, noise, values=SEVEN):
+    from scipy.special import ndtr
+
+    total = np.sqrt(1 + noise**2 + (spread * values) ** 2)
+    rate = ndtr((base * np.sqrt(1 + noise**2) + effect * values) / total)
+    return values @ rate / (values @ values) / rate[len(values) // 2]
+
+
+# The seed's own slope
+
+
+def test_the_hand_case():
+    y = np.zeros((20, 5, 1))
+    for step, count in enumerate((2, 3, 4, 5, 6)):  # .10 .15 .20 .25 .30
+        y[:count, step] = 1
+    row = frame_of(y).iloc[0]
+    assert row["slope"] == pytest.approx(0.25, abs=1e-12)
+    assert row["rd_slope"] == pytest.approx(0.05, abs=1e-12)
+    assert row["inner_slope"] == pytest.approx(0.25, abs=1e-12)
+    assert row["y_c"] == pytest.approx(0.2)
+    assert row["count_centre"] == pytest.approx(4)
+    assert row["ols_p"] == 0
+
+
+@pytest.mark.parametrize("values", [SEVEN, FIVE])
+def test_slope_and_ols_p_equal_statsmodels(values):
+    y = faces(photos=60, labels=40, base=0.3, effect=0.1, spread=0.2, noise=0.5, seed=1, values=values)
+    frame = frame_of(y, values)
+    for number, row in frame.iterrows():
+        z = y[:, :, number].mean(axis=0) / y[:, len(values) // 2, number].mean()
+        fit = OLS(z, add_constant(values)).fit()
+        assert row["slope"] == pytest.approx(fit.params[1], abs=1e-9)
+        assert row["ols_p"] == pytest.approx(fit.pvalues[1], abs=1e-9)
+
+
+def test_the_t_test_equals_statsmodels_on_the_photos_slopes():
+    y = faces(photos=60, labels=10, base=0.3, effect=0.1, spread=0.2, noise=0.5, seed=1)
+    frame = frame_of(y, SEVEN)
+    for number, row in frame.iterrows():
+        own = y[:, :, number] @ SEVEN / (SEVEN @ SEVEN)
+        fit = OLS(own, np.ones(60)).fit()
+        assert row["rd_slope"] == pytest.approx(fit.params[0], abs=1e-12)
+        assert row["p"] == pytest.approx(fit.pvalues[0], rel=1e-9)
+        np.testing.assert_allclose([row["rd_low"], row["rd_high"]], fit.conf_int()[0], atol=1e-12)
+
+
+def test_the_inner_slope_looks_at_the_values_seen_in_training_only():
+    y = faces(photos=80, labels=5, base=0.3, effect=0.1, spread=0.2, noise=0.5, seed=1)
+    wild = y.copy()
+    wild[:, [0, 1, 5, 6]] = 0
+    calm, other = frame_of(y, SEVEN), frame_of(wild, SEVEN)
+    columns = ["inner_slope", "inner_low", "inner_high", "inner_p"]
+    pd.testing.assert_frame_equal(calm[columns], other[columns])
+    z = y[:, 2:5, 0].mean(axis=0) / y[:, 3, 0].mean()
+    assert calm["inner_slope"][0] == pytest.approx(OLS(z, add_constant(SEVEN[2:5])).fit().params[1], abs=1e-9)
+
+
+def test_confidence_regresses_the_mean_scores():
+    scores = np.random.default_rng(0).uniform(size=(30, 7, 6))
+    frame = frame_of(scores, SEVEN, confidence=True)
+    for number, row in frame.iterrows():
+        z = scores[:, :, number].mean(axis=0) / scores[:, 3, number].mean()
+        fit = OLS(z, add_constant(SEVEN)).fit()
+        assert row["slope"] == pytest.approx(fit.params[1], abs=1e-9)
+        assert row["ols_p"] == pytest.approx(fit.pvalues[1], abs=1e-9)
+        assert row["slope_low"] < row["slope"] < row["slope_high"]
+
+
+def test_confidence_of_0_and_1_is_presence():
+    y = faces(photos=80, labels=5, base=0.3, effect=0.1, spread=0.2, noise=0.5, seed=1)
+    pd.testing.assert_frame_equal(frame_of(y, SEVEN), frame_of(y.astype(float), SEVEN, confidence=True), rtol=1e-10)
+
+
+# What has no slope, and why
+
+
+@pytest.mark.parametrize("rate", [1 / 3, 1.0])
+def test_a_constant_label_has_neither_slope_nor_p(rate):
+    y = np.zeros((99, 7, 1))
+    y[: round(rate * 99)] = 1
+    row = frame_of(y, SEVEN).iloc[0]
+    assert row["reason"] == module.CONSTANT
+    assert not row["estimable"]
+    assert np.isnan(row[["slope", "p", "q", "ols_p", "permutation_p", "rd_slope", "inner_p"]].to_numpy(float)).all()
+
+
+def test_constant_scores_are_no_finding_from_rounding_noise():
+    scores = np.tile(np.random.default_rng(0).uniform(size=(50, 1, 40)), (1, 7, 1))
+    frame = frame_of(scores, SEVEN, confidence=True)
+    assert (frame["reason"] == module.CONSTANT).all()
+    assert findings(frame, max_p=1, min_slope=0).empty
+
+
+def test_reasons_and_their_order():
+    y = np.zeros((40, 5, 5), dtype=np.int8)
+    y[:20, 3:, 1] = 1  # never at a = 0
+    y[:20, :, 2] = 1  # constant, and below 30 at a = 0
+    y[:29, 2, 3] = 1  # 29 photos at a = 0
+    y[:30, 2, 4] = 1
+    y[:10, 3, 4] = 1
+    frame = frame_of(y, min_count=30)
+    never, constant, rare = module.NEVER_AT_CENTRE, module.CONSTANT, module.TOO_RARE
+    assert frame["reason"].tolist() == [never, never, constant, rare, module.ESTIMABLE]
+    assert frame["estimable"].tolist() == [False] * 4 + [True]
+    assert frame["slope"].notna().tolist() == [False] * 4 + [True]
+    assert (frame_of(y[:1])["reason"] == module.TOO_FEW_PHOTOS).all()
+    assert (frame_of(y[:0])["reason"] == module.TOO_FEW_PHOTOS).all()
+
+
+def test_photos_that_all_agree_give_the_exact_sign_test():
+    y = np.zeros((10, 5, 1))
+    y[:, 2:] = 1
+    row = frame_of(y).iloc[0]
+    assert row["slope_low"] == pytest.approx(row["slope"])
+    assert row["slope_high"] == pytest.approx(row["slope"])
+    assert row["p"] == 2.0**-9
+
+
+def test_ols_of_a_line_and_of_a_constant():
+    slope, p = ols(np.array([0.1 + 0.05 * FIVE, np.full(5, 0.3), np.zeros(5)]), FIVE)
+    np.testing.assert_allclose(slope, [0.05, 0, 0], atol=1e-15)
+    assert p[0] == 0
+    assert np.isnan(p[1:]).all()
+
+
+# What must not change the numbers
+
+
+@settings(max_examples=25, deadline=None)
+@given(responses, st.integers(0, 5))
+def test_a_label_does_not_depend_on_its_neighbours_or_on_blocks(y, seed):
+    together = frame_of(y, seed=seed).drop(columns=["q", "label"])
+    backwards = frame_of(y[:, :, ::-1], seed=seed, block=1).drop(columns=["q", "label"])
+    pd.testing.assert_frame_equal(together, backwards.iloc[::-1].reset_index(drop=True), check_exact=True)
+
+
+@pytest.mark.parametrize("confidence", [False, True])
+def test_same_seed_same_bytes_whatever_the_blocks(confidence):
+    random = np.random.default_rng(0)
+    y = random.uniform(size=(57, 7, 23))
+    y = y if confidence else y > 0.5
+    whole = frame_of(y, SEVEN, confidence=confidence, seed=4)
+    for block in (1, 2, 5, 22):
+        parts = frame_of(y, SEVEN, confidence=confidence, seed=4, block=block)
+        pd.testing.assert_frame_equal(whole, parts, check_exact=True)
+    other = frame_of(y, SEVEN, confidence=confidence, seed=5)
+    assert (other["slope_low"] == whole["slope_low"]).all()
+    assert (other["bootstrap_low"] != whole["bootstrap_low"]).any()
+
+
+@settings(max_examples=25, deadline=None)
+@given(responses, st.randoms(use_true_random=False))
+def test_the_order_of_photos_does_not_matter_where_nothing_is_drawn(y, random):
+    order = list(range(len(y)))
+    random.shuffle(order)
+    drawn = ["permutation_p", "bootstrap_low", "bootstrap_high"]
+    pd.testing.assert_frame_equal(frame_of(y).drop(columns=drawn), frame_of(y[order]).drop(columns=drawn), rtol=1e-9)
+
+
+@settings(max_examples=25, deadline=None)
+@given(responses)
+def test_photos_shown_twice_keep_the_slopes(y):
+    columns = ["slope", "rd_slope", "inner_slope", "ols_p"]
+    pd.testing.assert_frame_equal(frame_of(y)[columns], frame_of(np.concatenate([y, y]))[columns], rtol=1e-9)
+
+
+@settings(max_examples=25, deadline=None)
+@given(responses, st.floats(0.25, 1))
+def test_stretching_a_divides_the_slopes(y, factor):
+    plain, stretched = frame_of(y), frame_of(y, FIVE * factor)
+    for column in ("slope", "rd_slope", "slope_low", "slope_high", "rd_low", "rd_high", "bootstrap_low"):
+        np.testing.assert_allclose(stretched[column] * factor, plain[column], rtol=1e-9, atol=1e-12)
+    for column in ("p", "ols_p", "permutation_p"):
+        np.testing.assert_allclose(stretched[column], plain[column], rtol=1e-6)
+
+
+@settings(max_examples=25, deadline=None)
+@given(responses)
+def test_reversing_the_values_turns_the_sign_and_keeps_p(y):
+    plain, turned = frame_of(y), frame_of(y, FIVE[::-1])
+    np.testing.assert_allclose(turned["slope"], -plain["slope"], atol=1e-12)
+    np.testing.assert_allclose(turned["slope_low"], -plain["slope_high"], atol=1e-9)
+    np.testing.assert_allclose(turned["inner_slope"], -plain["inner_slope"], atol=1e-12)
+    for column in ("p", "ols_p", "permutation_p", "inner_p"):
+        np.testing.assert_allclose(turned[column], plain[column], rtol=1e-9)
+
+
+@settings(max_examples=25, deadline=None)
+@given(responses)
+def test_the_opposite_label_has_the_opposite_risk_difference(y):
+    plain, opposite = frame_of(y), frame_of(1 - y)
+    both = (plain["estimable"] & opposite["estimable"]).to_numpy()
+    for one, other in (("rd_slope", "rd_slope"), ("rd_low", "rd_high")):
+        np.testing.assert_allclose(opposite[other][both], -plain[one][both], atol=1e-12)
+    np.testing.assert_allclose(opposite["p"][both], plain["p"][both], rtol=1e-9)
+
+
+def test_a_constant_label_beside_changes_no_q():
+    y = faces(photos=80, labels=6, base=0.3, effect=0.1, spread=0.2, noise=0.5, seed=1)
+    more = np.concatenate([y, np.ones((80, 7, 1), dtype=np.int8)], axis=2)
+    assert frame_of(more, SEVEN)["q"][:6].tolist() == frame_of(y, SEVEN)["q"].tolist()
+
+
+# How sure it is
+
+
+def test_intervals_hold_zero_exactly_when_the_test_does_not_reject():
+    y = faces(photos=70, labels=300, base=0.2, effect=0.06, spread=0.1, noise=0.3, seed=8)
+    frame = frame_of(y, SEVEN)
+    assert 30 < (frame["p"] < 0.05).sum() < 270
+    assert ((frame["slope_low"] > 0) | (frame["slope_high"] < 0)).equals(frame["p"] < 0.05)
+
+
+@pytest.mark.parametrize(
+    ("photos", "base", "effect", "spread", "noise"),
+    [
+        (50, 0.5, 0.2, 0.3, 0.3),  # few photos
+        (200, -0.8, 0.1, 0.1, 0.3),  # a fifth has the label
+        (1000, -1.6, -0.2, 0.2, 0.2),  # rare
+        (1000, 0.0, 0.0, 0.2, 0.0),  # smooth classifier, faces that react differently, no effect on average
+    ],
+)
+def test_coverage_of_the_true_slope(photos, base, effect, spread, noise):
+    truth = true_slope(base=base, effect=effect, spread=spread, noise=noise)
+    y = faces(photos=photos, labels=1200, base=base, effect=effect, spread=spread, noise=noise, seed=11)
+    frame = frame_of(y, SEVEN, min_count=30, resamples=400)
+    frame = frame[frame["estimable"]]
+    assert len(frame) > 600
+    covered = ((frame["slope_low"] <= truth) & (truth <= frame["slope_high"])).mean()
+    resampled = ((frame["bootstrap_low"] <= truth) & (truth <= frame["bootstrap_high"])).mean()
+    assert 0.93 <= covered <= 0.97
+    assert 0.92 <= resampled <= 0.97
+
+
+def test_true_nulls_are_called_as_often_as_promised():
+    y = faces(photos=500, labels=3000, base=-0.5, effect=0.0, spread=0.1, noise=0.1, seed=12)
+    frame = frame_of(y, SEVEN, min_count=30, resamples=400)
+    for column in ("p", "inner_p", "permutation_p"):
+        assert 0.03 <= (frame[column] < 0.05).mean() <= 0.07, column
+    assert (frame["q"] < 0.05).mean() <= 0.05
+    assert (frame["ols_p"] < 0.05).mean() > 0.12, "the reason why it is not relied on"
+
+
+def test_photos_of_one_person_are_no_independent_evidence():
+    people, each = 60, 8
+    y = np.repeat(faces(photos=people, labels=400, base=0, effect=0.0, spread=0.2, noise=0.0, seed=5), each, axis=0)
+    sweeps = Sweeps.from_array(y, SEVEN)
+    person = {photo: int(photo) // each for photo in sweeps.photos}
+    naive = slope_table(sweeps, **QUICK)
+    clustered = slope_table(sweeps, clusters=person, **QUICK)
+    alone = slope_table(Sweeps.from_array(y[::each], SEVEN), **QUICK)
+    np.testing.assert_allclose(clustered.p, alone.p, rtol=1e-9)
+    np.testing.assert_allclose(clustered.slope.low, alone.slope.low, rtol=1e-9)
+    np.testing.assert_allclose(clustered.bootstrap.low, alone.bootstrap.low, rtol=1e-9)
+    np.testing.assert_allclose(clustered.permutation_p, alone.permutation_p)
+    assert (naive.p < 0.05).mean() > 0.3
+    assert 0.02 <= (clustered.p < 0.05).mean() <= 0.08
+
+
+def test_clusters_of_different_sizes():
+    y = faces(photos=90, labels=4, base=0.5, effect=0.1, spread=0.2, noise=0.2, seed=5)
+    sweeps = Sweeps.from_array(y, SEVEN)
+    person = {photo: int(int(photo) ** 0.7) for photo in sweeps.photos}
+    frame = slope_table(sweeps, clusters=person, **QUICK).to_frame()
+    np.testing.assert_allclose(frame["slope"], frame_of(y, SEVEN)["slope"])
+    assert (frame["bootstrap_low"] < frame["slope"]).all()
+    assert (frame["slope"] < frame["bootstrap_high"]).all()
+    with pytest.raises(ValueError, match="no cluster for the photo '0'"):
+        slope_table(sweeps, clusters={}, **QUICK)
+
+
+@pytest.mark.parametrize("options", [{"level": 1.0}, {"resamples": 0}])
+def test_options_out_of_range_are_refused(options):
+    with pytest.raises(ValueError, match=next(iter(options))):
+        frame_of(np.ones((3, 5, 1)), **options)
+
+
+# A whole run
+
+
+def run_of(parts):
+    """Tables of a run from (adapter, attribute, arm, y) with labels "l0", "l1", …"""
+    answers, labels = [], []
+    for adapter, attribute, arm, y in parts:
+        photos, steps, count = y.shape
+        photo, step = np.divmod(np.arange(photos * steps), steps)
+        asked = pd.DataFrame({"photo": [f"p{i:04d}" for i in photo], "step": step + 1, "value": SEVEN[step]})
+        asked = asked.assign(adapter=adapter, attribute=attribute, arm=arm, status="ok")
+        answers.append(asked)
+        for label in range(count):
+            seen = y[:, :, label].reshape(-1)
+            labels.append(asked.assign(label=f"l{label}", score=np.where(seen, 0.9, np.nan), returned=seen == 1))
+    return pd.concat(labels, ignore_index=True), pd.concat(answers, ignore_index=True)
+
+
+@pytest.fixture(scope="module")
+def run():
+    options = {"photos": 120, "labels": 4, "base": 0.3, "spread": 0.1, "noise": 0.3}
+    return run_of(
+        [
+            ("one", "gender", EDIT_ARM, faces(effect=0.3, seed=1, **options)),
+            ("two", "gender", EDIT_ARM, faces(effect=-0.1, seed=2, **options)),
+            ("two", "gender", "random", faces(effect=0.0, seed=3, **options)),
+        ]
+    )
+
+
+def test_every_adapter_and_label_has_a_row(run):
+    frame = slopes_of(*run, resamples=200)
+    assert list(frame.columns) == list(FRAME_COLUMNS)
+    assert frame.groupby(["adapter", "arm"]).size().to_dict() == {
+        ("one", "edit"): 4,
+        ("two", "edit"): 4,
+        ("two", "random"): 4,
+    }
+    assert (frame["photos"] == 120).all()
+    assert frame["estimable"].all()
+    assert (frame.loc[frame["adapter"] == "one", "slope"] > 0).all()
+
+
+def test_the_edits_of_a_run_are_one_family_and_a_placebo_is_another(run):
+    frame = slopes_of(*run, resamples=200)
+    for arm, family in frame.groupby("arm"):
+        assert family["q"].tolist() == benjamini_hochberg(family["p"]).tolist(), arm
+
+
+def test_shuffled_tables_give_the_same_frame(run):
+    shuffled = (table.sample(frac=1, random_state=0) for table in run)
+    pd.testing.assert_frame_equal(slopes_of(*run, resamples=200), slopes_of(*shuffled, resamples=200), check_exact=True)
+
+
+def test_findings_are_split_by_direction_and_sorted_by_size(run):
+    frame = slopes_of(*run, resamples=200)
+    called = findings(frame)
+    assert len(called) >= 5
+    assert (called["p"] < 0.001).all()
+    assert (called["slope"].abs() > 0.03).all()
+    assert (np.sign(called["slope"]) == called["direction"]).all()
+    for _, group in called.groupby(["adapter", "arm", "direction"]):
+        assert group["slope"].abs().is_monotonic_decreasing
+    assert len(findings(frame, min_slope=10)) == 0
+    assert len(findings(frame, by="q", max_p=0.05)) >= len(findings(frame, by="q", max_p=0.001))
+
+
+def test_a_run_without_answers_or_labels_gives_an_empty_frame(run):
+    labels, answers = run
+    for frame in (slopes_of(labels.iloc[:0], answers), slopes_of(labels.iloc[:0], answers.iloc[:0])):
+        assert frame.empty
+        assert list(frame.columns) == list(FRAME_COLUMNS)
+        assert findings(frame).empty
+
+
+def test_curves_show_rates_and_bands(run):
+    sweeps = sweeps_of(*run)[0]
+    frame = curves(sweeps, labels=["l1", "l0"])
+    assert frame["label"].unique().tolist() == ["l1", "l0"]
+    first = frame[frame["label"] == "l1"]
+    np.testing.assert_allclose(first["y"], sweeps.to_array()[:, :, 1].mean(axis=0))
+    np.testing.assert_allclose(first["z"], first["y"] / first["y"].iloc[3])
+    assert first[["z", "z_low", "z_high"]].iloc[3].tolist() == [1, 1, 1]
+    others = first.drop(index=first.index[3])
+    assert (others["z_low"] < others["z"]).all()
+    assert (others["z"] < others["z_high"]).all()
+    assert len(curves(sweeps)) == 4 * 7
+    with pytest.raises(KeyError, match="no label 'l9'"):
+        curves(sweeps, labels=["l9"])
+
+
+def test_a_label_never_seen_at_the_centre_has_no_curve():
+    y = np.zeros((4, 5, 1))
+    y[:, 4] = 1
+    frame = curves(Sweeps.from_array(y, FIVE))
+    assert frame["y"].tolist() == [0, 0, 0, 0, 1]
+    assert frame[["z", "z_low", "z_high"]].isna().all(axis=None)
