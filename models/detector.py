@@ -1,16 +1,23 @@
-"""Face detection: facenet-pytorch's MTCNN (its weights travel in the package), in batches of equal size.
+"""Face detection: the cascade of MTCNN (Zhang et al. 2016) over the three networks that facenet-pytorch carries.
 
 Which face of several is meant is not decided here (see ``pipeline.faces``).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import cv2
 import numpy as np
 import torch
-from facenet_pytorch import MTCNN
+from facenet_pytorch.models.mtcnn import ONet, PNet, RNet
 from numpy.typing import NDArray
+
+SMALLEST_FACE = 20  # pixels: below this the first network, which sees 12 pixels, finds mostly noise
+PYRAMID_STEP = 0.709  # each level has half the area of the one before
+MIN_SCORES = (0.6, 0.7, 0.7)  # a candidate's lowest score in each of the three networks
+_WINDOW, _STRIDE = 12, 2  # pixels: what the first network sees, and how far apart it looks
+
+Boxes = NDArray[np.float64]  # (N, 4): left, top, right, bottom
 
 
 @dataclass(frozen=True)
@@ -23,7 +30,10 @@ class Detection:
 
 
 class FaceDetector:
-    """MTCNN over batches of photos.
+    """MTCNN, one photo at a time.
+
+    A photo is never batched with others: matrix products and the suppression of overlaps would then round
+    differently from batch to batch, and a run that is continued would not give the tables of one that was not.
 
     Args:
         long_side: photos are shrunk to at most this many pixels before the search.
@@ -31,53 +41,157 @@ class FaceDetector:
         device: where the networks run.
     """
 
-    def __init__(self, *, long_side: int = 640, smallest_face: float = 0.1, device: str = "cpu") -> None:
+    def __init__(self, *, long_side: int = 640, smallest_face: float = 0.12, device: str = "cpu") -> None:
         self._long_side = long_side
         self._smallest_face = smallest_face
-        self._network = MTCNN(device=device, keep_all=True).eval()
+        self._device = device
+        self._proposer, self._refiner, self._finisher = (
+            network().eval().requires_grad_(False).to(device) for network in (PNet, RNet, ONet)
+        )
 
-    def detect(self, photos: Sequence[NDArray[np.uint8]]) -> list[list[Detection]]:
-        """The faces of each ``(H, W, 3)`` uint8 RGB photo, in photo order. Photos of one size share a batch."""
-        shrunk = [_shrink(photo, self._long_side) for photo in photos]
-        by_shape: dict[tuple[int, int], list[int]] = {}
-        for index, (small, _) in enumerate(shrunk):
-            by_shape.setdefault(small.shape[:2], []).append(index)
-        found: list[list[Detection]] = [[] for _ in photos]
-        for (height, width), members in by_shape.items():
-            self._network.min_face_size = max(20, round(self._smallest_face * min(height, width)))
-            batch = np.stack([shrunk[index][0] for index in members])
-            for index, faces in zip(members, self._detect_batch(batch), strict=True):
-                scale = shrunk[index][1]
-                found[index] = [
-                    Detection(
-                        box=(float(b[0] / scale), float(b[1] / scale), float(b[2] / scale), float(b[3] / scale)),
-                        score=float(b[4]),
-                        landmarks=np.asarray(points, dtype=np.float64) / scale,
-                    )
-                    for b, points in faces
-                ]
-        return found
+    def detect(
+        self, photos: Sequence[NDArray[np.uint8]], *, smallest_face: float | None = None
+    ) -> list[list[Detection]]:
+        """The faces of each ``(H, W, 3)`` uint8 RGB photo, in photo order, highest score first.
 
-    def _detect_batch(
-        self, batch: NDArray[np.uint8]
-    ) -> list[list[tuple[NDArray[np.float64], NDArray[np.float64]]]]:
-        if min(batch.shape[1:3]) < 20:
-            return [[] for _ in batch]
+        Args:
+            photos: of any sizes.
+            smallest_face: instead of the detector's own.
+        """
+        share = self._smallest_face if smallest_face is None else smallest_face
         with torch.inference_mode():
-            boxes, scores, points = self._network.detect(batch, landmarks=True)
-        faces = []
-        for photo_boxes, photo_scores, photo_points in zip(boxes, scores, points, strict=True):
-            if photo_boxes is None:
-                faces.append([])
-                continue
-            rows = np.hstack([np.asarray(photo_boxes, float), np.asarray(photo_scores, float)[:, None]])
-            faces.append(list(zip(rows, np.asarray(photo_points, float), strict=True)))
-        return faces
+            return [self._detect_one(photo, share) for photo in photos]
+
+    def _detect_one(self, photo: NDArray[np.uint8], smallest_face: float) -> list[Detection]:
+        image = _shrink(photo, self._long_side)
+        smallest = max(SMALLEST_FACE, smallest_face * min(image.shape[:2]))
+        boxes = self._propose(image, smallest)
+        boxes = self._refine(image, boxes)
+        boxes, scores, points = self._finish(image, boxes)
+        scale = np.array([photo.shape[1] / image.shape[1], photo.shape[0] / image.shape[0]])
+        boxes = boxes * np.tile(scale, 2)
+        points = (points + 0.5) * scale - 0.5  # pixel centres sit on integers
+        return [
+            Detection(box=(float(b[0]), float(b[1]), float(b[2]), float(b[3])), score=float(score), landmarks=face)
+            for b, score, face in zip(boxes, scores, points, strict=True)
+        ]
+
+    def _propose(self, image: NDArray[np.uint8], smallest: float) -> Boxes:
+        """Square candidates of every size from ``smallest`` pixels up."""
+        found, found_scores = [np.empty((0, 8))], [np.empty(0)]
+        for level in _pyramid(image, smallest):
+            shifts, scores = self._proposer(self._tensor(level[None]))
+            scores, shifts = scores[0, 1].cpu().numpy(), shifts[0].cpu().numpy()
+            rows, columns = np.nonzero(scores >= MIN_SCORES[0])
+            corners = _STRIDE * np.stack([columns, rows], axis=1)
+            windows = np.hstack([corners, corners + _WINDOW])
+            scale = np.array([image.shape[1] / level.shape[1], image.shape[0] / level.shape[0]])
+            boxes, level_scores = windows * np.tile(scale, 2), scores[rows, columns]
+            kept = _suppress(boxes, level_scores, most=0.5)
+            found.append(np.hstack([boxes, shifts[:, rows, columns].T])[kept])
+            found_scores.append(level_scores[kept])
+        candidates = np.vstack(found)
+        candidates = candidates[_suppress(candidates[:, :4], np.concatenate(found_scores), most=0.7)]
+        return _square(_shift(candidates[:, :4], candidates[:, 4:]))
+
+    def _refine(self, image: NDArray[np.uint8], boxes: Boxes) -> Boxes:
+        """The candidates that the second network believes, moved to where it sees the face."""
+        boxes = _within(boxes, image)
+        if not len(boxes):
+            return boxes
+        shifts, scores = (out.cpu().numpy() for out in self._refiner(self._tensor(_crops(image, boxes, size=24))))
+        scores = scores[:, 1]
+        sure = scores > MIN_SCORES[1]
+        boxes, scores, shifts = boxes[sure], scores[sure], shifts[sure]
+        kept = _suppress(boxes, scores, most=0.7)
+        return _square(_shift(boxes[kept], shifts[kept]))
+
+    def _finish(self, image: NDArray[np.uint8], boxes: Boxes) -> tuple[Boxes, NDArray[np.float64], NDArray[np.float64]]:
+        """Boxes, scores ``(N,)`` and landmarks ``(N, 5, 2)`` of the faces, by the third network."""
+        boxes = _within(boxes, image)
+        if not len(boxes):
+            return boxes, np.empty(0), np.empty((0, 5, 2))
+        crops = self._tensor(_crops(image, boxes, size=48))
+        shifts, points, scores = (out.cpu().numpy() for out in self._finisher(crops))
+        scores = scores[:, 1]
+        sure = scores > MIN_SCORES[2]
+        boxes, scores, shifts, points = boxes[sure], scores[sure], shifts[sure], points[sure]
+        # The network gives five x, then five y, as fractions of the box it was shown.
+        points = points.reshape(-1, 2, 5).transpose(0, 2, 1)
+        points = boxes[:, None, :2] + points * (boxes[:, None, 2:] - boxes[:, None, :2])
+        boxes = _shift(boxes, shifts)
+        kept = _suppress(boxes, scores, most=0.7, of_smaller=True)
+        return boxes[kept], scores[kept].astype(np.float64), points[kept]
+
+    def _tensor(self, images: NDArray[np.uint8]) -> torch.Tensor:
+        """``(N, H, W, 3)`` uint8 as the networks take it: ``(N, 3, H, W)``, about -1 to 1."""
+        scaled = (images.astype(np.float32) - 127.5) / 128
+        return torch.from_numpy(scaled).permute(0, 3, 1, 2).to(self._device)
 
 
-def _shrink(photo: NDArray[np.uint8], long_side: int) -> tuple[NDArray[np.uint8], float]:
+def _shrink(photo: NDArray[np.uint8], long_side: int) -> NDArray[np.uint8]:
     scale = long_side / max(photo.shape[:2])
     if scale >= 1:
-        return photo, 1.0
-    size = (max(1, round(photo.shape[1] * scale)), max(1, round(photo.shape[0] * scale)))
-    return np.asarray(cv2.resize(photo, size, interpolation=cv2.INTER_AREA), dtype=np.uint8), scale
+        return photo
+    return _resize(photo, (max(1, round(photo.shape[0] * scale)), max(1, round(photo.shape[1] * scale))))
+
+
+def _resize(image: NDArray[np.uint8], shape: tuple[int, int]) -> NDArray[np.uint8]:
+    return np.asarray(cv2.resize(image, shape[::-1], interpolation=cv2.INTER_AREA), dtype=np.uint8)
+
+
+def _pyramid(image: NDArray[np.uint8], smallest: float) -> Iterator[NDArray[np.uint8]]:
+    """The image at the scales where faces of ``smallest`` pixels, then larger ones, fill the first network's window."""
+    height, width = image.shape[:2]
+    scale = _WINDOW / smallest
+    while min(height, width) * scale >= _WINDOW:
+        yield _resize(image, (int(height * scale + 1), int(width * scale + 1)))
+        scale *= PYRAMID_STEP
+
+
+def _crops(image: NDArray[np.uint8], boxes: Boxes, *, size: int) -> NDArray[np.uint8]:
+    """What lies in each box, ``(N, size, size, 3)``; a box that leaves the image is cut at its edge."""
+    height, width = image.shape[:2]
+    crops = np.empty((len(boxes), size, size, 3), dtype=np.uint8)
+    for crop, (left, top, right, bottom) in zip(crops, boxes, strict=True):
+        inside = image[max(0, int(top)) : min(height, int(bottom)), max(0, int(left)) : min(width, int(right))]
+        crop[:] = _resize(inside, (size, size))
+    return crops
+
+
+def _within(boxes: Boxes, image: NDArray[np.uint8]) -> Boxes:
+    """The boxes with at least two pixels inside the image in each direction."""
+    height, width = image.shape[:2]
+    across = np.minimum(boxes[:, 2], width) - np.maximum(boxes[:, 0], 0)
+    down = np.minimum(boxes[:, 3], height) - np.maximum(boxes[:, 1], 0)
+    return boxes[(across >= 2) & (down >= 2)]
+
+
+def _shift(boxes: Boxes, shifts: NDArray[np.floating]) -> Boxes:
+    """Each edge moved by its shift, a fraction of the box's width or height."""
+    return boxes + shifts * np.tile(boxes[:, 2:] - boxes[:, :2], 2)
+
+
+def _square(boxes: Boxes) -> Boxes:
+    """Squares of the longer side around the same centres."""
+    centres = (boxes[:, :2] + boxes[:, 2:]) / 2
+    half = (boxes[:, 2:] - boxes[:, :2]).max(axis=1, keepdims=True, initial=0) / 2
+    return np.hstack([centres - half, centres + half])
+
+
+def _suppress(boxes: Boxes, scores: NDArray[np.floating], *, most: float, of_smaller: bool = False) -> NDArray[np.intp]:
+    """Indices of the boxes, highest score first, that no better one overlaps by more than ``most``.
+
+    The overlap is a share of the union of the two, or ``of_smaller``, which also drops a box inside another.
+    """
+    areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+    order = np.argsort(-scores, kind="stable")
+    kept: list[np.intp] = []
+    while len(order):
+        best, rest = order[0], order[1:]
+        kept.append(best)
+        sides = np.minimum(boxes[best, 2:], boxes[rest, 2:]) - np.maximum(boxes[best, :2], boxes[rest, :2])
+        shared = np.maximum(sides, 0).prod(axis=1)
+        whole = np.minimum(areas[best], areas[rest]) if of_smaller else areas[best] + areas[rest] - shared
+        order = rest[shared <= most * whole]
+    return np.array(kept, dtype=np.intp)

@@ -142,10 +142,17 @@ def race_line(value: Tensor, low: Tensor, high: Tensor) -> Tensor:
 
 
 def smooth_difference(edited: Tensor, reference: Tensor) -> Tensor:
-    """The change ``edited - reference`` ``(B, 3, S, S)`` at half its resolution, enlarged again.
+    """The change ``edited - reference`` ``(B, 3, S, S)``: its luma at half resolution, its colour at an eighth.
 
-    What a network this size invents beyond that is noise, and noise is what fools classifiers; the photo keeps its own
-    fine texture.
+    Like in a photo, where colour varies more slowly than light. What a network of this size invents beyond that is
+    noise, and noise is what fools classifiers; the photo keeps its own fine texture.
     """
-    half = F.avg_pool2d(edited - reference, 2)
-    return F.interpolate(half, scale_factor=2, mode="bilinear", align_corners=False)
+    change = edited - reference
+    weights = change.new_tensor([0.299, 0.587, 0.114])[:, None, None]
+    luma = (change * weights).sum(dim=1, keepdim=True)
+    return _coarse(luma, 2) + _coarse(change - luma, 8)
+
+
+def _coarse(images: Tensor, factor: int) -> Tensor:
+    small = F.avg_pool2d(images, factor)
+    return F.interpolate(small, scale_factor=factor, mode="bilinear", align_corners=False)

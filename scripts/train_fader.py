@@ -15,6 +15,7 @@ from models.fader import Fader
 from models.judge import Estimator
 from models.training.faces import load_faces
 from models.training.fading import FadingPlan, train
+from models.training.judging import GUIDE_WIDTHS
 
 
 def main() -> None:
@@ -27,7 +28,7 @@ def main() -> None:
     arguments = parser.parse_args()
     plan = replace(FadingPlan(), steps=arguments.steps)
     torch.manual_seed(plan.seed)
-    guide = Estimator((24, 48, 96, 128))
+    guide = Estimator(GUIDE_WIDTHS)
     guide.load_state_dict({name: tensor.float() for name, tensor in load_file(arguments.guide).items()})
     masks = np.load(arguments.faces / "masks.npy", mmap_mode="r")
     average = train(

@@ -11,13 +11,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from models.judge import Estimator, Judge
 from models.training.faces import load_faces
-from models.training.judging import JudgingPlan, evaluate, train
+from models.training.judging import GUIDE_WIDTHS, JudgingPlan, evaluate, train
 
 PLANS = {
     "estimator": (Estimator, JudgingPlan(parts=(0,), epochs=16, seed=1)),
     "judge": (Judge, JudgingPlan(parts=(1,), epochs=18, peak_rate=1.5e-3, seed=2)),
-    # Steers the Fader network's training; never ships, never judges.
-    "guide": (lambda: Estimator((24, 48, 96, 128)), JudgingPlan(parts=(0, 1), epochs=5, strength=1.4, seed=3)),
+    "guide": (lambda: Estimator(GUIDE_WIDTHS), JudgingPlan(parts=(0, 1), epochs=5, strength=1.4, seed=3)),
 }
 
 

@@ -21,7 +21,7 @@ GENDER, RACE = ATTRIBUTES.index("gender"), slice(1, 1 + len(RACES))
 class FadingPlan:
     """The losses' weights and the run's length. ``reach``: edits are drawn from -reach..reach."""
 
-    steps: int = 4200
+    steps: int = 2600
     batch: int = 32
     rate: float = 4e-4
     reach: float = 2.0
@@ -30,7 +30,8 @@ class FadingPlan:
     keep: float = 3.0
     lightness: float = 20.0
     small: float = 1.0
-    realism: float = 0.15
+    rough: float = 6.0
+    realism: float = 0.4
     latent: float = 0.1
     latent_ramp: float = 0.4
     seed: int = 5
@@ -89,8 +90,8 @@ def draw_edits(own: Tensor, race: Tensor, plan: FadingPlan, random: torch.Genera
     return Edits(attributes, value, of_gender, low, high)
 
 
-def effect_loss(outputs: Tensor, edits: Edits, *, steepness: float = 2.0) -> Tensor:
-    """How far the guide is from perceiving the wanted value ``a``: probability sigmoid(2 a) of the high end."""
+def effect_loss(outputs: Tensor, edits: Edits, *, steepness: float = 1.6) -> Tensor:
+    """How far the guide is from perceiving the wanted value ``a``: probability sigmoid(1.6 a) of the high end."""
     gender, race, *_ = split(outputs)
     device = outputs.device
     wanted = torch.sigmoid(steepness * edits.value).to(device)
@@ -117,6 +118,11 @@ def keep_loss(after: Tensor, before: Tensor, edits: Edits) -> Tensor:
 def composite(photos: Tensor, masks: Tensor, edited: Tensor, reference: Tensor) -> Tensor:
     """The `delta` composite: ``photos + masks * (edited - reference)``, clipped to -1..1."""
     return (photos + masks * smooth_difference(edited, reference)).clamp(-1, 1)
+
+
+def roughness(images: Tensor) -> Tensor:
+    """Mean absolute difference of neighbouring pixels."""
+    return images.diff(dim=2).abs().mean() + images.diff(dim=3).abs().mean()
 
 
 def luminance(images: Tensor) -> Tensor:
@@ -204,6 +210,7 @@ def train(
             "keep": plan.keep * keep_loss(after, before, edits),
             "lightness": plan.lightness * (edits.of_gender.to(device) * lighter.square()).mean(),
             "small": plan.small * change.mean(),
+            "rough": plan.rough * roughness(mask * (result - crops)) / mask.mean(),
             "realism": 2 * plan.realism * realism,
             "latent": plan.latent * ramp * hiding_loss(told_gender.float(), told_race.float(), own),
         }

@@ -11,6 +11,9 @@ from models.judge import AGE_STEPS, age_in_years, split, view
 from models.training.faces import FaceSet, balanced_weights, disturb, flip_some, shifts, to_unit
 from models.training.loop import Schedule, Session, generator, one_cycle
 
+# The guide steers the Fader network's training; smaller than the estimator, never shipped, never the judge.
+GUIDE_WIDTHS = (24, 48, 96, 128)
+
 
 @dataclass(frozen=True)
 class JudgingPlan:
