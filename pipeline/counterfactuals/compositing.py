@@ -132,3 +132,9 @@ def mean_lightness(pixels: NDArray[np.uint8], mask: NDArray[np.float32]) -> floa
     return float((lab[..., 0] * mask).sum() / max(float(mask.sum()), 1e-6))
 
 
+def background_kept(photo: NDArray[np.uint8], version: NDArray[np.uint8], patch: Patch) -> float:
+    """Share of the pixels outside the mask that are the same in the version as in the photo."""
+    differs = (photo != version).any(axis=2)
+    inside = np.count_nonzero(patch.mask)
+    changed_outside = np.count_nonzero(differs) - np.count_nonzero(differs[patch.window] & (patch.mask > 0))
+    return 1.0 - changed_outside / max(1, differs.size - inside)

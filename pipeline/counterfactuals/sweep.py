@@ -127,13 +127,20 @@ def _levels(units: Tensor) -> NDArray[np.float32]:
 
 @torch.inference_mode()
 def patches_of(
-    parser: SmallParser | BiSeNet, subjects: Sequence[Subject], *, region: Sequence[str], feather_share: float
+    parser: SmallParser | BiSeNet,
+    subjects: Sequence[Subject],
+    *,
+    region: Sequence[str],
+    feather_share: float,
+    within_crop: bool = False,
 ) -> list[Patch | None]:
     """Where each face may change: its region of the named classes, feathered inwards, in photo pixels.
 
     Args:
         region: class or group names of ``models.parser``.
         feather_share: width of the soft edge in crop sides.
+        within_crop: leave out what lies beyond the Fader network's crop, such as a high forehead. A change may be
+            carried on beyond the crop's edge; a decoded face may not.
 
     Returns:
         One patch a face; None where no pixel of the region was found.
@@ -146,8 +153,10 @@ def patches_of(
     inside = logits.softmax(dim=1)[:, list(class_indices(region))].sum(dim=1).numpy()
     patches = []
     for subject, view, membership in zip(subjects, views, inside, strict=True):
+        if within_crop:
+            membership = _within_crop(membership, view, subject.to_crop)
         patch = locate(
-            _within_crop(membership, view, subject.to_crop),
+            membership,
             to_photo=invert(view),
             shape=(subject.pixels.shape[0], subject.pixels.shape[1]),
         )
@@ -169,7 +178,7 @@ def parser_view(landmarks: NDArray[np.float64], *, size: int) -> NDArray[np.floa
 def _within_crop(
     membership: NDArray[np.float32], view: NDArray[np.float64], to_crop: NDArray[np.float64]
 ) -> NDArray[np.float32]:
-    """The membership, zero where the Fader network's crop does not reach (it has nothing to say there)."""
+    """The membership, zero where the Fader network's crop does not reach."""
     size = membership.shape[0]
     full = np.vstack([to_crop, [0, 0, 1]]) @ np.linalg.inv(np.vstack([view, [0, 0, 1]]))
     rows, columns = np.mgrid[0:size, 0:size]

@@ -1,0 +1,124 @@
+"""Writing a face's versions: composite each value, encode it, hand back its table row and what the checks need."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from models.alignment import warp_to_template
+from pipeline.counterfactuals.compositing import (
+    Patch,
+    add_change,
+    background_kept,
+    is_grey,
+    mean_lightness,
+    paste,
+    without_colour,
+)
+from pipeline.counterfactuals.sweep import CROP, Subject, to_patch
+from pipeline.records import EDIT_ARM
+
+
+@dataclass(frozen=True)
+class ImageFile:
+    """How versions are encoded: lossless PNG, or JPEG of a stated quality (50-100) without chroma subsampling."""
+
+    format: Literal["png", "jpeg"] = "png"
+    quality: int = 95
+
+    def encode(self, pixels: NDArray[np.uint8]) -> bytes:
+        """``(H, W, 3)`` uint8 RGB as the bytes of a file, without metadata."""
+        if self.format == "png":
+            suffix, flags = ".png", [cv2.IMWRITE_PNG_COMPRESSION, 1]
+        else:
+            suffix = ".jpg"
+            flags = [
+                cv2.IMWRITE_JPEG_QUALITY,
+                self.quality,
+                cv2.IMWRITE_JPEG_SAMPLING_FACTOR,
+                cv2.IMWRITE_JPEG_SAMPLING_FACTOR_444,
+            ]
+        done, content = cv2.imencode(suffix, cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR), flags)
+        if not done:
+            raise ValueError(f"an image of shape {pixels.shape} cannot be encoded as {self.format}")
+        return content.tobytes()
+
+    @property
+    def suffix(self) -> str:
+        """The file name's ending."""
+        return ".png" if self.format == "png" else ".jpg"
+
+
+@dataclass(frozen=True)
+class Version:
+    """One written version: its row of the counterfactuals table (the judge's columns still open) and its aligned crop
+    ``(128, 128, 3)`` uint8, from which the judge fills them."""
+
+    row: dict[str, Any]
+    crop: NDArray[np.uint8]
+
+
+def image_folder(photo: str) -> PurePosixPath:
+    """The folder of a photo's versions: its own path made safe for any file system, and unique.
+
+    Eight hex digits of the name's hash keep apart what the cleaning would have made equal.
+    """
+    parts = [part for part in PurePosixPath(photo.replace("\\", "/")).parts if part not in ("/", "..", ".")]
+    clean = [re.sub(r"[^\w.\- ]", "_", part).strip(" .")[:80] or "_" for part in parts] or ["_"]
+    clean[-1] = f"{clean[-1]}-{sha256(photo.encode('utf-8', 'surrogateescape')).hexdigest()[:8]}"
+    return PurePosixPath(*clean)
+
+
+def render(
+    subject: Subject,
+    patch: Patch,
+    *,
+    attribute: str,
+    values: Sequence[float],
+    images: NDArray[np.float32],
+    mode: Literal["delta", "reconstruction"],
+    file: ImageFile,
+    run_folder: Path,
+) -> list[Version]:
+    """Composite, encode and write the K versions of one photo.
+
+    Args:
+        images: ``(K, 128, 128, 3)`` float32 pixel levels: changes for `delta`, decoded faces for `reconstruction`.
+        run_folder: the run; files go to ``images/<attribute>/<photo>/step<k>.png`` in it.
+    """
+    folder = PurePosixPath("images", attribute) / image_folder(subject.photo)
+    (run_folder / folder).mkdir(parents=True, exist_ok=True)
+    grey = is_grey(subject.pixels[patch.window])
+    mask_share = float(np.count_nonzero(patch.mask) / subject.pixels[..., 0].size)
+    versions = []
+    for step, (value, image) in enumerate(zip(values, images, strict=True), start=1):
+        placed = to_patch(image, subject, patch)
+        if grey:
+            placed = without_colour(placed)
+        made = (add_change if mode == "delta" else paste)(subject.pixels, patch, placed)
+        content = file.encode(made.pixels)
+        name = folder / f"step{step}{file.suffix}"
+        (run_folder / name).write_bytes(content)
+        row = {
+            "attribute": attribute,
+            "arm": EDIT_ARM,
+            "photo": subject.photo,
+            "step": step,
+            "value": float(value),
+            "status": "ok",
+            "reason": None,
+            "file": str(name),
+            "sha256": sha256(content).hexdigest(),
+            "mask_share": mask_share,
+            "background_kept": background_kept(subject.pixels, made.pixels, patch),
+            "clipped_share": made.clipped_share,
+            "lightness": mean_lightness(made.pixels[patch.window], patch.mask),
+        }
+        versions.append(Version(row, warp_to_template(made.pixels, subject.to_crop, size=CROP)))
+    return versions
