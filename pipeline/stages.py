@@ -1,0 +1,265 @@
+"""What an audit does, stage by stage: each reads the tables of the one before and writes its own.
+
+The work itself is in the modules named after the stages; the bookkeeping is in ``pipeline.run``.
+"""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipeline.config import Settings
+from pipeline.progress import Watch, unwatched
+from pipeline.records import (
+    ANSWERS,
+    COUNTERFACTUALS,
+    FACES,
+    LABELS,
+    check_account,
+    read_frame,
+    write_table,
+)
+from pipeline.run import Run, chunks_of, digest
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from adapters.base import Adapter
+
+FACES_CHUNK = 32
+SWEEP_CHUNK = 16
+THREADS = 2
+
+
+@dataclass(frozen=True)
+class Audit:
+    """One audit: its run, its options, its input, and who watches."""
+
+    run: Run
+    settings: Settings
+    inputs: tuple[Path, ...]
+    watch: Watch = unwatched
+
+
+def photos_stage(audit: Audit) -> str:
+    """List, check and hash the photos; returns the stage's fingerprint.
+
+    Raises:
+        NoUsablePhotos: there is nothing to audit.
+    """
+    from pipeline.photos import check_photos, find_photos
+
+    found = find_photos(audit.inputs)
+    fingerprint = digest(["photos", found.fingerprint, audit.settings.photos.model_dump()])
+    if audit.run.is_done("photos", fingerprint):
+        return fingerprint
+    with audit.run.stage("photos", fingerprint) as counts, audit.watch("photos", total=len(found)) as advance:
+        table = check_photos(found, options=audit.settings.photos, advance=advance)
+        counts |= check_account(planned=len(found), statuses=table["status"].to_pylist(), stage="photos")
+        write_table(table, audit.run.path("photos.parquet"))
+    return fingerprint
+
+
+def faces_stage(audit: Audit, upstream: str) -> str:
+    """Find, choose and align the face of every usable photo, and estimate its attributes."""
+    from models.weights import record
+
+    fingerprint = digest(["faces", upstream, audit.settings.faces.model_dump(), record("estimator").sha256])
+    if audit.run.is_done("faces", fingerprint):
+        return fingerprint
+    import torch
+
+    from models.detector import FaceDetector
+    from models.weights import load_judge
+    from pipeline.faces import face_rows
+    from pipeline.photos import read_photo
+
+    photos = _usable(read_frame(audit.run.path("photos.parquet")), ["photo", "path", "sha256"])
+    options = audit.settings.photos
+    detector, estimator = FaceDetector(), load_judge("estimator").to(memory_format=torch.channels_last)
+    with (
+        audit.run.stage("faces", fingerprint) as counts,
+        audit.watch("faces", total=len(photos)) as advance,
+        ThreadPoolExecutor(THREADS) as pool,
+    ):
+
+        def work(chunk: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+            read = pool.map(lambda row: read_photo(Path(row["path"]), options=options).pixels, chunk)
+            names = [str(row["photo"]) for row in chunk]
+            return face_rows(names, list(read), detector=detector, estimator=estimator, options=audit.settings.faces)
+
+        table = audit.run.in_chunks(
+            "faces",
+            chunks_of(photos, size=FACES_CHUNK),
+            fingerprint=fingerprint,
+            columns=FACES,
+            work=work,
+            advance=advance,
+        )
+        counts |= check_account(planned=len(photos), statuses=table["status"].to_pylist(), stage="faces")
+        write_table(table, audit.run.path("faces.parquet"))
+        audit.run.drop_parts("faces")
+    return fingerprint
+
+
+def counterfactuals_stage(audit: Audit, upstream: str) -> str:
+    """Make every version of every face, and check it with the judge."""
+    from models.weights import record
+
+    weights = [record(name).sha256 for name in ("fader", "parser", "judge")]
+    fingerprint = digest(["counterfactuals", upstream, audit.settings.sweep.model_dump(), weights])
+    if audit.run.is_done("counterfactuals", fingerprint):
+        return fingerprint
+    import numpy as np
+    import torch
+
+    from models.weights import load_fader, load_judge, load_parser
+    from pipeline.counterfactuals.dataset import write_metadata
+    from pipeline.counterfactuals.making import Networks, make_versions
+    from pipeline.counterfactuals.sweep import Subject
+    from pipeline.faces import own_attributes
+    from pipeline.photos import read_photo
+
+    photos = read_frame(audit.run.path("photos.parquet"), columns=["photo", "path", "sha256"]).set_index("photo")
+    faces = _usable(read_frame(audit.run.path("faces.parquet")), list(FACES))
+    rows = [face | {"path": photos.at[face["photo"], "path"]} for face in faces]
+    sweep, options = audit.settings.sweep, audit.settings.photos
+    networks = Networks(fader=load_fader(), parser=load_parser(), judge=load_judge("judge"))
+    for network in (networks.fader, networks.parser, networks.judge):
+        network.to(memory_format=torch.channels_last)
+    with (
+        audit.run.stage("counterfactuals", fingerprint) as counts,
+        audit.watch("counterfactuals", total=len(rows)) as advance,
+        ThreadPoolExecutor(THREADS) as pool,
+    ):
+
+        def subject(row: Mapping[str, Any]) -> Subject:
+            return Subject(
+                photo=str(row["photo"]),
+                pixels=read_photo(Path(row["path"]), options=options).pixels,
+                landmarks=np.array(row["landmarks"], dtype=np.float64).reshape(5, 2),
+                own=own_attributes(row),
+            )
+
+        def work(chunk: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+            subjects = list(pool.map(subject, chunk))
+            return make_versions(subjects, networks=networks, options=sweep, run_folder=audit.run.folder, pool=pool)
+
+        table = audit.run.in_chunks(
+            "counterfactuals",
+            chunks_of(rows, size=SWEEP_CHUNK),
+            fingerprint=fingerprint,
+            columns=COUNTERFACTUALS,
+            work=work,
+            advance=advance,
+        )
+        planned = len(rows) * sum(sweep.steps(attribute) for attribute in sweep.attributes)
+        counts |= check_account(planned=planned, statuses=table["status"].to_pylist(), stage="counterfactuals")
+        write_table(table, audit.run.path("counterfactuals.parquet"))
+        write_metadata(table, audit.run.path("images"))
+        audit.run.drop_parts("counterfactuals")
+    return fingerprint
+
+
+def query_stage(audit: Audit, upstream: str, adapters: "Sequence[Adapter]") -> str:
+    """Ask every classifier about every version that it has not answered yet, and derive the labels."""
+    asked = [[adapter.name, adapter.model, dict(adapter.parameters)] for adapter in adapters]
+    fingerprint = digest(["query", upstream, asked])
+    if audit.run.is_done("query", fingerprint):
+        return fingerprint
+    from pipeline.querying.engine import AskCounts, ImageRef, ask
+    from pipeline.querying.labels import derive_blocks, write_derived
+    from pipeline.querying.store import Store
+
+    versions = read_frame(audit.run.path("counterfactuals.parquet"))
+    made = versions[versions["status"] == "ok"]
+    images = [ImageRef(sha, audit.run.path(file)) for sha, file in zip(made["sha256"], made["file"], strict=True)]
+    with audit.run.stage("query", fingerprint) as counts, Store(audit.run.path("responses.sqlite")) as store:
+        totals = {"answered_now": 0, "known_before": 0, "possibly_asked_twice": 0}
+        for adapter in adapters:
+            distinct = len({image.sha256 for image in images})
+            with audit.watch(f"ask {adapter.name}", total=distinct) as advance:
+                seen = 0
+
+                def progress(so_far: AskCounts) -> None:
+                    nonlocal seen
+                    advance(so_far.done - seen)
+                    seen = so_far.done
+
+                outcome = ask(adapter, images, store, progress=progress)
+            totals["answered_now"] += outcome.answered
+            totals["known_before"] += outcome.known
+            totals["possibly_asked_twice"] += outcome.unresolved
+        counts |= write_derived(
+            derive_blocks(versions, adapters, store),
+            answers=audit.run.path("answers.parquet"),
+            labels=audit.run.path("labels.parquet"),
+            planned=len(versions) * len(adapters),
+        )
+        counts |= totals
+    return fingerprint
+
+
+def tables_stage(audit: Audit, upstream: str, *, presence: Mapping[str, float]) -> str:
+    """Slopes, curves and the validity card from the tables of labels and versions.
+
+    Args:
+        presence: adapter -> the score from which a label is present.
+    """
+    options = audit.settings.statistics
+    fingerprint = digest(["tables", upstream, options.model_dump(), dict(presence)])
+    if audit.run.is_done("tables", fingerprint):
+        return fingerprint
+    from pipeline.counterfactuals.validity import effectiveness_curve, validity_card
+    from pipeline.faces import source_groups
+    from pipeline.report.tables import write_slopes
+    from pipeline.statistics.slopes import curves, slopes_of
+    from pipeline.statistics.sweeps import sweeps_of
+
+    run, pair = audit.run, audit.settings.sweep.race_pair
+    with run.stage("tables", fingerprint) as counts, audit.watch("slopes", total=3) as advance:
+        folder = run.path("tables")
+        versions, faces = read_frame(run.path("counterfactuals.parquet")), read_frame(run.path("faces.parquet"))
+        write_csv(validity_card(versions, race_pair=pair, groups=source_groups(faces)), folder / "validity.csv")
+        write_csv(effectiveness_curve(versions, race_pair=pair), folder / "effectiveness.csv")
+        advance(1)
+        labels = read_frame(run.path("labels.parquet"), columns=list(LABELS))
+        answers = read_frame(run.path("answers.parquet"), columns=list(ANSWERS))
+        slopes = slopes_of(
+            labels,
+            answers,
+            presence=presence,
+            confidence=options.confidence,
+            min_count=options.min_count,
+            resamples=options.resamples,
+            seed=options.seed,
+        )
+        write_slopes(slopes, folder, max_p=options.max_p, min_slope=options.min_slope)
+        advance(1)
+        import pandas as pd
+
+        parts = [curves(s) for s in sweeps_of(labels, answers, presence=presence, confidence=options.confidence)]
+        write_csv(pd.concat(parts, ignore_index=True), folder / "curves.csv")
+        advance(1)
+        counts |= {"labels": len(slopes), "estimable": int(slopes["estimable"].sum())}
+    return fingerprint
+
+
+def write_csv(frame: "pd.DataFrame", path: Path) -> None:
+    """Write a table as CSV, whole or not at all; the same numbers give the same bytes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + ".partial")
+    frame.to_csv(partial, index=False, lineterminator="\n")
+    partial.replace(path)
+
+
+def _usable(frame: "pd.DataFrame", columns: list[str]) -> list[dict[str, Any]]:
+    """The rows that are ok, as plain values."""
+    import numpy as np
+
+    rows = frame.loc[frame["status"] == "ok", columns].to_dict("records")
+    return [
+        {str(name): value.tolist() if isinstance(value, np.ndarray) else value for name, value in row.items()}
+        for row in rows
+    ]

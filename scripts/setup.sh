@@ -1,0 +1,30 @@
+# Sourced by scripts/audit and scripts/test: makes .venv with the pinned versions, once for each state of the lock file.
+# What is needed beforehand: Python >= 3.11, git, and a package registry.
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+uv=$(command -v uv || true)
+
+find_uv() {
+    [ -n "$uv" ] && return
+    uv="$root/.venv/uv/bin/uv"
+    [ -x "$uv" ] && return
+    echo "Installing uv into .venv/uv" >&2
+    python3 -m venv "$root/.venv/uv"
+    "$root/.venv/uv/bin/python" -m pip install --quiet --disable-pip-version-check uv
+}
+
+set_up() {
+    local mark="$root/.venv/.installed" wanted
+    wanted=$(cat "$root/requirements.lock" "$root/pyproject.toml" | sha256sum)
+    [ -f "$mark" ] && [ "$(cat "$mark")" = "$wanted" ] && return
+    find_uv
+    echo "Setting up .venv (once; some minutes where packages have to be downloaded)" >&2
+    [ -x "$root/.venv/bin/python" ] || "$uv" venv --quiet --allow-existing --python ">=3.11" "$root/.venv"
+    # facenet-pytorch 2.5.3 pins nothing; the lock lists every package, so nothing is left to be resolved.
+    "$uv" pip install --quiet --python "$root/.venv/bin/python" --no-deps --requirement "$root/requirements.lock"
+    "$uv" pip install --quiet --python "$root/.venv/bin/python" --no-deps --editable "$root"
+    echo "$wanted" > "$mark"
+}
+
+# Convolutions run about twice as fast when freed memory is kept instead of being given back each time.
+export MALLOC_MMAP_THRESHOLD_=2000000000 MALLOC_TRIM_THRESHOLD_=2000000000
