@@ -98,7 +98,7 @@ class Adapter(Protocol):
         ...
 
     def parse(self, answer: RawAnswer) -> list[Label]:
-        """The labels of a raw answer; pure, and needs neither the classifier nor its credentials.
+        """The labels of a raw answer, each name once; pure, and needs neither the classifier nor its credentials.
 
         Raises:
             AnswerError: the answer does not hold labels.

@@ -1,0 +1,152 @@
+"""The embedded judge as a classifier: what it perceives in the face nearest the image's centre.
+
+It is sent whole images like any other classifier and finds the face itself; networks and weights live in ``models``.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from adapters.answers import from_answer, to_answer
+from adapters.base import AdapterError, Capabilities, Label, RawAnswer
+from adapters.images import decode_rgb
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from models.detector import FaceDetector
+    from models.judge import Estimator, Judge, Perception
+
+_CROP = 128  # pixels a side of the aligned face, as in training
+_BATCH = 32
+_RACES = {
+    "White": "perceived White",
+    "Black": "perceived Black",
+    "Asian": "perceived Asian",
+    "Indian": "perceived Indian",
+    "Others": "perceived other race",
+}
+_AGES = (20, 30, 40, 50, 60, 70)
+LABELS = (
+    "feminine appearance",
+    "masculine appearance",
+    *_RACES.values(),
+    "young",
+    *(f"age {age}+" for age in _AGES),
+    "smiling",
+)
+
+
+class FaceAttributes:
+    """The embedded judge: perceived gender, race, age and smile of the face nearest the centre.
+
+    Scores are the judge's probabilities; "young" is the probability of being perceived as under 30. An image without
+    a face gets an answer without labels.
+
+    Args:
+        smallest_face: the smallest face looked for, as a share of the image's shorter side.
+    """
+
+    name = "face-attributes"
+    capabilities = Capabilities(labels=LABELS, scale="0-1", presence=0.5, batch=_BATCH)
+
+    def __init__(self, *, smallest_face: float = 0.2) -> None:
+        if not 0 < smallest_face <= 1:
+            raise AdapterError(f"option smallest_face of face-attributes must be in 0-1, not {smallest_face}")
+        self._smallest_face = smallest_face
+        self.parameters: Mapping[str, Any] = {"smallest_face": smallest_face}
+
+    @cached_property
+    def model(self) -> str:
+        """The digest of the judge's weights, and the detector's version."""
+        from models.weights import record
+
+        return f"judge sha256 {record('judge').sha256}, facenet-pytorch {version('facenet-pytorch')}"
+
+    @cached_property
+    def _network(self) -> "Estimator | Judge":
+        from models.weights import WeightsError, load_judge
+
+        try:
+            return load_judge("judge")
+        except WeightsError as error:
+            raise AdapterError(f"the adapter face-attributes cannot be used: {error}") from error
+
+    @cached_property
+    def _detector(self) -> "FaceDetector":
+        from models.detector import FaceDetector
+
+        return FaceDetector(long_side=320, smallest_face=self._smallest_face)
+
+    def send(self, images: Sequence[bytes]) -> list[RawAnswer]:
+        """Find, align and judge the faces of up to 32 images; see ``Adapter.send``."""
+        crops, faces_found = [], []
+        for data in images:
+            crop, faces = self._central_face(decode_rgb(data))
+            crops.append(crop)
+            faces_found.append(faces)
+        perceived = iter(self._perceive([crop for crop in crops if crop is not None]))
+        return [
+            to_answer([] if crop is None else next(perceived), faces=faces)
+            for crop, faces in zip(crops, faces_found, strict=True)
+        ]
+
+    def parse(self, answer: RawAnswer) -> list[Label]:
+        """See ``Adapter.parse``."""
+        return from_answer(answer)
+
+    def _central_face(self, image: "NDArray[np.uint8]") -> "tuple[NDArray[np.uint8] | None, int]":
+        """The aligned face nearest the centre, None where there is none, and how many faces were found."""
+        from models.alignment import similarity_to_template, warp_to_template
+
+        # One image at a time: in batches MTCNN's last digits depend on the batch's other images.
+        faces = self._detector.detect([image])[0]
+        if not faces:
+            return None, 0
+        centre = image.shape[1] / 2, image.shape[0] / 2
+        nearest = min(faces, key=lambda face: _distance(face.box, centre))
+        transform = similarity_to_template(nearest.landmarks, size=_CROP)
+        return warp_to_template(image, transform, size=_CROP), len(faces)
+
+    def _perceive(self, crops: "Sequence[NDArray[np.uint8]]") -> list[list[Label]]:
+        import numpy as np
+        import torch
+
+        if not crops:
+            return []
+        # Always a full batch, so that an answer's last digits do not depend on how many images came along.
+        batch = np.zeros((max(_BATCH, len(crops)), _CROP, _CROP, 3), dtype=np.uint8)
+        batch[: len(crops)] = crops
+        with torch.inference_mode():
+            faces = torch.from_numpy(batch).permute(0, 3, 1, 2).float() / 127.5 - 1
+            scores = _scores(self._network.perceive(faces)).clamp(0, 1)
+        return [
+            [Label(name, float(score)) for name, score in zip(LABELS, row, strict=True)]
+            for row in scores[: len(crops)].tolist()
+        ]
+
+
+def _scores(perceived: "Perception") -> "Tensor":
+    """``(B, 15)`` scores in the order of ``LABELS``."""
+    import torch
+
+    under_30 = 1 - perceived.at_least[:, _AGES.index(30)]
+    return torch.cat(
+        [
+            (1 - perceived.masculine)[:, None],
+            perceived.masculine[:, None],
+            perceived.race,
+            under_30[:, None],
+            perceived.at_least,
+            ((perceived.smiling + 1) / 2)[:, None],
+        ],
+        dim=1,
+    )
+
+
+def _distance(box: tuple[float, float, float, float], centre: tuple[float, float]) -> float:
+    left, top, right, bottom = box
+    return ((left + right) / 2 - centre[0]) ** 2 + ((top + bottom) / 2 - centre[1]) ** 2

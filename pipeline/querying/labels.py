@@ -1,0 +1,208 @@
+"""Labels from raw answers: a pure function of the counterfactuals and what was answered, and its writing in blocks.
+
+Nothing is asked here, and nothing is estimated: a label that was not returned stays *not returned*.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from adapters.answers import checked
+from adapters.base import Adapter, AnswerError, Label, RawAnswer
+from pipeline.querying.keys import key_maker
+from pipeline.querying.store import Store
+from pipeline.records import ANSWERS, LABELS, check_account, schema
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    Integers = NDArray[np.int64]
+
+SWEEP = ["attribute", "arm", "photo"]
+_NEEDED = [*SWEEP, "step", "value", "sha256", "status", "reason"]
+_BLOCK = 4096  # counterfactuals at a time: bounds memory whatever the size of the run
+
+
+@dataclass(frozen=True)
+class Derived:
+    """Tables of one classifier with the columns ``ANSWERS`` and ``LABELS`` of `pipeline.records`."""
+
+    answers: "pa.Table"
+    labels: "pa.Table"
+
+
+def derive(
+    counterfactuals: "pd.DataFrame",
+    outcomes: Mapping[str, RawAnswer | str],
+    *,
+    adapter: str,
+    parse: Callable[[RawAnswer], list[Label]],
+) -> Derived:
+    """What a classifier said about each counterfactual.
+
+    Args:
+        counterfactuals: rows of the table of counterfactuals; whole sweeps, since a label returned at any step of a
+            sweep has a row at every answered step (``returned`` False and no score where it was not returned).
+        outcomes: image sha256 -> its raw answer, or the reason why there is none.
+        adapter: the classifier's name.
+        parse: its parser.
+
+    Returns:
+        One answers row per counterfactual: "excluded" where there is no image, "failed" where there are no labels
+        (each with its reason), else "ok". Rows are sorted by attribute, arm, photo, step and label.
+    """
+    rows = counterfactuals[_NEEDED].sort_values([*SWEEP, "step"], kind="stable", ignore_index=True)
+    parsed: dict[str, list[Label] | str] = {}
+    statuses: list[str] = []
+    reasons: list[str | None] = []
+    answered: list[tuple[int, list[Label]]] = []
+    for index, (digest, made, why) in enumerate(zip(rows["sha256"], rows["status"], rows["reason"], strict=True)):
+        if made != "ok":
+            statuses.append("excluded")
+            reasons.append(why if isinstance(why, str) else "there is no counterfactual")
+            continue
+        if digest not in parsed:
+            parsed[digest] = _labels_or_reason(outcomes.get(digest, "not asked yet"), parse)
+        labels = parsed[digest]
+        statuses.append("failed" if isinstance(labels, str) else "ok")
+        reasons.append(labels if isinstance(labels, str) else None)
+        if not isinstance(labels, str):
+            answered.append((index, labels))
+    import pyarrow as pa
+
+    steps = {name: pa.array(rows[name], from_pandas=True) for name in [*SWEEP, "step", "value", "sha256"]}
+    steps["adapter"] = pa.array([adapter] * len(rows), pa.string())
+    answers = _table({**steps, "status": statuses, "reason": reasons}, ANSWERS)
+    return Derived(answers=answers, labels=_label_rows(steps, _sweep_numbers(rows), answered))
+
+
+def derive_blocks(
+    counterfactuals: "pd.DataFrame", adapters: Sequence[Adapter], store: Store, *, block: int = _BLOCK
+) -> Iterator[Derived]:
+    """`derive` for every classifier from the stored answers, some sweeps at a time, by adapter and then as sorted."""
+    rows = counterfactuals[_NEEDED].sort_values([*SWEEP, "step"], kind="stable", ignore_index=True)
+    cuts = _cuts(_sweep_numbers(rows), block=block)
+    for adapter in sorted(adapters, key=lambda adapter: adapter.name):
+        for start, end in pairwise(cuts):
+            part = rows.iloc[start:end]
+            made = part.loc[part["status"] == "ok", "sha256"]
+            outcomes = _outcomes(adapter, list(dict.fromkeys(made)), store)
+            yield derive(part, outcomes, adapter=adapter.name, parse=adapter.parse)
+
+
+def write_derived(blocks: Iterable[Derived], *, answers: Path, labels: Path, planned: int) -> dict[str, int]:
+    """Write both tables block by block, whole or not at all.
+
+    Returns:
+        How many answers are ok, failed and excluded, of the ``planned`` ones (counterfactuals times adapters).
+
+    Raises:
+        AssertionError: the rows are not ``planned`` many.
+    """
+    import pyarrow.parquet as pq
+
+    for path in (answers, labels):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    partial = {path: path.with_name(path.name + ".partial") for path in (answers, labels)}
+    statuses: list[str] = []
+    with (
+        pq.ParquetWriter(partial[answers], schema(ANSWERS), compression="zstd") as to_answers,
+        pq.ParquetWriter(partial[labels], schema(LABELS), compression="zstd") as to_labels,
+    ):
+        for block in blocks:
+            to_answers.write_table(block.answers)
+            to_labels.write_table(block.labels)
+            statuses += block.answers["status"].to_pylist()
+    account = check_account(planned=planned, statuses=statuses, stage="labels")
+    for path, written in partial.items():
+        written.replace(path)
+    return account
+
+
+def _labels_or_reason(outcome: RawAnswer | str, parse: Callable[[RawAnswer], list[Label]]) -> list[Label] | str:
+    if isinstance(outcome, str):
+        return outcome
+    try:
+        return checked((label.name, label.score) for label in parse(outcome))
+    except AnswerError as error:
+        return str(error)
+    except Exception as error:  # a parser of someone else's must not take the run with it
+        return f"the parser broke: {type(error).__name__}: {error}"
+
+
+def _label_rows(
+    steps: Mapping[str, Any], sweeps: "Integers", answered: Sequence[tuple[int, list[Label]]]
+) -> "pa.Table":
+    """One row for each answered step and each label that its sweep has anywhere."""
+    import numpy as np
+    import pyarrow as pa
+
+    names = sorted({label.name for _, labels in answered for label in labels})
+    number = {name: index for index, name in enumerate(names)}
+    count = max(1, len(names))
+    ok = np.array([index for index, _ in answered], dtype=np.int64)
+    of_row = np.repeat(ok, [len(labels) for _, labels in answered])
+    label = np.array([number[item.name] for _, labels in answered for item in labels], dtype=np.int64)
+    score = np.array([item.score for _, labels in answered for item in labels], dtype=np.float64)
+
+    # Which labels each sweep has: its part of `in_sweep` runs from `first`, `having` long, sorted by name.
+    pairs = np.unique(sweeps[of_row] * count + label)
+    sweep_of_pair, in_sweep = pairs // count, pairs % count
+    first = np.searchsorted(sweep_of_pair, sweeps[ok], side="left")
+    having = np.searchsorted(sweep_of_pair, sweeps[ok], side="right") - first
+    row = np.repeat(ok, having)
+    within = np.arange(len(row)) - np.repeat(np.cumsum(having) - having, having)
+    wanted = in_sweep[np.repeat(first, having) + within]
+
+    returned_keys = of_row * count + label
+    order = np.argsort(returned_keys)
+    place = np.searchsorted(returned_keys[order], row * count + wanted)
+    found = order[np.minimum(place, len(order) - 1)]
+    returned = returned_keys[found] == row * count + wanted
+    columns = {name: steps[name].take(pa.array(row)) for name in LABELS if name in steps}
+    columns["label"] = pa.array(names, pa.string()).take(pa.array(wanted))
+    columns["score"] = pa.array(score[found], mask=~returned)
+    columns["returned"] = pa.array(returned)
+    return _table(columns, LABELS)
+
+
+def _table(columns: Mapping[str, Any], wanted: Mapping[str, str]) -> "pa.Table":
+    import pyarrow as pa
+
+    arrays = {}
+    for field in schema(wanted):
+        values = columns[field.name]
+        arrays[field.name] = values.cast(field.type) if isinstance(values, pa.Array) else pa.array(values, field.type)
+    return pa.table(arrays, schema=schema(wanted))
+
+
+def _sweep_numbers(rows: "pd.DataFrame") -> "Integers":
+    """The sweep that each row belongs to, counted from 0; rows are sorted by sweep."""
+    import numpy as np
+
+    return np.asarray(rows.groupby(SWEEP, sort=False).ngroup(), dtype=np.int64)
+
+
+def _cuts(sweeps: "Integers", *, block: int) -> list[int]:
+    """Where blocks of at most ``block`` rows (or one sweep) begin and end, never within a sweep."""
+    import numpy as np
+
+    edges = [*np.flatnonzero(np.diff(sweeps, prepend=-1)).tolist(), len(sweeps)]
+    cuts = [0]
+    for edge, following in pairwise(edges):
+        if following - cuts[-1] > block and edge > cuts[-1]:
+            cuts.append(edge)
+    return [*cuts, len(sweeps)]
+
+
+def _outcomes(adapter: Adapter, digests: Sequence[str], store: Store) -> dict[str, RawAnswer | str]:
+    key = key_maker(adapter=adapter.name, model=adapter.model, parameters=adapter.parameters)
+    digest_of = {key(digest): digest for digest in digests}
+    outcomes: dict[str, RawAnswer | str] = {digest_of[k]: why for k, why in store.failures(digest_of).items()}
+    outcomes.update((digest_of[k], answer) for k, answer in store.answers(digest_of))
+    return outcomes

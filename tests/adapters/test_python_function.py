@@ -1,0 +1,114 @@
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from drawn_faces import drawn_face, png
+
+from adapters.base import AdapterError, AnswerError
+from adapters.python_function import PythonFunction
+
+
+@pytest.fixture
+def module(tmp_path: Path) -> Callable[[str], str]:
+    """Write a module of its own name for each test's code."""
+    written: list[str] = []
+
+    def write(code: str) -> str:
+        name = f"users_module_{abs(hash((str(tmp_path), code)))}"
+        (tmp_path / f"{name}.py").write_text(code)
+        written.append(name)
+        return name
+
+    return write
+
+
+def test_a_function_of_the_users_is_a_classifier(module: Callable[[str], str], tmp_path: Path) -> None:
+    name = module("def look(image): return {'starts with P': float(image[1:2] == b'P')}")
+    before = list(sys.path)
+    adapter = PythonFunction(f"{name}:look", path=tmp_path)
+    label = adapter.parse(adapter.send([png(drawn_face())])[0])[0]
+    assert (label.name, label.score) == ("starts with P", 1.0)
+    assert adapter.name == f"python:{name}:look"
+    assert sys.path == before
+
+
+def test_an_array_is_rgb_if_asked_for(module: Callable[[str], str], tmp_path: Path) -> None:
+    code = "def look(image): return [('red', image[0, 0, 0] / 255), (f'{image.shape} {image.dtype}', 1)]"
+    adapter = PythonFunction(f"{module(code)}:look", path=tmp_path, input="array")
+    image = drawn_face()
+    image[0, 0] = (255, 0, 0)
+    labels = adapter.parse(adapter.send([png(image)])[0])
+    assert [(label.name, label.score) for label in labels] == [("red", 1.0), ("(275, 225, 3) uint8", 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [
+        ("{'a': 0.5, 'b': 1}", {"a": 0.5, "b": 1.0}),
+        ("[('a', 0.5)]", {"a": 0.5}),
+        ("(['a', 0.5],)", {"a": 0.5}),
+        ("['a', 'b']", {"a": 1.0, "b": 1.0}),
+        ("[]", {}),
+        ("{'a': __import__('numpy').float32(0.5)}", {"a": 0.5}),
+    ],
+)
+def test_three_kinds_of_result(
+    module: Callable[[str], str], tmp_path: Path, result: str, expected: dict[str, float]
+) -> None:
+    adapter = PythonFunction(f"{module(f'def look(image): return {result}')}:look", path=tmp_path)
+    assert {label.name: label.score for label in adapter.parse(adapter.send([b"x"])[0])} == expected
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        ("None", "not NoneType"),
+        ("'smile'", "not str"),
+        ("[1]", "not int"),
+        ("{'a': float('nan')}", "must be in 0-1, not nan"),
+        ("{'a': 90}", "must be in 0-1, not 90"),
+        ("{'a': 10 ** 5000}", "must be in 0-1, not a huge number"),
+        ("{'a': '0.5'}", "must be a number"),
+        ("{'a': True}", "must be a number"),
+        ("{1: 0.5}", "must be text, not 1"),
+        ("{' ': 0.5}", "must be text"),
+        ("['a', 'a']", "'a' is there twice"),
+        ("{chr(0xD800): 0.5}", "UTF-8"),
+    ],
+)
+def test_anything_else_is_refused_with_a_reason(
+    module: Callable[[str], str], tmp_path: Path, result: str, message: str
+) -> None:
+    name = module(f"def look(image): return {result}")
+    adapter = PythonFunction(f"{name}:look", path=tmp_path)
+    with pytest.raises(AnswerError, match=f"python:{name}:look returned something that is not labels: .*{message}"):
+        adapter.send([b"x"])
+
+
+def test_editing_the_file_is_another_version(module: Callable[[str], str], tmp_path: Path) -> None:
+    first = PythonFunction(f"{module('def look(image): return []')}:look", path=tmp_path)
+    second = PythonFunction(f"{module('def look(image): return [0]')}:look", path=tmp_path)
+    assert first.model != second.model
+    assert PythonFunction("json:dumps", version="2").parameters != PythonFunction("json:dumps").parameters
+
+
+@pytest.mark.parametrize(
+    ("code", "target", "message"),
+    [
+        ("x = 1", "{name}:look", "no function 'look' in .*py"),
+        ("x = 1", "{name}:x", "no function 'x'"),
+        ("def look(", "{name}:look", "cannot be imported from .*SyntaxError"),
+        ("import nothing_of_that_name", "{name}:look", "No module named 'nothing_of_that_name'"),
+        ("", "no_such_module_anywhere:look", "cannot be imported from"),
+        ("", "{name}", "write python:module:function"),
+    ],
+)
+def test_what_cannot_be_loaded_is_explained(
+    module: Callable[[str], str], tmp_path: Path, code: str, target: str, message: str
+) -> None:
+    name = module(code)
+    before = list(sys.path)
+    with pytest.raises(AdapterError, match=message):
+        PythonFunction(target.format(name=name), path=tmp_path)
+    assert sys.path == before

@@ -1,0 +1,59 @@
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.querying.keys import answer_key, canonical_json, key_maker
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+PARAMETERS = st.dictionaries(st.text(max_size=5), PLAIN, max_size=4)
+ASKED = st.tuples(st.text(max_size=8), st.text(max_size=8), st.text(max_size=8), PARAMETERS)
+
+
+def _key(asked: tuple[str, str, str, dict[str, Any]]) -> str:
+    image, adapter, model, parameters = asked
+    return answer_key(image, adapter=adapter, model=model, parameters=parameters)
+
+
+@given(ASKED, ASKED)
+def test_any_change_changes_the_key_and_nothing_else_does(
+    one: tuple[str, str, str, dict[str, Any]], other: tuple[str, str, str, dict[str, Any]]
+) -> None:
+    same = canonical_json(list(one)) == canonical_json(list(other))
+    assert (_key(one) == _key(other)) == same
+
+
+@given(ASKED, st.integers(0, 3), st.text(min_size=1, max_size=3))
+def test_changing_one_part_changes_the_key(
+    asked: tuple[str, str, str, dict[str, Any]], part: int, addition: str
+) -> None:
+    changed = list(asked)
+    changed[part] = {**asked[3], f"{''.join(asked[3])}{addition}": 1} if part == 3 else asked[part] + addition
+    assert _key(tuple(changed)) != _key(asked)  # type: ignore[arg-type]
+
+
+@given(PARAMETERS)
+def test_the_order_of_parameters_does_not_matter(parameters: dict[str, Any]) -> None:
+    backwards = dict(reversed(parameters.items()))
+    assert _key(("i", "a", "m", parameters)) == _key(("i", "a", "m", backwards))
+
+
+def test_kinds_are_told_apart() -> None:
+    keys = {_key(("i", "a", "m", {"x": value})) for value in (1, 1.0, "1", True, None, [1], {"1": 1})}
+    assert len(keys) == 7
+
+
+def test_the_maker_gives_the_same_keys() -> None:
+    make = key_maker(adapter="a", model="m", parameters={"x": 1})
+    assert [make("1"), make("2")] == [_key(("1", "a", "m", {"x": 1})), _key(("2", "a", "m", {"x": 1}))]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), {1: 2}, {"a": [{2: 3}]}, object(), b"x"])
+def test_what_is_not_plain_json_is_refused(value: object) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        _key(("i", "a", "m", {"x": value}))

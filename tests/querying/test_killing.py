@@ -1,0 +1,61 @@
+"""A process killed at any moment and run again: the same labels, and nothing asked twice but what was in flight."""
+
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from asking import CountingAdapter, write_images
+
+from pipeline.querying.engine import ask
+from pipeline.querying.keys import key_maker
+from pipeline.querying.store import Store
+
+CHILD = """
+import sys, time
+sys.path[:] = {path!r}
+from pathlib import Path
+from asking import CountingAdapter, write_images
+from pipeline.querying.engine import ask
+from pipeline.querying.store import Store
+folder = Path({folder!r})
+images = write_images(folder / "images", [str(n) for n in range({count})])
+adapter = CountingAdapter(
+    batch={batch}, concurrency={concurrency}, log=folder / "log", fails=lambda _: time.sleep(0.004)
+)
+with Store(folder / "responses.sqlite") as store:
+    print("asking", flush=True)
+    ask(adapter, images, store)
+"""
+COUNT = 150
+
+
+@pytest.mark.parametrize(("batch", "concurrency"), [(1, 1), (4, 3)])
+def test_killed_at_random_moments(tmp_path: Path, batch: int, concurrency: int) -> None:
+    code = CHILD.format(path=sys.path, folder=str(tmp_path), count=COUNT, batch=batch, concurrency=concurrency)
+    moments = random.Random(batch)
+    for _ in range(6):
+        with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as child:
+            assert child.stdout is not None
+            child.stdout.readline()
+            time.sleep(moments.uniform(0, 0.12))
+            child.kill()
+
+    images = write_images(tmp_path / "images", [str(n) for n in range(COUNT)])
+    adapter = CountingAdapter(log=tmp_path / "log")
+    key = key_maker(adapter=adapter.name, model=adapter.model, parameters=adapter.parameters)
+    with Store(tmp_path / "responses.sqlite") as store:
+        counts = ask(adapter, images, store)
+        bodies = {k: answer.body for k, answer in store.answers([key(image.sha256) for image in images])}
+    assert counts.known > 0, "killed before anything was answered: nothing was shown"
+    assert counts.failed == 0
+    with Store(tmp_path / "uninterrupted.sqlite") as store:
+        ask(CountingAdapter(), images, store)
+        assert bodies == {k: answer.body for k, answer in store.answers([key(image.sha256) for image in images])}
+    asked = Counter((tmp_path / "log").read_text().split())
+    assert len(asked) == COUNT
+    again = sum(times - 1 for times in asked.values())
+    assert again <= counts.unresolved <= 6 * batch * concurrency

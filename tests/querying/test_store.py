@@ -1,0 +1,99 @@
+import sqlite3
+import time
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from adapters.base import RawAnswer
+from pipeline.querying.store import MIGRATIONS, Question, Store, StoreError
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / "responses.sqlite") as opened:
+        yield opened
+
+
+def _classifier(store: Store, model: str = "1") -> int:
+    return store.classifier(adapter="a", model=model, parameters={"x": 1})
+
+
+def test_an_answer_is_kept_byte_for_byte(tmp_path: Path) -> None:
+    answer = RawAnswer(body=bytes(range(256)), status=207, headers={"x-request-id": "é"})
+    with Store(tmp_path / "responses.sqlite") as store:
+        number = _classifier(store)
+        intents = store.begin([Question("key", "image")], classifier=number)
+        store.finish([(intents[0], answer)], classifier=number)
+    with Store(tmp_path / "responses.sqlite") as store:
+        assert dict(store.answers(["key", "another"])) == {"key": answer}
+        assert store.answered(["key", "another"]) == {"key"}
+
+
+def test_intents_without_outcome_are_counted_for_their_classifier(store: Store) -> None:
+    number, other = _classifier(store), _classifier(store, model="2")
+    one, two, three = store.begin([Question(str(n), str(n)) for n in range(3)], classifier=number)
+    assert store.unresolved(classifier=number) == 3
+    store.finish([(one, RawAnswer(body=b""))], classifier=number)
+    store.fail([two], error="timed out")
+    assert store.unresolved(classifier=number) == 1
+    assert store.unresolved(classifier=other) == 0
+    again = store.begin([three.question], classifier=number)[0]
+    store.finish([(again, RawAnswer(body=b""))], classifier=number)
+    assert again.attempt == 2
+    assert store.unresolved(classifier=number) == 1, "the first attempt may have been billed all the same"
+
+
+def test_the_latest_failure_is_told_and_is_no_answer(store: Store) -> None:
+    number = _classifier(store)
+    question = Question("key", "image")
+    store.fail(store.begin([question], classifier=number), error="first")
+    store.refuse(question, classifier=number, error="second")
+    assert store.failures(["key"]) == {"key": "second"}
+    assert store.answered(["key"]) == set()
+
+
+def test_the_first_answer_of_a_key_stays(store: Store) -> None:
+    number = _classifier(store)
+    first, second = (store.begin([Question("key", "image")], classifier=number)[0] for _ in range(2))
+    store.finish([(second, RawAnswer(body=b"2"))], classifier=number)
+    store.finish([(first, RawAnswer(body=b"1"))], classifier=number)
+    assert dict(store.answers(["key"]))["key"].body == b"2"
+
+
+def test_a_classifier_has_one_number_whatever_the_order_of_its_parameters(store: Store) -> None:
+    number = store.classifier(adapter="a", model="m", parameters={"x": 1, "y": 2})
+    assert store.classifier(adapter="a", model="m", parameters={"y": 2, "x": 1}) == number
+    assert store.classifier(adapter="a", model="m", parameters={"x": 1, "y": 3}) != number
+
+
+def test_a_hundred_thousand_keys_are_looked_up_within_a_second(tmp_path: Path) -> None:
+    keys = [sha256(str(n).encode()).hexdigest() for n in range(100_000)]
+    path = tmp_path / "responses.sqlite"
+    with Store(path) as store:
+        number = _classifier(store)
+    with sqlite3.connect(path) as connection:
+        connection.executemany(
+            "INSERT INTO responses VALUES (?, ?, ?, ?, ?, ?, ?)",
+            ((key, number, key, b"x" * 300, None, "{}", "") for key in keys[::2]),
+        )
+    connection.close()
+    with Store(path) as store:
+        start = time.process_time()
+        found = store.answered(keys)
+        assert time.process_time() - start < 1
+    assert found == set(keys[::2])
+
+
+def test_a_file_of_another_kind_or_of_the_future_is_refused(tmp_path: Path) -> None:
+    other = tmp_path / "photo.sqlite"
+    other.write_bytes(b"not a database, but long enough to be looked at as one" * 100)
+    with pytest.raises(StoreError, match="not a file of answers"):
+        Store(other)
+    future = tmp_path / "future.sqlite"
+    with sqlite3.connect(future) as connection:
+        connection.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
+    connection.close()
+    with pytest.raises(StoreError, match="newer version"):
+        Store(future)
