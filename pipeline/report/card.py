@@ -1,0 +1,87 @@
+"""The validity card as printed: lights with figures and words, and the banner that a failed one puts over every table.
+
+The checks themselves are computed where the counterfactuals are made.
+"""
+
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pipeline.report.formats import MISSING, measured, threshold
+
+State = Literal["holds", "fails", "not measured", "no threshold"]
+SIGNS: Mapping[State, str] = {"holds": "✓", "fails": "✕", "not measured": "?", "no threshold": "·"}
+
+
+@dataclass(frozen=True)
+class Light:
+    """One check, ready to print; ``attribute`` is empty where it concerns the whole run."""
+
+    name: str
+    attribute: str
+    figure: str
+    threshold: str
+    state: State
+    words: str
+
+    @property
+    def sign(self) -> str:
+        """A sign for the state, so that colour is not the only mark."""
+        return SIGNS[self.state]
+
+
+def lights(checks: Iterable[Mapping[Hashable, Any]]) -> tuple[Light, ...]:
+    """The card's rows (name, attribute, figure, unit, threshold, passed, words) as printed.
+
+    A check passes only if it says so; one without a figure is "not measured".
+    """
+    return tuple(
+        Light(
+            name=str(check["name"]),
+            attribute=_text(check["attribute"]),
+            figure=measured(_number(check["figure"]), str(check["unit"])),
+            threshold=threshold(_number(check["threshold"]), str(check["unit"])),
+            state=_state(check),
+            words=_text(check["words"]),
+        )
+        for check in checks
+    )
+
+
+def matrix(card: Sequence[Light], attributes: Sequence[str]) -> list[tuple[str, list[Light | None]]]:
+    """The card with one row a check and one column an attribute; None where a check does not concern one."""
+    found = {(light.name, light.attribute): light for light in card}
+    names = dict.fromkeys(light.name for light in card)
+    return [(name, [found.get((name, attribute)) for attribute in attributes]) for name in names]
+
+
+def banner(card: Sequence[Light], attribute: str) -> str | None:
+    """What stands over every table of ``attribute``: the checks that fail, or that there are none; else None."""
+    concerned = [light for light in card if light.attribute in {"", attribute}]
+    failed = [
+        f"{light.name} ({light.figure}, threshold {light.threshold})" for light in concerned if light.state == "fails"
+    ]
+    if failed:
+        return (
+            f"The validity card fails for {attribute}: {', '.join(failed)}. "
+            "The slopes below may be due to the edit's flaws rather than to the attribute."
+        )
+    if not any(light.state == "holds" for light in concerned):
+        return f"Nothing on the validity card was checked for {attribute}. What the edit changed besides is not known."
+    return None
+
+
+def _state(check: Mapping[Hashable, Any]) -> State:
+    passed = check["passed"]
+    if passed is not None and not (isinstance(passed, float) and math.isnan(passed)):
+        return "holds" if bool(passed) else "fails"
+    return "not measured" if measured(_number(check["figure"]), "") == MISSING else "no threshold"
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None else float(value)
+
+
+def _text(value: Any) -> str:
+    return "" if value is None or (isinstance(value, float) and math.isnan(value)) else str(value)

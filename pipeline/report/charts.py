@@ -1,0 +1,262 @@
+"""Charts as Altair specifications, and their SVG for the page; the same specification serves a paper.
+
+Each is drawn 360 units wide, so that its text is legible on a phone. A colour is never the only mark of a difference:
+lines are labelled where they end, directions have their own symbols. Colours are those of Okabe & Ito 2008 for
+colour-blind readers, the lightest darkened to a contrast of 3 on white; the page's style sheet has lighter ones for the
+dark.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+from xml.etree import ElementTree as Xml
+
+import altair as alt
+import numpy as np
+import pandas as pd
+
+from pipeline.report.escaping import visible
+from pipeline.report.words import Poles
+
+BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY = "#0072b2", "#d55e00", "#009e73", "#b8588e", "#a87400", "#3a8fc4"
+PALETTE = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY)
+SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
+INK, MUTED, GRID = "#24292f", "#667080", "#dde1e6"
+FONT = "system-ui, -apple-system, Segoe UI, Roboto, Helvetica Neue, Arial, sans-serif"
+
+LABEL_GAP = 14  # units between the middles of two labels
+LABEL_WIDTH = 108
+CURVE_WIDTH, CURVE_HEIGHT = 196, 240
+INTERVAL_WIDTH, INTERVAL_STEP, INTERVAL_LABEL = 200, 18, 118
+# What a still picture does not need; the font stands once, at the root.
+_LEFT_OUT = {"role", "class", "pointer-events", "font-family"}
+SVG_NAMESPACE = "http://www.w3.org/2000/svg"
+
+
+def curve_chart(curves: pd.DataFrame, poles: Poles, *, labels: Sequence[str]) -> Any:
+    """z against a with bands, several labels over each other.
+
+    Args:
+        curves: rows of the curves frame, of one adapter, attribute and arm.
+        labels: which ones, at most as many as ``PALETTE`` has colours; each is labelled where its line ends.
+
+    Raises:
+        ValueError: no label, too many, or one without a curve.
+    """
+    if not 0 < len(labels) <= len(PALETTE):
+        raise ValueError(f"a chart of curves takes 1 to {len(PALETTE)} labels, not {len(labels)}")
+    rows = curves[curves["label"].isin(labels) & curves["z"].notna()]
+    missing = set(labels) - set(rows["label"])
+    if missing:
+        raise ValueError(f"no normalised curve for: {', '.join(sorted(visible(label) for label in missing))}")
+    low, high = _domain(rows[["z", "z_low", "z_high"]].to_numpy(float), around=1.0)
+    # A band may be infinite, or reach far beyond the curves; a chart is about the curves.
+    rows = rows.assign(z_low=rows["z_low"].clip(low, high), z_high=rows["z_high"].clip(low, high))
+    series = {label: f"s{number}" for number, label in enumerate(labels)}
+    rows = rows.assign(series=rows["label"].map(series))
+    color = alt.Color("series:N", scale=alt.Scale(domain=list(series.values()), range=list(PALETTE)), legend=None)
+    shape = alt.Shape("series:N", scale=alt.Scale(domain=list(series.values()), range=list(SHAPES)), legend=None)
+    x = alt.X("value:Q", **_value_axis(rows["value"], poles))
+    scale = alt.Scale(domain=[low, high], nice=False, zero=False)
+    y = alt.Y("z:Q", scale=scale, axis=alt.Axis(title="z = rate ÷ rate at a = 0", tickCount=5, titlePadding=10))
+    base = alt.Chart(rows)
+    return _finish(
+        alt.layer(
+            _rule(alt.Y("at:Q", scale=scale), 1.0),
+            base.mark_area(opacity=0.16).encode(x=x, y=alt.Y("z_low:Q", scale=scale), y2="z_high:Q", color=color),
+            base.mark_line(strokeWidth=2).encode(x=x, y=y, color=color),
+            base.mark_point(filled=True, size=34, opacity=1).encode(x=x, y=y, color=color, shape=shape),
+            *_end_labels(rows, series, scale=scale, color=color),
+        ).properties(width=CURVE_WIDTH, height=CURVE_HEIGHT)
+    )
+
+
+def interval_chart(rows: pd.DataFrame, poles: Poles, *, highlighted: Sequence[str] = ()) -> Any:
+    """Slopes with their 95 % intervals, sorted; findings strong, the others pale.
+
+    Args:
+        rows: estimable rows of the slopes frame, of one adapter, attribute and arm; at least one.
+        highlighted: labels that are findings.
+    """
+    ends = rows[["slope", "slope_low", "slope_high"]].to_numpy(float)
+    low, high = _domain(ends, around=0.0)
+    data = pd.DataFrame(
+        {
+            "key": [f"r{number}" for number in range(len(rows))],
+            "label": [visible(label) for label in rows["label"]],
+            "slope": ends[:, 0],
+            "low": ends[:, 1].clip(low, high),
+            "high": ends[:, 2].clip(low, high),
+            "side": np.where(ends[:, 0] < 0, "negative", "positive"),
+            "finding": rows["label"].isin(highlighted).to_numpy(),
+        }
+    ).sort_values("slope", ascending=False, ignore_index=True)
+    y = alt.Y("key:N", sort=list(data["key"]), axis=None)
+    sides = ["negative", "positive"]
+    color = alt.Color("side:N", scale=alt.Scale(domain=sides, range=[VERMILION, BLUE]), legend=None)
+    shape = alt.Shape("side:N", scale=alt.Scale(domain=sides, range=["triangle-left", "triangle-right"]), legend=None)
+    strength = alt.condition("datum.finding", alt.value(1.0), alt.value(0.55))
+    legibility = alt.condition("datum.finding", alt.value(1.0), alt.value(0.75))
+    title = f"← {poles.short_low} · slope · {poles.short_high} →"
+    scale = alt.Scale(domain=[low, high], nice=False, zero=False)
+    x = alt.X("slope:Q", scale=scale, axis=alt.Axis(title=title, tickCount=4, labelOverlap="greedy", labelSeparation=6))
+    base = alt.Chart(data)
+    return _finish(
+        alt.layer(
+            _rule(alt.X("at:Q", scale=scale), 0.0),
+            base.mark_rule(strokeWidth=2).encode(
+                y=y, x=alt.X("low:Q", scale=scale), x2="high:Q", color=color, opacity=strength
+            ),
+            base.mark_point(filled=True, size=58).encode(y=y, x=x, color=color, shape=shape, opacity=strength),
+            base.mark_text(align="right", fontSize=11, color=INK, limit=INTERVAL_LABEL, font=FONT).encode(
+                y=y, x=alt.value(-8), text="label:N", opacity=legibility
+            ),
+        ).properties(width=INTERVAL_WIDTH, height=alt.Step(INTERVAL_STEP))
+    )  # fmt: skip
+
+
+def effectiveness_chart(effectiveness: pd.DataFrame, poles: Poles) -> Any:
+    """The judge's mean probability of the high pole along a, with the band it is given.
+
+    Args:
+        effectiveness: columns value, mean, low, high of one attribute; probabilities 0-1.
+    """
+    x = alt.X("value:Q", **_value_axis(effectiveness["value"], poles))
+    title = f"judge: P({poles.short_high})"
+    scale = alt.Scale(domain=[0, 1])
+    y = alt.Y("mean:Q", scale=scale, axis=alt.Axis(title=title, tickCount=5, titlePadding=10))
+    base = alt.Chart(effectiveness)
+    return _finish(
+        alt.layer(
+            _rule(alt.Y("at:Q", scale=scale), 0.5),
+            base.mark_area(opacity=0.16, color=BLUE).encode(x=x, y=alt.Y("low:Q", scale=scale), y2="high:Q"),
+            base.mark_line(strokeWidth=2, color=BLUE).encode(x=x, y=y),
+            base.mark_point(filled=True, size=34, opacity=1, color=BLUE).encode(x=x, y=y),
+        ).properties(width=250, height=140)
+    )
+
+
+def to_svg(chart: Any, *, key: str, title: str, description: str) -> str:
+    """An inline SVG that scales, with a name and a description for screen readers; nothing in it is fetched or run.
+
+    Args:
+        chart: a chart above.
+        key: unique on the page, letters, digits and hyphens; its ids begin with it.
+        title: what the chart is.
+        description: what is to be seen in it, in words.
+
+    Raises:
+        ValueError: ``key`` is no id.
+    """
+    import vl_convert
+
+    if not re.fullmatch(r"[a-z][a-z0-9-]*", key):
+        raise ValueError(f"{key!r} is no id: lower-case letters, digits and hyphens, a letter first")
+    root = Xml.fromstring(vl_convert.vegalite_to_svg(chart.to_dict(validate=False)))  # noqa: S314 - made here, from our own specification
+    _simplify(root)
+    width, height = (float(root.attrib.pop(side)) for side in ("width", "height"))
+    root.attrib.update(
+        {
+            "xmlns": SVG_NAMESPACE,
+            "class": "chart",
+            "role": "img",
+            "aria-labelledby": f"{key}-title {key}-text",
+            "font-family": FONT,
+            "viewBox": f"0 0 {width:g} {height:g}",
+            "style": f"max-width:{1.3 * width:.0f}px",
+        }
+    )
+    for place, (name, text) in enumerate((("title", title), ("desc", description))):
+        element = Xml.Element(name, {"id": f"{key}-{'text' if name == 'desc' else name}"})
+        element.text = visible(text)
+        root.insert(place, element)
+    return Xml.tostring(root, encoding="unicode")
+
+
+def _simplify(root: Xml.Element) -> None:
+    """Drop namespaces, what is not drawn, and roles that would have a reader spell out every mark."""
+    for parent in root.iter():
+        parent.tag = parent.tag.rpartition("}")[2]
+        for child in list(parent):
+            if child.get("class") in {"background", "foreground"} or child.get("fill") == "transparent":
+                parent.remove(child)
+    for element in root.iter():
+        for name in [n for n in element.attrib if n.startswith("aria-") or n in _LEFT_OUT]:
+            del element.attrib[name]
+        if element.get("opacity") == "1":
+            del element.attrib["opacity"]
+
+
+def _value_axis(values: pd.Series, poles: Poles) -> dict[str, Any]:
+    reach = float(values.abs().max())
+    ticks = [float(tick) for tick in range(-int(reach), int(reach) + 1)] if reach >= 1 else [-reach, 0.0, reach]
+    title = f"← {poles.short_low} · value a · {poles.short_high} →"
+    axis = alt.Axis(title=title, values=ticks, format="d" if reach >= 1 else ".1f", grid=False)
+    return {"scale": alt.Scale(domain=[-reach, reach], nice=False), "axis": axis}
+
+
+def _domain(numbers: np.ndarray[Any, np.dtype[np.float64]], *, around: float) -> tuple[float, float]:
+    """Ends of an axis: all estimates (first column) and ``around``; intervals up to as much again on either side."""
+    centre = numbers[:, 0][np.isfinite(numbers[:, 0])]
+    inner_low, inner_high = min(centre.min(initial=around), around), max(centre.max(initial=around), around)
+    room = max(inner_high - inner_low, 0.05)
+    finite = numbers[np.isfinite(numbers)]
+    low = max(finite.min(initial=inner_low), inner_low - room)
+    high = min(finite.max(initial=inner_high), inner_high + room)
+    margin = 0.04 * max(high - low, 0.05)
+    return float(low - margin), float(high + margin)
+
+
+def _end_labels(rows: pd.DataFrame, series: dict[str, str], *, scale: Any, color: Any) -> list[Any]:
+    """Names beside the ends of their lines, pushed apart where they would overlap, each with a thin leader."""
+    ends = rows.sort_values("value").groupby("label").tail(1).sort_values("z")
+    low, high = scale.domain
+    unit = (high - low) / CURVE_HEIGHT
+    heights = spread(ends["z"].to_list(), gap=LABEL_GAP * unit, low=low, high=high)
+    names = pd.DataFrame(
+        {"series": ends["label"].map(series), "name": [visible(label) for label in ends["label"]],
+         "end": ends["z"], "place": heights}
+    )  # fmt: skip
+    base = alt.Chart(names)
+    leader = base.mark_rule(strokeWidth=1, opacity=0.7).encode(
+        x=alt.value(CURVE_WIDTH + 4),
+        x2=alt.value(CURVE_WIDTH + 14),
+        y=alt.Y("end:Q", scale=scale),
+        y2="place:Q",
+        color=color,
+    )
+    text = base.mark_text(align="left", fontSize=11, color=INK, limit=LABEL_WIDTH, font=FONT).encode(
+        x=alt.value(CURVE_WIDTH + 18), y=alt.Y("place:Q", scale=scale), text="name:N"
+    )
+    return [leader, text]
+
+
+def spread(places: Sequence[float], *, gap: float, low: float, high: float) -> list[float]:
+    """Ascending places moved to be at least ``gap`` apart, inside ``low``-``high`` if they fit there."""
+    moved = list(places)
+    for i in range(1, len(moved)):
+        moved[i] = max(moved[i], moved[i - 1] + gap)
+    ceiling = high
+    for i in reversed(range(len(moved))):
+        moved[i] = min(moved[i], ceiling)
+        ceiling = moved[i] - gap
+    lift = max(0.0, low - moved[0]) if moved else 0.0
+    return [place + lift for place in moved]
+
+
+def _rule(position: Any, at: float) -> Any:
+    return alt.Chart(pd.DataFrame({"at": [at]})).mark_rule(color=MUTED, strokeDash=[3, 3]).encode(position)
+
+
+def _finish(chart: Any) -> Any:
+    axis = {
+        "labelFont": FONT, "titleFont": FONT, "labelFontSize": 11, "titleFontSize": 11, "titleFontWeight": "normal",
+        "labelColor": INK, "titleColor": INK, "gridColor": GRID, "domainColor": MUTED, "tickColor": MUTED,
+        "labelFlush": False,
+    }  # fmt: skip
+    return (
+        chart.configure(background="transparent", padding={"left": 14, "right": 8, "top": 6, "bottom": 4})
+        .configure_view(stroke=None)
+        .configure_axis(**axis)
+        .resolve_scale(color="shared", shape="shared")
+    )

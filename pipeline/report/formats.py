@@ -1,0 +1,111 @@
+"""Every number that is printed is formatted here, once, so that page, tables and charts agree.
+
+Nothing here computes a number; what cannot be given (None, NaN) is printed as a dash.
+"""
+
+import math
+
+MINUS = "−"
+MISSING = "–"
+STAR_LEVELS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
+STAR_WORDS = "* q < 0.05, ** q < 0.01, *** q < 0.001"
+
+
+def is_missing(number: float | None) -> bool:
+    """Whether there is no number: None or NaN."""
+    return number is None or math.isnan(number)
+
+
+def decimal(number: float | None, *, places: int = 3, sign: bool = False) -> str:
+    """``-0.1204`` -> ``−0.120``, with a real minus sign; what rounds to zero has none.
+
+    Args:
+        places: digits after the point.
+        sign: also write the plus sign of a positive number.
+    """
+    if number is None or math.isnan(number):
+        return MISSING
+    if math.isinf(number):
+        return "∞" if number > 0 else MINUS + "∞"
+    rounded = f"{abs(number):,.{places}f}"
+    if not any(digit in "123456789" for digit in rounded):
+        return rounded
+    return {True: MINUS, False: "+" if sign else ""}[number < 0] + rounded
+
+
+def p_value(p: float | None) -> str:
+    """Three decimals, ``<0.001`` below that; never ``0.000``."""
+    if p is None or math.isnan(p):
+        return MISSING
+    return "<0.001" if p < 0.001 else decimal(p)
+
+
+def p_equals(name: str, p: float | None) -> str:
+    """``q < 0.001``, ``q = 0.012``; for running text."""
+    printed = p_value(p)
+    return f"{name} < {printed[1:]}" if printed.startswith("<") else f"{name} = {printed}"
+
+
+def interval(low: float | None, high: float | None, *, places: int = 3) -> str:
+    """``0.080 to 0.160``: words, because a dash between signed numbers is misread."""
+    if is_missing(low) or is_missing(high):
+        return MISSING
+    return f"{decimal(low, places=places)} to {decimal(high, places=places)}"
+
+
+def stars(q: float | None) -> str:
+    """``***``, ``**``, ``*`` or nothing, by ``STAR_LEVELS``."""
+    if q is None or math.isnan(q):
+        return ""
+    return next((mark for level, mark in STAR_LEVELS if q < level), "")
+
+
+def count(number: float | None) -> str:
+    """``12,345``: a number of things, rounded to a whole."""
+    return decimal(number, places=0)
+
+
+def plain(number: float | None) -> str:
+    """Up to three significant digits and no needless zeros: thresholds, values of a."""
+    if number is None or math.isnan(number) or math.isinf(number):
+        return decimal(number)
+    return f"{number:.3g}".replace("-", MINUS)
+
+
+def measured(number: float | None, unit: str) -> str:
+    """A figure with its unit as people read it; a ``share`` becomes per cent."""
+    if number is None or math.isnan(number):
+        return MISSING
+    if unit == "share":
+        # 99.996 % of identical pixels must not be printed as 100 %
+        share = 100 * number
+        places = next((n for n in (1, 2, 3, 4) if round(share, n) != 100 or share == 100), 4)
+        return f"{decimal(share, places=0 if share == 100 else places)} %"
+    places = 2 if abs(number) < 10 else 1
+    return f"{decimal(number, places=places)} {unit}".strip() if unit != "probability" else decimal(number, places=2)
+
+
+def threshold(number: float | None, unit: str) -> str:
+    """A figure's threshold, without needless zeros."""
+    if unit == "share" and number is not None:
+        return MISSING if math.isnan(number) else f"{plain(100 * number)} %"
+    return f"{plain(number)} {unit}" if unit and unit != "probability" and not is_missing(number) else plain(number)
+
+
+def duration(seconds: float | None) -> str:
+    """``0.4 s``, ``12 s``, ``3 min 05 s``, ``2 h 07 min``."""
+    if seconds is None or math.isnan(seconds):
+        return MISSING
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def memory(mib: float | None) -> str:
+    """``812 MiB``, ``1.9 GiB``."""
+    if mib is None or math.isnan(mib):
+        return MISSING
+    return f"{mib:.0f} MiB" if mib < 1024 else f"{mib / 1024:.1f} GiB"

@@ -1,0 +1,183 @@
+"""The report: one HTML file that opens offline and loads and runs nothing.
+
+Text in, text out: what is printed is prepared in ``views``, how it looks is in ``templates``.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from pipeline.records import EDIT_ARM
+from pipeline.report import charts, views
+from pipeline.report.card import Light, lights, matrix
+from pipeline.report.escaping import visible
+from pipeline.report.formats import count, duration
+from pipeline.report.tables import FindingTable, placebo_findings, slope_tables
+from pipeline.report.views import Example
+from pipeline.report.words import poles_of, rule
+
+HEADLINES = 5
+TEMPLATES = PackageLoader("pipeline.report")
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+)
+
+
+def render(
+    *,
+    slopes: pd.DataFrame,
+    curves: pd.DataFrame,
+    card: pd.DataFrame,
+    provenance: Mapping[str, Any],
+    exclusions: pd.DataFrame,
+    examples: Sequence[Example] = (),
+    effectiveness: pd.DataFrame | None = None,
+    max_p: float = 0.001,
+    min_slope: float = 0.03,
+    race_pair: tuple[str, str] = ("Black", "White"),
+) -> str:
+    """The whole page as text, to be written in UTF-8.
+
+    Args:
+        slopes: as ``statistics.slopes_of`` gives it; arms other than the edit are placebos.
+        curves: as ``statistics.curves`` gives it, at least for the findings; a label without a curve is not drawn.
+        card: the validity card, one row a check: name, attribute, figure, unit, threshold, passed, words.
+        provenance: a run's record, as in run.json.
+        exclusions: columns photo and reason.
+        examples: sweeps to show; their images make most of the file's size.
+        effectiveness: columns attribute, value, mean, low, high: the judge's probability along a.
+        max_p, min_slope: the rule for findings.
+        race_pair: the races at a = -1 and +1.
+
+    Raises:
+        ValueError: an example's image is neither JPEG nor PNG.
+    """
+    tables = slope_tables(slopes, max_p=max_p, min_slope=min_slope, race_pair=race_pair)
+    checks = lights(card.to_dict("records"))
+    placebos = placebo_findings(slopes, max_p=max_p, min_slope=min_slope)
+    attributes = list(dict.fromkeys(table.attribute for table in tables))
+    blocks = [
+        views.block(table, slopes, curves, key=f"s{number}", card=checks, placebos=placebos)
+        for number, table in enumerate(tables, start=1)
+    ]
+    columns = _card_order(checks, attributes)
+    environment = _environment()
+    return environment.get_template(
+        "report.html.j2"
+    ).render(
+        policy=CONTENT_SECURITY_POLICY,
+        style=Markup(_source(environment, "report.css")),  # noqa: S704 - our own file
+        title=_title(tables),
+        facts=_first_facts(tables, provenance),
+        card=[(name, [light for light in checks if light.attribute == name]) for name in columns],
+        card_rows=matrix(checks, columns),
+        subjects={name: poles_of(name, race_pair=race_pair).subject for name in attributes},
+        effects=_effects(effectiveness, race_pair=race_pair),
+        headlines=views.strongest(tables, placebos, most=HEADLINES),
+        banners=list(dict.fromkeys(block.banner for block in blocks if block.banner)),
+        nothing=[block.summary for block in blocks],
+        placebo_arms=bool((slopes["arm"] != EDIT_ARM).any()),
+        rule=rule(max_p=max_p, min_slope=min_slope),
+        adapters=[
+            (adapter, [block for block in blocks if block.table.adapter == adapter])
+            for adapter in dict.fromkeys(table.adapter for table in tables)
+        ],
+        examples=[views.strip(example, race_pair=race_pair) for example in examples],
+        exclusions=_by_reason(exclusions),
+        excluded=count(len(exclusions)),
+        stages=views.stage_rows(provenance),
+        provenance=views.facts(provenance),
+        version=str(provenance.get("packages", {}).get("counterslope", "")),
+        commit=str(provenance.get("git_commit") or ""),
+        created=str(provenance.get("created", ""))[:10],
+    )
+
+
+def _environment() -> Environment:
+    def printed(value: Any) -> Any:
+        return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+    environment = Environment(
+        loader=TEMPLATES,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+        finalize=printed,
+    )
+    # The SVG writer has escaped what is inside.
+    environment.filters["drawn"] = lambda svg: Markup(svg)  # noqa: S704
+    return environment
+
+
+def _source(environment: Environment, name: str) -> str:
+    return TEMPLATES.get_source(environment, name)[0]
+
+
+def _title(tables: Sequence[FindingTable]) -> str:
+    adapters = _listed([table.adapter for table in tables])
+    subjects = _listed([table.poles.subject for table in tables])
+    return f"How labels of {adapters} move with {subjects}" if tables else "An audit without labels"
+
+
+def _listed(names: Sequence[str]) -> str:
+    *first, last = list(dict.fromkeys(names)) or [""]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _first_facts(tables: Sequence[FindingTable], provenance: Mapping[str, Any]) -> list[tuple[str, str]]:
+    stages = provenance.get("stages", {})
+    given = stages.get("photos", {}).get("counts", {}).get("planned")
+    photos = max((table.photos for table in tables), default=0)
+    sweep = provenance.get("settings", {}).get("sweep", {})
+    rows = [
+        ("Photos", f"{count(photos)} analysed" + (f" of {count(given)} given" if given is not None else "")),
+        ("Classifiers", _listed([table.adapter for table in tables])),
+        ("Changed", "; ".join(dict.fromkeys(_sweep_words(table, sweep) for table in tables))),
+        ("Labels tested", count(sum(table.tested for table in tables))),
+        ("Findings", count(sum(table.findings for table in tables))),
+    ]
+    if provenance.get("created"):
+        rows.append(("Started", str(provenance["created"])[:16].replace("T", ", ")))
+    if stages:
+        rows.append(("Computing time", duration(sum(stage.get("seconds", 0.0) for stage in stages.values()))))
+    return rows
+
+
+def _sweep_words(table: FindingTable, sweep: Mapping[str, Any]) -> str:
+    steps = sweep.get(f"{table.attribute}_steps")
+    if steps is None:
+        return table.poles.subject
+    return f"{table.poles.subject}, {steps} values of a"
+
+
+def _card_order(checks: Sequence[Light], attributes: Sequence[str]) -> list[str]:
+    """Attributes as in the tables, then checks of anything else, then those of the whole run."""
+    present = list(dict.fromkeys(light.attribute for light in checks))
+    others = [name for name in present if name and name not in attributes]
+    return [name for name in (*attributes, *others, "") if name in present]
+
+
+def _effects(effectiveness: pd.DataFrame | None, *, race_pair: tuple[str, str]) -> dict[str, str]:
+    if effectiveness is None:
+        return {}
+    drawings = {}
+    for number, (attribute, rows) in enumerate(effectiveness.groupby("attribute", sort=False), start=1):
+        poles = poles_of(str(attribute), race_pair=race_pair)
+        first, last = rows.sort_values("value")["mean"].iloc[[0, -1]]
+        drawings[str(attribute)] = charts.to_svg(
+            charts.effectiveness_chart(rows, poles),
+            key=f"effect-{number}",
+            title=f"Does the edit show? The judge's probability along {poles.subject}",
+            description=f"The mean probability of {poles.short_high} goes from {first:.2f} to {last:.2f}.",
+        )
+    return drawings
+
+
+def _by_reason(exclusions: pd.DataFrame) -> list[tuple[str, list[str]]]:
+    groups = exclusions.groupby("reason", sort=True)["photo"]
+    reasons = [(str(reason), sorted(map(str, photos))) for reason, photos in groups]
+    return sorted(reasons, key=lambda item: -len(item[1]))

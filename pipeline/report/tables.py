@@ -1,0 +1,303 @@
+"""Slope tables in the layout of Joo & Kärkkäinen 2020: by classifier and attribute, one column for each direction.
+
+Which labels are findings is decided by ``statistics.findings``; here they are laid out and printed as CSV, Markdown,
+LaTeX and JSON. The page has its own template.
+"""
+
+import csv
+import io
+import json
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+import pandas as pd
+
+from pipeline.records import EDIT_ARM
+from pipeline.report.escaping import csv_text, from_csv_text, latex_text, markdown_text, visible
+from pipeline.report.formats import STAR_WORDS, count, decimal, interval, p_value, stars
+from pipeline.report.words import Poles, poles_of, rule
+from pipeline.statistics.findings import findings
+
+HEADINGS = ("Label", "Slope", "95 % interval", "p", "q")
+NUMBERS = (
+    *("slope", "slope_low", "slope_high", "p", "q", "permutation_p", "ols_p", "rd_slope", "rd_low", "rd_high"),
+    *(
+        "bootstrap_low",
+        "bootstrap_high",
+        "inner_slope",
+        "inner_low",
+        "inner_high",
+        "inner_p",
+        "photos",
+        "count_centre",
+        "y_c",
+    ),
+)
+TEXT_COLUMNS = frozenset(
+    ("adapter", "attribute", "arm", "label", "reason", "direction", "stars", "photo", "name", "unit", "words")
+)
+Finding = tuple[str, str, str, int]
+LATEX_STANDALONE = r"""\documentclass{article}
+\usepackage[margin=2cm]{geometry}
+\usepackage{booktabs}
+\begin{document}
+%s\end{document}
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class FindingTable:
+    """The findings of one adapter and attribute, and what they were chosen from.
+
+    Attributes:
+        negative: rows of the slopes frame with a slope below 0, largest |slope| first.
+        positive: those above 0.
+        tested: labels that have a slope.
+        photos: the most photos that any of them rests on.
+        not_estimable: reason -> labels without a slope.
+    """
+
+    adapter: str
+    attribute: str
+    arm: str
+    poles: Poles
+    max_p: float
+    min_slope: float
+    negative: pd.DataFrame
+    positive: pd.DataFrame
+    tested: int
+    photos: int
+    not_estimable: Mapping[str, int]
+
+    @property
+    def title(self) -> str:
+        """What the table shows, in plain text."""
+        return f"Labels of {visible(self.adapter)} that move with {self.poles.subject}"
+
+    @property
+    def note(self) -> str:
+        """Thresholds, what was tested, and what the signs mean, in plain text."""
+        left_out = ", ".join(f"{count(labels)} {reason}" for reason, labels in self.not_estimable.items())
+        placebo = "" if self.arm == EDIT_ARM else f" Placebo: {visible(self.arm)}."
+        return (
+            f"Listed: {rule(max_p=self.max_p, min_slope=self.min_slope)}; "
+            f"{count(self.findings)} of {count(self.tested)} labels tested on {count(self.photos)} photos. "
+            f"Not estimable: {left_out or 'none'}.{placebo} "
+            f"Slope: of the normalised rate z on a, per unit of a. p: t test over photos. "
+            f"q: Benjamini–Hochberg over all labels tested. {STAR_WORDS}."
+        )
+
+    @property
+    def findings(self) -> int:
+        """How many labels met the rule."""
+        return len(self.negative) + len(self.positive)
+
+
+def slope_tables(
+    frame: pd.DataFrame,
+    *,
+    max_p: float = 0.001,
+    min_slope: float = 0.03,
+    race_pair: tuple[str, str] = ("Black", "White"),
+    arm: str = EDIT_ARM,
+) -> tuple[FindingTable, ...]:
+    """One table for every adapter and attribute of a slopes frame, in the order in which they stand there.
+
+    Args:
+        frame: as ``statistics.slopes_of`` gives it.
+        max_p, min_slope: a finding has p < ``max_p`` and |slope| > ``min_slope``.
+        race_pair: the races at a = -1 and +1.
+        arm: the edit, or a placebo.
+    """
+    rows = frame[frame["arm"] == arm]
+    called = findings(rows, max_p=max_p, min_slope=min_slope)
+    tables = []
+    for (adapter, attribute), group in rows.groupby(["adapter", "attribute"], sort=False):
+        own = called[(called["adapter"] == adapter) & (called["attribute"] == attribute)]
+        estimable = group["estimable"].astype(bool)
+        tables.append(
+            FindingTable(
+                adapter=str(adapter),
+                attribute=str(attribute),
+                arm=arm,
+                poles=poles_of(str(attribute), race_pair=race_pair),
+                max_p=max_p,
+                min_slope=min_slope,
+                negative=own[own["direction"] < 0],
+                positive=own[own["direction"] > 0],
+                tested=int(estimable.sum()),
+                photos=int(group["photos"].max()),
+                not_estimable={str(k): int(n) for k, n in group.loc[~estimable, "reason"].value_counts().items()},
+            )
+        )
+    return tuple(tables)
+
+
+def placebo_findings(frame: pd.DataFrame, *, max_p: float = 0.001, min_slope: float = 0.03) -> frozenset[Finding]:
+    """What the placebos of a slopes frame show by the same rule; such a label's own finding counts for nothing."""
+    called = findings(frame[frame["arm"] != EDIT_ARM], max_p=max_p, min_slope=min_slope)
+    return frozenset(finding_key(row) for row in called.to_dict("records"))
+
+
+def finding_key(row: Mapping[Any, Any]) -> Finding:
+    """Who says what, when what is changed, and in which direction (-1 or 1)."""
+    return str(row["adapter"]), str(row["attribute"]), str(row["label"]), 1 if row["slope"] > 0 else -1
+
+
+def cells(row: Mapping[Any, Any]) -> tuple[str, str, str, str, str, str]:
+    """Label as it came, slope, stars, interval, p and q of a row, as printed."""
+    return (
+        str(row["label"]),
+        decimal(row["slope"]),
+        stars(row["q"]),
+        interval(row["slope_low"], row["slope_high"]),
+        p_value(row["p"]),
+        p_value(row["q"]),
+    )
+
+
+def frame_to_csv(frame: pd.DataFrame) -> str:
+    """Any frame as CSV: numbers in full, text neutralised for spreadsheets, what is missing left empty."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([csv_text(name) for name in frame.columns])
+    for row in frame.astype(object).itertuples(index=False, name=None):
+        writer.writerow([_csv_cell(value) for value in row])
+    return out.getvalue()
+
+
+def frame_from_csv(text: str) -> pd.DataFrame:
+    """What ``frame_to_csv`` wrote: labels such as "NA" or "007" are text again, and every number is the same."""
+    header = next(csv.reader(io.StringIO(text)), [])
+    frame = pd.read_csv(
+        io.StringIO(text),
+        dtype={name: str for name in header if name in TEXT_COLUMNS},
+        keep_default_na=False,
+        na_values={name: [""] for name in header if name not in TEXT_COLUMNS},
+    )
+    texts = {name: frame[name].map(from_csv_text) for name in header if name in TEXT_COLUMNS}
+    return frame.assign(**texts)
+
+
+def to_csv(tables: Sequence[FindingTable]) -> str:
+    """One line a finding, numbers in full; the direction is a column."""
+    columns = ["adapter", "attribute", "arm", "direction", "label", *NUMBERS[:5], "stars", *NUMBERS[5:]]
+    lines = [
+        {**row, "direction": heading.lower(), "stars": stars(row["q"])}
+        for table in tables
+        for heading, rows in ((table.poles.low, table.negative), (table.poles.high, table.positive))
+        for row in rows.to_dict("records")
+    ]
+    return frame_to_csv(pd.DataFrame(lines, columns=columns))
+
+
+def to_json(tables: Sequence[FindingTable]) -> str:
+    """The tables for machines: labels as they came, numbers in full, null where there is none or it is infinite."""
+    return json.dumps(
+        [
+            {
+                "adapter": table.adapter,
+                "attribute": table.attribute,
+                "arm": table.arm,
+                "max_p": table.max_p,
+                "min_slope": table.min_slope,
+                "tested": table.tested,
+                "photos": table.photos,
+                "not_estimable": dict(table.not_estimable),
+                "findings": [
+                    {
+                        "label": str(row["label"]),
+                        "direction": heading.lower(),
+                        "stars": stars(row["q"]),
+                        **{name: _json_number(row[name]) for name in NUMBERS},
+                    }
+                    for heading, rows in ((table.poles.low, table.negative), (table.poles.high, table.positive))
+                    for row in rows.to_dict("records")
+                ],
+            }
+            for table in tables
+        ],
+        indent=2,
+        allow_nan=False,
+    )
+
+
+def to_markdown(tables: Sequence[FindingTable]) -> str:
+    """Pipe tables, the directions side by side."""
+    parts = []
+    for table in tables:
+        parts += [f"**{markdown_text(table.title)}.** {markdown_text(table.note)}", ""]
+        if table.findings:
+            sides = [[f"{markdown_text(side)}: label", *HEADINGS[1:]] for side in (table.poles.low, table.poles.high)]
+            parts += [_pipes(sides[0] + sides[1]), _pipes([":--", "--:", ":-:", "--:", "--:"] * 2)]
+            parts += [_pipes(line) for line in _side_by_side(table, markdown_text)]
+        else:
+            parts.append("No label met the rule.")
+        parts.append("")
+    return "\n".join(parts)
+
+
+def to_latex(tables: Sequence[FindingTable], *, standalone: bool = False) -> str:
+    """``table*`` floats with booktabs rules, the directions side by side.
+
+    Args:
+        standalone: a whole document instead of what stands in one that loads ``booktabs``.
+    """
+    parts = ["% needs \\usepackage{booktabs}"]
+    for table in tables:
+        poles = table.poles
+        body = [" & ".join(line) + r" \\" for line in _side_by_side(table, latex_text)]
+        heads = r"Label & Slope & 95 \% interval & $p$ & $q$"
+        parts += [
+            r"\begin{table*}[htbp]",
+            r"\centering\footnotesize\setlength{\tabcolsep}{3pt}",
+            rf"\caption{{{latex_text(table.title)}. {latex_text(table.note)}}}",
+            rf"\label{{tab:slopes-{_slug(table.adapter)}-{_slug(table.attribute)}}}",
+            r"\par\smallskip",
+            r"\begin{tabular}{@{}lrrrr@{\hspace{1.5em}}lrrrr@{}}",
+            r"\toprule",
+            rf"\multicolumn{{5}}{{@{{}}c}}{{{latex_text(poles.low)} ($b < 0$)}} & "
+            rf"\multicolumn{{5}}{{c@{{}}}}{{{latex_text(poles.high)} ($b > 0$)}} \\",
+            r"\cmidrule(r){1-5}\cmidrule(l){6-10}",
+            rf"{heads} & {heads} \\",
+            r"\midrule",
+            *(body or [r"\multicolumn{10}{c}{No label met the rule.} \\"]),
+            r"\bottomrule",
+            r"\end{tabular}",
+            r"\end{table*}",
+            "",
+        ]
+    text = "\n".join(parts)
+    return LATEX_STANDALONE % text if standalone else text
+
+
+def _side_by_side(table: FindingTable, escape: Callable[[object], str]) -> list[list[str]]:
+    def line(row: Mapping[Any, Any]) -> list[str]:
+        label, slope, mark, bounds, p, q = cells(row)
+        return [escape(cell) for cell in (label, slope + mark, bounds, p, q)]
+
+    sides = [[line(row) for row in rows.to_dict("records")] for rows in (table.negative, table.positive)]
+    empty = [""] * len(HEADINGS)
+    return [left + right for left, right in zip_longest(*sides, fillvalue=empty)]
+
+
+def _pipes(line: Sequence[str]) -> str:
+    return f"| {' | '.join(line)} |"
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "unnamed"
+
+
+def _csv_cell(value: Any) -> Any:
+    if isinstance(value, str):
+        return csv_text(value)
+    return "" if value is None or (isinstance(value, float) and math.isnan(value)) else value
+
+
+def _json_number(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else float(value)

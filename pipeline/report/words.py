@@ -1,0 +1,101 @@
+"""Findings worded as evidence: what a slope says, and what the absence of one says. Nothing is computed here.
+
+An audit never shows that a classifier treats all alike; the words are "no evidence of an effect larger than …".
+"""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from pipeline.report.escaping import visible
+from pipeline.report.formats import count, decimal, interval, p_equals, plain
+
+Row = Mapping[Hashable, Any]
+
+
+@dataclass(frozen=True)
+class Poles:
+    """The two ends of an attribute, as the tables and sentences name them.
+
+    Attributes:
+        subject: what is perceived, e.g. "perceived gender".
+        low, high: headings, for slopes below and above 0.
+        with_low, with_high: how a label that rises towards that end is spoken of.
+        short_low, short_high: for a chart's axis.
+    """
+
+    subject: str
+    low: str
+    high: str
+    with_low: str
+    with_high: str
+    short_low: str
+    short_high: str
+
+
+def poles_of(attribute: str, *, race_pair: tuple[str, str] = ("Black", "White")) -> Poles:
+    """The ends of an attribute; ``race_pair`` are the races at a = -1 and +1."""
+    if attribute == "gender":
+        return Poles(
+            "perceived gender", "Perceived feminine", "Perceived masculine",
+            "with perceived femininity", "with perceived masculinity", "feminine", "masculine",
+        )  # fmt: skip
+    if attribute == "race":
+        low, high = race_pair
+        return Poles(
+            "perceived race", f"Perceived {low}", f"Perceived {high}",
+            f"as faces are perceived as {low} rather than {high}",
+            f"as faces are perceived as {high} rather than {low}", low, high,
+        )  # fmt: skip
+    return Poles(
+        f"perceived {attribute}", f"Perceived {attribute}, a < 0", f"Perceived {attribute}, a > 0",
+        f"towards low perceived {attribute}", f"towards high perceived {attribute}", "low", "high",
+    )  # fmt: skip
+
+
+def quoted(label: object) -> str:
+    """A label in quotation marks, its invisible characters written out."""
+    return f"“{visible(label)}”"
+
+
+def evidence(row: Row) -> str:
+    """``normalised slope +0.120 (95 % interval 0.080 to 0.160, q < 0.001)``."""
+    bounds = f"95 % interval {interval(row['slope_low'], row['slope_high'])}"
+    return f"normalised slope {decimal(row['slope'], sign=True)} ({bounds}, {p_equals('q', row['q'])})"
+
+
+def finding(row: Row, poles: Poles) -> str:
+    """One sentence for a label whose slope met the rule."""
+    direction = poles.with_low if row["slope"] < 0 else poles.with_high
+    return f"{quoted(row['label'])} rises {direction}: {evidence(row)}."
+
+
+def no_finding(row: Row, poles: Poles) -> str:
+    """One sentence for an estimable label whose slope did not meet the rule."""
+    label = quoted(row["label"])
+    low, high = row["slope_low"], row["slope_high"]
+    if low <= 0 <= high:
+        return f"{label}: no evidence of an effect larger than {decimal(max(-low, high))} ({evidence(row)})."
+    direction = poles.with_low if row["slope"] < 0 else poles.with_high
+    return f"{label}: a slope {direction} that does not meet the rule, {evidence(row)}."
+
+
+def rule(*, max_p: float, min_slope: float) -> str:
+    """``p < 0.001 and |slope| > 0.03``."""
+    return f"p < {plain(max_p)} and |slope| > {plain(min_slope)}"
+
+
+def nothing_found(tested: pd.DataFrame, poles: Poles, *, max_p: float, min_slope: float) -> str:
+    """What to say of estimable labels of which none met the rule; ``tested`` are their rows of the slopes frame."""
+    if tested.empty:
+        return f"No label could be tested for {poles.subject}, so nothing can be said about it."
+    labels = f"{count(len(tested))} label{'s' if len(tested) > 1 else ''}"
+    missed = (
+        f"None of the {labels} tested moves with {poles.subject} by the rule {rule(max_p=max_p, min_slope=min_slope)}"
+    )
+    reach = float(tested[["slope_low", "slope_high"]].abs().to_numpy(float).max())
+    if len(tested) == 1:
+        missed = missed.replace("None of the 1 label tested moves", "The one label tested does not move")
+    return f"{missed}: no evidence of an effect larger than {decimal(reach)}, the farthest end of the 95 % intervals."

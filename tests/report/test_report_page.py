@@ -1,0 +1,242 @@
+"""The page: what it says first, and that nothing in it runs or is fetched."""
+
+import base64
+import re
+from html.parser import HTMLParser
+
+import pandas as pd
+import pytest
+
+from pipeline.report.page import render
+from pipeline.report.views import Example, Step
+
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+CARD = ["name", "attribute", "figure", "unit", "threshold", "passed", "words"]
+GOOD = ("effect", "gender", 0.41, "probability", 0.25, True, "Rise of the judge's probability.")
+BAD = ("lightness", "gender", 9.0, "ΔL*", 5.0, False, "Mean change of lightness.")
+RECORD = {
+    "created": "2026-01-02T03:04:05+00:00",
+    "git_commit": "0123456789abcdef",
+    "packages": {"counterslope": "0.1.0"},
+    "settings": {"sweep": {"gender_steps": 7, "reach": 2.0, "region": ["skin", "nose"]}},
+    "stages": {
+        "photos": {"state": "done", "counts": {"planned": 410, "ok": 405, "failed": 1, "excluded": 4},
+                   "seconds": 65.0, "peak_mib": 512.0},
+    },
+}  # fmt: skip
+
+
+class Reader(HTMLParser):
+    """Tags with their attributes, and the text outside style sheets."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.tags, self.text, self._style = [], "", False
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        self._style = tag == "style"
+
+    def handle_endtag(self, tag):
+        self._style = False
+        self.text += " " * (tag in {"td", "th", "span", "b", "p", "dt", "dd", "li"})
+
+    def handle_data(self, data):
+        if not self._style:
+            self.text += data
+
+    @property
+    def flat(self):
+        return " ".join(self.text.split())
+
+
+def page(slopes, curves, *, card=(GOOD,), exclusions=(), **more):
+    return render(
+        slopes=slopes,
+        curves=curves,
+        card=pd.DataFrame(list(card), columns=CARD),
+        provenance=more.pop("provenance", RECORD),
+        exclusions=pd.DataFrame(list(exclusions), columns=["photo", "reason"]),
+        **more,
+    )
+
+
+@pytest.fixture(scope="module")
+def plain_page(frame, row, straight):
+    slopes = frame(
+        row("smile", -0.12),
+        row("beard", 0.25),
+        row("hat", 0.01, width=0.06, p=0.6),
+        row("sceptre", reason="too rare"),
+    )
+    steps = [Step(a, PIXEL, {"clarity": {"smile": 0.5, "beard": None}}) for a in (-2.0, 0.0, 2.0)]
+    return page(
+        slopes,
+        straight(slopes),
+        exclusions=[("a.jpg", "no face found"), ("b.jpg", "no face found"), ("c.jpg", "truncated")],
+        examples=[Example("ada.jpg", "gender", steps)],
+        effectiveness=pd.DataFrame(
+            {"attribute": "gender", "value": [-2, 0, 2], "mean": [0.1, 0.5, 0.9], "low": 0.0, "high": 1.0}
+        ),
+    )
+
+
+def test_the_first_screen_says_what_was_audited_and_found(plain_page):
+    text = Reader(plain_page).flat
+    first = text[: text.index("What the validity checks measure")]
+    assert "How labels of clarity move with perceived gender" in first
+    assert "400 analysed of 410 given" in first
+    assert "2026-01-02" in first
+    assert "“beard” rises with perceived masculinity: normalised slope +0.250 (95 % interval 0.230 to 0.270, q" in first
+    assert first.index("“beard”") < first.index("“smile”")
+    assert "effect ✓ 0.41 holds threshold 0.25" in first
+
+
+def test_findings_all_labels_and_those_without_a_slope_are_apart(plain_page):
+    text = Reader(plain_page).flat
+    assert "2 of 3 labels tested move with perceived gender" in text
+    assert "All 3 labels tested" in text
+    assert "Not estimable: 1 too rare" in text
+
+
+def test_sweeps_have_pictures_with_words_and_scores(plain_page):
+    reader = Reader(plain_page)
+    pictures = [attributes for tag, attributes in reader.tags if tag == "img"]
+    assert [picture["alt"] for picture in pictures] == [
+        f"ada.jpg, perceived gender at a = {a}" for a in ("−2", "0", "2")
+    ]
+    assert all(picture["src"].startswith("data:image/png;base64,") for picture in pictures)
+    assert "0.50" in reader.flat
+
+
+def test_exclusions_are_counted_by_reason(plain_page):
+    text = Reader(plain_page).flat
+    assert "3 photos were left out" in text
+    assert text.index("2 × no face found") < text.index("1 × truncated")
+
+
+def test_provenance_is_on_the_page(plain_page):
+    text = Reader(plain_page).flat
+    assert "photos done 410 405 1 4 1 min 05 s 512 MiB" in text
+    assert "sweep.region skin, nose" in text
+    assert "commit 0123456789ab" in text
+
+
+def test_every_anchor_has_its_place_and_every_id_is_unique(plain_page):
+    tags = Reader(plain_page).tags
+    ids = [attributes["id"] for _, attributes in tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    named = [attributes[name] for _, attributes in tags for name in ("aria-labelledby",) if name in attributes]
+    links = [attributes["href"] for tag, attributes in tags if tag == "a"]
+    assert {link.removeprefix("#") for link in links} <= set(ids)
+    assert {key for keys in named for key in keys.split()} <= set(ids)
+
+
+def test_nothing_can_be_loaded_or_run(plain_page):
+    assert_inert(plain_page)
+    policy = next(a["content"] for _, a in Reader(plain_page).tags if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy.startswith("default-src 'none'; style-src 'unsafe-inline'; img-src data:")
+
+
+def test_a_failed_check_stands_over_the_findings_and_over_every_table(slopes, straight):
+    html = page(slopes, straight(slopes), card=(GOOD, BAD))
+    assert html.count("The validity card fails for gender: lightness (9.00 ΔL*, threshold 5 ΔL*)") == 2
+    assert html.index("The validity card fails") < html.index("rises with perceived")
+    assert "The validity card fails" not in page(slopes, straight(slopes))
+
+
+def test_a_run_without_a_card_says_so(slopes, straight):
+    text = Reader(page(slopes, straight(slopes), card=())).flat
+    assert "No check was made in this run" in text
+    assert "Nothing on the validity card was checked for gender" in text
+
+
+def test_a_finding_that_a_placebo_shows_is_marked_and_no_headline(frame, row, straight):
+    slopes = frame(
+        row("smile", -0.3), row("beard", 0.2), row("smile", -0.2, arm="random"), row("beard", 0.01, arm="random")
+    )
+    text = Reader(page(slopes, straight(slopes))).flat
+    headlines = text[: text.index("What the validity checks measure")]
+    assert "“beard”" in headlines
+    assert "“smile”" not in headlines
+    assert "smile †" in text
+    assert "Slope, placebo “random”" in text
+
+
+def test_without_findings_the_page_bounds_what_it_could_have_seen(frame, row, straight):
+    slopes = frame(row("hat", 0.01, width=0.06, p=0.6))
+    text = Reader(page(slopes, straight(slopes))).flat
+    assert "“hat”: no evidence of an effect larger than 0.070" in text
+    assert "unbiased" not in text
+
+
+def test_a_run_in_which_nothing_came_back_still_has_a_page(frame, straight):
+    text = Reader(page(frame(), straight(frame()), provenance={})).flat
+    assert "0 analysed" in text
+    assert "No photo was left out" in text
+
+
+def test_labels_without_a_curve_are_left_out_of_the_curves(slopes, straight):
+    assert "s1-intervals" in page(slopes, straight(slopes)[:0])
+
+
+def test_hostile_names_run_nothing(frame, row, straight, hostile):
+    slopes = frame(
+        *(row(label, 0.05 + 0.02 * i, adapter=hostile[0]) for i, label in enumerate(hostile)),
+        row("sceptre", adapter=hostile[0], reason=hostile[1]),
+    )
+    html = page(
+        slopes,
+        straight(slopes),
+        card=[
+            (hostile[0], "gender", 0.1, hostile[1], 0.2, False, hostile[2]),
+            (hostile[3], hostile[4], 1.0, "", 1.0, None, ""),
+        ],
+        exclusions=[(label, hostile[1]) for label in hostile],
+        examples=[Example(hostile[1], "gender", [Step(-1.0, PIXEL, {hostile[0]: {hostile[2]: 0.1}})])],
+        provenance={**RECORD, hostile[0]: {hostile[1]: hostile[2]}, "stages": {hostile[1]: {"state": hostile[0]}}},
+    )  # fmt: skip
+    assert_inert(html)
+    reader = Reader(html)
+    assert hostile[0] in reader.text
+    assert hostile[1] in reader.text
+    assert "{{ 7*7 }}" in reader.text
+    assert not re.search("[\u202a-\u202e\u2066-\u2069\x00\x1b\u2028\ud800]", html)
+
+
+def test_an_image_of_another_kind_is_refused(slopes, straight):
+    with pytest.raises(ValueError, match="neither JPEG nor PNG"):
+        page(slopes, straight(slopes), examples=[Example("a.svg", "gender", [Step(0.0, b"<svg onload=x>", {})])])
+
+
+def assert_inert(html):
+    """No script, no handler, no form, and no address but anchors and images that are inside."""
+    assert html.count("<style>") == html.count("</style>") == 1
+    html.encode("utf-8")
+    for tag, attributes in Reader(html).tags:
+        assert tag not in {
+            "script",
+            "iframe",
+            "object",
+            "embed",
+            "form",
+            "input",
+            "base",
+            "image",
+            "use",
+            "foreignobject",
+            "animate",
+        }
+        for name, value in attributes.items():
+            assert not name.startswith("on")
+            if name in {"href", "src", "xlink:href", "action", "srcset", "data", "poster", "background"}:
+                assert value.startswith(("#", "data:image/", "data:,"))
+            if name == "style":
+                assert re.fullmatch(r"max-width:\d+px|--score:\d+%", value)
+    style = html[html.index("<style>") : html.index("</style>")]
+    assert "url(" not in style
+    assert "@import" not in style

@@ -1,0 +1,147 @@
+"""The slope tables: which labels, where, and in which formats."""
+
+import csv
+import io
+import json
+import shutil
+import subprocess
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.report.tables import frame_from_csv, frame_to_csv, slope_tables, to_csv, to_json, to_latex, to_markdown
+
+
+def test_directions_stand_apart_and_the_steepest_comes_first(slopes):
+    (table,) = slope_tables(slopes)
+    assert list(table.negative["label"]) == ["long hair", "smile"]
+    assert list(table.positive["label"]) == ["beard"]
+
+
+def test_the_rule_is_the_caller_s(slopes):
+    (table,) = slope_tables(slopes, max_p=0.0001, min_slope=0.2)
+    assert list(table.negative["label"]) == ["long hair"]
+    assert table.positive.empty
+    (loose,) = slope_tables(slopes, max_p=1, min_slope=0)
+    assert set(loose.positive["label"]) == {"beard", "tie", "hat"}
+
+
+def test_the_note_says_what_was_tested_and_what_was_left_out(slopes):
+    (table,) = slope_tables(slopes)
+    assert "p < 0.001 and |slope| > 0.03; 3 of 5 labels tested on 400 photos" in table.note
+    assert "1 too rare" in table.note
+    assert "1 constant" in table.note
+    assert "*** q < 0.001" in table.note
+
+
+def test_one_table_for_each_adapter_and_attribute(frame, row):
+    rows = [row("x", 0.1, adapter=adapter, attribute=attribute) for adapter in "ba" for attribute in ("gender", "race")]
+    tables = slope_tables(frame(*rows, row("x", 0.5, arm="random")), race_pair=("Asian", "Indian"))
+    assert [(table.adapter, table.attribute) for table in tables] == [
+        ("b", "gender"), ("b", "race"), ("a", "gender"), ("a", "race"),
+    ]  # fmt: skip
+    assert tables[1].poles.low == "Perceived Asian"
+
+
+def test_markdown_has_the_published_layout(slopes):
+    lines = to_markdown(slope_tables(slopes)).splitlines()
+    assert lines[2] == (
+        "| Perceived feminine: label | Slope | 95 % interval | p | q "
+        "| Perceived masculine: label | Slope | 95 % interval | p | q |"
+    )
+    assert lines[4] == (
+        "| long hair | −0.310\\*\\*\\* | −0.330 to −0.290 | \\<0.001 | \\<0.001 "
+        "| beard | 0.250\\*\\*\\* | 0.230 to 0.270 | \\<0.001 | \\<0.001 |"
+    )
+    assert lines[5] == "| smile | −0.120\\*\\*\\* | −0.140 to −0.100 | \\<0.001 | \\<0.001 |  |  |  |  |  |"
+
+
+def test_latex_has_the_published_layout(slopes):
+    text = to_latex(slope_tables(slopes))
+    assert r"\toprule" in text
+    assert r"\multicolumn{5}{@{}c}{Perceived feminine ($b < 0$)}" in text
+    assert (
+        r"long hair & $-$0.310{*}{*}{*} & $-$0.330 to $-$0.290 & \textless{}0.001 & \textless{}0.001 & "
+        r"beard & 0.250{*}{*}{*} & 0.230 to 0.270 & \textless{}0.001 & \textless{}0.001 \\"
+    ) in text
+
+
+def test_csv_reads_back_to_the_same_numbers(slopes):
+    (table,) = slope_tables(slopes)
+    back = pd.read_csv(io.StringIO(to_csv([table])))
+    assert list(back["label"]) == ["long hair", "smile", "beard"]
+    assert list(back["direction"]) == ["perceived feminine"] * 2 + ["perceived masculine"]
+    called = pd.concat([table.negative, table.positive])
+    for column in ("slope", "slope_low", "slope_high", "p", "q", "ols_p", "rd_slope", "inner_p", "y_c"):
+        assert list(back[column]) == list(called[column])
+
+
+def test_any_frame_as_csv(slopes):
+    pd.testing.assert_frame_equal(frame_from_csv(frame_to_csv(slopes)), slopes, check_exact=True)
+
+
+@given(st.lists(st.text(st.characters(categories=["L", "N", "P", "S", "Zs"])), min_size=1), st.floats(allow_nan=False))
+def test_labels_and_numbers_come_back_from_csv(labels, number):
+    frame = pd.DataFrame({"label": [*labels, "NA", "007", "'=x", "null"], "slope": number})
+    back = frame_from_csv(frame_to_csv(frame))
+    assert list(back["label"]) == list(frame["label"])
+    assert list(back["slope"]) == list(frame["slope"])
+
+
+def test_what_is_missing_comes_back_missing():
+    frame = frame_from_csv(
+        frame_to_csv(pd.DataFrame({"name": ["a", "b"], "passed": [True, None], "figure": [1.0, None]}))
+    )
+    assert frame["passed"][0] is True
+    assert pd.isna(frame["passed"][1])
+    assert pd.isna(frame["figure"][1])
+
+
+def test_json_is_strict_and_keeps_labels_as_they_came(frame, row, hostile):
+    row_with_no_end = row("endless", 0.3) | {"slope_high": float("inf")}
+    (table,) = json.loads(to_json(slope_tables(frame(row_with_no_end, *(row(label, 0.2) for label in hostile)))))
+    assert table["findings"][0]["slope_high"] is None
+    assert {found["label"] for found in table["findings"]} == {"endless", *hostile}
+
+
+def test_without_findings_a_table_says_so(frame, row):
+    tables = slope_tables(frame(row("hat", 0.01, p=0.5)))
+    assert "No label met the rule." in to_latex(tables)
+    assert "No label met the rule." in to_markdown(tables)
+    assert to_csv(tables).count("\n") == 1
+    assert json.loads(to_json(tables))[0]["findings"] == []
+
+
+def test_no_frame_no_tables(frame):
+    assert slope_tables(frame()) == ()
+
+
+def test_hostile_labels_stay_in_their_csv_cells(frame, row, hostile):
+    tables = slope_tables(frame(*(row(label, 0.2) for label in hostile)))
+    lines = list(csv.reader(io.StringIO(to_csv(tables))))
+    assert len(lines) == 1 + len(hostile)
+    assert {len(line) for line in lines} == {len(lines[0])}
+    assert not any(line[4].startswith(("=", "+", "-", "@", "＝")) for line in lines)
+
+
+def test_hostile_labels_stay_in_their_markdown_cells(frame, row, hostile):
+    lines = to_markdown(slope_tables(frame(*(row(label, 0.2) for label in hostile)))).splitlines()[4:]
+    assert len(lines) == len(hostile)
+    for line in lines:
+        assert line.replace("\\\\", "").replace("\\|", "").count("|") == 11
+        assert "<script" not in line.replace("\\<", "")
+        assert "https:" not in line
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no TeX engine (pdflatex) on this machine")
+def test_latex_with_hostile_labels_compiles(frame, row, hostile, tmp_path):
+    rows = [row(label, sign * 0.2, adapter=r"my_api & 100% {x}") for label in hostile for sign in (1, -1)]
+    (tmp_path / "table.tex").write_text(to_latex(slope_tables(frame(*rows)), standalone=True), encoding="utf-8")
+    done = subprocess.run(
+        ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "table.tex"],
+        cwd=tmp_path, capture_output=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout.decode(errors="replace")[-2000:]
+    assert (tmp_path / "table.pdf").exists()

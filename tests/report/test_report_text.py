@@ -1,0 +1,96 @@
+"""Numbers and text from outside as they are printed."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.report import formats
+from pipeline.report.escaping import csv_text, latex_text, markdown_text, visible
+
+
+@pytest.mark.parametrize(
+    ("number", "printed"),
+    [(-0.1204, "−0.120"), (0.12, "0.120"), (-0.0001, "0.000"), (math.nan, "–"), (None, "–"), (-math.inf, "−∞"),
+     (12345.6, "12,345.600")],
+)  # fmt: skip
+def test_decimals(number, printed):
+    assert formats.decimal(number) == printed
+
+
+def test_a_plus_sign_only_where_asked():
+    assert formats.decimal(0.12, sign=True) == "+0.120"
+    assert formats.decimal(0.0, sign=True) == "0.000"
+
+
+@pytest.mark.parametrize(
+    ("p", "printed"), [(1e-9, "<0.001"), (0.0, "<0.001"), (0.001, "0.001"), (0.25, "0.250"), (math.nan, "–")]
+)
+def test_p_is_never_printed_as_nought(p, printed):
+    assert formats.p_value(p) == printed
+
+
+def test_p_in_a_sentence():
+    assert formats.p_equals("q", 0.0001) == "q < 0.001"
+    assert formats.p_equals("q", 0.0421) == "q = 0.042"
+
+
+def test_intervals_use_a_word_between_signed_numbers():
+    assert formats.interval(-0.2, -0.1) == "−0.200 to −0.100"
+    assert formats.interval(math.nan, 1.0) == "–"
+
+
+@pytest.mark.parametrize(("q", "marks"), [(0.0009, "***"), (0.001, "**"), (0.01, "*"), (0.05, ""), (math.nan, "")])
+def test_stars(q, marks):
+    assert formats.stars(q) == marks
+
+
+def test_almost_all_pixels_are_not_printed_as_all():
+    assert formats.measured(1.0, "share") == "100 %"
+    assert formats.measured(0.99996, "share") == "99.996 %"
+    assert formats.measured(0.9999999999, "share") != "100 %"
+    assert formats.measured(-1.234, "ΔL*") == "−1.23 ΔL*"
+    assert formats.measured(math.nan, "share") == "–"
+
+
+def test_times_and_memory():
+    assert [formats.duration(s) for s in (0.42, 12, 185, 7620)] == ["0.4 s", "12 s", "3 min 05 s", "2 h 07 min"]
+    assert [formats.memory(mib) for mib in (812.4, 1945.6)] == ["812 MiB", "1.9 GiB"]
+
+
+def test_invisible_characters_are_written_out():
+    assert visible("a\u202eb\nc\x00\ud800") == "a[U+202E]b[U+000A]c[U+0000][U+D800]"
+    assert visible("e\u0301 中文 👩\u200d🚀") == "e\u0301 中文 👩\u200d🚀"
+
+
+@pytest.mark.parametrize("label", ["=1+1", "+1", "-1", "@x", " =1", "＝1"])
+def test_formulas_are_text_in_a_spreadsheet(label):
+    assert csv_text(label) == "'" + label
+
+
+def test_markdown_prints_labels_as_they_are():
+    assert markdown_text("a|b*c_<i>") == r"a\|b\*c\_\<i\>"
+
+
+def test_latex_escapes_every_special_character():
+    assert latex_text(r"\&%$#_{}~^") == (r"\textbackslash{}\&\%\$\#\_\{\}\textasciitilde{}\textasciicircum{}")
+    assert latex_text("é ß − –") == r"\'{e} \ss{} $-$ --"
+    assert latex_text("a--b") == "a-{}-b"
+    assert latex_text("中") == "{[}U+4E2D{]}"
+
+
+@given(st.text())
+def test_latex_is_plain_ascii_with_balanced_braces(text):
+    escaped = latex_text(text)
+    assert escaped.isascii()
+    assert escaped.isprintable()
+    bare = escaped.replace(r"\{", "").replace(r"\}", "")
+    assert bare.count("{") == bare.count("}")
+
+
+@given(st.text())
+def test_no_text_keeps_a_line_break_or_starts_a_formula(text):
+    cell = csv_text(text)
+    assert len(cell.splitlines()) <= 1
+    assert not cell.lstrip().startswith(("=", "+", "-", "@"))

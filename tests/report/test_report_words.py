@@ -1,0 +1,84 @@
+"""Findings, their absence and the validity card, in words."""
+
+import math
+
+import pytest
+
+from pipeline.report.card import banner, lights
+from pipeline.report.words import finding, no_finding, nothing_found, poles_of
+
+GENDER = poles_of("gender")
+
+
+def check(**changes):
+    plain = {"name": "effect", "attribute": "gender", "figure": 0.4, "unit": "probability", "threshold": 0.25,
+             "passed": True, "words": "Rise of the judge's probability."}  # fmt: skip
+    return plain | changes
+
+
+def test_a_finding_is_evidence_with_its_interval_and_q(row):
+    assert finding(row("smile", 0.12, width=0.04), GENDER) == (
+        "“smile” rises with perceived masculinity: normalised slope +0.120 (95 % interval 0.080 to 0.160, q < 0.001)."
+    )
+    assert "“smile” rises with perceived femininity: normalised slope −0.120" in finding(row("smile", -0.12), GENDER)
+
+
+def test_the_races_are_named_as_perceived():
+    race = poles_of("race", race_pair=("Asian", "White"))
+    assert race.with_high == "as faces are perceived as White rather than Asian"
+
+
+def test_no_evidence_is_bounded_by_the_interval(row):
+    sentence = no_finding(row("hat", -0.01, width=0.03, p=0.5), GENDER)
+    assert sentence.startswith("“hat”: no evidence of an effect larger than 0.040 (")
+
+
+def test_a_slope_below_the_rule_is_not_called_absent(row):
+    sentence = no_finding(row("tie", 0.02, width=0.01), GENDER)
+    assert "does not meet the rule" in sentence
+    assert "no evidence" not in sentence
+
+
+def test_when_nothing_is_found_the_farthest_interval_end_is_the_bound(frame, row):
+    tested = frame(row("hat", 0.01, width=0.06, p=0.6), row("tie", -0.02, width=0.08, p=0.5))
+    sentence = nothing_found(tested, GENDER, max_p=0.001, min_slope=0.03)
+    assert sentence.startswith("None of the 2 labels tested moves with perceived gender by the rule p < 0.001")
+    assert "no evidence of an effect larger than 0.100" in sentence
+    assert "The one label tested does not move" in nothing_found(tested[:1], GENDER, max_p=0.001, min_slope=0.03)
+    assert "nothing can be said" in nothing_found(tested[:0], GENDER, max_p=0.001, min_slope=0.03)
+
+
+def test_labels_in_sentences_cannot_turn_the_text_around(row):
+    assert "\u202e" not in finding(row("a\u202eb", 0.2), GENDER)
+
+
+@pytest.mark.parametrize(
+    ("changes", "state"),
+    [
+        ({}, "holds"),
+        ({"passed": False}, "fails"),
+        ({"passed": None, "figure": math.nan}, "not measured"),
+        ({"passed": math.nan, "figure": None}, "not measured"),
+        ({"passed": None, "threshold": math.nan}, "no threshold"),
+    ],
+)
+def test_a_light_passes_only_if_it_says_so(changes, state):
+    (light,) = lights([check(**changes)])
+    assert light.state == state
+
+
+def test_a_failed_check_stands_over_the_tables_of_its_attribute_only():
+    card = lights([check(), check(name="off-target: young", unit="share", figure=0.09, threshold=0.05, passed=False),
+                   check(attribute="race")])  # fmt: skip
+    assert "off-target: young (9.0 %, threshold 5 %)" in banner(card, "gender")
+    assert banner(card, "race") is None
+
+
+def test_a_failed_check_of_the_whole_run_concerns_all():
+    card = lights([check(), check(name="background", attribute=None, passed=False)])
+    assert "background" in banner(card, "gender")
+
+
+def test_an_unmeasured_card_is_no_pass():
+    assert "Nothing on the validity card was checked" in banner(lights([]), "gender")
+    assert banner(lights([check(passed=None, figure=math.nan)]), "gender") is not None
