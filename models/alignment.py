@@ -10,9 +10,7 @@ from numpy.typing import NDArray
 
 # Fractions of the crop's side, from hairline to chin: eyes 0.33 apart put the forehead's edge near 0.04 and
 # the chin near 0.99. Wider would be mostly invented border for tightly cut training photos (UTKFace).
-TEMPLATE = np.array(
-    [[0.335, 0.350], [0.665, 0.350], [0.500, 0.540], [0.365, 0.725], [0.635, 0.725]], dtype=np.float64
-)
+TEMPLATE = np.array([[0.335, 0.350], [0.665, 0.350], [0.500, 0.540], [0.365, 0.725], [0.635, 0.725]], dtype=np.float64)
 
 
 def similarity_to_template(landmarks: NDArray[np.floating], *, size: int) -> NDArray[np.float64]:
@@ -25,7 +23,8 @@ def similarity_to_template(landmarks: NDArray[np.floating], *, size: int) -> NDA
     """
     source = np.asarray(landmarks, dtype=np.float64)
     if source.shape != (5, 2) or not np.isfinite(source).all():
-        raise ValueError(f"five finite landmarks are needed, not an array of shape {source.shape}")
+        finite = int(np.isfinite(source).sum())
+        raise ValueError(f"five finite landmarks are needed, not shape {source.shape} with {finite} finite numbers")
     # Pixel centres sit on integers, so a template fraction f lies at f * size - 0.5.
     target = TEMPLATE * size - 0.5
     source_centred = source - source.mean(axis=0)
@@ -46,9 +45,7 @@ def rotation_degrees(transform: NDArray[np.floating]) -> float:
     return float(-np.degrees(np.arctan2(transform[1, 0], transform[0, 0])))
 
 
-def warp_to_template(
-    image: NDArray[np.uint8], transform: NDArray[np.floating], *, size: int
-) -> NDArray[np.uint8]:
+def warp_to_template(image: NDArray[np.uint8], transform: NDArray[np.floating], *, size: int) -> NDArray[np.uint8]:
     """The aligned ``(size, size, 3)`` crop; beyond the photo's edge its border pixels are repeated."""
     shrink = float(np.hypot(transform[0, 0], transform[1, 0]))
     if shrink < 0.5:

@@ -42,10 +42,11 @@ class Fader(nn.Module):
 
     def encode(self, crops: Tensor) -> Tensor:
         """``(B, 3, 128, 128)`` RGB in -1..1 -> codes ``(B, 256, 4, 4)``."""
-        return self.encoder(crops)
+        codes: Tensor = self.encoder(crops)
+        return codes
 
     def decode(self, codes: Tensor, attributes: Tensor) -> Tensor:
-        """Codes ``(B, 256, 4, 4)`` and values ``(B, 8)`` in the order of `ATTRIBUTES` -> ``(B, 3, 128, 128)`` in -1..1."""
+        """Codes ``(B, 256, 4, 4)``, values ``(B, 8)`` in the order of `ATTRIBUTES` -> ``(B, 3, 128, 128)`` in -1..1."""
         x = codes
         for layer in self.decoder:
             x = layer(x, attributes)
@@ -112,7 +113,8 @@ class PatchDiscriminator(nn.Module):
 
     def forward(self, crops: Tensor) -> Tensor:
         """``(B, 3, 128, 128)`` in -1..1 -> one logit a patch, ``(B, 1, 15, 15)``."""
-        return self.layers(crops)
+        logits: Tensor = self.layers(crops)
+        return logits
 
 
 def attribute_vector(values: Mapping[str, float]) -> Tensor:

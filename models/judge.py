@@ -66,6 +66,8 @@ class _Judging(nn.Module):
 
     trunk: nn.Module
     heads: nn.Linear
+    gender_temperature: Tensor
+    race_temperature: Tensor
 
     def __init__(self) -> None:
         super().__init__()

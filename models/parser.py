@@ -5,6 +5,7 @@ lays it out), whose widely used public weights load by their own key names. Both
 """
 
 from collections.abc import Iterable
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +15,12 @@ CLASSES = (
     "background", "skin", "l_brow", "r_brow", "l_eye", "r_eye", "eyeglasses", "l_ear", "r_ear", "earring",
     "nose", "mouth", "u_lip", "l_lip", "neck", "necklace", "cloth", "hair", "hat",
 )  # fmt: skip
-GROUPS = {"brows": ("l_brow", "r_brow"), "eyes": ("l_eye", "r_eye"), "ears": ("l_ear", "r_ear"), "lips": ("u_lip", "l_lip")}
+GROUPS = {
+    "brows": ("l_brow", "r_brow"),
+    "eyes": ("l_eye", "r_eye"),
+    "ears": ("l_ear", "r_ear"),
+    "lips": ("u_lip", "l_lip"),
+}
 # Left and right change places when a photo is mirrored.
 MIRRORED = (0, 1, 3, 2, 5, 4, 6, 8, 7, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18)
 
@@ -38,7 +44,7 @@ def class_indices(names: Iterable[str]) -> tuple[int, ...]:
 
 
 class SmallParser(nn.Module):
-    """A U-shaped network of 1.0 M parameters (Ronneberger et al. 2015); half the input's resolution inside."""
+    """A U-shaped network of 1.2 M parameters (Ronneberger et al. 2015); half the input's resolution inside."""
 
     size = 192
     """Pixels a side of the square input it was trained at."""
@@ -47,8 +53,7 @@ class SmallParser(nn.Module):
         super().__init__()
         self.stem = _Block(3, widths[0], stride=2)
         self.down = nn.ModuleList(
-            nn.Sequential(_Block(before, width, stride=2), _Block(width, width))
-            for before, width in zip(widths[:-1], widths[1:], strict=True)
+            nn.Sequential(_Block(before, width, stride=2), _Block(width, width)) for before, width in pairwise(widths)
         )
         self.context = nn.Linear(widths[-1], widths[-1])
         self.up = nn.ModuleList(
@@ -122,7 +127,8 @@ class _AttentionRefinement(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         features = self.conv(x)
         attention = self.bn_atten(self.conv_atten(features.mean(dim=(2, 3), keepdim=True)))
-        return features * torch.sigmoid(attention)
+        refined: Tensor = features * torch.sigmoid(attention)
+        return refined
 
 
 class _ContextPath(nn.Module):
@@ -155,7 +161,8 @@ class _FeatureFusion(nn.Module):
     def forward(self, near: Tensor, context: Tensor) -> Tensor:
         features = self.convblk(torch.cat([near, context], dim=1))
         attention = self.conv2(F.relu(self.conv1(features.mean(dim=(2, 3), keepdim=True))))
-        return features * torch.sigmoid(attention) + features
+        fused: Tensor = features * torch.sigmoid(attention) + features
+        return fused
 
 
 class _Output(nn.Module):
@@ -165,7 +172,8 @@ class _Output(nn.Module):
         self.conv_out = nn.Conv2d(width, len(CLASSES), 1, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.conv_out(self.conv(x))
+        logits: Tensor = self.conv_out(self.conv(x))
+        return logits
 
 
 class _BasicBlock(nn.Module):

@@ -4,7 +4,6 @@ Files are safetensors in half precision beside this module; a model card of the 
 """
 
 from dataclasses import dataclass
-from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -51,16 +50,31 @@ class WeightsRecord:
 
 _ALIGNED = "RGB in -1..1, 128 x 128, aligned by models.alignment"
 RECORDS = {
-    "fader": WeightsRecord("fader.safetensors", "", TERMS, _ALIGNED),
-    "parser": WeightsRecord(
-        "parser.safetensors", "", TERMS, "RGB in -1..1, sides divisible by 32, best at 192 x 192", CLASSES
+    "fader": WeightsRecord(
+        "fader.safetensors", "ba0d3535d8c8d79145ca202976c2a0cf2e096112beed47c4be3eeab5c7474aa5", TERMS, _ALIGNED
     ),
-    "estimator": WeightsRecord("estimator.safetensors", "", TERMS, f"{_ALIGNED}; looks at judge.VIEW"),
-    "judge": WeightsRecord("judge.safetensors", "", TERMS, f"{_ALIGNED}; looks at judge.VIEW"),
+    "parser": WeightsRecord(
+        "parser.safetensors",
+        "b9b6b00656e88c566f116013f10af5056521b22bfc8bb2dc82c9773aef4a4262",
+        TERMS,
+        "RGB in -1..1, sides divisible by 32, best at 192 x 192",
+        CLASSES,
+    ),
+    "estimator": WeightsRecord(
+        "estimator.safetensors",
+        "db181d2e05717725fa8e2022ba12983375e8b4bf40b6607b24c554a1acdf6e63",
+        TERMS,
+        f"{_ALIGNED}; looks at judge.VIEW",
+    ),
+    "judge": WeightsRecord(
+        "judge.safetensors",
+        "8b847714e07f09d5a36702e8ad40c681f7ece2e748a1c79898c5ecf3f58595aa",
+        TERMS,
+        f"{_ALIGNED}; looks at judge.VIEW",
+    ),
 }
 
 
-@cache
 def record(name: str) -> WeightsRecord:
     """The record of an embedded file: "fader", "parser", "estimator" or "judge"."""
     return RECORDS[name]

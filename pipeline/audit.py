@@ -90,21 +90,19 @@ def settings_of(run: Run, changes: Mapping[str, Mapping[str, Any]] | None = None
 
 
 def make_adapters(settings: Settings, out: Path) -> "list[Adapter]":
-    """The classifiers of a run by their specifications; `planted` is told where the run's truth lies."""
-    from adapters.registry import create
+    """The classifiers of a run by their specifications; one that wants to know the run is told where it is."""
+    from adapters.registry import create, option_names
 
     made = []
     for spec in settings.query.adapters:
         options = dict(settings.query.options.get(spec, {}))
-        if spec == "planted":
-            options.setdefault("run", out / "counterfactuals.parquet")
+        if "run" in option_names(spec):
+            options.setdefault("run", out)
         made.append(create(spec, options))
     return made
 
 
-def _open(
-    run: Run, photos: Sequence[Path], *, settings: Settings, given: Mapping[str, Any], watch: Watch
-) -> Audit:
+def _open(run: Run, photos: Sequence[Path], *, settings: Settings, given: Mapping[str, Any], watch: Watch) -> Audit:
     run.note(
         photos=[str(path) for path in photos],
         settings=settings.model_dump(mode="json"),

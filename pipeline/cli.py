@@ -1,6 +1,6 @@
-"""The command line, ``counterslope``. Options become settings here; the work is in ``pipeline.audit``.
+"""The command line, counterslope. Options become settings here; the work is in pipeline.audit.
 
-Heavy modules are imported inside the commands, so that ``--help`` stays fast.
+Heavy modules are imported inside the commands, so that --help stays fast.
 """
 
 import json
@@ -12,29 +12,30 @@ from typing import Annotated, Any
 
 import typer
 
-from pipeline.config import ConfigError, load_settings
 from pipeline.progress import Watch, progress_bar, unwatched
 
 BAD_INPUT = 2
 
 app = typer.Typer(
     no_args_is_help=True,
-    rich_markup_mode="markdown",
+    rich_markup_mode="rich",
     add_completion=False,
+    pretty_exceptions_enable=False,
     help="Audit image classifiers with counterfactual faces: how every label moves with perceived gender or race.",
 )
 
 Photos = Annotated[
     list[Path] | None,
-    typer.Argument(help="A folder, files, or one CSV/Parquet manifest with a column `photo`. None: the embedded sample."),
+    typer.Argument(help="A folder, files, or one CSV/Parquet manifest (column photo). None: the embedded sample."),
 ]
 RunFolder = Annotated[Path, typer.Argument(help="A run's folder.")]
 Attributes = Annotated[
-    list[str] | None, typer.Option("--attribute", "-a", help="gender or race; may be given twice.", show_default=False)
+    list[str] | None,
+    typer.Option("--attribute", "-a", help="gender or race; may be given twice.", show_default=False),
 ]
 AdapterNames = Annotated[
     list[str] | None,
-    typer.Option("--adapter", help="A classifier; see `counterslope adapters`. May be given again.", show_default=False),
+    typer.Option("--adapter", help="A classifier; see counterslope adapters. May be given again.", show_default=False),
 ]
 AdapterOptions = Annotated[
     list[str] | None,
@@ -50,14 +51,15 @@ RacePair = Annotated[str | None, typer.Option(help="LOW,HIGH, such as Black,Whit
 ImageFormat = Annotated[str | None, typer.Option(help="png (lossless) or jpeg.", show_default=False)]
 MaxP = Annotated[float | None, typer.Option(help="A finding's largest p.", show_default=False)]
 MinSlope = Annotated[float | None, typer.Option(help="A finding's smallest |slope|.", show_default=False)]
+TableFormat = Annotated[str | None, typer.Option(help="Print the table as csv, json, md or latex.", show_default=False)]
 Confidence = Annotated[
     bool | None, typer.Option("--confidence/--presence", help="Mean scores or presence rates.", show_default=False)
 ]
 
 
 @app.command(
-    epilog="Examples: `counterslope audit` (the embedded sample) · `counterslope audit portraits/ --attribute gender "
-    "--adapter opencv --out runs/portraits` · `counterslope audit list.csv --adapter python:mine:classify`"
+    epilog="Examples: counterslope audit (the embedded sample) · counterslope audit portraits/ --attribute gender "
+    "--adapter opencv --out runs/portraits · counterslope audit list.csv --adapter python:mine:classify"
 )
 def audit(
     photos: Photos = None,
@@ -79,8 +81,10 @@ def audit(
 ) -> None:
     """From photos to slopes and a report. The same command again continues the same run."""
     from pipeline.audit import audit as perform
+    from pipeline.config import load_settings
 
-    given = _sweep(attribute or (None if photos else ["gender", "race"]), mode, gender_steps, race_steps, race_pair, image_format)
+    attributes = attribute or (None if photos else ["gender", "race"])
+    given = _sweep(attributes, mode, gender_steps, race_steps, race_pair, image_format)
     given["query"] = {"adapters": adapter, "options": _adapter_options(adapter_option)}
     given["statistics"] = {"max_p": max_p, "min_slope": min_slope, "confidence": confidence}
     with _explained():
@@ -90,7 +94,7 @@ def audit(
         _tell(run.folder, as_json=as_json)
 
 
-@app.command(epilog="Example: `counterslope generate portraits/ --attribute gender --out dataset`")
+@app.command(epilog="Example: counterslope generate portraits/ --attribute gender --out dataset")
 def generate(
     photos: Photos = None,
     out: Annotated[Path | None, typer.Option(help="The dataset's folder.", show_default="runs/NAME")] = None,
@@ -106,6 +110,7 @@ def generate(
 ) -> None:
     """Make the counterfactual versions of photos as a dataset, asking no classifier."""
     from pipeline.audit import generate as perform
+    from pipeline.config import load_settings
 
     given = _sweep(attribute, mode, gender_steps, race_steps, race_pair, image_format)
     with _explained():
@@ -115,7 +120,7 @@ def generate(
         _tell(run.folder, as_json=as_json)
 
 
-@app.command(epilog="Example: `counterslope query runs/portraits --adapter opencv --adapter python:mine:classify`")
+@app.command(epilog="Example: counterslope query runs/portraits --adapter opencv --adapter python:mine:classify")
 def query(
     run: RunFolder,
     adapter: AdapterNames = None,
@@ -128,13 +133,13 @@ def query(
     _again(run, changes, quiet=quiet, as_json=as_json)
 
 
-@app.command(epilog="Example: `counterslope slopes runs/portraits --max-p 0.01 --format latex`")
+@app.command(epilog="Example: counterslope slopes runs/portraits --max-p 0.01 --format latex")
 def slopes(
     run: RunFolder,
     max_p: MaxP = None,
     min_slope: MinSlope = None,
     confidence: Confidence = None,
-    format: Annotated[str | None, typer.Option(help="Print the table as csv, md or latex.", show_default=False)] = None,
+    format: TableFormat = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -143,7 +148,7 @@ def slopes(
     if format is None:
         _again(run, changes, quiet=quiet, as_json=as_json)
         return
-    endings = {"csv": "findings.csv", "md": "findings.md", "latex": "findings.tex"}
+    endings = {name: f"findings.{name}" for name in ("csv", "json", "md")} | {"latex": "findings.tex"}
     if format not in endings:
         _stop(f"there is no format {format!r}; there are {', '.join(endings)}")
     with _explained():
@@ -153,14 +158,14 @@ def slopes(
         typer.echo((run / "tables" / endings[format]).read_text(encoding="utf-8"), nl=False)
 
 
-@app.command(epilog="Example: `counterslope report runs/portraits`")
+@app.command(epilog="Example: counterslope report runs/portraits")
 def report(run: RunFolder, quiet: Quiet = False, as_json: AsJson = False) -> None:
     """Write a run's report.html anew."""
     (run / "report.html").unlink(missing_ok=True)
     _again(run, {}, quiet=quiet, as_json=as_json)
 
 
-@app.command(epilog="Example: `counterslope adapters --json`")
+@app.command(epilog="Example: counterslope adapters --json")
 def adapters(as_json: AsJson = False) -> None:
     """List the classifiers that can be audited."""
     from dataclasses import asdict
@@ -176,7 +181,7 @@ def adapters(as_json: AsJson = False) -> None:
     adapters_table(rows)
 
 
-@app.command(epilog="Example: `counterslope status runs/portraits`")
+@app.command(epilog="Example: counterslope status runs/portraits")
 def status(run: RunFolder, as_json: AsJson = False) -> None:
     """What a run has done so far, whether it is running, stopped or complete."""
     with _explained():
@@ -208,7 +213,7 @@ def _sweep(
 
 
 def _adapter_options(texts: list[str] | None) -> dict[str, dict[str, Any]] | None:
-    """``NAME.OPTION=VALUE`` as nested options; a value that is JSON is taken as such."""
+    """NAME.OPTION=VALUE as nested options; a value that is JSON is taken as such."""
     if not texts:
         return None
     options: dict[str, dict[str, Any]] = {}
@@ -263,6 +268,7 @@ def _tell(folder: Path, *, as_json: bool) -> None:
 def _explained() -> Iterator[None]:
     """Errors that a user can mend end with their message and exit code 2, without a traceback."""
     from adapters.base import AdapterError
+    from pipeline.config import ConfigError
     from pipeline.photos import NoUsablePhotos
     from pipeline.querying.store import StoreError
     from pipeline.run import RunError
@@ -278,3 +284,7 @@ def _explained() -> Iterator[None]:
 def _stop(message: str, *, code: int = BAD_INPUT) -> None:
     typer.echo(f"counterslope: {message}", err=True)
     sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -95,7 +95,9 @@ class QueryOptions(_Section):
 class StatisticsOptions(_Section):
     """How slopes are estimated and which are called findings."""
 
-    presence: float | None = Field(None, ge=0, le=1, description="score from which a label is present; else the adapter's")
+    presence: float | None = Field(
+        None, ge=0, le=1, description="score from which a label is present; else the adapter's"
+    )
     confidence: bool = Field(False, description="regress the mean score instead of the presence rate")
     min_count: float = Field(30, ge=0, description="photos with the label at a = 0, below which no slope is given")
     max_p: float = Field(0.001, gt=0, le=1, description="a finding's largest p")
@@ -128,11 +130,13 @@ def load_settings(
         ConfigError: an unknown section or option, or a value that does not fit; names the source.
     """
     merged: dict[str, dict[str, Any]] = {}
-    origin: dict[tuple[str, str], str] = {}
+    # (section, option) -> the source that won; (section,) -> all that set anything in it.
+    origins: dict[tuple[str, ...], list[str]] = {}
     from_file = _read_toml(file) if file is not None else {}
     command_line = {
         section: {name: value for name, value in options.items() if value is not None}
         for section, options in given.items()
+        if any(value is not None for value in options.values())
     }
     variables = os.environ if environment is None else environment
     for source, sections in (
@@ -143,16 +147,16 @@ def load_settings(
         for section, options in sections.items():
             if not isinstance(options, Mapping):
                 raise ConfigError(f"{section!r} in {source} stands outside any section, e.g. [sweep]")
-            for name, value in options.items():
-                merged.setdefault(section, {})[name] = value
-                origin[(section, name)] = source
+            merged.setdefault(section, {}).update(options)
+            origins.setdefault((section,), []).append(source)
+            origins |= {(section, name): [source] for name in options}
     try:
         return Settings.model_validate(merged)
     except ValidationError as error:
         lines = []
         for problem in error.errors():
-            place = [str(part) for part in problem["loc"]]
-            source = origin.get((place[0], place[1]), "") if len(place) > 1 else ""
+            place = tuple(str(part) for part in problem["loc"])
+            source = " and ".join(origins.get(place[:2], ()))
             lines.append(f"{'.'.join(place)}{f' (from {source})' if source else ''}: {problem['msg']}")
         raise ConfigError("\n".join(lines)) from error
 
@@ -172,7 +176,10 @@ def _from_environment(variables: Mapping[str, str]) -> dict[str, dict[str, Any]]
         if not variable.startswith(ENVIRONMENT_PREFIX) or "__" not in variable:
             continue
         section, _, name = variable.removeprefix(ENVIRONMENT_PREFIX).lower().partition("__")
-        sections.setdefault(section, {})[name] = _from_text(section, name, text)
+        try:
+            sections.setdefault(section, {})[name] = _from_text(section, name, text)
+        except json.JSONDecodeError as error:
+            raise ConfigError(f"{variable} in the environment is not JSON: {error}") from error
     return sections
 
 

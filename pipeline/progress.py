@@ -25,7 +25,14 @@ def unwatched(stage: str, *, total: int) -> Iterator[Advance]:
 def progress_bar(stage: str, *, total: int) -> Iterator[Advance]:
     """A bar with rate and time left on standard error; it stays when the stage is done."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     columns = (
         TextColumn("{task.description:<16}"), BarColumn(bar_width=30), MofNCompleteColumn(), TimeElapsedColumn(),

@@ -3,7 +3,6 @@
 Every other file that needs a column's name or a status takes it from here.
 """
 
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -121,14 +120,15 @@ def write_table(table: "pa.Table", path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")
     pq.write_table(table, partial, compression="zstd")
-    os.replace(partial, path)
+    partial.replace(path)
 
 
 def read_frame(path: Path, *, columns: list[str] | None = None) -> "pd.DataFrame":
     """A table of a run as a pandas frame."""
     import pyarrow.parquet as pq
 
-    return pq.read_table(path, columns=columns).to_pandas()
+    frame: pd.DataFrame = pq.read_table(path, columns=columns).to_pandas()
+    return frame
 
 
 def check_account(*, planned: int, statuses: Iterable[str], stage: str) -> dict[str, int]:

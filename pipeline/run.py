@@ -5,7 +5,6 @@ What the stages do is in ``pipeline.stages``; nothing here knows a photo or a cl
 
 import fcntl
 import json
-import os
 import platform
 import resource
 import subprocess
@@ -14,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,9 +25,13 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 PACKAGES = (
-    "counterslope", "torch", "torchvision", "facenet-pytorch", "opencv-python-headless", "numpy", "scipy", "statsmodels",
-    "pandas", "pyarrow", "pillow", "requests", "altair", "vl-convert-python",
+    "counterslope", "torch", "torchvision", "facenet-pytorch", "opencv-python-headless", "numpy", "scipy",
+    "statsmodels", "pandas", "pyarrow", "pillow", "requests", "altair", "vl-convert-python",
 )  # fmt: skip
+
+
+# What a run that was killed before its first record leaves behind.
+BEFORE_THE_RECORD = {".lock", "run.json.partial"}
 
 
 class RunError(Exception):
@@ -59,16 +62,8 @@ class Run:
         self.record: dict[str, Any] = {"schema": SCHEMA_VERSION, "created": _now(), "stages": {}}
         path = folder / "run.json"
         if path.exists():
-            try:
-                self.record = json.loads(path.read_text(encoding="utf-8"))
-            except (OSError, ValueError) as error:
-                raise RunError(f"{path} cannot be read: {error}") from error
-            if self.record.get("schema") != SCHEMA_VERSION:
-                raise RunError(
-                    f"{folder} was written in schema {self.record.get('schema')!r}, this program writes "
-                    f"{SCHEMA_VERSION}: name another folder with --out"
-                )
-        elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            self.record = _read_record(path)
+        elif folder.exists() and (not folder.is_dir() or {file.name for file in folder.iterdir()} - BEFORE_THE_RECORD):
             raise RunError(f"{folder} exists and is not a run: name another folder with --out")
 
     def path(self, name: str) -> Path:
@@ -96,8 +91,8 @@ class Run:
         self.record["updated"] = _now()
         self.folder.mkdir(parents=True, exist_ok=True)
         partial = self.path("run.json.partial")
-        partial.write_text(json.dumps(self.record, indent=2, sort_keys=True, default=str) + "\n", encoding="utf-8")
-        os.replace(partial, self.path("run.json"))
+        partial.write_text(json.dumps(self.record, indent=2, default=str) + "\n", encoding="utf-8")
+        partial.replace(self.path("run.json"))
 
     def is_done(self, stage: str, fingerprint: str) -> bool:
         """Whether a stage was finished from exactly these inputs."""
@@ -105,10 +100,16 @@ class Run:
         return kept is not None and kept["state"] == "done" and kept["fingerprint"] == fingerprint
 
     @contextmanager
-    def stage(self, name: str, fingerprint: str) -> Iterator[dict[str, int]]:
+    def stage(self, name: str, fingerprint: str, *, try_again: bool = False) -> Iterator[dict[str, int]]:
         """Record a stage while it runs; the caller fills the yielded counts.
 
         An exception leaves the stage as "stopped" in the record, so that ``status`` tells where a run ended.
+
+        Args:
+            name: of the stage.
+            fingerprint: of all that its result depends on.
+            try_again: failures may pass (a network, a server): with any, the stage ends "incomplete", not "done",
+                and the next run of the same command tries them again.
         """
         kept = self.record["stages"].get(name)
         again = kept is not None and kept["fingerprint"] == fingerprint
@@ -121,7 +122,8 @@ class Run:
             stage.state = "stopped"
             raise
         else:
-            stage.state, stage.finished = "done", _now()
+            failed = try_again and stage.counts.get("failed", 0) > 0
+            stage.state, stage.finished = "incomplete" if failed else "done", _now()
         finally:
             stage.seconds = round(stage.seconds + time.monotonic() - started, 2)
             stage.peak_mib = round(peak_mib(), 1)
@@ -174,9 +176,32 @@ class Run:
                 empty.rmdir()
 
 
+def _read_record(path: Path) -> dict[str, Any]:
+    try:
+        record: Any = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RunError(f"{path} cannot be read: {error}") from error
+    found = record.get("schema") if isinstance(record, dict) else None
+    if found != SCHEMA_VERSION:
+        raise RunError(
+            f"{path.parent} was written in schema {found!r}, this program writes {SCHEMA_VERSION}: "
+            "name another folder with --out"
+        )
+    return dict(record)
+
+
 def digest(content: Any) -> str:
     """Sixteen hex digits that name a JSON-like value."""
     return sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def digest_of_files(*paths: Path) -> str:
+    """Sixteen hex digits that name the content of files."""
+    content = sha256()
+    for path in paths:
+        with path.open("rb") as file:
+            content.update(file_digest(file, "sha256").digest())
+    return content.hexdigest()[:16]
 
 
 def chunks_of(rows: Sequence[Mapping[str, Any]], *, size: int) -> list[list[Mapping[str, Any]]]:

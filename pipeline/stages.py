@@ -20,7 +20,7 @@ from pipeline.records import (
     read_frame,
     write_table,
 )
-from pipeline.run import Run, chunks_of, digest
+from pipeline.run import Run, chunks_of, digest, digest_of_files
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -163,11 +163,15 @@ def counterfactuals_stage(audit: Audit, upstream: str) -> str:
 
 
 def query_stage(audit: Audit, upstream: str, adapters: "Sequence[Adapter]") -> str:
-    """Ask every classifier about every version that it has not answered yet, and derive the labels."""
+    """Ask every classifier about every version that it has not answered yet, and derive the labels.
+
+    Returns a digest of the labels, on which all that follows depends.
+    """
     asked = [[adapter.name, adapter.model, dict(adapter.parameters)] for adapter in adapters]
     fingerprint = digest(["query", upstream, asked])
+    derived = audit.run.path("answers.parquet"), audit.run.path("labels.parquet")
     if audit.run.is_done("query", fingerprint):
-        return fingerprint
+        return digest_of_files(*derived)
     from pipeline.querying.engine import AskCounts, ImageRef, ask
     from pipeline.querying.labels import derive_blocks, write_derived
     from pipeline.querying.store import Store
@@ -175,7 +179,10 @@ def query_stage(audit: Audit, upstream: str, adapters: "Sequence[Adapter]") -> s
     versions = read_frame(audit.run.path("counterfactuals.parquet"))
     made = versions[versions["status"] == "ok"]
     images = [ImageRef(sha, audit.run.path(file)) for sha, file in zip(made["sha256"], made["file"], strict=True)]
-    with audit.run.stage("query", fingerprint) as counts, Store(audit.run.path("responses.sqlite")) as store:
+    with (
+        audit.run.stage("query", fingerprint, try_again=True) as counts,
+        Store(audit.run.path("responses.sqlite")) as store,
+    ):
         totals = {"answered_now": 0, "known_before": 0, "possibly_asked_twice": 0}
         for adapter in adapters:
             distinct = len({image.sha256 for image in images})
@@ -193,12 +200,12 @@ def query_stage(audit: Audit, upstream: str, adapters: "Sequence[Adapter]") -> s
             totals["possibly_asked_twice"] += outcome.unresolved
         counts |= write_derived(
             derive_blocks(versions, adapters, store),
-            answers=audit.run.path("answers.parquet"),
-            labels=audit.run.path("labels.parquet"),
+            answers=derived[0],
+            labels=derived[1],
             planned=len(versions) * len(adapters),
         )
         counts |= totals
-    return fingerprint
+    return digest_of_files(*derived)
 
 
 def tables_stage(audit: Audit, upstream: str, *, presence: Mapping[str, float]) -> str:
@@ -211,18 +218,24 @@ def tables_stage(audit: Audit, upstream: str, *, presence: Mapping[str, float]) 
     fingerprint = digest(["tables", upstream, options.model_dump(), dict(presence)])
     if audit.run.is_done("tables", fingerprint):
         return fingerprint
+    import pandas as pd
+
     from pipeline.counterfactuals.validity import effectiveness_curve, validity_card
     from pipeline.faces import source_groups
-    from pipeline.report.tables import write_slopes
-    from pipeline.statistics.slopes import curves, slopes_of
+    from pipeline.report.tables import frame_to_csv, slope_tables, to_csv, to_json, to_latex, to_markdown
+    from pipeline.statistics.curves import CURVE_COLUMNS, curves
+    from pipeline.statistics.slopes import slopes_of
     from pipeline.statistics.sweeps import sweeps_of
 
     run, pair = audit.run, audit.settings.sweep.race_pair
     with run.stage("tables", fingerprint) as counts, audit.watch("slopes", total=3) as advance:
-        folder = run.path("tables")
+
+        def write(name: str, text: str) -> None:
+            write_text(run.path("tables") / name, text)
+
         versions, faces = read_frame(run.path("counterfactuals.parquet")), read_frame(run.path("faces.parquet"))
-        write_csv(validity_card(versions, race_pair=pair, groups=source_groups(faces)), folder / "validity.csv")
-        write_csv(effectiveness_curve(versions, race_pair=pair), folder / "effectiveness.csv")
+        write("validity.csv", frame_to_csv(validity_card(versions, race_pair=pair, groups=source_groups(faces))))
+        write("effectiveness.csv", frame_to_csv(effectiveness_curve(versions, race_pair=pair)))
         advance(1)
         labels = read_frame(run.path("labels.parquet"), columns=list(LABELS))
         answers = read_frame(run.path("answers.parquet"), columns=list(ANSWERS))
@@ -235,22 +248,61 @@ def tables_stage(audit: Audit, upstream: str, *, presence: Mapping[str, float]) 
             resamples=options.resamples,
             seed=options.seed,
         )
-        write_slopes(slopes, folder, max_p=options.max_p, min_slope=options.min_slope)
+        found = slope_tables(slopes, max_p=options.max_p, min_slope=options.min_slope, race_pair=pair)
+        write("slopes.csv", frame_to_csv(slopes))
+        for ending, render in (("csv", to_csv), ("json", to_json), ("md", to_markdown), ("tex", to_latex)):
+            write(f"findings.{ending}", render(found))
         advance(1)
-        import pandas as pd
-
-        parts = [curves(s) for s in sweeps_of(labels, answers, presence=presence, confidence=options.confidence)]
-        write_csv(pd.concat(parts, ignore_index=True), folder / "curves.csv")
+        sweeps = sweeps_of(labels, answers, presence=presence, confidence=options.confidence)
+        parts = [curves(sweep) for sweep in sweeps] or [pd.DataFrame(columns=list(CURVE_COLUMNS))]
+        write("curves.csv", frame_to_csv(pd.concat(parts, ignore_index=True)))
         advance(1)
         counts |= {"labels": len(slopes), "estimable": int(slopes["estimable"].sum())}
     return fingerprint
 
 
-def write_csv(frame: "pd.DataFrame", path: Path) -> None:
-    """Write a table as CSV, whole or not at all; the same numbers give the same bytes."""
+def report_stage(audit: Audit, upstream: str) -> None:
+    """Write ``report.html`` from the tables."""
+    run, options = audit.run, audit.settings.statistics
+    fingerprint = digest(["report", upstream])
+    if run.is_done("report", fingerprint) and run.path("report.html").exists():
+        return
+    import pandas as pd
+
+    from pipeline.examples import choose_examples
+    from pipeline.report.page import render
+    from pipeline.report.tables import frame_from_csv
+
+    with run.stage("report", fingerprint), audit.watch("report", total=1) as advance:
+        tables = {
+            name: frame_from_csv(run.path(f"tables/{name}.csv").read_text(encoding="utf-8"))
+            for name in ("slopes", "curves", "validity", "effectiveness")
+        }
+        versions = read_frame(run.path("counterfactuals.parquet"))
+        labels = read_frame(run.path("labels.parquet"), columns=list(LABELS))
+        excluded = [
+            frame.loc[frame["status"] != "ok", ["photo", "reason"]].drop_duplicates()
+            for frame in (read_frame(run.path("photos.parquet")), read_frame(run.path("faces.parquet")), versions)
+        ]
+        page = render(
+            **{name: tables[name] for name in ("slopes", "curves", "effectiveness")},
+            card=tables["validity"],
+            provenance=run.record,
+            exclusions=pd.concat(excluded, ignore_index=True),
+            examples=choose_examples(run, versions=versions, labels=labels, slopes=tables["slopes"]),
+            max_p=options.max_p,
+            min_slope=options.min_slope,
+            race_pair=audit.settings.sweep.race_pair,
+        )
+        write_text(run.path("report.html"), page)
+        advance(1)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file, whole or not at all; the same text gives the same bytes."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")
-    frame.to_csv(partial, index=False, lineterminator="\n")
+    partial.write_text(text, encoding="utf-8", newline="\n")
     partial.replace(path)
 
 

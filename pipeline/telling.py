@@ -1,11 +1,15 @@
-"""What the command line says about a run: where it stands, its strongest slopes, time and memory, where the report is."""
+"""What the command line says about a run: its stages, time and memory, its strongest slopes, where the report is."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipeline.audit import settings_of
+from pipeline.config import Settings
 from pipeline.run import Run
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 STRONGEST = 5
 
@@ -23,8 +27,8 @@ def summary(folder: Path) -> dict[str, Any]:
         "run": str(folder),
         "race_pair": settings.sweep.race_pair,
         "stages": run.record["stages"],
-        "validity": _read(run.path("tables/validity.csv")),
-        "findings": _read(run.path("tables/findings.csv")),
+        "validity": _plain(_frame(run, "validity")),
+        "findings": _findings(run, settings),
         "report": str(report) if report.exists() else None,
     }
 
@@ -96,13 +100,29 @@ def _tell_findings(console: Any, content: Mapping[str, Any]) -> None:
         console.print(f"  {escape(row['adapter'])}: {escape(finding(row, poles))}")
 
 
-def _read(table: Path) -> list[dict[str, Any]]:
-    """A small CSV table of a run as rows of plain values; empty where it is not there yet."""
-    if not table.exists():
+def _findings(run: Run, settings: Settings) -> list[dict[str, Any]]:
+    from pipeline.statistics.findings import findings
+
+    slopes = _frame(run, "slopes")
+    if slopes is None:
+        return []
+    options = settings.statistics
+    return _plain(findings(slopes, max_p=options.max_p, min_slope=options.min_slope))
+
+
+def _frame(run: Run, table: str) -> "pd.DataFrame | None":
+    """A table of the run, or None where it is not there yet."""
+    from pipeline.report.tables import frame_from_csv
+
+    path = run.path(f"tables/{table}.csv")
+    return frame_from_csv(path.read_text(encoding="utf-8")) if path.exists() else None
+
+
+def _plain(frame: "pd.DataFrame | None") -> list[dict[str, Any]]:
+    if frame is None:
         return []
     import pandas as pd
 
-    frame = pd.read_csv(table)
     return [
         {str(name): None if pd.isna(value) else value for name, value in row.items()}
         for row in frame.to_dict("records")

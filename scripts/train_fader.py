@@ -31,9 +31,7 @@ def main() -> None:
     guide = Estimator(GUIDE_WIDTHS)
     guide.load_state_dict({name: tensor.float() for name, tensor in load_file(arguments.guide).items()})
     masks = np.load(arguments.faces / "masks.npy", mmap_mode="r")
-    average = train(
-        Fader(), guide, load_faces(arguments.faces), masks, plan, arguments.out, device=arguments.device
-    )
+    average = train(Fader(), guide, load_faces(arguments.faces), masks, plan, arguments.out, device=arguments.device)
     weights = {name: tensor.half().contiguous().cpu() for name, tensor in average.module.state_dict().items()}
     save_file(weights, arguments.out / "fader.safetensors")
 

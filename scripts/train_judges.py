@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -13,9 +14,9 @@ from models.judge import Estimator, Judge
 from models.training.faces import load_faces
 from models.training.judging import GUIDE_WIDTHS, JudgingPlan, evaluate, train
 
-PLANS = {
+PLANS: dict[str, tuple[Callable[[], Estimator | Judge], JudgingPlan]] = {
     "estimator": (Estimator, JudgingPlan(parts=(0,), epochs=16, seed=1)),
-    "judge": (Judge, JudgingPlan(parts=(1,), epochs=18, peak_rate=1.5e-3, seed=2)),
+    "judge": (Judge, JudgingPlan(parts=(1,), epochs=11, peak_rate=2e-3, seed=2)),
     "guide": (lambda: Estimator(GUIDE_WIDTHS), JudgingPlan(parts=(0, 1), epochs=5, strength=1.4, seed=3)),
 }
 

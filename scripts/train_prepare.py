@@ -1,9 +1,9 @@
 """Prepare what the networks learn from, in the order in which it is needed:
 
-    python scripts/train_prepare.py faces OUT/faces
-    python scripts/train_prepare.py masks OUT/masks
-    (then train the guide and the parser)
-    python scripts/train_prepare.py edits OUT/edits --faces OUT/faces --masks OUT/masks --guide … --parser …
+python scripts/train_prepare.py faces OUT/faces
+python scripts/train_prepare.py masks OUT/masks
+(then train the guide and the parser)
+python scripts/train_prepare.py edits OUT/edits --faces OUT/faces --masks OUT/masks --guide … --parser …
 """
 
 import argparse

@@ -85,7 +85,8 @@ def balanced_weights(faces: FaceSet, rows: Tensor, *, power: float = 0.5) -> Ten
     band = torch.bucketize(faces.age[rows], torch.tensor([25.0, 40.0, 60.0]))
     cell = (faces.gender[rows] > 0).long() * 100 + faces.race[rows] * 10 + band
     _, index, counts = cell.unique(return_inverse=True, return_counts=True)
-    return counts[index].double().pow(-power)
+    weights: Tensor = counts[index].double().pow(-power)
+    return weights
 
 
 def shifts(count: int, *, reach: int, random: torch.Generator) -> Tensor:
@@ -105,10 +106,10 @@ def flip_some(faces: Tensor, random: torch.Generator) -> Tensor:
 
 
 def disturb(faces: Tensor, random: torch.Generator, *, strength: float = 1.0) -> Tensor:
-    """Photometric and blur augmentation of ``(B, 3, H, W)`` faces in -1..1, drawn per face.
+    """Photometric and blur augmentation of square ``(B, 3, S, S)`` faces in -1..1, drawn per face.
 
     Contrast, brightness and tint always; loss of colour for one in ten; loss of detail (shrunk and
-    enlarged again) for a third; noise for a quarter.
+    enlarged again, all by as much) for a third; noise for a quarter.
     """
     count, device = len(faces), faces.device
 
@@ -123,9 +124,7 @@ def disturb(faces: Tensor, random: torch.Generator, *, strength: float = 1.0) ->
     out = torch.where(draw(1) < 0.1, grey, out)
     size = faces.shape[-1]
     small = int(size * (0.25 + 0.5 * torch.rand((), generator=random)))
-    blurred = F.interpolate(
-        F.interpolate(out, size=(small, small), mode="area"), size=(size, size), mode="bilinear"
-    )
+    blurred = F.interpolate(F.interpolate(out, size=(small, small), mode="area"), size=(size, size), mode="bilinear")
     out = torch.where(draw(1) < 0.34, blurred, out)
     noise = torch.randn(faces.shape, generator=random).to(device)
     return out + torch.where(draw(1) < 0.25, 0.08 * strength, 0.0) * noise

@@ -38,9 +38,9 @@ class FadingPlan:
 
 
 class Average(nn.Module):
-    """A running average of another module's weights, with warm-up: decay min(0.999, (1 + t) / (10 + t))."""
+    """A running average of a Fader network's weights, with warm-up: decay min(0.999, (1 + t) / (10 + t))."""
 
-    def __init__(self, module: nn.Module) -> None:
+    def __init__(self, module: Fader) -> None:
         super().__init__()
         self.module = type(module)()
         self.module.load_state_dict(module.state_dict())
@@ -80,7 +80,7 @@ def draw_edits(own: Tensor, race: Tensor, plan: FadingPlan, random: torch.Genera
     of_gender = torch.rand(count, generator=random) < 0.5
     low = torch.randint(len(RACES) - 1, (count,), generator=random)
     high = (low + torch.randint(1, len(RACES) - 1, (count,), generator=random)) % (len(RACES) - 1)
-    # Half of the race edits are between the default pair, and most start from one of the pair's ends.
+    # Half of the race edits are between the default pair, the others between any two of the first four races.
     default = torch.rand(count, generator=random) < 0.5
     low = torch.where(default, RACES.index("Black"), low)
     high = torch.where(default, RACES.index("White"), high)
@@ -148,14 +148,12 @@ def train(
         masks: ``(N, 144, 144)`` uint8 edit regions beside ``faces.crops``.
     """
     latent, patches = LatentDiscriminator().to(device), PatchDiscriminator().to(device)
-    fader.to(device, memory_format=torch.channels_last)
+    fader.to(device).to(memory_format=torch.channels_last)
     patches.to(memory_format=torch.channels_last)
-    guide.to(device, memory_format=torch.channels_last).eval().requires_grad_(False)
+    guide.to(device).to(memory_format=torch.channels_last).eval().requires_grad_(False)
     average = Average(fader).to(device)
     make = torch.optim.Adam(fader.parameters(), lr=plan.rate, betas=(0.5, 0.99))
-    doubt = torch.optim.Adam(
-        [*latent.parameters(), *patches.parameters()], lr=plan.rate, betas=(0.5, 0.99)
-    )
+    doubt = torch.optim.Adam([*latent.parameters(), *patches.parameters()], lr=plan.rate, betas=(0.5, 0.99))
     state = {
         "fader": fader, "average": average, "latent": latent, "patches": patches, "make": make, "doubt": doubt
     }  # fmt: skip
@@ -180,9 +178,7 @@ def train(
 
         with torch.autocast(device, dtype=torch.bfloat16):
             codes = fader.encode(crops)
-            decoded = fader.decode(
-                torch.cat([codes, codes]), torch.cat([own, edits.attributes.to(device)])
-            ).float()
+            decoded = fader.decode(torch.cat([codes, codes]), torch.cat([own, edits.attributes.to(device)])).float()
             rebuilt, edited = decoded.chunk(2)
             result = composite(crops, mask, edited, rebuilt)
             # The same disturbance before and after, so that only the edit can move what the guide perceives.

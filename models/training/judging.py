@@ -34,7 +34,7 @@ def train(network: torch.nn.Module, faces: FaceSet, plan: JudgingPlan, folder: P
     weights = balanced_weights(faces, rows, power=0.3)
     steps = int(plan.epochs * len(rows) / plan.batch)
     optimiser = torch.optim.AdamW(network.parameters(), lr=plan.peak_rate, weight_decay=plan.weight_decay)
-    network.to(device, memory_format=torch.channels_last)
+    network.to(device).to(memory_format=torch.channels_last)
     session = Session(folder, Schedule(steps, save_every=500), {"network": network, "optimiser": optimiser})
 
     def one_step(step: int) -> dict[str, float]:
@@ -69,9 +69,7 @@ def judging_losses(outputs: Tensor, faces: FaceSet, rows: Tensor) -> dict[str, T
     true_age = faces.age[rows].to(device)
     steps = torch.tensor(AGE_STEPS, device=device)
     return {
-        "gender": F.binary_cross_entropy_with_logits(
-            gender, 0.5 + 0.48 * faces.gender[rows].to(device)
-        ),
+        "gender": F.binary_cross_entropy_with_logits(gender, 0.5 + 0.48 * faces.gender[rows].to(device)),
         "race": F.cross_entropy(race, faces.race[rows].to(device), label_smoothing=0.05),
         "at_least": F.binary_cross_entropy_with_logits(at_least, (true_age[:, None] >= steps).float()),
         "age": 0.5 * F.smooth_l1_loss(age, (true_age - 40) / 20, beta=0.5),

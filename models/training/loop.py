@@ -1,7 +1,6 @@
 """What every training run shares: one seed, a one-cycle rate, atomic checkpoints, resuming, a log."""
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -49,7 +48,7 @@ class Session:
         path = self.folder / "checkpoint.pt"
         partial = path.with_suffix(".partial")
         torch.save({name: part.state_dict() for name, part in self.state.items()} | {"step": self.step}, partial)
-        os.replace(partial, path)
+        partial.replace(path)
 
     def log(self, **figures: float) -> None:
         """Append one line of figures to the log and print it."""
@@ -76,7 +75,7 @@ def one_cycle(step: int, *, steps: int, peak: float, warm_up: float = 0.15) -> f
     """Learning rate that rises linearly to ``peak`` and falls as a cosine to zero."""
     done = step / max(1, steps)
     if done < warm_up:
-        return peak * max(done, 1 / max(1, steps)) / warm_up
+        return peak * min(1.0, max(done, 1 / max(1, steps)) / warm_up)
     position = torch.tensor((done - warm_up) / (1 - warm_up) * torch.pi)
     return peak * 0.5 * (1 + float(torch.cos(position)))
 

@@ -58,10 +58,8 @@ def load_masks(folder: Path) -> MaskSet:
 def train(network: SmallParser, data: MaskSet, plan: ParsingPlan, folder: Path, *, device: str) -> None:
     """Train ``network`` in place; progress, checkpoints and the log go to ``folder``."""
     optimiser = torch.optim.AdamW(network.parameters(), lr=plan.peak_rate, weight_decay=0.02)
-    network.to(device, memory_format=torch.channels_last).train()
-    session = Session(
-        folder, Schedule(plan.steps, save_every=400), {"network": network, "optimiser": optimiser}
-    )
+    network.to(device).to(memory_format=torch.channels_last).train()
+    session = Session(folder, Schedule(plan.steps, save_every=400), {"network": network, "optimiser": optimiser})
     rows = np.flatnonzero(~data.held_out)
     # Rare classes count more, by the inverse square root of how many pixels show them.
     shares = np.bincount(data.masks[rows[::8]].reshape(-1), minlength=len(CLASSES)) + 1.0
@@ -92,9 +90,7 @@ def train(network: SmallParser, data: MaskSet, plan: ParsingPlan, folder: Path, 
     network.eval()
 
 
-def vary(
-    data: MaskSet, row: int, random: torch.Generator, *, size: int
-) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+def vary(data: MaskSet, row: int, random: torch.Generator, *, size: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """One photo and its mask, cut somewhere between a tight face crop and the whole photo, ``size`` pixels a side.
 
     Turned by up to 20 degrees, mirrored half the time; one in six is cut tightly first, so that its border is
@@ -138,7 +134,7 @@ def soft_dice_loss(logits: Tensor, masks: Tensor) -> Tensor:
 
 @torch.no_grad()
 def evaluate(network: SmallParser, data: MaskSet, *, device: str, size: int = 256) -> dict[str, float]:
-    """On held-out photos at ``size`` pixels: F1 of skin, IoU of {skin, nose, brows, eyes, mouth}, mean IoU."""
+    """On held-out photos at ``size`` pixels: F1 of skin, IoU of {skin, nose, brows, eyes, mouth, lips}, mean IoU."""
     network.eval()
     merge = np.array([min(index, MIRRORED[index]) for index in range(len(CLASSES))])
     confusion = np.zeros((len(CLASSES), len(CLASSES)), dtype=np.int64)

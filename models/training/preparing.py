@@ -97,7 +97,8 @@ def prepare_faces(data: Path, out: Path, *, limit: int | None = None) -> int:
 
 def prepare_masks(data: Path, out: Path, *, limit: int | None = None) -> int:
     """``photos.npy``, ``masks.npy`` and ``masks.npz`` from the face parsing photos; how many."""
-    photos, masks = {}, {}
+    photos: dict[str, NDArray[np.uint8]] = {}
+    masks: dict[str, NDArray[np.uint8]] = {}
     for name, pixels in read_archive(data / "faceparsing.tar"):
         kind, file = name.split("/")
         (photos if kind == "images" else masks)[Path(file).stem] = pixels

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-
 @dataclass(frozen=True)
 class Patch:
     """The part of a photo that may change: its ``top`` and ``left`` pixel and the mask ``(h, w)`` there, in 0..1."""
@@ -48,7 +47,8 @@ def locate(region: NDArray[np.float32], *, to_photo: NDArray[np.float64], shape:
     """
     height, width = shape
     side = region.shape[0]
-    corners = np.array([[0, 0, 1], [side, 0, 1], [0, side, 1], [side, side, 1]], dtype=np.float64) @ to_photo.T
+    # Bilinear sampling reaches one pixel beyond the outermost pixel centres.
+    corners = np.array([[x, y, 1] for x in (-1, side) for y in (-1, side)], dtype=np.float64) @ to_photo.T
     left, top = np.floor(corners.min(axis=0)).astype(int).clip(0)
     right, bottom = np.minimum(np.ceil(corners.max(axis=0)).astype(int) + 1, (width, height))
     if right <= left or bottom <= top:
@@ -74,7 +74,9 @@ def warp_into(
     shifted = to_photo.copy()
     shifted[:, 2] -= (left, top)
     mode = cv2.BORDER_REPLICATE if border is None else cv2.BORDER_CONSTANT
-    warped = cv2.warpAffine(crop, shifted, (width, height), flags=cv2.INTER_LINEAR, borderMode=mode, borderValue=border or 0)
+    warped = cv2.warpAffine(
+        crop, shifted, (width, height), flags=cv2.INTER_LINEAR, borderMode=mode, borderValue=border or 0
+    )
     return np.asarray(warped, dtype=np.float32)
 
 
@@ -137,4 +139,4 @@ def background_kept(photo: NDArray[np.uint8], version: NDArray[np.uint8], patch:
     differs = (photo != version).any(axis=2)
     inside = np.count_nonzero(patch.mask)
     changed_outside = np.count_nonzero(differs) - np.count_nonzero(differs[patch.window] & (patch.mask > 0))
-    return 1.0 - changed_outside / max(1, differs.size - inside)
+    return float(1.0 - changed_outside / max(1, differs.size - inside))

@@ -32,7 +32,12 @@ class Networks:
 
 
 def make_versions(
-    subjects: Sequence[Subject], *, networks: Networks, options: SweepOptions, run_folder: Path, pool: ThreadPoolExecutor
+    subjects: Sequence[Subject],
+    *,
+    networks: Networks,
+    options: SweepOptions,
+    run_folder: Path,
+    pool: ThreadPoolExecutor,
 ) -> list[dict[str, Any]]:
     """Edit, composite, write and judge every version of some photos.
 
@@ -52,9 +57,11 @@ def make_versions(
     rows: list[dict[str, Any]] = []
     # One attribute at a time: what a run of gender alone would write must not depend on race being swept too.
     for attribute in options.attributes:
-        sweep = {attribute: options.values(attribute)}
+        sweep: dict[str, tuple[float, ...]] = {attribute: options.values(attribute)}
         (edit,) = edits_of(networks.fader, crops, own, sweeps=sweep, race_pair=options.race_pair)
-        rows += _write_edit(subjects, patches, edit, networks=networks, options=options, run_folder=run_folder, pool=pool)
+        rows += _write_edit(
+            subjects, patches, edit, networks=networks, options=options, run_folder=run_folder, pool=pool
+        )
     return rows
 
 

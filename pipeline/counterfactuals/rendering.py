@@ -70,7 +70,8 @@ def image_folder(photo: str) -> PurePosixPath:
     Eight hex digits of the name's hash keep apart what the cleaning would have made equal.
     """
     parts = [part for part in PurePosixPath(photo.replace("\\", "/")).parts if part not in ("/", "..", ".")]
-    clean = [re.sub(r"[^\w.\- ]", "_", part).strip(" .")[:80] or "_" for part in parts] or ["_"]
+    # 60 characters are at most 240 bytes of UTF-8: with the hash, below the 255 that a file system allows.
+    clean = [re.sub(r"[^\w.\- ]", "_", part)[:60].strip(" .") or "_" for part in parts] or ["_"]
     clean[-1] = f"{clean[-1]}-{sha256(photo.encode('utf-8', 'surrogateescape')).hexdigest()[:8]}"
     return PurePosixPath(*clean)
 

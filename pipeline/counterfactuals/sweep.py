@@ -105,9 +105,7 @@ def edits_of(
     return edits
 
 
-def targets(
-    own: Tensor, attribute: str, values: tuple[float, ...], *, race_pair: tuple[str, str]
-) -> Tensor:
+def targets(own: Tensor, attribute: str, values: tuple[float, ...], *, race_pair: tuple[str, str]) -> Tensor:
     """The attribute values ``(B, K, 8)`` of a sweep: ``own`` ``(B, 8)`` with one attribute replaced."""
     dial = torch.tensor(values)
     rows = own[:, None].repeat(1, len(values), 1)
@@ -187,10 +185,7 @@ def _within_crop(
     return np.where(reach, membership, 0).astype(np.float32)
 
 
-def to_patch(
-    image: NDArray[np.float32], subject: Subject, patch: Patch
-) -> NDArray[np.float32]:
+def to_patch(image: NDArray[np.float32], subject: Subject, patch: Patch) -> NDArray[np.float32]:
     """A crop-sized image ``(128, 128, 3)`` as it lies over the patch of the photo, ``(h, w, 3)``."""
     height, width = patch.mask.shape
     return warp_into(image, to_photo=invert(subject.to_crop), window=(patch.top, patch.left, height, width))
-

@@ -35,9 +35,7 @@ class Check:
     words: str
 
 
-def validity_card(
-    versions: pd.DataFrame, *, race_pair: tuple[str, str], groups: Mapping[str, str]
-) -> pd.DataFrame:
+def validity_card(versions: pd.DataFrame, *, race_pair: tuple[str, str], groups: Mapping[str, str]) -> pd.DataFrame:
     """The card of a run, one row a check.
 
     Args:
@@ -87,7 +85,8 @@ def effectiveness_curve(versions: pd.DataFrame, *, race_pair: tuple[str, str]) -
                 }
             )
         )
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["attribute", "value", "mean", "low", "high"])
+    columns = ["attribute", "value", "mean", "low", "high"]
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
 
 
 def _wide(rows: pd.DataFrame, column: str) -> pd.DataFrame:
@@ -96,9 +95,10 @@ def _wide(rows: pd.DataFrame, column: str) -> pd.DataFrame:
 
 
 def at(wide: pd.DataFrame, value: float) -> NDArray[np.float64]:
-    """Each photo's figure at ``value``, interpolated between the steps beside it."""
+    """Each photo's figure at ``value``, interpolated between the steps beside it; NaN beyond the sweep's ends."""
     values = wide.columns.to_numpy(dtype=float)
-    return np.array([np.interp(value, values, row) for row in wide.to_numpy(dtype=float)])
+    figures = [np.interp(value, values, row, left=np.nan, right=np.nan) for row in wide.to_numpy(dtype=float)]
+    return np.array(figures, dtype=np.float64)
 
 
 def spearman_per_row(values: NDArray[np.float64], figures: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -106,26 +106,41 @@ def spearman_per_row(values: NDArray[np.float64], figures: NDArray[np.float64]) 
     order = rankdata(values) - (len(values) + 1) / 2
     ranks = rankdata(figures, axis=1) - (len(values) + 1) / 2
     spread = np.sqrt((ranks**2).sum(axis=1) * (order**2).sum())
-    return np.divide(ranks @ order, spread, out=np.zeros(len(ranks)), where=spread > 0)
+    correlations: NDArray[np.float64] = np.divide(ranks @ order, spread, out=np.zeros(len(ranks)), where=spread > 0)
+    return correlations
+
+
+def _judged(figure: float, passed: bool) -> bool | None:
+    """``passed``, but None where there is no figure."""
+    return None if np.isnan(figure) else passed
+
+
+def _rise(wide: pd.DataFrame) -> float:
+    """Mean change from a = -1 to +1; NaN where no photo's sweep spans them."""
+    return float((at(wide, 1.0) - at(wide, -1.0)).mean()) if len(wide) else float("nan")
 
 
 def _background(attribute: str, rows: pd.DataFrame) -> Check:
     kept = float(rows["background_kept"].min())
     words = "Pixels outside the mask that equal the photo's, in the version where the fewest do (before encoding)."
-    return Check("background", attribute, kept, "share", 1.0, kept >= 1.0, words)
+    return Check("background", attribute, kept, "share", 1.0, _judged(kept, kept >= 1.0), words)
 
 
 def _effect(attribute: str, wide: pd.DataFrame) -> list[Check]:
     what = "perceived masculinity" if attribute == "gender" else "the second race of the pair being perceived"
     if wide.empty:
-        return [Check("effect", attribute, float("nan"), "probability", EFFECT_GOAL, None, "No complete sweep.")]
-    rise = float((at(wide, 1.0) - at(wide, -1.0)).mean())
+        nan, words = float("nan"), "No complete sweep."
+        return [
+            Check("effect", attribute, nan, "probability", EFFECT_GOAL, None, words),
+            Check("monotone", attribute, nan, "share", MONOTONE_GOAL, None, words),
+        ]
+    rise = _rise(wide)
     whole = float((wide.iloc[:, -1] - wide.iloc[:, 0]).mean())
     steps = wide.columns.to_numpy(dtype=float)
     monotone = float((spearman_per_row(steps, wide.to_numpy(dtype=float)) >= 0.9).mean())
     return [
         Check(
-            "effect", attribute, rise, "probability", EFFECT_GOAL, rise >= EFFECT_GOAL,
+            "effect", attribute, rise, "probability", EFFECT_GOAL, _judged(rise, rise >= EFFECT_GOAL),
             f"Rise of the judge's mean probability of {what} from a = −1 to +1 ({whole:+.2f} over the whole sweep).",
         ),
         Check(
@@ -142,9 +157,8 @@ def _controls(attribute: str, rows: pd.DataFrame) -> list[Check]:
         others["masculine"] = ("judge_masculine", 1.0)
     checks = []
     for name, (column, scale) in others.items():
-        wide = _wide(rows, column)
-        moved = float((at(wide, 1.0) - at(wide, -1.0)).mean()) * scale if len(wide) else float("nan")
-        passed = None if np.isnan(moved) else abs(moved) <= CONTROL_GOAL
+        moved = _rise(_wide(rows, column)) * scale
+        passed = _judged(moved, abs(moved) <= CONTROL_GOAL)
         words = f"Mean change of perceived “{name}” (0 to 1) from a = −1 to +1; it should stay."
         checks.append(Check(f"off-target: {name}", attribute, moved, "share", CONTROL_GOAL, passed, words))
     return checks
@@ -152,20 +166,19 @@ def _controls(attribute: str, rows: pd.DataFrame) -> list[Check]:
 
 def _lightness(attribute: str, rows: pd.DataFrame, groups: Mapping[str, str]) -> list[Check]:
     wide = _wide(rows, "lightness")
-    if wide.empty:
-        return []
-    change = pd.Series(at(wide, 1.0) - at(wide, -1.0), index=wide.index)
-    by_group = change.groupby([groups.get(str(photo), "unknown") for photo in wide.index]).agg(["mean", "size"])
+    change = pd.Series(at(wide, 1.0) - at(wide, -1.0), index=wide.index).dropna()
+    group_of = change.index.map(lambda photo: groups.get(str(photo), "unknown"))
+    by_group = change.groupby(group_of).agg(["mean", "size"])
     means = by_group.loc[by_group["size"] >= SMALLEST_GROUP, "mean"]
     gap = float(means.max() - means.min()) if len(means) > 1 else float("nan")
     between = f" ({means.idxmin()} {means.min():+.1f}, {means.idxmax()} {means.max():+.1f})" if len(means) > 1 else ""
-    mean = float(change.mean())
+    mean = _rise(wide)
     # A change of perceived race is meant to move lightness, so only its size is reported.
-    passed = abs(mean) <= LIGHTNESS_GOAL if attribute == "gender" else None
+    passed = _judged(mean, abs(mean) <= LIGHTNESS_GOAL) if attribute == "gender" else None
     return [
         Check("lightness", attribute, mean, "ΔL*", LIGHTNESS_GOAL if attribute == "gender" else float("nan"), passed,
               "Mean change of lightness inside the mask from a = −1 to +1."),
-        Check("lightness gap", attribute, gap, "ΔL*", LIGHTNESS_GOAL, None if np.isnan(gap) else gap <= LIGHTNESS_GOAL,
+        Check("lightness gap", attribute, gap, "ΔL*", LIGHTNESS_GOAL, _judged(gap, gap <= LIGHTNESS_GOAL),
               f"Largest difference of that change between source groups of {SMALLEST_GROUP} photos or more{between}."),
     ]  # fmt: skip
 
@@ -173,4 +186,4 @@ def _lightness(attribute: str, rows: pd.DataFrame, groups: Mapping[str, str]) ->
 def _clipping(attribute: str, rows: pd.DataFrame) -> Check:
     share = float(rows["clipped_share"].mean())
     words = "Pixels of the mask that the edit pushed beyond black or white."
-    return Check("clipping", attribute, share, "share", CLIPPED_GOAL, share <= CLIPPED_GOAL, words)
+    return Check("clipping", attribute, share, "share", CLIPPED_GOAL, _judged(share, share <= CLIPPED_GOAL), words)

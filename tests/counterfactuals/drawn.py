@@ -1,0 +1,63 @@
+"""Drawn photos with known faces, and networks small enough to run in a blink."""
+
+import numpy as np
+import torch
+from torch import nn
+
+from models.alignment import TEMPLATE
+from models.fader import ATTRIBUTES, Fader, FaderShape
+from models.judge import Judge
+from models.parser import CLASSES
+from pipeline.counterfactuals.making import Networks
+from pipeline.counterfactuals.sweep import Subject
+
+SKIN = CLASSES.index("skin")
+
+
+def tiny_fader(seed=0):
+    torch.manual_seed(seed)
+    return Fader(FaderShape(widths=(8, 8, 8, 8, 8))).eval().requires_grad_(False)
+
+
+def tiny_judge(seed=1):
+    torch.manual_seed(seed)
+    return Judge(widths=(8, 8, 8, 16)).eval().requires_grad_(False)
+
+
+class RedIsSkin(nn.Module):
+    """A parser that calls red pixels skin, all others background."""
+
+    size = 96
+
+    def forward(self, photos):
+        red = photos[:, 0] - photos[:, 1]
+        logits = photos.new_zeros(len(photos), len(CLASSES), *photos.shape[-2:])
+        logits[:, SKIN] = 40 * (red - 0.5)
+        logits[:, 0] = -40 * (red - 0.5)
+        return logits
+
+
+def networks():
+    return Networks(fader=tiny_fader(), parser=RedIsSkin(), judge=tiny_judge())
+
+
+def own_values(**changes):
+    values = {"gender": 0.5, "race_Black": 1.0, "young": 0.25, "smiling": -0.5} | changes
+    return np.array([values.get(name, 0.0) for name in ATTRIBUTES], dtype=np.float32)
+
+
+def face_photo(*, side=160, centre=(80, 84), radius=30, grey=False, seed=0):
+    """A noisy photo with one round red face; its pixels, landmarks and the face's disc."""
+    random = np.random.default_rng(seed)
+    rows, columns = np.mgrid[:side, :side]
+    disc = np.hypot(columns - centre[0], rows - centre[1]) < radius
+    pixels = np.where(disc[..., None], (190, 70, 60), (60, 90, 130)) + random.integers(-12, 13, (side, side, 3))
+    if grey:
+        pixels = np.repeat(pixels.mean(axis=2, keepdims=True), 3, axis=2)
+    landmarks = np.array(centre) + (TEMPLATE - TEMPLATE.mean(axis=0)) * 2.4 * radius
+    return pixels.clip(0, 255).astype(np.uint8), landmarks, disc
+
+
+def subject(photo="a/face.jpg", *, own=None, **drawing):
+    pixels, landmarks, _ = face_photo(**drawing)
+    return Subject(photo=photo, pixels=pixels, landmarks=landmarks, own=own_values() if own is None else own)

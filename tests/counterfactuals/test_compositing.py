@@ -1,0 +1,220 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from pipeline.counterfactuals.compositing import (
+    Patch,
+    add_change,
+    background_kept,
+    feather,
+    is_grey,
+    locate,
+    mean_lightness,
+    paste,
+    warp_into,
+    without_colour,
+)
+
+IDENTITY = np.array([[1.0, 0, 0], [0, 1, 0]])
+
+
+@st.composite
+def edits(draw):
+    """A photo, a patch somewhere in it, and levels to add or paste."""
+    height, width = draw(st.integers(3, 16)), draw(st.integers(3, 16))
+    photo = draw(hnp.arrays(np.uint8, (height, width, 3)))
+    h, w = draw(st.integers(1, height)), draw(st.integers(1, width))
+    top, left = draw(st.integers(0, height - h)), draw(st.integers(0, width - w))
+    parts = st.sampled_from([0.0, 0.0, 0.25, 0.6, 1.0])
+    mask = draw(hnp.arrays(np.float32, (h, w), elements=parts))
+    levels = draw(hnp.arrays(np.float32, (h, w, 3), elements=st.floats(-400, 400, width=32)))
+    return photo, Patch(top, left, mask), levels
+
+
+def outside(photo, patch):
+    everywhere = np.ones(photo.shape[:2], dtype=bool)
+    everywhere[patch.window] = patch.mask == 0
+    return everywhere
+
+
+@given(edits())
+def test_no_change_gives_back_the_photos_own_bytes(edit):
+    photo, patch, levels = edit
+    made = add_change(photo, patch, np.zeros_like(levels))
+    assert made.pixels.tobytes() == photo.tobytes()
+    assert made.clipped_share == 0
+
+
+@given(edits(), st.sampled_from([add_change, paste]))
+def test_pixels_outside_the_mask_are_identical_whatever_is_put_inside(edit, put):
+    photo, patch, levels = edit
+    before = photo.copy()
+    made = put(photo, patch, levels)
+    away = outside(photo, patch)
+    np.testing.assert_array_equal(made.pixels[away], photo[away])
+    assert background_kept(photo, made.pixels, patch) == 1.0
+    np.testing.assert_array_equal(photo, before)
+
+
+@given(edits())
+def test_where_the_mask_is_full_a_pasted_face_replaces_the_photo(edit):
+    photo, patch, levels = edit
+    full = Patch(patch.top, patch.left, np.ones_like(patch.mask))
+    made = paste(photo, full, levels)
+    np.testing.assert_array_equal(made.pixels[full.window], np.rint(levels).clip(0, 255).astype(np.uint8))
+
+
+def test_a_change_is_added_by_the_share_of_the_mask():
+    photo = np.full((1, 3, 3), 100, dtype=np.uint8)
+    patch = Patch(0, 0, np.array([[0, 0.5, 1]], dtype=np.float32))
+    assert add_change(photo, patch, np.full((1, 3, 3), 20, np.float32)).pixels[0, :, 0].tolist() == [100, 110, 120]
+
+
+def test_clipped_pixels_are_counted_as_a_share_of_the_mask():
+    photo = np.array([[[250] * 3, [250] * 3, [100] * 3, [5] * 3, [250] * 3]], dtype=np.uint8)
+    patch = Patch(0, 0, np.array([[1, 1, 1, 1, 0]], dtype=np.float32))
+    change = np.array([10, 3, 10, -10, 10], dtype=np.float32)[None, :, None].repeat(3, axis=2)
+    made = add_change(photo, patch, change)
+    assert made.pixels[0, :, 0].tolist() == [255, 253, 110, 0, 250]
+    assert made.clipped_share == 0.5
+
+
+def test_reaching_white_exactly_is_not_clipping():
+    photo = np.full((2, 2, 3), 250, dtype=np.uint8)
+    patch = Patch(0, 0, np.ones((2, 2), np.float32))
+    assert add_change(photo, patch, np.full((2, 2, 3), 5, np.float32)).clipped_share == 0
+
+
+# The mask's soft edge
+
+
+memberships = hnp.arrays(
+    np.float32, st.tuples(st.integers(1, 20), st.integers(1, 20)), elements=st.floats(0, 1, width=32)
+)
+
+
+@given(memberships, st.floats(0, 12))
+def test_feathering_neither_grows_nor_shrinks_the_region(membership, pixels):
+    mask = feather(membership, pixels=pixels)
+    assert mask.dtype == np.float32
+    assert ((mask >= 0) & (mask <= 1)).all()
+    np.testing.assert_array_equal(mask > 0, membership >= 0.5)
+
+
+@pytest.mark.parametrize("pixels", [1, 3, 8])
+def test_a_feathered_mask_rises_from_the_edge_to_1_deep_inside(pixels):
+    membership = np.zeros((60, 60), dtype=np.float32)
+    membership[10:50, 10:50] = 1
+    mask = feather(membership, pixels=pixels)
+    across = mask[30, 10:30]
+    assert (np.diff(across) >= 0).all()
+    assert (across[int(np.ceil(1.1 * pixels)) :] == 1).all()
+    assert across[0] < 1 or pixels == 1
+
+
+def test_without_feather_the_mask_is_the_region():
+    membership = np.array([[0.2, 0.49, 0.5, 1.0]], dtype=np.float32)
+    assert feather(membership, pixels=0).tolist() == [[0, 0, 1, 1]]
+
+
+def test_the_photos_edge_is_an_edge_of_the_region():
+    assert feather(np.ones((30, 30), np.float32), pixels=5)[0, 15] < 0.5
+
+
+# From the crop to the photo
+
+
+def region(side=32, rows=slice(8, 20), columns=slice(12, 28)):
+    membership = np.zeros((side, side), dtype=np.float32)
+    membership[rows, columns] = 1
+    return membership
+
+
+def placed(patch, shape):
+    whole = np.zeros(shape, dtype=np.float32)
+    if patch is not None:
+        whole[patch.window] = patch.mask
+    return whole
+
+
+@given(scale=st.sampled_from([1.0, 2.0, 3.5]), left=st.integers(-90, 140), top=st.integers(-90, 140))
+def test_a_region_lands_where_the_transform_takes_it_even_partly_outside(scale, left, top):
+    shape = (120, 100)
+    to_photo = np.array([[scale, 0, left], [0, scale, top]], dtype=np.float64)
+    found = placed(locate(region(), to_photo=to_photo, shape=shape), shape)
+    rows, columns = np.mgrid[: shape[0], : shape[1]]
+    x, y = (columns - left) / scale, (rows - top) / scale
+    deep = (x >= 12) & (x <= 27) & (y >= 8) & (y <= 19)
+    away = (x <= 11) | (x >= 28) | (y <= 7) | (y >= 20)
+    np.testing.assert_allclose(found[deep], 1, atol=1e-5)
+    np.testing.assert_allclose(found[away], 0, atol=1e-5)
+
+
+def test_the_window_is_the_smallest_that_holds_the_region():
+    patch = locate(region(), to_photo=IDENTITY, shape=(50, 50))
+    assert (patch.top, patch.left, patch.mask.shape) == (8, 12, (12, 16))
+
+
+def test_a_region_that_fills_the_crop_is_not_cut_at_its_corner():
+    # A crop's pixel reaches half a pixel to each side of its centre: here two photo pixels.
+    to_photo = np.array([[4.0, 0, 10], [0, 4.0, 10]])
+    found = placed(locate(np.ones((8, 8), np.float32), to_photo=to_photo, shape=(60, 60)), (60, 60))
+    assert (np.flatnonzero(found[24] >= 0.5) == range(8, 41)).all()
+
+
+@pytest.mark.parametrize("shift", [(200, 0), (0, 200), (-80, 0), (0, -80)])
+def test_a_region_outside_the_photo_is_no_patch(shift):
+    to_photo = IDENTITY + np.array([[0, 0, shift[0]], [0, 0, shift[1]]])
+    assert locate(region(), to_photo=to_photo, shape=(60, 60)) is None
+
+
+def test_an_empty_region_is_no_patch():
+    assert locate(np.zeros((32, 32), np.float32), to_photo=IDENTITY, shape=(60, 60)) is None
+
+
+def test_beyond_the_crop_its_edge_is_repeated():
+    crop = np.arange(12, dtype=np.float32).reshape(2, 2, 3)
+    wide = warp_into(crop, to_photo=IDENTITY, window=(-1, -2, 4, 6))
+    assert wide.shape == (4, 6, 3)
+    np.testing.assert_allclose(wide[:, 0], crop[[0, 0, 1, 1], 0])
+    np.testing.assert_allclose(wide[1, 2:4], crop[0])
+
+
+# Grey photos, lightness, background
+
+
+def test_a_grey_photo_is_known_and_a_faint_colour_is_not_grey():
+    grey = np.full((3, 3, 3), 90, dtype=np.uint8)
+    tinted = grey.copy()
+    tinted[1, 1, 2] += 3
+    assert is_grey(grey)
+    assert not is_grey(tinted)
+
+
+@given(hnp.arrays(np.float32, (2, 3, 3), elements=st.floats(-200, 200, width=32)))
+def test_a_change_without_colour_has_the_same_luma_in_every_channel(change):
+    plain = without_colour(change)
+    assert (plain == plain[..., :1]).all()
+    np.testing.assert_allclose(plain[..., 0], change @ [0.299, 0.587, 0.114], atol=1e-3)
+
+
+def test_lightness_runs_from_black_0_to_white_100_and_is_weighted_by_the_mask():
+    pixels = np.array([[[0, 0, 0], [255, 255, 255]]], dtype=np.uint8)
+    assert mean_lightness(pixels, np.array([[1, 0]], np.float32)) == pytest.approx(0, abs=0.1)
+    assert mean_lightness(pixels, np.array([[0, 1]], np.float32)) == pytest.approx(100, abs=0.1)
+    assert mean_lightness(pixels, np.array([[0.5, 0.5]], np.float32)) == pytest.approx(50, abs=0.1)
+    assert mean_lightness(np.full((1, 1, 3), 119, np.uint8), np.ones((1, 1), np.float32)) == pytest.approx(50, abs=0.5)
+
+
+@given(edits(), st.data())
+def test_one_altered_pixel_outside_the_mask_is_noticed(edit, data):
+    photo, patch, levels = edit
+    away = np.argwhere(outside(photo, patch))
+    if not len(away):
+        return
+    row, column = away[data.draw(st.integers(0, len(away) - 1))]
+    version = add_change(photo, patch, levels).pixels
+    version[row, column, 1] ^= 1
+    assert background_kept(photo, version, patch) == pytest.approx(1 - 1 / len(away))

@@ -1,0 +1,152 @@
+import unicodedata
+from hashlib import sha256
+
+import numpy as np
+import pytest
+from drawn import RedIsSkin, subject
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image, JpegImagePlugin
+
+from pipeline.counterfactuals.rendering import ImageFile, image_folder, render
+from pipeline.counterfactuals.sweep import CROP, patches_of
+from pipeline.records import COUNTERFACTUALS, to_table
+
+VALUES = (-2.0, 0.0, 2.0)
+names = st.text(st.characters(exclude_categories=["Cs"]), max_size=120) | st.lists(
+    st.sampled_from(["..", ".", "", " ", "a", "b.jpg", "C:", "\\", "/", "ä", "𠀀" * 90, "x" * 200, ". .", "-"])
+).map("/".join)
+
+
+def changes(level=40.0, seed=3):
+    random = np.random.default_rng(seed)
+    colours = random.uniform(-level, level, (len(VALUES), 1, 1, 3)).astype(np.float32)
+    return np.broadcast_to(colours, (len(VALUES), CROP, CROP, 3)).copy()
+
+
+def rendered(folder, *, face=None, images=None, mode="delta", file=None, attribute="gender"):
+    face = face or subject()
+    (patch,) = patches_of(RedIsSkin(), [subject()], region=("skin",), feather_share=0.02)
+    versions = render(
+        face,
+        patch,
+        attribute=attribute,
+        values=VALUES,
+        images=changes() if images is None else images,
+        mode=mode,
+        file=file or ImageFile(),
+        run_folder=folder,
+    )
+    return face, patch, versions
+
+
+# Where a version is written
+
+
+@given(names)
+def test_a_photos_folder_is_safe_whatever_its_name(name):
+    folder = image_folder(name)
+    assert not folder.is_absolute()
+    assert folder.parts
+    for part in folder.parts:
+        assert part not in ("", ".", "..")
+        assert not part.startswith("/")
+        assert len(part.encode()) <= 255
+        assert part == part.strip(" .")
+        assert not any(character in '<>:"|?*\\/' or unicodedata.category(character) == "Cc" for character in part)
+
+
+@given(names, names)
+def test_different_photos_have_different_folders(first, second):
+    assert (image_folder(first) == image_folder(second)) == (first == second)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("a?.jpg", "a*.jpg"), ("../a.jpg", "a.jpg"), ("A.jpg", "a.jpg"), ("x/a", "x\\a")]
+)
+def test_names_that_cleaning_makes_alike_are_kept_apart(first, second):
+    assert str(image_folder(first)).casefold() != str(image_folder(second)).casefold()
+
+
+def test_a_plain_name_stays_readable():
+    assert str(image_folder("holiday/Ann Ö.jpg")).startswith("holiday/Ann Ö.jpg-")
+
+
+def test_a_folder_of_a_long_name_can_be_made(tmp_path):
+    (tmp_path / image_folder("𠀀" * 300 + ".jpg")).mkdir(parents=True)
+
+
+# What is written
+
+
+@pytest.mark.parametrize("mode", ["delta", "reconstruction"])
+def test_the_file_is_the_row_and_holds_the_exact_pixels(tmp_path, mode):
+    images = changes() + (127.5 if mode == "reconstruction" else 0)
+    face, patch, versions = rendered(tmp_path, mode=mode, images=images)
+    assert [version.row["step"] for version in versions] == [1, 2, 3]
+    assert [version.row["value"] for version in versions] == list(VALUES)
+    for version, image in zip(versions, images, strict=True):
+        row = version.row
+        content = (tmp_path / row["file"]).read_bytes()
+        assert row["sha256"] == sha256(content).hexdigest()
+        decoded = np.array(Image.open(tmp_path / row["file"]))
+        full = patch.mask == 1
+        flat = image[0, 0]
+        expected = face.pixels[patch.window] + flat if mode == "delta" else np.broadcast_to(flat, (*full.shape, 3))
+        np.testing.assert_allclose(decoded[patch.window][full], expected[full].clip(0, 255), atol=0.51)
+        outside = np.ones(decoded.shape[:2], dtype=bool)
+        outside[patch.window] = patch.mask == 0
+        np.testing.assert_array_equal(decoded[outside], face.pixels[outside])
+        assert row["background_kept"] == 1.0
+        assert row["mask_share"] == pytest.approx(np.count_nonzero(patch.mask) / 160**2)
+        assert 0 < row["lightness"] < 100
+        assert version.crop.shape == (CROP, CROP, 3)
+    to_table([version.row for version in versions], COUNTERFACTUALS)  # every column is one of the table's
+
+
+def test_without_a_change_the_file_holds_the_photo(tmp_path):
+    face, _, versions = rendered(tmp_path, images=np.zeros((3, CROP, CROP, 3), np.float32))
+    for version in versions:
+        np.testing.assert_array_equal(np.array(Image.open(tmp_path / version.row["file"])), face.pixels)
+    assert len({version.row["sha256"] for version in versions}) == 1
+
+
+def test_files_of_two_attributes_lie_apart(tmp_path):
+    _, _, gender = rendered(tmp_path)
+    _, _, race = rendered(tmp_path, attribute="race")
+    files = {version.row["file"] for version in gender + race}
+    assert len(files) == 6
+    assert {file.split("/")[1] for file in files} == {"gender", "race"}
+
+
+@pytest.mark.parametrize("mode", ["delta", "reconstruction"])
+def test_a_grey_photo_stays_grey(tmp_path, mode):
+    images = changes() + (127.5 if mode == "reconstruction" else 0)
+    face, _, versions = rendered(tmp_path, face=subject(grey=True), images=images, mode=mode)
+    for version in versions:
+        decoded = np.array(Image.open(tmp_path / version.row["file"]))
+        assert (decoded == decoded[..., :1]).all()
+        assert (decoded != face.pixels).any()
+
+
+def test_clipping_is_told(tmp_path):
+    _, _, versions = rendered(tmp_path, images=np.full((3, CROP, CROP, 3), 300, np.float32))
+    assert all(version.row["clipped_share"] > 0.5 for version in versions)
+
+
+def test_jpeg_has_the_stated_quality_and_full_colour_resolution(tmp_path):
+    face, _, good = rendered(tmp_path / "good", file=ImageFile("jpeg", 95))
+    _, _, poor = rendered(tmp_path / "poor", file=ImageFile("jpeg", 50))
+    good_file, poor_file = tmp_path / "good" / good[0].row["file"], tmp_path / "poor" / poor[0].row["file"]
+    assert good_file.suffix == ".jpg"
+    assert good_file.stat().st_size > poor_file.stat().st_size
+    with Image.open(good_file) as image:
+        assert JpegImagePlugin.get_sampling(image) == 0  # 4:4:4
+        difference = np.abs(np.array(image).astype(int) - face.pixels)[:30]
+    assert difference.mean() < 5
+    assert good[0].row["sha256"] == sha256(good_file.read_bytes()).hexdigest()
+
+
+def test_an_image_that_cannot_be_encoded_is_an_error():
+    with pytest.raises(Exception, match=r"encode|empty"):
+        ImageFile().encode(np.zeros((0, 0, 3), np.uint8))

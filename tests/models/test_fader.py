@@ -1,0 +1,132 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from models.fader import (
+    ATTRIBUTES,
+    Fader,
+    FaderShape,
+    LatentDiscriminator,
+    PatchDiscriminator,
+    attribute_vector,
+    race_line,
+    smooth_difference,
+)
+from models.judge import RACES
+
+OWN = dict.fromkeys(ATTRIBUTES, 0.0) | {"race_White": 1.0}
+TINY = FaderShape(widths=(8, 8, 8, 8, 8))
+
+
+@pytest.fixture(scope="module")
+def fader():
+    torch.manual_seed(2)
+    return Fader().eval().requires_grad_(False)
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    torch.manual_seed(2)
+    return Fader(TINY).eval().requires_grad_(False)
+
+
+def test_the_encoder_halves_five_times_with_at_most_256_channels(fader):
+    convolutions = [module for module in fader.encoder.modules() if isinstance(module, nn.Conv2d)]
+    assert [conv.stride for conv in convolutions] == [(2, 2)] * 5
+    assert max(conv.out_channels for conv in convolutions) == 256
+    doublings = [module for module in fader.modules() if isinstance(module, nn.ConvTranspose2d)]
+    assert [conv.stride for conv in doublings] == [(2, 2)] * 5
+
+
+def test_code_and_face_have_the_promised_shapes(fader):
+    crops = torch.rand(2, 3, 128, 128) * 2 - 1
+    codes = fader.encode(crops)
+    assert codes.shape == (2, 256, 4, 4)
+    faces = fader.decode(codes, attribute_vector(OWN).expand(2, -1))
+    assert faces.shape == (2, 3, 128, 128)
+    assert faces.abs().max() <= 1
+    np.testing.assert_allclose(fader(crops, attribute_vector(OWN).expand(2, -1)), faces, rtol=1e-5, atol=1e-6)
+
+
+def test_the_decoder_is_told_the_values_at_every_layer(fader):
+    assert all(layer.told.in_features == len(ATTRIBUTES) for layer in fader.decoder)
+    codes = torch.randn(1, 256, 4, 4)
+    plain, changed = attribute_vector(OWN)[None], attribute_vector(OWN | {"gender": 1.0})[None]
+    assert (fader.decode(codes, plain) != fader.decode(codes, changed)).any()
+
+
+@settings(max_examples=25)
+@given(st.lists(st.floats(-1e6, 1e6, width=32), min_size=8, max_size=8))
+def test_any_real_number_is_a_valid_value(tiny, values):
+    codes = torch.randn(1, 8, 4, 4, generator=torch.Generator().manual_seed(0))
+    assert tiny.decode(codes, torch.tensor([values])).isfinite().all()
+
+
+def test_discriminators_have_the_promised_shapes():
+    gender, race = LatentDiscriminator()(torch.randn(2, 256, 4, 4))
+    assert (gender.shape, race.shape) == ((2,), (2, 5))
+    assert PatchDiscriminator()(torch.randn(2, 3, 128, 128)).shape == (2, 1, 15, 15)
+
+
+# The values
+
+
+def test_attributes_come_in_their_fixed_order():
+    assert ATTRIBUTES == (
+        "gender", "race_White", "race_Black", "race_Asian", "race_Indian", "race_Others", "young", "smiling",
+    )  # fmt: skip
+    values = {name: float(place) for place, name in enumerate(ATTRIBUTES)}
+    assert attribute_vector(dict(reversed(values.items()))).tolist() == list(range(8))
+
+
+@pytest.mark.parametrize("wrong", [{k: v for k, v in OWN.items() if k != "young"}, OWN | {"hair": 1.0}])
+def test_missing_and_unknown_attributes_are_refused(wrong):
+    with pytest.raises(KeyError, match=r"exactly gender.*not"):
+        attribute_vector(wrong)
+
+
+@pytest.mark.parametrize(
+    ("value", "low_share", "high_share"), [(-1, 1, 0), (0, 0.5, 0.5), (1, 0, 1), (2, -0.5, 1.5), (-2, 1.5, -0.5)]
+)
+def test_the_race_line_runs_from_one_race_to_the_other_and_beyond(value, low_share, high_share):
+    black, white = RACES.index("Black"), RACES.index("White")
+    (shares,) = race_line(torch.tensor([float(value)]), torch.tensor([black]), torch.tensor([white]))
+    assert shares[black] == low_share
+    assert shares[white] == high_share
+    assert shares.count_nonzero() == (low_share != 0) + (high_share != 0)
+
+
+@given(st.lists(st.tuples(st.floats(-4, 4, width=32), st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=6))
+def test_race_shares_sum_to_one(points):
+    values, low, high = (torch.tensor(column) for column in zip(*points, strict=True))
+    shares = race_line(values.float(), low, high)
+    assert shares.shape == (len(points), 5)
+    np.testing.assert_allclose(shares.sum(dim=1), torch.ones(len(points)), rtol=1e-5, atol=1e-6)
+
+
+# The change
+
+
+def test_the_change_between_identical_faces_is_exactly_zero():
+    faces = torch.randn(2, 3, 32, 32)
+    assert (smooth_difference(faces, faces.clone()) == 0).all()
+
+
+@given(st.tuples(*[st.floats(-1, 1, width=32)] * 3))
+def test_an_even_change_of_colour_is_kept(colour):
+    faces = torch.zeros(1, 3, 32, 32)
+    change = smooth_difference(faces + torch.tensor(colour)[:, None, None], faces)
+    np.testing.assert_allclose(change, torch.tensor(colour)[:, None, None].expand(1, 3, 32, 32), atol=1e-6, rtol=0)
+
+
+def test_fine_noise_goes_and_colour_noise_goes_most():
+    noise = torch.randn(1, 3, 64, 64)
+    luma = noise.mean(dim=1, keepdim=True).expand_as(noise)
+    colour = noise - (noise * torch.tensor([0.299, 0.587, 0.114])[:, None, None]).sum(dim=1, keepdim=True)
+    still = torch.zeros_like(noise)
+    kept_luma = smooth_difference(luma, still).std() / luma.std()
+    kept_colour = smooth_difference(colour, still).std() / colour.std()
+    assert kept_colour < 0.2 < kept_luma < 0.6

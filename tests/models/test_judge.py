@@ -1,0 +1,110 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.alignment import TEMPLATE
+from models.judge import AGE_STEPS, OUTPUTS, RACES, Estimator, Judge, age_in_years, split, view, young_from_age
+
+
+def tiny(kind):
+    torch.manual_seed(3)
+    return kind(widths=(8, 8, 16, 16)).eval().requires_grad_(False)
+
+
+@pytest.fixture(params=[Estimator, Judge])
+def network(request):
+    return tiny(request.param)
+
+
+def test_the_outputs_are_laid_out_gender_race_ages_age_smiling():
+    assert OUTPUTS == 14
+    rows = torch.arange(28.0).reshape(2, 14)
+    gender, race, at_least, age, smiling = split(rows)
+    assert gender.tolist() == [0, 14]
+    assert race[0].tolist() == [1, 2, 3, 4, 5]
+    assert at_least[0].tolist() == [6, 7, 8, 9, 10, 11]
+    assert age.tolist() == [12, 26]
+    assert smiling.tolist() == [13, 27]
+
+
+@pytest.mark.parametrize("size", [64, 128, 256])
+def test_the_view_holds_the_face_without_the_crops_border(size):
+    rows, columns = torch.meshgrid(torch.arange(size), torch.arange(size), indexing="ij")
+    seen = view(torch.stack([rows, columns, rows])[None])
+    side = round(0.75 * size)
+    assert seen.shape == (1, 3, side, side)
+    top, left = int(seen[0, 0, 0, 0]), int(seen[0, 1, 0, 0])
+    assert (top, left) == (round(0.205 * size), size // 8)
+    points = TEMPLATE * size
+    assert (points > [left, top]).all()
+    assert (points < [left + side, top + side]).all()
+
+
+def test_a_crop_of_128_is_looked_at_without_resampling(network):
+    crops = torch.rand(2, 3, 128, 128) * 2 - 1
+    outputs, features = network(view(crops))
+    seen = network.perceive(crops)
+    np.testing.assert_allclose(seen.masculine, torch.sigmoid(outputs[:, 0]), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(seen.features, features, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("size", [64, 128, 200])
+def test_what_is_perceived_lies_in_its_range_for_any_crop_size(network, size):
+    with torch.inference_mode():
+        seen = network.perceive(torch.rand(3, 3, size, size) * 2 - 1)
+    for probabilities, shape in ((seen.masculine, (3,)), (seen.race, (3, 5)), (seen.at_least, (3, len(AGE_STEPS)))):
+        assert probabilities.shape == shape
+        assert ((probabilities >= 0) & (probabilities <= 1)).all()
+    np.testing.assert_allclose(seen.race.sum(dim=1), torch.ones(3), rtol=1e-5, atol=1e-6)
+    assert (seen.age >= 0).all()
+    assert (seen.smiling.abs() <= 1).all()
+    assert (seen.young.abs() <= 1).all()
+    np.testing.assert_allclose(seen.gender, 2 * seen.masculine - 1, rtol=1e-5, atol=1e-6)
+    assert seen.features.shape == (3, 16)
+
+
+def test_the_same_face_is_perceived_alike_at_another_size(network):
+    small = torch.nn.functional.interpolate(torch.randn(1, 3, 8, 8), size=(128, 128), mode="bicubic").clamp(-1, 1)
+    large = torch.nn.functional.interpolate(small, size=(256, 256), mode="bilinear")
+    assert network.perceive(small).masculine.item() == pytest.approx(network.perceive(large).masculine.item(), abs=0.02)
+
+
+def test_temperatures_change_the_probabilities_but_not_the_decision(network):
+    crops = torch.rand(6, 3, 128, 128) * 2 - 1
+    network.heads.weight.mul_(20)  # untrained networks are undecided
+    before = network.perceive(crops)
+    network.gender_temperature.fill_(2.5)
+    network.race_temperature.fill_(2.5)
+    after = network.perceive(crops)
+    assert not torch.allclose(before.masculine, after.masculine)
+    assert not torch.allclose(before.race, after.race)
+    assert ((before.masculine > 0.5) == (after.masculine > 0.5)).all()
+    assert (before.race.argsort(dim=1) == after.race.argsort(dim=1)).all()
+    assert (after.race.max(dim=1).values <= before.race.max(dim=1).values + 1e-6).all()
+
+
+def test_the_temperatures_are_part_of_the_weights(network):
+    network.gender_temperature.fill_(1.7)
+    other = type(network)(widths=(8, 8, 16, 16))
+    other.load_state_dict(network.state_dict())
+    assert other.gender_temperature.item() == pytest.approx(1.7)
+
+
+@given(st.floats(0, 120), st.floats(0, 120))
+def test_young_falls_with_age_and_is_0_at_forty(first, second):
+    younger, older = sorted([first, second])
+    assert young_from_age(torch.tensor(younger)) >= young_from_age(torch.tensor(older))
+    assert young_from_age(torch.tensor(40.0)) == 0
+    assert young_from_age(torch.tensor(25.0)).item() == pytest.approx(math.tanh(1))
+
+
+def test_an_age_is_never_negative():
+    assert age_in_years(torch.tensor([-5.0, 0.0, 1.0])).tolist() == [0, 40, 60]
+
+
+def test_there_are_five_races_in_a_fixed_order():
+    assert RACES == ("White", "Black", "Asian", "Indian", "Others")

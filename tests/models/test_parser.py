@@ -1,0 +1,165 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.parser import CLASSES, GROUPS, MIRRORED, BiSeNet, SmallParser, class_indices
+from models.weights import PUBLIC_BISENET_SHA256, WeightsError, load_parser
+
+
+def conv(name, into, out, kernel):
+    return {f"{name}.weight": (out, into, kernel, kernel)}
+
+
+def norm(name, width):
+    vectors = ("weight", "bias", "running_mean", "running_var")
+    return {f"{name}.{part}": (width,) for part in vectors} | {f"{name}.num_batches_tracked": ()}
+
+
+def conv_norm(name, into, out, kernel=3):
+    return conv(f"{name}.conv", into, out, kernel) | norm(f"{name}.bn", out)
+
+
+def public_layout():
+    """Names and shapes of the public face-parsing weights."""
+    resnet = "cp.resnet"
+    layout = conv(f"{resnet}.conv1", 3, 64, 7) | norm(f"{resnet}.bn1", 64)
+    widths = (64, 64, 128, 256, 512)
+    for layer in range(1, 5):
+        for block in range(2):
+            name, width = f"{resnet}.layer{layer}.{block}", widths[layer]
+            into = widths[layer - 1] if block == 0 else width
+            layout |= conv(f"{name}.conv1", into, width, 3) | norm(f"{name}.bn1", width)
+            layout |= conv(f"{name}.conv2", width, width, 3) | norm(f"{name}.bn2", width)
+            if into != width:
+                layout |= conv(f"{name}.downsample.0", into, width, 1) | norm(f"{name}.downsample.1", width)
+    for name, into in (("cp.arm16", 256), ("cp.arm32", 512)):
+        layout |= conv_norm(f"{name}.conv", into, 128)
+        layout |= conv(f"{name}.conv_atten", 128, 128, 1) | norm(f"{name}.bn_atten", 128)
+    layout |= conv_norm("cp.conv_head32", 128, 128) | conv_norm("cp.conv_head16", 128, 128)
+    layout |= conv_norm("cp.conv_avg", 512, 128, kernel=1)
+    layout |= conv_norm("ffm.convblk", 256, 256, kernel=1)
+    layout |= conv("ffm.conv1", 256, 64, 1) | conv("ffm.conv2", 64, 256, 1)
+    for name, into, width in (("conv_out", 256, 256), ("conv_out16", 128, 64), ("conv_out32", 128, 64)):
+        layout |= conv_norm(f"{name}.conv", into, width) | conv(f"{name}.conv_out", width, 19, 1)
+    return layout
+
+
+@pytest.fixture(scope="module")
+def bisenet():
+    torch.manual_seed(1)
+    network = BiSeNet().eval()
+    # Fresh statistics are 0 and 1; others show whether they are loaded.
+    for module in network.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.running_mean.normal_(0, 0.1)
+            module.running_var.uniform_(0.5, 1.5)
+    return network
+
+
+def test_bisenet_has_exactly_the_public_layout(bisenet):
+    state = bisenet.state_dict()
+    assert {name: tuple(tensor.shape) for name, tensor in state.items()} == public_layout()
+    assert len(state) == 191
+    assert sum(parameter.numel() for parameter in bisenet.parameters()) == 13_300_416
+
+
+def test_bisenet_sees_photos_of_other_sizes_than_its_own(bisenet):
+    with torch.inference_mode():
+        assert bisenet(torch.rand(1, 3, 64, 64) * 2 - 1).shape == (1, 19, 64, 64)
+        assert bisenet(torch.rand(2, 3, 64, 96) * 2 - 1).shape == (2, 19, 64, 96)
+
+
+@pytest.mark.parametrize("shape", [(1, 64, 64), (2, 96, 64)])
+def test_the_small_parser_gives_logits_for_every_pixel(shape):
+    count, height, width = shape
+    with torch.inference_mode():
+        logits = SmallParser().eval()(torch.rand(count, 3, height, width) * 2 - 1)
+    assert logits.shape == (count, len(CLASSES), height, width)
+    assert logits.isfinite().all()
+
+
+def test_the_small_parser_is_a_tenth_of_bisenet():
+    assert sum(parameter.numel() for parameter in SmallParser().parameters()) == 1_210_515
+
+
+# Names
+
+
+def test_there_are_nineteen_classes_in_the_public_order():
+    assert len(CLASSES) == 19
+    assert [CLASSES.index(name) for name in ("background", "skin", "nose", "hair", "hat")] == [0, 1, 10, 17, 18]
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_group_stands_for_its_members(group):
+    assert class_indices([group]) == tuple(sorted(CLASSES.index(member) for member in GROUPS[group]))
+
+
+@given(st.lists(st.sampled_from([*CLASSES, *GROUPS])))
+def test_indices_are_sorted_and_each_once_in_whatever_order_they_are_named(names):
+    indices = class_indices(names)
+    assert list(indices) == sorted(set(indices))
+    assert indices == class_indices(reversed(names))
+
+
+def test_an_unknown_class_is_refused_with_those_there_are():
+    with pytest.raises(ValueError, match=r"'chin'.*skin.*brows"):
+        class_indices(["skin", "chin"])
+
+
+def test_mirroring_twice_changes_nothing_and_swaps_left_with_right():
+    assert [MIRRORED[MIRRORED[index]] for index in range(19)] == list(range(19))
+    for index, name in enumerate(CLASSES):
+        partner = {"l_": "r_", "r_": "l_"}.get(name[:2], name[:2]) + name[2:]
+        # "l_lip" is the lower lip.
+        expected = partner if partner in CLASSES and name != "l_lip" else name
+        assert CLASSES[MIRRORED[index]] == expected
+
+
+# The public weights
+
+
+@pytest.mark.parametrize("new_format", [True, False], ids=["zip", "legacy"])
+def test_public_weights_load_from_a_state_dict(bisenet, tmp_path, new_format):
+    file = tmp_path / "79999_iter.pth"
+    torch.save(bisenet.state_dict(), file, _use_new_zipfile_serialization=new_format)
+    loaded = load_parser("bisenet", weights=file)
+    photos = torch.rand(1, 3, 64, 64) * 2 - 1
+    np.testing.assert_allclose(loaded(photos), bisenet(photos).detach(), rtol=0, atol=0)
+    assert not loaded.training
+    assert not any(parameter.requires_grad for parameter in loaded.parameters())
+
+
+class Malice:
+    def __reduce__(self):
+        return (print, ("executed",))
+
+
+@pytest.mark.parametrize(
+    "content", [{"weight": torch.zeros(2)}, [1, 2], Malice()], ids=["other network", "no network", "code"]
+)
+def test_a_file_of_something_else_is_refused_without_running_it(content, tmp_path, capsys):
+    file = tmp_path / "other.pth"
+    torch.save(content, file)
+    with pytest.raises(WeightsError, match=r"other\.pth does not hold BiSeNet's weights"):
+        load_parser("bisenet", weights=file)
+    assert "executed" not in capsys.readouterr().out
+
+
+def test_a_text_file_is_refused(tmp_path):
+    file = tmp_path / "notes.pth"
+    file.write_text("not weights")
+    with pytest.raises(WeightsError, match=r"notes\.pth does not hold"):
+        load_parser("bisenet", weights=file)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(WeightsError, match=r"no weights file .*gone\.pth"):
+        load_parser("bisenet", weights=tmp_path / "gone.pth")
+
+
+def test_without_a_file_it_is_said_which_one_is_needed():
+    with pytest.raises(WeightsError, match=f"--weights.*{PUBLIC_BISENET_SHA256[:12]}"):
+        load_parser("bisenet")

@@ -1,0 +1,175 @@
+"""A whole audit on a few portraits of the embedded sample: what is on disk, what is asked, what survives a kill."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pandas as pd
+import pytest
+
+from pipeline.audit import SAMPLE, again, audit, generate
+from pipeline.config import load_settings
+from pipeline.photos import NoUsablePhotos
+from pipeline.records import read_frame
+from pipeline.run import Run, RunError
+
+PORTRAITS = 5
+COUNTING = """
+import hashlib, pathlib
+def classify(image):
+    with open({calls!r}, "a") as calls:
+        calls.write(hashlib.sha256(image).hexdigest() + "\\n")
+    return {{"bright": image[-20] / 255, "long": min(1.0, len(image) / 2e5)}}
+"""
+
+
+@pytest.fixture(scope="module")
+def portraits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("portraits")
+    for path in sorted(SAMPLE.parent.glob("*.jpg"))[::7][:PORTRAITS]:
+        (folder / path.name).write_bytes(path.read_bytes())
+    (folder / "notes.txt").write_text("not a photo")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def settings():
+    return load_settings(
+        given={
+            "sweep": {"attributes": ["gender", "race"], "gender_steps": 3, "race_steps": 3},
+            "query": {"adapters": ["opencv", "face-attributes"]},
+            "statistics": {"min_count": 1, "resamples": 100},
+        },
+        environment={},
+    )
+
+
+@pytest.fixture(scope="module")
+def run(portraits: Path, settings, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return audit([portraits], tmp_path_factory.mktemp("runs") / "audit", settings=settings, given={})
+
+
+def tables_of(folder: Path) -> dict[str, bytes]:
+    names = ["photos.parquet", "faces.parquet", "counterfactuals.parquet", "answers.parquet", "labels.parquet"]
+    tables = sorted((folder / "tables").iterdir())
+    return {path.name: path.read_bytes() for path in [*(folder / name for name in names), *tables]}
+
+
+def test_every_file_is_accounted_for(run: Run) -> None:
+    photos = read_frame(run.path("photos.parquet"))
+    assert len(photos) == PORTRAITS + 1
+    assert photos.set_index("photo").at["notes.txt", "status"] != "ok"
+    for stage in ("photos", "faces", "counterfactuals", "query"):
+        counts = run.record["stages"][stage]["counts"]
+        assert counts["planned"] == counts["ok"] + counts["failed"] + counts["excluded"], stage
+    assert read_frame(run.path("faces.parquet"))["status"].eq("ok").all()
+
+
+def test_only_the_mask_changes_between_the_steps(run: Run) -> None:
+    versions = read_frame(run.path("counterfactuals.parquet"))
+    paths = read_frame(run.path("photos.parquet")).set_index("photo")["path"]
+    for (photo, _), sweep in versions.groupby(["photo", "attribute"]):
+        original = cv2.imread(str(paths[photo]))
+        steps = [cv2.imread(str(run.path(file))) for file in sweep["file"]]
+        changed = np.any([(step != original).any(axis=2) for step in steps], axis=0)
+        assert changed.mean() <= sweep["mask_share"].max()
+        assert 0 < changed.mean() < 0.5
+    assert versions["background_kept"].eq(1.0).all()
+
+
+def test_files_are_what_the_table_says(run: Run) -> None:
+    from hashlib import sha256
+
+    versions = read_frame(run.path("counterfactuals.parquet"))
+    assert len(versions) == PORTRAITS * 6
+    for row in versions.itertuples():
+        assert sha256(run.path(row.file).read_bytes()).hexdigest() == row.sha256
+    metadata = pd.read_csv(run.path("images/metadata.csv"))
+    assert all(run.path("images").joinpath(name).is_file() for name in metadata["file_name"])
+
+
+def test_the_report_and_the_record_are_complete(run: Run) -> None:
+    page = run.path("report.html").read_text(encoding="utf-8")
+    assert "opencv" in page
+    assert "perceived gender" in page
+    record = json.loads(run.path("run.json").read_text())
+    assert record["weights"]["fader"]
+    assert record["settings"]["sweep"]["race_steps"] == 3
+    assert all(stage["state"] == "done" for stage in record["stages"].values())
+    assert all(stage["seconds"] >= 0 and stage["peak_mib"] > 0 for stage in record["stages"].values())
+    assert not run.path("parts").exists()
+
+
+def test_the_same_command_again_does_nothing(run: Run, portraits: Path, settings) -> None:
+    before = tables_of(run.folder)
+    stages = json.loads(run.path("run.json").read_text())["stages"]
+    continued = audit([portraits], run.folder, settings=settings, given={})
+    assert tables_of(run.folder) == before
+    assert continued.record["stages"] == stages
+
+
+def test_other_thresholds_ask_nobody(run: Run) -> None:
+    asked = run.record["stages"]["query"]["finished"]
+    changed = again(run.folder, changes={"statistics": {"max_p": 0.5, "min_slope": 0.0}})
+    assert changed.record["stages"]["query"]["finished"] == asked
+    assert changed.record["settings"]["statistics"]["max_p"] == 0.5
+
+
+def test_an_audit_does_not_depend_on_the_folder(run: Run, portraits: Path, settings, tmp_path: Path) -> None:
+    generate([portraits], tmp_path / "other", settings=settings, given={})
+    versions = read_frame(run.path("counterfactuals.parquet"))
+    assert read_frame(tmp_path / "other" / "counterfactuals.parquet").equals(versions)
+
+
+def test_a_folder_without_photos_is_refused(tmp_path: Path, settings) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "notes.txt").write_text("no photo")
+    with pytest.raises(NoUsablePhotos, match="none of the 1 files"):
+        audit([tmp_path / "in"], tmp_path / "out", settings=settings, given={})
+
+
+def test_a_folder_that_is_no_run_is_left_alone(portraits: Path, settings) -> None:
+    with pytest.raises(RunError, match="not a run"):
+        audit([portraits], portraits, settings=settings, given={})
+
+
+def test_killed_again_and_again_it_ends_with_the_same_tables(portraits: Path, tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    calls = tmp_path / "calls"
+    (tmp_path / "work" / "counting.py").write_text(COUNTING.format(calls=str(calls)))
+    command = [
+        sys.executable, "-m", "pipeline.cli", "audit", str(portraits), "--attribute", "gender", "--gender-steps", "3",
+        "--adapter", "python:counting:classify", "--quiet", "--out",
+    ]  # fmt: skip
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])}
+
+    def start(out: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [*command, str(tmp_path / out)], cwd=tmp_path / "work", env=environment, stdout=subprocess.DEVNULL
+        )
+
+    assert start("whole").wait(timeout=300) == 0
+    asked = calls.read_text().split()
+    assert len(asked) == len(set(asked)) == PORTRAITS * 3
+    calls.unlink()
+
+    moments = random.Random(4)
+    for _ in range(3):
+        process = start("killed")
+        try:
+            process.wait(timeout=moments.uniform(1.0, 6.0))
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+    assert start("killed").wait(timeout=300) == 0
+    whole, killed = tables_of(tmp_path / "whole"), tables_of(tmp_path / "killed")
+    assert whole == killed
+    stages = json.loads((tmp_path / "killed" / "run.json").read_text())["stages"]
+    again_asked = calls.read_text().split()
+    assert len(again_asked) - len(set(again_asked)) <= stages["query"]["counts"]["possibly_asked_twice"]

@@ -1,0 +1,169 @@
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from pipeline.config import ConfigError, Settings, SweepOptions, load_settings
+
+# From the weakest source to the strongest, with a value of its own each.
+REACHES = {"default": 2.0, "environment": 1.25, "file": 1.5, "command line": 1.75}
+
+
+def load(folder, *, environment=None, toml=None, **given):
+    file = None
+    if toml is not None:
+        file = folder / "options.toml"
+        file.write_text(toml, encoding="utf-8")
+    return load_settings(given=given, file=file, environment=environment or {})
+
+
+# Precedence
+
+
+@pytest.mark.parametrize(("weaker", "stronger"), list(itertools.combinations(REACHES, 2)))
+def test_the_stronger_source_wins(tmp_path, weaker, stronger):
+    sources = {weaker, stronger}
+    settings = load(
+        tmp_path,
+        environment={"COUNTERSLOPE_SWEEP__REACH": "1.25"} if "environment" in sources else {},
+        toml="[sweep]\nreach = 1.5" if "file" in sources else None,
+        sweep={"reach": 1.75 if "command line" in sources else None},
+    )
+    assert settings.sweep.reach == REACHES[stronger]
+
+
+def test_sources_are_merged_option_by_option(tmp_path):
+    settings = load(
+        tmp_path,
+        environment={"COUNTERSLOPE_SWEEP__FEATHER": "0.05", "COUNTERSLOPE_STATISTICS__SEED": "7"},
+        toml='[sweep]\nmode = "reconstruction"\nreach = 1.5',
+        sweep={"reach": 1.0, "mode": None},
+    )
+    assert (settings.sweep.feather, settings.sweep.mode, settings.sweep.reach) == (0.05, "reconstruction", 1.0)
+    assert settings.statistics.seed == 7
+    assert settings.photos == Settings().photos
+
+
+def test_the_processes_environment_counts_where_no_other_is_given(monkeypatch):
+    monkeypatch.setenv("COUNTERSLOPE_FACES__MIN_SCORE", "0.5")
+    assert load_settings(given={}).faces.min_score == 0.5
+
+
+def test_other_variables_are_left_alone(tmp_path):
+    settings = load(tmp_path, environment={"COUNTERSLOPE_DATA": "/photos", "HOME": "/", "SWEEP__REACH": "1"})
+    assert settings == Settings()
+
+
+# Lists and tables from the environment
+
+
+@pytest.mark.parametrize("text", ["gender,race", " gender , race ", "gender,race,"])
+def test_a_list_is_separated_by_commas(tmp_path, text):
+    settings = load(tmp_path, environment={"COUNTERSLOPE_SWEEP__ATTRIBUTES": text})
+    assert settings.sweep.attributes == ("gender", "race")
+
+
+def test_a_pair_and_a_table_come_from_the_environment(tmp_path):
+    settings = load(
+        tmp_path,
+        environment={
+            "COUNTERSLOPE_SWEEP__RACE_PAIR": "Asian,White",
+            "COUNTERSLOPE_QUERY__OPTIONS": '{"opencv": {"min_size": 30}}',
+            "COUNTERSLOPE_QUERY__ADAPTERS": "python:my.module:ask",
+        },
+    )
+    assert settings.sweep.race_pair == ("Asian", "White")
+    assert settings.query.options == {"opencv": {"min_size": 30}}
+    assert settings.query.adapters == ("python:my.module:ask",)
+
+
+def test_a_table_comes_from_a_file_too(tmp_path):
+    settings = load(tmp_path, toml='[query]\nadapters = ["opencv"]\n[query.options.opencv]\nmin_size = 30')
+    assert settings.query.options == {"opencv": {"min_size": 30}}
+
+
+# What is wrong, and where
+
+
+@pytest.mark.parametrize(
+    ("sources", "words"),
+    [
+        ({"sweep": {"reach": 9}}, ["sweep.reach", "the command line", "less than or equal to 4"]),
+        ({"toml": "[sweep]\nreach = 9"}, ["sweep.reach", "options.toml"]),
+        ({"environment": {"COUNTERSLOPE_SWEEP__REACH": "far"}}, ["sweep.reach", "the environment", "number"]),
+        ({"toml": "[sweep]\nsteps = 5"}, ["sweep.steps", "options.toml", "not permitted"]),
+        ({"environment": {"COUNTERSLOPE_SWEEP__STEPS": "5"}}, ["sweep.steps", "the environment"]),
+        ({"toml": "[sweeps]\nreach = 1"}, ["sweeps", "options.toml", "not permitted"]),
+        ({"toml": "[sweeps]"}, ["sweeps", "options.toml", "not permitted"]),
+        ({"environment": {"COUNTERSLOPE_SWEEPS__REACH": "1"}}, ["sweeps", "the environment"]),
+        ({"toml": "reach = 1"}, ["'reach'", "options.toml", "outside any section"]),
+        ({"sweep": {"gender_steps": 6}}, ["sweep.gender_steps", "the command line", "odd"]),
+        ({"sweep": {"attributes": ("gender", "gender")}}, ["sweep", "the command line", "once each"]),
+        ({"sweep": {"attributes": ()}}, ["sweep", "the command line", "at least one"]),
+        ({"sweep": {"attributes": ("age",)}}, ["sweep.attributes.0", "the command line", "'gender' or 'race'"]),
+        ({"sweep": {"race_pair": ("White", "White")}}, ["sweep", "the command line", "two different races"]),
+        ({"environment": {"COUNTERSLOPE_QUERY__OPTIONS": "{"}}, ["COUNTERSLOPE_QUERY__OPTIONS", "not JSON"]),
+        ({"toml": "[sweep\n"}, ["options.toml", "not TOML"]),
+    ],
+)
+def test_an_error_names_the_option_and_where_it_was_set(tmp_path, sources, words):
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, **sources)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_the_source_that_won_is_the_one_named(tmp_path):
+    with pytest.raises(ConfigError, match=r"^sweep\.reach \(from the command line\)"):
+        load(tmp_path, toml="[sweep]\nreach = 1", sweep={"reach": 9})
+    with pytest.raises(ConfigError, match=r"options\.toml\)"):
+        load(tmp_path, toml="[sweep]\nreach = 9", sweep={"reach": None}, photos={"long_side": None})
+
+
+def test_every_wrong_option_is_told_at_once(tmp_path):
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, sweep={"reach": 9}, statistics={"max_p": 2})
+    assert [line.split(" ")[0] for line in str(caught.value).splitlines()] == ["sweep.reach", "statistics.max_p"]
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(ConfigError, match=r"gone\.toml cannot be read: No such file"):
+        load_settings(given={}, file=tmp_path / "gone.toml", environment={})
+
+
+def test_a_number_that_is_no_number_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match=r"statistics\.presence"):
+        load(tmp_path, environment={"COUNTERSLOPE_STATISTICS__PRESENCE": "nan"})
+
+
+# The values of a sweep
+
+
+@given(half=st.integers(1, 60), reach=st.floats(0.01, 4))
+def test_values_are_symmetric_with_exactly_0_in_the_middle(half, reach):
+    values = SweepOptions(gender_steps=2 * half + 1, reach=reach).values("gender")
+    assert len(values) == 2 * half + 1
+    assert values[half] == 0
+    assert [-value for value in reversed(values)] == list(values)
+    assert values[-1] == pytest.approx(reach)
+    assert list(values) == sorted(values)
+
+
+def test_by_default_gender_has_seven_values_and_race_five():
+    assert SweepOptions().values("gender") == pytest.approx((-2, -4 / 3, -2 / 3, 0, 2 / 3, 4 / 3, 2))
+    assert SweepOptions().values("race") == (-2, -1, 0, 1, 2)
+
+
+def test_settings_cannot_be_changed():
+    settings = Settings()
+    with pytest.raises(ValidationError, match="frozen"):
+        settings.sweep.reach = 1.0
+    with pytest.raises(ValidationError, match="frozen"):
+        settings.sweep = SweepOptions()
+
+
+def test_settings_survive_the_record_of_a_run():
+    settings = load_settings(given={"sweep": {"attributes": ("race",), "reach": 1.5}}, environment={})
+    assert Settings.model_validate(settings.model_dump(mode="json")) == settings

@@ -1,0 +1,297 @@
+"""One face stands for each photo, or the row says why none can."""
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from models.detector import Detection, FaceDetector
+from models.fader import ATTRIBUTES
+from models.judge import RACES, Estimator
+from pipeline import faces as module
+from pipeline.config import FaceOptions, PhotoOptions
+from pipeline.faces import (
+    Excluded,
+    Face,
+    check_face,
+    choose_face,
+    face_rows,
+    find_faces,
+    own_attributes,
+    source_groups,
+)
+from pipeline.photos import find_photos, read_photo
+from pipeline.records import FACES, to_table
+
+OPTIONS = FaceOptions()
+WIDTH, HEIGHT = 225, 275
+UPRIGHT = np.array([[-30, -30], [30, -30], [0, 0], [-25, 35], [25, 35]], dtype=float)
+
+
+def face_at(x: float, y: float, *, score: float = 0.99, scale: float = 1.0, degrees: float = 0.0) -> Detection:
+    turn = np.radians(degrees)
+    rotation = np.array([[np.cos(turn), np.sin(turn)], [-np.sin(turn), np.cos(turn)]])
+    half = 60 * scale
+    return Detection((x - half, y - half, x + half, y + half), score, UPRIGHT @ rotation * scale + [x, y])
+
+
+def blank(width: int = WIDTH, height: int = HEIGHT) -> NDArray[np.uint8]:
+    return np.full((height, width, 3), 127, np.uint8)
+
+
+def drawn_face(*, width: int = WIDTH, height: int = HEIGHT) -> NDArray[np.uint8]:
+    """A portrait that no camera took and MTCNN finds."""
+    image = np.full((height, width, 3), 200, np.uint8)
+    unit = width / 225
+
+    def ellipse(dx: float, dy: float, rx: float, ry: float, colour: tuple[int, int, int]) -> None:
+        centre = (round(width / 2 + dx * unit), round(height / 2 + dy * unit))
+        cv2.ellipse(image, centre, (round(rx * unit), round(ry * unit)), 0, 0, 360, colour, -1, cv2.LINE_AA)
+
+    ellipse(0, -18, 74, 88, (60, 40, 30))
+    ellipse(0, 0, 62, 80, (224, 172, 140))
+    for side in (-1, 1):
+        ellipse(side * 26, -14, 13, 7, (250, 250, 250))
+        ellipse(side * 26, -14, 6, 6, (40, 30, 30))
+        ellipse(side * 26, -31, 15, 3, (60, 40, 30))
+    ellipse(0, 10, 7, 16, (200, 145, 115))
+    ellipse(0, 22, 11, 6, (190, 130, 105))
+    ellipse(0, 46, 24, 8, (170, 70, 70))
+    ellipse(0, 46, 22, 1, (110, 40, 40))
+    return np.asarray(cv2.GaussianBlur(image, (0, 0), 1.5 * unit), dtype=np.uint8)
+
+
+class Told:
+    """A detector that finds what it is told to: in the first search, in the finer one, and in a framed photo."""
+
+    def __init__(
+        self, first: Sequence[Detection] = (), finer: Sequence[Detection] = (), framed: Sequence[Detection] = ()
+    ) -> None:
+        self.found = {"first": list(first), "finer": list(finer), "framed": list(framed)}
+        self.searches: list[str] = []
+
+    def detect(
+        self, photos: Sequence[NDArray[np.uint8]], *, smallest_face: float | None = None
+    ) -> list[list[Detection]]:
+        search = "finer" if smallest_face else "first" if photos[0].shape[1] == WIDTH else "framed"
+        self.searches.append(search)
+        return [self.found[search] for _ in photos]
+
+
+@pytest.fixture(scope="module")
+def detector() -> FaceDetector:
+    return FaceDetector()
+
+
+@pytest.fixture(scope="module")
+def estimator() -> Estimator:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return Estimator(widths=(8, 8, 8, 8)).eval().requires_grad_(False)
+
+
+# --- choosing and checking ---
+
+
+def test_of_several_faces_the_one_nearest_the_centre_is_chosen() -> None:
+    faces = [face_at(60, 60, scale=0.9), face_at(120, 140, scale=0.4), face_at(180, 220, score=1.0)]
+    assert choose_face(faces, width=WIDTH, height=HEIGHT, min_score=0.9) is faces[1]
+
+
+def test_a_doubtful_face_is_not_chosen_however_central() -> None:
+    faces = [face_at(112.5, 137.5, score=0.85), face_at(40, 40, score=0.95)]
+    assert choose_face(faces, width=WIDTH, height=HEIGHT, min_score=0.9) is faces[1]
+    assert choose_face(faces, width=WIDTH, height=HEIGHT, min_score=0.96) is None
+    assert choose_face([], width=WIDTH, height=HEIGHT, min_score=0) is None
+
+
+def test_of_two_equally_central_faces_the_surer_is_chosen() -> None:
+    faces = [face_at(100, 137.5, score=0.95), face_at(125, 137.5, score=0.98)]
+    assert choose_face(faces, width=WIDTH, height=HEIGHT, min_score=0.9) is faces[1]
+    assert choose_face(faces[::-1], width=WIDTH, height=HEIGHT, min_score=0.9) is faces[1]
+
+
+@given(st.lists(st.tuples(st.integers(0, 224), st.integers(0, 274), st.integers(1, 99)), unique=True, max_size=8))
+def test_the_choice_does_not_depend_on_the_order_of_the_faces(spots: list[tuple[int, int, int]]) -> None:
+    faces = [face_at(x, y, score=score / 100) for x, y, score in spots]
+    one = choose_face(faces, width=WIDTH, height=HEIGHT, min_score=0.5)
+    other = choose_face(faces[::-1], width=WIDTH, height=HEIGHT, min_score=0.5)
+    assert (one is None) == (other is None)
+    if one is not None and other is not None:
+        centre = np.array([WIDTH / 2, HEIGHT / 2])
+        distances = [
+            np.hypot(*(np.array([f.box[0] + f.box[2], f.box[1] + f.box[3]]) / 2 - centre)) for f in (one, other)
+        ]
+        assert distances[0] == distances[1]
+        assert one.score == other.score
+
+
+@pytest.mark.parametrize(
+    ("face", "reason"),
+    [
+        (face_at(112, 137), None),
+        (face_at(112, 137, degrees=39), None),
+        (face_at(112, 137, degrees=41), r"rotated by more than the option max_rotation \(-?41 degrees, at most 40\)"),
+        (face_at(112, 137, degrees=180), r"rotated by more .*\(-?180 degrees"),
+        (face_at(112, 137, scale=0.2), r"too small: .* \(12.0 < 16 pixels\)"),
+        (face_at(20, 137), "landmarks beyond the photo's edge"),
+        (face_at(112, 260), "landmarks beyond the photo's edge"),
+        (Detection((0, 0, 9, 9), 1.0, np.full((5, 2), 50.0)), "landmarks do not form a face"),
+        (Detection((0, 0, 9, 9), 1.0, np.full((5, 2), np.nan)), "landmarks do not form a face"),
+    ],
+)
+def test_a_face_that_cannot_be_edited_is_refused_with_its_reason(face: Detection, reason: str | None) -> None:
+    found = find_faces([blank()], detector=Told([face]), options=OPTIONS)[0]
+    if reason is None:
+        assert isinstance(found, Face)
+    else:
+        assert isinstance(found, Excluded)
+        assert re.match(reason, found.reason)
+
+
+def test_the_limits_are_the_users() -> None:
+    turned = face_at(112, 137, degrees=60)
+    strict, lax = FaceOptions(min_eye_distance=61), FaceOptions(max_rotation=90)
+    assert check_face(turned.landmarks, width=WIDTH, height=HEIGHT, options=lax) is None
+    reason = check_face(face_at(112, 137).landmarks, width=WIDTH, height=HEIGHT, options=strict)
+    assert reason is not None
+    assert reason.startswith(module.TOO_SMALL)
+
+
+# --- searching ---
+
+
+def test_the_slower_searches_are_made_only_where_the_first_finds_no_sure_face() -> None:
+    told = Told(first=[face_at(112, 137)])
+    find_faces([blank(), blank()], detector=told, options=OPTIONS)
+    assert told.searches == ["first"]
+    told = Told(first=[face_at(112, 137, score=0.5)], finer=[face_at(100, 100, scale=0.5)])
+    found = find_faces([blank()], detector=told, options=OPTIONS)[0]
+    assert told.searches == ["first", "finer"]
+    assert isinstance(found, Face)
+    np.testing.assert_array_equal(found.landmarks, face_at(100, 100, scale=0.5).landmarks)
+
+
+def test_a_face_found_in_a_framed_photo_is_given_in_the_photos_own_pixels() -> None:
+    border = round(module.BORDER * WIDTH)
+    found = find_faces([blank()], detector=Told(framed=[face_at(112 + border, 137 + border)]), options=OPTIONS)[0]
+    assert isinstance(found, Face)
+    np.testing.assert_allclose(found.landmarks, face_at(112, 137).landmarks)
+    np.testing.assert_allclose(found.box, face_at(112, 137).box)
+
+
+def test_photos_without_a_sure_face_say_so_with_the_best_score_of_all_searches() -> None:
+    doubtful = Told(first=[face_at(112, 137, score=0.5)], finer=[face_at(50, 50, score=0.75)])
+    assert find_faces([blank()], detector=doubtful, options=OPTIONS) == [
+        Excluded("score below the option min_score (0.75 < 0.9)", 0)
+    ]
+    assert find_faces([blank()], detector=Told(), options=OPTIONS) == [Excluded("no face found", 0)]
+
+
+def test_only_sure_faces_are_counted() -> None:
+    told = Told([face_at(112, 137), face_at(70, 70, scale=0.4), face_at(180, 60, scale=0.4, score=0.89)])
+    found = find_faces([blank()], detector=told, options=OPTIONS)[0]
+    assert found.faces_found == 2
+
+
+# --- the detector itself ---
+
+
+def test_a_drawn_face_is_found_where_it_was_drawn(detector: FaceDetector) -> None:
+    (found,) = detector.detect([drawn_face()])[0]
+    drawn = np.array([[-26, -14], [26, -14], [0, 20], [-22, 46], [22, 46]]) + np.array([WIDTH / 2, HEIGHT / 2])
+    assert np.linalg.norm(found.landmarks - drawn, axis=1).max() < 10
+    assert found.score > 0.95
+
+
+def test_landmarks_of_a_large_photo_are_in_its_own_pixels(detector: FaceDetector) -> None:
+    small, large = (detector.detect([drawn_face(width=w, height=h)])[0][0] for w, h in ((450, 550), (1800, 2200)))
+    # The eyes are 104 and 416 pixels apart; pixel centres sit on integers.
+    difference = (large.landmarks + 0.5) / 4 - (small.landmarks + 0.5)
+    assert np.abs(difference).max() < 0.05 * 104
+    assert np.allclose(np.array(large.box) / 4, small.box, atol=6)
+
+
+def test_a_face_cut_at_the_photos_edge_keeps_its_landmarks(detector: FaceDetector) -> None:
+    whole = drawn_face(width=450, height=550)
+    (face,) = detector.detect([whole])[0]
+    left, top, right, bottom = 110, 130, 340, 400  # the face's sides, hair and chin are cut off
+    cut = find_faces([np.ascontiguousarray(whole[top:bottom, left:right])], detector=detector, options=OPTIONS)[0]
+    assert isinstance(cut, Face)
+    eyes = np.linalg.norm(face.landmarks[1] - face.landmarks[0])
+    assert np.linalg.norm(cut.landmarks + np.array([left, top]) - face.landmarks, axis=1).max() < 0.15 * eyes
+
+
+def test_the_number_of_threads_is_left_as_it_was(detector: FaceDetector) -> None:
+    before = torch.get_num_threads()
+    detector.detect([blank(40, 40)])
+    assert torch.get_num_threads() == before
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 500), (500, 1), (19, 19), (20, 20), (33, 700)])
+def test_photos_of_any_shape_are_searched(detector: FaceDetector, shape: tuple[int, int]) -> None:
+    noise = np.random.default_rng(0).integers(0, 256, (*shape, 3), dtype=np.uint8)
+    assert all(isinstance(one, Excluded) for one in find_faces([noise], detector=detector, options=OPTIONS))
+
+
+# --- rows ---
+
+
+def test_a_photos_row_does_not_depend_on_the_photos_around_it(detector: FaceDetector, estimator: Estimator) -> None:
+    photos = [drawn_face(), blank(), drawn_face(width=300, height=320), drawn_face()[:, 10:], drawn_face()]
+    photos = [np.ascontiguousarray(photo) for photo in photos]
+    names = [f"{number}.png" for number in range(len(photos))]
+
+    def rows(chosen: Sequence[int]) -> list[dict[str, object]]:
+        return face_rows(
+            [names[i] for i in chosen],
+            [photos[i] for i in chosen],
+            detector=detector,
+            estimator=estimator,
+            options=OPTIONS,
+        )
+
+    together = rows(range(len(photos)))
+    assert repr(together) == repr([row for i in range(len(photos)) for row in rows([i])])
+    assert repr(together[::-1]) == repr(rows(range(len(photos) - 1, -1, -1)))
+    assert [row["status"] for row in together] == ["ok", "excluded", "ok", "ok", "ok"]
+    table = to_table(together, FACES)
+    assert table["reason"].to_pylist()[1] == module.NO_FACE
+    assert all(column.null_count == 1 for name, column in zip(FACES, table.columns, strict=True) if name == "smiling")
+
+
+def test_rows_give_back_the_faces_own_values_and_its_source_group(estimator: Estimator) -> None:
+    row = face_rows(["a"], [blank()], detector=Told([face_at(112, 137)]), estimator=estimator, options=OPTIONS)[0]
+    own = own_attributes(row)
+    assert own.shape == (len(ATTRIBUTES),)
+    assert own[1:6].sum() == pytest.approx(1, abs=1e-5)
+    assert own[0] == np.float32(row["gender"])
+    shares = dict.fromkeys((f"race_{race}" for race in RACES), 0.1)
+    frame = pd.DataFrame(
+        [
+            {"photo": "a", "status": "ok", "gender": -0.8, **shares, "race_Black": 0.6},
+            {"photo": "b", "status": "ok", "gender": 0.3, **shares, "race_Indian": 0.6},
+            {"photo": "c", "status": "excluded"},
+        ]
+    )
+    assert source_groups(frame) == {"a": "feminine, Black", "b": "masculine, Indian"}
+
+
+PORTRAITS = Path(os.environ.get("COUNTERSLOPE_DATA", Path(__file__).parents[3] / "shared" / "data")) / "congress"
+
+
+@pytest.mark.skipif(not PORTRAITS.is_dir(), reason=f"no real portraits in {PORTRAITS}")
+def test_real_portraits_have_a_face(detector: FaceDetector) -> None:
+    paths = find_photos([PORTRAITS]).paths[::20]
+    photos = [read_photo(path, options=PhotoOptions()).pixels for path in paths]
+    faces = find_faces(photos, detector=detector, options=OPTIONS)
+    assert sum(isinstance(face, Face) for face in faces) >= 0.99 * len(photos)
