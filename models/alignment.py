@@ -52,9 +52,9 @@ def warp_to_template(image: NDArray[np.uint8], transform: NDArray[np.floating], 
         # Bilinear sampling skips pixels when it shrinks a lot, so shrink by area first.
         factor = 2 * shrink
         small = cv2.resize(image, None, fx=factor, fy=factor, interpolation=cv2.INTER_AREA)
-        scale_x, scale_y = small.shape[1] / image.shape[1], small.shape[0] / image.shape[0]
-        # Pixel centres: x_photo = (x_small + 0.5) / scale - 0.5
-        back = np.array([[1 / scale_x, 0, 0.5 / scale_x - 0.5], [0, 1 / scale_y, 0.5 / scale_y - 0.5], [0, 0, 1]])
+        # Pixel centres: x_photo = (x_small + 0.5) / factor - 0.5. OpenCV samples by the factor itself, not by the
+        # ratio of the rounded sizes.
+        back = np.array([[1 / factor, 0, 0.5 / factor - 0.5], [0, 1 / factor, 0.5 / factor - 0.5], [0, 0, 1]])
         transform = np.asarray(transform, dtype=np.float64) @ back
         image = np.asarray(small, dtype=np.uint8)
     warped = cv2.warpAffine(

@@ -16,7 +16,7 @@ OUTPUTS = 1 + len(RACES) + len(AGE_STEPS) + 1 + 1
 
 # The part of an aligned crop that is looked at, in template fractions (left, top, side): brow to chin and
 # a little hair. It is what every training photo really shows; the rest of the crop may be repeated border.
-VIEW = (0.125, 0.205, 0.75)
+VIEW = (0.125, 0.12, 0.75)
 
 
 @dataclass(frozen=True)

@@ -83,6 +83,9 @@ class Run:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 raise RunError(f"another process is working on {self.folder}") from error
+            if self.path("run.json").exists():
+                # Another process may have finished its work between our opening the folder and taking the lock.
+                self.record = _read_record(self.path("run.json"))
             yield
 
     def note(self, **facts: Any) -> None:

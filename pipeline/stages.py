@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.config import Settings
+from pipeline.config import PhotoOptions, Settings
 from pipeline.progress import Watch, unwatched
 from pipeline.records import (
     ANSWERS,
@@ -23,7 +23,9 @@ from pipeline.records import (
 from pipeline.run import Run, chunks_of, digest, digest_of_files
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
+    from numpy.typing import NDArray
 
     from adapters.base import Adapter
 
@@ -73,7 +75,6 @@ def faces_stage(audit: Audit, upstream: str) -> str:
     from models.detector import FaceDetector
     from models.weights import load_judge
     from pipeline.faces import face_rows
-    from pipeline.photos import read_photo
 
     photos = _usable(read_frame(audit.run.path("photos.parquet")), ["photo", "path", "sha256"])
     options = audit.settings.photos
@@ -85,9 +86,15 @@ def faces_stage(audit: Audit, upstream: str) -> str:
     ):
 
         def work(chunk: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-            read = pool.map(lambda row: read_photo(Path(row["path"]), options=options).pixels, chunk)
-            names = [str(row["photo"]) for row in chunk]
-            return face_rows(names, list(read), detector=detector, estimator=estimator, options=audit.settings.faces)
+            read, lost = _read_again(pool, chunk, options=options)
+            found = face_rows(
+                [str(row["photo"]) for row, _ in read],
+                [pixels for _, pixels in read],
+                detector=detector,
+                estimator=estimator,
+                options=audit.settings.faces,
+            )
+            return found + [{"photo": row["photo"], "status": "failed", "reason": reason} for row, reason in lost]
 
         table = audit.run.in_chunks(
             "faces",
@@ -116,10 +123,9 @@ def counterfactuals_stage(audit: Audit, upstream: str) -> str:
 
     from models.weights import load_fader, load_judge, load_parser
     from pipeline.counterfactuals.dataset import write_metadata
-    from pipeline.counterfactuals.making import Networks, make_versions
+    from pipeline.counterfactuals.making import Networks, make_versions, unmade
     from pipeline.counterfactuals.sweep import Subject
     from pipeline.faces import own_attributes
-    from pipeline.photos import read_photo
 
     photos = read_frame(audit.run.path("photos.parquet"), columns=["photo", "path", "sha256"]).set_index("photo")
     faces = _usable(read_frame(audit.run.path("faces.parquet")), list(FACES))
@@ -134,17 +140,24 @@ def counterfactuals_stage(audit: Audit, upstream: str) -> str:
         ThreadPoolExecutor(THREADS) as pool,
     ):
 
-        def subject(row: Mapping[str, Any]) -> Subject:
-            return Subject(
-                photo=str(row["photo"]),
-                pixels=read_photo(Path(row["path"]), options=options).pixels,
-                landmarks=np.array(row["landmarks"], dtype=np.float64).reshape(5, 2),
-                own=own_attributes(row),
-            )
-
         def work(chunk: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-            subjects = list(pool.map(subject, chunk))
-            return make_versions(subjects, networks=networks, options=sweep, run_folder=audit.run.folder, pool=pool)
+            read, lost = _read_again(pool, chunk, options=options)
+            subjects = [
+                Subject(
+                    photo=str(row["photo"]),
+                    pixels=pixels,
+                    landmarks=np.array(row["landmarks"], dtype=np.float64).reshape(5, 2),
+                    own=own_attributes(row),
+                )
+                for row, pixels in read
+            ]
+            made = make_versions(subjects, networks=networks, options=sweep, run_folder=audit.run.folder, pool=pool)
+            for row, reason in lost:
+                for attribute in sweep.attributes:
+                    made += unmade(
+                        str(row["photo"]), attribute, sweep.values(attribute), status="failed", reason=reason
+                    )
+            return made
 
         table = audit.run.in_chunks(
             "counterfactuals",
@@ -304,6 +317,23 @@ def write_text(path: Path, text: str) -> None:
     partial = path.with_name(path.name + ".partial")
     partial.write_text(text, encoding="utf-8", newline="\n")
     partial.replace(path)
+
+
+def _read_again(
+    pool: ThreadPoolExecutor, rows: Sequence[Mapping[str, Any]], *, options: PhotoOptions
+) -> "tuple[list[tuple[Mapping[str, Any], NDArray[np.uint8]]], list[tuple[Mapping[str, Any], str]]]":
+    """Rows with their photos' pixels; and rows whose photo can no longer be read, with the reason."""
+    from pipeline.photos import PhotoError, read_photo
+
+    def read(row: Mapping[str, Any]) -> "NDArray[np.uint8] | str":
+        try:
+            return read_photo(Path(row["path"]), options=options).pixels
+        except PhotoError as error:
+            return str(error)
+
+    results = list(zip(rows, pool.map(read, rows), strict=True))
+    good = [(row, result) for row, result in results if not isinstance(result, str)]
+    return good, [(row, result) for row, result in results if isinstance(result, str)]
 
 
 def _usable(frame: "pd.DataFrame", columns: list[str]) -> list[dict[str, Any]]:

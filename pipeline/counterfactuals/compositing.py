@@ -54,11 +54,16 @@ def locate(region: NDArray[np.float32], *, to_photo: NDArray[np.float64], shape:
     if right <= left or bottom <= top:
         return None
     mask = warp_into(region, to_photo=to_photo, window=(top, left, bottom - top, right - left), border=0.0)
-    rows, columns = np.flatnonzero(mask.max(axis=1) > 0), np.flatnonzero(mask.max(axis=0) > 0)
+    return trimmed(Patch(top=int(top), left=int(left), mask=mask))
+
+
+def trimmed(patch: Patch) -> Patch | None:
+    """The smallest patch that holds all of the mask, or None where the mask is zero everywhere."""
+    rows, columns = np.flatnonzero(patch.mask.max(axis=1) > 0), np.flatnonzero(patch.mask.max(axis=0) > 0)
     if not len(rows):
         return None
-    inside = mask[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
-    return Patch(top=int(top + rows[0]), left=int(left + columns[0]), mask=np.ascontiguousarray(inside))
+    inside = patch.mask[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
+    return Patch(patch.top + int(rows[0]), patch.left + int(columns[0]), np.ascontiguousarray(inside))
 
 
 def warp_into(

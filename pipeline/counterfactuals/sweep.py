@@ -15,7 +15,7 @@ from models.alignment import invert, similarity_to_template, warp_to_template
 from models.fader import ATTRIBUTES, Fader, race_line, smooth_difference
 from models.judge import RACES
 from models.parser import BiSeNet, SmallParser, class_indices
-from pipeline.counterfactuals.compositing import Patch, feather, locate, warp_into
+from pipeline.counterfactuals.compositing import Patch, feather, locate, trimmed, warp_into
 
 CROP = Fader.size
 # The parser sees a little more than the Fader network does: hair and neck tell it where the face ends.
@@ -160,8 +160,7 @@ def patches_of(
         )
         if patch is not None:
             side = CROP / float(np.hypot(*subject.to_crop[:, 0]))
-            mask = feather(patch.mask, pixels=feather_share * side)
-            patch = Patch(patch.top, patch.left, mask) if mask.any() else None
+            patch = trimmed(Patch(patch.top, patch.left, feather(patch.mask, pixels=feather_share * side)))
         patches.append(patch)
     return patches
 

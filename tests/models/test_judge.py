@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.alignment import TEMPLATE
-from models.judge import AGE_STEPS, OUTPUTS, RACES, Estimator, Judge, age_in_years, split, view, young_from_age
+from models.judge import AGE_STEPS, OUTPUTS, RACES, VIEW, Estimator, Judge, age_in_years, split, view, young_from_age
 
 
 def tiny(kind):
@@ -35,10 +35,10 @@ def test_the_outputs_are_laid_out_gender_race_ages_age_smiling():
 def test_the_view_holds_the_face_without_the_crops_border(size):
     rows, columns = torch.meshgrid(torch.arange(size), torch.arange(size), indexing="ij")
     seen = view(torch.stack([rows, columns, rows])[None])
-    side = round(0.75 * size)
+    side = seen.shape[-1]
     assert seen.shape == (1, 3, side, side)
     top, left = int(seen[0, 0, 0, 0]), int(seen[0, 1, 0, 0])
-    assert (top, left) == (round(0.205 * size), size // 8)
+    assert (left, top, side) == tuple(round(part * size) for part in VIEW)
     points = TEMPLATE * size
     assert (points > [left, top]).all()
     assert (points < [left + side, top + side]).all()

@@ -71,6 +71,18 @@ def test_bisenet_sees_photos_of_other_sizes_than_its_own(bisenet):
         assert bisenet(torch.rand(2, 3, 64, 96) * 2 - 1).shape == (2, 19, 64, 96)
 
 
+def test_bisenet_is_shown_photos_in_imagenets_terms(bisenet):
+    shown = []
+    hook = bisenet.cp.resnet.conv1.register_forward_pre_hook(lambda _, inputs: shown.append(inputs[0][0, :, 0, 0]))
+    with torch.inference_mode():
+        for level in (-1.0, 1.0):
+            bisenet(torch.full((1, 3, 64, 64), level))
+    hook.remove()
+    mean, deviation = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
+    np.testing.assert_allclose(shown[0], (0 - mean) / deviation, rtol=1e-5)
+    np.testing.assert_allclose(shown[1], (1 - mean) / deviation, rtol=1e-5)
+
+
 @pytest.mark.parametrize("shape", [(1, 64, 64), (2, 96, 64)])
 def test_the_small_parser_gives_logits_for_every_pixel(shape):
     count, height, width = shape

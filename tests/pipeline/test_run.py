@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.run import SCHEMA_VERSION, Run, RunError, chunks_of, digest, peak_mib, provenance
@@ -65,6 +65,7 @@ def test_killed_work_goes_on_where_it_stopped_and_ends_alike(tmp_path, dies_at):
     assert second.advanced == len(ROWS)
 
 
+@settings(max_examples=15)
 @given(st.lists(st.integers(0, 4), max_size=6))
 def test_however_often_it_is_killed_nothing_is_done_twice(tmp_path_factory, deaths):
     folder, done = tmp_path_factory.mktemp("run"), []

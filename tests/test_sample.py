@@ -1,0 +1,71 @@
+"""The embedded sample: enough portraits, balanced, small, and each with one clear face."""
+
+import csv
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import pipeline
+from models.detector import FaceDetector
+
+SAMPLE = Path(pipeline.__file__).parent / "sample"
+
+
+@pytest.fixture(scope="module")
+def manifest() -> list[dict[str, str]]:
+    with (SAMPLE / "manifest.csv").open(newline="") as table:
+        return list(csv.DictReader(table))
+
+
+@pytest.fixture(scope="module")
+def sources() -> list[dict[str, str]]:
+    with (SAMPLE / "sources.csv").open(newline="") as table:
+        return list(csv.DictReader(table))
+
+
+def test_there_are_at_least_64_portraits_and_the_manifest_names_each(manifest: list[dict[str, str]]) -> None:
+    portraits = {path.name for path in SAMPLE.glob("*.jpg")}
+    assert len(portraits) >= 64
+    assert sorted(row["photo"] for row in manifest) == sorted(portraits)
+
+
+def test_the_portraits_are_large_enough_and_together_small_enough() -> None:
+    files = list(SAMPLE.glob("*.jpg"))
+    for file in files:
+        with Image.open(file) as portrait:
+            assert min(portrait.size) >= 256, file.name
+    assert sum(file.stat().st_size for file in files) <= 3_000_000
+
+
+def test_perceived_gender_is_balanced_and_every_race_and_age_is_there(manifest: list[dict[str, str]]) -> None:
+    genders = Counter(row["gender"] for row in manifest)
+    assert genders["female"] == genders["male"] == len(manifest) / 2
+    cells = Counter((row["gender"], row["race"]) for row in manifest)
+    for gender in ("female", "male"):
+        assert min(cells[gender, race] for race in ("White", "Black", "Asian", "Indian")) >= 6
+        assert cells[gender, "Others"] >= 2
+    ages = [int(row["age"]) for row in manifest]
+    assert min(ages) >= 18
+    assert max(ages) <= 80
+    assert min(np.histogram(ages, bins=[18, 30, 45, 60, 81])[0]) >= 8
+
+
+def test_each_portrait_blends_at_least_five_faces_and_no_photo_is_used_often(
+    manifest: list[dict[str, str]], sources: list[dict[str, str]]
+) -> None:
+    blended = {row["photo"]: row["faces"].split() for row in sources}
+    for row in manifest:
+        assert int(row["sources"]) == len(set(blended[row["photo"]])) >= 5, row["photo"]
+    assert min(len(set(row["heads"].split())) for row in sources) >= 6
+    uses = Counter(name for row in sources for name in f"{row['faces']} {row['heads']}".split())
+    assert max(uses.values()) <= 3
+
+
+def test_each_portrait_has_exactly_one_face_and_a_clear_one(manifest: list[dict[str, str]]) -> None:
+    portraits = [np.array(Image.open(SAMPLE / row["photo"]).convert("RGB")) for row in manifest]
+    for row, faces in zip(manifest, FaceDetector().detect(portraits), strict=True):
+        assert len(faces) == 1, row["photo"]
+        assert faces[0].score >= 0.95, row["photo"]
