@@ -5,17 +5,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.config import Settings
+from pipeline.outputs import report_stage, tables_stage
 from pipeline.progress import Watch, unwatched
 from pipeline.run import Run, RunError, provenance
-from pipeline.stages import (
-    Audit,
-    counterfactuals_stage,
-    faces_stage,
-    photos_stage,
-    query_stage,
-    report_stage,
-    tables_stage,
-)
+from pipeline.stages import Audit, counterfactuals_stage, faces_stage, photos_stage, query_stage
 
 if TYPE_CHECKING:
     from adapters.base import Adapter

@@ -1,6 +1,7 @@
-"""What an audit does, stage by stage: each reads the tables of the one before and writes its own.
+"""What an audit does up to the labels, stage by stage: each reads the tables of the one before and writes its own.
 
-The work itself is in the modules named after the stages; the bookkeeping is in ``pipeline.run``.
+The work itself is in the modules named after the stages; the bookkeeping is in ``pipeline.run``; what is made of the
+labels is in ``pipeline.outputs``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,10 +13,8 @@ from typing import TYPE_CHECKING, Any
 from pipeline.config import PhotoOptions, Settings
 from pipeline.progress import Watch, unwatched
 from pipeline.records import (
-    ANSWERS,
     COUNTERFACTUALS,
     FACES,
-    LABELS,
     check_account,
     read_frame,
     write_table,
@@ -219,104 +218,6 @@ def query_stage(audit: Audit, upstream: str, adapters: "Sequence[Adapter]") -> s
         )
         counts |= totals
     return digest_of_files(*derived)
-
-
-def tables_stage(audit: Audit, upstream: str, *, presence: Mapping[str, float]) -> str:
-    """Slopes, curves and the validity card from the tables of labels and versions.
-
-    Args:
-        presence: adapter -> the score from which a label is present.
-    """
-    options = audit.settings.statistics
-    fingerprint = digest(["tables", upstream, options.model_dump(), dict(presence)])
-    if audit.run.is_done("tables", fingerprint):
-        return fingerprint
-    import pandas as pd
-
-    from pipeline.counterfactuals.validity import effectiveness_curve, validity_card
-    from pipeline.faces import source_groups
-    from pipeline.report.tables import frame_to_csv, slope_tables, to_csv, to_json, to_latex, to_markdown
-    from pipeline.statistics.curves import CURVE_COLUMNS, curves
-    from pipeline.statistics.slopes import slopes_of
-    from pipeline.statistics.sweeps import sweeps_of
-
-    run, pair = audit.run, audit.settings.sweep.race_pair
-    with run.stage("tables", fingerprint) as counts, audit.watch("slopes", total=3) as advance:
-
-        def write(name: str, text: str) -> None:
-            write_text(run.path("tables") / name, text)
-
-        versions, faces = read_frame(run.path("counterfactuals.parquet")), read_frame(run.path("faces.parquet"))
-        write("validity.csv", frame_to_csv(validity_card(versions, race_pair=pair, groups=source_groups(faces))))
-        write("effectiveness.csv", frame_to_csv(effectiveness_curve(versions, race_pair=pair)))
-        advance(1)
-        labels = read_frame(run.path("labels.parquet"), columns=list(LABELS))
-        answers = read_frame(run.path("answers.parquet"), columns=list(ANSWERS))
-        slopes = slopes_of(
-            labels,
-            answers,
-            presence=presence,
-            confidence=options.confidence,
-            min_count=options.min_count,
-            resamples=options.resamples,
-            seed=options.seed,
-        )
-        found = slope_tables(slopes, max_p=options.max_p, min_slope=options.min_slope, race_pair=pair)
-        write("slopes.csv", frame_to_csv(slopes))
-        for ending, render in (("csv", to_csv), ("json", to_json), ("md", to_markdown), ("tex", to_latex)):
-            write(f"findings.{ending}", render(found))
-        advance(1)
-        sweeps = sweeps_of(labels, answers, presence=presence, confidence=options.confidence)
-        parts = [curves(sweep) for sweep in sweeps] or [pd.DataFrame(columns=list(CURVE_COLUMNS))]
-        write("curves.csv", frame_to_csv(pd.concat(parts, ignore_index=True)))
-        advance(1)
-        counts |= {"labels": len(slopes), "estimable": int(slopes["estimable"].sum())}
-    return fingerprint
-
-
-def report_stage(audit: Audit, upstream: str) -> None:
-    """Write ``report.html`` from the tables."""
-    run, options = audit.run, audit.settings.statistics
-    fingerprint = digest(["report", upstream])
-    if run.is_done("report", fingerprint) and run.path("report.html").exists():
-        return
-    import pandas as pd
-
-    from pipeline.examples import choose_examples
-    from pipeline.report.page import render
-    from pipeline.report.tables import frame_from_csv
-
-    with run.stage("report", fingerprint), audit.watch("report", total=1) as advance:
-        tables = {
-            name: frame_from_csv(run.path(f"tables/{name}.csv").read_text(encoding="utf-8"))
-            for name in ("slopes", "curves", "validity", "effectiveness")
-        }
-        versions = read_frame(run.path("counterfactuals.parquet"))
-        labels = read_frame(run.path("labels.parquet"), columns=list(LABELS))
-        excluded = [
-            frame.loc[frame["status"] != "ok", ["photo", "reason"]].drop_duplicates()
-            for frame in (read_frame(run.path("photos.parquet")), read_frame(run.path("faces.parquet")), versions)
-        ]
-        page = render(
-            **{name: tables[name] for name in ("slopes", "curves", "effectiveness")},
-            card=tables["validity"],
-            provenance=run.record,
-            exclusions=pd.concat(excluded, ignore_index=True),
-            examples=choose_examples(run, versions=versions, labels=labels, slopes=tables["slopes"]),
-            max_p=options.max_p,
-            min_slope=options.min_slope,
-            race_pair=audit.settings.sweep.race_pair,
-        )
-        write_text(run.path("report.html"), page)
-        advance(1)
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file, whole or not at all; the same text gives the same bytes."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(text, encoding="utf-8", newline="\n")
-    partial.replace(path)
 
 
 def _read_again(

@@ -21,7 +21,7 @@ set_up() {
     echo "Setting up .venv (once; some minutes where packages have to be downloaded)" >&2
     [ -x "$root/.venv/bin/python" ] || "$uv" venv --quiet --allow-existing --python ">=3.11" "$root/.venv"
     # facenet-pytorch 2.5.3 pins nothing; the lock lists every package, so nothing is left to be resolved.
-    "$uv" pip install --quiet --python "$root/.venv/bin/python" --no-deps --requirement "$root/requirements.lock"
+    "$uv" pip install --quiet --compile-bytecode --python "$root/.venv/bin/python" --no-deps --requirement "$root/requirements.lock"
     "$uv" pip install --quiet --python "$root/.venv/bin/python" --no-deps --editable "$root"
     echo "$wanted" > "$mark"
 }
