@@ -51,7 +51,7 @@ class WeightsRecord:
 _ALIGNED = "RGB in -1..1, 128 x 128, aligned by models.alignment"
 RECORDS = {
     "fader": WeightsRecord(
-        "fader.safetensors", "ba0d3535d8c8d79145ca202976c2a0cf2e096112beed47c4be3eeab5c7474aa5", TERMS, _ALIGNED
+        "fader.safetensors", "6ba545c921f18f6a8abb1202f75d52672b061457a961eec411bc2d73448a87b1", TERMS, _ALIGNED
     ),
     "parser": WeightsRecord(
         "parser.safetensors",
@@ -62,13 +62,13 @@ RECORDS = {
     ),
     "estimator": WeightsRecord(
         "estimator.safetensors",
-        "db181d2e05717725fa8e2022ba12983375e8b4bf40b6607b24c554a1acdf6e63",
+        "eadf4726a0c5b545eae83f7cceb70656f8ea2088eff27378535e16d960b976da",
         TERMS,
         f"{_ALIGNED}; looks at judge.VIEW",
     ),
     "judge": WeightsRecord(
         "judge.safetensors",
-        "8b847714e07f09d5a36702e8ad40c681f7ece2e748a1c79898c5ecf3f58595aa",
+        "734362f7fa48e9b5f6f85bad54d8c87199ebcaefec7e8d01340b81feee43f35d",
         TERMS,
         f"{_ALIGNED}; looks at judge.VIEW",
     ),

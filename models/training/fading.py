@@ -21,16 +21,17 @@ GENDER, RACE = ATTRIBUTES.index("gender"), slice(1, 1 + len(RACES))
 class FadingPlan:
     """The losses' weights and the run's length. ``reach``: edits are drawn from -reach..reach."""
 
-    steps: int = 2600
+    steps: int = 2700
     batch: int = 32
     rate: float = 4e-4
     reach: float = 2.0
     reconstruction: float = 20.0
-    effect: float = 1.5
-    keep: float = 3.0
+    effect: float = 1.2
+    keep: float = 6.0
     lightness: float = 20.0
     small: float = 1.0
     rough: float = 6.0
+    even: float = 60.0
     realism: float = 0.4
     latent: float = 0.1
     latent_ramp: float = 0.4
@@ -198,6 +199,9 @@ def train(
         ramp = min(1.0, step / (plan.latent_ramp * plan.steps))
         area = mask.sum(dim=(1, 2, 3)).clamp(min=1)
         lighter = (mask * luminance(result - crops)).sum(dim=(1, 2, 3)) / area
+        # A change of perceived race that gathers in one place (a dark chin) is the guide's taste, not a skin tone.
+        patchy = mask * (luminance(result - crops) - lighter[:, None, None, None]).square()
+        patchy = patchy.sum(dim=(1, 2, 3)) / area
         change = (mask * (result - crops)).abs().sum(dim=(1, 2, 3)) / (3 * area)
         weight = 0.3 + 1.7 * mask
         losses = {
@@ -205,6 +209,7 @@ def train(
             "effect": plan.effect * effect_loss(after, edits),
             "keep": plan.keep * keep_loss(after, before, edits),
             "lightness": plan.lightness * (edits.of_gender.to(device) * lighter.square()).mean(),
+            "even": plan.even * (~edits.of_gender.to(device) * patchy).mean(),
             "small": plan.small * change.mean(),
             "rough": plan.rough * roughness(mask * (result - crops)) / mask.mean(),
             "realism": 2 * plan.realism * realism,
