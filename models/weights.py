@@ -51,7 +51,7 @@ class WeightsRecord:
 _ALIGNED = "RGB in -1..1, 128 x 128, aligned by models.alignment"
 RECORDS = {
     "fader": WeightsRecord(
-        "fader.safetensors", "6ba545c921f18f6a8abb1202f75d52672b061457a961eec411bc2d73448a87b1", TERMS, _ALIGNED
+        "fader.safetensors", "9a48d2801e0215a1fdfc91ee649567da096a2c590e409e783a0bdb897b8b13e4", TERMS, _ALIGNED
     ),
     "parser": WeightsRecord(
         "parser.safetensors",
