@@ -3,6 +3,8 @@
 Fields are ``(S, S)`` or ``(S, S, C)`` float32, ``S`` is `SIDE`; colours are L*a*b*. What lies on it: ``blending.py``.
 """
 
+from collections.abc import Sequence
+
 import cv2
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +51,16 @@ def largest_part(mask: NDArray[np.bool_]) -> Field:
 def mean_where(values: Field, weights: Field) -> Field:
     """The weighted mean ``(C,)`` of ``values`` ``(S, S, C)``."""
     return np.asarray((values * weights[..., None]).sum(axis=(0, 1)) / (weights.sum() + 1e-6), dtype=np.float32)
+
+
+def spread(values: Field, known: Field, *, reach: Sequence[float] = (40, 16, 6), fill: bool = True) -> Field:
+    """``values`` where ``known``, elsewhere those of near neighbours; without ``fill``, only their smooth part."""
+    result = np.zeros_like(values) + mean_where(values, known)
+    for sigma in reach:
+        near = blur(known, sigma)[..., None]
+        local = blur(values * known[..., None], sigma) / (near + 1e-5)
+        result += np.clip(4 * near, 0, 1) * (local - result)
+    return result + np.clip(1.5 * known, 0, 1)[..., None] * (values - result) if fill else result
 
 
 def blur(image: Field, sigma: float) -> Field:
