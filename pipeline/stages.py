@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from adapters.base import Adapter
 
-FACES_CHUNK = 32
+FACES_CHUNK = 64
 SWEEP_CHUNK = 16
 THREADS = 2
 
@@ -86,14 +86,20 @@ def faces_stage(audit: Audit, upstream: str) -> str:
 
         def work(chunk: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             read, lost = _read_again(pool, chunk, options=options)
-            found = face_rows(
-                [str(row["photo"]) for row, _ in read],
-                [pixels for _, pixels in read],
-                detector=detector,
-                estimator=estimator,
-                options=audit.settings.faces,
+            # One photo is searched on one core, so as many are searched at once as there are threads.
+            found = pool.map(
+                lambda part: face_rows(
+                    [str(row["photo"]) for row, _ in part],
+                    [pixels for _, pixels in part],
+                    detector=detector,
+                    estimator=estimator,
+                    options=audit.settings.faces,
+                ),
+                [read[start::THREADS] for start in range(THREADS)],
             )
-            return found + [{"photo": row["photo"], "status": "failed", "reason": reason} for row, reason in lost]
+            rows = {row["photo"]: row for part in found for row in part}
+            kept = [rows[str(row["photo"])] for row, _ in read]
+            return kept + [{"photo": row["photo"], "status": "failed", "reason": reason} for row, reason in lost]
 
         table = audit.run.in_chunks(
             "faces",
