@@ -74,7 +74,7 @@ def own_attributes(faces: FaceSet, rows: Tensor) -> Tensor:
     return torch.cat([faces.gender[rows, None], race, young[:, None], faces.smiling[rows, None]], dim=1)
 
 
-def draw_edits(own: Tensor, race: Tensor, plan: FadingPlan, random: torch.Generator) -> Edits:
+def draw_edits(own: Tensor, plan: FadingPlan, random: torch.Generator) -> Edits:
     """For half of the faces a new gender value, for the others a point on a race line; the rest stays their own."""
     count = len(own)
     value = plan.reach * (2 * torch.rand(count, generator=random) - 1)
@@ -174,7 +174,7 @@ def train(
         both = flip_some(torch.cat([crops, mask], dim=1), random).to(device, memory_format=torch.channels_last)
         crops, mask = both[:, :3], both[:, 3:]
         own = own_attributes(faces, chosen)
-        edits = draw_edits(own, faces.race[chosen], plan, random)
+        edits = draw_edits(own, plan, random)
         own = own.to(device)
 
         with torch.autocast(device, dtype=torch.bfloat16):

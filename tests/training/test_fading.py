@@ -44,7 +44,7 @@ def some_edits(count=64, seed=0, reach=2.0):
     own[:, GENDER] = torch.randint(2, (count,), generator=random) * 2.0 - 1
     own[torch.arange(count), 1 + race] = 1
     own[:, OTHERS] = torch.rand(count, 2, generator=random) * 2 - 1
-    return own, draw_edits(own, race, FadingPlan(reach=reach), random)
+    return own, draw_edits(own, FadingPlan(reach=reach), random)
 
 
 def test_own_attributes_are_the_labels_in_the_decoders_order(faces):
