@@ -52,6 +52,7 @@ COUNTERFACTUALS = {
     "reason": "string",
     "file": "string",  # relative to the run's folder
     "sha256": "string",  # of the file's bytes: exactly what a classifier is sent
+    "mask": "string",  # the mask's file: 0 where nothing may change
     "mask_share": "double",  # of the photo's pixels that may change
     "background_kept": "double",  # share of the pixels outside the mask that equal the photo's
     "clipped_share": "double",  # of the mask's pixels that hit black or white

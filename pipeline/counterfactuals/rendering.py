@@ -78,6 +78,20 @@ def image_folder(photo: str) -> PurePosixPath:
     return PurePosixPath(*clean)
 
 
+def write_mask(subject: Subject, patch: Patch, *, run_folder: Path) -> str:
+    """Write the photo's mask as an 8-bit PNG of the photo's size, so that others can check what may change.
+
+    Levels are rounded up: 0 means that the pixel may not change at all. Returns the file, relative to the run.
+    """
+    name = PurePosixPath("masks") / f"{image_folder(subject.photo)}.png"
+    whole = np.zeros(subject.pixels.shape[:2], dtype=np.uint8)
+    whole[patch.window] = np.ceil(patch.mask * 255).astype(np.uint8)
+    path = run_folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(cv2.imencode(".png", whole)[1].tobytes())
+    return str(name)
+
+
 def render(
     subject: Subject,
     patch: Patch,
@@ -98,6 +112,7 @@ def render(
     folder = PurePosixPath("images", attribute) / image_folder(subject.photo)
     (run_folder / folder).mkdir(parents=True, exist_ok=True)
     grey = is_grey(subject.pixels[patch.window])
+    mask = write_mask(subject, patch, run_folder=run_folder)
     mask_share = float(np.count_nonzero(patch.mask) / subject.pixels[..., 0].size)
     versions = []
     for step, (value, image) in enumerate(zip(values, images, strict=True), start=1):
@@ -118,6 +133,7 @@ def render(
             "reason": None,
             "file": str(name),
             "sha256": sha256(content).hexdigest(),
+            "mask": mask,
             "mask_share": mask_share,
             "background_kept": background_kept(subject.pixels, made.pixels, patch),
             "clipped_share": made.clipped_share,

@@ -50,7 +50,10 @@ def test_versions_are_on_disk_as_their_rows_say(made):
     assert len({row["file"] for row in good}) == len(good)
     for row in good:
         assert sha256((folder / row["file"]).read_bytes()).hexdigest() == row["sha256"]
-    assert len([path for path in folder.rglob("*") if path.is_file()]) == len(good)
+    masks = {row["mask"] for row in good}
+    assert len(masks) == 2
+    written = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert written == {row["file"] for row in good} | masks
 
 
 def test_the_judge_has_seen_every_version(made):

@@ -78,7 +78,9 @@ def test_only_the_mask_changes_between_the_steps(run: Run) -> None:
         original = cv2.imread(str(paths[photo]))
         steps = [cv2.imread(str(run.path(file))) for file in sweep["file"]]
         changed = np.any([(step != original).any(axis=2) for step in steps], axis=0)
-        assert changed.mean() <= sweep["mask_share"].max()
+        mask = cv2.imread(str(run.path(sweep["mask"].iloc[0])), cv2.IMREAD_UNCHANGED)
+        assert not changed[mask == 0].any()
+        assert (mask > 0).mean() == pytest.approx(sweep["mask_share"].iloc[0])
         assert 0 < changed.mean() < 0.5
     assert versions["background_kept"].eq(1.0).all()
 
