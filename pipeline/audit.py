@@ -49,22 +49,48 @@ def generate(
     return run
 
 
-def again(out: Path, *, changes: Mapping[str, Mapping[str, Any]], watch: Watch = unwatched) -> Run:
-    """Ask further classifiers, or estimate and report with other options, on the versions that a run has.
+def ask_again(out: Path, *, changes: Mapping[str, Mapping[str, Any]], watch: Watch = unwatched) -> Run:
+    """Ask further classifiers about the versions that a run has, and estimate and report anew.
 
     Args:
+        out: the run's folder.
         changes: section -> option -> value, in place of what the run was made with.
+        watch: is told how far each stage is.
+
+    Raises:
+        RunError: the folder holds no run, or one whose versions are not complete.
     """
     run = Run(out)
     settings = settings_of(run, changes)
     adapters = make_adapters(settings, out)
     with run.locked():
-        run.note(settings=settings.model_dump(mode="json"))
-        work = Audit(run, settings, (), watch)
         kept = run.record["stages"].get("counterfactuals", {})
         if kept.get("state") != "done":
             raise RunError(f"the versions in {out} are not complete: run the audit's own command again first")
-        _after_versions(work, kept["fingerprint"], adapters)
+        run.note(settings=settings.model_dump(mode="json"))
+        _after_versions(Audit(run, settings, (), watch), kept["fingerprint"], adapters)
+    return run
+
+
+def estimate_again(out: Path, *, changes: Mapping[str, Mapping[str, Any]], watch: Watch = unwatched) -> Run:
+    """Estimate and report anew from the labels that a run has; no classifier is loaded, let alone asked.
+
+    Args:
+        out: the run's folder.
+        changes: section -> option -> value, in place of what the run was made with.
+        watch: is told how far each stage is.
+
+    Raises:
+        RunError: the folder holds no run, or one without labels.
+    """
+    run = Run(out)
+    settings = settings_of(run, changes)
+    with run.locked():
+        if "presence" not in run.record:
+            raise RunError(f"no classifier has labelled the versions in {out}: ask one with `counterslope query`")
+        run.note(settings=settings.model_dump(mode="json"))
+        run.path("report.html").unlink(missing_ok=True)
+        _after_labels(Audit(run, settings, (), watch))
     return run
 
 
@@ -100,8 +126,8 @@ def _open(run: Run, photos: Sequence[Path], *, settings: Settings, given: Mappin
         photos=[str(path) for path in photos],
         settings=settings.model_dump(mode="json"),
         settings_given=dict(given),
-        made_with=provenance(),
         weights=_weights(),
+        **provenance(),
     )
     return Audit(run, settings, tuple(photos), watch)
 
@@ -111,11 +137,18 @@ def _versions(work: Audit) -> str:
 
 
 def _after_versions(work: Audit, versions: str, adapters: "Sequence[Adapter]") -> None:
-    asked = query_stage(work, versions, adapters)
+    query_stage(work, versions, adapters)
+    # Kept, so that estimating again needs no classifier.
+    work.run.note(presence={adapter.name: adapter.capabilities.presence for adapter in adapters})
+    _after_labels(work)
+
+
+def _after_labels(work: Audit) -> None:
     threshold = work.settings.statistics.presence
-    presence = {a.name: a.capabilities.presence if threshold is None else threshold for a in adapters}
-    tables = tables_stage(work, asked, presence=presence)
-    report_stage(work, tables)
+    declared = work.run.record["presence"]
+    report_stage(
+        work, tables_stage(work, presence={n: d if threshold is None else threshold for n, d in declared.items()})
+    )
 
 
 def _weights() -> dict[str, str]:

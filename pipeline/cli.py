@@ -130,7 +130,11 @@ def query(
 ) -> None:
     """Ask classifiers about the versions that a run has; answers that are there are not asked for again."""
     changes = {"query": {"adapters": adapter, "options": _adapter_options(adapter_option)}}
-    _again(run, changes, quiet=quiet, as_json=as_json)
+    with _explained():
+        from pipeline.audit import ask_again
+
+        ask_again(run, changes=changes, watch=_watch(quiet, as_json))
+        _tell(run, as_json=as_json)
 
 
 @app.command(epilog="Example: counterslope slopes runs/portraits --max-p 0.01 --format latex")
@@ -146,23 +150,22 @@ def slopes(
     """Estimate the slopes of a run's answers anew, with other thresholds if given."""
     changes = {"statistics": {"max_p": max_p, "min_slope": min_slope, "confidence": confidence}}
     if format is None:
-        _again(run, changes, quiet=quiet, as_json=as_json)
+        _estimate_again(run, changes, quiet=quiet, as_json=as_json)
         return
     endings = {name: f"findings.{name}" for name in ("csv", "json", "md")} | {"latex": "findings.tex"}
     if format not in endings:
         _stop(f"there is no format {format!r}; there are {', '.join(endings)}")
     with _explained():
-        from pipeline.audit import again
+        from pipeline.audit import estimate_again
 
-        again(run, changes=changes, watch=_watch(quiet, as_json))
+        estimate_again(run, changes=changes, watch=_watch(quiet, as_json))
         typer.echo((run / "tables" / endings[format]).read_text(encoding="utf-8"), nl=False)
 
 
 @app.command(epilog="Example: counterslope report runs/portraits")
 def report(run: RunFolder, quiet: Quiet = False, as_json: AsJson = False) -> None:
     """Write a run's report.html anew."""
-    (run / "report.html").unlink(missing_ok=True)
-    _again(run, {}, quiet=quiet, as_json=as_json)
+    _estimate_again(run, {}, quiet=quiet, as_json=as_json)
 
 
 @app.command(epilog="Example: counterslope adapters --json")
@@ -247,11 +250,11 @@ def _watch(quiet: bool, as_json: bool) -> Watch:
     return unwatched if quiet or as_json else progress_bar
 
 
-def _again(run: Path, changes: dict[str, dict[str, Any]], *, quiet: bool, as_json: bool) -> None:
+def _estimate_again(run: Path, changes: dict[str, dict[str, Any]], *, quiet: bool, as_json: bool) -> None:
     with _explained():
-        from pipeline.audit import again
+        from pipeline.audit import estimate_again
 
-        again(run, changes=changes, watch=_watch(quiet, as_json))
+        estimate_again(run, changes=changes, watch=_watch(quiet, as_json))
         _tell(run, as_json=as_json)
 
 

@@ -4,18 +4,19 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pipeline.records import ANSWERS, LABELS, read_frame
-from pipeline.run import digest
+from pipeline.run import digest, digest_of_files
 from pipeline.stages import Audit
 
 
-def tables_stage(audit: Audit, upstream: str, *, presence: Mapping[str, float]) -> str:
+def tables_stage(audit: Audit, *, presence: Mapping[str, float]) -> str:
     """Slopes, curves and the validity card from the tables of labels and versions.
 
     Args:
         presence: adapter -> the score from which a label is present.
     """
     options = audit.settings.statistics
-    fingerprint = digest(["tables", upstream, options.model_dump(), dict(presence)])
+    read = [audit.run.path(f"{name}.parquet") for name in ("faces", "counterfactuals", "answers", "labels")]
+    fingerprint = digest(["tables", digest_of_files(*read), options.model_dump(), dict(presence)])
     if audit.run.is_done("tables", fingerprint):
         return fingerprint
     import pandas as pd

@@ -19,7 +19,7 @@ from pipeline.records import (
     read_frame,
     write_table,
 )
-from pipeline.run import Run, chunks_of, digest, digest_of_files
+from pipeline.run import Run, chunks_of, digest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -180,16 +180,12 @@ def counterfactuals_stage(audit: Audit, upstream: str) -> str:
     return fingerprint
 
 
-def query_stage(audit: Audit, upstream: str, adapters: "Sequence[Adapter]") -> str:
-    """Ask every classifier about every version that it has not answered yet, and derive the labels.
-
-    Returns a digest of the labels, on which all that follows depends.
-    """
+def query_stage(audit: Audit, upstream: str, adapters: "Sequence[Adapter]") -> None:
+    """Ask every classifier about every version that it has not answered yet, and derive the labels."""
     asked = [[adapter.name, adapter.model, dict(adapter.parameters)] for adapter in adapters]
     fingerprint = digest(["query", upstream, asked])
-    derived = audit.run.path("answers.parquet"), audit.run.path("labels.parquet")
     if audit.run.is_done("query", fingerprint):
-        return digest_of_files(*derived)
+        return
     from pipeline.querying.engine import AskCounts, ImageRef, ask
     from pipeline.querying.labels import derive_blocks, write_derived
     from pipeline.querying.store import Store
@@ -218,12 +214,11 @@ def query_stage(audit: Audit, upstream: str, adapters: "Sequence[Adapter]") -> s
             totals["possibly_asked_twice"] += outcome.unresolved
         counts |= write_derived(
             derive_blocks(versions, adapters, store),
-            answers=derived[0],
-            labels=derived[1],
+            answers=audit.run.path("answers.parquet"),
+            labels=audit.run.path("labels.parquet"),
             planned=len(versions) * len(adapters),
         )
         counts |= totals
-    return digest_of_files(*derived)
 
 
 def _read_again(

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.audit import SAMPLE, again, audit, generate
+from pipeline.audit import SAMPLE, ask_again, audit, estimate_again, generate
 from pipeline.config import load_settings
 from pipeline.photos import NoUsablePhotos
 from pipeline.records import read_frame
@@ -116,11 +116,29 @@ def test_the_same_command_again_does_nothing(run: Run, portraits: Path, settings
     assert continued.record["stages"] == stages
 
 
-def test_other_thresholds_ask_nobody(run: Run) -> None:
-    asked = run.record["stages"]["query"]["finished"]
-    changed = again(run.folder, changes={"statistics": {"max_p": 0.5, "min_slope": 0.0}})
-    assert changed.record["stages"]["query"]["finished"] == asked
+def test_other_thresholds_load_no_classifier(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("a classifier was made")
+
+    monkeypatch.setattr("adapters.registry.create", refuse)
+    changed = estimate_again(run.folder, changes={"statistics": {"max_p": 0.5, "min_slope": 0.0}})
     assert changed.record["settings"]["statistics"]["max_p"] == 0.5
+    assert changed.record["stages"]["query"] == run.record["stages"]["query"]
+    assert run.path("report.html").exists()
+
+
+def test_the_report_names_the_version_and_the_packages_are_recorded(run: Run) -> None:
+    record = json.loads(run.path("run.json").read_text())
+    assert record["packages"]["torch"]
+    assert record["packages"]["counterslope"] in run.path("report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("perform", [ask_again, estimate_again])
+def test_a_folder_that_is_no_run_keeps_its_files(perform, tmp_path: Path) -> None:
+    (tmp_path / "report.html").write_text("mine")
+    with pytest.raises(RunError):
+        perform(tmp_path, changes={})
+    assert (tmp_path / "report.html").read_text() == "mine"
 
 
 def test_an_audit_does_not_depend_on_the_folder(run: Run, portraits: Path, settings, tmp_path: Path) -> None:
