@@ -6,11 +6,11 @@ import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 
-import cv2
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from drawn_faces import drawn_face
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -47,28 +47,6 @@ def face_at(x: float, y: float, *, score: float = 0.99, scale: float = 1.0, degr
 
 def blank(width: int = WIDTH, height: int = HEIGHT) -> NDArray[np.uint8]:
     return np.full((height, width, 3), 127, np.uint8)
-
-
-def drawn_face(*, width: int = WIDTH, height: int = HEIGHT) -> NDArray[np.uint8]:
-    """A portrait that no camera took and MTCNN finds."""
-    image = np.full((height, width, 3), 200, np.uint8)
-    unit = width / 225
-
-    def ellipse(dx: float, dy: float, rx: float, ry: float, colour: tuple[int, int, int]) -> None:
-        centre = (round(width / 2 + dx * unit), round(height / 2 + dy * unit))
-        cv2.ellipse(image, centre, (round(rx * unit), round(ry * unit)), 0, 0, 360, colour, -1, cv2.LINE_AA)
-
-    ellipse(0, -18, 74, 88, (60, 40, 30))
-    ellipse(0, 0, 62, 80, (224, 172, 140))
-    for side in (-1, 1):
-        ellipse(side * 26, -14, 13, 7, (250, 250, 250))
-        ellipse(side * 26, -14, 6, 6, (40, 30, 30))
-        ellipse(side * 26, -31, 15, 3, (60, 40, 30))
-    ellipse(0, 10, 7, 16, (200, 145, 115))
-    ellipse(0, 22, 11, 6, (190, 130, 105))
-    ellipse(0, 46, 24, 8, (170, 70, 70))
-    ellipse(0, 46, 22, 1, (110, 40, 40))
-    return np.asarray(cv2.GaussianBlur(image, (0, 0), 1.5 * unit), dtype=np.uint8)
 
 
 class Told:
