@@ -44,12 +44,12 @@ def class_indices(names: Iterable[str]) -> tuple[int, ...]:
 
 
 class SmallParser(nn.Module):
-    """A U-shaped network of 1.2 M parameters (Ronneberger et al. 2015); half the input's resolution inside."""
+    """A U-shaped network of 2 M parameters (Ronneberger et al. 2015); half the input's resolution inside."""
 
-    size = 192
+    size = 224
     """Pixels a side of the square input it was trained at."""
 
-    def __init__(self, widths: tuple[int, ...] = (16, 32, 64, 128, 160)) -> None:
+    def __init__(self, widths: tuple[int, ...] = (24, 48, 96, 160, 192)) -> None:
         super().__init__()
         self.stem = _Block(3, widths[0], stride=2)
         self.down = nn.ModuleList(
@@ -63,6 +63,10 @@ class SmallParser(nn.Module):
 
     def forward(self, photos: Tensor) -> Tensor:
         """``(B, 3, H, W)`` RGB in -1..1, sides divisible by 32 -> logits ``(B, 19, H, W)``."""
+        return F.interpolate(self.coarse(photos), size=photos.shape[-2:], mode="bilinear", align_corners=False)
+
+    def coarse(self, photos: Tensor) -> Tensor:
+        """The logits as they are computed, at half the photos' resolution ``(B, 19, H / 2, W / 2)``."""
         x = self.stem(photos)
         levels = [x]
         for down in self.down:
@@ -71,7 +75,8 @@ class SmallParser(nn.Module):
         x = x + self.context(x.mean(dim=(2, 3)))[:, :, None, None]
         for up, skip in zip(self.up, levels[-2::-1], strict=True):
             x = up(torch.cat([F.interpolate(x, size=skip.shape[-2:], mode="nearest"), skip], dim=1))
-        return F.interpolate(self.head(x), size=photos.shape[-2:], mode="bilinear", align_corners=False)
+        logits: Tensor = self.head(x)
+        return logits
 
 
 class _Block(nn.Sequential):

@@ -1,9 +1,12 @@
+from hashlib import sha256
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from models import weights
 from models.parser import CLASSES, GROUPS, MIRRORED, BiSeNet, SmallParser, class_indices
 from models.weights import PUBLIC_BISENET_SHA256, WeightsError, load_parser
 
@@ -92,8 +95,22 @@ def test_the_small_parser_gives_logits_for_every_pixel(shape):
     assert logits.isfinite().all()
 
 
-def test_the_small_parser_is_a_tenth_of_bisenet():
-    assert sum(parameter.numel() for parameter in SmallParser().parameters()) == 1_210_515
+@pytest.mark.parametrize("shape", [(1, 64, 64), (2, 96, 64)])
+def test_its_logits_are_computed_at_half_the_resolution(shape):
+    count, height, width = shape
+    network, photos = SmallParser(widths=(8, 8, 8, 8, 8)).eval(), torch.rand(count, 3, height, width) * 2 - 1
+    with torch.inference_mode():
+        coarse, full = network.coarse(photos), network(photos)
+    assert coarse.shape == (count, len(CLASSES), height // 2, width // 2)
+    # Each coarse logit stands for the middle of its four pixels.
+    differences = torch.nn.functional.avg_pool2d(full, 2) - coarse
+    assert differences.abs().mean() < 0.1 * coarse.std()
+    assert differences.mean().abs() < 1e-3
+
+
+def test_the_small_parser_is_a_sixth_of_bisenet():
+    assert sum(parameter.numel() for parameter in SmallParser().parameters()) == 1_979_107
+    assert SmallParser.size % 32 == 0
 
 
 # Names
@@ -133,10 +150,17 @@ def test_mirroring_twice_changes_nothing_and_swaps_left_with_right():
 # The public weights
 
 
+@pytest.fixture
+def trusted(monkeypatch):
+    """Makes a file the one whose sha256 is expected."""
+    return lambda file: monkeypatch.setattr(weights, "PUBLIC_BISENET_SHA256", sha256(file.read_bytes()).hexdigest())
+
+
 @pytest.mark.parametrize("new_format", [True, False], ids=["zip", "legacy"])
-def test_public_weights_load_from_a_state_dict(bisenet, tmp_path, new_format):
+def test_public_weights_load_from_a_state_dict(bisenet, tmp_path, trusted, new_format):
     file = tmp_path / "79999_iter.pth"
     torch.save(bisenet.state_dict(), file, _use_new_zipfile_serialization=new_format)
+    trusted(file)
     loaded = load_parser("bisenet", weights=file)
     photos = torch.rand(1, 3, 64, 64) * 2 - 1
     np.testing.assert_allclose(loaded(photos), bisenet(photos).detach(), rtol=0, atol=0)
@@ -149,26 +173,40 @@ class Malice:
         return (print, ("executed",))
 
 
+@pytest.mark.parametrize("content", [{"weight": torch.zeros(2)}, Malice()], ids=["other network", "code"])
+def test_another_file_is_refused_by_its_sha256_before_anything_is_read_from_it(content, tmp_path, capsys):
+    file = tmp_path / "other.pth"
+    torch.save(content, file)
+    with pytest.raises(WeightsError, match=r"other\.pth is not the public BiSeNet weights") as caught:
+        load_parser("bisenet", weights=file)
+    assert sha256(file.read_bytes()).hexdigest() in str(caught.value)
+    assert PUBLIC_BISENET_SHA256 in str(caught.value)
+    assert "executed" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     "content", [{"weight": torch.zeros(2)}, [1, 2], Malice()], ids=["other network", "no network", "code"]
 )
-def test_a_file_of_something_else_is_refused_without_running_it(content, tmp_path, capsys):
+def test_even_a_trusted_file_runs_no_code_and_has_to_fit(content, tmp_path, trusted, capsys):
     file = tmp_path / "other.pth"
     torch.save(content, file)
+    trusted(file)
     with pytest.raises(WeightsError, match=r"other\.pth does not hold BiSeNet's weights"):
         load_parser("bisenet", weights=file)
     assert "executed" not in capsys.readouterr().out
 
 
-def test_a_text_file_is_refused(tmp_path):
-    file = tmp_path / "notes.pth"
-    file.write_text("not weights")
-    with pytest.raises(WeightsError, match=r"notes\.pth does not hold"):
+def test_a_truncated_file_is_refused(bisenet, tmp_path, trusted):
+    file = tmp_path / "79999_iter.pth"
+    torch.save(bisenet.state_dict(), file)
+    trusted(file)
+    file.write_bytes(file.read_bytes()[:-1])
+    with pytest.raises(WeightsError, match="is not the public BiSeNet weights: sha256"):
         load_parser("bisenet", weights=file)
 
 
 def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(WeightsError, match=r"no weights file .*gone\.pth"):
+    with pytest.raises(WeightsError, match=r"gone\.pth cannot be read: No such file"):
         load_parser("bisenet", weights=tmp_path / "gone.pth")
 
 

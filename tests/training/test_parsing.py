@@ -16,6 +16,7 @@ from models.training.parsing import (
     ParsingPlan,
     evaluate,
     load_masks,
+    rare_photo_weights,
     soft_dice_loss,
     train,
     vary,
@@ -102,6 +103,26 @@ def test_the_same_seed_varies_alike():
     assert (first != other).any()
 
 
+# How often a photo is shown
+
+
+def test_photos_with_rare_things_are_shown_more_often_but_not_too_often():
+    shown = np.zeros((100, len(CLASSES)), dtype=np.int64)
+    shown[:, :3] = 500  # every photo has these
+    shown[:25, CLASSES.index("eyeglasses")] = 40
+    shown[0, CLASSES.index("hat")] = 1
+    weights = rare_photo_weights(shown)
+    assert weights.shape == (100,)
+    assert weights[0] == 3  # one in a hundred would weigh ten
+    np.testing.assert_allclose(weights[1:25], 2)  # one in four
+    np.testing.assert_allclose(weights[25:], 1)
+
+
+def test_how_much_of_a_photo_a_thing_covers_does_not_matter():
+    few, many = (np.array([[900, pixels], [900, 0], [900, 0], [900, 0]]) for pixels in (1, 800))
+    np.testing.assert_allclose(rare_photo_weights(few), rare_photo_weights(many))
+
+
 # Losses and figures
 
 
@@ -136,6 +157,7 @@ def test_a_step_of_training_runs(tmp_path, capsys):
     assert any((value != before[name]).any() for name, value in network.named_parameters())
     assert all(value.isfinite().all() for value in network.state_dict().values())
     assert not network.training
+    assert network(torch.zeros(1, 3, 64, 64)).shape == (1, len(CLASSES), 64, 64)
     assert "skin_f1" in (tmp_path / "log.jsonl").read_text()
 
 

@@ -1,0 +1,262 @@
+"""What the embedded parser makes of the faces it meets: skin tones, grey and dark photos, glasses, hats, beards, hands.
+
+On portraits of the embedded sample, with things drawn over them; and on held-out photos where these are at hand.
+"""
+
+import csv
+import io
+import tarfile
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import pipeline
+from models.alignment import warp_to_template
+from models.detector import FaceDetector
+from models.parser import CLASSES, class_indices
+from models.training.faces import part_of
+from models.training.parsing import TO_CLASSES
+from models.training.preparing import data_folder
+from models.weights import load_parser
+from pipeline.config import SweepOptions
+from pipeline.counterfactuals.sweep import parser_view, unit_batch
+
+SAMPLE = Path(pipeline.__file__).parent / "sample"
+RACES = ("White", "Black", "Asian", "Indian", "Others")
+FACE = list(class_indices(SweepOptions().region))
+ARCHIVE = data_folder() / "faceparsing.tar"
+PER_RACE = 3
+
+
+@dataclass(frozen=True)
+class Portrait:
+    """What the parser is shown of a portrait: ``image`` ``(S, S, 3)`` uint8, ``landmarks`` ``(5, 2)`` in its pixels."""
+
+    name: str
+    image: np.ndarray
+    landmarks: np.ndarray
+
+    @property
+    def eyes(self):
+        """The distance between the eyes: what drawn things are measured by."""
+        return float(np.linalg.norm(self.landmarks[1] - self.landmarks[0]))
+
+    def at(self, right, down):
+        """A point so many eye distances from the middle between the eyes."""
+        x, y = self.landmarks[:2].mean(axis=0) + self.eyes * np.array([right, down])
+        return round(x), round(y)
+
+
+@pytest.fixture(scope="module")
+def parser():
+    return load_parser("small")
+
+
+@pytest.fixture(scope="module")
+def portraits(parser):
+    """Race -> its portraits, of both genders and several ages."""
+    with (SAMPLE / "manifest.csv").open(newline="") as table:
+        rows = list(csv.DictReader(table))
+    chosen = [row for race in RACES for row in spread([row for row in rows if row["race"] == race], PER_RACE)]
+    photos = [np.array(Image.open(SAMPLE / row["photo"]).convert("RGB")) for row in chosen]
+    found = defaultdict(list)
+    for row, photo, faces in zip(chosen, photos, FaceDetector().detect(photos), strict=True):
+        view = parser_view(faces[0].landmarks, size=parser.size)
+        points = faces[0].landmarks @ view[:, :2].T + view[:, 2]
+        found[row["race"]].append(Portrait(row["photo"], warp_to_template(photo, view, size=parser.size), points))
+    return found
+
+
+def spread(rows, count):
+    return [rows[place] for place in np.linspace(0, len(rows) - 1, count).round().astype(int)]
+
+
+@torch.inference_mode()
+def face_share(parser, images):
+    """How surely each pixel belongs to the region that may change, ``(B, S, S)`` in 0..1."""
+    return parser(unit_batch(images)).softmax(dim=1)[:, FACE].sum(dim=1).numpy()
+
+
+def regions(parser, images):
+    return face_share(parser, images) > 0.5
+
+
+def iou(one, other):
+    return (one & other).sum() / (one | other).sum()
+
+
+# Whoever it is
+
+
+@pytest.mark.parametrize("race", RACES)
+def test_the_region_covers_eyes_nose_and_mouth_but_not_the_corners(parser, portraits, race):
+    mine = portraits[race]
+    for portrait, inside in zip(mine, face_share(parser, [portrait.image for portrait in mine]), strict=True):
+        columns, rows = portrait.landmarks.round().astype(int).T
+        assert inside[rows, columns].min() > 0.9, portrait.name
+        assert inside[[0, 0, -1, -1], [0, -1, 0, -1]].max() < 0.1, portrait.name
+        assert 0.2 < (inside > 0.5).mean() < 0.5, portrait.name
+        # One face without holes.
+        pieces, _, stats, _ = cv2.connectedComponentsWithStats((inside > 0.5).astype(np.uint8))
+        assert stats[1:, cv2.CC_STAT_AREA].max() > 0.98 * (inside > 0.5).sum(), (portrait.name, pieces)
+
+
+def in_grey(image):
+    return np.repeat(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)[..., None], 3, axis=2)
+
+
+@pytest.mark.parametrize("race", RACES)
+@pytest.mark.parametrize(
+    ("change", "least"),
+    [
+        (in_grey, 0.92),
+        (lambda image: (image * 0.35).astype(np.uint8), 0.93),
+        (lambda image: (255 - (255 - image.astype(int)) * 0.6).astype(np.uint8), 0.93),
+        (lambda image: cv2.GaussianBlur(image, (0, 0), 1.5), 0.93),
+    ],
+    ids=["grey", "dark", "pale", "blurred"],
+)
+def test_grey_dark_pale_and_blurred_photos_have_the_same_region(parser, portraits, race, change, least):
+    images = [portrait.image for portrait in portraits[race]]
+    for plain, changed in zip(
+        regions(parser, images), regions(parser, [change(image) for image in images]), strict=True
+    ):
+        assert iou(plain, changed) > least
+
+
+def test_a_mirrored_photo_has_the_mirrored_region(parser, portraits):
+    images = [portrait.image for race in RACES for portrait in portraits[race][:1]]
+    mirrored = regions(parser, [np.ascontiguousarray(image[:, ::-1]) for image in images])
+    for plain, turned in zip(regions(parser, images), mirrored, strict=True):
+        assert iou(plain, turned[:, ::-1]) > 0.95
+
+
+# What people wear
+
+
+def sunglasses(image, where, portrait):
+    left, right = (tuple(point.round().astype(int).tolist()) for point in portrait.landmarks[:2])
+    cv2.line(image, left, right, (15, 15, 18), 3)
+    for eye in (left, right):
+        axes = round(0.36 * portrait.eyes), round(0.27 * portrait.eyes)
+        cv2.ellipse(image, eye, axes, 0, 0, 360, (15, 15, 18), -1, cv2.LINE_AA)
+        cv2.ellipse(where, eye, axes, 0, 0, 360, 1, -1)
+
+
+def hat(colour):
+    def draw(image, where, portrait):
+        brim, edge = portrait.at(1.5, -0.55), portrait.at(1.3, -0.55)
+        left = portrait.at(-1.3, -0.55)[0]
+        cv2.rectangle(image, (left, 0), edge, colour, -1)
+        cv2.rectangle(image, (portrait.at(-1.5, 0)[0], brim[1] - 6), brim, tuple(round(0.6 * c) for c in colour), -1)
+        cv2.rectangle(where, (left, 0), edge, 1, -1)
+
+    return draw
+
+
+def hand(image, where, portrait):
+    """A fist in the face's own skin tone, beside it."""
+    x, y = portrait.landmarks[2].round().astype(int)
+    tone = image[y - 3 : y + 4, x - 3 : x + 4].reshape(-1, 3).mean(axis=0)
+    thick = round(0.2 * portrait.eyes)
+    for finger in range(4):
+        ends = portrait.at(1.35, 0.7 + 0.24 * finger), portrait.at(1.9, 0.75 + 0.24 * finger)
+        cv2.line(image, *ends, tuple(0.55 * tone), round(1.3 * thick))
+        cv2.line(image, *ends, tuple(tone), thick)
+        cv2.line(where, *ends, 1, thick)
+
+
+def beard(image, where, portrait):
+    random, side = np.random.default_rng(0), image.shape[0]
+    place = np.zeros((side, side), np.float32)
+    below = portrait.landmarks[3:].mean(axis=0) + np.array([0, 0.15 * portrait.eyes])
+    mouth = tuple(below.round().astype(int).tolist())
+    cv2.ellipse(place, mouth, (round(0.62 * portrait.eyes), round(0.5 * portrait.eyes)), 0, 0, 180, 1, -1)
+    stubble = cv2.GaussianBlur(random.normal(0, 1, (side, side)).astype(np.float32), (0, 0), 0.7)
+    weight = (cv2.GaussianBlur(place, (0, 0), 3) * np.clip(0.75 + 0.5 * stubble, 0, 1))[..., None]
+    image[:] = (image * (1 - weight) + np.array([45, 35, 30]) * weight).astype(np.uint8)
+    where[place > 0] = 1
+
+
+def wearing(parser, portrait, draw):
+    """How much of the region around a drawn thing is kept; the thing's pixels: whether in the region now and before."""
+    image, where = portrait.image.copy(), np.zeros(portrait.image.shape[:2], np.uint8)
+    draw(image, where, portrait)
+    plain, changed = regions(parser, [portrait.image, image])
+    thing = where > 0
+    return (changed & plain & ~thing).sum() / (plain & ~thing).sum(), changed[thing], plain[thing]
+
+
+THINGS = {
+    "sunglasses": sunglasses,
+    "red hat": hat((150, 30, 40)),
+    "blue hat": hat((40, 60, 140)),
+    "black hat": hat((25, 25, 28)),
+}
+
+
+@pytest.mark.parametrize("race", RACES)
+@pytest.mark.parametrize("thing", THINGS)
+def test_glasses_and_hats_are_left_as_they_are_and_the_face_around_them_is_kept(parser, portraits, race, thing):
+    for portrait in portraits[race]:
+        kept, swallowed, _ = wearing(parser, portrait, THINGS[thing])
+        assert swallowed.mean() < 0.12, portrait.name
+        assert kept > 0.92, portrait.name
+
+
+@pytest.mark.parametrize("race", RACES)
+def test_a_bearded_chin_is_skin_as_it_was(parser, portraits, race):
+    for portrait in portraits[race]:
+        kept, bearded, chin = wearing(parser, portrait, beard)
+        assert bearded[chin].mean() > 0.7, portrait.name
+        assert kept > 0.93, portrait.name
+
+
+@pytest.mark.parametrize("race", RACES)
+def test_a_hand_beside_the_face_is_not_taken_for_it(parser, portraits, race):
+    for portrait in portraits[race]:
+        kept, taken, before = wearing(parser, portrait, hand)
+        assert taken[~before].mean() < 0.15, portrait.name
+        assert kept > 0.95, portrait.name
+
+
+# Real photos that it did not learn from
+
+
+def held_out_photos(archive, *, most):
+    """Held-out photos with glasses or a hat: name, ``(256, 256, 3)`` pixels, ``(256, 256)`` classes."""
+    things = {CLASSES.index("eyeglasses"): 800, CLASSES.index("hat"): 3000}
+    found = []
+    with tarfile.open(archive) as tar:
+        for member in tar.getmembers():
+            if not member.name.endswith(".jpg") or part_of(Path(member.name).name) != 2 or len(found) == most:
+                continue
+            file = member.name.replace("images", "masks").replace(".jpg", ".png")
+            mask = TO_CLASSES[np.array(Image.open(io.BytesIO(tar.extractfile(file).read())))]
+            if any((mask == thing).sum() >= pixels for thing, pixels in things.items()):
+                photo = np.array(Image.open(io.BytesIO(tar.extractfile(member).read())).convert("RGB"))
+                small = cv2.resize(photo, (256, 256), interpolation=cv2.INTER_AREA)
+                found.append((member.name, small, cv2.resize(mask, (256, 256), interpolation=cv2.INTER_NEAREST)))
+    return found
+
+
+@pytest.mark.skipif(
+    not ARCHIVE.is_file(), reason="photos with masks are not here (faceparsing.tar in COUNTERSLOPE_DATA)"
+)
+def test_held_out_faces_with_glasses_and_hats_are_found_without_them(parser):
+    photos = held_out_photos(ARCHIVE, most=12)
+    assert len(photos) >= 5
+    scores = []
+    for (name, _, truth), inside in zip(photos, regions(parser, [photo for _, photo, _ in photos]), strict=True):
+        scores.append(iou(inside, np.isin(truth, FACE)))
+        assert scores[-1] > 0.87, name
+        for thing in ("eyeglasses", "hat"):
+            pixels = truth == CLASSES.index(thing)
+            assert pixels.sum() < 200 or inside[pixels].mean() < 0.12, (name, thing)
+    assert np.mean(scores) > 0.92
