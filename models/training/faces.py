@@ -68,6 +68,17 @@ def part_of(file: str) -> int:
     return 2 if draw < 2 else draw % 2
 
 
+def selection_rows(faces: FaceSet) -> Tensor:
+    """Every fourth held-out face: checkpoints are chosen on these, and figures are reported on the others."""
+    return faces.rows(2)[::4]
+
+
+def report_rows(faces: FaceSet) -> Tensor:
+    """The held-out faces that no choice was made on."""
+    held_out = faces.rows(2)
+    return held_out[torch.arange(len(held_out)) % 4 != 0]
+
+
 def smiling_proxy(landmarks: NDArray[np.floating]) -> NDArray[np.float64]:
     """How wide the mouth is for the distance of the eyes, as a rank spread over -1..1.
 

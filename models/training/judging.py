@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from models.judge import AGE_STEPS, age_in_years, split, view
-from models.training.faces import FaceSet, balanced_weights, disturb, flip_some, shifts, to_unit
+from models.training.faces import FaceSet, balanced_weights, disturb, flip_some, selection_rows, shifts, to_unit
 from models.training.loop import Schedule, Session, generator, one_cycle
 
 # The guide steers the Fader network's training; smaller than the estimator, never shipped, never the judge.
@@ -28,14 +28,21 @@ class JudgingPlan:
     seed: int = 0
 
 
-def train(network: torch.nn.Module, faces: FaceSet, plan: JudgingPlan, folder: Path, *, device: str) -> None:
-    """Train ``network`` in place; progress, checkpoints and the log go to ``folder``."""
+def train(
+    network: torch.nn.Module, faces: FaceSet, plan: JudgingPlan, folder: Path, *, device: str, compiled: bool = False
+) -> None:
+    """Train ``network`` in place; progress, checkpoints and the log go to ``folder``.
+
+    ``compiled``: let torch fuse the network's operations; needs a C++ compiler.
+    """
     rows = faces.rows(*plan.parts)
     weights = balanced_weights(faces, rows, power=0.3)
     steps = int(plan.epochs * len(rows) / plan.batch)
     optimiser = torch.optim.AdamW(network.parameters(), lr=plan.peak_rate, weight_decay=plan.weight_decay)
     network.to(device).to(memory_format=torch.channels_last)
     session = Session(folder, Schedule(steps, save_every=500), {"network": network, "optimiser": optimiser})
+
+    forward = torch.compile(network) if compiled else network
 
     def one_step(step: int) -> dict[str, float]:
         random = generator(plan.seed, step)
@@ -45,7 +52,7 @@ def train(network: torch.nn.Module, faces: FaceSet, plan: JudgingPlan, folder: P
         for group in optimiser.param_groups:
             group["lr"] = one_cycle(step, steps=steps, peak=plan.peak_rate)
         with torch.autocast(device, dtype=torch.bfloat16):
-            outputs, _ = network(inputs.to(memory_format=torch.channels_last))
+            outputs, _ = forward(inputs.to(memory_format=torch.channels_last))
         losses = judging_losses(outputs.float(), faces, chosen)
         loss = torch.stack(list(losses.values())).sum()
         optimiser.zero_grad(set_to_none=True)
@@ -56,9 +63,9 @@ def train(network: torch.nn.Module, faces: FaceSet, plan: JudgingPlan, folder: P
 
     network.train()
     for _ in session.run(one_step):
-        session.log(**evaluate(network, faces, faces.rows(2)[::3], device=device))
+        session.log(**evaluate(network, faces, selection_rows(faces), device=device))
         network.train()
-    calibrate(network, faces, faces.rows(2), device=device)
+    calibrate(network, faces, selection_rows(faces), device=device)
     network.eval()
 
 

@@ -4,6 +4,7 @@ from drawn_faces_set import face_set
 from torch import nn
 
 from models.judge import OUTPUTS, Estimator, Judge
+from models.training.faces import report_rows, selection_rows
 from models.training.judging import JudgingPlan, calibrate, evaluate, judging_losses, outputs_of, train
 
 
@@ -80,6 +81,22 @@ def test_a_short_training_learns_and_leaves_a_calibrated_network(faces, tmp_path
     assert not network.training
     assert network.gender_temperature != 1
     assert "gender_accuracy" in (tmp_path / "log.jsonl").read_text()
+
+
+def test_it_is_calibrated_on_the_faces_kept_for_choosing_and_on_no_others(faces, tmp_path, capsys):
+    def trained(folder, of):
+        torch.manual_seed(0)
+        network = Estimator(widths=(8, 8, 8, 8))
+        train(network, of, JudgingPlan(parts=(0,), epochs=0.4, batch=4), folder, device="cpu")
+        return network
+
+    network = trained(tmp_path / "a", faces)
+    temperature = network.gender_temperature.clone()
+    calibrate(network, faces, selection_rows(faces), device="cpu")
+    assert network.gender_temperature == temperature
+    other = face_set(60)
+    other.crops[report_rows(other).numpy()] = 99
+    assert trained(tmp_path / "b", other).gender_temperature == temperature
 
 
 def test_the_parts_that_are_not_named_are_not_looked_at(faces, tmp_path, capsys):

@@ -15,6 +15,8 @@ from models.training.faces import (
     flip_some,
     load_faces,
     part_of,
+    report_rows,
+    selection_rows,
     shifts,
     smiling_proxy,
     to_unit,
@@ -52,6 +54,15 @@ def test_the_parts_are_disjoint_and_complete(faces):
     assert rows[0] | rows[1] | rows[2] == set(range(len(faces)))
     assert sum(map(len, rows)) == len(faces)
     assert set(faces.rows(0, 1).tolist()) == rows[0] | rows[1]
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 24, 301])
+def test_held_out_faces_are_for_choosing_or_for_reporting_and_never_for_both(count):
+    faces = face_set(count)
+    chosen, reported = selection_rows(faces).tolist(), report_rows(faces).tolist()
+    assert not set(chosen) & set(reported)
+    assert sorted(chosen + reported) == faces.rows(2).tolist()
+    assert len(chosen) == -(-len(faces.rows(2)) // 4)  # a quarter, rounded up
 
 
 # Labels
