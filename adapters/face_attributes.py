@@ -68,7 +68,8 @@ class FaceAttributes:
 
     @cached_property
     def _network(self) -> "Estimator | Judge":
-        from models.weights import WeightsError, load_judge
+        from models.errors import WeightsError
+        from models.weights import load_judge
 
         try:
             return load_judge("judge")

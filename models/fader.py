@@ -27,6 +27,7 @@ class Fader(nn.Module):
     """Encoder and decoder over aligned crops of 128 pixels; the code of a crop is ``(256, 4, 4)``."""
 
     size = 128
+    erased: Tensor
 
     def __init__(self, shape: FaderShape | None = None) -> None:
         super().__init__()
@@ -37,13 +38,22 @@ class Fader(nn.Module):
         self.decoder = nn.ModuleList(
             _Up(before, width) for before, width in zip(widths[:0:-1], widths[-2::-1], strict=True)
         )
+        # The direction of the code, of length 1, that is taken out of it: along it the mean codes of feminine and
+        # masculine faces differ. Without it no linear reading of the code can tell them apart (Shao et al. 2023).
+        self.register_buffer("erased", torch.zeros(widths[-1] * 16))
         # Straight to colours: feature maps at full resolution would cost as much as all the rest.
         self.to_rgb = nn.ConvTranspose2d(widths[0], 3, 4, stride=2, padding=1)
 
     def encode(self, crops: Tensor) -> Tensor:
         """``(B, 3, 128, 128)`` RGB in -1..1 -> codes ``(B, 256, 4, 4)``."""
-        codes: Tensor = self.encoder(crops)
-        return codes
+        return self.erase(self.encoder(crops))
+
+    def erase(self, codes: Tensor) -> Tensor:
+        """Codes ``(B, 256, 4, 4)`` without their part along the erased direction."""
+        flat = codes.float().flatten(1)
+        # A sum of products: a matrix product would be rounded to half precision on the way.
+        part = (flat * self.erased).sum(dim=1, keepdim=True)
+        return (flat - part * self.erased).view_as(codes)
 
     def decode(self, codes: Tensor, attributes: Tensor) -> Tensor:
         """Codes ``(B, 256, 4, 4)``, values ``(B, 8)`` in the order of `ATTRIBUTES` -> ``(B, 3, 128, 128)`` in -1..1."""
@@ -86,11 +96,13 @@ class LatentDiscriminator(nn.Module):
         super().__init__()
         self.layers = nn.Sequential(
             nn.Flatten(),
-            nn.Dropout(0.3),
+            nn.Dropout(0.2),
             nn.Linear(code_channels * 16, 512),
             nn.LeakyReLU(0.2),
-            nn.Dropout(0.3),
-            nn.Linear(512, 1 + len(RACES)),
+            nn.Dropout(0.2),
+            nn.Linear(512, 256),
+            nn.LeakyReLU(0.2),
+            nn.Linear(256, 1 + len(RACES)),
         )
 
     def forward(self, codes: Tensor) -> tuple[Tensor, Tensor]:

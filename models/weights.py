@@ -10,6 +10,7 @@ from typing import Literal, TypeVar
 
 from torch import nn
 
+from models.errors import WeightsError
 from models.fader import Fader
 from models.judge import Estimator, Judge
 from models.parser import CLASSES, BiSeNet, SmallParser
@@ -19,10 +20,6 @@ TERMS = "non-commercial research only (learnt from UTKFace and CelebAMask-HQ)"
 
 # The face-parsing project's 79999_iter.pth, also known as facexlib's parsing_bisenet.pth.
 PUBLIC_BISENET_SHA256 = "468e13ca13a9b43cc0881a9f99083a430e9c0a38abd935431d1c28ee94b26567"
-
-
-class WeightsError(Exception):
-    """Weights are missing, damaged or of another network; the message says which and what to do."""
 
 
 @dataclass(frozen=True)
@@ -51,13 +48,13 @@ class WeightsRecord:
 _ALIGNED = "RGB in -1..1, 128 x 128, aligned by models.alignment"
 RECORDS = {
     "fader": WeightsRecord(
-        "fader.safetensors", "9a48d2801e0215a1fdfc91ee649567da096a2c590e409e783a0bdb897b8b13e4", TERMS, _ALIGNED
+        "fader.safetensors", "ee6ef1c0c77c56538daf51fd80901d5bdf35638f68d7f42aba25392e622e8870", TERMS, _ALIGNED
     ),
     "parser": WeightsRecord(
         "parser.safetensors",
-        "b9b6b00656e88c566f116013f10af5056521b22bfc8bb2dc82c9773aef4a4262",
+        "bc733815a59734ea9d9e2b2c66ea15c13267b68c23a963a33d1dcaaff7d04da5",
         TERMS,
-        "RGB in -1..1, sides divisible by 32, best at 192 x 192",
+        "RGB in -1..1, sides divisible by 32, best at 224 x 224",
         CLASSES,
     ),
     "estimator": WeightsRecord(
@@ -68,7 +65,7 @@ RECORDS = {
     ),
     "judge": WeightsRecord(
         "judge.safetensors",
-        "734362f7fa48e9b5f6f85bad54d8c87199ebcaefec7e8d01340b81feee43f35d",
+        "6a417fbf23b9e7535b19174a5c2b7923d01d30194b51a44e5358ee456aaaf10a",
         TERMS,
         f"{_ALIGNED}; looks at judge.VIEW",
     ),
@@ -95,10 +92,10 @@ def load_parser(kind: Literal["small", "bisenet"] = "small", *, weights: Path | 
 
     Args:
         kind: "small" is embedded; "bisenet" needs the path of its public weights.
-        weights: a ``.pth`` state dict (loaded without executing anything in it).
+        weights: the public ``.pth`` state dict; checked by its sha256, loaded without executing anything in it.
 
     Raises:
-        WeightsError: BiSeNet without a path, or a file that does not hold its weights.
+        WeightsError: BiSeNet without a path, or a file that is not the public one.
     """
     if kind == "small":
         return _load(SmallParser(), record("parser"))
@@ -110,15 +107,33 @@ def load_parser(kind: Literal["small", "bisenet"] = "small", *, weights: Path | 
     return _load_public_bisenet(weights)
 
 
+def public_bisenet(path: Path) -> bytes:
+    """The content of the public BiSeNet weights' file.
+
+    Raises:
+        WeightsError: it cannot be read, or is another file.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise WeightsError(f"the weights file {path} cannot be read: {error.strerror}") from error
+    found = sha256(content).hexdigest()
+    if found != PUBLIC_BISENET_SHA256:
+        raise WeightsError(
+            f"{path} is not the public BiSeNet weights: sha256 {found}, expected {PUBLIC_BISENET_SHA256}"
+        )
+    return content
+
+
 def _load_public_bisenet(path: Path) -> BiSeNet:
+    from io import BytesIO
+
     import torch
 
+    content = public_bisenet(path)
     network = BiSeNet()
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
-        network.load_state_dict(state)
-    except FileNotFoundError as error:
-        raise WeightsError(f"there is no weights file {path}") from error
+        network.load_state_dict(torch.load(BytesIO(content), map_location="cpu", weights_only=True))
     except Exception as error:
         raise WeightsError(f"{path} does not hold BiSeNet's weights: {error}") from error
     return network.eval().requires_grad_(False)

@@ -25,13 +25,21 @@ def main() -> None:
     parser.add_argument("out", type=Path, help="folder for checkpoints, log and the finished weights")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--steps", type=int, default=FadingPlan.steps)
+    parser.add_argument("--start", type=Path, help="go on from these finished weights instead of from nothing")
+    parser.add_argument("--compile", action="store_true", help="a third faster; needs a C++ compiler")
     arguments = parser.parse_args()
     plan = replace(FadingPlan(), steps=arguments.steps)
     torch.manual_seed(plan.seed)
     guide = Estimator(GUIDE_WIDTHS)
     guide.load_state_dict({name: tensor.float() for name, tensor in load_file(arguments.guide).items()})
     masks = np.load(arguments.faces / "masks.npy", mmap_mode="r")
-    average = train(Fader(), guide, load_faces(arguments.faces), masks, plan, arguments.out, device=arguments.device)
+    fader = Fader()
+    if arguments.start:
+        fader.load_state_dict(load_file(arguments.start), strict=False)
+    average = train(
+        fader, guide, load_faces(arguments.faces), masks, plan, arguments.out,
+        device=arguments.device, compiled=arguments.compile,
+    )  # fmt: skip
     weights = {name: tensor.half().contiguous().cpu() for name, tensor in average.module.state_dict().items()}
     save_file(weights, arguments.out / "fader.safetensors")
 

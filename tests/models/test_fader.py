@@ -130,3 +130,29 @@ def test_fine_noise_goes_and_colour_noise_goes_most():
     kept_luma = smooth_difference(luma, still).std() / luma.std()
     kept_colour = smooth_difference(colour, still).std() / colour.std()
     assert kept_colour < 0.2 < kept_luma < 0.6
+
+
+# What is taken out of the code
+
+
+def test_a_new_network_erases_nothing_and_a_code_has_no_part_along_what_is_erased():
+    torch.manual_seed(2)
+    network, crops = Fader(TINY).eval(), torch.rand(3, 3, 128, 128) * 2 - 1
+    plain = network.encode(crops).detach()
+    direction = nn.functional.normalize(torch.randn(plain[0].numel()), dim=0)
+    network.erased.copy_(direction)
+    codes = network.encode(crops).detach()
+    assert codes.shape == plain.shape
+    np.testing.assert_allclose(codes.flatten(1) @ direction, torch.zeros(3), atol=1e-4)
+    # Nothing else is lost, and erasing twice is erasing once.
+    left = (plain - codes).flatten(1)
+    np.testing.assert_allclose(left, (left @ direction)[:, None] * direction, atol=1e-4)
+    np.testing.assert_allclose(network.erase(codes), codes, atol=1e-4)
+    np.testing.assert_allclose(Fader(TINY).erase(plain), plain, rtol=0, atol=0)
+
+
+def test_what_is_erased_is_part_of_the_weights():
+    network, other = Fader(TINY), Fader(TINY)
+    network.erased[3] = 1.0
+    other.load_state_dict(network.state_dict())
+    assert torch.equal(other.erased, network.erased)

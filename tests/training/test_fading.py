@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,22 +10,31 @@ from hypothesis import strategies as st
 
 from models.fader import ATTRIBUTES, Fader
 from models.judge import OUTPUTS, RACES, Estimator
+from models.training.faces import selection_rows, to_unit
 from models.training.fading import (
     GENDER,
     RACE,
     Average,
+    Best,
     Edits,
     FadingPlan,
+    MeanCodes,
     composite,
     draw_edits,
+    drift_loss,
     effect_loss,
+    evaluate,
+    fit_erasure,
+    gender_direction,
     hiding_loss,
     keep_loss,
     luminance,
     mask_pixels,
     own_attributes,
     roughness,
+    sums_by_group,
     train,
+    worth,
 )
 from models.training.loop import generator
 
@@ -110,15 +120,28 @@ def one_edit(*, of_gender, value):
 def test_the_effect_is_least_where_the_guide_perceives_the_wanted_value():
     for value in (-2.0, 0.5, 2.0):
         logits = torch.linspace(-6, 6, 121)
-        losses = [effect_loss(outputs_with(1, _0=logit), one_edit(of_gender=True, value=value)) for logit in logits]
-        assert logits[int(torch.stack(losses).argmin())].item() == pytest.approx(1.6 * value, abs=0.06)
+        edit, wanted = one_edit(of_gender=True, value=value), PLAN.gender_steepness * value
+        losses = [effect_loss(outputs_with(1, _0=logit), edit, PLAN) for logit in logits]
+        assert logits[int(torch.stack(losses).argmin())].item() == pytest.approx(wanted, abs=0.06)
+
+
+def test_the_steepness_of_race_is_its_own():
+    def best(plan):
+        logits = torch.linspace(-6, 6, 121)
+        edit = one_edit(of_gender=False, value=0.5)
+        losses = [effect_loss(outputs_with(1, _1=logit / 2, _2=-logit / 2), edit, plan) for logit in logits]
+        return logits[int(torch.stack(losses).argmin())].item()
+
+    flat, steep = FadingPlan(race_steepness=1.0), FadingPlan(race_steepness=3.0)
+    assert best(flat) < best(steep)
+    assert best(replace(flat, gender_steepness=9.0)) == best(flat)
 
 
 def test_the_effect_on_race_wants_the_pairs_high_end_at_plus():
     whiter, blacker = outputs_with(1, _1=3.0), outputs_with(1, _2=3.0)
     up, down = one_edit(of_gender=False, value=2.0), one_edit(of_gender=False, value=-2.0)
-    assert effect_loss(whiter, up) < effect_loss(blacker, up)
-    assert effect_loss(blacker, down) < effect_loss(whiter, down)
+    assert effect_loss(whiter, up, PLAN) < effect_loss(blacker, up, PLAN)
+    assert effect_loss(blacker, down, PLAN) < effect_loss(whiter, down, PLAN)
 
 
 def test_keeping_costs_nothing_where_nothing_moves_and_only_the_edited_may_move():
@@ -134,6 +157,59 @@ def test_keeping_costs_nothing_where_nothing_moves_and_only_the_edited_may_move(
     assert keep_loss(moved_race, before, race_edit).abs() < 1e-6
     assert keep_loss(moved_race, before, gender_edit) > 0.01
     assert min(keep_loss(older, before, edit) for edit in (gender_edit, race_edit)) > 1
+
+
+AGE, SMILING = 12, 13
+
+
+def many_edits(values, *, of_gender):
+    count = len(values)
+    black, white = (torch.full((count,), RACES.index(race)) for race in ("Black", "White"))
+    of_gender = torch.tensor([of_gender] * count) if isinstance(of_gender, bool) else torch.tensor(of_gender)
+    return Edits(torch.zeros(count, 8), torch.tensor(values), of_gender, black, white)
+
+
+def moved_by(changes, column, seed=0):
+    """Outputs before and after an edit that moved one column."""
+    before = torch.zeros(len(changes), OUTPUTS)
+    before[:, :12] = torch.randn(len(changes), 12, generator=torch.Generator().manual_seed(seed))
+    after = before.clone()
+    after[:, column] += torch.tensor(changes)
+    return after, before
+
+
+VALUES = [-2.0, -1.0, 0.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize("of_gender", [True, False, [True, False, True, False, True]])
+@pytest.mark.parametrize("column", [AGE, SMILING])
+def test_drift_costs_nothing_where_nothing_moves_or_moves_do_not_go_along_with_the_dial(of_gender, column):
+    edits = many_edits(VALUES, of_gender=of_gender)
+    assert drift_loss(*moved_by([0.0] * 5, column), edits) == 0
+    # The same at both ends: whatever it is, it is not the dial's doing.
+    assert drift_loss(*moved_by([0.1, -0.1, 0.3, -0.1, 0.1], column), edits).item() == pytest.approx(0, abs=1e-8)
+
+
+@pytest.mark.parametrize("of_gender", [True, False])
+@pytest.mark.parametrize("column", [AGE, SMILING])
+def test_drift_is_the_squared_slope_along_the_dial(of_gender, column):
+    edits = many_edits(VALUES, of_gender=of_gender)
+    losses = [drift_loss(*moved_by([slope * v for v in VALUES], column), edits).item() for slope in (0.01, -0.01, 0.02)]
+    assert losses[0] == pytest.approx(0.01**2, rel=1e-2)
+    assert losses[1] == pytest.approx(losses[0], rel=1e-3)
+    assert losses[2] == pytest.approx(4 * losses[0], rel=1e-2)
+
+
+def test_gender_and_race_cannot_make_up_for_each_other():
+    edits = many_edits([-1.0, 1.0, -1.0, 1.0], of_gender=[True, True, False, False])
+    assert drift_loss(*moved_by([-0.1, 0.1, 0.1, -0.1], AGE), edits) > 0.01
+    # What was to move may move.
+    assert drift_loss(*moved_by([-3.0, 3.0, 3.0, -3.0], 0), edits) == 0
+
+
+def test_a_batch_without_one_of_the_attributes_has_a_drift_too():
+    loss = drift_loss(*moved_by([0.5], AGE), many_edits([0.01], of_gender=True))
+    assert loss.isfinite()
 
 
 def test_hiding_is_best_when_the_discriminator_is_wrong_about_gender_and_even_about_race():
@@ -177,6 +253,144 @@ def test_the_average_starts_at_the_network_and_follows_it():
     assert ((mean > start + 0.9) & (mean < start + 1)).all()
 
 
+def test_the_average_erases_what_the_network_erases():
+    fader = Fader()
+    average = Average(fader)
+    fader.erased[7] = 1.0
+    average.update(fader, 5)
+    assert torch.equal(average.module.erased, fader.erased)
+
+
+# What is erased from the code
+
+
+def codes_by_group(count, *, apart=3.0, seed=0):
+    """Codes ``(count, 16)`` in which the genders differ along the first axis, and race (which goes along) in others."""
+    random = generator(seed, 0)
+    own = torch.zeros(count, 8)
+    own[:, GENDER] = torch.randint(2, (count,), generator=random) * 2.0 - 1
+    # Races are not evenly spread over the genders: a plain difference of means would point to race as well.
+    race = torch.where(own[:, GENDER] > 0, torch.randint(3, (count,), generator=random), 4)
+    race = torch.where(torch.rand(count, generator=random) < 0.5, race, torch.randint(5, (count,), generator=random))
+    own[torch.arange(count), 1 + race] = 1
+    codes = 0.1 * torch.randn(count, 16, generator=random)
+    codes[:, 0] += apart * own[:, GENDER] / 2
+    codes[torch.arange(count), 5 + race] += 4
+    return codes, own
+
+
+def test_codes_are_summed_by_gender_and_race():
+    codes, own = torch.arange(12.0).reshape(4, 3), torch.zeros(4, 8)
+    own[:, GENDER] = torch.tensor([-1.0, 1.0, 1.0, 1.0])
+    own[torch.arange(4), 1 + torch.tensor([0, 2, 2, 4])] = 1
+    sums, counts = sums_by_group(codes, own)
+    assert counts.sum() == 4
+    assert sums[0, 0].tolist() == codes[0].tolist()
+    assert (counts[1, 2].item(), sums[1, 2].tolist()) == (2, (codes[1] + codes[2]).tolist())
+    assert sums[1, 4].tolist() == codes[3].tolist()
+    assert sums[0, 1:].abs().sum() == 0
+
+
+def test_the_direction_is_of_gender_alone_though_races_are_uneven():
+    sums, counts = sums_by_group(*codes_by_group(2000))
+    direction = gender_direction(sums / counts.clamp(min=1))
+    assert direction.norm().item() == pytest.approx(1)
+    assert direction[0] > 0.99
+    assert gender_direction(torch.zeros(2, 5, 16)).abs().sum() == 0
+
+
+def test_running_means_come_to_the_means():
+    means = MeanCodes(16)
+    for step in range(400):
+        means.update(*codes_by_group(32, seed=step), step)
+    sums, counts = sums_by_group(*codes_by_group(4000, seed=9999))
+    np.testing.assert_allclose(means.means, sums / counts, atol=0.35)
+    assert gender_direction(means.means)[0] > 0.99
+
+
+def test_after_erasure_the_mean_codes_of_the_genders_do_not_differ_in_any_race_on_average(faces):
+    torch.manual_seed(0)
+    fader = Fader().eval()
+    rows = faces.rows(0, 1)
+
+    @torch.no_grad()
+    def gap():
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            codes = fader.encode(to_unit(faces.pixels(rows))).float().flatten(1)
+        sums, counts = sums_by_group(codes, own_attributes(faces, rows))
+        means = sums / counts.clamp(min=1)
+        return (means[1] - means[0]).mean(dim=0).norm().item()
+
+    before = gap()
+    fit_erasure(fader, faces, device="cpu")
+    assert fader.erased.norm().item() == pytest.approx(1, abs=1e-4)
+    assert before > 0
+    assert gap() < 0.05 * before
+
+
+# Which checkpoint is shipped
+
+GOOD = {"psnr": 27.0, "drift_1": 0.02, "drift_2": 0.2, "gender_1": 0.4, "gender_2": 0.6, "race_1": 0.5, "race_2": 0.9}
+
+
+def test_a_checkpoint_is_worth_its_effect_if_it_keeps_the_floors():
+    assert worth(GOOD, PLAN) == pytest.approx((0.4 + 0.6 + 0.5 + 0.9) / 4)
+    assert worth(GOOD | {"drift_2": 0.9}, PLAN) == worth(GOOD, PLAN)
+    for missed in ({"psnr": PLAN.least_psnr - 0.1}, {"drift_1": PLAN.most_drift + 0.001}):
+        assert worth(GOOD | missed, PLAN) == -float("inf")
+    assert worth(GOOD | {"psnr": 20.0}, replace(PLAN, least_psnr=19.0)) == worth(GOOD, PLAN)
+
+
+def test_the_best_checkpoint_is_kept_as_it_was():
+    def average(level):
+        made = Average(Fader())
+        for parameter in made.module.parameters():
+            parameter.fill_(level)
+        return made
+
+    best = Best(Fader())
+    assert best.worth == -torch.inf
+    for level, value in ((1.0, -float("inf")), (2.0, 0.5), (3.0, 0.4), (4.0, 0.6), (5.0, 0.6)):
+        offered = average(level)
+        best.offer(offered, value)
+        for parameter in offered.module.parameters():
+            parameter.fill_(-9.0)  # the training goes on
+    assert best.worth.item() == pytest.approx(0.6)
+    assert all((parameter == 4.0).all() for parameter in best.average.module.parameters())
+    # What a resumed training reads back is the same.
+    again = Best(Fader())
+    again.load_state_dict(best.state_dict())
+    assert again.worth == best.worth
+
+
+def test_checkpoints_are_chosen_on_the_faces_kept_for_it(faces):
+    masks = np.full((len(faces), SIDE, SIDE), 255, dtype=np.uint8)
+    torch.manual_seed(0)
+    guide, fader = Estimator(widths=(8, 8, 8, 8)).eval(), Fader().eval()
+    figures = evaluate(fader, guide, faces, masks, device="cpu")
+    assert set(figures) == set(GOOD)
+    others = face_set()
+    kept = np.isin(np.arange(len(others)), selection_rows(others).numpy())
+    others.crops[~kept] = 99
+    assert evaluate(fader, guide, others, masks, device="cpu") == figures
+    others.crops[kept] = 99
+    assert evaluate(fader, guide, others, masks, device="cpu") != figures
+
+
+@pytest.mark.parametrize(("floors", "chosen"), [({}, False), ({"most_drift": 1.0, "least_psnr": -99.0}, True)])
+def test_what_ships_is_the_best_checkpoint_or_the_last_where_none_keeps_the_floors(
+    faces, tmp_path, capsys, floors, chosen
+):
+    masks = np.full((len(faces), SIDE, SIDE), 255, dtype=np.uint8)
+    torch.manual_seed(0)
+    plan = FadingPlan(steps=1, batch=2, **floors)
+    average = train(Fader(), Estimator(widths=(8, 8, 8, 8)), faces, masks, plan, tmp_path, device="cpu")
+    line = json.loads((tmp_path / "log.jsonl").read_text().splitlines()[-1])
+    assert np.isfinite(line["best"]) == chosen
+    assert isinstance(average, Average)
+    assert all(tensor.isfinite().all() for tensor in average.module.state_dict().values())
+
+
 def test_a_few_steps_run_and_can_be_resumed(faces, tmp_path, capsys):
     masks = np.zeros((len(faces), SIDE, SIDE), dtype=np.uint8)
     masks[:, 40:110, 40:110] = 255
@@ -184,7 +398,7 @@ def test_a_few_steps_run_and_can_be_resumed(faces, tmp_path, capsys):
     guide = Estimator(widths=(8, 8, 8, 8))
     guide_before = {name: tensor.clone() for name, tensor in guide.state_dict().items()}
     fader = Fader()
-    before = {name: tensor.clone() for name, tensor in fader.state_dict().items()}
+    before = {name: tensor.detach().clone() for name, tensor in fader.named_parameters()}
     plan = FadingPlan(steps=2, batch=2)
     average = train(fader, guide, faces, masks, plan, tmp_path, device="cpu")
     assert all((fader.state_dict()[name] != tensor).any() for name, tensor in before.items())
