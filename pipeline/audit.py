@@ -1,6 +1,7 @@
 """A whole audit, from photos to report, and the parts of it that can be done again on a run's folder."""
 
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -126,7 +127,7 @@ def _open(run: Run, photos: Sequence[Path], *, settings: Settings, given: Mappin
         photos=[str(path) for path in photos],
         settings=settings.model_dump(mode="json"),
         settings_given=dict(given),
-        weights=_weights(),
+        weights=_weights(settings),
         **provenance(),
     )
     return Audit(run, settings, tuple(photos), watch)
@@ -151,7 +152,19 @@ def _after_labels(work: Audit) -> None:
     )
 
 
-def _weights() -> dict[str, str]:
-    from models.weights import RECORDS
+def _weights(settings: Settings) -> dict[str, str]:
+    """The networks that a run uses, with the sha256 of their files.
 
-    return {name: record.sha256 for name, record in RECORDS.items()}
+    Raises:
+        WeightsError: the chosen parser's file is not what it should be; found out before any work is done.
+    """
+    from models.identity import find_weights
+    from models.weights import RECORDS, public_bisenet
+
+    found = {name: record.sha256 for name, record in RECORDS.items()}
+    if settings.sweep.parser_weights is not None:
+        found["parser"] = sha256(public_bisenet(settings.sweep.parser_weights)).hexdigest()
+    recogniser = find_weights() if settings.validity.identity_photos else None
+    if recogniser is not None:
+        found["recogniser"] = sha256(recogniser.read_bytes()).hexdigest()
+    return found

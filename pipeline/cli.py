@@ -15,6 +15,7 @@ import typer
 from pipeline.progress import Watch, progress_bar, unwatched
 
 BAD_INPUT = 2
+CARD_FAILS = 3
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -44,6 +45,15 @@ AdapterOptions = Annotated[
 Config = Annotated[Path | None, typer.Option("--config", help="TOML file with any option.", show_default=False)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object for machines.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars.")]
+Placebos = Annotated[
+    list[str] | None,
+    typer.Option("--placebo", help="random or colour; repeat, or join by commas.", show_default=False),
+]
+ParserName = Annotated[str | None, typer.Option(help="small (embedded) or bisenet.", show_default=False)]
+ParserWeights = Annotated[
+    Path | None, typer.Option("--weights", help="The public BiSeNet weights, a .pth file.", show_default=False)
+]
+Strict = Annotated[bool, typer.Option("--strict", help="End with exit code 3 if the validity card fails.")]
 Mode = Annotated[str | None, typer.Option(help="delta or reconstruction.", show_default=False)]
 GenderSteps = Annotated[int | None, typer.Option(help="Values of perceived gender, odd.", show_default=False)]
 RaceSteps = Annotated[int | None, typer.Option(help="Values of perceived race, odd.", show_default=False)]
@@ -68,6 +78,9 @@ def audit(
     adapter: AdapterNames = None,
     adapter_option: AdapterOptions = None,
     mode: Mode = None,
+    placebo: Placebos = None,
+    parser: ParserName = None,
+    weights: ParserWeights = None,
     gender_steps: GenderSteps = None,
     race_steps: RaceSteps = None,
     race_pair: RacePair = None,
@@ -76,6 +89,7 @@ def audit(
     min_slope: MinSlope = None,
     confidence: Confidence = None,
     config: Config = None,
+    strict: Strict = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -84,7 +98,9 @@ def audit(
     from pipeline.config import load_settings
 
     attributes = attribute or (None if photos else ["gender", "race"])
-    given = _sweep(attributes, mode, gender_steps, race_steps, race_pair, image_format)
+    given = _sweep(
+        attributes, mode, gender_steps, race_steps, race_pair, image_format, _split(placebo), parser, weights
+    )
     given["query"] = {"adapters": adapter, "options": _adapter_options(adapter_option)}
     given["statistics"] = {"max_p": max_p, "min_slope": min_slope, "confidence": confidence}
     with _explained():
@@ -92,6 +108,8 @@ def audit(
         inputs, folder = _inputs(photos), out or _default_out(photos)
         run = perform(inputs, folder, settings=settings, given=_as_given(given), watch=_watch(quiet, as_json))
         _tell(run.folder, as_json=as_json)
+        if strict and any(check["passed"] is False for check in run.record["validity"]):
+            _stop("the validity card fails (--strict)", code=CARD_FAILS)
 
 
 @app.command(epilog="Example: counterslope generate portraits/ --attribute gender --out dataset")
@@ -100,6 +118,9 @@ def generate(
     out: Annotated[Path | None, typer.Option(help="The dataset's folder.", show_default="runs/NAME")] = None,
     attribute: Attributes = None,
     mode: Mode = None,
+    placebo: Placebos = None,
+    parser: ParserName = None,
+    weights: ParserWeights = None,
     gender_steps: GenderSteps = None,
     race_steps: RaceSteps = None,
     race_pair: RacePair = None,
@@ -112,7 +133,7 @@ def generate(
     from pipeline.audit import generate as perform
     from pipeline.config import load_settings
 
-    given = _sweep(attribute, mode, gender_steps, race_steps, race_pair, image_format)
+    given = _sweep(attribute, mode, gender_steps, race_steps, race_pair, image_format, _split(placebo), parser, weights)
     with _explained():
         settings = load_settings(given=given, file=config)
         inputs, folder = _inputs(photos), out or _default_out(photos)
@@ -203,6 +224,9 @@ def _sweep(
     race_steps: int | None,
     race_pair: str | None,
     image_format: str | None,
+    placebos: list[str] | None,
+    parser: str | None,
+    weights: Path | None,
 ) -> dict[str, dict[str, Any]]:
     options = {
         "attributes": attribute or None,
@@ -211,8 +235,16 @@ def _sweep(
         "race_steps": race_steps,
         "race_pair": [part.strip() for part in race_pair.split(",")] if race_pair else None,
         "image_format": image_format,
+        "placebos": placebos,
+        "parser": parser,
+        "parser_weights": str(weights) if weights else None,
     }
     return {"sweep": options}
+
+
+def _split(texts: list[str] | None) -> list[str] | None:
+    """Repeated options and comma-separated ones alike."""
+    return [part.strip() for text in texts for part in text.split(",") if part.strip()] if texts else None
 
 
 def _adapter_options(texts: list[str] | None) -> dict[str, dict[str, Any]] | None:
@@ -271,6 +303,7 @@ def _tell(folder: Path, *, as_json: bool) -> None:
 def _explained() -> Iterator[None]:
     """Errors that a user can mend end with their message and exit code 2, without a traceback."""
     from adapters.base import AdapterError
+    from models.errors import WeightsError
     from pipeline.config import ConfigError
     from pipeline.photos import NoUsablePhotos
     from pipeline.querying.store import StoreError
@@ -278,7 +311,7 @@ def _explained() -> Iterator[None]:
 
     try:
         yield
-    except (ConfigError, AdapterError, NoUsablePhotos, RunError, StoreError) as error:
+    except (ConfigError, AdapterError, NoUsablePhotos, RunError, StoreError, WeightsError) as error:
         _stop(str(error))
     except KeyboardInterrupt:
         _stop("stopped; the same command continues where it was", code=130)

@@ -14,8 +14,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from pipeline.records import EDIT_ARM
+
 Attribute = Literal["gender", "race"]
 Race = Literal["White", "Black", "Asian", "Indian", "Others"]
+Placebo = Literal["random", "colour"]
 ENVIRONMENT_PREFIX = "COUNTERSLOPE_"
 
 
@@ -55,6 +58,12 @@ class SweepOptions(_Section):
         ("skin", "nose", "brows", "eyes", "mouth", "lips"), description="face classes that may change"
     )
     feather: float = Field(0.02, ge=0, le=0.2, description="width of the mask's soft edge, in crop sides")
+    placebos: tuple[Placebo, ...] = Field(
+        (), description="edits as large as the real one: along a random direction, or of its mean colour only"
+    )
+    placebo_seed: int = Field(0, ge=0, description="of the random direction")
+    parser: Literal["small", "bisenet"] = Field("small", description="which network says what is skin")
+    parser_weights: Path | None = Field(None, description="the file of the public BiSeNet weights")
     image_format: Literal["png", "jpeg"] = Field("png", description="png is lossless")
     jpeg_quality: int = Field(95, ge=50, le=100)
 
@@ -71,7 +80,16 @@ class SweepOptions(_Section):
             raise ValueError("attributes must be named once each, at least one")
         if self.race_pair[0] == self.race_pair[1]:
             raise ValueError("race_pair needs two different races")
+        if len(set(self.placebos)) != len(self.placebos):
+            raise ValueError("placebos must be named once each")
+        if (self.parser == "bisenet") != (self.parser_weights is not None):
+            raise ValueError("parser 'bisenet' needs the file of its weights (--weights), and only it does")
         return self
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """What is made of each attribute: the edit and its placebos."""
+        return (EDIT_ARM, *self.placebos)
 
     def steps(self, attribute: str) -> int:
         """K, the number of values of one attribute's sweep."""
@@ -81,6 +99,23 @@ class SweepOptions(_Section):
         """The K evenly spaced values of a sweep, lowest first."""
         last = self.steps(attribute) - 1
         return tuple(self.reach * (2 * k - last) / last for k in range(last + 1))
+
+
+class ValidityOptions(_Section):
+    """What the validity card asks for; a check that misses it fails the card."""
+
+    effect: float = Field(0.40, ge=0, le=1, description="least rise of the judge's mean probability from -1 to +1")
+    monotone: float = Field(0.85, ge=0, le=1, description="least share of faces with Spearman(a, probability) >= 0.9")
+    off_target: float = Field(0.05, ge=0, le=1, description="largest change of another attribute from -1 to +1")
+    lightness: float = Field(5.0, gt=0, description="largest change of mean L* from -1 to +1 (gender)")
+    lightness_gap: float = Field(5.0, gt=0, description="largest difference of that between source groups")
+    clipped: float = Field(0.02, ge=0, le=1, description="largest share of the mask's pixels beyond black or white")
+    seam: float = Field(0.10, gt=0, description="largest mean change of gradient energy on the mask's edge, as a share")
+    null_psnr: float = Field(26.0, gt=0, description="least dB of the null edit inside the mask")
+    null_ssim: float = Field(0.85, ge=0, le=1, description="least SSIM of the null edit inside the mask")
+    identity: float = Field(0.60, ge=-1, le=1, description="least mean cosine similarity to the null edit, -1 to +1")
+    identity_photos: int = Field(64, ge=0, description="photos shown to the recognition network, if it is there")
+    smallest_group: int = Field(10, ge=2, description="photos that a source group needs to be compared")
 
 
 class QueryOptions(_Section):
@@ -112,6 +147,7 @@ class Settings(_Section):
     photos: PhotoOptions = PhotoOptions()
     faces: FaceOptions = FaceOptions()
     sweep: SweepOptions = SweepOptions()
+    validity: ValidityOptions = ValidityOptions()
     query: QueryOptions = QueryOptions()
     statistics: StatisticsOptions = StatisticsOptions()
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from pipeline.records import ANSWERS, LABELS, read_frame
+from pipeline.records import ANSWERS, EDIT_ARM, LABELS, plain_rows, read_frame
 from pipeline.run import digest, digest_of_files
 from pipeline.stages import Audit
 
@@ -16,12 +16,20 @@ def tables_stage(audit: Audit, *, presence: Mapping[str, float]) -> str:
     """
     options = audit.settings.statistics
     read = [audit.run.path(f"{name}.parquet") for name in ("faces", "counterfactuals", "answers", "labels")]
-    fingerprint = digest(["tables", digest_of_files(*read), options.model_dump(), dict(presence)])
+    card_options = audit.settings.validity
+    fingerprint = digest(
+        ["tables", digest_of_files(*read), options.model_dump(), card_options.model_dump(), dict(presence)]
+    )
     if audit.run.is_done("tables", fingerprint):
         return fingerprint
     import pandas as pd
 
-    from pipeline.counterfactuals.validity import effectiveness_curve, validity_card
+    from pipeline.counterfactuals.validity import (
+        effectiveness_curve,
+        lightness_curve,
+        photo_failures,
+        validity_card,
+    )
     from pipeline.faces import source_groups
     from pipeline.report.tables import frame_to_csv, slope_tables, to_csv, to_json, to_latex, to_markdown
     from pipeline.statistics.curves import CURVE_COLUMNS, curves
@@ -35,8 +43,13 @@ def tables_stage(audit: Audit, *, presence: Mapping[str, float]) -> str:
             write_text(run.path("tables") / name, text)
 
         versions, faces = read_frame(run.path("counterfactuals.parquet")), read_frame(run.path("faces.parquet"))
-        write("validity.csv", frame_to_csv(validity_card(versions, race_pair=pair, groups=source_groups(faces))))
+        groups, mode = source_groups(faces), audit.settings.sweep.mode
+        card = validity_card(versions, race_pair=pair, groups=groups, options=card_options, mode=mode)
+        write("validity.csv", frame_to_csv(card))
+        run.note(validity=plain_rows(card))
         write("effectiveness.csv", frame_to_csv(effectiveness_curve(versions, race_pair=pair)))
+        write("lightness.csv", frame_to_csv(lightness_curve(versions, groups=groups)))
+        write("photo_failures.csv", frame_to_csv(photo_failures(versions, race_pair=pair, options=card_options)))
         advance(1)
         labels = read_frame(run.path("labels.parquet"), columns=list(LABELS))
         answers = read_frame(run.path("answers.parquet"), columns=list(ANSWERS))
@@ -85,8 +98,10 @@ def report_stage(audit: Audit, upstream: str) -> None:
             frame.loc[frame["status"] != "ok", ["photo", "reason"]].drop_duplicates()
             for frame in (read_frame(run.path("photos.parquet")), read_frame(run.path("faces.parquet")), versions)
         ]
+        effectiveness = tables["effectiveness"]
         page = render(
-            **{name: tables[name] for name in ("slopes", "curves", "effectiveness")},
+            **{name: tables[name] for name in ("slopes", "curves")},
+            effectiveness=effectiveness[effectiveness["arm"] == EDIT_ARM],
             card=tables["validity"],
             provenance=run.record,
             exclusions=pd.concat(excluded, ignore_index=True),

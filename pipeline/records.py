@@ -56,7 +56,13 @@ COUNTERFACTUALS = {
     "mask_share": "double",  # of the photo's pixels that may change
     "background_kept": "double",  # share of the pixels outside the mask that equal the photo's
     "clipped_share": "double",  # of the mask's pixels that hit black or white
+    "seam": "double",  # gradient energy on the mask's edge over the photo's: 1 is no seam
     "lightness": "double",  # mean CIELAB L* inside the mask
+    "null_psnr": "double",  # dB, of the decoded null edit inside the mask
+    "null_ssim": "double",
+    "cycles_psnr": "double",  # the same after ten null edits of one another; in reconstruction mode
+    "cycles_ssim": "double",
+    "identity": "double",  # cosine similarity to the null edit, where a recognition network is there
     "judge_masculine": "double",  # the judge's probabilities
     **{f"judge_race_{race}": "double" for race in RACES},
     "judge_age": "double",
@@ -140,3 +146,14 @@ def check_account(*, planned: int, statuses: Iterable[str], stage: str) -> dict[
     if sum(counts.values()) != planned:
         raise AssertionError(f"stage {stage}: {planned} planned, but {counts} accounted for")
     return {"planned": planned, **counts}
+
+
+def plain_rows(frame: "pd.DataFrame") -> list[dict[str, Any]]:
+    """A frame's rows as JSON knows them: numbers that are none or infinite are null."""
+    import numpy as np
+    import pandas as pd
+
+    return [
+        {str(name): None if pd.isna(value) or value in (np.inf, -np.inf) else value for name, value in row.items()}
+        for row in frame.to_dict("records")
+    ]

@@ -7,6 +7,7 @@ labels is in ``pipeline.outputs``.
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -117,10 +118,14 @@ def faces_stage(audit: Audit, upstream: str) -> str:
 
 def counterfactuals_stage(audit: Audit, upstream: str) -> str:
     """Make every version of every face, and check it with the judge."""
+    from models.identity import find_weights, load_recogniser
     from models.weights import record
 
     weights = [record(name).sha256 for name in ("fader", "parser", "judge")]
-    fingerprint = digest(["counterfactuals", upstream, audit.settings.sweep.model_dump(), weights])
+    options = audit.settings.sweep.model_dump(mode="json")
+    recogniser = find_weights() if audit.settings.validity.identity_photos else None
+    identity = [str(recogniser), audit.settings.validity.identity_photos]
+    fingerprint = digest(["counterfactuals", upstream, options, weights, identity])
     if audit.run.is_done("counterfactuals", fingerprint):
         return fingerprint
     import numpy as np
@@ -130,13 +135,20 @@ def counterfactuals_stage(audit: Audit, upstream: str) -> str:
     from pipeline.counterfactuals.dataset import write_metadata
     from pipeline.counterfactuals.making import Networks, make_versions, unmade
     from pipeline.counterfactuals.sweep import Subject
+    from pipeline.examples import evenly
     from pipeline.faces import own_attributes
 
     photos = read_frame(audit.run.path("photos.parquet"), columns=["photo", "path", "sha256"]).set_index("photo")
     faces = _usable(read_frame(audit.run.path("faces.parquet")), list(FACES))
     rows = [face | {"path": photos.at[face["photo"], "path"]} for face in faces]
-    sweep, options = audit.settings.sweep, audit.settings.photos
-    networks = Networks(fader=load_fader(), parser=load_parser(), judge=load_judge("judge"))
+    sweep = audit.settings.sweep
+    networks = Networks(
+        fader=load_fader(),
+        parser=load_parser(sweep.parser, weights=sweep.parser_weights),
+        judge=load_judge("judge"),
+        recogniser=None if recogniser is None else load_recogniser(recogniser),
+    )
+    identified = frozenset(evenly(sorted(str(row["photo"]) for row in rows), audit.settings.validity.identity_photos))
     for network in (networks.fader, networks.parser, networks.judge):
         network.to(memory_format=torch.channels_last)
     with (
@@ -146,7 +158,7 @@ def counterfactuals_stage(audit: Audit, upstream: str) -> str:
     ):
 
         def work(chunk: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-            read, lost = _read_again(pool, chunk, options=options)
+            read, lost = _read_again(pool, chunk, options=audit.settings.photos)
             subjects = [
                 Subject(
                     photo=str(row["photo"]),
@@ -156,12 +168,17 @@ def counterfactuals_stage(audit: Audit, upstream: str) -> str:
                 )
                 for row, pixels in read
             ]
-            made = make_versions(subjects, networks=networks, options=sweep, run_folder=audit.run.folder, pool=pool)
+            made = make_versions(
+                subjects,
+                networks=networks,
+                options=sweep,
+                run_folder=audit.run.folder,
+                pool=pool,
+                identified=identified,
+            )
             for row, reason in lost:
-                for attribute in sweep.attributes:
-                    made += unmade(
-                        str(row["photo"]), attribute, sweep.values(attribute), status="failed", reason=reason
-                    )
+                for attribute, arm in product(sweep.attributes, sweep.arms):
+                    made += unmade(str(row["photo"]), attribute, options=sweep, status="failed", reason=reason, arm=arm)
             return made
 
         table = audit.run.in_chunks(
@@ -172,7 +189,7 @@ def counterfactuals_stage(audit: Audit, upstream: str) -> str:
             work=work,
             advance=advance,
         )
-        planned = len(rows) * sum(sweep.steps(attribute) for attribute in sweep.attributes)
+        planned = len(rows) * len(sweep.arms) * sum(sweep.steps(attribute) for attribute in sweep.attributes)
         counts |= check_account(planned=planned, statuses=table["status"].to_pylist(), stage="counterfactuals")
         write_table(table, audit.run.path("counterfactuals.parquet"))
         write_metadata(table, audit.run.path("images"))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.audit import settings_of
 from pipeline.config import Settings
+from pipeline.records import plain_rows
 from pipeline.run import Run
 
 if TYPE_CHECKING:
@@ -119,11 +120,4 @@ def _frame(run: Run, table: str) -> "pd.DataFrame | None":
 
 
 def _plain(frame: "pd.DataFrame | None") -> list[dict[str, Any]]:
-    if frame is None:
-        return []
-    import pandas as pd
-
-    return [
-        {str(name): None if pd.isna(value) else value for name, value in row.items()}
-        for row in frame.to_dict("records")
-    ]
+    return [] if frame is None else plain_rows(frame)

@@ -66,6 +66,15 @@ def trimmed(patch: Patch) -> Patch | None:
     return Patch(patch.top + int(rows[0]), patch.left + int(columns[0]), np.ascontiguousarray(inside))
 
 
+def widened(patch: Patch, *, shape: tuple[int, int]) -> Patch:
+    """The patch with one pixel more to every side, where the photo of height and width ``shape`` has one."""
+    rows, columns = patch.window
+    top, left = max(0, rows.start - 1), max(0, columns.start - 1)
+    bottom, right = min(shape[0], rows.stop + 1), min(shape[1], columns.stop + 1)
+    more = ((rows.start - top, bottom - rows.stop), (columns.start - left, right - columns.stop))
+    return Patch(top, left, np.pad(patch.mask, more))
+
+
 def warp_into(
     crop: NDArray[np.float32],
     *,

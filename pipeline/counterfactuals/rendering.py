@@ -19,8 +19,10 @@ from pipeline.counterfactuals.compositing import (
     is_grey,
     mean_lightness,
     paste,
+    widened,
     without_colour,
 )
+from pipeline.counterfactuals.fidelity import seam
 from pipeline.counterfactuals.sweep import CROP, Subject, to_patch
 from pipeline.records import EDIT_ARM
 
@@ -97,6 +99,7 @@ def render(
     patch: Patch,
     *,
     attribute: str,
+    arm: str,
     values: Sequence[float],
     images: NDArray[np.float32],
     mode: Literal["delta", "reconstruction"],
@@ -107,12 +110,15 @@ def render(
 
     Args:
         images: ``(K, 128, 128, 3)`` float32 pixel levels: changes for `delta`, decoded faces for `reconstruction`.
-        run_folder: the run; files go to ``images/<attribute>/<photo>/step<k>.png`` in it.
+        run_folder: the run; files go to ``images/<attribute>/<photo>/step<k>.png`` in it, those of a placebo to
+            ``images/<attribute>-<arm>/…``.
     """
-    folder = PurePosixPath("images", attribute) / image_folder(subject.photo)
+    kind = attribute if arm == EDIT_ARM else f"{attribute}-{arm}"
+    folder = PurePosixPath("images", kind) / image_folder(subject.photo)
     (run_folder / folder).mkdir(parents=True, exist_ok=True)
     grey = is_grey(subject.pixels[patch.window])
     mask = write_mask(subject, patch, run_folder=run_folder)
+    around = widened(patch, shape=(subject.pixels.shape[0], subject.pixels.shape[1]))
     mask_share = float(np.count_nonzero(patch.mask) / subject.pixels[..., 0].size)
     versions = []
     for step, (value, image) in enumerate(zip(values, images, strict=True), start=1):
@@ -125,7 +131,7 @@ def render(
         (run_folder / name).write_bytes(content)
         row = {
             "attribute": attribute,
-            "arm": EDIT_ARM,
+            "arm": arm,
             "photo": subject.photo,
             "step": step,
             "value": float(value),
@@ -137,6 +143,7 @@ def render(
             "mask_share": mask_share,
             "background_kept": background_kept(subject.pixels, made.pixels, patch),
             "clipped_share": made.clipped_share,
+            "seam": seam(subject.pixels[around.window], made.pixels[around.window], around.mask),
             "lightness": mean_lightness(made.pixels[patch.window], patch.mask),
         }
         versions.append(Version(row, warp_to_template(made.pixels, subject.to_crop, size=CROP)))

@@ -6,6 +6,7 @@ Tensors in, arrays out; nothing here touches a disk or a whole photo's pixels be
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from models.fader import ATTRIBUTES, Fader, race_line, smooth_difference
 from models.judge import RACES
 from models.parser import BiSeNet, SmallParser, class_indices
 from pipeline.counterfactuals.compositing import Patch, feather, locate, trimmed, warp_into
+from pipeline.records import EDIT_ARM
 
 CROP = Fader.size
 # The parser sees a little more than the Fader network does: hair and neck tell it where the face ends.
@@ -40,14 +42,26 @@ class Subject:
 
 
 @dataclass(frozen=True)
+class Encoded:
+    """A batch of ``B`` faces as the Fader network has them: ``crops`` ``(B, 3, 128, 128)`` in -1..1, their ``codes``,
+    their ``own`` values ``(B, 8)``, and ``null``, the null edit: the codes decoded with their own values."""
+
+    crops: Tensor
+    codes: Tensor
+    own: Tensor
+    null: Tensor
+
+
+@dataclass(frozen=True)
 class Edit:
-    """One attribute's sweep of ``B`` faces.
+    """One attribute's sweep of ``B`` faces, or a placebo of it (``arm``).
 
     ``changes`` ``(B, K, 128, 128, 3)`` float32 pixel levels: what ``delta`` adds at each value. ``faces`` of the same
     shape: what ``reconstruction`` pastes.
     """
 
     attribute: str
+    arm: str
     values: tuple[float, ...]
     changes: NDArray[np.float32]
     faces: NDArray[np.float32]
@@ -64,45 +78,68 @@ def unit_batch(images: Sequence[NDArray[np.uint8]]) -> Tensor:
 
 
 @torch.inference_mode()
-def edits_of(
-    fader: Fader,
-    crops: Tensor,
-    own: Tensor,
-    *,
-    sweeps: dict[str, tuple[float, ...]],
-    race_pair: tuple[str, str],
-) -> list[Edit]:
-    """Every sweep of a batch of crops: the code is computed once, all values and the null edit in one decoding.
+def encode(fader: Fader, crops: Tensor, own: Tensor) -> Encoded:
+    """Encode a batch of faces once for all their sweeps.
 
     Args:
+        fader: the network.
         crops: ``(B, 3, 128, 128)`` in -1..1.
-        own: ``(B, 8)`` the faces' own estimated values; all but the swept attribute stay at them.
-        sweeps: attribute -> its K values.
+        own: ``(B, 8)`` the faces' own estimated values.
+    """
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        codes = fader.encode(crops.contiguous(memory_format=torch.channels_last)).float()
+    return Encoded(crops, codes, own, decode(fader, codes, own))
+
+
+def decode(fader: Fader, codes: Tensor, values: Tensor) -> Tensor:
+    """Codes ``(B, 256, 4, 4)`` and attribute values ``(B, 8)`` -> faces ``(B, 3, 128, 128)`` in -1..1."""
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return fader.decode(codes.contiguous(memory_format=torch.channels_last), values).float()
+
+
+@torch.inference_mode()
+def edit_of(
+    fader: Fader, encoded: Encoded, *, attribute: str, values: tuple[float, ...], race_pair: tuple[str, str]
+) -> Edit:
+    """One attribute's sweep of a batch; all but the swept attribute stay at the faces' own values.
+
+    Args:
+        fader: the network.
+        encoded: the faces.
+        attribute: gender or race.
+        values: the sweep's K values.
         race_pair: the races at -1 and +1.
     """
-    wanted = torch.cat(
-        [own[:, None]] + [targets(own, attribute, values, race_pair=race_pair) for attribute, values in sweeps.items()],
-        dim=1,
-    )
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        codes = fader.encode(crops.contiguous(memory_format=torch.channels_last))
-        repeated = codes.repeat_interleave(wanted.shape[1], dim=0)
-        decoded = fader.decode(repeated.contiguous(memory_format=torch.channels_last), wanted.flatten(0, 1)).float()
-    decoded = decoded.unflatten(0, wanted.shape[:2])
-    null, start, edits = decoded[:, :1], 1, []
-    for attribute, values in sweeps.items():
-        versions = decoded[:, start : start + len(values)]
-        start += len(values)
-        differences = smooth_difference(versions.flatten(0, 1), null.expand_as(versions).flatten(0, 1))
-        edits.append(
-            Edit(
-                attribute=attribute,
-                values=values,
-                changes=_levels(differences.unflatten(0, versions.shape[:2])),
-                faces=_levels(versions) + 127.5,
-            )
-        )
-    return edits
+    wanted = targets(encoded.own, attribute, values, race_pair=race_pair)
+    codes = encoded.codes.repeat_interleave(len(values), dim=0)
+    versions = decode(fader, codes, wanted.flatten(0, 1)).unflatten(0, wanted.shape[:2])
+    null = encoded.null[:, None].expand_as(versions)
+    changes = smooth_difference(versions.flatten(0, 1), null.flatten(0, 1)).unflatten(0, versions.shape[:2])
+    return Edit(attribute, EDIT_ARM, values, to_levels(changes), to_levels(versions) + np.float32(127.5))
+
+
+@torch.inference_mode()
+def null_cycles(fader: Fader, encoded: Encoded, masks: Tensor, *, cycles: int) -> Tensor:
+    """The crops ``(B, 3, 128, 128)`` after so many null edits in `reconstruction` mode, each of the one before.
+
+    Args:
+        fader: the network.
+        encoded: the faces.
+        masks: ``(B, 1, 128, 128)`` in 0..1: where the decoded face is pasted.
+        cycles: 1 or more.
+    """
+    crops = encoded.crops
+    for _ in range(cycles):
+        crops = crops + masks * (encode(fader, crops, encoded.own).null - crops)
+    return crops
+
+
+def dial_of(own: Tensor, attribute: str, *, race_pair: tuple[str, str]) -> Tensor:
+    """Where faces ``(B, 8)`` are on an attribute's dial ``(B,)``: the null edit's value."""
+    if attribute == "gender":
+        return own[:, GENDER]
+    low, high = (own[:, RACE][:, RACES.index(race)] for race in race_pair)
+    return high - low
 
 
 def targets(own: Tensor, attribute: str, values: tuple[float, ...], *, race_pair: tuple[str, str]) -> Tensor:
@@ -119,7 +156,8 @@ def targets(own: Tensor, attribute: str, values: tuple[float, ...], *, race_pair
     return rows
 
 
-def _levels(units: Tensor) -> NDArray[np.float32]:
+def to_levels(units: Tensor) -> NDArray[np.float32]:
+    """``(..., 3, S, S)`` in network units as ``(..., S, S, 3)`` pixel levels around 0."""
     return np.ascontiguousarray((units * 127.5).movedim(-3, -1).numpy())
 
 
@@ -182,6 +220,14 @@ def _within_crop(
     places = full[:2] @ np.stack([columns.ravel(), rows.ravel(), np.ones(size * size)])
     reach = (np.abs(places - (CROP - 1) / 2) <= CROP / 2 - 1).all(axis=0).reshape(size, size)
     return np.where(reach, membership, 0).astype(np.float32)
+
+
+def crop_mask(subject: Subject, patch: Patch) -> NDArray[np.float32]:
+    """The patch's mask as it lies over the aligned crop, ``(128, 128)`` in 0..1."""
+    from_patch = subject.to_crop.copy()
+    from_patch[:, 2] += from_patch[:, :2] @ (patch.left, patch.top)
+    mask = cv2.warpAffine(patch.mask, from_patch, (CROP, CROP), flags=cv2.INTER_LINEAR)
+    return np.asarray(mask, dtype=np.float32)
 
 
 def to_patch(image: NDArray[np.float32], subject: Subject, patch: Patch) -> NDArray[np.float32]:

@@ -1,189 +1,161 @@
 """The validity card: whether the versions of a run changed what they should, and nothing else.
 
 Pure functions over the counterfactuals table. Every check carries its figure, its threshold and a sentence; what could
-not be measured is "not measured", never a pass.
+not be measured is "not measured", never a pass. The single checks are in ``checks``.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
-from scipy.stats import rankdata
 
+from pipeline.config import ValidityOptions
+from pipeline.counterfactuals import checks
+from pipeline.counterfactuals.checks import Check, perceived_target, wide
 from pipeline.records import EDIT_ARM
 
-EFFECT_GOAL = 0.25
-MONOTONE_GOAL = 0.70
-CONTROL_GOAL = 0.05
-LIGHTNESS_GOAL = 5.0
-CLIPPED_GOAL = 0.02
-SMALLEST_GROUP = 10
+CURVE_COLUMNS = ["attribute", "arm", "value", "mean", "low", "high"]
+LIGHTNESS_COLUMNS = ["attribute", "arm", "group", "photos", "value", "change"]
+FAILURE_COLUMNS = ["photo", "attribute", "arm", "check", "figure", "threshold"]
 
 
-@dataclass(frozen=True)
-class Check:
-    """One line of the card; ``passed`` is None where nothing was measured or no threshold applies."""
-
-    name: str
-    attribute: str
-    figure: float
-    unit: str
-    threshold: float
-    passed: bool | None
-    words: str
-
-
-def validity_card(versions: pd.DataFrame, *, race_pair: tuple[str, str], groups: Mapping[str, str]) -> pd.DataFrame:
+def validity_card(
+    versions: pd.DataFrame,
+    *,
+    race_pair: tuple[str, str],
+    groups: Mapping[str, str],
+    options: ValidityOptions | None = None,
+    mode: str = "delta",
+) -> pd.DataFrame:
     """The card of a run, one row a check.
 
     Args:
         versions: the counterfactuals table.
         race_pair: the races at -1 and +1.
         groups: photo -> its source group, such as "feminine, Black"; changes of lightness are compared between them.
+        options: the thresholds; the defaults unless given.
+        mode: how the edits were put back, delta or reconstruction.
     """
-    edits = versions[(versions["arm"] == EDIT_ARM) & (versions["status"] == "ok")]
-    checks: list[Check] = []
-    for attribute, rows in edits.groupby("attribute", sort=True):
+    options = options or ValidityOptions()
+    found: list[Check] = []
+    for (attribute, arm), rows in _made(versions).groupby(["attribute", "arm"], sort=True):
         name = str(attribute)
-        target = perceived_target(rows, name, race_pair=race_pair)
-        checks.append(_background(name, rows))
-        checks += _effect(name, _wide(rows.assign(target=target), "target"))
-        checks += _controls(name, rows)
-        checks += _lightness(name, rows, groups)
-        checks.append(_clipping(name, rows))
-    return pd.DataFrame([asdict(check) for check in checks], columns=list(Check.__dataclass_fields__))
-
-
-def perceived_target(rows: pd.DataFrame, attribute: str, *, race_pair: tuple[str, str]) -> pd.Series:
-    """The judge's probability of the attribute's high end: masculine, or the second race given one of the pair."""
-    if attribute == "gender":
-        return rows["judge_masculine"]
-    low, high = (rows[f"judge_race_{race}"] for race in race_pair)
-    return high / (low + high)
+        target = wide(rows.assign(target=perceived_target(rows, name, race_pair=race_pair)), "target")
+        if arm != EDIT_ARM:
+            found.append(checks.placebo(name, str(arm), target, options))
+            continue
+        found += checks.null_edit(name, rows, options, mode=mode)
+        found.append(checks.background(name, rows))
+        found += checks.effect(name, target, options)
+        found += checks.off_target(name, rows, options)
+        found += checks.lightness(name, rows, groups, options)
+        found.append(checks.identity(name, rows, options))
+        found.append(checks.seam(name, rows, options))
+        found.append(checks.clipping(name, rows, options))
+    return pd.DataFrame([asdict(check) for check in found], columns=list(Check.__dataclass_fields__))
 
 
 def effectiveness_curve(versions: pd.DataFrame, *, race_pair: tuple[str, str]) -> pd.DataFrame:
-    """The judge's mean probability along a, with its 10 % and 90 % quantiles over photos.
+    """The judge's mean probability along a, with its 10 % and 90 % quantiles over photos, for edits and placebos.
 
     Returns:
-        Columns attribute, value, mean, low, high.
+        Columns attribute, arm, value, mean, low, high.
     """
-    edits = versions[(versions["arm"] == EDIT_ARM) & (versions["status"] == "ok")]
     parts = []
-    for attribute, rows in edits.groupby("attribute", sort=True):
-        wide = _wide(rows.assign(target=perceived_target(rows, str(attribute), race_pair=race_pair)), "target")
+    for (attribute, arm), rows in _made(versions).groupby(["attribute", "arm"], sort=True):
+        table = wide(rows.assign(target=perceived_target(rows, str(attribute), race_pair=race_pair)), "target")
         parts.append(
             pd.DataFrame(
                 {
                     "attribute": attribute,
-                    "value": wide.columns.to_numpy(dtype=float),
-                    "mean": wide.mean().to_numpy(),
-                    "low": wide.quantile(0.1).to_numpy(),
-                    "high": wide.quantile(0.9).to_numpy(),
+                    "arm": arm,
+                    "value": table.columns.to_numpy(dtype=float),
+                    "mean": table.mean().to_numpy(),
+                    "low": table.quantile(0.1).to_numpy(),
+                    "high": table.quantile(0.9).to_numpy(),
                 }
             )
         )
-    columns = ["attribute", "value", "mean", "low", "high"]
+    return _together(parts, CURVE_COLUMNS)
+
+
+def lightness_curve(versions: pd.DataFrame, *, groups: Mapping[str, str]) -> pd.DataFrame:
+    """The mean change of lightness inside the mask along a, against a = 0, per source group.
+
+    Returns:
+        Columns attribute, arm, group, photos, value, change (ΔL*).
+    """
+    parts = []
+    for (attribute, arm), rows in _made(versions).groupby(["attribute", "arm"], sort=True):
+        table = wide(rows, "lightness")
+        table = table.sub(table[table.columns[np.abs(table.columns.to_numpy(dtype=float)).argmin()]], axis=0)
+        group_of = table.index.map(lambda photo: groups.get(str(photo), "unknown"))
+        for group, lines in table.groupby(group_of, sort=True):
+            means = lines.mean()
+            parts.append(
+                pd.DataFrame(
+                    {
+                        "attribute": attribute,
+                        "arm": arm,
+                        "group": group,
+                        "photos": len(lines),
+                        "value": means.index.to_numpy(dtype=float),
+                        "change": means.to_numpy(),
+                    }
+                )
+            )
+    return _together(parts, LIGHTNESS_COLUMNS)
+
+
+def photo_failures(
+    versions: pd.DataFrame, *, race_pair: tuple[str, str], options: ValidityOptions | None = None
+) -> pd.DataFrame:
+    """The photos whose edits miss a check that can be made for one photo alone: which, how far, and by what threshold.
+
+    Returns:
+        Columns photo, attribute, arm, check, figure, threshold; empty where all hold.
+    """
+    options = options or ValidityOptions()
+    edits = _made(versions)
+    edits = edits[edits["arm"] == EDIT_ARM]
+    parts = []
+    for attribute, rows in edits.groupby("attribute", sort=True):
+        target = wide(rows.assign(target=perceived_target(rows, str(attribute), race_pair=race_pair)), "target")
+        ranked = checks.spearman_per_row(target.columns.to_numpy(dtype=float), target.to_numpy(dtype=float))
+        by_photo = rows.groupby("photo")
+        figures: dict[str, tuple[pd.Series, float, bool]] = {
+            "background": (by_photo["background_kept"].min(), 1.0, True),
+            "monotone": (pd.Series(ranked, index=target.index), checks.RANKED, True),
+            "clipping": (by_photo["clipped_share"].max(), options.clipped, False),
+            "seam": (np.expm1(np.log(rows["seam"]).abs().groupby(rows["photo"]).max()), 3 * options.seam, False),
+            "identity": (by_photo["identity"].min(), options.identity, True),
+        }
+        for check, (figure, threshold, least) in figures.items():
+            missed = figure[(figure < threshold) if least else (figure > threshold)]
+            parts.append(
+                pd.DataFrame(
+                    {
+                        "photo": missed.index,
+                        "attribute": attribute,
+                        "arm": EDIT_ARM,
+                        "check": check,
+                        "figure": missed.to_numpy(),
+                        "threshold": threshold,
+                    }
+                )
+            )
+    return _together([part for part in parts if len(part)], FAILURE_COLUMNS)
+
+
+def card_fails(card: pd.DataFrame) -> bool:
+    """Whether any check of a card was measured and missed its threshold."""
+    return any(passed is False or passed == "False" for passed in card["passed"])
+
+
+def _made(versions: pd.DataFrame) -> pd.DataFrame:
+    return versions[versions["status"] == "ok"]
+
+
+def _together(parts: list[pd.DataFrame], columns: list[str]) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
-
-
-def _wide(rows: pd.DataFrame, column: str) -> pd.DataFrame:
-    """One row a photo, one column a value; photos with every step only."""
-    return rows.pivot(index="photo", columns="value", values=column).dropna()
-
-
-def at(wide: pd.DataFrame, value: float) -> NDArray[np.float64]:
-    """Each photo's figure at ``value``, interpolated between the steps beside it; NaN beyond the sweep's ends."""
-    values = wide.columns.to_numpy(dtype=float)
-    figures = [np.interp(value, values, row, left=np.nan, right=np.nan) for row in wide.to_numpy(dtype=float)]
-    return np.array(figures, dtype=np.float64)
-
-
-def spearman_per_row(values: NDArray[np.float64], figures: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Spearman's correlation of each row of ``figures`` ``(n, K)`` with ``values`` ``(K,)``; 0 for a constant row."""
-    order = rankdata(values) - (len(values) + 1) / 2
-    ranks = rankdata(figures, axis=1) - (len(values) + 1) / 2
-    spread = np.sqrt((ranks**2).sum(axis=1) * (order**2).sum())
-    correlations: NDArray[np.float64] = np.divide(ranks @ order, spread, out=np.zeros(len(ranks)), where=spread > 0)
-    return correlations
-
-
-def _judged(figure: float, passed: bool) -> bool | None:
-    """``passed``, but None where there is no figure."""
-    return None if np.isnan(figure) else passed
-
-
-def _rise(wide: pd.DataFrame) -> float:
-    """Mean change from a = -1 to +1; NaN where no photo's sweep spans them."""
-    return float((at(wide, 1.0) - at(wide, -1.0)).mean()) if len(wide) else float("nan")
-
-
-def _background(attribute: str, rows: pd.DataFrame) -> Check:
-    kept = float(rows["background_kept"].min())
-    words = "Pixels outside the mask that equal the photo's, in the version where the fewest do (before encoding)."
-    return Check("background", attribute, kept, "share", 1.0, _judged(kept, kept >= 1.0), words)
-
-
-def _effect(attribute: str, wide: pd.DataFrame) -> list[Check]:
-    what = "perceived masculinity" if attribute == "gender" else "the second race of the pair being perceived"
-    if wide.empty:
-        nan, words = float("nan"), "No complete sweep."
-        return [
-            Check("effect", attribute, nan, "probability", EFFECT_GOAL, None, words),
-            Check("monotone", attribute, nan, "share", MONOTONE_GOAL, None, words),
-        ]
-    rise = _rise(wide)
-    whole = float((wide.iloc[:, -1] - wide.iloc[:, 0]).mean())
-    steps = wide.columns.to_numpy(dtype=float)
-    monotone = float((spearman_per_row(steps, wide.to_numpy(dtype=float)) >= 0.9).mean())
-    return [
-        Check(
-            "effect", attribute, rise, "probability", EFFECT_GOAL, _judged(rise, rise >= EFFECT_GOAL),
-            f"Rise of the judge's mean probability of {what} from a = −1 to +1 ({whole:+.2f} over the whole sweep).",
-        ),
-        Check(
-            "monotone", attribute, monotone, "share", MONOTONE_GOAL, monotone >= MONOTONE_GOAL,
-            "Faces whose sweep the judge ranks in order (Spearman at least 0.9).",
-        ),
-    ]  # fmt: skip
-
-
-def _controls(attribute: str, rows: pd.DataFrame) -> list[Check]:
-    """Change of what should stay, on a 0-1 scale, from -1 to +1."""
-    others = {"young": ("judge_young", 0.5), "smiling": ("judge_smiling", 0.5)}
-    if attribute != "gender":
-        others["masculine"] = ("judge_masculine", 1.0)
-    checks = []
-    for name, (column, scale) in others.items():
-        moved = _rise(_wide(rows, column)) * scale
-        passed = _judged(moved, abs(moved) <= CONTROL_GOAL)
-        words = f"Mean change of perceived “{name}” (0 to 1) from a = −1 to +1; it should stay."
-        checks.append(Check(f"off-target: {name}", attribute, moved, "share", CONTROL_GOAL, passed, words))
-    return checks
-
-
-def _lightness(attribute: str, rows: pd.DataFrame, groups: Mapping[str, str]) -> list[Check]:
-    wide = _wide(rows, "lightness")
-    change = pd.Series(at(wide, 1.0) - at(wide, -1.0), index=wide.index).dropna()
-    group_of = change.index.map(lambda photo: groups.get(str(photo), "unknown"))
-    by_group = change.groupby(group_of).agg(["mean", "size"])
-    means = by_group.loc[by_group["size"] >= SMALLEST_GROUP, "mean"]
-    gap = float(means.max() - means.min()) if len(means) > 1 else float("nan")
-    between = f" ({means.idxmin()} {means.min():+.1f}, {means.idxmax()} {means.max():+.1f})" if len(means) > 1 else ""
-    mean = _rise(wide)
-    # A change of perceived race is meant to move lightness, so only its size is reported.
-    passed = _judged(mean, abs(mean) <= LIGHTNESS_GOAL) if attribute == "gender" else None
-    return [
-        Check("lightness", attribute, mean, "ΔL*", LIGHTNESS_GOAL if attribute == "gender" else float("nan"), passed,
-              "Mean change of lightness inside the mask from a = −1 to +1."),
-        Check("lightness gap", attribute, gap, "ΔL*", LIGHTNESS_GOAL, _judged(gap, gap <= LIGHTNESS_GOAL),
-              f"Largest difference of that change between source groups of {SMALLEST_GROUP} photos or more{between}."),
-    ]  # fmt: skip
-
-
-def _clipping(attribute: str, rows: pd.DataFrame) -> Check:
-    share = float(rows["clipped_share"].mean())
-    words = "Pixels of the mask that the edit pushed beyond black or white."
-    return Check("clipping", attribute, share, "share", CLIPPED_GOAL, _judged(share, share <= CLIPPED_GOAL), words)

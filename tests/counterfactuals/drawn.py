@@ -1,5 +1,7 @@
 """Drawn photos with known faces, and networks small enough to run in a blink."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import torch
 from torch import nn
@@ -8,10 +10,13 @@ from models.alignment import TEMPLATE
 from models.fader import ATTRIBUTES, Fader, FaderShape
 from models.judge import Judge
 from models.parser import CLASSES
-from pipeline.counterfactuals.making import Networks
+from pipeline.config import SweepOptions
+from pipeline.counterfactuals.making import Networks, make_versions
 from pipeline.counterfactuals.sweep import Subject
 
 SKIN = CLASSES.index("skin")
+BOTH = SweepOptions(attributes=("gender", "race"), gender_steps=5, race_steps=3, region=("skin",))
+GENDER = BOTH.model_copy(update={"attributes": ("gender",)})
 
 
 def tiny_fader(seed=0):
@@ -37,8 +42,15 @@ class RedIsSkin(nn.Module):
         return logits
 
 
-def networks():
-    return Networks(fader=tiny_fader(), parser=RedIsSkin(), judge=tiny_judge())
+class Tones(nn.Module):
+    """A recogniser that knows faces by the mean colours of their parts."""
+
+    def forward(self, faces):
+        return nn.functional.adaptive_avg_pool2d(faces, 4).flatten(1)
+
+
+def networks(recogniser=None):
+    return Networks(fader=tiny_fader(), parser=RedIsSkin(), judge=tiny_judge(), recogniser=recogniser)
 
 
 def own_values(**changes):
@@ -61,3 +73,19 @@ def face_photo(*, side=160, centre=(80, 84), radius=30, grey=False, seed=0):
 def subject(photo="a/face.jpg", *, own=None, **drawing):
     pixels, landmarks, _ = face_photo(**drawing)
     return Subject(photo=photo, pixels=pixels, landmarks=landmarks, own=own_values() if own is None else own)
+
+
+def faceless(photo="b/none.jpg"):
+    return Subject(photo, np.zeros((160, 160, 3), np.uint8), subject().landmarks, own_values())
+
+
+def make(subjects, folder, options=BOTH, *, recogniser=None, identified=()):
+    with ThreadPoolExecutor(2) as pool:
+        return make_versions(
+            subjects,
+            networks=networks(recogniser),
+            options=options,
+            run_folder=folder,
+            pool=pool,
+            identified=frozenset(identified),
+        )

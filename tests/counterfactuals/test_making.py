@@ -1,26 +1,14 @@
-from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 
+import cv2
 import numpy as np
 import pytest
-from drawn import networks, own_values, subject
+from drawn import BOTH, GENDER, Tones, faceless, make, own_values, subject
 
-from pipeline.config import SweepOptions
-from pipeline.counterfactuals.making import NO_REGION, make_versions, unmade
-from pipeline.counterfactuals.sweep import Subject
+from pipeline.counterfactuals.fidelity import psnr
+from pipeline.counterfactuals.making import NO_REGION, unmade
+from pipeline.counterfactuals.validity import validity_card
 from pipeline.records import COUNTERFACTUALS, EDIT_ARM, RACES, to_table
-
-BOTH = SweepOptions(attributes=("gender", "race"), gender_steps=5, race_steps=3, region=("skin",))
-GENDER = BOTH.model_copy(update={"attributes": ("gender",)})
-
-
-def faceless(photo="b/none.jpg"):
-    return Subject(photo, np.zeros((160, 160, 3), np.uint8), subject().landmarks, own_values())
-
-
-def make(subjects, folder, options=BOTH):
-    with ThreadPoolExecutor(2) as pool:
-        return make_versions(subjects, networks=networks(), options=options, run_folder=folder, pool=pool)
 
 
 @pytest.fixture(scope="module")
@@ -102,9 +90,81 @@ def test_only_faceless_photos_and_no_photos_are_no_trouble(tmp_path):
     assert make([], tmp_path) == []
 
 
-def test_a_sweep_that_failed_has_all_its_rows():
-    rows = list(unmade("x.jpg", "gender", (-1.0, 0.0, 1.0), status="failed", reason="cannot be read"))
+@pytest.mark.parametrize("arm", [EDIT_ARM, "random"])
+def test_a_sweep_that_failed_has_all_its_rows(arm):
+    rows = list(unmade("x.jpg", "race", options=BOTH, status="failed", reason="cannot be read", arm=arm))
     assert [(row["step"], row["value"], row["status"]) for row in rows] == [
-        (1, -1.0, "failed"), (2, 0.0, "failed"), (3, 1.0, "failed"),
+        (1, -2.0, "failed"), (2, 0.0, "failed"), (3, 2.0, "failed"),
     ]  # fmt: skip
+    assert {(row["photo"], row["attribute"], row["arm"], row["reason"]) for row in rows} == {
+        ("x.jpg", "race", arm, "cannot be read")
+    }
     to_table(rows, COUNTERFACTUALS)
+
+
+# The null edit
+
+
+def test_how_far_the_null_edit_is_from_the_photo_is_the_same_for_all_versions_of_a_photo(made):
+    for photo in ("a.jpg", "c/d.jpg"):
+        facts = {(row["null_psnr"], row["null_ssim"]) for row in made[1] if row["photo"] == photo}
+        assert len(facts) == 1
+        ((dB, similar),) = facts  # noqa: N806 (the unit is written so)
+        assert 0 < dB < 60
+        assert -1 <= similar <= 1
+    # Where nothing decoded is pasted, there is nothing to repeat.
+    assert not any("cycles_psnr" in row for row in made[1])
+
+
+def test_reconstructions_are_repeated_ten_times(tmp_path):
+    rows = make([subject("a.jpg")], tmp_path, GENDER.model_copy(update={"mode": "reconstruction"}))
+    assert len({(row["cycles_psnr"], row["cycles_ssim"]) for row in rows}) == 1
+    # An untrained network is no nearer to the photo the tenth time than the first.
+    assert rows[0]["cycles_psnr"] <= rows[0]["null_psnr"] + 0.5
+    assert -1 <= rows[0]["cycles_ssim"] <= 1
+
+
+def test_in_delta_mode_the_null_edit_is_the_photo_itself(tmp_path):
+    # A value of this sweep is the face's own, so that step changes nothing at all.
+    face = subject("a.jpg", own=own_values(gender=1.0))
+    row = make([face], tmp_path, GENDER)[3]
+    assert row["value"] == 1.0
+    version = cv2.imread(str(tmp_path / row["file"]))[..., ::-1]
+    np.testing.assert_array_equal(version, face.pixels)
+    assert psnr(version.astype(float), face.pixels.astype(float), np.ones((160, 160), np.float32)) == float("inf")
+    assert row["seam"] == 1
+
+
+# Identity
+
+
+def test_only_the_chosen_photos_are_shown_to_the_recognition_network(tmp_path):
+    subjects = [subject("a.jpg"), faceless(), subject("c/d.jpg", radius=24, seed=2)]
+    options = BOTH.model_copy(update={"placebos": ("colour",)})
+    rows = make(subjects, tmp_path, options, recogniser=Tones(), identified=["a.jpg", "b/none.jpg"])
+    assert {row["photo"] for row in rows if "identity" in row} == {"a.jpg"}
+    figures = [row["identity"] for row in rows if row["photo"] == "a.jpg"]
+    assert len(figures) == 2 * (5 + 3)
+    assert all(-1 <= figure <= 1 for figure in figures)
+    assert len(set(figures)) > 5
+    to_table(rows, COUNTERFACTUALS)
+
+
+@pytest.mark.parametrize("mode", ["delta", "reconstruction"])
+def test_the_null_edit_is_the_same_person(tmp_path, mode):
+    face = subject("a.jpg", own=own_values(gender=1.0))
+    options = GENDER.model_copy(update={"mode": mode})
+    rows = make([face], tmp_path, options, recogniser=Tones(), identified=["a.jpg"])
+    assert rows[3]["value"] == 1.0
+    assert rows[3]["identity"] == pytest.approx(1, abs=2e-3)
+    assert rows[0]["identity"] < rows[3]["identity"]
+
+
+@pytest.mark.parametrize(("recogniser", "identified"), [(None, ["a.jpg"]), (Tones(), [])])
+def test_without_a_recognition_network_identity_is_not_measured_and_no_pass(tmp_path, recogniser, identified):
+    rows = make([subject("a.jpg")], tmp_path, GENDER, recogniser=recogniser, identified=identified)
+    assert not any("identity" in row for row in rows)
+    versions = to_table(rows, COUNTERFACTUALS).to_pandas()
+    card = validity_card(versions, race_pair=BOTH.race_pair, groups={}).set_index("name")
+    assert np.isnan(card.loc["identity", "figure"])
+    assert card.loc["identity", "passed"] is None

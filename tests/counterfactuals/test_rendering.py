@@ -10,7 +10,7 @@ from PIL import Image, JpegImagePlugin
 
 from pipeline.counterfactuals.rendering import ImageFile, image_folder, render
 from pipeline.counterfactuals.sweep import CROP, patches_of
-from pipeline.records import COUNTERFACTUALS, to_table
+from pipeline.records import COUNTERFACTUALS, EDIT_ARM, to_table
 
 VALUES = (-2.0, 0.0, 2.0)
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=120) | st.lists(
@@ -24,13 +24,16 @@ def changes(level=40.0, seed=3):
     return np.broadcast_to(colours, (len(VALUES), CROP, CROP, 3)).copy()
 
 
-def rendered(folder, *, face=None, images=None, mode="delta", file=None, attribute="gender"):
+def rendered(
+    folder, *, face=None, images=None, mode="delta", file=None, attribute="gender", arm=EDIT_ARM, feather_share=0.02
+):
     face = face or subject()
-    (patch,) = patches_of(RedIsSkin(), [subject()], region=("skin",), feather_share=0.02)
+    (patch,) = patches_of(RedIsSkin(), [subject()], region=("skin",), feather_share=feather_share)
     versions = render(
         face,
         patch,
         attribute=attribute,
+        arm=arm,
         values=VALUES,
         images=changes() if images is None else images,
         mode=mode,
@@ -109,14 +112,26 @@ def test_without_a_change_the_file_holds_the_photo(tmp_path):
     for version in versions:
         np.testing.assert_array_equal(np.array(Image.open(tmp_path / version.row["file"])), face.pixels)
     assert len({version.row["sha256"] for version in versions}) == 1
+    assert {(version.row["seam"], version.row["clipped_share"]) for version in versions} == {(1, 0)}
 
 
-def test_files_of_two_attributes_lie_apart(tmp_path):
-    _, _, gender = rendered(tmp_path)
-    _, _, race = rendered(tmp_path, attribute="race")
-    files = {version.row["file"] for version in gender + race}
-    assert len(files) == 6
-    assert {file.split("/")[1] for file in files} == {"gender", "race"}
+def test_files_of_attributes_and_arms_lie_apart(tmp_path):
+    kinds = {"gender": {}, "race": {"attribute": "race"}, "gender-random": {"arm": "random"}}
+    rows = {kind: [version.row for version in rendered(tmp_path, **given)[2]] for kind, given in kinds.items()}
+    assert len({row["file"] for of_kind in rows.values() for row in of_kind}) == 9
+    for kind, of_kind in rows.items():
+        assert {row["file"].split("/")[1] for row in of_kind} == {kind}
+        assert {row["arm"] for row in of_kind} == {"random" if "random" in kind else EDIT_ARM}
+    assert len({row["mask"] for of_kind in rows.values() for row in of_kind}) == 1
+
+
+@pytest.mark.parametrize("feather_share", [0.0, 0.05], ids=["hard", "soft"])
+def test_a_pasted_wall_shows_at_the_masks_edge_and_a_small_change_does_not(tmp_path, feather_share):
+    wall = np.full((3, CROP, CROP, 3), 255, np.float32)
+    _, _, pasted = rendered(tmp_path / "wall", images=wall, mode="reconstruction", feather_share=feather_share)
+    assert all(version.row["seam"] > 1.3 for version in pasted)
+    _, _, changed = rendered(tmp_path / "small", images=changes(level=2.0), feather_share=feather_share)
+    assert all(version.row["seam"] == pytest.approx(1, abs=0.1) for version in changed)
 
 
 @pytest.mark.parametrize("mode", ["delta", "reconstruction"])

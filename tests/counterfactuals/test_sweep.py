@@ -7,7 +7,23 @@ from hypothesis import strategies as st
 
 from models.fader import ATTRIBUTES
 from models.judge import RACES
-from pipeline.counterfactuals.sweep import CROP, Subject, crops_of, edits_of, patches_of, targets, to_patch, unit_batch
+from pipeline.counterfactuals.sweep import (
+    CROP,
+    Subject,
+    crop_mask,
+    crops_of,
+    decode,
+    dial_of,
+    edit_of,
+    encode,
+    null_cycles,
+    patches_of,
+    targets,
+    to_levels,
+    to_patch,
+    unit_batch,
+)
+from pipeline.records import EDIT_ARM
 
 PAIR = ("Black", "White")
 SEVEN = tuple(2 * k / 3 for k in range(-3, 4))
@@ -62,30 +78,70 @@ def test_controls_cannot_be_swept():
 # The edits
 
 
+def edited(fader, count, *, faces=None, attribute="gender", values=SEVEN):
+    encoded = encode(fader, crops(count) if faces is None else faces, own(count))
+    return edit_of(fader, encoded, attribute=attribute, values=values, race_pair=PAIR)
+
+
 @pytest.mark.parametrize(("attribute", "value"), [("gender", 0.5), ("race", -1.0)])
 def test_at_the_faces_own_value_nothing_changes(fader, attribute, value):
-    (edit,) = edits_of(fader, crops(3), own(3), sweeps={attribute: (-2.0, value, 2.0)}, race_pair=PAIR)
+    edit = edited(fader, 3, attribute=attribute, values=(-2.0, value, 2.0))
     assert np.abs(edit.changes[:, 1]).max() <= 1e-6
     assert np.abs(edit.changes[:, 0]).max() > 0.01
     assert np.abs(edit.changes[:, 2]).max() > 0.01
+    assert dial_of(own(3), attribute, race_pair=PAIR).tolist() == [value] * 3
 
 
-def test_an_edit_has_a_change_and_a_face_for_every_value(fader):
-    gender, race = edits_of(fader, crops(2), own(2), sweeps={"gender": SEVEN, "race": (-2.0, 0.0, 2.0)}, race_pair=PAIR)
-    assert (gender.attribute, race.attribute) == ("gender", "race")
-    assert gender.values == SEVEN
-    assert gender.changes.shape == gender.faces.shape == (2, 7, CROP, CROP, 3)
-    assert race.changes.shape == race.faces.shape == (2, 3, CROP, CROP, 3)
-    assert gender.changes.dtype == np.float32
-    assert 0 <= gender.faces.min() <= gender.faces.max() <= 255
+@pytest.mark.parametrize(("attribute", "values"), [("gender", SEVEN), ("race", (-2.0, 0.0, 2.0))])
+def test_an_edit_has_a_change_and_a_face_for_every_value(fader, attribute, values):
+    edit = edited(fader, 2, attribute=attribute, values=values)
+    assert (edit.attribute, edit.arm, edit.values) == (attribute, EDIT_ARM, values)
+    assert edit.changes.shape == edit.faces.shape == (2, len(values), CROP, CROP, 3)
+    assert edit.changes.dtype == edit.faces.dtype == np.float32
+    assert 0 <= edit.faces.min() <= edit.faces.max() <= 255
 
 
 def test_the_company_in_a_batch_does_not_change_an_edit(fader):
-    faces, sweeps = crops(5), {"gender": SEVEN}
-    (alone,) = edits_of(fader, faces[2:3], own(1), sweeps=sweeps, race_pair=PAIR)
-    (together,) = edits_of(fader, faces, own(5), sweeps=sweeps, race_pair=PAIR)
+    faces = crops(5)
+    alone, together = edited(fader, 1, faces=faces[2:3]), edited(fader, 5, faces=faces)
     assert np.abs(together.changes[2] - alone.changes[0]).max() < 1
     assert np.abs(together.faces[2] - alone.faces[0]).max() < 1
+
+
+def test_faces_are_encoded_with_their_null_edit(fader):
+    faces, mine = crops(3), own(3)
+    encoded = encode(fader, faces, mine)
+    assert encoded.crops is faces
+    assert encoded.null.shape == faces.shape
+    np.testing.assert_allclose(encoded.null, decode(fader, encoded.codes, mine), rtol=0, atol=0)
+    assert encoded.codes.dtype == encoded.null.dtype == torch.float32
+
+
+def test_the_dial_is_gender_itself_and_for_race_the_second_of_the_pair_less_the_first():
+    mine = torch.from_numpy(own_values(gender=-0.3, race_Black=0.2, race_White=0.7))[None]
+    assert dial_of(mine, "gender", race_pair=PAIR).item() == pytest.approx(-0.3)
+    assert dial_of(mine, "race", race_pair=PAIR).item() == pytest.approx(0.5)
+    assert dial_of(mine, "race", race_pair=("White", "Black")).item() == pytest.approx(-0.5)
+
+
+def test_one_null_cycle_pastes_the_null_edit_and_ten_are_ten_times_one(fader):
+    faces = encode(fader, crops(2), own(2))
+    mask = torch.zeros(2, 1, CROP, CROP)
+    mask[..., 30:90, 30:90] = 1
+    once = null_cycles(fader, faces, mask, cycles=1)
+    np.testing.assert_allclose(once, torch.where(mask > 0, faces.null, faces.crops), rtol=0, atol=1e-6)
+    twice = null_cycles(fader, encode(fader, once, own(2)), mask, cycles=1)
+    np.testing.assert_allclose(null_cycles(fader, faces, mask, cycles=2), twice, rtol=0, atol=1e-6)
+    assert torch.equal(null_cycles(fader, faces, 0 * mask, cycles=10), faces.crops)
+
+
+def test_levels_are_pixels_around_0_with_the_channels_last():
+    units = torch.zeros(2, 5, 3, 4, 6)
+    units[1, 2, 0, 3, 5] = 1
+    levels = to_levels(units)
+    assert levels.shape == (2, 5, 4, 6, 3)
+    assert levels[1, 2, 3, 5].tolist() == [127.5, 0, 0]
+    assert levels.flags["C_CONTIGUOUS"]
 
 
 def test_crops_hold_the_face_in_minus_one_to_one():
@@ -158,3 +214,15 @@ def test_an_image_of_the_crop_lies_over_the_patch_as_the_crop_does():
     inside = patch.mask > 0
     difference = np.abs(over - face.pixels[patch.window])[inside]
     assert difference.mean() < 8  # the drawing is noisy, and the way there and back softens noise
+
+
+def test_the_mask_of_a_crop_is_the_patch_seen_from_it():
+    face = subject()
+    (patch,) = patches_of(RedIsSkin(), [face], region=("skin",), feather_share=0)
+    mask = crop_mask(face, patch)
+    assert mask.shape == (CROP, CROP)
+    assert 0 <= mask.min() <= mask.max() <= 1
+    crop = crops_of([face])[0].numpy()
+    red = crop[0] - crop[1] > 0.5
+    # The noise of the drawing blurs its outline a little.
+    assert ((mask > 0.5) & red).sum() / ((mask > 0.5) | red).sum() > 0.93

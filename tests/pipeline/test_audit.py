@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from pipeline.audit import SAMPLE, ask_again, audit, estimate_again, generate
 from pipeline.config import load_settings
 from pipeline.photos import NoUsablePhotos
 from pipeline.records import read_frame
+from pipeline.report.tables import frame_from_csv
 from pipeline.run import Run, RunError
 
 PORTRAITS = 5
@@ -106,6 +108,69 @@ def test_the_report_and_the_record_are_complete(run: Run) -> None:
     assert all(stage["state"] == "done" for stage in record["stages"].values())
     assert all(stage["seconds"] >= 0 and stage["peak_mib"] > 0 for stage in record["stages"].values())
     assert not run.path("parts").exists()
+
+
+def test_the_validity_card_is_in_the_record_and_among_the_tables(run: Run) -> None:
+    card = frame_from_csv(run.path("tables/validity.csv").read_text(encoding="utf-8"))
+    recorded = json.loads(run.path("run.json").read_text())["validity"]
+    assert [(check["attribute"], check["name"]) for check in recorded] == list(
+        zip(card["attribute"], card["name"], strict=True)
+    )
+    for check, row in zip(recorded, card.to_dict("records"), strict=True):
+        assert check["passed"] in (True, False, None)
+        assert check["passed"] == (None if pd.isna(row["passed"]) else row["passed"])
+        assert check["figure"] == (row["figure"] if np.isfinite(row["figure"]) else None)
+    by_name = {(check["attribute"], check["name"]): check["passed"] for check in recorded}
+    assert by_name["gender", "background"] is by_name["race", "background"] is True
+    assert by_name["gender", "null edit"] is True
+    assert {"effect", "crossing", "seam", "identity", "off-target: young"} <= {name for _, name in by_name}
+
+
+def test_lightness_and_the_photos_that_fail_are_tables_too(run: Run) -> None:
+    lightness = frame_from_csv(run.path("tables/lightness.csv").read_text(encoding="utf-8"))
+    assert set(lightness["attribute"]) == {"gender", "race"}
+    assert set(lightness.loc[lightness["value"] == 0, "change"]) == {0}
+    groups = lightness.drop_duplicates(["attribute", "group"])
+    assert groups.groupby("attribute")["photos"].sum().to_dict() == {"gender": PORTRAITS, "race": PORTRAITS}
+    failures = frame_from_csv(run.path("tables/photo_failures.csv").read_text(encoding="utf-8"))
+    assert list(failures.columns) == ["photo", "attribute", "arm", "check", "figure", "threshold"]
+    versions = read_frame(run.path("counterfactuals.parquet"))
+    assert set(failures["photo"]) <= set(versions["photo"])
+    clipped = versions[versions["clipped_share"] > run.record["settings"]["validity"]["clipped"]]
+    assert set(failures.loc[failures["check"] == "clipping", "photo"]) == set(clipped["photo"])
+
+
+def test_placebos_are_made_asked_about_and_estimated_beside_the_edit(portraits: Path, settings, tmp_path: Path) -> None:
+    sweep = settings.sweep.model_copy(update={"attributes": ("gender",), "placebos": ("random", "colour")})
+    query = settings.query.model_copy(update={"adapters": ("opencv",)})
+    options = settings.model_copy(update={"sweep": sweep, "query": query})
+    two = sorted(portraits.glob("*.jpg"))[:2]
+    made = audit(two, tmp_path / "run", settings=options, given={})
+    arms = {"edit", "random", "colour"}
+    for table, each in (("counterfactuals", 3), ("answers", 3)):
+        rows = read_frame(made.path(f"{table}.parquet"))
+        assert rows["arm"].value_counts().to_dict() == dict.fromkeys(arms, 2 * each)
+        assert made.record["stages"]["counterfactuals"]["counts"]["ok"] == 2 * 3 * len(arms)
+    for table in ("effectiveness", "lightness", "slopes", "curves"):
+        frame = frame_from_csv(made.path(f"tables/{table}.csv").read_text(encoding="utf-8"))
+        assert set(frame["arm"]) == arms, table
+    card = {check["name"]: check for check in made.record["validity"]}
+    assert {"placebo: random", "placebo: colour"} <= set(card)
+    metadata = pd.read_csv(made.path("images/metadata.csv"))
+    assert set(metadata["arm"]) == arms
+    assert all(made.path("images").joinpath(name).is_file() for name in metadata["file_name"])
+
+
+def test_other_thresholds_of_the_card_ask_and_edit_nothing_again(run: Run, tmp_path: Path) -> None:
+    before = json.loads(run.path("run.json").read_text())["stages"]
+    shutil.copytree(run.folder, tmp_path / "copy")
+    changed = estimate_again(tmp_path / "copy", changes={"validity": {"off_target": 1.0, "clipped": 1.0}})
+    stages = changed.record["stages"]
+    assert all(stages[name] == before[name] for name in ("photos", "faces", "counterfactuals", "query"))
+    assert stages["tables"]["fingerprint"] != before["tables"]["fingerprint"]
+    card = {(check["attribute"], check["name"]): check for check in changed.record["validity"]}
+    assert card["gender", "clipping"]["threshold"] == 1.0
+    assert card["gender", "off-target: young"]["passed"] is True
 
 
 def test_the_same_command_again_does_nothing(run: Run, portraits: Path, settings) -> None:

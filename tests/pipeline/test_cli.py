@@ -67,6 +67,105 @@ def test_a_wrong_option_names_its_source(invoke, tmp_path: Path) -> None:
     assert "audit.toml" in result.output.replace("\n", "")
 
 
+@pytest.mark.parametrize("words", [("--placebo", "random,shape"), ("--placebo", "random", "--placebo", "random")])
+def test_a_placebo_that_there_is_not_or_twice_is_explained(invoke, tmp_path: Path, words: tuple[str, ...]) -> None:
+    result = invoke("generate", str(tmp_path), *words, "--out", str(tmp_path / "out"))
+    assert result.exit_code == 2
+    assert "sweep" in result.output
+    assert "placebos" in result.output
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("command", ["audit", "generate"])
+def test_the_bisenet_parser_needs_its_weights(invoke, tmp_path: Path, command: str) -> None:
+    result = invoke(command, str(tmp_path), "--parser", "bisenet", "--out", str(tmp_path / "out"))
+    assert result.exit_code == 2
+    assert "--weights" in result.output
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("command", ["audit", "generate"])
+def test_weights_that_are_not_the_public_ones_are_explained(
+    invoke, one_portrait: Path, tmp_path: Path, command
+) -> None:
+    (tmp_path / "mine.pth").write_bytes(b"weights of my own")
+    for file, words in (("mine.pth", "is not the public BiSeNet weights"), ("gone.pth", "cannot be read")):
+        result = invoke(
+            command, str(one_portrait), "--parser", "bisenet", "--weights", str(tmp_path / file),
+            "--out", str(tmp_path / "out"), "--quiet",
+        )  # fmt: skip
+        assert result.exit_code == 2, result.exception
+        assert words in result.output.replace("\n", " ")
+
+
+def test_a_damaged_recognition_network_is_explained(
+    invoke, one_portrait: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from models.identity import FILE
+
+    (tmp_path / "torch" / "checkpoints").mkdir(parents=True)
+    (tmp_path / "torch" / "checkpoints" / FILE).write_bytes(b"half a download")
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path / "torch"))
+    result = invoke("generate", str(one_portrait), "--out", str(tmp_path / "out"), "--quiet")
+    assert result.exit_code == 2, result.exception
+    assert FILE in result.output.replace("\n", "")
+
+
+@pytest.fixture(scope="module")
+def one_portrait(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from pipeline.audit import SAMPLE
+
+    folder = tmp_path_factory.mktemp("portrait")
+    first = min(SAMPLE.parent.glob("*.jpg"))
+    (folder / first.name).write_bytes(first.read_bytes())
+    return folder
+
+
+LENIENT = "effect = 0\nmonotone = 0\noff_target = 1\nlightness = 99\nclipped = 1\nseam = 99\nidentity = -1\n"
+# Enough for a card and soon done; the perfect effect is one that no edit has.
+CARDS = {"lenient": LENIENT, "impossible": LENIENT.replace("effect = 0", "effect = 1")}
+
+
+@pytest.fixture(scope="module")
+def audit_with(one_portrait: Path, tmp_path_factory: pytest.TempPathFactory):
+    """Audits the portrait by the thresholds of a card, always in the same run; further words may be given."""
+    folder, runner = tmp_path_factory.mktemp("strict"), CliRunner()
+
+    def audit(card: str, *words: str):
+        config = folder / f"{card}.toml"
+        config.write_text(f"[validity]\n{CARDS[card]}\n[statistics]\nresamples = 100\n")
+        fixed = ["--attribute", "gender", "--gender-steps", "3", "--placebo", "random,colour", "--adapter", "opencv"]
+        out = ["--out", str(folder / "run"), "--config", str(config), "--quiet"]
+        return runner.invoke(app, ["audit", str(one_portrait), *fixed, *out, *words])
+
+    return audit
+
+
+@pytest.mark.parametrize(
+    ("card", "words", "code"),
+    [("impossible", [], 0), ("impossible", ["--strict"], 3), ("lenient", ["--strict"], 0), ("lenient", [], 0)],
+)
+def test_strict_ends_with_three_where_the_card_fails(audit_with, card: str, words: list[str], code: int) -> None:
+    result = audit_with(card, *words)
+    assert result.exit_code == code, result.output
+    assert ("the validity card fails (--strict)" in result.output) == (code == 3)
+    # Either way the run is complete and told.
+    assert "Validity card" in result.output
+    assert ("failed gender, effect" in " ".join(result.output.split())) == (card == "impossible")
+    # And so is a continued one, of which nothing is done again.
+    assert audit_with(card, *words).exit_code == code
+
+
+def test_a_run_is_told_to_machines_as_json_and_nothing_else(audit_with) -> None:
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is not JSON")
+
+    told = json.loads(audit_with("lenient", "--json").stdout, parse_constant=refuse)
+    names = [check["name"] for check in told["validity"]]
+    assert {"null edit", "effect", "placebo: random", "placebo: colour"} <= set(names)
+    assert all(check["passed"] in (True, False, None) for check in told["validity"])
+
+
 def test_status_of_a_folder_that_is_no_run(invoke, tmp_path: Path) -> None:
     result = invoke("status", str(tmp_path / "nothing"))
     assert result.exit_code == 2

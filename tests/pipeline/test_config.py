@@ -1,4 +1,6 @@
 import itertools
+import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -56,6 +58,19 @@ def test_other_variables_are_left_alone(tmp_path):
     assert settings == Settings()
 
 
+@pytest.mark.parametrize(("weaker", "stronger"), list(itertools.combinations(REACHES, 2)))
+def test_the_cards_thresholds_have_the_same_precedence(tmp_path, weaker, stronger):
+    effects = {"default": 0.4, "environment": 0.25, "file": 0.5, "command line": 0.75}
+    sources = {weaker, stronger}
+    settings = load(
+        tmp_path,
+        environment={"COUNTERSLOPE_VALIDITY__EFFECT": "0.25"} if "environment" in sources else {},
+        toml="[validity]\neffect = 0.5" if "file" in sources else None,
+        validity={"effect": 0.75 if "command line" in sources else None},
+    )
+    assert settings.validity.effect == effects[stronger]
+
+
 # Lists and tables from the environment
 
 
@@ -77,6 +92,20 @@ def test_a_pair_and_a_table_come_from_the_environment(tmp_path):
     assert settings.sweep.race_pair == ("Asian", "White")
     assert settings.query.options == {"opencv": {"min_size": 30}}
     assert settings.query.adapters == ("python:my.module:ask",)
+
+
+def test_placebos_and_the_parser_come_from_the_environment(tmp_path):
+    settings = load(
+        tmp_path,
+        environment={
+            "COUNTERSLOPE_SWEEP__PLACEBOS": "random, colour",
+            "COUNTERSLOPE_SWEEP__PARSER": "bisenet",
+            "COUNTERSLOPE_SWEEP__PARSER_WEIGHTS": "weights/79999_iter.pth",
+        },
+    )
+    assert settings.sweep.placebos == ("random", "colour")
+    assert settings.sweep.arms == ("edit", "random", "colour")
+    assert (settings.sweep.parser, settings.sweep.parser_weights) == ("bisenet", Path("weights/79999_iter.pth"))
 
 
 def test_a_table_comes_from_a_file_too(tmp_path):
@@ -103,6 +132,14 @@ def test_a_table_comes_from_a_file_too(tmp_path):
         ({"sweep": {"attributes": ("gender", "gender")}}, ["sweep", "the command line", "once each"]),
         ({"sweep": {"attributes": ()}}, ["sweep", "the command line", "at least one"]),
         ({"sweep": {"attributes": ("age",)}}, ["sweep.attributes.0", "the command line", "'gender' or 'race'"]),
+        ({"sweep": {"placebos": ("colour", "colour")}}, ["sweep", "the command line", "placebos", "once each"]),
+        ({"sweep": {"placebos": ("shape",)}}, ["sweep.placebos.0", "the command line", "'random' or 'colour'"]),
+        ({"sweep": {"parser": "bisenet"}}, ["sweep", "the command line", "needs the file of its weights"]),
+        ({"sweep": {"parser_weights": "a.pth"}}, ["sweep", "the command line", "and only it does"]),
+        ({"toml": "[validity]\neffect = 1.5"}, ["validity.effect", "options.toml", "less than or equal to 1"]),
+        ({"toml": "[validity]\nseam = 0"}, ["validity.seam", "options.toml", "greater than 0"]),
+        ({"toml": "[validity]\nsmallest_group = 1"}, ["validity.smallest_group", "greater than or equal to 2"]),
+        ({"environment": {"COUNTERSLOPE_VALIDITY__IDENTITY": "-2"}}, ["validity.identity", "the environment"]),
         ({"sweep": {"race_pair": ("White", "White")}}, ["sweep", "the command line", "two different races"]),
         ({"environment": {"COUNTERSLOPE_QUERY__OPTIONS": "{"}}, ["COUNTERSLOPE_QUERY__OPTIONS", "not JSON"]),
         ({"toml": "[sweep\n"}, ["options.toml", "not TOML"]),
@@ -164,6 +201,19 @@ def test_settings_cannot_be_changed():
         settings.sweep = SweepOptions()
 
 
+def test_without_placebos_only_the_edit_is_made():
+    assert SweepOptions().arms == ("edit",)
+
+
+def test_by_default_the_card_asks_for_the_figures_that_are_promised():
+    goals = Settings().validity
+    assert (goals.effect, goals.monotone, goals.off_target) == (0.40, 0.85, 0.05)
+    assert (goals.null_psnr, goals.null_ssim, goals.seam) == (26.0, 0.85, 0.10)
+
+
 def test_settings_survive_the_record_of_a_run():
-    settings = load_settings(given={"sweep": {"attributes": ("race",), "reach": 1.5}}, environment={})
+    sweep = {"attributes": ("race",), "reach": 1.5, "placebos": ("random",)}
+    sweep |= {"parser": "bisenet", "parser_weights": Path("weights.pth")}
+    settings = load_settings(given={"sweep": sweep, "validity": {"effect": 0.3}}, environment={})
+    assert json.loads(json.dumps(settings.model_dump(mode="json")))["sweep"]["parser_weights"] == "weights.pth"
     assert Settings.model_validate(settings.model_dump(mode="json")) == settings

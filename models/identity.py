@@ -1,0 +1,52 @@
+"""Whether two face crops would be taken for the same person: facenet-pytorch's InceptionResnetV1, where its weights are
+already on this disk. They are never downloaded here, and nothing depends on them.
+"""
+
+import os
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from models.errors import WeightsError
+
+# What facenet-pytorch itself downloads for `InceptionResnetV1(pretrained="vggface2")`, into torch's cache.
+FILE = "20180402-114759-vggface2.pt"
+SIZE = 160
+
+
+def find_weights() -> Path | None:
+    """Where the recognition network's weights lie: in torch's cache (``TORCH_HOME``), or None."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache"))
+    path = Path(os.environ.get("TORCH_HOME", cache / "torch")).expanduser() / "checkpoints" / FILE
+    return path if path.is_file() else None
+
+
+def load_recogniser(path: Path) -> nn.Module:
+    """The recognition network, frozen, in evaluation mode.
+
+    Raises:
+        WeightsError: the file does not hold its weights.
+    """
+    from facenet_pytorch import InceptionResnetV1
+
+    network: nn.Module = InceptionResnetV1()
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+        # The file also holds the classifier over its training's identities.
+        network.load_state_dict({name: part for name, part in state.items() if not name.startswith("logits")})
+    except Exception as error:
+        raise WeightsError(
+            f"{path} does not hold the weights of InceptionResnetV1 ({error}): remove it, or download it again"
+        ) from error
+    return network.eval().requires_grad_(False)
+
+
+@torch.inference_mode()
+def similarity(network: nn.Module, crops: Tensor, references: Tensor) -> Tensor:
+    """Cosine similarity ``(B,)`` of the embeddings of two batches of aligned crops ``(B, 3, S, S)`` in -1..1."""
+    both = F.interpolate(torch.cat([crops, references]), size=(SIZE, SIZE), mode="bilinear", antialias=True)
+    # The network was trained on (levels - 127.5) / 128.
+    one, other = network(both * (127.5 / 128)).chunk(2)
+    return F.cosine_similarity(one, other)
