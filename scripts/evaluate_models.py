@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from scipy.linalg import sqrtm
 from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -16,12 +17,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from models.fader import Fader, race_line, smooth_difference
 from models.judge import RACES, Estimator, Judge
 from models.parser import SmallParser
-from models.training.faces import FaceSet, load_faces, to_unit
+from models.training.faces import FaceSet, load_faces, report_rows, to_unit
 from models.training.fading import GENDER, RACE, mask_pixels, own_attributes
 from models.training.judging import evaluate
 from models.training.parsing import evaluate as evaluate_parser
 from models.training.parsing import load_masks
+from models.training.probing import balanced_rows, codes_of, gender_probe
 from models.weights import load_fader, load_judge, load_parser
+from pipeline.counterfactuals.fidelity import psnr, ssim
 
 SWEEP = (-2.0, -4 / 3, -2 / 3, 0.0, 2 / 3, 4 / 3, 2.0)
 
@@ -34,26 +37,37 @@ def main() -> None:
     faces = load_faces(options.prepared / "faces")
     for name in ("estimator", "judge"):
         network = load_judge(name)
-        figures = evaluate(network, faces, faces.rows(2), device="cpu")
-        figures["gender_calibration_error"] = calibration_error(network, faces, faces.rows(2))
+        figures = evaluate(network, faces, report_rows(faces), device="cpu")
+        figures |= calibration_errors(network, faces, report_rows(faces))
         print(name, rounded(figures))
     parsing = load_parser()
     if isinstance(parsing, SmallParser):
         print("parser", rounded(evaluate_parser(parsing, load_masks(options.prepared / "masks"), device="cpu")))
     masks = np.load(options.prepared / "edits" / "masks.npy", mmap_mode="r")
     edits = load_faces(options.prepared / "edits")
-    rows = edits.rows(2)
+    rows = report_rows(edits)
     rows = rows[:: max(1, len(rows) // options.faces)]
-    print("fader", rounded(evaluate_fader(load_fader(), load_judge("judge"), edits, masks, rows)))
+    fader = load_fader()
+    print("fader", rounded(evaluate_fader(fader, load_judge("judge"), edits, masks, rows)))
+    print("code", rounded(evaluate_code(fader, faces)))
 
 
 @torch.inference_mode()
-def calibration_error(network: Estimator | Judge, faces: FaceSet, rows: Tensor, *, bins: int = 10) -> float:
-    """Expected calibration error of perceived gender: mean gap of confidence and accuracy over equal-width bins."""
-    chance = torch.cat([network.perceive(to_unit(faces.pixels(chunk))).masculine for chunk in rows.split(256)])
-    right = (chance > 0.5) == (faces.gender[rows] > 0)
-    confidence = torch.maximum(chance, 1 - chance)
-    place = ((confidence - 0.5) * 2 * bins).long().clamp(max=bins - 1)
+def calibration_errors(network: Estimator | Judge, faces: FaceSet, rows: Tensor) -> dict[str, float]:
+    """Expected calibration errors of perceived gender and race (Guo et al. 2017, eq. 3)."""
+    seen = [network.perceive(to_unit(faces.pixels(chunk))) for chunk in rows.split(256)]
+    masculine, race = torch.cat([one.masculine for one in seen]), torch.cat([one.race for one in seen])
+    return {
+        "gender_calibration_error": calibration_error(
+            torch.maximum(masculine, 1 - masculine), (masculine > 0.5) == (faces.gender[rows] > 0)
+        ),
+        "race_calibration_error": calibration_error(race.amax(dim=1), race.argmax(dim=1) == faces.race[rows]),
+    }
+
+
+def calibration_error(confidence: Tensor, right: Tensor, *, bins: int = 15) -> float:
+    """Mean gap of confidence and accuracy over equal-width bins of confidence, weighted by their faces."""
+    place = (confidence * bins).long().clamp(max=bins - 1)
     gaps = [
         (place == b).float().mean() * (confidence[place == b].mean() - right[place == b].float().mean()).abs()
         for b in range(bins)
@@ -62,21 +76,51 @@ def calibration_error(network: Estimator | Judge, faces: FaceSet, rows: Tensor, 
     return float(torch.stack(gaps).sum())
 
 
+def evaluate_code(fader: Fader, faces: FaceSet) -> dict[str, float]:
+    """Accuracy of fresh gender probes on frozen codes, trained and tested on as many feminine as masculine faces."""
+    train, test = (
+        balanced_rows(faces, rows, seed=seed) for rows, seed in ((faces.rows(0, 1), 1), (report_rows(faces), 2))
+    )
+    told = {name: (faces.gender[rows] > 0).float() for name, rows in (("train", train), ("test", test))}
+    codes = codes_of(fader, faces, train), codes_of(fader, faces, test)
+    return {
+        name: gender_probe((codes[0], told["train"]), (codes[1], told["test"]), hidden=hidden)
+        for name, hidden in (("linear_probe", None), ("hidden_layer_probe", 256))
+    }
+
+
+def frechet_distance(one: Tensor, other: Tensor) -> float:
+    """The Fréchet distance of two sets of features ``(N, F)`` as Gaussians (Heusel et al. 2017, eq. 6)."""
+    a, b = (features.double().numpy() for features in (one, other))
+    covariances = np.cov(a, rowvar=False), np.cov(b, rowvar=False)
+    root = sqrtm(covariances[0] @ covariances[1]).real
+    return float(((a.mean(axis=0) - b.mean(axis=0)) ** 2).sum() + np.trace(covariances[0] + covariances[1] - 2 * root))
+
+
 @torch.inference_mode()
 def evaluate_fader(
     fader: Fader, judge: Estimator | Judge, faces: FaceSet, masks: np.ndarray, rows: Tensor
 ) -> dict[str, float]:
-    """The judge's view of composites along both dials, and the reconstruction's error inside the mask."""
+    """The judge's view of composites along both dials, and the reconstruction's error inside the mask.
+
+    The Fréchet distances are between the judge's features of edits at -1 and +1 and of reconstructions (their mean).
+    """
     crops = to_unit(faces.pixels(rows))
     mask = mask_pixels(masks, rows, torch.zeros(len(rows), 2, dtype=torch.long))
     own = own_attributes(faces, rows)
     codes = fader.encode(crops)
     null = fader.decode(codes, own)
-    error = (mask * (null - crops).square()).sum() / (3 * mask.sum())
-    figures = {"null_psnr": float(10 * torch.log10(4 / error))}
+    pairs = [
+        [((image.permute(1, 2, 0).numpy() + 1) * 127.5) for image in pair] for pair in zip(null, crops, strict=True)
+    ]
+    figures = {
+        name: float(np.mean([compare(a, b, soft[0].numpy()) for (a, b), soft in zip(pairs, mask, strict=True)]))
+        for name, compare in (("null_psnr", psnr), ("null_ssim", ssim))
+    }
+    rebuilt = judge.perceive(crops + mask * (null - crops)).features
     pair = torch.tensor([RACES.index("Black"), RACES.index("White")])
     for attribute in ("gender", "race"):
-        target, young, smiling = [], [], []
+        target, young, smiling, features = [], [], [], []
         for value in (*SWEEP, -1.0, 1.0):
             wanted = own.clone()
             if attribute == "gender":
@@ -90,6 +134,8 @@ def evaluate_fader(
             target.append(seen.masculine if attribute == "gender" else white / (white + black))
             young.append(seen.young / 2)
             smiling.append(seen.smiling / 2)
+            if abs(value) == 1:
+                features.append(seen.features)
         along = torch.stack(target[: len(SWEEP)], dim=1)
         ranks = along.argsort(dim=1).argsort(dim=1).float()
         order = torch.arange(len(SWEEP)).float()
@@ -100,6 +146,9 @@ def evaluate_fader(
             f"{attribute}_monotone": float((spearman >= 0.9).float().mean()),
             f"{attribute}_moves_young": float((young[-1] - young[-2]).mean()),
             f"{attribute}_moves_smiling": float((smiling[-1] - smiling[-2]).mean()),
+            f"{attribute}_moves_young_2": float((young[len(SWEEP) - 1] - young[0]).mean()),
+            f"{attribute}_moves_smiling_2": float((smiling[len(SWEEP) - 1] - smiling[0]).mean()),
+            f"{attribute}_frechet": float(np.mean([frechet_distance(one, rebuilt) for one in features])),
         }
     return figures
 
