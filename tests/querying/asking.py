@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from adapters.answers import from_answer
-from adapters.base import Capabilities, Label, RawAnswer
+from adapters.base import Capabilities, Label, RawAnswer, Service
 from pipeline.querying.engine import ImageRef
+
+SERVICE = Service(provider="Nobody", host="127.0.0.1", retention="nothing", version="none")
 
 
 class CountingAdapter:
@@ -31,7 +33,7 @@ class CountingAdapter:
         self.name = "counting"
         self.model = model
         self.parameters: Mapping[str, Any] = {"k": 1}
-        self.capabilities = Capabilities(batch=batch, concurrency=concurrency, remote=remote)
+        self.capabilities = Capabilities(batch=batch, concurrency=concurrency, service=SERVICE if remote else None)
         self.asked: Counter[bytes] = Counter()
         self.calls = 0
         self._fails = fails
