@@ -1,11 +1,12 @@
 """The raw answer that the local classifiers share, ``{"labels": [["smile", 0.71]], ...}``, and what a label must be.
 
-No classifier lives here; services with an answer format of their own parse it themselves.
+No classifier lives here; services with an answer format of their own parse it themselves, with what is shared below:
+nothing in an answer has the type it should have until that has been looked at.
 """
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from numbers import Real
 from typing import Any
 
@@ -14,11 +15,17 @@ from adapters.base import AnswerError, Label, RawAnswer
 DECIMALS = 6
 
 
-def checked(labels: Iterable[tuple[object, object]]) -> list[Label]:
+def checked(labels: Iterable[tuple[object, object]], *, most: float = 1.0, repeats: bool = False) -> list[Label]:
     """Names and scores as labels.
 
+    Args:
+        labels: pairs of name and score.
+        most: the top of the scores' own scale; they are divided by it.
+        repeats: a name may be there several times; its highest score is the label's.
+
     Raises:
-        AnswerError: a name that is no text, empty, not encodable or there twice; a score that is no number in 0-1.
+        AnswerError: a name that is no text, empty, not encodable or (without ``repeats``) there twice; a score that is
+            no number in 0-``most``.
     """
     found: dict[str, Label] = {}
     for name, score in labels:
@@ -28,14 +35,54 @@ def checked(labels: Iterable[tuple[object, object]]) -> list[Label]:
             name.encode()
         except UnicodeEncodeError as error:
             raise AnswerError(f"the label {_short(name)} cannot be written as UTF-8") from error
-        if name in found:
+        if name in found and not repeats:
             raise AnswerError(f"the label {_short(name)} is there twice")
         if isinstance(score, bool) or not isinstance(score, Real):
             raise AnswerError(f"the score of {_short(name)} must be a number, not {_short(score)}")
-        if not 0 <= (number := _as_float(score)) <= 1:  # false for NaN too
-            raise AnswerError(f"the score of {_short(name)} must be in 0-1, not {_short(score)}")
-        found[name] = Label(name, number)
+        if not 0 <= (number := _as_float(score)) <= most:  # false for NaN too
+            raise AnswerError(f"the score of {_short(name)} must be in 0-{most:g}, not {_short(score)}")
+        if name not in found or found[name].score < number / most:
+            found[name] = Label(name, number / most)
     return list(found.values())
+
+
+def json_object(body: bytes) -> dict[str, Any]:
+    """The JSON object that a reply's body is.
+
+    Raises:
+        AnswerError: it is anything else.
+    """
+    try:
+        content = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise AnswerError(f"the answer is not JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise AnswerError(f"the answer is not a JSON object but {_short(content)}")
+    return content
+
+
+def objects(content: Mapping[str, Any], name: str, *, needed: bool = True) -> list[dict[str, Any]]:
+    """The list of objects that is called ``name``; empty where there is none and none is ``needed``.
+
+    Raises:
+        AnswerError: it is missing although needed, no list, or holds something other than objects.
+    """
+    items = content.get(name, None if needed else [])
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise AnswerError(f"the answer's {name!r} must be a list of objects, not {_short(items)}")
+    return items
+
+
+def scored(items: Iterable[Mapping[str, Any]], name: str, score: str) -> Iterator[tuple[object, object]]:
+    """Two members of each object, unchecked: the pairs that ``checked`` takes."""
+    return ((item.get(name), item.get(score)) for item in items)
+
+
+def inner(content: object, *names: str) -> object:
+    """What lies that deep in objects within objects; None where nothing does."""
+    for name in names:
+        content = content.get(name) if isinstance(content, dict) else None
+    return content
 
 
 def to_answer(labels: Iterable[Label], **facts: Any) -> RawAnswer:
@@ -51,11 +98,7 @@ def from_answer(answer: RawAnswer) -> list[Label]:
     Raises:
         AnswerError: the body is anything else.
     """
-    try:
-        content = json.loads(answer.body)
-    except (ValueError, RecursionError) as error:
-        raise AnswerError(f"the answer is not JSON: {error}") from error
-    rows = content.get("labels") if isinstance(content, dict) else None
+    rows = json_object(answer.body).get("labels")
     if not isinstance(rows, list):
         raise AnswerError('the answer has no list "labels"')
     for row in rows:

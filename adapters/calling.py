@@ -15,6 +15,7 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from adapters.base import NoAnswer, RawAnswer
+from adapters.credentials import without
 
 PASSING = frozenset({408, 500, 502, 503, 504})
 THROTTLED = 429
@@ -22,12 +23,16 @@ THROTTLED = 429
 
 @dataclass(frozen=True)
 class Call:
-    """What is sent. Secrets belong into ``headers`` or ``body``: the URL may be shown."""
+    """What is sent. Secrets belong into ``headers`` or ``body``: the URL may be shown.
+
+    ``secrets`` names them again: should the service repeat one in its reply, it is not kept.
+    """
 
     url: str
-    body: bytes = b""
-    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = field(default=b"", repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     method: Literal["GET", "POST", "PUT"] = "POST"
+    secrets: tuple[str, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,7 @@ class Caller:
 
     Args:
         timeout: seconds to connect, and between two bytes of the reply.
-        longest: seconds for one call in all.
+        longest: seconds for one call in all, once the reply's headers are there.
         most_bytes: a longer reply is not read to its end.
         connections: kept open at most.
     """
@@ -72,6 +77,7 @@ class Caller:
         pool = HTTPAdapter(pool_connections=4, pool_maxsize=connections, max_retries=0, pool_block=False)
         self._session.mount("https://", pool)
         self._session.mount("http://", pool)
+        self._proxies: dict[str, dict[str, str]] = {}
 
     def __call__(self, call: Call) -> Reply | NoAnswer:
         """Send once; the reply whatever its status, or why there is none.
@@ -80,30 +86,37 @@ class Caller:
         credentials to wherever it points).
         """
         import requests
-        from requests.utils import get_environ_proxies
+        from urllib3.exceptions import HTTPError
 
-        request = requests.Request(call.method, call.url, headers=dict(call.headers), data=call.body).prepare()
         started = monotonic()
+        try:
+            request = requests.Request(call.method, call.url, headers=dict(call.headers), data=call.body).prepare()
+        except (requests.exceptions.RequestException, ValueError) as error:  # its text may hold a header's value
+            return NoAnswer(f"no request to {_host(call)} could be made ({type(error).__name__})")
         try:
             with self._session.send(
                 request,
                 stream=True,
                 timeout=self._timeout,
                 allow_redirects=False,
-                proxies=get_environ_proxies(call.url),
+                proxies=self._proxies_to(call),
             ) as response:
-                headers = {name.lower(): value for name, value in response.headers.items()}
                 if response.is_redirect:
                     return NoAnswer(f"{_host(call)} redirected the request elsewhere, which is never followed")
+                headers = {
+                    name.lower(): without(value.encode(), call.secrets).decode()
+                    for name, value in response.headers.items()
+                }
                 body = bytearray()
-                for piece in response.iter_content(65536):
+                # Not iter_content: that waits for whole blocks, however slowly they come.
+                while piece := response.raw.read1(65536, decode_content=True):
                     body += piece
                     if len(body) > self._most_bytes:
-                        kept = RawAnswer(bytes(body[:10_000]), response.status_code)
+                        kept = RawAnswer(without(bytes(body[:10_000]), call.secrets), response.status_code)
                         return NoAnswer(f"the reply is longer than {self._most_bytes} bytes", billed=True, reply=kept)
                     if monotonic() - started > self._longest:
                         return NoAnswer(f"the reply took longer than {self._longest:g} s", retry="later", billed=True)
-                return Reply(response.status_code, headers, bytes(body))
+                return Reply(response.status_code, headers, without(bytes(body), call.secrets))
         except (
             requests.exceptions.ConnectTimeout,
             requests.exceptions.SSLError,
@@ -115,8 +128,16 @@ class Caller:
             refused = "NewConnectionError" in repr(error) or "NameResolutionError" in repr(error)
             what = "could not be reached" if refused else "dropped the connection"
             return NoAnswer(f"{_host(call)} {what}", retry="later", billed=not refused)
-        except (requests.exceptions.RequestException, OSError) as error:
+        except (requests.exceptions.RequestException, HTTPError, OSError) as error:
             return NoAnswer(f"no reply from {_host(call)} ({type(error).__name__})", retry="later", billed=True)
+
+    def _proxies_to(self, call: Call) -> dict[str, str]:
+        from requests.utils import get_environ_proxies
+
+        place = urlsplit(call.url).netloc
+        if place not in self._proxies:  # reading the whole environment each time takes longer than the call itself
+            self._proxies[place] = get_environ_proxies(call.url)
+        return self._proxies[place]
 
 
 def unanswered(reply: Reply, *, says: str = "") -> NoAnswer | None:
@@ -148,15 +169,29 @@ def retry_after(headers: Mapping[str, str], *, now: datetime | None = None) -> f
         return seconds if isfinite(seconds) and seconds >= 0 else None
     try:
         then = parsedate_to_datetime(headers.get("retry-after", ""))
-    except ValueError:
+        then = then if then.tzinfo else then.replace(tzinfo=UTC)
+        return max(0.0, (then - (now or datetime.now(UTC))).total_seconds())
+    except (ValueError, TypeError, IndexError, OverflowError):  # what the standard library raises for odd dates
         return None
-    then = then if then.tzinfo else then.replace(tzinfo=UTC)
-    return max(0.0, (then - (now or datetime.now(UTC))).total_seconds())
 
 
 def kept(headers: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
     """Those of the reply's headers that are worth keeping (request ids, versions, times)."""
     return {name: headers[name][:200] for name in (*names, "date") if name in headers}
+
+
+def shared_answers(reply: Reply, count: int, *, headers: Sequence[str] = ()) -> list[RawAnswer]:
+    """The raw answers of ``count`` images that one reply covers in their order, with those of its ``headers``."""
+    worth = kept(reply.headers, headers)
+    return [RawAnswer(reply.body, reply.status, worth, position) for position in range(count)]
+
+
+def words(text: object, *, most: int = 200) -> str:
+    """What a service says, if it is text at all: on one line, without control signs, at most ``most`` letters."""
+    plain = (
+        " ".join("".join(sign if sign.isprintable() else " " for sign in text).split()) if isinstance(text, str) else ""
+    )
+    return plain if len(plain) <= most else f"{plain[: most - 3]}..."
 
 
 def _host(call: Call) -> str:

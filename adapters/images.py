@@ -22,3 +22,16 @@ def decode_rgb(data: bytes) -> "NDArray[np.uint8]":
             return np.asarray(image.convert("RGB"), dtype=np.uint8)
     except (OSError, SyntaxError, Image.DecompressionBombError) as error:
         raise ValueError(f"not a readable image: {error}") from error
+
+
+def media_type(data: bytes) -> str:
+    """``image/png`` or ``image/jpeg``, by the bytes' own signature.
+
+    Raises:
+        ValueError: neither.
+    """
+    if data.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "image/png"
+    if data.startswith(b"\xff\xd8\xff"):
+        return "image/jpeg"
+    raise ValueError("not a PNG or JPEG image")

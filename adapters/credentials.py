@@ -1,0 +1,75 @@
+"""Secrets and where they may go: read from the environment, sent over https or to this machine alone, never shown.
+
+How a service wants them sent is each adapter's file.
+"""
+
+import os
+from collections.abc import Iterable
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from adapters.base import AdapterError
+
+SHORTEST = 4
+_HIDDEN = "***"
+
+
+def secret(name: str, *, adapter: str, hint: str = "") -> str:
+    """The environment variable ``name``.
+
+    Raises:
+        AdapterError: it is not set, or holds what no HTTP header can (the value is not shown).
+    """
+    value = os.environ.get(name, "").strip()
+    if not value:
+        cure = f" {hint}" if hint else ""
+        raise AdapterError(f"the adapter {adapter!r} needs the environment variable {name}: export {name}=...{cure}")
+    if not value.isascii() or not value.isprintable():
+        raise AdapterError(f"the environment variable {name} holds line breaks or other signs that no key has")
+    return value
+
+
+def checked_url(url: str, *, adapter: str, option: str, credential: bool, query: bool = False, hint: str = "") -> str:
+    """``url`` if images (and credentials) may be sent there, without a slash at its end.
+
+    Args:
+        url: an address of a service.
+        adapter: whose it is.
+        option: the option that it was given by, for the message.
+        credential: something secret will be sent with the images.
+        query: it may hold a query (``?…``); an address that paths are added to may not.
+        hint: what else would mend a credential over plain http.
+
+    Raises:
+        AdapterError: not http or https, no host, a password in it, or a credential over plain http to another machine.
+    """
+    place = f"the adapter {adapter!r}: option {option!r}"
+    try:
+        parts = urlsplit(url.strip())
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise AdapterError(f"{place} is not an address: {error}") from error
+    if parts.scheme not in ("http", "https") or not host or any(sign.isspace() for sign in url.strip()):
+        raise AdapterError(f"{place} must be an address such as https://host/path")
+    if parts.username is not None or parts.password is not None:
+        raise AdapterError(f"{place} must not hold a user name or password: name them by environment variables")
+    if "#" in url or ("?" in url and not query):
+        raise AdapterError(f"{place} must end before any ? or #")
+    if parts.scheme == "http" and credential and not on_this_machine(host):
+        raise AdapterError(f"{place}: credentials are sent to {host} only over https, not over plain http{hint}")
+    return url.strip().rstrip("/")
+
+
+def on_this_machine(host: str) -> bool:
+    """Whether a host name or address is this machine's own (loopback)."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def without(text: bytes, secrets: Iterable[str]) -> bytes:
+    """``text`` in which each secret is three stars, should a service repeat what it was sent."""
+    for value in sorted((value for value in secrets if len(value) >= SHORTEST), key=len, reverse=True):
+        text = text.replace(value.encode(), _HIDDEN.encode())
+    return text

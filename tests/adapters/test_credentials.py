@@ -1,0 +1,51 @@
+import pytest
+
+from adapters.base import AdapterError
+from adapters.credentials import checked_url, on_this_machine, secret, without
+
+
+@pytest.mark.parametrize(
+    "url", ["https://a.example/v1/", "http://127.0.0.1:80/v1/", "http://localhost/v1", "http://[::1]/v1"]
+)
+def test_credentials_go_over_https_or_stay_on_this_machine(url: str) -> None:
+    assert checked_url(url, adapter="x", option="endpoint", credential=True) == url.rstrip("/")
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("http://a.example", "only over https"),
+        ("http://127.0.0.1.example", "only over https"),
+        ("http://10.0.0.1", "only over https"),
+        ("ftp://a.example", "must be an address"),
+        ("a.example/v1", "must be an address"),
+        ("https://", "must be an address"),
+        ("https://a b.example", "must be an address"),
+        ("https://a.example:port", "is not an address"),
+        ("https://user:word@a.example", "user name or password"),
+        ("https://a.example/?key=1", r"end before any \?"),
+        ("https://a.example/#x", r"end before any \?"),
+    ],
+)
+def test_other_addresses_are_refused_by_the_options_name(url: str, message: str) -> None:
+    with pytest.raises(AdapterError, match=f"option 'endpoint'.*{message}") as caught:
+        checked_url(url, adapter="x", option="endpoint", credential=True)
+    assert "word" not in str(caught.value).replace("password", "")
+
+
+def test_images_alone_may_go_over_plain_http_and_to_an_address_with_a_query() -> None:
+    url = "http://a.example/?mode=1"
+    assert checked_url(url, adapter="x", option="url", credential=False, query=True) == url
+    assert not on_this_machine("a.example")
+
+
+@pytest.mark.parametrize("value", ["", "  ", "two\nlines", "schlüssel"])
+def test_a_secret_that_cannot_be_one_is_named_but_not_shown(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_KEY", value)
+    with pytest.raises(AdapterError, match="SOME_KEY") as caught:
+        secret("SOME_KEY", adapter="x")
+    assert not value.strip() or value not in str(caught.value)
+
+
+def test_what_a_service_repeats_is_starred_out_the_longest_first() -> None:
+    assert without(b"abcdef abcd xy", ["abcd", "abcdef", "xy"]) == b"*** *** xy"
