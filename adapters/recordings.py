@@ -1,0 +1,187 @@
+"""Raw answers that were recorded: in a run's ``responses.sqlite``, or as a folder of files. Reads only.
+
+What the answers mean is not known here, but for one thing: an archived answer of Watson names the images of its zip.
+"""
+
+import csv
+import json
+import re
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from adapters.base import AdapterError, AnswerError, RawAnswer
+from adapters.watson_answers import image_names
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class StoredAnswers:
+    """The answers of one recorded classifier in a ``responses.sqlite``.
+
+    Args:
+        path: the file.
+        classifier: its number there.
+        model: its version, as it was recorded.
+        parameters: how it was asked.
+    """
+
+    path: Path
+    classifier: int
+    model: str
+    parameters: Mapping[str, Any]
+
+    @cached_property
+    def _keys(self) -> dict[str, tuple[str, str]]:
+        """Image sha256 -> the key of its answer, and what changes should that answer be another."""
+        query = "SELECT image, key, time || ' ' || length(body) FROM responses WHERE classifier = ?"
+        with _opened(self.path) as connection:
+            return {image: (key, fact) for image, key, fact in connection.execute(query, (self.classifier,))}
+
+    @cached_property
+    def digest(self) -> str:
+        """Changes with the answers."""
+        return _digest([[image, *facts] for image, facts in sorted(self._keys.items())])
+
+    def answers(self, images: Sequence[str]) -> dict[str, RawAnswer]:
+        """The answers to those of the images (sha256) that have one."""
+        keys = {self._keys[image][0]: image for image in images if image in self._keys}
+        marks = ", ".join("?" * len(keys))
+        with _opened(self.path) as connection:
+            position = "position" if "position" in _columns(connection) else "0"
+            query = f"SELECT key, body, status, headers, {position} FROM responses WHERE key IN ({marks})"  # noqa: S608
+            rows = connection.execute(query, list(keys)).fetchall()
+        return {keys[key]: RawAnswer(bytes(body), status, json.loads(h), place) for key, body, status, h, place in rows}
+
+
+@dataclass(frozen=True)
+class FiledAnswers:
+    """Answers in files of their own, each named by the sha256 of its image or by the image's name.
+
+    Args:
+        folder: with one ``.json`` file an answer.
+        names: where files are named otherwise: a CSV file with the columns ``name`` (of the answer's file, with or
+            without ``.json``), ``sha256`` (of the image), and, where one file answers several images, ``position``; or
+            the folder of the images as they were sent.
+        zipped: one file may answer the images of a whole zip, which it names.
+    """
+
+    folder: Path
+    names: Path | None
+    zipped: bool
+
+    @cached_property
+    def _places(self) -> dict[str, tuple[Path, int]]:
+        """Image sha256 -> the file that answers it, and which part of it."""
+        files = {path.stem: path for path in sorted(self.folder.rglob("*.json"))}
+        if not files:
+            raise AdapterError(f"there are no .json files in {self.folder}")
+        places = {name: (path, 0) for name, path in files.items()}
+        if self.zipped:
+            for path in files.values():
+                places |= {Path(name).stem: (path, place) for place, name in enumerate(_names_in(path)) if name}
+        by_image = {name.lower(): place for name, place in places.items() if _SHA256.fullmatch(name.lower())}
+        for name, image, position in self._named():
+            place = places.get(name.removesuffix(".json"))
+            if place is not None:
+                by_image[image] = place if position is None else (place[0], position)
+        if not by_image:
+            raise AdapterError(
+                f"no file in {self.folder} is named by the sha256 of an image: say with the option names which answer "
+                "is whose"
+            )
+        return by_image
+
+    @cached_property
+    def digest(self) -> str:
+        """Changes with the answers."""
+        content = {path: sha256(path.read_bytes()).hexdigest() for path, _ in self._places.values()}
+        return _digest([[image, content[path], place] for image, (path, place) in sorted(self._places.items())])
+
+    def answers(self, images: Sequence[str]) -> dict[str, RawAnswer]:
+        """The answers to those of the images (sha256) that have one."""
+        found = {image: self._places[image] for image in images if image in self._places}
+        return {image: RawAnswer(path.read_bytes(), position=place) for image, (path, place) in found.items()}
+
+    def _named(self) -> Iterator[tuple[str, str, int | None]]:
+        """The name of an answer, the image it belongs to, and which part of it."""
+        if self.names is None:
+            return
+        if self.names.is_dir():
+            for path in sorted(path for path in self.names.rglob("*") if path.is_file()):
+                yield path.stem, sha256(path.read_bytes()).hexdigest(), None
+            return
+        try:
+            with self.names.open(encoding="utf-8-sig", newline="") as file:
+                for number, row in enumerate(csv.DictReader(file), start=2):
+                    yield _row(row, f"{self.names}, line {number}")
+        except (OSError, UnicodeDecodeError, csv.Error) as error:
+            raise AdapterError(f"the list {self.names} cannot be read: {error}") from error
+
+
+def stored_answers(path: Path, adapter: str, *, classifier: int | None) -> StoredAnswers:
+    """What a ``responses.sqlite`` has of an adapter.
+
+    Args:
+        path: the file.
+        adapter: by the name it was recorded under.
+        classifier: its number in the file, needed where it was asked in several ways.
+
+    Raises:
+        AdapterError: the file is something else, has nothing of this adapter, or has several ways to choose from.
+    """
+    with _opened(path) as connection:
+        rows = connection.execute("SELECT id, adapter, model, parameters FROM classifiers ORDER BY id").fetchall()
+    ways = [row for row in rows if row[1] == adapter and classifier in (None, row[0])]
+    if not ways:
+        known = ", ".join(sorted({row[1] for row in rows})) or "nothing"
+        raise AdapterError(f"{path} has no answers of {adapter!r}; it has those of: {known}")
+    if len(ways) > 1:
+        listed = "; ".join(f"{number}: {model}, {parameters[:200]}" for number, _, model, parameters in ways)
+        raise AdapterError(f"{path}: {adapter!r} was asked in several ways; choose by the option classifier: {listed}")
+    number, _, model, parameters = ways[0]
+    return StoredAnswers(path, number, model, json.loads(parameters))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[sqlite3.Connection]:
+    # A file that nobody has open can be read even where nothing may be written beside it.
+    alone = "" if path.with_name(f"{path.name}-wal").exists() else "&immutable=1"
+    try:
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro{alone}", uri=True, timeout=60)
+    except sqlite3.Error as error:
+        raise AdapterError(f"{path} cannot be opened: {error}") from error
+    try:
+        yield connection
+    except sqlite3.Error as error:
+        raise AdapterError(f"{path} is not a file of recorded answers: {error}") from error
+    finally:
+        connection.close()
+
+
+def _columns(connection: sqlite3.Connection) -> set[str]:
+    return {row[1] for row in connection.execute("PRAGMA table_info(responses)")}
+
+
+def _names_in(path: Path) -> list[str]:
+    try:
+        return image_names(path.read_bytes())
+    except AnswerError:
+        return []  # it is found wanting when it is parsed
+
+
+def _row(row: Mapping[str, str | None], place: str) -> tuple[str, str, int | None]:
+    name, image, position = ((row.get(column) or "").strip() for column in ("name", "sha256", "position"))
+    if not name or not _SHA256.fullmatch(image.lower()) or not re.fullmatch(r"\d{0,9}", position):
+        raise AdapterError(f"{place}: a name, the sha256 of an image, and a position (or none) are needed")
+    return name, image.lower(), int(position) if position else None
+
+
+def _digest(rows: list[Any]) -> str:
+    return sha256(json.dumps(rows).encode()).hexdigest()

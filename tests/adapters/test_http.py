@@ -1,0 +1,197 @@
+import json
+from contextlib import suppress
+
+import pytest
+from fakes.resting import resting
+from fakes.seeing import seen, slopes, sweep
+from fakes.serving import Asked, Serving, Told
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adapters import registry
+from adapters.base import Adapter, AdapterError, AnswerError, NoAnswer, RawAnswer
+from adapters.http import Http
+
+SECRET = "planted-clinic-key"
+TAGS = {"items": "result.tags", "label": "tag.en", "score": "p"}
+KEYED = {"headers": {"X-Api-Key": "${CLINIC_KEY}"}}
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLINIC_KEY", SECRET)
+
+
+def asking(url: str, **options: object) -> Adapter:
+    return registry.create("http:clinic", {"url": url, **TAGS, **KEYED, **options})
+
+
+BODIES: list[dict[str, object]] = [
+    {},
+    {"content_type": "application/octet-stream", "method": "PUT"},
+    {"body": "json", "template": {"image": "{image}", "key": "${CLINIC_KEY}"}, "headers": {}},
+    {"body": "json", "template": {"image": "data:{type};base64,{image}"}},
+    {"body": "multipart", "field": "picture", "fields": {"key": "${CLINIC_KEY}"}, "headers": {}},
+]
+
+
+@pytest.mark.parametrize("options", BODIES)
+def test_the_slopes_of_known_scores_come_back_exactly_whatever_the_body(options: dict[str, object]) -> None:
+    images = sweep()
+    with Serving(resting(SECRET)) as server:
+        adapter = asking(server.url, **options)
+        found = [{label.name: label.score for label in adapter.parse(answer)} for answer in adapter.send(images)]
+    assert slopes(found) == slopes([seen(image) for image in images])
+    assert SECRET not in json.dumps(adapter.parameters)
+    assert adapter.name == "http:clinic"
+
+
+@pytest.mark.parametrize(
+    ("shape", "options"),
+    [
+        ("tags", {}),
+        ("tags", {"items": None, "label": "result.tags[*].tag.en", "score": "result.tags[*].p"}),
+        ("percent", {"items": "", "label": "name", "score": "score", "scale": "0-100"}),
+        ("logits", {"items": "out", "label": "[0]", "score": "[1]", "scale": "logit"}),
+        ("parallel", {"items": None, "label": "labels[*]", "score": "scores[*]"}),
+    ],
+)
+def test_labels_are_found_in_several_shapes(shape: str, options: dict[str, object]) -> None:
+    image = sweep()[0]
+    with Serving(resting(SECRET, shape=shape)) as server:
+        adapter = asking(server.url, **options)
+        answer = adapter.send([image])[0]
+    assert isinstance(answer, RawAnswer)
+    assert answer.headers["x-model-version"] == "7"
+    assert {label.name: label.score for label in adapter.parse(answer)} == pytest.approx(seen(image), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("told", "retry", "wait"),
+    [
+        ("too many", "slower", 7),
+        ("busy", "later", 2),
+        ("broken", "later", None),
+        ("dropped", "later", None),
+        ("redirect", "never", None),
+        (Told(422, {"error": {"message": "no image"}}), "never", None),
+        (Told(200, {"error": {"message": "no image"}}), "never", None),
+        (Told(418, {"error": {"message": "teapot"}}), "slower", None),
+        (Told(409, {"error": {"message": "conflict"}}), "later", None),
+    ],
+)
+def test_faults_say_whether_asking_again_helps(told: str | Told, retry: str, wait: float | None) -> None:
+    with Serving(resting(SECRET)) as server:
+        server.fault = lambda _: told
+        adapter = asking(
+            server.url, error_path="error.message", slower_statuses=[429, 418], retry_statuses=[409, 500, 503]
+        )
+        outcome = adapter.send(sweep()[:1])[0]
+    assert isinstance(outcome, NoAnswer)
+    assert (outcome.retry, outcome.wait) == (retry, wait)
+    if isinstance(told, Told):
+        assert told.body["error"]["message"] in outcome.reason
+
+
+@pytest.mark.parametrize("fault", ["page", "cut", "empty", "nothing"])
+def test_a_success_that_cannot_be_understood_is_kept_and_fails_by_name(fault: str) -> None:
+    with Serving(resting(SECRET)) as server:
+        server.fault = lambda _: fault
+        adapter = asking(server.url)
+        outcome = adapter.send(sweep()[:1])[0]
+    assert isinstance(outcome, RawAnswer)
+    with pytest.raises(AnswerError):
+        adapter.parse(outcome)
+
+
+def test_an_answer_that_is_too_long_is_not_read_to_its_end() -> None:
+    with Serving(lambda _: Told(200, b"x" * 5000)) as server:
+        outcome = asking(server.url, most_bytes=1000).send(sweep()[:1])[0]
+    assert isinstance(outcome, NoAnswer)
+    assert "longer than 1000 bytes" in outcome.reason
+
+
+def test_a_version_in_the_answer_is_kept() -> None:
+    with Serving(lambda _: Told(200, {"meta": {"model": "v9"}, "result": {"tags": []}})) as server:
+        answer = asking(server.url, version_path="meta.model").send(sweep()[:1])[0]
+    assert isinstance(answer, RawAnswer)
+    assert answer.headers["version"] == "v9"
+
+
+def test_refused_credentials_stop_with_their_cure_and_are_shown_nowhere() -> None:
+    with Serving(resting("another")) as server, pytest.raises(AdapterError, match="check CLINIC_KEY") as caught:
+        asking(server.url, error_path="error.message").send(sweep()[:1])
+    assert SECRET not in str(caught.value)
+
+    def echo(asked: Asked) -> Told:
+        return Told(200, {"result": {"tags": [{"tag": {"en": SECRET}, "p": 1}]}}, {"X-Request-Id": SECRET})
+
+    with Serving(echo) as server:
+        adapter = asking(server.url)
+        outcome = adapter.send(sweep()[:1])[0]
+    assert SECRET not in repr((outcome, adapter.parameters, adapter.model, adapter.capabilities))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"url": "clinic.example"}, "'url' must be an address"),
+        ({"url": "http://clinic.example"}, "only over https"),
+        ({"url": "https://clinic.example/?api_key=1"}, "'url' must hold no credential"),
+        ({"url": "https://clinic.example/${CLINIC_KEY}"}, "'url' must hold no credential"),
+        ({"headers": {"Authorization": "Bearer 123"}}, "'headers': 'Authorization' is for a credential.*MY_KEY"),
+        ({"headers": {"bad name": "x"}}, "'bad name' is not a header's name"),
+        ({"headers": {"X-A": "a\r\nX-B: b"}}, "no header can carry"),
+        ({"headers": {"X-Key": "${NOT_SET}"}}, "variable NOT_SET"),
+        ({"fields": {"a": "b"}}, "'fields' is for body = 'multipart'"),
+        ({"body": "multipart", "fields": {"secret": "b"}}, "'fields': 'secret' is for a credential"),
+        ({"body": "multipart", "field": ""}, "'field' is empty"),
+        ({"body": "json"}, r"'template' must hold \{image\}"),
+        ({"body": "json", "template": {"image": "image"}}, r"'template' must hold \{image\}"),
+        ({"template": {"image": "{image}"}}, "'template' is for body = 'json'"),
+        ({"body": "form"}, "option 'body'"),
+        ({"items": None}, "'label': 'tag.en' names one value"),
+        ({"label": "tags[*].en"}, "'label': .* belongs into the option items"),
+        ({"label": "tag..en"}, "'label': the path 'tag..en' cannot be read"),
+        ({"score": None, "scale": "logit"}, "'scale' is logit, but"),
+        ({"scale": "percent"}, "option 'scale'"),
+        ({"error_path": "a["}, "'error_path': the path"),
+        ({"retry_statuses": [200]}, "'retry_statuses': 200 is no failure"),
+        ({"timeout": 0}, "'timeout' must be more than 0"),
+        ({"cut_off": 0.7}, "'cut_off' and 'presence'"),
+        ({"method": "GET"}, "option 'method'"),
+        ({"colour": 1}, "no option 'colour'"),
+    ],
+)
+def test_every_option_is_checked_before_anything_is_sent(options: dict[str, object], message: str) -> None:
+    with pytest.raises(AdapterError, match=message):
+        asking(**{"url": "https://clinic.example/", **options})
+
+
+def test_two_services_and_one_without_a_name_can_be_in_one_run() -> None:
+    options = {"url": "http://clinic.example/?mode=fast", "label": "[*]"}
+    assert registry.create("http", options).name == "http"
+    other = Http("other", **options)
+    assert other.name == "http:other"
+    assert other.parse(RawAnswer(b'["a", "b"]'))[1].score == 1
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "b"]), inner),
+    max_leaves=12,
+)
+
+
+@given(
+    content=JSON, scale=st.sampled_from(["0-1", "0-100", "logit"]), paths=st.sampled_from([("a", "b"), ("[0]", "[1]")])
+)
+def test_hostile_answers_fail_by_name_only(content: object, scale: str, paths: tuple[str, str]) -> None:
+    url = "https://clinic.example"
+    adapters = [
+        Http(url=url, items="a", label=paths[0], score=paths[1], scale=scale),
+        Http(url=url, label="a[*]", score="b[*]", scale=scale, error_path="a", version_path="b"),
+    ]
+    for adapter in adapters:
+        with suppress(AnswerError):
+            assert all(0 <= label.score <= 1 for label in adapter.parse(RawAnswer(json.dumps(content).encode())))

@@ -1,0 +1,205 @@
+import json
+import sqlite3
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes.chatting import completed
+from fakes.seeing import seen, slopes, sweep
+
+from adapters import registry
+from adapters.base import Adapter, AdapterError, AnswerError, NoAnswer, RawAnswer
+from adapters.replay import PARSERS
+from pipeline.querying.migrations import MIGRATIONS
+from pipeline.querying.store import Question, Store
+
+IMAGES = sweep()
+DIGESTS = [sha256(image).hexdigest() for image in IMAGES]
+
+
+def watson_image(image: bytes, name: str = "a.png") -> dict[str, Any]:
+    classes = [{"class": label, "score": score} for label, score in seen(image).items()]
+    return {"image": name, "classifiers": [{"classifier_id": "default", "classes": classes}]}
+
+
+def in_watson(image: bytes) -> bytes:
+    return json.dumps({"images": [watson_image(image)]}).encode()
+
+
+def in_labels(image: bytes) -> bytes:
+    return json.dumps({"labels": list(seen(image).items())}).encode()
+
+
+def in_imagga(image: bytes) -> bytes:
+    tags = [{"tag": {"en": name}, "confidence": 100 * score} for name, score in seen(image).items()]
+    return json.dumps({"result": {"tags": tags}}).encode()
+
+
+def in_chat(image: bytes) -> bytes:
+    return json.dumps(completed(json.dumps(seen(image))).body).encode()
+
+
+def in_rest(image: bytes) -> bytes:
+    return json.dumps({"out": seen(image)}).encode()
+
+
+REST = {"items": "out", "label": "[0]", "score": "[1]"}
+BODIES: list[tuple[str, Any, dict[str, Any]]] = [
+    ("watson", in_watson, {}),
+    ("imagga", in_imagga, {}),
+    ("labels", in_labels, {}),
+    ("openai", in_chat, {}),
+    ("http", in_rest, {"options": REST}),
+]
+
+
+def record(path: Path, adapter: str, bodies: Sequence[bytes], *, model: str = "m", **parameters: Any) -> None:
+    with Store(path) as store:
+        number = store.classifier(adapter=adapter, model=model, parameters=parameters)
+        questions = [Question(f"{adapter} {model} {digest}", digest) for digest in DIGESTS]
+        answers = [RawAnswer(body, 200, {"x-request-id": "7"}) for body in bodies]
+        store.finish(zip(store.begin(questions, classifier=number), answers, strict=False), classifier=number)
+
+
+def scores(adapter: Adapter) -> list[dict[str, float]]:
+    return [{label.name: label.score for label in adapter.parse(answer)} for answer in adapter.send(IMAGES)]
+
+
+@pytest.mark.parametrize(("name", "body", "options"), BODIES)
+@pytest.mark.parametrize("kind", ["store", "folder"])
+def test_recorded_slopes_come_back_exactly_without_credentials(
+    kind: str, name: str, body: Any, options: dict[str, Any], tmp_path: Path
+) -> None:
+    if kind == "store":
+        record(tmp_path / "responses.sqlite", f"{name}:mine", [body(image) for image in IMAGES], labels=None)
+        adapter = registry.create(f"replay:{name}:mine", {"source": str(tmp_path), **options})
+        answer = adapter.send(IMAGES)[0]
+        assert isinstance(answer, RawAnswer)
+        assert (answer.status, answer.headers["x-request-id"]) == (200, "7")
+    else:
+        for image, digest in zip(IMAGES, DIGESTS, strict=True):
+            (tmp_path / f"{digest}.json").write_bytes(body(image))
+        adapter = registry.create(f"replay:{name}", {"source": str(tmp_path), **options})
+    assert slopes(scores(adapter)) == pytest.approx(slopes([seen(image) for image in IMAGES]), abs=1e-12)
+    assert not adapter.capabilities.remote
+
+
+def test_every_remote_adapter_can_be_replayed() -> None:
+    remote = {row.name for row in registry.describe() if row.remote}
+    assert remote <= {*PARSERS, "openai", "http"}
+    for place in PARSERS.values():
+        module, _, function = place.partition(":")
+        assert callable(getattr(__import__(module, fromlist=["x"]), function))
+
+
+def test_an_image_without_a_record_gets_no_answer_and_is_not_asked_again(tmp_path: Path) -> None:
+    record(tmp_path / "responses.sqlite", "watson", [in_watson(IMAGES[0])])
+    first, *others = registry.create("replay:watson", {"source": str(tmp_path)}).send(IMAGES)
+    assert isinstance(first, RawAnswer)
+    assert all(isinstance(other, NoAnswer) and other.retry == "never" for other in others)
+
+
+def test_the_version_changes_with_the_answers_and_with_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "responses.sqlite"
+    record(path, "watson", [in_watson(IMAGES[0])], model="v3")
+    before = registry.create("replay:watson", {"source": str(path)}).model
+    assert before == registry.create("replay:watson", {"source": str(tmp_path)}).model
+    assert before.startswith("v3, recorded answers sha256 ")
+    record(path, "watson", [in_watson(image) for image in IMAGES], model="v3")
+    assert before != registry.create("replay:watson", {"source": str(path)}).model
+
+
+def test_a_recording_of_the_first_schema_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "old.sqlite"
+    with sqlite3.connect(path) as connection:
+        connection.executescript(MIGRATIONS[0][1])
+        connection.execute("INSERT INTO classifiers VALUES (1, 'opencv', 'm', '{}')")
+        row = ("k", 1, DIGESTS[0], in_labels(IMAGES[0]), None, "{}", "2026-01-01")
+        connection.execute("INSERT INTO responses VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+    connection.close()
+    adapter = registry.create("replay:opencv", {"source": str(path)})
+    answer = adapter.send(IMAGES[:1])[0]
+    assert isinstance(answer, RawAnswer)
+    assert len(adapter.parse(answer)) == 3
+
+
+def test_several_ways_of_asking_are_told_apart(tmp_path: Path) -> None:
+    path = tmp_path / "responses.sqlite"
+    record(path, "watson", [in_watson(IMAGES[0])], threshold="0.0")
+    record(path, "watson", [in_watson(IMAGES[1])], model="other", threshold="0.5")
+    with pytest.raises(AdapterError, match=r"classifier: 1: m, .*0.0.*; 2: other, .*0.5"):
+        registry.create("replay:watson", {"source": str(path)})
+    adapter = registry.create("replay:watson", {"source": str(path), "classifier": 2, "cut_off": 0.5})
+    answer = adapter.send(IMAGES[:1])[0]
+    assert isinstance(answer, RawAnswer)
+    assert adapter.parse(answer)[0].score == seen(IMAGES[1])["nurse"]
+    assert adapter.capabilities.cut_off == 0.5
+    assert adapter.parameters == {"recorded": {"threshold": "0.5"}}
+
+
+def test_an_archive_of_zips_is_matched_by_the_names_of_its_images(tmp_path: Path) -> None:
+    (tmp_path / "images").mkdir()
+    (tmp_path / "answers").mkdir()
+    for number, image in enumerate(IMAGES):
+        (tmp_path / "images" / f"face {number}.png").write_bytes(image)
+    named = [watson_image(image, f"set.zip/face {number}.jpg") for number, image in enumerate(IMAGES)]
+    (tmp_path / "answers" / "batch.json").write_text(json.dumps({"images": named[::-1]}))
+    options = {"source": str(tmp_path / "answers"), "names": str(tmp_path / "images")}
+    assert scores(registry.create("replay:watson", options)) == [seen(image) for image in IMAGES]
+
+
+def test_a_list_says_which_answer_is_whose(tmp_path: Path) -> None:
+    (tmp_path / "both.json").write_text(json.dumps({"images": [watson_image(image) for image in IMAGES[:2]]}))
+    (tmp_path / "third.json").write_bytes(in_watson(IMAGES[2]))
+    rows = [f"both,{DIGESTS[0]},0", f"both.json,{DIGESTS[1].upper()},1", f"third,{DIGESTS[2]},", f"none,{DIGESTS[3]},"]
+    (tmp_path / "list.csv").write_text("\n".join(["name,sha256,position", *rows]))
+    options = {"source": str(tmp_path), "names": str(tmp_path / "list.csv"), "format": "watson"}
+    adapter = registry.create("replay:archive", options)
+    *found, missing, _ = adapter.send(IMAGES)
+    assert [{label.name: label.score for label in adapter.parse(answer)} for answer in found] == [
+        seen(image) for image in IMAGES[:3]
+    ]
+    assert isinstance(missing, NoAnswer)
+
+
+def test_a_file_that_is_no_answer_fails_by_name(tmp_path: Path) -> None:
+    (tmp_path / f"{DIGESTS[0]}.json").write_bytes(b"<html>")
+    adapter = registry.create("replay:watson", {"source": str(tmp_path)})
+    answer = adapter.send(IMAGES[:1])[0]
+    assert isinstance(answer, RawAnswer)
+    with pytest.raises(AnswerError, match="not JSON"):
+        adapter.parse(answer)
+
+
+@pytest.mark.parametrize(
+    ("spec", "options", "message"),
+    [
+        ("replay", {}, "write replay:..."),
+        ("replay:watson", {"source": "{folder}/none"}, "'source': there is no"),
+        ("replay:watson", {"source": "{folder}"}, "no .json files"),
+        ("replay:watson", {"source": "{folder}/files"}, "named by the sha256"),
+        ("replay:watson", {"source": "{folder}/files", "names": "{folder}/nowhere"}, "'names': there is no"),
+        ("replay:watson", {"source": "{folder}/files", "names": "{folder}/bad.csv"}, r"bad.csv, line 2: a name"),
+        ("replay:watson", {"source": "{folder}/files", "classifier": 1}, "'classifier' is for"),
+        ("replay:watson", {"source": "{folder}/bad.csv"}, "not a file of recorded answers"),
+        ("replay:watson", {"source": "{folder}/r.sqlite"}, "no answers of 'watson'; it has those of: imagga"),
+        ("replay:imagga", {"source": "{folder}/r.sqlite", "names": "{folder}"}, "'names' is for a folder"),
+        ("replay:imagga", {"source": "{folder}/r.sqlite", "cut_off": 0.9}, "cut_off and presence"),
+        ("replay:mine", {"source": "{folder}/ok"}, "'mine' does not tell whose.*option format, one of azure"),
+        ("replay:http:mine", {"source": "{folder}/ok"}, "'options' must hold label"),
+    ],
+)
+def test_what_is_wrong_is_named(spec: str, options: dict[str, Any], message: str, tmp_path: Path) -> None:
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "a.json").write_text("{}")
+    (tmp_path / "ok").mkdir()
+    (tmp_path / "ok" / f"{DIGESTS[0]}.json").write_text("{}")
+    (tmp_path / "bad.csv").write_text("name,sha256\na,123\n")
+    record(tmp_path / "r.sqlite", "imagga", [b"{}"])
+    folder = tmp_path / "empty" if options.get("source") == "{folder}" else tmp_path
+    folder.mkdir(exist_ok=True)
+    given = {name: value.format(folder=folder) if isinstance(value, str) else value for name, value in options.items()}
+    with pytest.raises(AdapterError, match=message):
+        registry.create(spec, given)

@@ -1,0 +1,84 @@
+"""A server of chat completions, as OpenAI documents it; it sees what `fakes.seeing` sees."""
+
+import json
+import math
+import re
+from base64 import b64decode
+from collections.abc import Callable
+from typing import Any
+
+from fakes.seeing import seen
+from fakes.serving import Asked, Told
+
+MODEL = "seer-2026-01-01"
+
+
+def chatting(key: str | None) -> Callable[[Asked], Told]:
+    """Answers about the labels in the schema; without one about the labels in the text, or with one of its letters."""
+
+    def answer(asked: Asked) -> Told:
+        if key and asked.headers.get("authorization") != f"Bearer {key}":
+            return failed(401, "Incorrect API key provided", code="invalid_api_key")
+        if asked.path != "/v1/chat/completions":
+            return failed(404, f"Invalid URL ({asked.path})")
+        question = asked.json()
+        if question["model"] != "seer":
+            return failed(404, f"The model {question['model']!r} does not exist", code="model_not_found")
+        text, picture = question["messages"][-1]["content"]
+        found = re.fullmatch(r"data:image/(?:png|jpeg);base64,([A-Za-z0-9+/=]+)", picture["image_url"]["url"])
+        try:
+            scores = seen(b64decode(found[1], validate=True))
+        except (TypeError, ValueError):
+            return failed(400, "You uploaded an unsupported image", code="invalid_image_format")
+        if question.get("logprobs"):
+            return _letter(question, text["text"], scores)
+        labels = _labels_of_schema(question["response_format"]) if "response_format" in question else None
+        labels = labels or json.loads(text["text"].rpartition("The labels: ")[2])
+        return completed(json.dumps({label: scores.get(label, 0) for label in labels}))
+
+    return answer
+
+
+def completed(text: str | None, *, reason: str = "stop", refusal: str | None = None, logprobs: Any = None) -> Told:
+    """A chat completion."""
+    message = {"role": "assistant", "content": text, "refusal": refusal}
+    body = {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1768435200,
+        "model": MODEL,
+        "system_fingerprint": "fp_1",
+        "choices": [{"index": 0, "message": message, "logprobs": logprobs, "finish_reason": reason}],
+        "usage": {"prompt_tokens": 1200, "completion_tokens": 30, "total_tokens": 1230},
+    }
+    return Told(200, body, {"x-request-id": "req_1"})
+
+
+def failed(
+    status: int, message: str, *, code: str | int | None = None, kind: str = "", param: str | None = None
+) -> Told:
+    """An error in the shape that OpenAI gives it."""
+    return Told(status, {"error": {"message": message, "type": kind, "param": param, "code": code}})
+
+
+def _labels_of_schema(asked: dict[str, Any]) -> list[str] | None:
+    if asked["type"] != "json_schema":
+        return None
+    held = asked["json_schema"]
+    schema = held["schema"]
+    assert held["strict"] is True
+    assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", held["name"])
+    assert schema["additionalProperties"] is False
+    assert schema["required"] == list(schema["properties"])
+    return list(schema["properties"])
+
+
+def _letter(question: dict[str, Any], text: str, scores: dict[str, float]) -> Told:
+    """Probabilities in the proportion of the scores; a twentieth goes to a word that is no letter."""
+    letters = dict(re.findall(r"^([A-Z])\. (.+)$", text, flags=re.MULTILINE))
+    total = sum(scores[label] for label in letters.values()) / 0.95
+    shares = {letter: scores[label] / total for letter, label in letters.items()} | {"The": 0.05}
+    tops = [{"token": token, "logprob": math.log(share)} for token, share in shares.items()]
+    assert question["top_logprobs"] <= 20
+    best = max(letters, key=lambda letter: shares[letter])
+    return completed(best, logprobs={"content": [{"token": best, "logprob": 0.0, "top_logprobs": tops}]})

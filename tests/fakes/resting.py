@@ -1,0 +1,46 @@
+"""A REST service of nobody in particular, which takes an image in three ways and answers in several shapes."""
+
+import json
+import math
+from base64 import b64decode
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fakes.seeing import seen
+from fakes.serving import Asked, Told
+
+SHAPES: Mapping[str, Callable[[dict[str, float]], Any]] = {
+    "tags": lambda scores: {"result": {"tags": [{"tag": {"en": name}, "p": s} for name, s in scores.items()]}},
+    "percent": lambda scores: [{"name": name, "score": 100 * s} for name, s in scores.items()],
+    "logits": lambda scores: {"out": {name: math.log(s / (1 - s)) for name, s in scores.items()}},
+    "parallel": lambda scores: {"labels": list(scores), "scores": list(scores.values())},
+}
+
+
+def resting(key: str, *, shape: str = "tags") -> Callable[[Asked], Told]:
+    """Wants the key in ``X-Api-Key``, or as a member or field ``key`` beside the image."""
+
+    def answer(asked: Asked) -> Told:
+        kind = asked.headers["content-type"].partition(";")[0]
+        given = asked.headers.get("x-api-key")
+        if kind == "application/json":
+            content = asked.json()
+            header, _, encoded = content["image"].rpartition(",")
+            assert header in ("", "data:image/png;base64", "data:image/jpeg;base64")
+            image, given = b64decode(encoded, validate=True), content.get("key", given)
+        elif kind == "multipart/form-data":
+            parts = asked.parts()
+            image = parts["picture"][2]
+            given = parts["key"][2].decode() if "key" in parts else given
+        else:
+            assert kind in ("image/png", "image/jpeg", "application/octet-stream")
+            image = asked.body
+        if given != key:
+            return Told(401, {"error": {"message": f"the key {given} is not known"}})
+        try:
+            content = SHAPES[shape](seen(image))
+        except ValueError:
+            return Told(422, {"error": {"message": "no image"}})
+        return Told(200, json.dumps(content).encode(), {"X-Model-Version": "7"})
+
+    return answer
