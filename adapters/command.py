@@ -1,0 +1,246 @@
+"""Any local program as a classifier, in an environment of its own: lines of JSON in, lines of JSON out.
+
+How a program is run, timed and stopped is in ``adapters.programs``.
+"""
+
+import json
+import shlex
+import shutil
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import count
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Lock
+from typing import Any
+from weakref import finalize
+
+from adapters.answers import from_answer
+from adapters.base import AdapterError, Capabilities, Label, NoAnswer, RawAnswer
+from adapters.model_files import digest_of
+from adapters.programs import Program, ProgramEndedError, ProgramError
+
+
+class _ProtocolError(Exception):
+    """The program wrote something that answers nothing it was asked; ``line`` is what."""
+
+    def __init__(self, reason: str, line: bytes) -> None:
+        super().__init__(reason)
+        self.line = line
+
+
+class Command:
+    """A local program of yours: command:./classify, asked in lines of JSON.
+
+    The program reads lines ``{"id": "7", "image": "<base64 of a PNG or JPEG file>"}`` and writes, for each, in any
+    order and flushed, ``{"id": "7", "labels": [["smile", 0.71]]}`` or ``{"id": "7", "error": "no face"}``; scores in
+    0-1. Lines that do not start with { are passed over. It is started once, kept for all images, and ends when its
+    input ends. Words are split as a shell splits them, but no shell reads them; secrets belong into the environment.
+
+    The digest of the files among the words (the program, a script, weights) is its version, so editing one asks
+    again; what else it uses is not seen: name its version with ``version``.
+
+    Args:
+        target: the program's path, or its path and arguments.
+        folder: where it runs; the current one unless given.
+        version: the version of whatever the program uses; another version asks again.
+        presence: the score from which a label counts as present.
+        processes: how many of it run at once.
+        batch: images given to one of them at once.
+        timeout: seconds for one image.
+        start: seconds more for the first image of a process (it may have to load a network).
+        restarts: how often in a row it may fail without an answer in between before the run stops (twice, before its
+            first answer).
+
+    Raises:
+        AdapterError: there is no such program, or an option that cannot be.
+    """
+
+    capabilities = Capabilities()
+
+    def __init__(
+        self,
+        target: str,
+        *,
+        folder: Path = Path(),
+        version: str = "",
+        presence: float = 0.5,
+        processes: int = 1,
+        batch: int = 1,
+        timeout: float = 60.0,
+        start: float = 300.0,
+        restarts: int = 20,
+    ) -> None:
+        self.name = f"command:{target}"
+        for option, value, low, high in (
+            ("presence", presence, 0, 1),
+            ("processes", processes, 1, 64),
+            ("batch", batch, 1, 1024),
+            ("timeout", timeout, 0.001, 86_400),
+            ("start", start, 0, 86_400),
+            ("restarts", restarts, 0, 1_000_000),
+        ):
+            if not low <= value <= high:
+                raise AdapterError(f"option {option} of the adapter {self.name} must be in {low}-{high}, not {value}")
+        self._folder = folder.resolve()
+        self._words = self._split(target)
+        self._timeout, self._start, self._restarts = timeout, start, restarts
+        self.capabilities = Capabilities(presence=presence, batch=batch, concurrency=processes)
+        self.parameters: Mapping[str, Any] = {"version": version}
+        self._numbers = count(1)
+        self._answered, self._failures, self._lock = False, 0, Lock()
+        self._running: list[Program] = []
+        self._idle: SimpleQueue[Program | None] = SimpleQueue()
+        for _ in range(processes):
+            self._idle.put(None)
+        self._stop = finalize(self, _stop_all, self._running)  # at the latest when this program ends
+
+    @cached_property
+    def model(self) -> str:
+        """The digest of the files among the command's words."""
+        return f"sha256 {digest_of([Path(self._words[0]), *self._files(self._words[1:])])}"
+
+    def send(self, images: Sequence[bytes]) -> list[RawAnswer | NoAnswer]:
+        """Ask a process that is free; one that ends or hangs is replaced. See ``Adapter.send``."""
+        outcomes = self._ask(images, final=False)
+        for place, outcome in enumerate(outcomes):
+            if outcome is None:
+                outcomes[place] = self._ask([images[place]], final=True)[0]
+        return [outcome for outcome in outcomes if outcome is not None]
+
+    def parse(self, answer: RawAnswer) -> list[Label]:
+        """See ``Adapter.parse``."""
+        return from_answer(answer)
+
+    def close(self) -> None:
+        """Stop the processes; the next image starts them again."""
+        _stop_all(self._running)
+
+    def _ask(self, images: Sequence[bytes], *, final: bool) -> list[RawAnswer | NoAnswer | None]:
+        """One outcome each.
+
+        Unless it is ``final``, an image has None that may not be the one to blame for the loss of its process: one of
+        several, or one whose process had been there before and may have ended by itself.
+        """
+        numbers = [str(next(self._numbers)) for _ in images]
+        answers: dict[str, RawAnswer | NoAnswer] = {}
+        program, kept = self._idle.get(), None
+        try:
+            seconds = self._timeout * len(images)
+            if fresh := program is None or program not in self._running or program.ended:
+                self._drop(program)
+                program, seconds = self._started(), seconds + self._start
+            program.exchange(_lines(numbers, images), _reader(numbers, answers), seconds=seconds)
+            self._count(answered=True)
+            kept = program
+        except (ProgramError, _ProtocolError) as error:
+            some = bool(answers)
+            blameless = len(images) > 1 or (isinstance(error, ProgramEndedError) and not fresh)
+            if final or not blameless:
+                reply = RawAnswer(error.line) if isinstance(error, _ProtocolError) else None
+                lost = NoAnswer(f"the program {error}", reply=reply)
+                answers |= {number: lost for number in numbers if number not in answers}
+            self._count(answered=some, failure=str(error))
+        finally:
+            if kept is None:
+                self._drop(program)
+            self._idle.put(kept)
+        return [answers.get(number) for number in numbers]
+
+    def _started(self) -> Program:
+        try:
+            program = Program(self._words, folder=self._folder)
+        except OSError as error:
+            raise AdapterError(f"{self.name} cannot be started: {error}") from error
+        self._running.append(program)
+        return program
+
+    def _drop(self, program: Program | None) -> None:
+        if program is not None:
+            program.stop(grace=0)
+            if program in self._running:
+                self._running.remove(program)
+
+    def _count(self, *, answered: bool, failure: str | None = None) -> None:
+        """Keep count of the failures in a row.
+
+        Raises:
+            AdapterError: there are too many.
+        """
+        with self._lock:
+            self._answered = self._answered or answered
+            self._failures = (0 if answered else self._failures) + (failure is not None)
+            if failure is not None and self._failures > (self._restarts if self._answered else min(2, self._restarts)):
+                raise AdapterError(
+                    f"{self.name} failed {self._failures} times in a row without an answer; last, it {failure}. "
+                    'Try it by hand: it must answer the line {"id": "1", "image": "..."} with one line of JSON'
+                )
+
+    def _split(self, target: str) -> list[str]:
+        """The words, the first as the path of a program that can be run."""
+        try:
+            words = [target] if _is_file(self._folder / target) else shlex.split(target)
+        except ValueError as error:
+            raise AdapterError(f"{self.name}: the command cannot be split into words: {error}") from error
+        if not words:
+            raise AdapterError("command: names no program: write command:PATH")
+        found = shutil.which(str(self._folder / words[0]) if "/" in words[0] else words[0])
+        there = _is_file(self._folder / words[0])
+        if found is None and there:
+            found = shutil.which(str(self._folder / words[0]))
+        if found is None:
+            cure = "make it executable with chmod +x, or name its interpreter before it" if there else "check the path"
+            raise AdapterError(f"{self.name}: there is no program {words[0]!r} that can be run: {cure}")
+        return [found, *words[1:]]
+
+    def _files(self, words: Sequence[str]) -> list[Path]:
+        """The files that the words name, also as --option=FILE."""
+        named = (self._folder / part for word in words for part in dict.fromkeys((word, word.partition("=")[2])))
+        return [path for path in named if _is_file(path)]
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # too long for a path: some other argument
+        return False
+
+
+def _lines(numbers: Sequence[str], images: Sequence[bytes]) -> bytes:
+    rows = ({"id": n, "image": b64encode(image).decode()} for n, image in zip(numbers, images, strict=True))
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+def _reader(numbers: Sequence[str], answers: dict[str, RawAnswer | NoAnswer]) -> Any:
+    """What takes the program's lines one by one and says when every image has its outcome."""
+
+    def enough(line: bytes) -> bool:
+        if line.lstrip().startswith(b"{"):
+            number, outcome = _outcome(line)
+            if not isinstance(number, str) or number not in numbers or number in answers:
+                raise _ProtocolError(f"answered {str(number)[:40]!r}, which it was not asked or had answered", line)
+            answers[number] = outcome
+        return len(answers) == len(numbers)
+
+    return enough
+
+
+def _outcome(line: bytes) -> tuple[object, RawAnswer | NoAnswer]:
+    """Whose answer a line is, and what it says; what its labels are is parsed later."""
+    try:
+        content = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise _ProtocolError("wrote a line that starts with { and is not JSON", line) from error
+    number = content.get("id")
+    if "error" in content:
+        says = str(content["error"])[:500]
+        return number, NoAnswer(f"the program says: {says}", reply=RawAnswer(line))
+    return number, RawAnswer(line)
+
+
+def _stop_all(running: list[Program]) -> None:
+    for program in running:
+        program.end_input()
+    while running:
+        running.pop().stop()
