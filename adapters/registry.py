@@ -1,8 +1,9 @@
 """Which classifiers there are, and how one is made from its name and options. Loads none before it is asked for.
 
 A classifier's options are the keyword-only parameters of its class; their annotations say what fits. A class that takes
-a positional parameter ``target`` is named with it: ``python:module:function``. Other packages add classifiers by an
-entry point of the group ``counterslope.adapters`` that names such a class; a name that is built in stays built in.
+a positional parameter ``target`` is named with it: ``python:module:function``; one with a default may be left out.
+Other packages add classifiers by an entry point of the group ``counterslope.adapters`` that names such a class; a name
+that is built in stays built in.
 """
 
 import inspect
@@ -14,14 +15,28 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from adapters.base import Adapter, AdapterError
+from adapters.base import Adapter, AdapterError, Service
 
 GROUP = "counterslope.adapters"
 BUILT_IN = {
+    "azure": "adapters.azure:Azure",
+    "clarifai": "adapters.clarifai:Clarifai",
+    "clip": "adapters.clip:Clip",
+    "command": "adapters.command:Command",
     "face-attributes": "adapters.face_attributes:FaceAttributes",
+    "google": "adapters.google:Google",
+    "http": "adapters.http:Http",
+    "huggingface": "adapters.huggingface:HuggingFace",
+    "imagga": "adapters.imagga:Imagga",
+    "onnx": "adapters.onnx_model:OnnxModel",
+    "openai": "adapters.openai:OpenAI",
     "opencv": "adapters.opencv:OpenCV",
     "planted": "adapters.planted:Planted",
     "python": "adapters.python_function:PythonFunction",
+    "rekognition": "adapters.rekognition:Rekognition",
+    "replay": "adapters.replay:Replay",
+    "torchvision": "adapters.torchvision_model:TorchvisionModel",
+    "watson": "adapters.watson:Watson",
 }
 
 Factory = Callable[..., Adapter]
@@ -29,9 +44,17 @@ Factory = Callable[..., Adapter]
 
 @dataclass(frozen=True)
 class Description:
-    """A classifier as it is listed; ``labels`` is None where they are not known beforehand.
+    """A classifier as it is listed.
 
-    ``problem`` says why it cannot be used here, e.g. a package that is not installed.
+    Attributes:
+        name: as it is asked for.
+        summary: what it is, in one line.
+        remote: images leave this machine; None where that is not known.
+        labels: how many labels it can return; None where they are not known beforehand.
+        options: their names.
+        lifecycle: "live", "ends 2028-09-25" or "ended 2021-12-01" for a service; None for a local classifier.
+        usd_per_1000: US$ for a thousand images and one feature; None where nothing is charged or nothing is known.
+        problem: why it cannot be used here, e.g. a package that is not installed.
     """
 
     name: str
@@ -39,6 +62,8 @@ class Description:
     remote: bool | None
     labels: int | None
     options: tuple[str, ...]
+    lifecycle: str | None = None
+    usd_per_1000: float | None = None
     problem: str | None = None
 
 
@@ -54,9 +79,10 @@ def create(spec: str, options: Mapping[str, Any] | None = None) -> Adapter:
         AdapterError: an unknown name or option, a value that does not fit, or a package that is missing.
     """
     name, colon, target = spec.partition(":")
-    factory = _load(name)
-    takes_target = "target" in inspect.signature(factory).parameters
-    if takes_target and not target:
+    factory = load(name)
+    wanted = inspect.signature(factory).parameters.get("target")
+    takes_target = wanted is not None
+    if wanted is not None and wanted.default is wanted.empty and not target:
         raise AdapterError(f"the adapter {name!r} needs to know which one: write {name}:... ({_summary(factory)})")
     if colon and not takes_target:
         raise AdapterError(f"the adapter {name!r} takes nothing after the colon of {spec!r}")
@@ -71,7 +97,7 @@ def option_names(spec: str) -> tuple[str, ...]:
     Raises:
         AdapterError: an unknown name, or a package that is missing.
     """
-    return tuple(parameter.name for parameter in _options(_load(spec.partition(":")[0])))
+    return tuple(parameter.name for parameter in options_of(load(spec.partition(":")[0])))
 
 
 def describe() -> list[Description]:
@@ -79,29 +105,43 @@ def describe() -> list[Description]:
     rows = []
     for name in names():
         try:
-            factory = _load(name)
+            factory = load(name)
         except AdapterError as error:
             rows.append(Description(name, summary="", remote=None, labels=None, options=(), problem=str(error)))
             continue
         declared = getattr(factory, "capabilities", None)
-        labels = getattr(declared, "labels", None)
+        labels, service = getattr(declared, "labels", None), getattr(declared, "service", None)
         rows.append(
             Description(
                 name,
                 summary=_summary(factory),
                 remote=getattr(declared, "remote", None),
                 labels=None if labels is None else len(labels),
-                options=tuple(parameter.name for parameter in _options(factory)),
+                options=tuple(parameter.name for parameter in options_of(factory)),
+                lifecycle=None if service is None else lifecycle(service),
+                usd_per_1000=None if service is None or service.price is None else service.price.usd_per_1000,
             )
         )
     return rows
+
+
+def lifecycle(service: Service) -> str:
+    """Whether a service is there, in two words."""
+    if service.lifecycle == "live":
+        return "live"
+    return f"{'ends' if service.lifecycle == 'ends' else 'ended'} {service.ends or ''}".strip()
 
 
 def _added() -> dict[str, EntryPoint]:
     return {entry.name: entry for entry in entry_points(group=GROUP)}
 
 
-def _load(name: str) -> Factory:
+def load(name: str) -> Factory:
+    """The class that makes a classifier, without its target.
+
+    Raises:
+        AdapterError: an unknown name, or a package that is missing.
+    """
     if name in BUILT_IN:
         module, _, attribute = BUILT_IN[name].partition(":")
         with _import_errors(name):
@@ -134,10 +174,11 @@ def _import_errors(name: str) -> Iterator[None]:
 
 
 def _summary(factory: Factory) -> str:
-    return (inspect.getdoc(factory) or "").partition("\n")[0]
+    return (inspect.getdoc(factory) or "").partition("\n")[0].replace("``", "")
 
 
-def _options(factory: Factory) -> list[inspect.Parameter]:
+def options_of(factory: Factory) -> list[inspect.Parameter]:
+    """Its options, as they stand in its signature."""
     parameters = inspect.signature(factory, eval_str=True).parameters.values()
     return [parameter for parameter in parameters if parameter.kind is inspect.Parameter.KEYWORD_ONLY]
 
@@ -146,7 +187,7 @@ def _checked_options(spec: str, factory: Factory, options: Mapping[str, Any]) ->
     """The given options, converted to what the factory's annotations say."""
     from pydantic import ConfigDict, ValidationError, create_model
 
-    known = {parameter.name: parameter for parameter in _options(factory)}
+    known = {parameter.name: parameter for parameter in options_of(factory)}
     unknown = [name for name in options if name not in known]
     if unknown:
         listed = ", ".join(known) if known else "none"

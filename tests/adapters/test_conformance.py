@@ -1,36 +1,58 @@
 """Every registered adapter keeps the contract; one that is not set up here fails by name."""
 
 import json
-from collections.abc import Callable
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from hashlib import sha256
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 import torch
 from drawn_faces import drawn_face, png
+from fakes.chatting import chatting
+from fakes.clouds import CLOUDS, opened
+from fakes.imagga import imagga
+from fakes.resting import resting
+from fakes.seeing import NAMES, seen
+from fakes.serving import Asked, Serving, Told
+from fakes.watson import watson
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tiny_networks import tiny_clip, tiny_onnx, tiny_resnet, tiny_transformer
 
 import models.weights
 from adapters import registry
-from adapters.base import Adapter, AnswerError, RawAnswer
+from adapters.base import Adapter, AnswerError, Capabilities, NoAnswer, RawAnswer
+from adapters.command import Command
+from adapters.details import details
 from models.judge import Judge
 from pipeline.records import COUNTERFACTUALS, to_table, write_table
 
 IMAGES = [png(drawn_face()), png(drawn_face(width=160, height=200, shift=6)), png(drawn_face()[:60, :60])]
 
+PROGRAM = """
+import base64, json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    size = len(base64.b64decode(asked["image"]))
+    print(json.dumps({"id": asked["id"], "labels": [["bright", 0.25], ["size", min(1, size / 1e6)]]}), flush=True)
+"""
 FUNCTION = "def face(image):\n    return {'bright': 0.25, 'size': min(1.0, len(image) / 1e6)}\n"
 
 
-def _opencv(_: Path) -> Adapter:
+def _opencv(_: Path, __: ExitStack) -> Adapter:
     return registry.create("opencv")
 
 
-def _face_attributes(_: Path) -> Adapter:
+def _face_attributes(_: Path, __: ExitStack) -> Adapter:
     return registry.create("face-attributes")
 
 
-def _planted(folder: Path) -> Adapter:
+def _planted(folder: Path, _: ExitStack) -> Adapter:
     rows = [
         {"attribute": "gender", "arm": "edit", "photo": f"{n}.png", "value": n - 1.0, "status": "ok", "sha256": digest}
         for n, digest in enumerate(sha256(image).hexdigest() for image in IMAGES)
@@ -39,27 +61,134 @@ def _planted(folder: Path) -> Adapter:
     return registry.create("planted", {"run": str(folder)})
 
 
-def _python(folder: Path) -> Adapter:
+def _python(folder: Path, _: ExitStack) -> Adapter:
     (folder / "conforming_function.py").write_text(FUNCTION)
     return registry.create("python:conforming_function:face", {"path": str(folder)})
 
 
-SETUPS: dict[str, Callable[[Path], Adapter]] = {
+def _served(stack: ExitStack, answer: Callable[[Asked], Told], **variables: str) -> str:
+    """The address of a server that is left with the stack; the variables are set until then."""
+    stack.enter_context(patch.dict(os.environ, variables))
+    return stack.enter_context(Serving(answer)).url
+
+
+def _http(_: Path, stack: ExitStack) -> Adapter:
+    url = _served(stack, resting("clinic-key"), CLINIC_KEY="clinic-key")
+    options = {"items": "result.tags", "label": "tag.en", "score": "p", "headers": {"X-Api-Key": "${CLINIC_KEY}"}}
+    return registry.create("http:clinic", {"url": url, **options})
+
+
+def _imagga(_: Path, stack: ExitStack) -> Adapter:
+    url = _served(stack, imagga("key", "secret"), IMAGGA_API_KEY="key", IMAGGA_API_SECRET="secret")
+    return registry.create("imagga", {"endpoint": url})
+
+
+def _openai(_: Path, stack: ExitStack) -> Adapter:
+    url = _served(stack, chatting("openai-key"), OPENAI_API_KEY="openai-key")
+    return registry.create("openai", {"endpoint": f"{url}/v1", "model": "seer", "labels": NAMES})
+
+
+def _replay(folder: Path, _: ExitStack) -> Adapter:
+    for image in IMAGES:
+        answer = {"labels": list(seen(image).items())}
+        (folder / f"{sha256(image).hexdigest()}.json").write_text(json.dumps(answer))
+    return registry.create("replay:labels", {"source": str(folder)})
+
+
+def _command(folder: Path, stack: ExitStack) -> Adapter:
+    (folder / "classify.py").write_text(PROGRAM)
+    adapter = registry.create(f"command:{sys.executable} -S classify.py", {"folder": str(folder)})
+    assert isinstance(adapter, Command)
+    stack.callback(adapter.close)
+    return adapter
+
+
+def _torchvision(folder: Path, _: ExitStack) -> Adapter:
+    weights = tiny_resnet(folder / "weights.pth")
+    options = {"weights": str(weights), "labels": ["a", "b", "c"], "size": 32, "batch": 2}
+    return registry.create("torchvision:resnet18", options)
+
+
+def _onnx(folder: Path, _: ExitStack) -> Adapter:
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    options = {"labels": ["a", "b", "c"], "size": 8, "mean": [0.5, 0.5, 0.5], "std": [0.2, 0.2, 0.2], "batch": 2}
+    return registry.create(f"onnx:{tiny_onnx(folder / 'tiny.onnx')}", options)
+
+
+def _huggingface(folder: Path, _: ExitStack) -> Adapter:
+    return registry.create(f"huggingface:{tiny_transformer(folder / 'tiny')}", {"batch": 2})
+
+
+def _clip(folder: Path, _: ExitStack) -> Adapter:
+    return registry.create(f"clip:{tiny_clip(folder / 'tiny')}", {"labels": ["nurse", "pilot"], "batch": 2})
+
+
+def _watson(_: Path, stack: ExitStack) -> Adapter:
+    url = _served(stack, watson("watson-key"), VISUAL_RECOGNITION_APIKEY="watson-key")
+    return registry.create("watson", {"endpoint": url})
+
+
+def _cloud(name: str) -> Callable[[Path, ExitStack], Adapter]:
+    return lambda _, stack: stack.enter_context(opened(name))[1]
+
+
+# Each is given a folder of its own, and where to enter what has to be left again (servers, environment variables).
+SETUPS: dict[str, Callable[[Path, ExitStack], Adapter]] = {
+    "clip": _clip,
+    "command": _command,
     "face-attributes": _face_attributes,
+    "http": _http,
+    "huggingface": _huggingface,
+    "imagga": _imagga,
+    "onnx": _onnx,
+    "openai": _openai,
     "opencv": _opencv,
     "planted": _planted,
     "python": _python,
+    "replay": _replay,
+    "torchvision": _torchvision,
+    "watson": _watson,
+    **{name: _cloud(name) for name in CLOUDS},
 }
 
 
 @pytest.fixture(params=registry.BUILT_IN)
-def adapter(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Adapter:
+def adapter(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Adapter]:
     def untrained(name: str) -> Judge:
         torch.manual_seed(0)
         return Judge(widths=(8, 8, 16, 16)).eval()
 
     monkeypatch.setattr(models.weights, "load_judge", untrained)
-    return SETUPS[request.param](tmp_path)
+    with ExitStack() as stack:
+        yield SETUPS[request.param](tmp_path, stack)
+
+
+@pytest.mark.parametrize("name", registry.BUILT_IN)
+def test_its_class_declares_what_is_told_without_credentials(name: str) -> None:
+    found = details(name)
+    assert found.about
+    assert all(option.help for option in found.options), "every option needs an entry under Args"
+    _check_declared(found.capabilities)
+
+
+def _check_declared(declared: Capabilities) -> None:
+    assert declared.features
+    assert declared.batch >= 1
+    assert declared.concurrency >= 1
+    assert declared.batch_bytes is None or declared.batch_bytes > 0
+    assert declared.top_k is None or declared.top_k >= 1
+    assert 0 <= declared.presence <= 1
+    assert declared.cut_off is None or 0 <= declared.cut_off <= declared.presence
+    assert {"png", "jpeg"} <= set(declared.limits.formats)
+    if (service := declared.service) is None:
+        return
+    assert all((service.provider, service.host, service.retention, service.version))
+    assert (service.ends is None) == (service.lifecycle == "live")
+    assert service.rate > 0
+    assert all(re.fullmatch(r"[A-Z][A-Z0-9_]+", variable) for variable in service.credentials)
+    if service.price is not None:
+        assert service.price.usd_per_1000 >= 0
+        assert service.price.source
 
 
 def test_answers_every_image_with_labels_it_declared(adapter: Adapter) -> None:
@@ -77,26 +206,29 @@ def test_answers_every_image_with_labels_it_declared(adapter: Adapter) -> None:
 
 
 def test_same_bytes_same_answer_whatever_the_batch(adapter: Adapter) -> None:
-    together = [answer.body for answer in _in_batches(adapter)]
-    alone = [adapter.send([image])[0].body for image in IMAGES]
+    together = [adapter.parse(answer) for answer in _in_batches(adapter)]
+    alone = [adapter.parse(_answer(adapter.send([image])[0])) for image in IMAGES]
     assert together == alone
 
 
 def test_declares_what_the_key_and_the_statistics_need(adapter: Adapter) -> None:
     assert adapter.name
-    assert adapter.model
-    json.dumps(dict(adapter.parameters), allow_nan=False)
-    declared = adapter.capabilities
-    assert 0 <= declared.presence <= 1
-    assert declared.batch >= 1
-    assert declared.concurrency >= 1
-    assert declared.cut_off is None or 0 <= declared.cut_off <= declared.presence
+    assert adapter.model == adapter.model
+    told = json.dumps([adapter.name, adapter.model, dict(adapter.parameters)], allow_nan=False)
+    _check_declared(adapter.capabilities)
+    service = adapter.capabilities.service
+    for variable in service.credentials if service else ():
+        value = os.environ.get(variable, "")
+        assert len(value) < 8 or value not in told + repr(adapter)
 
 
 def test_bytes_that_are_no_image_fail_that_call_alone(adapter: Adapter) -> None:
-    if adapter.name.startswith("python:"):
-        pytest.skip("what a function of the user's takes is up to it")
+    if adapter.name.startswith(("python:", "command:")):
+        pytest.skip("what a function or a program of the user's takes is up to it")
     for junk in (b"", b"not an image", IMAGES[0][:200]):
+        if adapter.capabilities.remote or adapter.name.startswith("replay:"):
+            assert isinstance(adapter.send([junk])[0], NoAnswer)
+            continue
         with pytest.raises(Exception, match=r"image") as caught:
             adapter.send([junk])
         assert not isinstance(caught.value, registry.AdapterError)
@@ -143,4 +275,10 @@ def test_parsing_is_pure_and_refuses_hostile_bytes_by_name(adapter: Adapter, bod
 
 def _in_batches(adapter: Adapter) -> list[RawAnswer]:
     size = adapter.capabilities.batch
-    return [answer for start in range(0, len(IMAGES), size) for answer in adapter.send(IMAGES[start : start + size])]
+    sent = (adapter.send(IMAGES[start : start + size]) for start in range(0, len(IMAGES), size))
+    return [_answer(outcome) for outcomes in sent for outcome in outcomes]
+
+
+def _answer(outcome: RawAnswer | NoAnswer) -> RawAnswer:
+    assert isinstance(outcome, RawAnswer), outcome
+    return outcome

@@ -1,0 +1,117 @@
+"""The package in docs/adapters.md, installed as it stands there, adds a classifier that is listed, told and audited."""
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from fakes.serving import Asked, Serving, Told
+
+import pipeline
+
+ROOT = Path(pipeline.__file__).parents[1]
+PAGE = (ROOT / "docs" / "adapters.md").read_text(encoding="utf-8")
+KEY = "planted-greenhouse-key"
+
+
+def block(language: str, start: str) -> str:
+    return next(part.split("```")[0] for part in PAGE.split(f"```{language}\n")[1:] if part.startswith(start))
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder as an installer of the package leaves it."""
+    site = tmp_path_factory.mktemp("site")
+    (site / "greenhouse.py").write_text(block("python", "# greenhouse.py"))
+    project = tomllib.loads(block("toml", "# pyproject.toml"))["project"]
+    record = site / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+    record.mkdir()
+    (record / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+    for group, entries in project["entry-points"].items():
+        lines = "".join(f"{name} = {value}\n" for name, value in entries.items())
+        (record / "entry_points.txt").write_text(f"[{group}]\n{lines}")
+    return site
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Serving]:
+    def tag(asked: Asked) -> Told:
+        if asked.headers.get("authorization") != f"Bearer {KEY}":
+            return Told(401, {"error": "who are you"})
+        return Told(200, {"tags": [{"name": "plant", "percent": 80}, {"name": "pot", "percent": 12.5}]})
+
+    with Serving(tag) as serving:
+        yield serving
+
+
+def counterslope(site: Path, *words: str, key: str = KEY) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join([str(site), str(ROOT)])
+    return subprocess.run(
+        [sys.executable, "-m", "pipeline.cli", *words],
+        env={**os.environ, "PYTHONPATH": path, "GREENHOUSE_KEY": key, "COLUMNS": "200"},
+        capture_output=True, text=True, check=False, timeout=300, cwd=site,
+    )  # fmt: skip
+
+
+def test_the_example_is_short() -> None:
+    assert len(block("python", "# greenhouse.py").splitlines()) < 60
+
+
+def test_it_is_listed_and_told_like_a_built_in_one(site: Path) -> None:
+    rows = {row["name"]: row for row in json.loads(counterslope(site, "adapters", "--json").stdout)}
+    assert rows["greenhouse"]["remote"]
+    assert rows["greenhouse"]["usd_per_1000"] == 2.0
+    told = counterslope(site, "adapters", "info", "greenhouse", key="").stdout
+    for part in (
+        "keeps images for 24 hours",
+        "GREENHOUSE_KEY",
+        "another address than the service's",
+        "up to 4,000,000",
+    ):
+        assert part in told
+
+
+def test_the_doctor_names_a_refused_key_and_never_shows_it(site: Path, server: Serving) -> None:
+    option = f"greenhouse.endpoint={server.url}"
+    good = counterslope(site, "adapters", "doctor", "greenhouse", "--adapter-option", option, "--yes")
+    assert good.returncode == 0, good.stdout + good.stderr
+    assert "2 labels: plant 0.8, pot 0.125" in good.stdout
+    bad = counterslope(
+        site, "adapters", "doctor", "greenhouse", "--adapter-option", option, "--yes", "--json", key="a-wrong-secret"
+    )
+    assert bad.returncode == 1
+    content = json.loads(bad.stdout)
+    assert "check GREENHOUSE_KEY" in next(one["says"] for one in content["checks"] if one["name"] == "canary")
+    assert "a-wrong-secret" not in bad.stdout + bad.stderr
+    assert KEY not in good.stdout + good.stderr
+
+
+def test_without_a_yes_no_portrait_leaves_the_machine(site: Path, server: Serving) -> None:
+    before = sum(asked.method == "POST" for asked in server.asked)
+    done = counterslope(
+        site, "adapters", "doctor", "greenhouse", "--adapter-option", f"greenhouse.endpoint={server.url}"
+    )
+    assert done.returncode == 0
+    assert "no portrait was sent" in done.stdout
+    assert sum(asked.method == "POST" for asked in server.asked) == before
+
+
+def test_it_is_audited(site: Path, server: Serving, tmp_path: Path) -> None:
+    portraits = sorted((ROOT / "pipeline" / "sample").glob("*.jpg"))[:2]
+    done = counterslope(
+        site, "audit", *map(str, portraits), "--attribute", "gender", "--gender-steps", "3",
+        "--out", str(tmp_path / "run"), "--adapter", "greenhouse",
+        "--adapter-option", f"greenhouse.endpoint={server.url}", "--yes", "--json",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    labels = pq.read_table(tmp_path / "run" / "labels.parquet").to_pylist()
+    assert {(row["adapter"], row["label"], row["score"]) for row in labels} == {
+        ("greenhouse", "plant", 0.8), ("greenhouse", "pot", 0.125),
+    }  # fmt: skip
+    assert len(labels) == 2 * 3 * 2
+    assert all(KEY.encode() not in path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file())

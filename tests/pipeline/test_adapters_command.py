@@ -1,0 +1,100 @@
+"""``counterslope adapters``: what is listed, told and found out, as people and programs meet it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from adapters import registry
+from pipeline.cli import app
+
+ROOT = Path(__file__).parents[2]
+CREDENTIALS = ("GOOGLE_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS", "IMAGGA_API_KEY", "IMAGGA_API_SECRET")
+
+
+@pytest.fixture
+def invoke(monkeypatch: pytest.MonkeyPatch):
+    for name in CREDENTIALS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("COLUMNS", "200")
+    runner = CliRunner()
+    return lambda *words: runner.invoke(app, ["adapters", *words])
+
+
+def test_the_bare_command_lists_all_with_state_and_price(invoke) -> None:
+    result = invoke()
+    assert result.exit_code == 0
+    for name in registry.BUILT_IN:
+        assert name in result.output
+    assert "ends 2028-09-25" in result.output
+    rows = {row["name"]: row for row in json.loads(invoke("--json").output)}
+    assert rows["google"]["usd_per_1000"] == 1.5
+    assert rows["watson"]["lifecycle"] == "ended 2021-12-01"
+    assert rows["onnx"]["remote"] is False
+    assert rows["onnx"]["lifecycle"] is None
+
+
+@pytest.mark.parametrize("name", registry.BUILT_IN)
+def test_everything_declared_is_told_without_credentials(invoke, name: str) -> None:
+    result = invoke("info", name)
+    assert result.exit_code == 0, result.output
+    content = json.loads(invoke("info", name, "--json").output)
+    for option in content["options"]:
+        assert option["name"] in result.output
+    service = content["capabilities"]["service"]
+    assert ("no image leaves this machine" in result.output) == (service is None)
+
+
+def test_listing_and_telling_load_no_package_that_is_heavy() -> None:
+    heavy = {"torch", "onnxruntime", "open_clip", "transformers", "requests", "pandas", "cv2"}
+    code = (
+        "import sys; from typer.testing import CliRunner; from pipeline.cli import app\n"
+        "for words in (['adapters'], ['adapters', 'info', 'clip'], ['adapters', 'info', 'onnx']):\n"
+        "    assert CliRunner().invoke(app, words).exit_code == 0\n"
+        f"print(sorted({heavy} & set(sys.modules)))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert found.stdout.strip() == "[]"
+
+
+def test_a_local_classifier_that_is_well(invoke) -> None:
+    result = invoke("doctor", "opencv", "--json")
+    assert result.exit_code == 0
+    content = json.loads(result.output)
+    assert content["usable"]
+    assert [check["name"] for check in content["checks"]] == ["package", "set-up", "limits", "canary", "repeat"]
+    assert {check["state"] for check in content["checks"]} == {"ok"}
+
+
+def test_missing_credentials_are_told_with_their_cure(invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    from adapters.diagnosis import Knock
+
+    monkeypatch.setattr("pipeline.commands.adapters._knock", lambda _: Knock(status=404))
+    result = invoke("doctor", "google")
+    assert result.exit_code == 1
+    assert "not set: GOOGLE_API_KEY" in result.output
+    assert "export GOOGLE_API_KEY=..." in result.output
+
+
+def test_options_reach_the_classifier_and_others_are_refused(invoke) -> None:
+    result = invoke("doctor", "opencv", "--adapter-option", "opencv.short_side=3")
+    assert result.exit_code == 1
+    assert "must be in 24-1024" in result.output
+    result = invoke("doctor", "opencv", "--adapter-option", "google.region=eu")
+    assert result.exit_code == 2
+    assert "is for another classifier" in result.output
+    result = invoke("doctor", "opncv")
+    assert result.exit_code == 1
+    assert "Did you mean 'opencv'" in result.output
+
+
+def test_a_crash_of_the_classifier_is_a_finding_not_a_traceback(invoke, tmp_path: Path) -> None:
+    (tmp_path / "doctored_module.py").write_text("def look(image): raise RuntimeError('no [bold]weights')")
+    result = invoke(
+        "doctor", "python:doctored_module:look", "--adapter-option", f"python:doctored_module:look.path={tmp_path}"
+    )
+    assert result.exit_code == 1
+    assert "RuntimeError: no [bold]weights" in result.output
