@@ -1,15 +1,19 @@
 """A whole audit, from photos to report, and the parts of it that can be done again on a run's folder."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.config import Settings
+from pipeline.asking import query_stage, versions_of
+from pipeline.config import Settings, checked
 from pipeline.outputs import report_stage, tables_stage
 from pipeline.progress import Watch, unwatched
+from pipeline.querying.plan import Consent, Plan, PlanError, nobody, unconfirmed
+from pipeline.records import read_frame
 from pipeline.run import Run, RunError, provenance
-from pipeline.stages import Audit, counterfactuals_stage, faces_stage, photos_stage, query_stage
+from pipeline.stages import Audit, counterfactuals_stage, faces_stage, photos_stage
 
 if TYPE_CHECKING:
     from adapters.base import Adapter
@@ -18,23 +22,34 @@ SAMPLE = Path(__file__).parent / "sample" / "manifest.csv"
 
 
 def audit(
-    photos: Sequence[Path], out: Path, *, settings: Settings, given: Mapping[str, Any], watch: Watch = unwatched
+    photos: Sequence[Path],
+    out: Path,
+    *,
+    settings: Settings,
+    given: Mapping[str, Any],
+    watch: Watch = unwatched,
+    consent: Consent = nobody,
 ) -> Run:
     """Audit classifiers on photos; the same call on the same folder continues.
 
     Args:
         photos: a folder, files, or one manifest.
         out: the run's folder.
+        settings: all options.
         given: the options as the user gave them, kept in the record beside the resolved ones.
+        watch: is told how far each stage is.
+        consent: decides whether faces may leave this machine, where they would.
 
     Raises:
-        NoUsablePhotos, RunError, AdapterError: with what to do about it.
+        NoUsablePhotos, RunError, AdapterError, PlanError: with what to do about it.
     """
     # Made before anything else, so that a misspelt name is not found out after an hour of editing.
     adapters = make_adapters(settings, out)
     run = Run(out)
+    if consent is nobody and "query" not in run.record["stages"]:
+        _refuse_remote(adapters)
     with run.locked():
-        work = _open(run, photos, settings=settings, given=given, watch=watch)
+        work = _open(run, photos, settings=settings, given=given, watch=watch, consent=consent)
         versions = _versions(work)
         _after_versions(work, versions, adapters)
     return run
@@ -50,16 +65,20 @@ def generate(
     return run
 
 
-def ask_again(out: Path, *, changes: Mapping[str, Mapping[str, Any]], watch: Watch = unwatched) -> Run:
+def ask_again(
+    out: Path, *, changes: Mapping[str, Mapping[str, Any]], watch: Watch = unwatched, consent: Consent = nobody
+) -> Run:
     """Ask further classifiers about the versions that a run has, and estimate and report anew.
 
     Args:
         out: the run's folder.
         changes: section -> option -> value, in place of what the run was made with.
         watch: is told how far each stage is.
+        consent: decides whether faces may leave this machine, where they would.
 
     Raises:
         RunError: the folder holds no run, or one whose versions are not complete.
+        AdapterError, PlanError: nothing could be asked, or was to be.
     """
     run = Run(out)
     settings = settings_of(run, changes)
@@ -69,7 +88,7 @@ def ask_again(out: Path, *, changes: Mapping[str, Mapping[str, Any]], watch: Wat
         if kept.get("state") != "done":
             raise RunError(f"the versions in {out} are not complete: run the audit's own command again first")
         run.note(settings=settings.model_dump(mode="json"))
-        _after_versions(Audit(run, settings, (), watch), kept["fingerprint"], adapters)
+        _after_versions(Audit(run, settings, (), watch, consent), kept["fingerprint"], adapters)
     return run
 
 
@@ -96,17 +115,19 @@ def estimate_again(out: Path, *, changes: Mapping[str, Mapping[str, Any]], watch
 
 
 def settings_of(run: Run, changes: Mapping[str, Mapping[str, Any]] | None = None) -> Settings:
-    """The options a run was made with, some of them changed.
+    """The options a run was made with, some of them changed. Limits of calls and cost hold for one command only.
 
     Raises:
         RunError: the folder holds no run.
+        ConfigError: a change does not fit.
     """
     if "settings" not in run.record:
         raise RunError(f"{run.folder} holds no run (there is no run.json): make one with `counterslope audit`")
     kept = dict(run.record["settings"])
+    kept["query"] = {name: value for name, value in kept["query"].items() if name not in ("max_calls", "max_cost")}
     for section, options in (changes or {}).items():
         kept[section] = {**kept.get(section, {}), **{name: v for name, v in options.items() if v is not None}}
-    return Settings.model_validate(kept)
+    return checked(kept)
 
 
 def make_adapters(settings: Settings, out: Path) -> "list[Adapter]":
@@ -122,7 +143,55 @@ def make_adapters(settings: Settings, out: Path) -> "list[Adapter]":
     return made
 
 
-def _open(run: Run, photos: Sequence[Path], *, settings: Settings, given: Mapping[str, Any], watch: Watch) -> Audit:
+def planned(run: Run, adapters: "Sequence[Adapter]", settings: Settings) -> Plan:
+    """What asking about a run's versions would come to, exactly, from what lies in its folder; nothing is written.
+
+    Raises:
+        RunError: its versions are not complete.
+    """
+    from pipeline.querying.enquiries import enquire, plan_of
+    from pipeline.querying.store import Store
+
+    if run.record["stages"].get("counterfactuals", {}).get("state") != "done":
+        raise RunError(f"the versions in {run.folder} are not complete: plan from its photos, or finish the run")
+    versions = versions_of(run, read_frame(run.path("counterfactuals.parquet")))
+    store = run.path("responses.sqlite")
+    with Store(store) if store.exists() else nullcontext() as known:
+        answered = known.answered if known is not None else lambda _keys: set()
+        found = enquire(adapters, versions, settings.query, folder=run.path("sent"), answered=answered, make=False)
+        return plan_of(found)
+
+
+def planned_for_photos(photos: Sequence[Path], adapters: "Sequence[Adapter]", settings: Settings) -> Plan:
+    """What an audit of photos would come to: the usable photos times the steps of all sweeps.
+
+    Raises:
+        NoUsablePhotos: there is nothing to audit.
+    """
+    from pipeline.photos import check_photos, find_photos
+    from pipeline.querying.enquiries import estimated
+
+    statuses = check_photos(find_photos(photos), options=settings.photos)["status"].to_pylist()
+    steps = sum(settings.sweep.steps(attribute) for attribute in settings.sweep.attributes)
+    return estimated(adapters, statuses.count("ok") * steps, settings.query)
+
+
+def _refuse_remote(adapters: "Sequence[Adapter]") -> None:
+    """Nobody will be there to confirm: better said before an hour of editing than after it."""
+    hosts = sorted({one.capabilities.service.host for one in adapters if one.capabilities.service is not None})
+    if hosts:
+        raise PlanError(unconfirmed(hosts))
+
+
+def _open(
+    run: Run,
+    photos: Sequence[Path],
+    *,
+    settings: Settings,
+    given: Mapping[str, Any],
+    watch: Watch,
+    consent: Consent = nobody,
+) -> Audit:
     run.note(
         photos=[str(path) for path in photos],
         settings=settings.model_dump(mode="json"),
@@ -130,7 +199,7 @@ def _open(run: Run, photos: Sequence[Path], *, settings: Settings, given: Mappin
         weights=_weights(settings),
         **provenance(),
     )
-    return Audit(run, settings, tuple(photos), watch)
+    return Audit(run, settings, tuple(photos), watch, consent)
 
 
 def _versions(work: Audit) -> str:

@@ -3,19 +3,56 @@
 Heavy modules are imported inside the commands, so that --help stays fast.
 """
 
-import json
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from pipeline.progress import Watch, progress_bar, unwatched
-
-BAD_INPUT = 2
-CARD_FAILS = 3
+from pipeline.commands.adapters import app as adapters
+from pipeline.commands.plan import plan
+from pipeline.commands.shared import (
+    CARD_FAILS,
+    AdapterNames,
+    AdapterOptions,
+    AsJson,
+    Attributes,
+    Concurrencies,
+    Confidence,
+    Config,
+    GenderSteps,
+    ImageFormat,
+    MaxCalls,
+    MaxCost,
+    MaxP,
+    MinSlope,
+    Mode,
+    ParserName,
+    ParserWeights,
+    Photos,
+    Placebos,
+    Prices,
+    Quiet,
+    RacePair,
+    RaceSteps,
+    Rates,
+    RunFolder,
+    Sentinels,
+    Strict,
+    TableFormat,
+    Verbose,
+    Yes,
+    consent,
+    default_out,
+    explained,
+    inputs,
+    query_options,
+    split,
+    stop,
+    stop_if_incomplete,
+    sweep_options,
+    tell,
+    watch,
+)
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -24,47 +61,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Audit image classifiers with counterfactual faces: how every label moves with perceived gender or race.",
 )
-
-Photos = Annotated[
-    list[Path] | None,
-    typer.Argument(help="A folder, files, or one CSV/Parquet manifest (column photo). None: the embedded sample."),
-]
-RunFolder = Annotated[Path, typer.Argument(help="A run's folder.")]
-Attributes = Annotated[
-    list[str] | None,
-    typer.Option("--attribute", "-a", help="gender or race; may be given twice.", show_default=False),
-]
-AdapterNames = Annotated[
-    list[str] | None,
-    typer.Option("--adapter", help="A classifier; see counterslope adapters. May be given again.", show_default=False),
-]
-AdapterOptions = Annotated[
-    list[str] | None,
-    typer.Option("--adapter-option", help="NAME.OPTION=VALUE for one classifier.", show_default=False),
-]
-Config = Annotated[Path | None, typer.Option("--config", help="TOML file with any option.", show_default=False)]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object for machines.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars.")]
-Placebos = Annotated[
-    list[str] | None,
-    typer.Option("--placebo", help="random or colour; repeat, or join by commas.", show_default=False),
-]
-ParserName = Annotated[str | None, typer.Option(help="small (embedded) or bisenet.", show_default=False)]
-ParserWeights = Annotated[
-    Path | None, typer.Option("--weights", help="The public BiSeNet weights, a .pth file.", show_default=False)
-]
-Strict = Annotated[bool, typer.Option("--strict", help="End with exit code 3 if the validity card fails.")]
-Mode = Annotated[str | None, typer.Option(help="delta or reconstruction.", show_default=False)]
-GenderSteps = Annotated[int | None, typer.Option(help="Values of perceived gender, odd.", show_default=False)]
-RaceSteps = Annotated[int | None, typer.Option(help="Values of perceived race, odd.", show_default=False)]
-RacePair = Annotated[str | None, typer.Option(help="LOW,HIGH, such as Black,White.", show_default=False)]
-ImageFormat = Annotated[str | None, typer.Option(help="png (lossless) or jpeg.", show_default=False)]
-MaxP = Annotated[float | None, typer.Option(help="A finding's largest p.", show_default=False)]
-MinSlope = Annotated[float | None, typer.Option(help="A finding's smallest |slope|.", show_default=False)]
-TableFormat = Annotated[str | None, typer.Option(help="Print the table as csv, json, md or latex.", show_default=False)]
-Confidence = Annotated[
-    bool | None, typer.Option("--confidence/--presence", help="Mean scores or presence rates.", show_default=False)
-]
 
 
 @app.command(
@@ -88,9 +84,17 @@ def audit(
     max_p: MaxP = None,
     min_slope: MinSlope = None,
     confidence: Confidence = None,
+    yes: Yes = False,
+    max_calls: MaxCalls = None,
+    max_cost: MaxCost = None,
+    rate: Rates = None,
+    concurrency: Concurrencies = None,
+    price: Prices = None,
+    sentinels: Sentinels = None,
     config: Config = None,
     strict: Strict = False,
     quiet: Quiet = False,
+    verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
     """From photos to slopes and a report. The same command again continues the same run."""
@@ -98,18 +102,34 @@ def audit(
     from pipeline.config import load_settings
 
     attributes = attribute or (None if photos else ["gender", "race"])
-    given = _sweep(
-        attributes, mode, gender_steps, race_steps, race_pair, image_format, _split(placebo), parser, weights
+    given = sweep_options(
+        attributes, mode, gender_steps, race_steps, race_pair, image_format, split(placebo), parser, weights
     )
-    given["query"] = {"adapters": adapter, "options": _adapter_options(adapter_option)}
+    given["query"] = query_options(
+        adapter,
+        adapter_option,
+        max_calls=max_calls,
+        max_cost=max_cost,
+        rate=rate,
+        concurrency=concurrency,
+        price=price,
+        sentinels=sentinels,
+    )
     given["statistics"] = {"max_p": max_p, "min_slope": min_slope, "confidence": confidence}
-    with _explained():
+    with explained(verbose=verbose):
         settings = load_settings(given=given, file=config)
-        inputs, folder = _inputs(photos), out or _default_out(photos)
-        run = perform(inputs, folder, settings=settings, given=_as_given(given), watch=_watch(quiet, as_json))
-        _tell(run.folder, as_json=as_json)
+        run = perform(
+            inputs(photos),
+            out or default_out(photos),
+            settings=settings,
+            given=_as_given(given),
+            watch=watch(quiet, as_json),
+            consent=consent(yes),
+        )
+        tell(run.folder, as_json=as_json)
+        stop_if_incomplete(run.folder)
         if strict and any(check["passed"] is False for check in run.record["validity"]):
-            _stop("the validity card fails (--strict)", code=CARD_FAILS)
+            stop("the validity card fails (--strict)", code=CARD_FAILS)
 
 
 @app.command(epilog="Example: counterslope generate portraits/ --attribute gender --out dataset")
@@ -133,12 +153,14 @@ def generate(
     from pipeline.audit import generate as perform
     from pipeline.config import load_settings
 
-    given = _sweep(attribute, mode, gender_steps, race_steps, race_pair, image_format, _split(placebo), parser, weights)
-    with _explained():
+    given = sweep_options(
+        attribute, mode, gender_steps, race_steps, race_pair, image_format, split(placebo), parser, weights
+    )
+    with explained():
         settings = load_settings(given=given, file=config)
-        inputs, folder = _inputs(photos), out or _default_out(photos)
-        run = perform(inputs, folder, settings=settings, given=_as_given(given), watch=_watch(quiet, as_json))
-        _tell(run.folder, as_json=as_json)
+        folder = out or default_out(photos)
+        run = perform(inputs(photos), folder, settings=settings, given=_as_given(given), watch=watch(quiet, as_json))
+        tell(run.folder, as_json=as_json)
 
 
 @app.command(epilog="Example: counterslope query runs/portraits --adapter opencv --adapter python:mine:classify")
@@ -146,16 +168,34 @@ def query(
     run: RunFolder,
     adapter: AdapterNames = None,
     adapter_option: AdapterOptions = None,
+    yes: Yes = False,
+    max_calls: MaxCalls = None,
+    max_cost: MaxCost = None,
+    rate: Rates = None,
+    concurrency: Concurrencies = None,
+    price: Prices = None,
+    sentinels: Sentinels = None,
     quiet: Quiet = False,
+    verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
     """Ask classifiers about the versions that a run has; answers that are there are not asked for again."""
-    changes = {"query": {"adapters": adapter, "options": _adapter_options(adapter_option)}}
-    with _explained():
+    options = query_options(
+        adapter,
+        adapter_option,
+        max_calls=max_calls,
+        max_cost=max_cost,
+        rate=rate,
+        concurrency=concurrency,
+        price=price,
+        sentinels=sentinels,
+    )
+    with explained(verbose=verbose):
         from pipeline.audit import ask_again
 
-        ask_again(run, changes=changes, watch=_watch(quiet, as_json))
-        _tell(run, as_json=as_json)
+        ask_again(run, changes={"query": options}, watch=watch(quiet, as_json), consent=consent(yes))
+        tell(run, as_json=as_json)
+        stop_if_incomplete(run)
 
 
 @app.command(epilog="Example: counterslope slopes runs/portraits --max-p 0.01 --format latex")
@@ -175,11 +215,11 @@ def slopes(
         return
     endings = {name: f"findings.{name}" for name in ("csv", "json", "md")} | {"latex": "findings.tex"}
     if format not in endings:
-        _stop(f"there is no format {format!r}; there are {', '.join(endings)}")
-    with _explained():
+        stop(f"there is no format {format!r}; there are {', '.join(endings)}")
+    with explained():
         from pipeline.audit import estimate_again
 
-        estimate_again(run, changes=changes, watch=_watch(quiet, as_json))
+        estimate_again(run, changes=changes, watch=watch(quiet, as_json))
         typer.echo((run / "tables" / endings[format]).read_text(encoding="utf-8"), nl=False)
 
 
@@ -189,27 +229,15 @@ def report(run: RunFolder, quiet: Quiet = False, as_json: AsJson = False) -> Non
     _estimate_again(run, {}, quiet=quiet, as_json=as_json)
 
 
-@app.command(epilog="Example: counterslope adapters --json")
-def adapters(as_json: AsJson = False) -> None:
-    """List the classifiers that can be audited."""
-    from dataclasses import asdict
-
-    from adapters.registry import describe
-
-    rows = [asdict(row) for row in describe()]
-    if as_json:
-        typer.echo(json.dumps(rows, indent=2))
-        return
-    from pipeline.telling import adapters_table
-
-    adapters_table(rows)
-
-
 @app.command(epilog="Example: counterslope status runs/portraits")
 def status(run: RunFolder, as_json: AsJson = False) -> None:
     """What a run has done so far, whether it is running, stopped or complete."""
-    with _explained():
-        _tell(run, as_json=as_json)
+    with explained():
+        tell(run, as_json=as_json)
+
+
+app.command(epilog="Examples: counterslope plan portraits/ --adapter google · counterslope plan runs/portraits")(plan)
+app.add_typer(adapters, name="adapters")
 
 
 def main() -> None:
@@ -217,109 +245,16 @@ def main() -> None:
     app()
 
 
-def _sweep(
-    attribute: list[str] | None,
-    mode: str | None,
-    gender_steps: int | None,
-    race_steps: int | None,
-    race_pair: str | None,
-    image_format: str | None,
-    placebos: list[str] | None,
-    parser: str | None,
-    weights: Path | None,
-) -> dict[str, dict[str, Any]]:
-    options = {
-        "attributes": attribute or None,
-        "mode": mode,
-        "gender_steps": gender_steps,
-        "race_steps": race_steps,
-        "race_pair": [part.strip() for part in race_pair.split(",")] if race_pair else None,
-        "image_format": image_format,
-        "placebos": placebos,
-        "parser": parser,
-        "parser_weights": str(weights) if weights else None,
-    }
-    return {"sweep": options}
-
-
-def _split(texts: list[str] | None) -> list[str] | None:
-    """Repeated options and comma-separated ones alike."""
-    return [part.strip() for text in texts for part in text.split(",") if part.strip()] if texts else None
-
-
-def _adapter_options(texts: list[str] | None) -> dict[str, dict[str, Any]] | None:
-    """NAME.OPTION=VALUE as nested options; a value that is JSON is taken as such."""
-    if not texts:
-        return None
-    options: dict[str, dict[str, Any]] = {}
-    for text in texts:
-        place, equals, value = text.partition("=")
-        adapter, dot, option = place.rpartition(".")
-        if not (equals and dot and adapter and option):
-            _stop(f"--adapter-option {text!r} is not of the form NAME.OPTION=VALUE")
-        try:
-            options.setdefault(adapter, {})[option] = json.loads(value)
-        except ValueError:
-            options.setdefault(adapter, {})[option] = value
-    return options
-
-
 def _as_given(given: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return {s: {n: v for n, v in o.items() if v is not None} for s, o in given.items()}
 
 
-def _inputs(photos: list[Path] | None) -> list[Path]:
-    from pipeline.audit import SAMPLE
-
-    return photos or [SAMPLE]
-
-
-def _default_out(photos: list[Path] | None) -> Path:
-    return Path("runs") / (photos[0].resolve().stem or "photos" if photos else "sample")
-
-
-def _watch(quiet: bool, as_json: bool) -> Watch:
-    return unwatched if quiet or as_json else progress_bar
-
-
 def _estimate_again(run: Path, changes: dict[str, dict[str, Any]], *, quiet: bool, as_json: bool) -> None:
-    with _explained():
+    with explained():
         from pipeline.audit import estimate_again
 
-        estimate_again(run, changes=changes, watch=_watch(quiet, as_json))
-        _tell(run, as_json=as_json)
-
-
-def _tell(folder: Path, *, as_json: bool) -> None:
-    from pipeline.telling import summary, tell
-
-    if as_json:
-        typer.echo(json.dumps(summary(folder), indent=2, default=str))
-    else:
-        tell(folder)
-
-
-@contextmanager
-def _explained() -> Iterator[None]:
-    """Errors that a user can mend end with their message and exit code 2, without a traceback."""
-    from adapters.base import AdapterError
-    from models.errors import WeightsError
-    from pipeline.config import ConfigError
-    from pipeline.photos import NoUsablePhotos
-    from pipeline.querying.store import StoreError
-    from pipeline.run import RunError
-
-    try:
-        yield
-    except (ConfigError, AdapterError, NoUsablePhotos, RunError, StoreError, WeightsError) as error:
-        _stop(str(error))
-    except KeyboardInterrupt:
-        _stop("stopped; the same command continues where it was", code=130)
-
-
-def _stop(message: str, *, code: int = BAD_INPUT) -> None:
-    typer.echo(f"counterslope: {message}", err=True)
-    sys.exit(code)
+        estimate_again(run, changes=changes, watch=watch(quiet, as_json))
+        tell(run, as_json=as_json)
 
 
 if __name__ == "__main__":

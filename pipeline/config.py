@@ -8,12 +8,13 @@ lives in its section (``[sweep]`` then ``mode = "delta"``); in the environment i
 import json
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from pipeline.querying.secrets import planted_secret
 from pipeline.records import EDIT_ARM
 
 Attribute = Literal["gender", "race"]
@@ -27,7 +28,7 @@ class ConfigError(ValueError):
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
 class PhotoOptions(_Section):
@@ -118,13 +119,46 @@ class ValidityOptions(_Section):
     smallest_group: int = Field(10, ge=2, description="photos that a source group needs to be compared")
 
 
+EVERY = "*"  # in place of an adapter's name: all remote ones
+
+
 class QueryOptions(_Section):
-    """Which classifiers are asked."""
+    """Which classifiers are asked, how fast, what it may cost. What is by adapter takes ``*`` for all remote ones."""
 
     adapters: tuple[str, ...] = Field(
         ("opencv", "face-attributes"), description="adapters by name; 'python:module:function' for your own"
     )
     options: dict[str, dict[str, Any]] = Field(default_factory=dict, description="options of each adapter, by its name")
+    max_calls: int | None = Field(None, ge=0, description="stop before asking if it takes more calls")
+    max_cost: float | None = Field(None, ge=0, description="US$; stop before asking if it would cost more")
+    sentinels: int = Field(3, ge=0, le=20, description="images asked at start, middle and end to see a service change")
+    rate: dict[str, Annotated[float, Field(gt=0, le=10_000)]] = Field(
+        default_factory=dict, description="requests per second, by adapter"
+    )
+    concurrency: dict[str, Annotated[int, Field(ge=1, le=512)]] = Field(
+        default_factory=dict, description="calls at once, by adapter"
+    )
+    price: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field(
+        default_factory=dict, description="US$ per 1,000 images and feature, by adapter, in place of the table's"
+    )
+
+    @field_validator("options")
+    @classmethod
+    def _no_secrets(cls, options: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        for adapter, given in options.items():
+            secret = planted_secret(given)
+            if secret is not None:
+                raise ValueError(
+                    f"the option {secret!r} of {adapter} looks like a credential. Options are kept in run.json and "
+                    "seen by other processes: put it into an environment variable (`counterslope adapters info "
+                    f"{adapter}` names those that are read)"
+                )
+        return options
+
+    def of(self, option: Literal["rate", "concurrency", "price"], adapter: str, *, remote: bool) -> float | None:
+        """What an option by adapter says of one; None where it says nothing."""
+        table: Mapping[str, float] = getattr(self, option)
+        return table.get(adapter, table.get(EVERY) if remote else None)
 
 
 class StatisticsOptions(_Section):
@@ -186,13 +220,26 @@ def load_settings(
             merged.setdefault(section, {}).update(options)
             origins.setdefault((section,), []).append(source)
             origins |= {(section, name): [source] for name in options}
+    return checked(merged, origins)
+
+
+def checked(sections: Mapping[str, Any], origins: Mapping[tuple[str, ...], Sequence[str]] | None = None) -> Settings:
+    """Settings from sections of options.
+
+    Args:
+        sections: section -> option -> value.
+        origins: (section, option) or (section,) -> where it was set, for the message.
+
+    Raises:
+        ConfigError: an unknown section or option, or a value that does not fit.
+    """
     try:
-        return Settings.model_validate(merged)
+        return Settings.model_validate(sections)
     except ValidationError as error:
         lines = []
-        for problem in error.errors():
+        for problem in error.errors(include_input=False):
             place = tuple(str(part) for part in problem["loc"])
-            source = " and ".join(origins.get(place[:2], ()))
+            source = " and ".join((origins or {}).get(place[:2], ()))
             lines.append(f"{'.'.join(place)}{f' (from {source})' if source else ''}: {problem['msg']}")
         raise ConfigError("\n".join(lines)) from error
 

@@ -1,29 +1,72 @@
-"""Telling people how far a stage is: a progress bar on a terminal, nothing where nobody looks."""
+"""Telling people how far a stage is: progress bars on a terminal, nothing where nobody looks."""
 
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-Advance = Callable[[int], None]
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+
+class Advance(Protocol):
+    """Told how many more items of a stage are done."""
+
+    def __call__(self, count: int, note: str = "") -> None:
+        """``note`` is shown beside the bar until the next one."""
+        ...
 
 
 class Watch(Protocol):
     """Opens a stage of ``total`` items and gives the function that is told how many more are done."""
 
     def __call__(self, stage: str, *, total: int) -> AbstractContextManager[Advance]:
-        """Watch one stage."""
+        """Watch one stage; several may be watched at once."""
         ...
 
 
 @contextmanager
 def unwatched(stage: str, *, total: int) -> Iterator[Advance]:
     """No display."""
-    yield lambda count: None
+    yield lambda count, note="": None
 
 
-@contextmanager
-def progress_bar(stage: str, *, total: int) -> Iterator[Advance]:
-    """A bar with rate and time left on standard error; it stays when the stage is done."""
+class Bars:
+    """One bar a stage, with rate and time left, on standard error; it stays when the stage is done."""
+
+    def __init__(self) -> None:
+        self._display: Progress | None = None
+        self._open = 0
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def __call__(self, stage: str, *, total: int) -> Iterator[Advance]:
+        """See ``Watch``."""
+        with self._lock:
+            if self._display is None:
+                self._display = _display()
+                self._display.start()
+            self._open += 1
+            display = self._display
+        task = display.add_task(stage, total=total, note="")
+
+        def advance(count: int, note: str = "") -> None:
+            if note:
+                display.update(task, advance=count, note=note)
+            else:
+                display.advance(task, count)
+
+        try:
+            yield advance
+        finally:
+            with self._lock:
+                self._open -= 1
+                if self._open == 0:
+                    display.stop()
+                    self._display = None
+
+
+def _display() -> "Progress":
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -35,9 +78,7 @@ def progress_bar(stage: str, *, total: int) -> Iterator[Advance]:
     )
 
     columns = (
-        TextColumn("{task.description:<16}"), BarColumn(bar_width=30), MofNCompleteColumn(), TimeElapsedColumn(),
-        TextColumn("left"), TimeRemainingColumn(),
+        TextColumn("{task.description:<16}", markup=False), BarColumn(bar_width=30), MofNCompleteColumn(),
+        TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(), TextColumn("{task.fields[note]}", markup=False),
     )  # fmt: skip
-    with Progress(*columns, console=Console(stderr=True)) as display:
-        task = display.add_task(stage, total=total)
-        yield lambda count: display.advance(task, count)
+    return Progress(*columns, console=Console(stderr=True))

@@ -69,6 +69,12 @@ COUNTERFACTUALS = {
     "judge_young": "double",
     "judge_smiling": "double",
 }
+SENT = {
+    "sha256": "string",  # of the version's file
+    "sent_sha256": "string",  # of the file that is sent in its place; null where nothing can be
+    "file": "string",  # beside this table
+    "how": "string",  # how it was encoded, or why it cannot be sent
+}
 ANSWERS = {
     "adapter": "string",
     "attribute": "string",

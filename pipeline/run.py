@@ -88,6 +88,18 @@ class Run:
                 self.record = _read_record(self.path("run.json"))
             yield
 
+    def busy(self) -> bool:
+        """Whether a process is working on the run at this moment."""
+        path = self.path(".lock")
+        if not path.exists():
+            return False
+        with path.open() as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except OSError:
+                return True
+        return False
+
     def note(self, **facts: Any) -> None:
         """Add facts to the record and write it."""
         self.record |= facts
@@ -103,7 +115,7 @@ class Run:
         return kept is not None and kept["state"] == "done" and kept["fingerprint"] == fingerprint
 
     @contextmanager
-    def stage(self, name: str, fingerprint: str, *, try_again: bool = False) -> Iterator[dict[str, int]]:
+    def stage(self, name: str, fingerprint: str, *, try_again: str | None = None) -> Iterator[dict[str, int]]:
         """Record a stage while it runs; the caller fills the yielded counts.
 
         An exception leaves the stage as "stopped" in the record, so that ``status`` tells where a run ended.
@@ -111,8 +123,8 @@ class Run:
         Args:
             name: of the stage.
             fingerprint: of all that its result depends on.
-            try_again: failures may pass (a network, a server): with any, the stage ends "incomplete", not "done",
-                and the next run of the same command tries them again.
+            try_again: the count of what may succeed another time (a network, a server): with any, the stage ends
+                "incomplete", not "done", and the next run of the same command tries again.
         """
         kept = self.record["stages"].get(name)
         again = kept is not None and kept["fingerprint"] == fingerprint
@@ -125,8 +137,8 @@ class Run:
             stage.state = "stopped"
             raise
         else:
-            failed = try_again and stage.counts.get("failed", 0) > 0
-            stage.state, stage.finished = "incomplete" if failed else "done", _now()
+            left = try_again is not None and stage.counts.get(try_again, 0) > 0
+            stage.state, stage.finished = "incomplete" if left else "done", _now()
         finally:
             stage.seconds = round(stage.seconds + time.monotonic() - started, 2)
             stage.peak_mib = round(peak_mib(), 1)

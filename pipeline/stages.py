@@ -1,7 +1,7 @@
-"""What an audit does up to the labels, stage by stage: each reads the tables of the one before and writes its own.
+"""What an audit does up to the versions, stage by stage: each reads the tables of the one before and writes its own.
 
-The work itself is in the modules named after the stages; the bookkeeping is in ``pipeline.run``; what is made of the
-labels is in ``pipeline.outputs``.
+The work itself is in the modules named after the stages; the bookkeeping is in ``pipeline.run``; asking classifiers is
+in ``pipeline.asking``, what is made of their labels in ``pipeline.outputs``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.config import PhotoOptions, Settings
 from pipeline.progress import Watch, unwatched
+from pipeline.querying.plan import Consent, nobody
 from pipeline.records import (
     COUNTERFACTUALS,
     FACES,
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from adapters.base import Adapter
-
 FACES_CHUNK = 64
 SWEEP_CHUNK = 16
 THREADS = 2
@@ -36,12 +35,13 @@ THREADS = 2
 
 @dataclass(frozen=True)
 class Audit:
-    """One audit: its run, its options, its input, and who watches."""
+    """One audit: its run, its options, its input, who watches, and who decides whether faces leave this machine."""
 
     run: Run
     settings: Settings
     inputs: tuple[Path, ...]
     watch: Watch = unwatched
+    consent: Consent = nobody
 
 
 def photos_stage(audit: Audit) -> str:
@@ -195,47 +195,6 @@ def counterfactuals_stage(audit: Audit, upstream: str) -> str:
         write_metadata(table, audit.run.path("images"))
         audit.run.drop_parts("counterfactuals")
     return fingerprint
-
-
-def query_stage(audit: Audit, upstream: str, adapters: "Sequence[Adapter]") -> None:
-    """Ask every classifier about every version that it has not answered yet, and derive the labels."""
-    asked = [[adapter.name, adapter.model, dict(adapter.parameters)] for adapter in adapters]
-    fingerprint = digest(["query", upstream, asked])
-    if audit.run.is_done("query", fingerprint):
-        return
-    from pipeline.querying.engine import AskCounts, ImageRef, ask
-    from pipeline.querying.labels import derive_blocks, write_derived
-    from pipeline.querying.store import Store
-
-    versions = read_frame(audit.run.path("counterfactuals.parquet"))
-    made = versions[versions["status"] == "ok"]
-    images = [ImageRef(sha, audit.run.path(file)) for sha, file in zip(made["sha256"], made["file"], strict=True)]
-    with (
-        audit.run.stage("query", fingerprint, try_again=True) as counts,
-        Store(audit.run.path("responses.sqlite")) as store,
-    ):
-        totals = {"answered_now": 0, "known_before": 0, "possibly_asked_twice": 0}
-        for adapter in adapters:
-            distinct = len({image.sha256 for image in images})
-            with audit.watch(f"ask {adapter.name}", total=distinct) as advance:
-                seen = 0
-
-                def progress(so_far: AskCounts) -> None:
-                    nonlocal seen
-                    advance(so_far.done - seen)
-                    seen = so_far.done
-
-                outcome = ask(adapter, images, store, progress=progress)
-            totals["answered_now"] += outcome.answered
-            totals["known_before"] += outcome.known
-            totals["possibly_asked_twice"] += outcome.unresolved
-        counts |= write_derived(
-            derive_blocks(versions, adapters, store),
-            answers=audit.run.path("answers.parquet"),
-            labels=audit.run.path("labels.parquet"),
-            planned=len(versions) * len(adapters),
-        )
-        counts |= totals
 
 
 def _read_again(

@@ -3,89 +3,29 @@
 What answers mean is not looked at here. The order of answers is of no consequence to anything.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+import random
+import threading
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
+from time import monotonic
 
-from adapters.base import Adapter, AdapterError, RawAnswer
-from pipeline.querying.keys import key_maker
-from pipeline.querying.store import Question, Store
+from adapters.base import Adapter, AdapterError, NoAnswer, RawAnswer
+from pipeline.querying.breaker import Admission, Breaker
+from pipeline.querying.counts import AskCounts
+from pipeline.querying.drift import Panel, PanelLedger
+from pipeline.querying.ledger import AnswerLedger, Ledger
+from pipeline.querying.manner import Manner
+from pipeline.querying.outcomes import checked, kind_of, refused_for_free
+from pipeline.querying.pacing import Pacer
+from pipeline.querying.questions import ImageRef, Questions, batches_of, questions_of
+from pipeline.querying.retrying import next_try
+from pipeline.querying.secrets import Redactor
+from pipeline.querying.store import Moment, Question, Store
+from pipeline.querying.waiting import Waiting
 
-
-@dataclass(frozen=True)
-class ImageRef:
-    """An image as the table of counterfactuals has it: the sha256 of the file's bytes, and where it lies."""
-
-    sha256: str
-    path: Path
-
-
-@dataclass(frozen=True)
-class AskCounts:
-    """What became of the images; ``images = known + answered + failed`` once all are done.
-
-    Attributes:
-        images: distinct images, by their bytes.
-        known: had an answer before.
-        answered: got one now.
-        failed: got none; they are asked again by the next run.
-        unresolved: intents of earlier, interrupted runs that have no outcome: possibly asked, and billed, twice.
-    """
-
-    images: int
-    known: int = 0
-    answered: int = 0
-    failed: int = 0
-    unresolved: int = 0
-
-    @property
-    def done(self) -> int:
-        """How many images have been dealt with."""
-        return self.known + self.answered + self.failed
-
-
-class _ImageError(Exception):
-    """An image cannot be sent."""
-
-
-@dataclass(frozen=True)
-class _Asking:
-    """One classifier and the store that its answers go to."""
-
-    adapter: Adapter
-    store: Store
-    classifier: int
-
-    def batch(self, images: Sequence[tuple[Question, Path]]) -> tuple[int, int]:
-        """Ask about a batch; how many were answered, and how many failed."""
-        ready: list[tuple[Question, Path]] = []
-        contents: list[bytes] = []
-        for question, path in images:
-            try:
-                contents.append(_read(path, question.image_sha256))
-            except _ImageError as error:
-                self.store.refuse(question, classifier=self.classifier, error=str(error))
-            else:
-                ready.append((question, path))
-        failed = len(images) - len(ready)
-        if not ready:
-            return 0, failed
-        intents = self.store.begin([question for question, _ in ready], classifier=self.classifier)
-        try:
-            answers = _checked(self.adapter.send(contents), expected=len(contents))
-        except AdapterError as error:
-            self.store.fail(intents, error=str(error))
-            raise
-        except Exception as error:  # one image's failure, whatever it is, must not take the run with it
-            self.store.fail(intents, error=f"{type(error).__name__}: {error}")
-            if len(ready) == 1:
-                return 0, failed + 1
-            single = [self.batch([image]) for image in ready]
-            return sum(ok for ok, _ in single), failed + sum(lost for _, lost in single)
-        self.store.finish(zip(intents, answers, strict=True), classifier=self.classifier)
-        return len(ready), failed
+__all__ = ["AskCounts", "ImageRef", "ask"]
 
 
 def ask(
@@ -93,64 +33,299 @@ def ask(
     images: Iterable[ImageRef],
     store: Store,
     *,
+    manner: Manner | None = None,
     progress: Callable[[AskCounts], None] | None = None,
+    stopped: threading.Event | None = None,
+    log: Callable[[str], None] | None = None,
 ) -> AskCounts:
     """Ask a classifier about every image that has no answer yet; images of identical bytes are asked once.
 
-    A batch that fails is asked again image by image, once. ``progress`` is told the counts so far after each batch.
+    Args:
+        adapter: the classifier.
+        images: what to ask about.
+        store: where answers are and go.
+        manner: how fast, how long, how often.
+        progress: is told the counts so far after each call.
+        stopped: nothing more is asked once it is set; it is set when the asking stops by itself.
+        log: is told what went wrong on the way, without secrets.
 
     Raises:
         AdapterError: the classifier cannot be used; every answer it gave before is kept.
     """
-    key = key_maker(adapter=adapter.name, model=adapter.model, parameters=adapter.parameters)
-    paths: dict[str, Path] = {}
-    for image in images:
-        paths.setdefault(image.sha256, image.path)
-    questions = [Question(key(digest), digest) for digest in paths]
-    known = store.answered([question.key for question in questions])
-    todo = [(question, paths[question.image_sha256]) for question in questions if question.key not in known]
-
-    store.outlive_power_loss(adapter.capabilities.remote)
-    classifier = store.classifier(adapter=adapter.name, model=adapter.model, parameters=adapter.parameters)
-    asking = _Asking(adapter, store, classifier)
-    counts = AskCounts(images=len(questions), known=len(known), unresolved=store.unresolved(classifier=classifier))
-    report = progress or (lambda _: None)
-    report(counts)
-    batches = _in_batches(todo, adapter.capabilities.batch)
-    for answered, failed in _each(asking.batch, batches, concurrency=adapter.capabilities.concurrency):
-        counts = replace(counts, answered=counts.answered + answered, failed=counts.failed + failed)
-        report(counts)
-    return counts
+    questions = questions_of(adapter, images, answered=store.answered)
+    asking = _Asking(
+        adapter,
+        store,
+        questions,
+        manner=manner or Manner(),
+        progress=progress or (lambda _: None),
+        stopped=stopped or threading.Event(),
+        log=log or (lambda _: None),
+    )
+    return asking.run()
 
 
-Batch = Sequence[tuple[Question, Path]]
+@dataclass(frozen=True)
+class _Item:
+    """An image to ask about, and how often it was asked in vain since when (monotonic seconds)."""
+
+    question: Question
+    path: Path
+    attempts: int = 0
+    first: float = 0.0
 
 
-def _in_batches(items: Batch, size: int) -> Iterator[Batch]:
-    return (items[start : start + size] for start in range(0, len(items), size))
+@dataclass(frozen=True)
+class _Job:
+    """One call to be made: ordinary images, or the panel's at some moment."""
+
+    items: tuple[_Item, ...]
+    moment: Moment | None = None
 
 
-def _each(
-    function: Callable[[Batch], tuple[int, int]], batches: Iterator[Batch], *, concurrency: int
-) -> Iterator[tuple[int, int]]:
-    """``function`` of each batch, up to ``concurrency`` at once, as they finish; few batches wait in memory."""
-    if concurrency == 1:
-        # In the caller's own thread: local models and users' functions may depend on it.
-        yield from map(function, batches)
-        return
-    pool = ThreadPoolExecutor(concurrency, thread_name_prefix="ask")
-    waiting: set[Future[tuple[int, int]]] = set()
-    try:
-        for batch in batches:
-            waiting.add(pool.submit(function, batch))
-            if len(waiting) > 2 * concurrency:
-                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                yield from (future.result() for future in done)
-        while waiting:
-            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-            yield from (future.result() for future in done)
-    finally:
-        pool.shutdown(cancel_futures=True)
+class _ImageError(Exception):
+    """An image cannot be sent."""
+
+
+class _Asking:
+    """One classifier being asked by its threads."""
+
+    def __init__(
+        self,
+        adapter: Adapter,
+        store: Store,
+        questions: Questions,
+        *,
+        manner: Manner,
+        progress: Callable[[AskCounts], None],
+        stopped: threading.Event,
+        log: Callable[[str], None],
+    ) -> None:
+        service = adapter.capabilities.service
+        if service is not None:
+            store.outlive_power_loss()
+        classifier = store.classifier(adapter=adapter.name, model=adapter.model, parameters=adapter.parameters)
+        self._adapter, self._manner, self._progress, self._log = adapter, manner, progress, log
+        self._ledger: Ledger = AnswerLedger(store, classifier)
+        self._redactor = Redactor(service.credentials if service is not None else ())
+        self._pacer = Pacer(manner.rate_for(adapter))
+        self._breaker = Breaker(manner.tolerance)
+        self._chance = random.Random()  # noqa: S311 - jitter
+        self._stopped = stopped
+        self._error: BaseException | None = None
+        self._lock = threading.Lock()
+        self._todo = len(questions.todo)
+        self._counts = AskCounts(
+            images=questions.images,
+            known=questions.images - len(questions.todo),
+            unresolved=store.unresolved(classifier=classifier),
+        )
+        panel = manner.panel if questions.todo and service is not None else ()
+        self._panel = PanelLedger(store, classifier, Panel.of([image.sha256 for image in panel], store, classifier))
+        self._panel_paths = {image.sha256: image.path for image in panel}
+        self._jobs = self._panel_jobs("start") + self._batched(questions.todo)
+        self._waiting = Waiting(self._jobs, stopped=stopped)
+
+    def run(self) -> AskCounts:
+        """Ask until everything is done or the asking stopped; the final counts."""
+        self._progress(self._counts)
+        threads = min(self._manner.concurrency_for(self._adapter), len(self._jobs))
+        if threads <= 1:
+            self._work()  # in the caller's own thread: local models and users' functions may depend on it
+        else:
+            pool = [threading.Thread(target=self._work, name=f"ask {self._adapter.name}") for _ in range(threads)]
+            for thread in pool:
+                thread.start()
+            try:
+                for thread in pool:
+                    thread.join()
+            except BaseException:
+                self._halt(None)
+                for thread in pool:
+                    thread.join()
+                raise
+        if self._error is not None:
+            raise self._error
+        failed_before = sum(
+            item.attempts > 0 for job in self._waiting.left() if job.moment is None for item in job.items
+        )
+        done = replace(self._counts, failed=self._counts.failed + failed_before)
+        return replace(done, not_asked=done.images - done.done)
+
+    def _work(self) -> None:
+        while (job := self._waiting.take()) is not None:
+            try:
+                self._do(job)
+            except BaseException as error:  # told to whoever called, in its own thread
+                self._halt(error)
+            finally:
+                self._waiting.done()
+
+    def _halt(self, error: BaseException | None) -> None:
+        with self._lock:
+            self._error = self._error or error
+        self._stopped.set()
+
+    def _give_up(self, reason: str) -> None:
+        with self._lock:
+            if self._counts.stopped is None:
+                self._counts = replace(self._counts, stopped=reason)
+        self._log(reason)
+        self._stopped.set()
+
+    def _do(self, job: _Job) -> None:
+        ready, contents = self._read(job)
+        if not ready:
+            return
+        admitted = self._breaker.admit(self._stopped)
+        if admitted is None or not self._manner.budget.take():
+            self._not_asked(job, ready)
+            return
+        ledger = self._panel.at(job.moment) if job.moment is not None else self._ledger
+        with self._pacer.entrance:
+            intents = ledger.begin([item.question for item in ready])
+            if not self._pacer.wait_turn(self._stopped):
+                ledger.withdraw(intents)
+                self._breaker.cancelled(admitted=admitted)
+                self._not_asked(job, ready)
+                return
+        sent = monotonic()
+        with self._lock:
+            self._counts = replace(self._counts, calls=self._counts.calls + 1)
+        try:
+            outcomes = checked(self._adapter.send(contents), expected=len(contents))
+        except AdapterError as error:
+            told = self._redactor.text(str(error))
+            ledger.finish([(intent, NoAnswer(told)) for intent in intents])
+            raise AdapterError(told) from None
+        except Exception as error:  # one image's failure, whatever it is, must not take the run with it
+            self._broken(job, ready, intents, ledger, error)
+            self._breaker.cancelled(admitted=admitted)
+            return
+        outcomes = [
+            self._redactor.failure(outcome) if isinstance(outcome, NoAnswer) else self._redactor.answer(outcome)
+            for outcome in outcomes
+        ]
+        ledger.finish(list(zip(intents, outcomes, strict=True)))
+        self._learn(outcomes, sent=sent, admitted=admitted)
+        self._settle(job, ready, outcomes, sent=sent)
+
+    def _read(self, job: _Job) -> tuple[list[_Item], list[bytes]]:
+        """The images of a job that can be sent, with their bytes; the others fail by name."""
+        ready: list[_Item] = []
+        contents: list[bytes] = []
+        for item in job.items:
+            try:
+                contents.append(_read(item.path, item.question.image_sha256))
+            except _ImageError as error:
+                (self._panel.at(job.moment) if job.moment else self._ledger).refuse(item.question, error=str(error))
+                self._count(job, failed=1)
+            else:
+                ready.append(item)
+        return ready, contents
+
+    def _learn(self, outcomes: Sequence[RawAnswer | NoAnswer], *, sent: float, admitted: Admission) -> None:
+        """What a call's outcomes say about the service: its speed, whether it is there at all."""
+        kind, reason = kind_of(outcomes)
+        if kind == "slower":
+            waits = [outcome.wait for outcome in outcomes if isinstance(outcome, NoAnswer) and outcome.wait]
+            self._pacer.refused(sent=sent, wait=max(waits, default=None))
+            with self._lock:
+                self._counts = replace(self._counts, throttled=self._counts.throttled + 1)
+        elif kind == "answer":
+            self._pacer.accepted()
+        self._breaker.told(kind, admitted=admitted, reason=reason)
+        if self._breaker.gave_up is not None:
+            self._give_up(f"{self._adapter.name}: {self._breaker.gave_up}")
+
+    def _settle(
+        self, job: _Job, items: Sequence[_Item], outcomes: Sequence[RawAnswer | NoAnswer], *, sent: float
+    ) -> None:
+        """Count what was answered; put back what may be answered later; name the rest failed."""
+        failures = [
+            (item, outcome) for item, outcome in zip(items, outcomes, strict=True) if isinstance(outcome, NoAnswer)
+        ]
+        if len(failures) == len(items) > 1 and all(refused_for_free(outcome) for outcome in outcomes):
+            # The service said no to the call: one of its images may be the reason.
+            self._put_back(job, [[item] for item in items], delay=0.0, sent=sent)
+            return
+        again: list[_Item] = []
+        delay, failed = 0.0, 0
+        for item, outcome in failures:
+            elapsed = monotonic() - item.first if item.attempts else monotonic() - sent
+            wait = next_try(
+                outcome,
+                attempts=item.attempts + 1,
+                elapsed=elapsed,
+                patience=self._manner.patience,
+                chance=self._chance,
+            )
+            self._log(f"{self._adapter.name}: {item.path.name}: {outcome.reason}{_then(wait)}")
+            if wait is None or self._stopped.is_set():
+                failed += 1
+            else:
+                again.append(item)
+                delay = max(delay, wait)
+        if again:
+            self._put_back(job, [again], delay=delay, sent=sent)
+        self._count(job, answered=len(items) - len(failures), failed=failed)
+
+    def _broken(
+        self, job: _Job, items: Sequence[_Item], intents: Sequence[object], ledger: Ledger, error: Exception
+    ) -> None:
+        """The adapter raised something: local images are tried alone, once; a remote service may have charged."""
+        remote = self._adapter.capabilities.remote
+        reason = self._redactor.text(f"{type(error).__name__}: {error}")
+        ledger.finish([(intent, NoAnswer(reason, billed=remote)) for intent in intents])
+        self._log(f"{self._adapter.name}: {reason}")
+        if len(items) > 1 and not remote:
+            self._put_back(job, [[item] for item in items], delay=0.0, sent=monotonic())
+        else:
+            self._count(job, failed=len(items))
+
+    def _put_back(self, job: _Job, groups: Iterable[Sequence[_Item]], *, delay: float, sent: float) -> None:
+        for group in groups:
+            items = tuple(replace(item, attempts=item.attempts + 1, first=item.first or sent) for item in group)
+            self._waiting.put(_Job(items, job.moment), delay=delay)
+            with self._lock:
+                self._counts = replace(self._counts, repeated=self._counts.repeated + len(items))
+
+    def _not_asked(self, job: _Job, items: Sequence[_Item]) -> None:
+        """Stopped before it could be asked; images that failed before stay failed."""
+        if not self._stopped.is_set() and self._breaker.gave_up is None:
+            self._give_up(f"{self._adapter.name}: {self._manner.budget.exhausted}")
+        self._stopped.set()
+        self._count(job, failed=sum(item.attempts > 0 for item in items))
+
+    def _count(self, job: _Job, *, answered: int = 0, failed: int = 0) -> None:
+        if job.moment is not None:
+            return
+        with self._lock:
+            before = self._counts.answered + self._counts.failed
+            self._counts = replace(
+                self._counts, answered=self._counts.answered + answered, failed=self._counts.failed + failed
+            )
+            after = self._counts.answered + self._counts.failed
+            if after != before:
+                self._progress(self._counts)
+        if before < self._todo // 2 <= after and self._todo > 1:
+            self._put_panel("middle")
+        if before < self._todo <= after:
+            self._put_panel("end")
+
+    def _put_panel(self, moment: Moment) -> None:
+        for job in self._panel_jobs(moment):
+            self._waiting.put(job)
+
+    def _panel_jobs(self, moment: Moment) -> list[_Job]:
+        questions = [(Question("", image), self._panel_paths[image]) for image in self._panel.missing(moment)]
+        return [replace(job, moment=moment) for job in self._batched(questions)]
+
+    def _batched(self, items: Sequence[tuple[Question, Path]]) -> list[_Job]:
+        return [
+            _Job(tuple(_Item(question, path) for question, path in items[part]))
+            for part in batches_of(self._adapter, items)
+        ]
 
 
 def _read(path: Path, expected: str) -> bytes:
@@ -163,10 +338,5 @@ def _read(path: Path, expected: str) -> bytes:
     return content
 
 
-def _checked(answers: list[RawAnswer], *, expected: int) -> list[RawAnswer]:
-    if len(answers) != expected:
-        raise ValueError(f"the adapter gave {len(answers)} answers for {expected} images")
-    for answer in answers:
-        if not isinstance(answer, RawAnswer) or not isinstance(answer.body, bytes):
-            raise TypeError(f"the adapter gave {type(answer).__name__} instead of a RawAnswer with bytes")
-    return answers
+def _then(wait: float | None) -> str:
+    return "" if wait is None else f"; again in {wait:.1f} s"

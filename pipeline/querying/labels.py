@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from adapters.answers import checked
 from adapters.base import Adapter, AnswerError, Label, RawAnswer
 from pipeline.querying.keys import key_maker
+from pipeline.querying.preparing import Sent
 from pipeline.querying.store import Store
 from pipeline.records import ANSWERS, LABELS, check_account, schema
 
@@ -29,6 +30,13 @@ _BLOCK = 4096  # counterfactuals at a time: bounds memory whatever the size of t
 
 
 @dataclass(frozen=True)
+class Unsendable:
+    """There is no answer and there will be none: the image does not fit the classifier."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
 class Derived:
     """Tables of one classifier with the columns ``ANSWERS`` and ``LABELS`` of `pipeline.records`."""
 
@@ -38,7 +46,7 @@ class Derived:
 
 def derive(
     counterfactuals: "pd.DataFrame",
-    outcomes: Mapping[str, RawAnswer | str],
+    outcomes: Mapping[str, RawAnswer | Unsendable | str],
     *,
     adapter: str,
     parse: Callable[[RawAnswer], list[Label]],
@@ -48,13 +56,13 @@ def derive(
     Args:
         counterfactuals: rows of the table of counterfactuals; whole sweeps, since a label returned at any step of a
             sweep has a row at every answered step (``returned`` False and no score where it was not returned).
-        outcomes: image sha256 -> its raw answer, or the reason why there is none.
+        outcomes: image sha256 -> its raw answer, or why there is none.
         adapter: the classifier's name.
         parse: its parser.
 
     Returns:
-        One answers row per counterfactual: "excluded" where there is no image, "failed" where there are no labels
-        (each with its reason), else "ok". Rows are sorted by attribute, arm, photo, step and label.
+        One answers row per counterfactual: "excluded" where there is no image or it cannot be sent, "failed" where
+        there are no labels (each with its reason), else "ok". Rows are sorted by attribute, arm, photo, step and label.
     """
     rows = counterfactuals[_NEEDED].sort_values([*SWEEP, "step"], kind="stable", ignore_index=True)
     parsed: dict[str, list[Label] | str] = {}
@@ -66,8 +74,13 @@ def derive(
             statuses.append("excluded")
             reasons.append(why if isinstance(why, str) else "there is no counterfactual")
             continue
+        outcome = outcomes.get(digest, "not asked yet")
+        if isinstance(outcome, Unsendable):
+            statuses.append("excluded")
+            reasons.append(f"it cannot be sent: {outcome.reason}")
+            continue
         if digest not in parsed:
-            parsed[digest] = _labels_or_reason(outcomes.get(digest, "not asked yet"), parse)
+            parsed[digest] = _labels_or_reason(outcome, parse)
         labels = parsed[digest]
         statuses.append("failed" if isinstance(labels, str) else "ok")
         reasons.append(labels if isinstance(labels, str) else None)
@@ -82,16 +95,29 @@ def derive(
 
 
 def derive_blocks(
-    counterfactuals: "pd.DataFrame", adapters: Sequence[Adapter], store: Store, *, block: int = _BLOCK
+    counterfactuals: "pd.DataFrame",
+    adapters: Sequence[Adapter],
+    store: Store,
+    *,
+    sent: Mapping[str, Mapping[str, Sent]] | None = None,
+    block: int = _BLOCK,
 ) -> Iterator[Derived]:
-    """`derive` for every classifier from the stored answers, some sweeps at a time, by adapter and then as sorted."""
+    """`derive` for every classifier from the stored answers, some sweeps at a time, by adapter and then as sorted.
+
+    Args:
+        counterfactuals: as for `derive`.
+        adapters: the classifiers.
+        store: with their answers.
+        sent: adapter -> image sha256 -> what was sent in its place.
+        block: counterfactuals at a time.
+    """
     rows = counterfactuals[_NEEDED].sort_values([*SWEEP, "step"], kind="stable", ignore_index=True)
     cuts = _cuts(_sweep_numbers(rows), block=block)
     for adapter in sorted(adapters, key=lambda adapter: adapter.name):
         for start, end in pairwise(cuts):
             part = rows.iloc[start:end]
             made = part.loc[part["status"] == "ok", "sha256"]
-            outcomes = _outcomes(adapter, list(dict.fromkeys(made)), store)
+            outcomes = _outcomes(adapter, list(dict.fromkeys(made)), store, (sent or {}).get(adapter.name, {}))
             yield derive(part, outcomes, adapter=adapter.name, parse=adapter.parse)
 
 
@@ -200,9 +226,22 @@ def _cuts(sweeps: "Integers", *, block: int) -> list[int]:
     return [*cuts, len(sweeps)]
 
 
-def _outcomes(adapter: Adapter, digests: Sequence[str], store: Store) -> dict[str, RawAnswer | str]:
+def _outcomes(
+    adapter: Adapter, digests: Sequence[str], store: Store, sent: Mapping[str, Sent]
+) -> dict[str, RawAnswer | Unsendable | str]:
+    """What became of each image; several versions may have been sent as the same bytes."""
     key = key_maker(adapter=adapter.name, model=adapter.model, parameters=adapter.parameters)
-    digest_of = {key(digest): digest for digest in digests}
-    outcomes: dict[str, RawAnswer | str] = {digest_of[k]: why for k, why in store.failures(digest_of).items()}
-    outcomes.update((digest_of[k], answer) for k, answer in store.answers(digest_of))
+    outcomes: dict[str, RawAnswer | Unsendable | str] = {}
+    digests_of: dict[str, list[str]] = {}
+    for digest in digests:
+        instead = sent.get(digest)
+        if instead is not None and instead.sha256 is None:
+            outcomes[digest] = Unsendable(instead.how)
+        else:
+            asked = digest if instead is None or instead.sha256 is None else instead.sha256
+            digests_of.setdefault(key(asked), []).append(digest)
+    for found, reason in store.failures(digests_of).items():
+        outcomes.update(dict.fromkeys(digests_of[found], reason))
+    for found, answer in store.answers(digests_of):
+        outcomes.update(dict.fromkeys(digests_of[found], answer))
     return outcomes

@@ -1,60 +1,31 @@
 """``responses.sqlite``: every raw answer as it came, and every intent to ask, written before asking.
 
-What an answer means is not known here; whom to ask is not decided here.
+What an answer means is not known here; whom to ask is not decided here. Read by others: the view ``responses`` has one
+row an answered image (key, classifier, image, body, status, headers, time, position).
 """
 
 import json
 import sqlite3
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from adapters.base import RawAnswer
+from adapters.base import NoAnswer, RawAnswer
+from pipeline.querying.committing import GroupCommit
 from pipeline.querying.keys import canonical_json
+from pipeline.querying.migrations import MIGRATIONS, NewerSchemaError, migrate
 
-# Named steps, in order; released ones are never changed, only followed by others. Their number is the schema version.
-MIGRATIONS = (
-    (
-        "first tables",
-        """
-        CREATE TABLE classifiers (
-            id INTEGER PRIMARY KEY,
-            adapter TEXT NOT NULL,
-            model TEXT NOT NULL,
-            parameters TEXT NOT NULL,  -- canonical JSON
-            UNIQUE (adapter, model, parameters)
-        );
-        CREATE TABLE intents (
-            key TEXT NOT NULL,
-            attempt INTEGER NOT NULL,
-            classifier INTEGER NOT NULL REFERENCES classifiers (id),
-            image TEXT NOT NULL,  -- sha256 of the bytes
-            time TEXT NOT NULL,  -- UTC, when it was about to be asked
-            state TEXT NOT NULL CHECK (state IN ('open', 'answered', 'failed', 'unsent')),
-            error TEXT,
-            PRIMARY KEY (key, attempt)
-        ) WITHOUT ROWID;
-        CREATE TABLE responses (
-            key TEXT PRIMARY KEY,
-            classifier INTEGER NOT NULL REFERENCES classifiers (id),
-            image TEXT NOT NULL,
-            body BLOB NOT NULL,
-            status INTEGER,  -- HTTP
-            headers TEXT NOT NULL,  -- JSON
-            time TEXT NOT NULL  -- UTC, when it came
-        );
-        CREATE INDEX intents_by_state ON intents (state);
-        """,
-    ),
-)
+__all__ = ["MIGRATIONS", "Intent", "Moment", "Question", "Sentinel", "Store", "StoreError"]
 
 _CHUNK = 20_000  # keys per look-up
 _REASON_LENGTH = 500
+_KEPT_OF_A_FAILURE = 65_536  # bytes of the reply
+
+Moment = Literal["start", "middle", "end"]
 
 
 class StoreError(Exception):
@@ -77,8 +48,19 @@ class Intent:
     attempt: int
 
 
+@dataclass(frozen=True)
+class Sentinel:
+    """An image of the panel as it was asked at one moment; ``outcome`` is None where the process ended before."""
+
+    row: int
+    round: int
+    moment: Moment
+    image_sha256: str
+    outcome: RawAnswer | str | None = None
+
+
 class Store:
-    """The answers of a run. Safe to use from several threads; every method is one durable transaction.
+    """The answers of a run. Safe to use from several threads; every write has been committed when it returns.
 
     Args:
         path: the file; made where it is missing.
@@ -89,18 +71,19 @@ class Store:
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._path = path
         self._lock = threading.RLock()
         self._connection = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
+        self._write = GroupCommit(self._connection, self._lock)
         try:
             self._connection.execute("PRAGMA journal_mode = WAL")
-            self._migrate()
+            self._connection.execute("PRAGMA synchronous = NORMAL")
+            migrate(self._connection)
         except sqlite3.DatabaseError as error:
             self._connection.close()
             raise StoreError(f"{path} is not a file of answers ({error}): move it away and run again") from error
-        except StoreError:
+        except NewerSchemaError as error:
             self._connection.close()
-            raise
+            raise StoreError(f"{path} was written by a newer version ({error}): update counterslope") from error
 
     def __enter__(self) -> Self:
         return self
@@ -115,68 +98,86 @@ class Store:
         with self._lock:
             self._connection.close()
 
-    def outlive_power_loss(self, wanted: bool) -> None:
-        """Whether each transaction waits for the disk.
+    def outlive_power_loss(self) -> None:
+        """Let each transaction wait for the disk from now on.
 
         A killed process loses nothing either way; answers that cost money must also outlive the machine.
         """
         with self._lock:
-            self._connection.execute(f"PRAGMA synchronous = {'FULL' if wanted else 'NORMAL'}")
+            self._connection.execute("PRAGMA synchronous = FULL")
 
     def classifier(self, *, adapter: str, model: str, parameters: Mapping[str, Any]) -> int:
         """The number that stands for a classifier asked in one way."""
         row = (adapter, model, canonical_json(dict(parameters)))
-        with self._transaction() as connection:
+
+        def write(connection: sqlite3.Connection) -> int:
             connection.execute("INSERT OR IGNORE INTO classifiers (adapter, model, parameters) VALUES (?, ?, ?)", row)
             found = connection.execute(
                 "SELECT id FROM classifiers WHERE adapter = ? AND model = ? AND parameters = ?", row
             ).fetchone()
-        return int(found[0])
+            return int(found[0])
+
+        return self._write(write)
 
     def begin(self, questions: Sequence[Question], *, classifier: int) -> list[Intent]:
         """Write down that these are about to be asked."""
-        with self._transaction() as connection:
-            return [self._intend(connection, question, classifier, "open", None) for question in questions]
+        return self._write(
+            lambda connection: [_intend(connection, question, classifier, "open", None) for question in questions]
+        )
 
     def refuse(self, question: Question, *, classifier: int, error: str) -> None:
         """Write down that this could not even be asked."""
-        with self._transaction() as connection:
-            self._intend(connection, question, classifier, "unsent", error)
+        self._write(lambda connection: _intend(connection, question, classifier, "unsent", error))
 
-    def finish(self, answered: Iterable[tuple[Intent, RawAnswer]], *, classifier: int) -> None:
-        """Keep answers. Should one key ever get two, the first stays."""
-        with self._transaction() as connection:
-            for intent, answer in answered:
-                headers = json.dumps(dict(answer.headers), sort_keys=True)
+    def finish(self, outcomes: Iterable[tuple[Intent, RawAnswer | NoAnswer]], *, classifier: int) -> None:
+        """Keep what came of one call: answers, and why there are none. Should one key ever get two, the first stays."""
+        rows = list(outcomes)
+
+        def write(connection: sqlite3.Connection) -> None:
+            replies = _Replies(connection)
+            for intent, outcome in rows:
+                question = intent.question
+                if isinstance(outcome, NoAnswer):
+                    _close(connection, intent, "failed", outcome, reply=replies.of_failure(outcome))
+                    continue
                 connection.execute(
-                    "INSERT OR IGNORE INTO responses VALUES (?, ?, ?, ?, ?, ?, ?)",
-                    (
-                        intent.question.key,
-                        classifier,
-                        intent.question.image_sha256,
-                        answer.body,
-                        answer.status,
-                        headers,
-                        _now(),
-                    ),
+                    "INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?)",
+                    (question.key, classifier, question.image_sha256, replies.row(outcome), outcome.position),
                 )
-                self._close_intent(connection, intent, "answered", None)
+                _close(connection, intent, "answered")
 
-    def fail(self, intents: Iterable[Intent], *, error: str) -> None:
+        self._write(write)
+
+    def fail(self, intents: Iterable[Intent], *, error: str, billed: bool = False) -> None:
         """Write down that these were asked in vain; they will be asked again."""
-        with self._transaction() as connection:
-            for intent in intents:
-                self._close_intent(connection, intent, "failed", error)
+        why = NoAnswer(error, billed=billed)
+        rows = list(intents)
+
+        def write(connection: sqlite3.Connection) -> None:
+            for intent in rows:
+                _close(connection, intent, "failed", why)
+
+        self._write(write)
+
+    def withdraw(self, intents: Iterable[Intent]) -> None:
+        """Write down that these were not asked after all."""
+        rows = list(intents)
+
+        def write(connection: sqlite3.Connection) -> None:
+            for intent in rows:
+                _close(connection, intent, "unsent")
+
+        self._write(write)
 
     def answered(self, keys: Collection[str]) -> set[str]:
         """Those of the keys that have an answer."""
-        return {key for (key,) in self._among(keys, "SELECT key FROM responses WHERE key IN {keys}")}
+        return {key for (key,) in self._among(keys, "SELECT key FROM answers WHERE key IN {keys}")}
 
     def answers(self, keys: Collection[str]) -> Iterator[tuple[str, RawAnswer]]:
         """Each key that has an answer, with it."""
-        rows = self._among(keys, "SELECT key, body, status, headers FROM responses WHERE key IN {keys}")
-        for key, body, status, headers in rows:
-            yield key, RawAnswer(body=bytes(body), status=status, headers=json.loads(headers))
+        rows = self._among(keys, "SELECT key, body, status, headers, position FROM responses WHERE key IN {keys}")
+        for key, *reply in rows:
+            yield key, _raw_answer(reply)
 
     def failures(self, keys: Collection[str]) -> dict[str, str]:
         """The last error of each key that ever failed, whether or not it has an answer by now."""
@@ -191,6 +192,67 @@ class Store:
         with self._lock:
             return int(self._connection.execute(query, (classifier,)).fetchone()[0])
 
+    def possibly_billed(self, *, classifier: int) -> list[str]:
+        """The images (sha256) of the intents that may have been charged for in vain, one for each intent.
+
+        The process ended before the outcome was kept, or the answer was lost on its way.
+        """
+        tables = ("intents", "sentinels")
+        query = " UNION ALL ".join(
+            f"SELECT image FROM {table} WHERE classifier = ? AND (state = 'open' OR billed)"  # noqa: S608 - our names
+            for table in tables
+        )
+        with self._lock:
+            return [image for (image,) in self._connection.execute(query, (classifier,) * len(tables)).fetchall()]
+
+    def begin_sentinels(self, images: Sequence[str], *, classifier: int, number: int, moment: Moment) -> list[Sentinel]:
+        """Write down that these of the panel are about to be asked in the round of this ``number``."""
+
+        def write(connection: sqlite3.Connection) -> list[Sentinel]:
+            columns = "classifier, round, moment, image, time, state"
+            query = f"INSERT INTO sentinels ({columns}) VALUES (?, ?, ?, ?, ?, 'open')"  # noqa: S608 - our names
+            rows = [connection.execute(query, (classifier, number, moment, image, _now())) for image in images]
+            return [
+                Sentinel(row.lastrowid or 0, number, moment, image) for row, image in zip(rows, images, strict=True)
+            ]
+
+        return self._write(write)
+
+    def finish_sentinels(self, outcomes: Iterable[tuple[Sentinel, RawAnswer | NoAnswer | None]]) -> None:
+        """Keep what came of asking the panel; None: it was not asked after all."""
+        rows = list(outcomes)
+
+        def write(connection: sqlite3.Connection) -> None:
+            replies = _Replies(connection)
+            query = "UPDATE sentinels SET state = ?, error = ?, billed = ?, reply = ?, position = ? WHERE id = ?"
+            for asked, outcome in rows:
+                if outcome is None:
+                    values: tuple[Any, ...] = ("unsent", None, False, None, 0)
+                elif isinstance(outcome, NoAnswer):
+                    reply = replies.of_failure(outcome)
+                    values = ("failed", _shortened(outcome.reason), outcome.billed, reply, 0)
+                else:
+                    values = ("answered", None, False, replies.row(outcome), outcome.position)
+                connection.execute(query, (*values, asked.row))
+
+        self._write(write)
+
+    def sentinels(self, *, classifier: int) -> list[Sentinel]:
+        """The panel as it was asked so far, in order."""
+        query = """
+            SELECT sentinels.id, round, moment, image, error, body, replies.status, headers, position
+            FROM sentinels LEFT JOIN replies ON replies.id = reply
+            WHERE classifier = ? AND state != 'unsent' ORDER BY sentinels.id
+        """
+        with self._lock:
+            rows = self._connection.execute(query, (classifier,)).fetchall()
+        return [
+            Sentinel(
+                row, number, moment, image, _raw_answer(reply) if error is None and reply[0] is not None else error
+            )
+            for row, number, moment, image, error, *reply in rows
+        ]
+
     def _among(self, keys: Collection[str], query: str) -> Iterator[tuple[Any, ...]]:
         listed = list(keys)
         for start in range(0, len(listed), _CHUNK):
@@ -201,51 +263,65 @@ class Store:
                 ).fetchall()
             yield from rows
 
-    def _intend(
-        self,
-        connection: sqlite3.Connection,
-        question: Question,
-        classifier: int,
-        state: Literal["open", "unsent"],
-        error: str | None,
-    ) -> Intent:
-        (attempt,) = connection.execute(
-            "SELECT coalesce(max(attempt), 0) + 1 FROM intents WHERE key = ?", (question.key,)
-        ).fetchone()
-        connection.execute(
-            "INSERT INTO intents VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (question.key, attempt, classifier, question.image_sha256, _now(), state, _shortened(error)),
-        )
-        return Intent(question, attempt)
 
-    def _close_intent(
-        self, connection: sqlite3.Connection, intent: Intent, state: Literal["answered", "failed"], error: str | None
-    ) -> None:
-        connection.execute(
-            "UPDATE intents SET state = ?, error = ? WHERE key = ? AND attempt = ?",
-            (state, _shortened(error), intent.question.key, intent.attempt),
-        )
+class _Replies:
+    """The replies of one call, each kept once however many images it answers."""
 
-    def _migrate(self) -> None:
-        (done,) = self._connection.execute("PRAGMA user_version").fetchone()
-        if done > len(MIGRATIONS):
-            raise StoreError(
-                f"{self._path} was written by a newer version (schema {done}, known up to {len(MIGRATIONS)}): "
-                "update counterslope"
-            )
-        for number, (_, script) in enumerate(MIGRATIONS[done:], start=done + 1):
-            self._connection.executescript(f"BEGIN IMMEDIATE; {script} PRAGMA user_version = {number}; COMMIT;")
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._rows: dict[tuple[bytes, int | None, str], int] = {}
 
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._lock:
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._connection
-            except BaseException:
-                self._connection.execute("ROLLBACK")
-                raise
-            self._connection.execute("COMMIT")
+    def row(self, answer: RawAnswer) -> int:
+        """The row of a reply, which is written where it is the first of its kind."""
+        reply = (answer.body, answer.status, json.dumps(dict(answer.headers), sort_keys=True))
+        if reply not in self._rows:
+            query = "INSERT INTO replies (body, status, headers, time) VALUES (?, ?, ?, ?)"
+            self._rows[reply] = self._connection.execute(query, (*reply, _now())).lastrowid or 0
+        return self._rows[reply]
+
+    def of_failure(self, failure: NoAnswer) -> int | None:
+        """The row of what came instead of an answer, cut to a length that is worth keeping."""
+        reply = failure.reply
+        if reply is None:
+            return None
+        return self.row(RawAnswer(reply.body[:_KEPT_OF_A_FAILURE], reply.status, reply.headers))
+
+
+def _intend(
+    connection: sqlite3.Connection,
+    question: Question,
+    classifier: int,
+    state: Literal["open", "unsent"],
+    error: str | None,
+) -> Intent:
+    (attempt,) = connection.execute(
+        "SELECT coalesce(max(attempt), 0) + 1 FROM intents WHERE key = ?", (question.key,)
+    ).fetchone()
+    connection.execute(
+        "INSERT INTO intents (key, attempt, classifier, image, time, state, error) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (question.key, attempt, classifier, question.image_sha256, _now(), state, _shortened(error)),
+    )
+    return Intent(question, attempt)
+
+
+def _close(
+    connection: sqlite3.Connection,
+    intent: Intent,
+    state: Literal["answered", "failed", "unsent"],
+    why: NoAnswer | None = None,
+    *,
+    reply: int | None = None,
+) -> None:
+    error, billed = (why.reason, why.billed) if why is not None else (None, False)
+    connection.execute(
+        "UPDATE intents SET state = ?, error = ?, billed = ?, reply = ? WHERE key = ? AND attempt = ?",
+        (state, _shortened(error), billed, reply, intent.question.key, intent.attempt),
+    )
+
+
+def _raw_answer(reply: Sequence[Any]) -> RawAnswer:
+    body, status, headers, position = reply
+    return RawAnswer(body=bytes(body), status=status, headers=json.loads(headers), position=position)
 
 
 def _now() -> str:

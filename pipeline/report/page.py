@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from pipeline.records import EDIT_ARM
 from pipeline.report import charts, views
+from pipeline.report.asked import asked_words
 from pipeline.report.card import Light, lights, matrix
 from pipeline.report.escaping import visible
 from pipeline.report.formats import count, duration
@@ -89,6 +90,7 @@ def render(
         exclusions=_by_reason(exclusions),
         excluded=count(len(exclusions)),
         stages=views.stage_rows(provenance),
+        asked=[(name, ", ".join(asked_words(facts))) for name, facts in provenance.get("query", {}).items()],
         provenance=views.facts(provenance),
         version=str(provenance.get("packages", {}).get("counterslope", "")),
         commit=str(provenance.get("git_commit") or ""),

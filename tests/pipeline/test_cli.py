@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from pipeline.cli import app
 
-COMMANDS = ("audit", "generate", "query", "slopes", "report", "adapters", "status")
+COMMANDS = ("audit", "generate", "plan", "query", "slopes", "report", "adapters", "status")
 ROOT = Path(__file__).parents[2]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from asking import CountingAdapter, write_images
+from kill_many import kill_many
 
 from pipeline.querying.engine import ask
 from pipeline.querying.keys import key_maker
@@ -19,6 +20,7 @@ import sys, time
 sys.path[:] = {path!r}
 from pathlib import Path
 from asking import CountingAdapter, write_images
+from kill_many import kill_many
 from pipeline.querying.engine import ask
 from pipeline.querying.store import Store
 folder = Path({folder!r})
@@ -59,3 +61,17 @@ def test_killed_at_random_moments(tmp_path: Path, batch: int, concurrency: int) 
     assert len(asked) == COUNT
     again = sum(times - 1 for times in asked.values())
     assert again <= counts.unresolved <= 6 * batch * concurrency
+
+
+@pytest.mark.parametrize(("batch", "concurrency"), [(1, 8), (4, 3)])
+def test_a_remote_service_bills_nothing_twice_that_is_not_reported(
+    tmp_path: Path, batch: int, concurrency: int
+) -> None:
+    seen = kill_many(
+        tmp_path, images=80, kills=3, batch=batch, concurrency=concurrency, rate=200.0, longest=0.4, seed=batch
+    )
+    assert seen.same_answers
+    assert len(seen.billed) == 80
+    for image, times in seen.billed.items():
+        assert times - 1 <= seen.reported[image]
+    assert seen.counts.unresolved <= 3 * batch * (concurrency + 20)

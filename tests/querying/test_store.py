@@ -75,8 +75,11 @@ def test_a_hundred_thousand_keys_are_looked_up_within_a_second(tmp_path: Path) -
         number = _classifier(store)
     with sqlite3.connect(path) as connection:
         connection.executemany(
-            "INSERT INTO responses VALUES (?, ?, ?, ?, ?, ?, ?)",
-            ((key, number, key, b"x" * 300, None, "{}", "") for key in keys[::2]),
+            "INSERT INTO replies VALUES (?, ?, ?, ?, ?)", ((n, b"x" * 300, None, "{}", "") for n in range(50_000))
+        )
+        connection.executemany(
+            "INSERT INTO answers VALUES (?, ?, ?, ?, 0)",
+            ((key, number, key, reply) for reply, key in enumerate(keys[::2])),
         )
     connection.close()
     with Store(path) as store:

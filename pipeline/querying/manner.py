@@ -1,0 +1,48 @@
+"""How a classifier is asked: how fast, how many calls at once, how long, with which sentinels."""
+
+from dataclasses import dataclass, field
+
+from adapters.base import Adapter
+from pipeline.querying.breaker import Tolerance
+from pipeline.querying.budget import Budget
+from pipeline.querying.questions import ImageRef
+from pipeline.querying.retrying import Patience
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How a classifier is asked.
+
+    Attributes:
+        rate: requests per second; None: what the service allows by its own word, without limit on this machine.
+        concurrency: calls at once; None: what the classifier allows.
+        patience: how long an image is tried.
+        tolerance: when a service counts as failing.
+        panel: sentinel images that are asked at the start, in the middle and at the end.
+        budget: calls that may be made, shared with the other classifiers of the run.
+    """
+
+    rate: float | None = None
+    concurrency: int | None = None
+    patience: Patience = field(default_factory=Patience)
+    tolerance: Tolerance = field(default_factory=Tolerance)
+    panel: tuple[ImageRef, ...] = ()
+    budget: Budget = field(default_factory=Budget)
+
+    def rate_for(self, adapter: Adapter) -> float | None:
+        """Requests per second for this classifier; None: no limit."""
+        service = adapter.capabilities.service
+        return self.rate if self.rate is not None or service is None else service.rate
+
+    def concurrency_for(self, adapter: Adapter) -> int:
+        """Calls at once for this classifier.
+
+        Where the user knows a faster rate than the service declares, as many as it takes if a call lasts a second.
+        """
+        declared = adapter.capabilities.concurrency
+        if self.concurrency is not None:
+            return self.concurrency
+        service = adapter.capabilities.service
+        if service is None or self.rate is None or self.rate <= service.rate:
+            return declared
+        return max(declared, round(self.rate))

@@ -1,0 +1,96 @@
+"""The tables of ``responses.sqlite``, as named steps from an empty file. What they are used for is in ``store``."""
+
+import sqlite3
+
+# In order; released ones are never changed, only followed by others. Their number is the schema version.
+MIGRATIONS = (
+    (
+        "first tables",
+        """
+        CREATE TABLE classifiers (
+            id INTEGER PRIMARY KEY,
+            adapter TEXT NOT NULL,
+            model TEXT NOT NULL,
+            parameters TEXT NOT NULL,  -- canonical JSON
+            UNIQUE (adapter, model, parameters)
+        );
+        CREATE TABLE intents (
+            key TEXT NOT NULL,
+            attempt INTEGER NOT NULL,
+            classifier INTEGER NOT NULL REFERENCES classifiers (id),
+            image TEXT NOT NULL,  -- sha256 of the bytes
+            time TEXT NOT NULL,  -- UTC, when it was about to be asked
+            state TEXT NOT NULL CHECK (state IN ('open', 'answered', 'failed', 'unsent')),
+            error TEXT,
+            PRIMARY KEY (key, attempt)
+        ) WITHOUT ROWID;
+        CREATE TABLE responses (
+            key TEXT PRIMARY KEY,
+            classifier INTEGER NOT NULL REFERENCES classifiers (id),
+            image TEXT NOT NULL,
+            body BLOB NOT NULL,
+            status INTEGER,  -- HTTP
+            headers TEXT NOT NULL,  -- JSON
+            time TEXT NOT NULL  -- UTC, when it came
+        );
+        CREATE INDEX intents_by_state ON intents (state);
+        """,
+    ),
+    (
+        "one reply for many images, replies of failures, sentinels",
+        """
+        CREATE TABLE replies (
+            id INTEGER PRIMARY KEY,
+            body BLOB NOT NULL,
+            status INTEGER,  -- HTTP
+            headers TEXT NOT NULL,  -- JSON
+            time TEXT NOT NULL  -- UTC, when it came
+        );
+        CREATE TABLE answers (
+            key TEXT PRIMARY KEY,
+            classifier INTEGER NOT NULL REFERENCES classifiers (id),
+            image TEXT NOT NULL,
+            reply INTEGER NOT NULL REFERENCES replies (id),
+            position INTEGER NOT NULL  -- which part of the reply is this image's
+        ) WITHOUT ROWID;
+        INSERT INTO replies SELECT rowid, body, status, headers, time FROM responses;
+        INSERT INTO answers SELECT key, classifier, image, rowid, 0 FROM responses;
+        DROP TABLE responses;
+        CREATE VIEW responses AS
+            SELECT key, classifier, image, body, status, headers, time, position
+            FROM answers JOIN replies ON replies.id = answers.reply;
+        ALTER TABLE intents ADD COLUMN billed INTEGER NOT NULL DEFAULT 0;  -- it failed, but may be charged for
+        ALTER TABLE intents ADD COLUMN reply INTEGER REFERENCES replies (id);  -- what came instead of an answer
+        CREATE TABLE sentinels (
+            id INTEGER PRIMARY KEY,
+            classifier INTEGER NOT NULL REFERENCES classifiers (id),
+            round INTEGER NOT NULL,
+            moment TEXT NOT NULL CHECK (moment IN ('start', 'middle', 'end')),
+            image TEXT NOT NULL,
+            time TEXT NOT NULL,
+            state TEXT NOT NULL CHECK (state IN ('open', 'answered', 'failed', 'unsent')),
+            error TEXT,
+            billed INTEGER NOT NULL DEFAULT 0,
+            reply INTEGER REFERENCES replies (id),
+            position INTEGER NOT NULL DEFAULT 0
+        );
+        """,
+    ),
+)
+
+
+class NewerSchemaError(Exception):
+    """The file was written by a newer version."""
+
+
+def migrate(connection: sqlite3.Connection) -> None:
+    """Bring a file's tables up to date, each step whole or not at all.
+
+    Raises:
+        NewerSchemaError: there is nothing this version can do with it.
+    """
+    (done,) = connection.execute("PRAGMA user_version").fetchone()
+    if done > len(MIGRATIONS):
+        raise NewerSchemaError(f"schema {done}, known up to {len(MIGRATIONS)}")
+    for number, (_, script) in enumerate(MIGRATIONS[done:], start=done + 1):
+        connection.executescript(f"BEGIN IMMEDIATE; {script} PRAGMA user_version = {number}; COMMIT;")

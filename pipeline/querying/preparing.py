@@ -1,0 +1,201 @@
+"""What is sent of each photo: its versions as they were made, or, where a classifier's limits forbid that, all of them
+re-encoded in one and the same way. Versions of one face are never treated differently, and no adapter resizes anything.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from adapters.base import Limits
+from pipeline.querying.keys import canonical_json
+from pipeline.records import SENT, read_frame, to_table, write_table
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+QUALITIES = (95, 90, 85, 80)  # JPEG's, tried in this order
+SHRINK = 0.8
+SMALLEST = 64  # pixels; shrinking a face further than this to save bytes would no longer show it
+_SUFFIX = {"png": ".png", "jpeg": ".jpg"}
+
+
+@dataclass(frozen=True)
+class Version:
+    """One version of a photo: the sha256 of its file's bytes, and the file."""
+
+    photo: str
+    sha256: str
+    path: Path
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What is sent for a version: another file, or nothing, for a reason."""
+
+    sha256: str | None
+    path: Path | None
+    how: str
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How all versions of a photo are encoded: side lengths times ``scale``, then PNG, or JPEG of some quality."""
+
+    scale: float
+    format: Literal["png", "jpeg"]
+    quality: int | None = None
+
+    @property
+    def words(self) -> str:
+        """For the record."""
+        size = "" if self.scale == 1 else f"side lengths × {self.scale:.4g}, "
+        return f"{size}{self.format}" + ("" if self.quality is None else f" quality {self.quality}")
+
+
+def prepare(
+    versions: Sequence[Version], limits: Limits, *, folder: Path, answered: Collection[str] = frozenset()
+) -> dict[str, Sent]:
+    """What is sent in place of versions that do not fit a classifier's limits; versions that fit are not named.
+
+    Args:
+        versions: all versions of every photo.
+        limits: the classifier's.
+        folder: where re-encoded files and the record of them (``sent.parquet``) are kept; the same versions give the
+            same files.
+        answered: sha256 of versions that have an answer as they are; photos with nothing else are not looked at.
+    """
+    if limits == Limits():
+        return {}
+    kept = recorded(folder, limits)
+    photos: dict[str, list[Version]] = defaultdict(list)
+    for version in versions:
+        photos[version.photo].append(version)
+    made: dict[str, Sent] = {}
+    for photo in photos.values():
+        if not all(version.sha256 in kept or version.sha256 in answered for version in photo):
+            made |= _photo(photo, limits, folder / _name(limits))
+    if made:
+        _record(kept | made, limits, folder)
+    return kept | made
+
+
+def recorded(folder: Path, limits: Limits) -> dict[str, Sent]:
+    """What earlier calls of `prepare` found for the same limits."""
+    path = folder / _name(limits) / "sent.parquet"
+    if not path.exists():
+        return {}
+    rows = read_frame(path).to_dict("records")
+    return {
+        row["sha256"]: Sent(row["sent_sha256"], path.parent / row["file"] if row["file"] else None, row["how"])
+        for row in rows
+    }
+
+
+def misfit(path: Path, limits: Limits) -> str | None:
+    """Why a file cannot be sent as it is; None where it can."""
+    from PIL import Image
+
+    size = path.stat().st_size
+    with Image.open(path) as image:
+        kind, (width, height) = (image.format or "?").lower(), image.size
+    if kind not in limits.formats:
+        return f"{kind} is not accepted"
+    if limits.min_side is not None and min(width, height) < limits.min_side:
+        return f"{width} × {height} pixels, at least {limits.min_side} are needed on each side"
+    if limits.max_pixels is not None and width * height > limits.max_pixels:
+        return f"{width} × {height} pixels, {limits.max_pixels} are accepted"
+    if limits.max_bytes is not None and size > limits.max_bytes:
+        return f"{size} bytes, {limits.max_bytes} are accepted"
+    return None
+
+
+def recipes(width: int, height: int, limits: Limits) -> Iterator[Recipe]:
+    """The ways to encode an image of this size within the limits but for its bytes, from the best to the smallest."""
+    least = max(1.0, (limits.min_side or 1) / min(width, height))
+    most = math.sqrt(limits.max_pixels / (width * height)) if limits.max_pixels is not None else math.inf
+    scale = least if least > 1 else min(1.0, most)
+    while scale <= most and min(width, height) * scale >= (limits.min_side or 1):
+        if "png" in limits.formats:
+            yield Recipe(scale, "png")
+        if "jpeg" in limits.formats:
+            yield from (Recipe(scale, "jpeg", quality) for quality in QUALITIES)
+        scale *= SHRINK
+        if min(width, height) * scale < max(SMALLEST, limits.min_side or 1):
+            return
+
+
+def encode(image: "Image.Image", recipe: Recipe) -> bytes:
+    """An RGB image as bytes; the same image gives the same bytes, which hold nothing but pixels."""
+    from PIL import Image
+
+    if recipe.scale != 1:
+        size = (math.ceil(image.width * recipe.scale - 1e-9), math.ceil(image.height * recipe.scale - 1e-9))
+        if recipe.scale < 1:
+            size = (math.floor(image.width * recipe.scale), math.floor(image.height * recipe.scale))
+        image = image.resize(size, Image.Resampling.LANCZOS)
+    stream = BytesIO()
+    if recipe.format == "png":
+        image.save(stream, "PNG")
+    else:
+        image.save(stream, "JPEG", quality=recipe.quality, subsampling=0)
+    return stream.getvalue()
+
+
+def _photo(versions: Sequence[Version], limits: Limits, folder: Path) -> dict[str, Sent]:
+    from PIL import Image
+
+    try:
+        reasons = {version.path.name: reason for version in versions if (reason := misfit(version.path, limits))}
+        if not reasons:
+            return {}
+        images = {}
+        for version in versions:
+            with Image.open(version.path) as opened:
+                images[version.sha256] = opened.convert("RGB")
+    except OSError:
+        return {}  # the engine names the file that cannot be read
+    first = next(iter(reasons.values()))
+    if len({image.size for image in images.values()}) > 1:
+        return _excluded(versions, f"its versions differ in size, and do not all fit ({first})")
+    width, height = next(iter(images.values())).size
+    for recipe in recipes(width, height, limits):
+        contents: dict[str, bytes] = {}
+        for name, image in images.items():
+            contents[name] = encode(image, recipe)
+            if limits.max_bytes is not None and len(contents[name]) > limits.max_bytes:
+                break
+        else:
+            return {name: _written(content, recipe, folder) for name, content in contents.items()}
+    return _excluded(versions, f"{first}; no encoding fits")
+
+
+def _excluded(versions: Sequence[Version], why: str) -> dict[str, Sent]:
+    return {version.sha256: Sent(None, None, why) for version in versions}
+
+
+def _written(content: bytes, recipe: Recipe, folder: Path) -> Sent:
+    name = sha256(content).hexdigest()
+    path = folder / f"{name}{_SUFFIX[recipe.format]}"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        partial = path.with_suffix(".partial")
+        partial.write_bytes(content)
+        partial.replace(path)
+    return Sent(name, path, recipe.words)
+
+
+def _record(sent: Mapping[str, Sent], limits: Limits, folder: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        {"sha256": name, "sent_sha256": one.sha256, "file": one.path.name if one.path else None, "how": one.how}
+        for name, one in sorted(sent.items())
+    ]
+    write_table(to_table(rows, SENT), folder / _name(limits) / "sent.parquet")
+
+
+def _name(limits: Limits) -> str:
+    return sha256(canonical_json(asdict(limits)).encode()).hexdigest()[:16]

@@ -1,0 +1,108 @@
+"""A remote service asked by a process that is killed again and again: what was billed, and what was reported.
+
+Run by hand for a long check: ``PYTHONPATH=. python tests/querying/kill_many.py --images 1000 --kills 20``.
+"""
+
+import argparse
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from asking import write_images
+from loopback import Loopback, LoopbackAdapter
+
+from pipeline.querying.engine import AskCounts, ask
+from pipeline.querying.keys import key_maker
+from pipeline.querying.store import Store
+
+CHILD = """
+import sys
+sys.path[:] = {path!r}
+from pathlib import Path
+from asking import write_images
+from loopback import LoopbackAdapter
+from pipeline.querying.engine import ask
+from pipeline.querying.store import Store
+folder = Path({folder!r})
+images = write_images(folder / "images", [str(n) for n in range({count})])
+with Store(folder / "responses.sqlite") as store:
+    print("asking", flush=True)
+    ask(LoopbackAdapter({url!r}, batch={batch}, concurrency={concurrency}, rate={rate}), images, store)
+"""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What killing led to: the last run's counts, what the service billed, what is reported, whether labels agree."""
+
+    counts: AskCounts
+    billed: Counter[str]
+    reported: Counter[str]
+    same_answers: bool
+    killed: int
+
+
+def kill_many(
+    folder: Path, *, images: int, kills: int, batch: int, concurrency: int, rate: float, longest: float, seed: int
+) -> Seen:
+    """Ask, kill after a random time, ask again, and so on; then to the end."""
+    with Loopback(lambda *_: "slow") as service:
+        code = CHILD.format(
+            path=sys.path, folder=str(folder), count=images, batch=batch, concurrency=concurrency, url=service.url,
+            rate=rate,
+        )  # fmt: skip
+        moments = random.Random(seed)
+        killed = 0
+        for _ in range(kills):
+            with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as child:
+                assert child.stdout is not None
+                child.stdout.readline()
+                time.sleep(moments.uniform(0, longest))
+                killed += child.poll() is None
+                child.kill()
+        time.sleep(0.2)  # the service finishes what it was asked
+        refs = write_images(folder / "images", [str(n) for n in range(images)])
+        adapter = LoopbackAdapter(service.url, batch=batch, concurrency=concurrency, rate=rate)
+        key = key_maker(adapter=adapter.name, model=adapter.model, parameters=adapter.parameters)
+        keys = {key(image.sha256): image.sha256 for image in refs}
+        with Store(folder / "responses.sqlite") as store:
+            counts = ask(adapter, refs, store)
+            number = store.classifier(adapter=adapter.name, model=adapter.model, parameters=adapter.parameters)
+            reported = Counter(store.possibly_billed(classifier=number))
+            labels = {keys[k]: adapter.parse(answer) for k, answer in store.answers(keys)}
+        billed = service.billed.copy()
+    with Loopback() as service, Store(folder / "straight.sqlite") as store:
+        adapter = LoopbackAdapter(service.url, batch=batch, concurrency=concurrency)
+        ask(adapter, refs, store)
+        straight = {keys[k]: adapter.parse(answer) for k, answer in store.answers(keys)}
+    return Seen(counts, billed, reported, labels == straight and len(labels) == images, killed)
+
+
+def main() -> None:
+    """A long check by hand."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--images", type=int, default=1000)
+    options.add_argument("--kills", type=int, default=20)
+    options.add_argument("--longest", type=float, default=3.0, help="seconds before a kill at most")
+    given = options.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        seen = kill_many(
+            Path(name), images=given.images, kills=given.kills, batch=1, concurrency=16, rate=60.0,
+            longest=given.longest, seed=1,
+        )  # fmt: skip
+    twice = {image: times for image, times in seen.billed.items() if times > 1}
+    unreported = [image for image, times in twice.items() if times - 1 > seen.reported[image]]
+    print(f"{seen.killed} of {given.kills} kills hit a running process; the last run: {seen.counts}")
+    print(f"same labels as without kills: {seen.same_answers}; images billed more than once: {len(twice)}")
+    print(
+        f"intents without outcome reported: {seen.reported.total()}; billed twice and not reported: {len(unreported)}"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,293 @@
+"""Asking as a stage of a run: consent, limits, what run.json and status say of it, and what is never written."""
+
+import json
+from datetime import date
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+import pytest
+from loopback import KEY, Loopback, LoopbackAdapter
+from PIL import Image
+from typer.testing import CliRunner
+
+from adapters.base import AdapterError, Limits, Price
+from pipeline.asking import query_stage
+from pipeline.audit import planned
+from pipeline.cli import app
+from pipeline.commands.shared import consent
+from pipeline.config import Settings, load_settings
+from pipeline.querying.plan import Plan, PlanError, nobody
+from pipeline.records import COUNTERFACTUALS, read_frame, to_table, write_table
+from pipeline.report.asked import asked_words
+from pipeline.run import Run
+from pipeline.stages import Audit
+from pipeline.telling import show_plan, summary, tell
+
+PHOTOS, STEPS = 4, 3
+SECRET = "planted-secret-0123456789"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    rows = []
+    for photo in range(PHOTOS):
+        for step in range(1, STEPS + 1):
+            file = Path("images") / "gender" / f"{photo}" / f"step{step}.png"
+            path = tmp_path / "run" / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            pixels = np.full((40, 40, 3), photo * 10 + step, dtype=np.uint8)
+            Image.fromarray(pixels).save(path)
+            rows.append(
+                {"attribute": "gender", "arm": "edit", "photo": f"{photo}.png", "step": step, "value": step - 2.0,
+                 "status": "ok", "file": str(file), "sha256": sha256(path.read_bytes()).hexdigest()}
+            )  # fmt: skip
+    write_table(to_table(rows, COUNTERFACTUALS), tmp_path / "run" / "counterfactuals.parquet")
+    (tmp_path / "run" / "run.json").write_text(json.dumps({"schema": 1, "created": "", "stages": {}}))
+    made = Run(tmp_path / "run")
+    stage = {"fingerprint": "v", "state": "done", "counts": {}, "seconds": 0.0, "peak_mib": 1.0, "finished": "now"}
+    made.note(settings=Settings().model_dump(mode="json"), stages={"counterfactuals": stage})
+    return made
+
+
+def settings(**query: object) -> Settings:
+    return load_settings(given={"query": query}, environment={})
+
+
+def ask(run: Run, *adapters: LoopbackAdapter, yes: bool = True, **query: object) -> None:
+    audit = Audit(run, settings(**query), (), consent=(lambda plan: True) if yes else nobody)
+    query_stage(audit, "v", adapters)
+
+
+def test_without_consent_nothing_leaves_and_nothing_is_asked(run: Run) -> None:
+    with Loopback() as service:
+        with pytest.raises(PlanError, match="--yes"):
+            ask(run, LoopbackAdapter(service.url), yes=False)
+        assert not service.times
+        assert run.record["stages"]["query"]["state"] == "stopped"
+        ask(run, LoopbackAdapter(service.url))
+        assert run.record["stages"]["query"]["state"] == "done"
+        asked = len(service.times)
+        ask(run, LoopbackAdapter(service.url), yes=False)
+        assert len(service.times) == asked, "nothing left to ask, nothing to confirm"
+
+
+def test_consent_is_asked_with_the_exact_plan(run: Run) -> None:
+    seen: list[Plan] = []
+
+    def agree(plan: Plan) -> bool:
+        seen.append(plan)
+        return True
+
+    with Loopback() as service:
+        price = Price(2.0, date(2026, 1, 1), "a page")
+        adapter = LoopbackAdapter(service.url, price=price)
+        before = planned(run, [adapter], settings())
+        query_stage(Audit(run, settings(), (), consent=agree), "v", [adapter])
+        assert seen == [before]
+        assert before.calls == len(service.times) == PHOTOS * STEPS + 3 * 3
+        assert before.usd == pytest.approx(before.calls * 2.0 / 1000)
+        account = run.record["query"]["loopback"]
+        assert account["price"] == {"usd_per_1000": 2.0, "as_of": "2026-01-01", "source": "a page", "note": ""}
+        assert account["usd_so_far"] == pytest.approx(before.usd)
+        assert account["service"]["host"].startswith("127.0.0.1")
+        assert account["drift"] == {
+            "sentinels": 3, "answers": 9, "changed": [], "largest_score_change": 0.0, "versions": ["model_version=v1"],
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize(("limit", "words"), [({"max_calls": 20}, "--max-calls"), ({"max_cost": 0.01}, "--max-cost")])
+def test_a_run_that_would_pass_a_limit_stops_before_and_can_be_resumed(
+    run: Run, limit: dict[str, float], words: str
+) -> None:
+    with Loopback() as service:
+        adapter = LoopbackAdapter(service.url)
+        with pytest.raises(PlanError, match=words):
+            ask(run, adapter, **limit, price={"*": 1.0})
+        assert not service.times
+        ask(run, adapter, max_calls=21, max_cost=1.0, price={"*": 1.0})
+        assert len(service.times) == 21
+
+
+def test_what_cannot_be_read_is_done_and_not_asked_again(run: Run) -> None:
+    with Loopback(lambda number, _: "html" if number == 1 else None) as service:
+        adapter = LoopbackAdapter(service.url, concurrency=1)
+        ask(run, adapter, sentinels=0)
+        stage = run.record["stages"]["query"]
+        assert (stage["state"], stage["counts"]["failed"], stage["counts"]["unanswered"]) == ("done", 1, 0)
+        ask(run, adapter, sentinels=0)
+        assert max(service.asked.values()) == 1
+
+
+def test_what_got_no_answer_leaves_the_run_incomplete_and_is_asked_again(run: Run) -> None:
+    with Loopback(lambda number, _: "redirect" if number == 1 else None) as service:
+        adapter = LoopbackAdapter(service.url, concurrency=1)
+        ask(run, adapter, sentinels=0)
+        assert run.record["stages"]["query"]["state"] == "incomplete"
+        ask(run, adapter, sentinels=0)
+        assert run.record["stages"]["query"]["state"] == "done"
+        assert sorted(service.asked.values()) == [1] * 11 + [2]
+
+
+def test_one_classifier_that_cannot_be_used_does_not_take_the_others_answers(run: Run) -> None:
+    with Loopback(lambda *_: "unauthorised") as locked, Loopback() as fine:
+        broken, works = LoopbackAdapter(locked.url, name="broken"), LoopbackAdapter(fine.url, name="works")
+        with pytest.raises(AdapterError, match=f"set {KEY}"):
+            ask(run, broken)
+        ask(run, broken, works)
+        answers = read_frame(run.path("answers.parquet"))
+        assert answers.groupby("adapter")["status"].unique().map(list).to_dict() == {
+            "broken": ["failed"], "works": ["ok"],
+        }  # fmt: skip
+        assert f"set {KEY}" in run.record["query"]["broken"]["stopped"]
+        assert run.record["stages"]["query"]["state"] == "incomplete"
+
+
+def test_versions_that_do_not_fit_are_re_encoded_alike_and_their_labels_come_back(run: Run) -> None:
+    with Loopback() as service:
+        ask(run, LoopbackAdapter(service.url, limits=Limits(min_side=80)), sentinels=0)
+        labels = read_frame(run.path("labels.parquet"))
+        assert len(labels) == PHOTOS * STEPS * 2
+        versions = set(read_frame(run.path("counterfactuals.parquet"))["sha256"])
+        assert versions.isdisjoint(service.asked)
+        prepared = run.record["query"]["loopback"]["prepared"]
+        assert prepared == {"re_encoded": {"side lengths × 2, png": PHOTOS * STEPS}, "excluded": 0}
+        ask(run, LoopbackAdapter(service.url, name="other", limits=Limits(max_bytes=20)), sentinels=0)
+        answers = read_frame(run.path("answers.parquet"))
+        assert set(answers["status"]) == {"excluded"}
+        assert answers["reason"].str.contains("it cannot be sent: .*20 are accepted").all()
+        assert run.record["stages"]["query"]["state"] == "done"
+
+
+def test_status_tells_how_far_a_run_is_that_died(run: Run) -> None:
+    with Loopback(lambda number, _: "unauthorised" if number == 6 else None) as service:
+        ask(run, LoopbackAdapter(service.url, concurrency=1), sentinels=0)
+    run.record["stages"]["query"]["state"] = "running"  # as a killed process leaves it
+    run.note()
+    content = summary(run.folder)
+    assert content["running"] is False
+    assert content["stages"]["query"]["state"] == "interrupted"
+    facts = content["query"]["loopback"]
+    assert (facts["images"], facts["answered"], facts["not_asked"] + facts["failed"]) == (12, 5, 7)
+    assert f"set {KEY}" in facts["stopped"]
+    with run.locked():
+        assert summary(run.folder)["running"] is True
+        assert summary(run.folder)["stages"]["query"]["state"] == "running"
+
+
+def test_secrets_are_in_no_file_and_no_output(
+    run: Run, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv(KEY, SECRET)
+    monkeypatch.setattr("pipeline.audit._after_labels", lambda work: None)
+    output = ""
+    # The service repeats the key in its errors, and the adapter in its own.
+    for fault in ("unauthorised", "500"):
+        with Loopback(lambda number, _, fault=fault: fault if number % 2 else None) as service:
+            adapter = LoopbackAdapter(service.url, concurrency=1)
+            monkeypatch.setattr("pipeline.audit.make_adapters", lambda settings, out, adapter=adapter: [adapter])
+            words = ["query", str(run.folder), "--adapter", "loopback", "--yes", "--verbose", "--rate", "500"]
+            result = CliRunner().invoke(app, words)
+            assert set(service.authorised) == {f"Bearer {SECRET}"}
+            output += result.output + str(result.exception)
+    assert "HTTP 500" in output
+    assert f"[{KEY}]" in output
+    assert SECRET not in output + caplog.text
+    for path in run.folder.rglob("*"):
+        assert path.is_dir() or SECRET.encode() not in path.read_bytes(), path
+    assert f"[{KEY}]".encode() in run.path("responses.sqlite").read_bytes()
+
+
+def test_a_secret_among_the_options_is_refused_without_repeating_it(run: Run) -> None:
+    result = CliRunner().invoke(app, ["query", str(run.folder), "--adapter-option", f"google.api_key={SECRET}"])
+    assert result.exit_code == 2
+    assert "environment variable" in result.output
+    assert SECRET not in result.output
+    malformed = CliRunner().invoke(app, ["query", str(run.folder), "--adapter-option", f"google:api_key={SECRET}"])
+    assert malformed.exit_code == 2
+    assert SECRET not in malformed.output
+    assert SECRET not in run.path("run.json").read_text()
+
+
+def test_a_script_is_told_to_say_yes(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Loopback() as service:
+        monkeypatch.setattr(
+            "pipeline.audit.make_adapters", lambda settings, out: [LoopbackAdapter(service.url, host="cloud.example")]
+        )
+        result = CliRunner().invoke(app, ["query", str(run.folder), "--adapter", "loopback"])
+        assert result.exit_code == 2
+        assert "cloud.example" in result.output
+        assert "--yes" in result.output
+        assert not service.times
+        out = CliRunner().invoke(app, ["plan", str(run.folder), "--price", "1.5"]).output
+        assert "cloud.example (Nobody Ltd)" in out
+        assert "kept for a day" in out
+        assert "given by you" in out
+        rows = json.loads(CliRunner().invoke(app, ["plan", str(run.folder), "--json"]).output)
+        assert rows["exact"]
+        assert rows["calls"] == 21
+        assert not service.times
+
+
+def test_a_plan_for_photos_is_an_upper_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "in").mkdir()
+    for number in range(3):
+        pixels = np.random.default_rng(number).integers(0, 255, (80, 80, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(tmp_path / "in" / f"{number}.png")
+    (tmp_path / "in" / "broken.jpg").write_bytes(b"no photo")
+    monkeypatch.setattr(
+        "pipeline.audit.make_adapters", lambda settings, out: [LoopbackAdapter("http://127.0.0.1:9", batch=4)]
+    )
+    words = ["plan", str(tmp_path / "in"), "--attribute", "gender", "--gender-steps", "5", "--json"]
+    plan = json.loads(CliRunner().invoke(app, words).output)
+    assert not plan["exact"]
+    assert plan["adapters"][0]["images"] == 15
+    assert plan["calls"] == 4 + 3
+
+
+def test_a_hostile_name_or_reason_does_not_reach_the_terminal_as_it_is(
+    run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Loopback() as service:
+        adapter = LoopbackAdapter(service.url, name="evil\x1b[2J\u202e[red]", provider="\x07Nobody", concurrency=1)
+        show_plan(planned(run, [adapter], settings()), error=False)
+        service.fault = lambda number, _: "unauthorised" if number > 3 else None
+        ask(run, adapter, sentinels=0)
+    tell(run.folder)
+    shown = capsys.readouterr().out
+    assert "evil[U+001B][2J[U+202E][red]" in shown
+    assert not set("\x1b\x07\u202e") & set(shown)
+
+
+@pytest.mark.parametrize("agrees", [True, False])
+def test_on_a_terminal_the_plan_is_shown_and_asked_about(
+    run: Run, agrees: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("typer.confirm", lambda question, **_: agrees)
+    with Loopback() as service:
+        audit = Audit(run, settings(sentinels=0), (), consent=consent(yes=False))
+        if agrees:
+            query_stage(audit, "v", [LoopbackAdapter(service.url)])
+        else:
+            with pytest.raises(PlanError, match="nobody confirmed"):
+                query_stage(audit, "v", [LoopbackAdapter(service.url)])
+        assert len(service.times) == (12 if agrees else 0)
+    shown = capsys.readouterr().err
+    assert "faces go to 127.0.0.1" in shown
+    assert "kept for a day" in shown
+
+
+def test_the_account_is_told_in_words() -> None:
+    facts = {
+        "images": 1200, "known_before": 200, "answered_now": 990, "failed": 4, "not_asked": 6, "usd_so_far": 1.8,
+        "possibly_billed": {"intents": 3, "images": []},
+        "drift": {"sentinels": 3, "answers": 9, "changed": ["a.jpg: answer at the end of round 1"],
+                  "largest_score_change": 0.25, "versions": []},
+    }  # fmt: skip
+    words = ", ".join(asked_words(facts))
+    assert words.startswith(
+        "1,190 of 1,200 images answered, 4 failed, 6 not asked, about US$ 1.80, 3 requests possibly"
+    )
+    assert words.endswith("9 times: 1 changes seen, a score by up to 0.25 (a.jpg: answer at the end of round 1)")

@@ -1,0 +1,66 @@
+"""The large services behind the engine: each image ends answered or failed by name, and none is paid for twice."""
+
+from hashlib import sha256
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fakes.clouds import CLOUDS, opened
+from fakes.seeing import seen
+from fakes.serving import FAULTS
+from PIL import Image
+
+from adapters.base import AnswerError
+from pipeline.querying.breaker import Tolerance
+from pipeline.querying.engine import ImageRef, ask
+from pipeline.querying.keys import answer_key
+from pipeline.querying.manner import Manner
+from pipeline.querying.retrying import Patience
+from pipeline.querying.store import Store
+
+KINDS = ("too many", "broken", "busy", "dropped", "page", "cut", "empty", "nothing", "redirect")
+MANNER = Manner(rate=2000.0, patience=Patience(first=0.01, longest=0.05), tolerance=Tolerance(pauses=(0.02, 0.02)))
+
+
+def coloured(folder: Path, count: int) -> list[ImageRef]:
+    images = []
+    for number in range(count):
+        buffer = BytesIO()
+        Image.fromarray(np.full((96, 96, 3), (100 + number, 160, 90), np.uint8)).save(buffer, format="PNG")
+        path = folder / f"{number}.png"
+        path.write_bytes(buffer.getvalue())
+        images.append(ImageRef(sha256(buffer.getvalue()).hexdigest(), path))
+    return images
+
+
+@pytest.mark.parametrize("name", CLOUDS)
+def test_every_fifth_request_fails_somehow(name: str, tmp_path: Path) -> None:
+    images = coloured(tmp_path, 60)
+    options = {"batch": 4} if name in ("google", "clarifai") else {}
+    with opened(name, options) as (service, adapter), Store(tmp_path / "responses.sqlite") as store:
+        service.fault = lambda number: KINDS[number // 5 % len(KINDS)] if number % 5 == 0 else None
+        counts = ask(adapter, images, store, manner=MANNER)
+        assert counts.images == counts.answered + counts.failed == len(images)
+        assert counts.stopped is None
+        key = {
+            answer_key(image.sha256, adapter=adapter.name, model=adapter.model, parameters=adapter.parameters): image
+            for image in images
+        }
+        read = 0
+        for found, answer in store.answers(key):
+            try:
+                labels = adapter.parse(answer)
+            except AnswerError:
+                assert answer.body in [FAULTS[kind].body for kind in ("page", "cut", "empty")] + [b"{}"]
+            else:
+                expected = seen(key[found].path.read_bytes())
+                assert {label.name: label.score for label in labels} == pytest.approx(expected)
+                read += 1
+        assert service.billed == read > len(images) / 2
+        asked = len(service.asked)
+        service.fault = lambda number: None
+        again = ask(adapter, images, store, manner=MANNER)
+        assert (again.known, again.failed) == (counts.answered, 0)
+        assert service.billed == read + counts.failed
+        assert len(service.asked) > asked or counts.failed == 0

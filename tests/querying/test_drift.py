@@ -1,0 +1,102 @@
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from asking import write_images
+from loopback import Loopback, LoopbackAdapter
+
+from adapters.base import AdapterError, RawAnswer
+from pipeline.querying.drift import drift_of, versions_in
+from pipeline.querying.engine import ImageRef, ask
+from pipeline.querying.manner import Manner
+from pipeline.querying.store import Sentinel, Store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / "responses.sqlite") as opened:
+        yield opened
+
+
+@pytest.fixture
+def panel(tmp_path: Path) -> tuple[ImageRef, ...]:
+    return tuple(write_images(tmp_path / "panel", ["sentinel 1", "sentinel 2"]))
+
+
+def _asked(store: Store, adapter: LoopbackAdapter) -> list[Sentinel]:
+    number = store.classifier(adapter=adapter.name, model=adapter.model, parameters=adapter.parameters)
+    return store.sentinels(classifier=number)
+
+
+def test_the_panel_is_asked_at_start_middle_and_end_and_kept_apart(
+    tmp_path: Path, store: Store, panel: tuple[ImageRef, ...]
+) -> None:
+    images = write_images(tmp_path / "images", [str(n) for n in range(20)])
+    with Loopback() as service:
+        adapter = LoopbackAdapter(service.url, concurrency=1)
+        counts = ask(adapter, images, store, manner=Manner(panel=panel))
+        assert (counts.images, counts.answered, counts.calls) == (20, 20, 26)
+        asked = _asked(store, adapter)
+        assert [(one.moment, one.image_sha256) for one in asked] == [
+            (moment, image.sha256) for moment in ("start", "middle", "end") for image in panel
+        ]
+        drift = drift_of(asked, parse=adapter.parse)
+        assert (drift.images, drift.answered, drift.changed) == (2, 6, ())
+        assert drift.versions == ("model_version=v1",)
+        assert ask(adapter, images, store, manner=Manner(panel=panel)).calls == 0, "nothing to ask, no panel"
+        more = write_images(tmp_path / "more", ["x", "y"])
+        ask(adapter, more, store, manner=Manner(panel=panel))
+        assert [one.round for one in _asked(store, adapter)] == [1] * 6 + [2] * 6
+
+
+def test_a_change_of_version_in_the_middle_is_seen(tmp_path: Path, store: Store, panel: tuple[ImageRef, ...]) -> None:
+    images = write_images(tmp_path / "images", [str(n) for n in range(10)])
+    with Loopback() as service:
+
+        def update(number: int, contents: list[bytes]) -> None:
+            service.version = "v1" if number < 10 else "v2"
+
+        service.fault = update
+        adapter = LoopbackAdapter(service.url, concurrency=1)
+        ask(adapter, images, store, manner=Manner(panel=panel))
+        drift = drift_of(_asked(store, adapter), parse=adapter.parse)
+    assert {(moment, what) for _, moment, what in drift.changed} == {("end of round 1", "version")}
+    assert drift.versions == ("model_version=v1", "model_version=v2")
+
+
+def test_an_interrupted_round_is_continued(tmp_path: Path, store: Store, panel: tuple[ImageRef, ...]) -> None:
+    images = write_images(tmp_path / "images", [str(n) for n in range(12)])
+    with Loopback(lambda number, _: "unauthorised" if number == 5 else None) as service:
+        adapter = LoopbackAdapter(service.url, concurrency=1)
+        with pytest.raises(AdapterError):
+            ask(adapter, images, store, manner=Manner(panel=panel))
+        ask(adapter, images, store, manner=Manner(panel=panel))
+        assert [one.moment for one in _asked(store, adapter)] == ["start"] * 2 + ["middle"] * 2 + ["end"] * 2
+
+
+def test_changed_scores_are_measured() -> None:
+    def answered(moment: str, score: float) -> Sentinel:
+        body = json.dumps({"labels": [["a", score]]}).encode()
+        return Sentinel(1, 1, moment, "image", RawAnswer(body))  # type: ignore[arg-type]
+
+    from adapters.answers import from_answer
+
+    drift = drift_of([answered("start", 0.5), answered("middle", 0.5), answered("end", 0.7)], parse=from_answer)
+    assert drift.changed == (("image", "end of round 1", "answer"),)
+    assert drift.largest == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize(
+    ("body", "versions"),
+    [
+        (b'{"LabelModelVersion": "3.0", "Labels": [{"Name": "x"}]}', ["LabelModelVersion=3.0"]),
+        (b'{"outputs": [{"model": {"model_version": {"id": "aa7f"}}}]}', ["model_version=aa7f"]),
+        (b'{"model": "gpt-x-2026", "system_fingerprint": "fp_1"}', ["model=gpt-x-2026", "system_fingerprint=fp_1"]),
+        (b'{"modelVersion": "2023-10-01", "tagsResult": {}}', ["modelVersion=2023-10-01"]),
+        (b"<html>", []),
+        (b"[" * 100_000, []),
+    ],
+)
+def test_versions_are_found_where_services_put_them(body: bytes, versions: list[str]) -> None:
+    assert list(versions_in(RawAnswer(body))) == versions

@@ -1,0 +1,94 @@
+from dataclasses import replace
+from datetime import date
+
+import pytest
+from asking import SERVICE
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adapters.base import Price
+from pipeline.querying.plan import (
+    AdapterPlan,
+    Plan,
+    PlanError,
+    check_consent,
+    check_lifecycles,
+    check_limits,
+    nobody,
+)
+from pipeline.querying.questions import in_batches
+
+TODAY = date(2026, 6, 1)
+PRICE = Price(1.5, date(2026, 5, 28), "a page")
+REMOTE = AdapterPlan("cloud", replace(SERVICE, host="vision.example"), images=1000, known=400, calls=38, price=PRICE,
+                     features=2, rate=10.0, sentinels=9)  # fmt: skip
+LOCAL = AdapterPlan("here", None, images=1000, known=0, calls=1000)
+
+
+def test_cost_and_time_come_from_the_price_and_the_rate() -> None:
+    assert REMOTE.usd == pytest.approx((600 + 9) * 2 * 1.5 / 1000)
+    assert REMOTE.seconds == pytest.approx(3.8)
+    assert (LOCAL.usd, LOCAL.seconds) == (0.0, None)
+    plan = Plan((REMOTE, LOCAL))
+    assert plan.calls == 1038
+    assert plan.leaving == (REMOTE,)
+
+
+def test_limits_stop_before_asking() -> None:
+    plan = Plan((REMOTE, LOCAL))
+    check_limits(plan, max_calls=1038, max_cost=2.0)
+    with pytest.raises(PlanError, match="1,038 calls, more than the 1,037"):
+        check_limits(plan, max_calls=1037, max_cost=None)
+    with pytest.raises(PlanError, match=r"US\$ 1\.83, more than the US\$ 1\.00"):
+        check_limits(plan, max_calls=None, max_cost=1.0)
+    with pytest.raises(PlanError, match="--price cloud="):
+        check_limits(Plan((replace(REMOTE, price=None),)), max_calls=None, max_cost=100.0)
+    check_limits(Plan((replace(REMOTE, price=None, calls=0),)), max_calls=0, max_cost=0.0)
+
+
+def test_nothing_leaves_the_machine_without_consent() -> None:
+    with pytest.raises(PlanError, match=r"vision\.example.*--yes"):
+        check_consent(Plan((REMOTE, LOCAL)), consent=nobody)
+    check_consent(Plan((REMOTE,)), consent=lambda plan: True)
+    check_consent(Plan((LOCAL, replace(REMOTE, calls=0))), consent=nobody)
+
+
+@pytest.mark.parametrize(
+    ("changes", "host", "calls", "refused"),
+    [
+        ({"lifecycle": "discontinued", "ends": date(2021, 12, 1)}, "gone.example", 5, True),
+        ({"lifecycle": "discontinued"}, "elsewhere.example", 5, False),
+        ({"lifecycle": "ends", "ends": date(2026, 5, 31)}, "gone.example", 5, True),
+        ({"lifecycle": "ends", "ends": date(2028, 9, 25)}, "there.example", 5, False),
+        ({"lifecycle": "discontinued"}, "gone.example", 0, False),
+        ({"lifecycle": "discontinued"}, "127.0.0.1:8080", 5, False),
+        ({"lifecycle": "discontinued"}, "localhost", 5, False),
+    ],
+)
+def test_a_service_that_is_gone_is_refused_unless_it_is_not_really_contacted(
+    changes: dict[str, object], host: str, calls: int, refused: bool
+) -> None:
+    plan = Plan(
+        (replace(REMOTE, service=replace(SERVICE, host=host, **changes), calls=calls, elsewhere="elsewhere" in host),)
+    )  # type: ignore[arg-type]
+    if refused:
+        with pytest.raises(PlanError, match="ended this service"):
+            check_lifecycles(plan, today=TODAY)
+    else:
+        check_lifecycles(plan, today=TODAY)
+
+
+@given(
+    sizes=st.lists(st.none() | st.integers(0, 100), max_size=30),
+    most=st.integers(1, 8),
+    most_bytes=st.none() | st.integers(1, 200),
+)
+def test_batches_hold_everything_in_order_within_both_bounds(
+    sizes: list[int | None], most: int, most_bytes: int | None
+) -> None:
+    batches = in_batches(sizes, most=most, most_bytes=most_bytes)
+    assert [size for batch in batches for size in sizes[batch]] == sizes
+    for batch in batches:
+        inside = sizes[batch]
+        assert 1 <= len(inside) <= most
+        assert most_bytes is None or len(inside) == 1 or sum(size or 0 for size in inside) <= most_bytes

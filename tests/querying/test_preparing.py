@@ -1,0 +1,110 @@
+from collections.abc import Sequence
+from hashlib import sha256
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from adapters.base import Limits
+from pipeline.querying.preparing import Version, misfit, prepare, recipes
+
+
+def write_photo(folder: Path, photo: str, *, size: tuple[int, int], steps: int = 3, seed: int = 0) -> list[Version]:
+    """Steps that differ in a few pixels, as counterfactuals do."""
+    folder.mkdir(parents=True, exist_ok=True)
+    pixels = np.random.default_rng(seed).integers(0, 255, (size[1], size[0], 3), dtype=np.uint8)
+    versions = []
+    for step in range(steps):
+        pixels[:4, :4] = step
+        stream = BytesIO()
+        exif = Image.Exif()
+        exif[0x0112] = 1
+        Image.fromarray(pixels).save(stream, "PNG", exif=exif)
+        path = folder / f"{photo}{step}.png"
+        path.write_bytes(stream.getvalue())
+        versions.append(Version(photo, sha256(stream.getvalue()).hexdigest(), path))
+    return versions
+
+
+def sent_files(versions: Sequence[Version], limits: Limits, folder: Path) -> list[Path]:
+    found = prepare(versions, limits, folder=folder)
+    return [path for version in versions if (path := found[version.sha256].path) is not None]
+
+
+def test_what_fits_is_sent_as_it_is(tmp_path: Path) -> None:
+    versions = write_photo(tmp_path / "in", "a", size=(100, 120))
+    assert prepare(versions, Limits(), folder=tmp_path / "sent") == {}
+    assert prepare(versions, Limits(min_side=80, max_bytes=10**6), folder=tmp_path / "sent") == {}
+    assert not (tmp_path / "sent").exists()
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        Limits(min_side=150),
+        Limits(max_pixels=5000),
+        Limits(max_bytes=9000),
+        Limits(formats=("jpeg",)),
+        Limits(min_side=224, max_bytes=60_000, max_pixels=10**6, formats=("jpeg",)),
+    ],
+)
+def test_all_steps_are_encoded_in_the_same_way_until_they_fit(tmp_path: Path, limits: Limits) -> None:
+    versions = write_photo(tmp_path / "in", "a", size=(100, 120))
+    fits = write_photo(tmp_path / "in", "b", size=(100, 120), seed=1)
+    found = prepare(versions, limits, folder=tmp_path / "sent")
+    assert set(found) == {version.sha256 for version in versions}
+    assert len({sent.how for sent in found.values()}) == 1
+    files = [sent.path for sent in found.values() if sent.path is not None]
+    assert len(files) == 3
+    assert all(misfit(path, limits) is None for path in files)
+    sizes = set()
+    for path in files:
+        with Image.open(path) as image:
+            sizes.add(image.size)
+            assert not image.getexif()
+    assert len(sizes) == 1
+    again = prepare([*versions, *fits], limits, folder=tmp_path / "sent", answered={v.sha256 for v in fits})
+    assert again == found, "the same is sent another time"
+    assert prepare(versions, limits, folder=tmp_path / "elsewhere")[versions[0].sha256].sha256 == (
+        found[versions[0].sha256].sha256
+    )
+
+
+def test_one_step_that_does_not_fit_changes_all(tmp_path: Path) -> None:
+    versions = write_photo(tmp_path / "in", "a", size=(60, 60), steps=2)
+    flat = BytesIO()
+    Image.new("RGB", (60, 60)).save(flat, "PNG")
+    path = tmp_path / "in" / "flat.png"
+    path.write_bytes(flat.getvalue())
+    versions.append(Version("a", sha256(flat.getvalue()).hexdigest(), path))
+    limits = Limits(max_bytes=8000)
+    assert misfit(path, limits) is None
+    assert len(sent_files(versions, limits, tmp_path / "sent")) == 3
+
+
+def test_what_cannot_fit_is_left_out_by_name(tmp_path: Path) -> None:
+    narrow = write_photo(tmp_path / "in", "narrow", size=(400, 10))
+    found = prepare(narrow, Limits(min_side=100, max_pixels=10_000), folder=tmp_path / "sent")
+    assert {sent.sha256 for sent in found.values()} == {None}
+    assert all("10 pixels" in sent.how and "no encoding fits" in sent.how for sent in found.values())
+    tiny = prepare(narrow, Limits(max_bytes=20), folder=tmp_path / "sent")
+    assert all("20 are accepted" in sent.how for sent in tiny.values())
+
+
+@given(
+    width=st.integers(8, 3000),
+    height=st.integers(8, 3000),
+    min_side=st.none() | st.integers(1, 300),
+    max_pixels=st.none() | st.integers(1000, 10**7),
+)
+def test_every_recipe_keeps_the_limits_of_size(
+    width: int, height: int, min_side: int | None, max_pixels: int | None
+) -> None:
+    limits = Limits(min_side=min_side, max_pixels=max_pixels)
+    for recipe in recipes(width, height, limits):
+        assert min(width, height) * recipe.scale >= (min_side or 1) - 1e-6
+        assert max_pixels is None or width * height * recipe.scale**2 <= max_pixels * (1 + 1e-9)
