@@ -172,8 +172,9 @@ def planned_for_photos(photos: Sequence[Path], adapters: "Sequence[Adapter]", se
     from pipeline.querying.enquiries import estimated
 
     statuses = check_photos(find_photos(photos), options=settings.photos)["status"].to_pylist()
-    steps = sum(settings.sweep.steps(attribute) for attribute in settings.sweep.attributes)
-    return estimated(adapters, statuses.count("ok") * steps, settings.query)
+    sweep = settings.sweep
+    versions = len(sweep.arms) * sum(sweep.steps(attribute) for attribute in sweep.attributes)
+    return estimated(adapters, statuses.count("ok") * versions, settings.query)
 
 
 def _refuse_remote(adapters: "Sequence[Adapter]") -> None:
