@@ -1,0 +1,286 @@
+import dataclasses
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from published_examples import MINORITY, WIDENED, figure_2, literal, two_columns
+
+from pipeline.statistics import amplification as module
+from pipeline.statistics.amplification import attribute_to_task, task_to_attribute
+from pipeline.statistics.counts import interval
+from pipeline.statistics.signs import CODE, PAPER, Rule, signs
+
+FUNCTIONS = {"A->T": attribute_to_task, "T->A": task_to_attribute}
+QUICK = {"resamples": 0}
+
+
+@st.composite
+def cases(draw, *, train=True):
+    """Labels with overlapping groups, missing attributes, empty groups and ties, and hard or soft predictions."""
+    random = np.random.default_rng(draw(st.integers(0, 2**32)))
+    rows, groups, tasks = draw(st.integers(1, 30)), draw(st.integers(1, 3)), draw(st.integers(1, 4))
+    rate = draw(st.sampled_from([0.0, 0.15, 0.5, 0.9]))
+    direction = draw(st.sampled_from(["A->T", "T->A"]))
+
+    def table(count, columns):
+        return (random.random((count, columns)) < rate).astype(np.int8)
+
+    width = tasks if direction == "A->T" else groups
+    predictions = random.random((rows, width)) if draw(st.booleans()) else table(rows, width)
+    base = (table(count := draw(st.integers(1, 30)), groups), table(count, tasks)) if draw(st.booleans()) else None
+    return direction, table(rows, groups), table(rows, tasks), predictions, base if train else None
+
+
+def value(direction, attributes, tasks, predictions, **options):
+    return FUNCTIONS[direction](attributes, tasks, predictions=predictions, **(QUICK | options)).value
+
+
+# Numbers in print
+
+
+@pytest.mark.parametrize(("example", "printed"), [(WIDENED, 0.17777777777777778), (MINORITY, 1 / 3)])
+def test_the_papers_examples(example, printed):
+    attributes, tasks, predictions = example
+    assert value("A->T", attributes, tasks, predictions) == pytest.approx(printed, abs=1e-15)
+    two = value("A->T", attributes, two_columns(tasks), two_columns(predictions))
+    assert two == pytest.approx(printed, abs=1e-15)
+    assert value("T->A", attributes, tasks, attributes) == 0
+
+
+def test_figure_2():
+    found = [value("A->T", *figure_2(women)) for women in range(41)]
+    assert found[0] == pytest.approx(-0.375)
+    assert found[30] == 0  # as many women as paint
+    assert found[40] == pytest.approx(0.125)
+    assert np.diff(found) == pytest.approx(np.full(40, 1 / 80))
+
+
+# The definition, by the published code's rules and by the paper's
+
+
+@given(cases())
+@settings(max_examples=150)
+def test_equals_the_definition_pair_by_pair(case):
+    direction, attributes, tasks, predictions, train = case
+    expected = literal(attributes, tasks, predictions, direction=direction, train=train)
+    assert value(direction, attributes, tasks, predictions, train=train) == pytest.approx(
+        expected, abs=1e-12, nan_ok=True
+    )
+    expected = literal(
+        attributes, tasks, predictions, direction=direction, train=train, ties="against", rows="all", mean="all"
+    )
+    assert value(direction, attributes, tasks, predictions, train=train, rule=PAPER) == pytest.approx(
+        expected, abs=1e-12, nan_ok=True
+    )
+
+
+def test_an_exact_tie_is_a_tie_where_floats_see_none():
+    odd = 0
+    for n_a, n_t in itertools.product(range(2, 14), repeat=2):
+        n = n_a * n_t  # with one row in common exactly independent
+        attributes, tasks = np.zeros((n, 1), dtype=np.int8), np.zeros((n, 1), dtype=np.int8)
+        attributes[:n_a], tasks[0], tasks[n_a : n_a + n_t - 1] = 1, 1, 1
+        odd += 1 / n != (n_a / n) * (n_t / n)
+        assert signs(attributes, tasks, rule=Rule(base_rows="all")).tolist() == [[0]]
+    assert odd > 5
+
+
+def test_balanced_data_give_zero_by_the_code_and_not_by_the_paper():
+    attributes = np.array([[1, 0], [1, 0], [0, 1], [0, 1]])
+    tasks, predictions = np.array([[1], [0], [1], [0]]), np.array([[1], [1], [1], [0]])
+    assert value("A->T", attributes, tasks, predictions) == 0
+    assert value("A->T", attributes, tasks, predictions, rule=PAPER) == pytest.approx(-0.25)
+    assert attribute_to_task(attributes, tasks, predictions=predictions, **QUICK).reason.tolist() == [[module.TIE]] * 2
+
+
+def test_rows_without_any_label_can_change_a_sign():
+    attributes = np.array([[1]] * 4 + [[0]] * 6)
+    tasks = np.array([[1]] * 2 + [[0]] * 2 + [[1]] * 3 + [[0]] * 3)
+    # labelled rows: 7 * 2 - 4 * 5 < 0; all rows: 10 * 2 - 4 * 5 = 0
+    predictions = np.ones((10, 1))
+    assert attribute_to_task(attributes, tasks, predictions=predictions, **QUICK).sign.item() == -1
+    everything = dataclasses.replace(CODE, base_rows="all")
+    assert attribute_to_task(attributes, tasks, predictions=predictions, rule=everything, **QUICK).sign.item() == 0
+
+
+def test_an_empty_group_leaves_the_mean_and_says_why():
+    attributes = np.array([[1, 0], [1, 0], [1, 0]])
+    tasks, predictions = np.array([[1, 0], [0, 0], [0, 0]]), np.array([[1, 0], [1, 0], [0, 0]])
+    found = attribute_to_task(attributes, tasks, predictions=predictions, base=[[1, 1], [-1, -1]], resamples=50)
+    assert found.value == pytest.approx(1 / 6)
+    assert found.reason.tolist() == [["", ""], [module.NO_ROWS_OF_GROUP] * 2]
+    assert np.isnan(found.delta[1]).all()
+    assert np.isnan(found.delta_low[1]).all()
+    no_task = task_to_attribute(attributes, tasks, predictions=attributes, base=[[1, 1], [-1, -1]], **QUICK)
+    assert no_task.reason.tolist() == [["", module.NO_ROWS_OF_TASK]] * 2
+    whole = attribute_to_task(attributes, tasks, predictions=predictions, base=[[1, 1], [-1, -1]], rule=PAPER, **QUICK)
+    assert whole.value == pytest.approx(1 / 12)
+
+
+def test_a_group_absent_from_training_stays_in_the_mean_as_zero():
+    attributes = np.array([[1, 0], [0, 1]])
+    tasks, predictions = np.array([[0], [0]]), np.array([[1], [1]])
+    train = np.array([[1, 0], [1, 0], [0, 0]]), np.array([[1], [1], [1]])
+    found = attribute_to_task(attributes, tasks, predictions=predictions, train=train, **QUICK)
+    assert found.sign.ravel().tolist() == [0, 0]
+    train = np.array([[1, 0], [1, 0], [0, 0]]), np.array([[1], [1], [0]])
+    with_sign = attribute_to_task(attributes, tasks, predictions=predictions, train=(train[0], train[1]), **QUICK)
+    assert with_sign.sign.ravel().tolist() == [0, 0]  # the row without labels is not counted
+    everything = attribute_to_task(
+        attributes, tasks, predictions=predictions, train=train, rule=Rule(base_rows="all"), **QUICK
+    )
+    assert everything.sign.ravel().tolist() == [1, 0]
+    assert everything.value == pytest.approx(0.5)
+
+
+def test_a_training_set_without_any_label_gives_zero():
+    attributes, tasks = np.array([[1], [1], [0]]), np.array([[1], [0], [0]])
+    train = np.zeros((5, 1)), np.zeros((5, 1))
+    found = attribute_to_task(attributes, tasks, predictions=1 - tasks, train=train, resamples=20)
+    assert (found.value, found.low, found.high) == (0, 0, 0)
+
+
+def test_no_group_at_all_in_the_test_set_is_nan():
+    nothing = np.zeros((3, 2), dtype=np.int8)
+    found = attribute_to_task(nothing, nothing, predictions=nothing, resamples=20)
+    assert np.isnan([found.value, found.low, found.high]).all()
+
+
+# Properties
+
+
+@given(cases(), st.randoms(use_true_random=False))
+def test_neither_order_nor_repetition_of_rows_matters(case, random):
+    direction, attributes, tasks, predictions, train = case
+    known = value(direction, attributes, tasks, predictions, train=train)
+    order = list(range(len(attributes)))
+    random.shuffle(order)
+    shuffled = value(direction, attributes[order], tasks[order], predictions[order], train=train)
+    twice = value(direction, *(np.repeat(part, 2, axis=0) for part in (attributes, tasks, predictions)), train=train)
+    assert shuffled == pytest.approx(known, abs=1e-12, nan_ok=True)
+    assert twice == pytest.approx(known, abs=1e-12, nan_ok=True)
+
+
+@given(cases(train=False))
+def test_the_order_of_columns_does_not_matter(case):
+    direction, attributes, tasks, predictions, _ = case
+    known = value(direction, attributes, tasks, predictions)
+    found = value(direction, attributes[:, ::-1], tasks[:, ::-1], predictions[:, ::-1])
+    assert found == pytest.approx(known, abs=1e-12, nan_ok=True)
+
+
+@given(cases(train=False))
+def test_perfect_predictions_amplify_nothing(case):
+    direction, attributes, tasks, _, _ = case
+    found = value(direction, attributes, tasks, tasks if direction == "A->T" else attributes)
+    assert found == 0 or np.isnan(found)
+
+
+@given(st.integers(0, 2**32))
+def test_swapping_two_groups_in_the_base_turns_the_sign(seed):
+    random = np.random.default_rng(seed)
+    group = random.integers(0, 2, size=20)
+    assume(0 < group.sum() < 20)
+    attributes, tasks = np.eye(2, dtype=np.int8)[group], random.integers(0, 2, size=(20, 3))
+    predictions = random.random((20, 3))
+    train = np.eye(2, dtype=np.int8)[random.integers(0, 2, size=15)], random.integers(0, 2, size=(15, 3))
+    one = value("A->T", attributes, tasks, predictions, train=train)
+    other = value("A->T", attributes, tasks, predictions, train=(train[0][:, ::-1], train[1]))
+    assert one == pytest.approx(-other, abs=1e-12)
+
+
+# Intervals
+
+
+def sample(rows=60, tasks=3, seed=0):
+    random = np.random.default_rng(seed)
+    group = random.integers(0, 2, size=rows)
+    labels = (random.random((rows, tasks)) < np.array([[0.2], [0.6]])[group]).astype(np.int8)
+    guesses = np.where(random.random((rows, tasks)) < 0.2, 1 - labels, labels)
+    return np.eye(2, dtype=np.int8)[group], labels, guesses
+
+
+@pytest.mark.parametrize("direction", ["A->T", "T->A"])
+@pytest.mark.parametrize("given_base", [True, False])
+@pytest.mark.parametrize("soft", [True, False])
+def test_the_interval_equals_a_plain_bootstrap(direction, given_base, soft):
+    attributes, tasks, guesses = sample()
+    predictions = guesses if direction == "A->T" else attributes[::-1]
+    predictions = predictions * 0.75 if soft else predictions
+    base = [[1, -1, 0], [-1, 1, 1]] if given_base else None
+    found = FUNCTIONS[direction](attributes, tasks, predictions=predictions, base=base, resamples=100, level=0.9)
+    drawn = module.Resamples.of(module.Units.of(60), resamples=100, seed=0, level=0.9).weights.astype(int)
+    values = []
+    for weights in drawn:
+        rows = np.repeat(np.arange(60), weights)
+        values.append(value(direction, attributes[rows], tasks[rows], predictions[rows], base=base))
+    expected = interval(np.array([values]), 0.9, units=found.differences.typical_units())
+    assert [found.low, found.high] == pytest.approx([end[0] for end in expected], abs=1e-10)
+
+
+def test_the_same_seed_gives_the_same_bytes():
+    first, again, other = (attribute_to_task(*sample()[:2], predictions=sample()[2], seed=seed) for seed in (1, 1, 2))
+    assert first.to_frame().equals(again.to_frame())
+    assert (first.low, first.high) == (again.low, again.high)
+    assert first.low != other.low
+
+
+def test_clusters_are_resampled_whole():
+    attributes, tasks, guesses = (np.repeat(part, 4, axis=0) for part in sample())
+    person = np.repeat(np.arange(60), 4).tolist()
+    clustered = attribute_to_task(attributes, tasks, predictions=guesses, clusters=person)
+    naive = attribute_to_task(attributes, tasks, predictions=guesses)
+    once = attribute_to_task(*sample()[:2], predictions=sample()[2])
+    assert (clustered.low, clustered.high) == pytest.approx((once.low, once.high))
+    assert clustered.high - clustered.low > 1.5 * (naive.high - naive.low)
+
+
+# What comes in and out
+
+
+def test_the_table_names_groups_and_tasks_by_the_frames_columns():
+    attributes, tasks, guesses = sample()
+    frame = attribute_to_task(
+        pd.DataFrame(attributes, columns=["women", "men"]),
+        pd.DataFrame(tasks, columns=["cook", "drive", "read"]),
+        predictions=guesses,
+        resamples=20,
+    ).to_frame()
+    assert tuple(frame.columns) == module.PAIR_COLUMNS
+    assert frame["attribute"].tolist() == ["women"] * 3 + ["men"] * 3
+    assert frame["task"].tolist() == ["cook", "drive", "read"] * 2
+    assert (frame["amplification"] == frame["sign"] * frame["delta"]).all()
+    assert (frame["delta_low"] <= frame["delta"]).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"attributes": np.ones(60)}, r"attributes must have the shape \(rows, columns\)"),
+        ({"tasks": np.ones((59, 3))}, "tasks must have 60 rows, as the labels have, not 59"),
+        ({"predictions": np.ones((60, 2))}, "predictions must have 3 columns, not 2"),
+        ({"predictions": np.full((60, 3), 1.5)}, r"column 0 of predictions must lie in 0-1, but has 1\.5 in row 0"),
+        ({"tasks": np.full((60, 3), 2)}, "column 0 of tasks must hold 0 and 1, but has 2 in row 0"),
+        ({"tasks": np.full((60, 3), np.nan)}, "column 0 of tasks has no value in row 0"),
+        ({"attributes": np.ones((60, 0))}, "attributes is empty"),
+        ({"tasks": np.full((60, 3), "yes")}, "tasks must hold numbers"),
+        ({"tasks": pd.DataFrame({"cook": ["a"] * 60})}, "tasks must hold numbers"),
+        ({"predictions": pd.DataFrame({c: [0] * 59 + [-1] for c in "xyz"})}, "column 'x' of predictions .* in row 59"),
+        ({"base": [[1, 1, 1]]}, r"signs must hold -1, 0 and 1 in the shape .* = \(2, 3\)"),
+        ({"base": [[1, 1, 2]] * 2}, "signs must hold"),
+        ({"train": (np.ones((4, 3)), np.ones((4, 3)))}, "train attributes must have 2 columns"),
+        ({"train": (np.ones((4, 2)), np.ones((5, 3)))}, "train tasks must have 4 rows"),
+        ({"train": (np.ones((4, 2)), np.ones((4, 3))), "base": np.ones((2, 3))}, "give train or base, not both"),
+        ({"clusters": ["a"]}, "clusters must name one cluster"),
+        ({"attribute_names": ["a", "a"]}, "names of attributes must be 2 different ones"),
+        ({"level": 2}, "level must lie"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(change, message):
+    attributes, tasks, guesses = sample()
+    arguments = {"attributes": attributes, "tasks": tasks, "predictions": guesses} | change
+    with pytest.raises(ValueError, match=message):
+        attribute_to_task(arguments.pop("attributes"), arguments.pop("tasks"), **arguments)

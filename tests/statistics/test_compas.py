@@ -1,0 +1,60 @@
+"""The figures of COMPAS that Wang & Russakovsky 2021 plot (Fig. 6), from their own script; needs ProPublica's table."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "compas.py"
+
+
+def compas():
+    spec = importlib.util.spec_from_file_location("compas_script", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+DATA = compas().data_path()
+pytestmark = pytest.mark.skipif(not DATA.is_file(), reason=f"{DATA.name} is not here (COUNTERSLOPE_DATA)")
+
+FILTERED = [0.020222, 0.042053, 0.051710, 0.056414, 0.053099, 0.041061, 0.013912, -0.010665, -0.042279]
+FPR = [0.187425, 0.200765, 0.208278, 0.203241, 0.179348, 0.145125, 0.091747, 0.053679, 0.012729]
+UNFILTERED = [0.024563, 0.044950, 0.053767, 0.059752, 0.059478, 0.047057, 0.022080, -0.003258, -0.034698]
+
+
+def test_the_filtered_rows():
+    script = compas()
+    table = script.people(DATA, filtered=True)
+    assert table.groupby(["race", "two_year_recid"]).size().tolist() == [1514, 1661, 1281, 822]
+    found = script.figure_6(table, resamples=50)
+    assert found["decile_from"].tolist() == list(range(2, 11))
+    assert found["amplification"].tolist() == pytest.approx(FILTERED, abs=5e-7)
+    assert found["fpr_difference"].tolist() == pytest.approx(FPR, abs=5e-7)
+
+
+def test_all_rows():
+    script = compas()
+    table = script.people(DATA, filtered=False)
+    assert table.groupby(["race", "two_year_recid"]).size().tolist() == [1795, 1901, 1488, 966]
+    found = script.figure_6(table, resamples=0)
+    assert found["amplification"].tolist() == pytest.approx(UNFILTERED, abs=5e-7)
+    at_five = found[found["decile_from"] == 5].iloc[0]
+    assert at_five["fpr_African-American"] == pytest.approx(0.4485, abs=5e-5)
+    assert at_five["fpr_Caucasian"] == pytest.approx(0.2345, abs=5e-5)
+    assert at_five["fpr_difference"] == pytest.approx(0.213925, abs=5e-7)
+
+
+def test_the_ends_call_everybody_alike():
+    from pipeline.statistics.amplification import attribute_to_task
+    from pipeline.statistics.group_rates import group_rates
+
+    script = compas()
+    table = script.people(DATA, filtered=True)
+    attributes = (table["race"].to_numpy()[:, None] == list(script.GROUPS)).astype(int)
+    for everybody in (0, 1):
+        options = {"predictions": table[["two_year_recid"]] * 0 + everybody, "resamples": 0}
+        found = attribute_to_task(attributes, table[["two_year_recid"]], **options)
+        assert found.value == pytest.approx(-0.066140, abs=5e-7)
+        rates = group_rates(attributes, table[["two_year_recid"]], **options)
+        assert rates.differences["fpr"].value.tolist() == [0]

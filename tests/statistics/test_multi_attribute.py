@@ -1,0 +1,158 @@
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.statistics import task_sets as sets_module
+from pipeline.statistics.amplification import attribute_to_task
+from pipeline.statistics.multi_attribute import PAIR_COLUMNS, multi_amplification, multi_mals
+from pipeline.statistics.task_sets import present, task_sets
+
+TRAIN = np.array([[1, 0], [1, 0], [0, 1], [0, 0]]), np.array([[1, 1, 0], [1, 1, 0], [0, 0, 1], [1, 0, 1]])
+TEST = np.array([[1, 0], [0, 1], [0, 1]]), np.array([[1, 1, 1], [0, 0, 1], [1, 0, 1]])
+
+
+def data(seed, *, rows=30, groups=2, tasks=4):
+    random = np.random.default_rng(seed)
+
+    def labels(count):
+        return np.eye(groups, dtype=np.int8)[random.integers(0, groups, count)], (
+            random.random((count, tasks)) < 0.5
+        ).astype(np.int8)
+
+    return labels(rows), labels(rows), labels(rows)  # train, test, predictions
+
+
+# Which sets
+
+
+def test_the_codes_sets_are_full_label_sets_of_training_rows():
+    assert task_sets(TRAIN, TEST) == ((2,), (0, 1), (0, 2))
+    assert task_sets(TRAIN, TEST, smallest=2) == ((0, 1), (0, 2))
+    assert task_sets(TRAIN, TEST, min_rows=2) == ()
+
+
+def test_the_papers_sets_are_all_that_occur_with_a_group():
+    assert task_sets(TRAIN, TEST, rule="paper") == ((0,), (1,), (2,), (0, 1))
+    assert task_sets(TRAIN, TEST, rule="paper", largest=1) == ((0,), (1,), (2,))
+
+
+@given(st.integers(0, 2**32), st.integers(1, 3))
+def test_equals_trying_every_subset(seed, min_rows):
+    train, test, _ = data(seed, rows=8)
+    train[0][0] = 0
+    every = [chosen for size in range(1, 5) for chosen in combinations(range(4), size)]
+
+    def rows(labels, chosen):
+        return np.count_nonzero(labels[1][labels[0].any(axis=1)][:, chosen].all(axis=1))
+
+    expected = tuple(s for s in every if rows(train, s) >= min_rows and rows(test, s) >= min_rows)
+    assert task_sets(train, test, rule="paper", min_rows=min_rows) == expected
+
+
+def test_too_many_sets_are_refused_with_what_to_do(monkeypatch):
+    monkeypatch.setattr(sets_module, "MOST_SETS", 100)
+    everything = np.ones((2, 1)), np.ones((2, 10))
+    with pytest.raises(ValueError, match=r"more than 100 sets .* limit largest"):
+        task_sets(everything, everything, rule="paper")
+
+
+def test_rows_that_have_more_than_the_set_count():
+    assert present(TEST[1].astype(np.int8), [(0, 2), (1,)]).tolist() == [[1, 1], [0, 0], [1, 0]]
+
+
+# What is measured
+
+
+@pytest.mark.parametrize("direction", ["A->T", "T->A"])
+def test_equals_the_definition(direction):
+    train, test, guessed = data(0)
+    sets = task_sets(train, test)
+    predictions = guessed[1] if direction == "A->T" else guessed[0]
+    found = multi_amplification(direction, *test, predictions=predictions, sets=sets, train=train, resamples=0)
+    delta, sign = np.empty((2, len(sets))), np.empty((2, len(sets)))
+    rows = train[0].any(axis=1) | train[1].any(axis=1)
+    for place, chosen in enumerate(sets):
+        in_train, in_test = (labels[:, chosen].all(axis=1) for labels in (train[1][rows], test[1]))
+        in_guess = guessed[1][:, chosen].all(axis=1)
+        for g in range(2):
+            excess = rows.sum() * (in_train & (train[0][rows][:, g] == 1)).sum()
+            sign[g, place] = np.sign(int(excess) - int(in_train.sum()) * int(train[0][rows][:, g].sum()))
+            if direction == "A->T":
+                members = test[0][:, g] == 1
+                delta[g, place] = in_guess[members].mean() - in_test[members].mean()
+            else:
+                delta[g, place] = guessed[0][in_test, g].mean() - test[0][in_test, g].mean()
+    assert found.value == pytest.approx(np.abs(delta).mean(), abs=1e-12)
+    assert found.signed == pytest.approx((sign * delta).mean(), abs=1e-12)
+    assert found.variance == pytest.approx(delta.var(), abs=1e-12)
+    assert found.oriented_variance == pytest.approx((sign * delta).var(), abs=1e-12)
+    assert (found.sign == sign).all()
+
+
+def test_sets_of_one_task_are_directional_amplification():
+    train, test, guessed = data(1)
+    single = [(task,) for task in range(4)]
+    options = {"predictions": guessed[1], "train": train, "resamples": 40}
+    multi, plain = multi_amplification("A->T", *test, sets=single, **options), attribute_to_task(*test, **options)
+    assert multi.signed == plain.value
+    assert (multi.signed_low, multi.signed_high) == (plain.low, plain.high)
+    assert multi.value >= abs(plain.value)
+
+
+def test_rows_whose_tasks_form_no_set_still_count_as_labelled():
+    train = np.array([[1], [1], [0], [0]]), np.array([[1, 1], [1, 0], [0, 1], [0, 1]])
+    test = np.array([[1], [0]]), np.array([[1, 1], [0, 1]])
+    found = multi_amplification("A->T", *test, predictions=test[1], sets=[(0, 1)], train=train, resamples=0)
+    assert found.sign.tolist() == [[1]]  # 4 * 1 > 1 * 2; of the rows with the group or the set alone a tie
+
+
+def test_pure_noise_reaches_the_value_that_noise_alone_gives():
+    train, test, guessed = data(2, rows=400, tasks=3)
+    single = [(0,), (1,), (2,)]
+    found = multi_amplification("A->T", *test, predictions=guessed[1], sets=single, train=train, resamples=300)
+    assert found.noise == pytest.approx(found.value, abs=0.02)
+    assert tuple(found.to_frame().columns) == PAIR_COLUMNS
+
+
+@given(st.integers(0, 2**32), st.integers(2, 3))
+def test_multi_mals_equals_the_formula(seed, groups):
+    train, _, guessed = data(seed, groups=groups, rows=12)
+    sets = task_sets(train, guessed)
+    if not sets:
+        return
+    found = multi_mals(*train, predicted_attributes=guessed[0], predicted_tasks=guessed[1], sets=sets)
+    delta = np.zeros((groups, len(sets)))
+    for place, chosen in enumerate(sets):
+        counts = [labels[0][labels[1][:, chosen].all(axis=1)].sum(axis=0) for labels in (train, guessed)]
+        for g in range(groups):
+            if counts[0][g] / counts[0].sum() > 1 / groups:
+                delta[g, place] = counts[1][g] / counts[1].sum() - counts[0][g] / counts[0].sum()
+    assert found.value == pytest.approx(np.abs(delta).sum() / len(sets), abs=1e-12)
+    assert found.signed == pytest.approx(delta.sum() / len(sets), abs=1e-12)
+    assert found.variance == pytest.approx(delta.var(), abs=1e-12)
+
+
+def test_rows_without_a_group_are_left_out_or_the_first_groups():
+    train = np.array([[1, 0], [1, 0], [0, 1]]), np.ones((3, 1))
+    guessed = np.array([[0, 1], [0, 0], [0, 0]]), np.ones((3, 1))
+    options = {"predicted_attributes": guessed[0], "predicted_tasks": guessed[1], "sets": [(0,)]}
+    assert multi_mals(*train, **options).signed == pytest.approx(-2 / 3)
+    assert multi_mals(*train, **options, rows_without_group="first group").signed == pytest.approx(0)
+
+
+@pytest.mark.parametrize(
+    ("sets", "message"), [([], "no set of tasks"), ([(4,)], "from 0 to 3"), ([(1, 1)], "different")]
+)
+def test_sets_that_cannot_be_are_refused(sets, message):
+    _, test, guessed = data(0)
+    with pytest.raises(ValueError, match=message):
+        multi_amplification("A->T", *test, predictions=guessed[1], sets=sets)
+
+
+def test_soft_predictions_are_no_sets():
+    _, test, guessed = data(0)
+    with pytest.raises(ValueError, match=r"column 0 of predictions must hold 0 and 1"):
+        multi_amplification("A->T", *test, predictions=guessed[1] * 0.5 + 0.1, sets=[(0,)])
