@@ -65,6 +65,17 @@ def generate(
     return run
 
 
+def find_faces(
+    photos: Sequence[Path], out: Path, *, settings: Settings, given: Mapping[str, Any], watch: Watch = unwatched
+) -> Run:
+    """Find the face of every photo and estimate how it is perceived, making no version and asking no classifier."""
+    run = Run(out)
+    with run.locked():
+        work = _open(run, photos, settings=settings, given=given, watch=watch)
+        faces_stage(work, photos_stage(work))
+    return run
+
+
 def ask_again(
     out: Path, *, changes: Mapping[str, Mapping[str, Any]], watch: Watch = unwatched, consent: Consent = nobody
 ) -> Run:
@@ -108,6 +119,7 @@ def estimate_again(out: Path, *, changes: Mapping[str, Mapping[str, Any]], watch
     with run.locked():
         if "presence" not in run.record:
             raise RunError(f"no classifier has labelled the versions in {out}: ask one with `counterslope query`")
+        _check_columns(Audit(run, settings, (), watch))
         run.note(settings=settings.model_dump(mode="json"))
         run.path("report.html").unlink(missing_ok=True)
         _after_labels(Audit(run, settings, (), watch))
@@ -204,7 +216,23 @@ def _open(
 
 
 def _versions(work: Audit) -> str:
-    return counterfactuals_stage(work, faces_stage(work, photos_stage(work)))
+    photos = photos_stage(work)
+    _check_columns(work)
+    return counterfactuals_stage(work, faces_stage(work, photos))
+
+
+def _check_columns(work: Audit) -> None:
+    """Columns that the statistics will want are looked for before an hour of editing, not after it."""
+    options = work.settings.statistics
+    if options.by is not None or options.cluster is not None:
+        from pipeline.grouping import FOLDER, PERCEIVED, check_column
+        from pipeline.records import read_frame
+
+        photos = read_frame(work.run.path("photos.parquet"))
+        if options.by is not None:
+            check_column(photos, options.by, purpose="group", built_in=(PERCEIVED, FOLDER))
+        if options.cluster is not None:
+            check_column(photos, options.cluster, purpose="cluster")
 
 
 def _after_versions(work: Audit, versions: str, adapters: "Sequence[Adapter]") -> None:

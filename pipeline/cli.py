@@ -9,16 +9,25 @@ from typing import Annotated, Any
 import typer
 
 from pipeline.commands.adapters import app as adapters
+from pipeline.commands.amplification import amplification
+from pipeline.commands.compare import compare
+from pipeline.commands.local import local
 from pipeline.commands.plan import plan
+from pipeline.commands.power import power
+from pipeline.commands.predictability import dpa, leakage
+from pipeline.commands.represent import represent
 from pipeline.commands.shared import (
     CARD_FAILS,
     AdapterNames,
     AdapterOptions,
     AsJson,
     Attributes,
+    By,
+    Cluster,
     Concurrencies,
     Confidence,
     Config,
+    Family,
     GenderSteps,
     ImageFormat,
     MaxCalls,
@@ -44,6 +53,7 @@ from pipeline.commands.shared import (
     consent,
     default_out,
     explained,
+    family_columns,
     inputs,
     query_options,
     split,
@@ -84,6 +94,7 @@ def audit(
     max_p: MaxP = None,
     min_slope: MinSlope = None,
     confidence: Confidence = None,
+    cluster: Cluster = None,
     yes: Yes = False,
     max_calls: MaxCalls = None,
     max_cost: MaxCost = None,
@@ -115,7 +126,7 @@ def audit(
         price=price,
         sentinels=sentinels,
     )
-    given["statistics"] = {"max_p": max_p, "min_slope": min_slope, "confidence": confidence}
+    given["statistics"] = {"max_p": max_p, "min_slope": min_slope, "confidence": confidence, "cluster": cluster}
     with explained(verbose=verbose):
         settings = load_settings(given=given, file=config)
         run = perform(
@@ -198,18 +209,26 @@ def query(
         stop_if_incomplete(run)
 
 
-@app.command(epilog="Example: counterslope slopes runs/portraits --max-p 0.01 --format latex")
+@app.command(
+    epilog="Examples: counterslope slopes runs/portraits --max-p 0.01 --format latex · "
+    "counterslope slopes runs/portraits --by perceived --cluster person --family adapter,attribute"
+)
 def slopes(
     run: RunFolder,
     max_p: MaxP = None,
     min_slope: MinSlope = None,
     confidence: Confidence = None,
+    by: By = None,
+    cluster: Cluster = None,
+    family: Family = None,
     format: TableFormat = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Estimate the slopes of a run's answers anew, with other thresholds if given."""
-    changes = {"statistics": {"max_p": max_p, "min_slope": min_slope, "confidence": confidence}}
+    """Estimate the slopes of a run's answers anew, with other thresholds if given, also for groups of photos."""
+    options: dict[str, Any] = {"max_p": max_p, "min_slope": min_slope, "confidence": confidence}
+    options |= {"by": by, "cluster": cluster, "family": family_columns(family)}
+    changes = {"statistics": options}
     if format is None:
         _estimate_again(run, changes, quiet=quiet, as_json=as_json)
         return
@@ -227,6 +246,28 @@ def slopes(
 def report(run: RunFolder, quiet: Quiet = False, as_json: AsJson = False) -> None:
     """Write a run's report.html anew."""
     _estimate_again(run, {}, quiet=quiet, as_json=as_json)
+
+
+app.command(
+    epilog="Examples: counterslope amplification predictions.csv --attribute gender --task cooking "
+    "--predicted-task cooking_score · counterslope amplification runs/portraits --base occupations.tsv "
+    "--base-columns occupation,bls_pct_female,female"
+)(amplification)
+app.command(epilog="Example: counterslope power runs/pilot --width 0.05")(power)
+app.command(
+    epilog="Examples: counterslope compare runs/may runs/june · counterslope compare runs/may --adapters opencv,mine"
+)(compare)
+app.command(epilog="Example: counterslope represent results.csv --by keyword --out runs/results")(represent)
+app.command(
+    epilog="Example: counterslope leakage predictions.csv --attribute gender --task cooking --prediction guess"
+)(leakage)
+app.command(
+    epilog="Example: counterslope dpa predictions.csv --attribute gender --task cooking --task-prediction guess"
+)(dpa)
+app.command(
+    epilog="Examples: counterslope local runs/portraits --adapter opencv --label smile · "
+    "counterslope local toxic.csv --group group --prediction guess --truth toxic --text text --features bert.npy"
+)(local)
 
 
 @app.command(epilog="Example: counterslope status runs/portraits")

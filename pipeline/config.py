@@ -171,8 +171,21 @@ class StatisticsOptions(_Section):
     min_count: float = Field(30, ge=0, description="photos with the label at a = 0, below which no slope is given")
     max_p: float = Field(0.001, gt=0, le=1, description="a finding's largest p")
     min_slope: float = Field(0.03, ge=0, description="a finding's smallest |slope|")
+    family: tuple[Literal["adapter", "attribute"], ...] = Field(
+        (), description="columns that make labels one family for q; none: all labels tested"
+    )
+    cluster: str | None = Field(None, description="manifest column whose photos belong together, such as person")
+    by: str | None = Field(
+        None, description="slopes for groups of photos too: a manifest column, 'perceived' or 'folder'"
+    )
     resamples: int = Field(2000, ge=100, description="bootstrap resamples and sign-flip permutations")
     seed: int = Field(0, ge=0)
+
+    @field_validator("by", "cluster", mode="before")
+    @classmethod
+    def _empty_is_none(cls, column: Any) -> Any:
+        """An empty name on the command line takes back what a run was made with."""
+        return None if column == "" else column
 
 
 class Settings(_Section):

@@ -2,10 +2,13 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from pipeline.records import ANSWERS, EDIT_ARM, LABELS, plain_rows, read_frame
 from pipeline.run import digest, digest_of_files
 from pipeline.stages import Audit
+
+SUBGROUPS = ("subgroups", "subgroup_differences")
 
 
 def tables_stage(audit: Audit, *, presence: Mapping[str, float]) -> str:
@@ -15,7 +18,7 @@ def tables_stage(audit: Audit, *, presence: Mapping[str, float]) -> str:
         presence: adapter -> the score from which a label is present.
     """
     options = audit.settings.statistics
-    read = [audit.run.path(f"{name}.parquet") for name in ("faces", "counterfactuals", "answers", "labels")]
+    read = [audit.run.path(f"{name}.parquet") for name in ("photos", "faces", "counterfactuals", "answers", "labels")]
     card_options = audit.settings.validity
     fingerprint = digest(
         ["tables", digest_of_files(*read), options.model_dump(), card_options.model_dump(), dict(presence)]
@@ -31,9 +34,12 @@ def tables_stage(audit: Audit, *, presence: Mapping[str, float]) -> str:
         validity_card,
     )
     from pipeline.faces import source_groups
+    from pipeline.grouping import clusters_of, groups_of
     from pipeline.report.tables import frame_to_csv, slope_tables, to_csv, to_json, to_latex, to_markdown
     from pipeline.statistics.curves import CURVE_COLUMNS, curves
-    from pipeline.statistics.slopes import slopes_of
+    from pipeline.statistics.placebos import beside_placebos
+    from pipeline.statistics.slopes import slope_frame
+    from pipeline.statistics.subgroups import subgroup_frames, subgroup_slopes
     from pipeline.statistics.sweeps import sweeps_of
 
     run, pair = audit.run, audit.settings.sweep.race_pair
@@ -53,22 +59,26 @@ def tables_stage(audit: Audit, *, presence: Mapping[str, float]) -> str:
         advance(1)
         labels = read_frame(run.path("labels.parquet"), columns=list(LABELS))
         answers = read_frame(run.path("answers.parquet"), columns=list(ANSWERS))
-        slopes = slopes_of(
-            labels,
-            answers,
-            presence=presence,
-            confidence=options.confidence,
-            min_count=options.min_count,
-            resamples=options.resamples,
-            seed=options.seed,
-        )
+        photos = read_frame(run.path("photos.parquet"))
+        clusters = clusters_of(photos, options.cluster)
+        sweeps = sweeps_of(labels, answers, presence=presence, confidence=options.confidence)
+        drawn: dict[str, Any] = {"resamples": options.resamples, "seed": options.seed}
+        shared: dict[str, Any] = {"min_count": options.min_count, "clusters": clusters}
+        slopes = slope_frame(sweeps, family=options.family, **drawn, **shared)
+        slopes = beside_placebos(slopes, sweeps, family=options.family, **shared)
         found = slope_tables(slopes, max_p=options.max_p, min_slope=options.min_slope, race_pair=pair)
         write("slopes.csv", frame_to_csv(slopes))
         for ending, render in (("csv", to_csv), ("json", to_json), ("md", to_markdown), ("tex", to_latex)):
             write(f"findings.{ending}", render(found))
         advance(1)
-        sweeps = sweeps_of(labels, answers, presence=presence, confidence=options.confidence)
-        parts = [curves(sweep) for sweep in sweeps] or [pd.DataFrame(columns=list(CURVE_COLUMNS))]
+        for name in SUBGROUPS if options.by is None else ():
+            run.path(f"tables/{name}.csv").unlink(missing_ok=True)
+        if options.by is not None:
+            groups = groups_of(photos, options.by, faces=faces)
+            by_group = [subgroup_slopes(each, groups, **drawn, **shared) for each in sweeps]
+            for name, frame in zip(SUBGROUPS, subgroup_frames(by_group, family=options.family), strict=True):
+                write(f"{name}.csv", frame_to_csv(frame))
+        parts = [curves(each, clusters=clusters) for each in sweeps] or [pd.DataFrame(columns=list(CURVE_COLUMNS))]
         write("curves.csv", frame_to_csv(pd.concat(parts, ignore_index=True)))
         advance(1)
         counts |= {"labels": len(slopes), "estimable": int(slopes["estimable"].sum())}

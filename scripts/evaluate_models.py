@@ -1,11 +1,14 @@
 """The model cards' figures, on faces that no network was trained on:
 
 python scripts/evaluate_models.py PREPARED      (the folder that train_prepare.py filled: faces, masks, edits)
+
+Writes models/weights/confusion.json, by which shares of perceived groups are corrected.
 """
 
 import argparse
 import sys
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -14,6 +17,7 @@ from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from models.confusion import GENDERS, Confusion, write_confusion
 from models.fader import Fader, race_line, smooth_difference
 from models.judge import RACES, Estimator, Judge
 from models.parser import SmallParser
@@ -23,7 +27,7 @@ from models.training.judging import evaluate
 from models.training.parsing import evaluate as evaluate_parser
 from models.training.parsing import load_masks
 from models.training.probing import balanced_rows, codes_of, gender_probe
-from models.weights import load_fader, load_judge, load_parser
+from models.weights import load_fader, load_judge, load_parser, record
 from pipeline.counterfactuals.fidelity import psnr, ssim
 
 SWEEP = (-2.0, -4 / 3, -2 / 3, 0.0, 2 / 3, 4 / 3, 2.0)
@@ -33,9 +37,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("prepared", type=Path)
     parser.add_argument("--faces", type=int, default=400, help="held-out faces for the Fader network")
+    parser.add_argument("--confusion", action="store_true", help="only write the confusion matrices")
     options = parser.parse_args()
     faces = load_faces(options.prepared / "faces")
-    for name in ("estimator", "judge"):
+    names: tuple[Literal["estimator", "judge"], ...] = ("estimator", "judge")
+    write_confusion({name: confusion(name, faces, faces.rows(2)) for name in names})
+    if options.confusion:
+        return
+    for name in names:
         network = load_judge(name)
         figures = evaluate(network, faces, report_rows(faces), device="cpu")
         figures |= calibration_errors(network, faces, report_rows(faces))
@@ -95,6 +104,23 @@ def frechet_distance(one: Tensor, other: Tensor) -> float:
     covariances = np.cov(a, rowvar=False), np.cov(b, rowvar=False)
     root = sqrtm(covariances[0] @ covariances[1]).real
     return float(((a.mean(axis=0) - b.mean(axis=0)) ** 2).sum() + np.trace(covariances[0] + covariances[1] - 2 * root))
+
+
+@torch.inference_mode()
+def confusion(name: Literal["estimator", "judge"], faces: FaceSet, rows: Tensor) -> Confusion:
+    """How one network perceives held-out faces of every annotated gender and race."""
+    network = load_judge(name)
+    seen = [network.perceive(to_unit(faces.pixels(chunk))) for chunk in rows.split(256)]
+    perceived = torch.cat([len(RACES) * (each.gender >= 0).long() + each.race.argmax(dim=1) for each in seen])
+    annotated = len(RACES) * (faces.gender[rows] > 0).long() + faces.race[rows]
+    groups = [f"{gender}, {race}" for gender in GENDERS for race in RACES]
+    counts = torch.bincount(annotated * len(groups) + perceived, minlength=len(groups) ** 2)
+    return Confusion(
+        weights=record(name).sha256,
+        data="UTKFace, age of 12 and more, held out of all training by a hash of the file name",
+        groups=tuple(groups),
+        counts=tuple(tuple(line) for line in counts.reshape(len(groups), -1).tolist()),
+    )
 
 
 @torch.inference_mode()

@@ -14,6 +14,8 @@ import typer
 from pipeline.progress import Bars, Watch, unwatched
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from pipeline.querying.plan import Consent
 
 BAD_INPUT = 2
@@ -58,6 +60,27 @@ MinSlope = Annotated[float | None, typer.Option(help="A finding's smallest |slop
 TableFormat = Annotated[str | None, typer.Option(help="Print the table as csv, json, md or latex.", show_default=False)]
 Confidence = Annotated[
     bool | None, typer.Option("--confidence/--presence", help="Mean scores or presence rates.", show_default=False)
+]
+MinCount = Annotated[
+    float | None, typer.Option(help="Photos with the label at a = 0, below which it is too rare.", show_default=False)
+]
+Cluster = Annotated[
+    str | None,
+    typer.Option(help="Manifest column whose photos belong together, such as person.", show_default=False),
+]
+Family = Annotated[
+    str | None,
+    typer.Option(
+        help="Columns (adapter,attribute) that make the labels of one family for q; all: every label tested.",
+        show_default=False,
+    ),
+]
+By = Annotated[
+    str | None,
+    typer.Option(
+        help="Also slopes for groups of photos: a manifest column, perceived (gender and race of the face), or folder.",
+        show_default=False,
+    ),
 ]
 Yes = Annotated[
     bool, typer.Option("--yes", "-y", help="Agree that faces are sent to the remote classifiers named (for scripts).")
@@ -176,6 +199,13 @@ def _by_adapter(option: str, texts: list[str] | None) -> dict[str, float] | None
     return numbers
 
 
+def family_columns(text: str | None) -> list[str] | None:
+    """``adapter,attribute`` as columns; ``all`` as none; None where nothing was said."""
+    if text is None:
+        return None
+    return [] if text.strip() == "all" else [part.strip() for part in text.split(",") if part.strip()]
+
+
 def inputs(photos: list[Path] | None) -> list[Path]:
     """The photos, or the embedded sample's manifest."""
     from pipeline.audit import SAMPLE
@@ -183,9 +213,9 @@ def inputs(photos: list[Path] | None) -> list[Path]:
     return photos or [SAMPLE]
 
 
-def default_out(photos: list[Path] | None) -> Path:
-    """Where a run goes unless the user says."""
-    return Path("runs") / (photos[0].resolve().stem or "photos" if photos else "sample")
+def default_out(photos: list[Path] | None, *, ending: str = "") -> Path:
+    """Where a run goes unless the user says: ``runs/NAME`` by the name of the photos' folder or manifest."""
+    return Path("runs") / ((photos[0].resolve().stem or "photos" if photos else "sample") + ending)
 
 
 def watch(quiet: bool, as_json: bool) -> Watch:
@@ -222,6 +252,18 @@ def tell(folder: Path, *, as_json: bool) -> None:
         tell_people(folder)
 
 
+def print_frame(frame: "pd.DataFrame", format: str | None, *, title: str) -> None:
+    """A table on standard output: for people, or in one of the formats of ``report.frames``."""
+    from pipeline.report.frames import FORMATS, render_frame
+
+    if format is None:
+        typer.echo(render_frame(frame, "text", title=title), nl=False)
+    elif format in FORMATS:
+        typer.echo(render_frame(frame, format, title=title), nl=False)
+    else:
+        stop(f"there is no format {format!r}; there are {', '.join(FORMATS)}")
+
+
 def stop_if_incomplete(folder: Path) -> None:
     """End with exit code 2 and the reasons where a classifier stopped before everything was asked."""
     from pipeline.telling import stopped
@@ -231,8 +273,8 @@ def stop_if_incomplete(folder: Path) -> None:
 
 
 @contextmanager
-def explained(*, verbose: bool = False) -> Iterator[None]:
-    """Errors that a user can mend end with their message and exit code 2, without a traceback."""
+def explained(*also: type[Exception], verbose: bool = False) -> Iterator[None]:
+    """Errors that a user can mend, and those of ``also``, end with their message and exit code 2, no traceback."""
     from adapters.base import AdapterError
     from models.errors import WeightsError
     from pipeline.config import ConfigError
@@ -243,9 +285,19 @@ def explained(*, verbose: bool = False) -> Iterator[None]:
 
     if verbose:
         _log_to_stderr()
+    mendable: tuple[type[Exception], ...] = (
+        ConfigError,
+        AdapterError,
+        NoUsablePhotos,
+        PlanError,
+        RunError,
+        StoreError,
+        WeightsError,
+        *also,
+    )
     try:
         yield
-    except (ConfigError, AdapterError, NoUsablePhotos, PlanError, RunError, StoreError, WeightsError) as error:
+    except mendable as error:
         stop(str(error))
     except KeyboardInterrupt:
         stop("stopped; the same command continues where it was", code=130)

@@ -21,6 +21,7 @@ from pipeline.report.escaping import csv_text, from_csv_text, latex_text, markdo
 from pipeline.report.formats import STAR_WORDS, count, decimal, interval, p_value, stars
 from pipeline.report.words import Poles, poles_of, rule
 from pipeline.statistics.findings import findings
+from pipeline.statistics.slopes import FRAME_COLUMNS
 
 HEADINGS = ("Label", "Slope", "95 % interval", "p", "q")
 NUMBERS = (
@@ -38,7 +39,10 @@ NUMBERS = (
     ),
 )
 TEXT_COLUMNS = frozenset(
-    ("adapter", "attribute", "arm", "label", "reason", "direction", "stars", "photo", "name", "unit", "words")
+    (
+        *("adapter", "attribute", "arm", "label", "reason", "direction", "stars", "photo", "name", "unit", "words"),
+        *("family", "group", "other", "first", "second", "category"),
+    )
 )
 Finding = tuple[str, str, str, int]
 LATEX_STANDALONE = r"""\documentclass{article}
@@ -59,6 +63,7 @@ class FindingTable:
         tested: labels that have a slope.
         photos: the most photos that any of them rests on.
         not_estimable: reason -> labels without a slope.
+        family: over which q is adjusted.
     """
 
     adapter: str
@@ -72,6 +77,7 @@ class FindingTable:
     tested: int
     photos: int
     not_estimable: Mapping[str, int]
+    family: str = "all labels tested"
 
     @property
     def title(self) -> str:
@@ -88,7 +94,7 @@ class FindingTable:
             f"{count(self.findings)} of {count(self.tested)} labels tested on {count(self.photos)} photos. "
             f"Not estimable: {left_out or 'none'}.{placebo} "
             f"Slope: of the normalised rate z on a, per unit of a. p: t test over photos. "
-            f"q: Benjamini–Hochberg over all labels tested. {STAR_WORDS}."
+            f"q: Benjamini–Hochberg over {visible(self.family)}. {STAR_WORDS}."
         )
 
     @property
@@ -132,6 +138,7 @@ def slope_tables(
                 tested=int(estimable.sum()),
                 photos=int(group["photos"].max()),
                 not_estimable={str(k): int(n) for k, n in group.loc[~estimable, "reason"].value_counts().items()},
+                family=_family(group, arm),
             )
         )
     return tuple(tables)
@@ -186,6 +193,7 @@ def frame_from_csv(text: str) -> pd.DataFrame:
 def to_csv(tables: Sequence[FindingTable]) -> str:
     """One line a finding, numbers in full; the direction is a column."""
     columns = ["adapter", "attribute", "arm", "direction", "label", *NUMBERS[:5], "stars", *NUMBERS[5:]]
+    columns += ["family", "tested", *_of_placebos(tables)]
     lines = [
         {**row, "direction": heading.lower(), "stars": stars(row["q"])}
         for table in tables
@@ -213,7 +221,7 @@ def to_json(tables: Sequence[FindingTable]) -> str:
                         "label": str(row["label"]),
                         "direction": heading.lower(),
                         "stars": stars(row["q"]),
-                        **{name: _json_number(row[name]) for name in NUMBERS},
+                        **{name: _json_number(row[name]) for name in (*NUMBERS, *_of_placebos([table]))},
                     }
                     for heading, rows in ((table.poles.low, table.negative), (table.poles.high, table.positive))
                     for row in rows.to_dict("records")
@@ -273,6 +281,19 @@ def to_latex(tables: Sequence[FindingTable], *, standalone: bool = False) -> str
         ]
     text = "\n".join(parts)
     return LATEX_STANDALONE % text if standalone else text
+
+
+def _family(rows: pd.DataFrame, arm: str) -> str:
+    """``all 40 labels tested``, ``the 12 labels tested of adapter opencv, attribute gender``."""
+    name, tested = str(rows["family"].iloc[0]), count(rows["tested"].iloc[0])
+    declared = name.removesuffix(f"arm {arm}").rstrip(", ")
+    return f"the {tested} labels tested of {declared}" if declared else f"all {tested} labels tested"
+
+
+def _of_placebos(tables: Sequence[FindingTable]) -> list[str]:
+    """The columns that stand beside a finding for each placebo (``statistics.placebos``)."""
+    known = {*FRAME_COLUMNS, "direction"}
+    return [str(name) for name in (tables[0].negative.columns if tables else ()) if name not in known]
 
 
 def _side_by_side(table: FindingTable, escape: Callable[[object], str]) -> list[list[str]]:

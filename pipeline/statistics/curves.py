@@ -10,7 +10,7 @@ import pandas as pd
 
 from pipeline.statistics import inference
 from pipeline.statistics.inference import Spread
-from pipeline.statistics.slopes import units_of
+from pipeline.statistics.photo_slopes import units_of
 from pipeline.statistics.sweeps import Sweeps
 
 CURVE_COLUMNS = ("adapter", "attribute", "arm", "label", "value", "y", "z", "z_low", "z_high")

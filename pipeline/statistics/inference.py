@@ -142,6 +142,75 @@ def ratio_interval(top: Spread, bottom: Spread, units: Units, *, level: float) -
     return np.where(bounded, (product - root) / safe, -np.inf), np.where(bounded, (product + root) / safe, np.inf)
 
 
+@dataclass(frozen=True, eq=False)
+class Ratio:
+    """Ratios of two totals over units, and what each unit adds to their error.
+
+    Attributes:
+        value: ``(L,)``; NaN where the denominator is 0.
+        errors: ``(L, G)`` of which the variance is made; each row sums to 0.
+        members: ``(G,)`` the units that belong to the ratio (a subgroup's); the errors of others are 0.
+    """
+
+    value: Floats
+    errors: Floats
+    members: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, top: NDArray[Any], bottom: NDArray[Any], members: NDArray[np.bool_] | None = None) -> "Ratio":
+        """Ratio of ``(L, G)`` unit sums; ``bottom`` may be ``(1, G)``, the units' sizes, for means per photo."""
+        members = np.ones(top.shape[1], dtype=bool) if members is None else members
+        above, below = top.sum(axis=1, dtype=np.float64), bottom.sum(axis=1, dtype=np.float64)
+        below = np.where(below > 0, below, np.nan)
+        value = above / below
+        count = np.count_nonzero(members)
+        # Scaled so that the sum of squares estimates the variance; of one unit it cannot be told.
+        scale = np.sqrt(count / (count - 1)) if count > 1 else np.nan
+        return cls(value, (top - value[:, None] * bottom) * (scale / below)[:, None], members)
+
+    def error(self) -> Floats:
+        """``(L,)`` standard errors; exactly 0 where all units agree."""
+        variance = (self.errors**2).sum(axis=1)
+        return np.sqrt(np.where(variance <= NOISE * self.value**2, 0.0, variance))
+
+
+def difference(first: Ratio, second: Ratio, *, level: float) -> tuple[Floats, Floats, Floats, Floats]:
+    """``first - second`` over the same or other units, the ends of its interval, and the p of no difference; ``(L,)``.
+
+    A t interval of the linearised difference (delta method). Units that are in both count with what they add to
+    the difference itself, so photos that react alike cancel out: the same ratio twice differs by exactly 0. Degrees of
+    freedom are Satterthwaite's for separate units, those of the smaller set less one for shared ones. p agrees with
+    the interval; where all units agree exactly it is the sign-flip probability, as in ``t_test``.
+
+    Args:
+        first: of the units that ``second`` is made of; ``members`` says which belong to it.
+        second: likewise.
+        level: of the interval, 0-1.
+    """
+    value = first.value - second.value
+    variance = ((first.errors - second.errors) ** 2).sum(axis=1)
+    noise = NOISE * (first.value**2 + second.value**2)
+    error = np.sqrt(np.where(variance <= noise, 0.0, variance))
+    fewest = int(min(np.count_nonzero(first.members), np.count_nonzero(second.members)))
+    freedom = np.full(len(value), float(max(fewest - 1, 1)))
+    if not (first.members & second.members).any():
+        freedom = np.maximum(_satterthwaite(first, second), freedom)
+    t = np.divide(value, error, out=np.zeros_like(error), where=error > 0)
+    p = np.minimum(2 * stdtr(freedom, -np.abs(t)), 1.0)
+    p = np.where((error == 0) & (np.abs(value) > np.sqrt(noise)), 2.0 ** (1 - fewest), p)
+    reach = stdtrit(freedom, (1 + level) / 2) * error
+    return value, value - reach, value + reach, np.where(np.isnan(value + error), np.nan, p)
+
+
+def _satterthwaite(first: Ratio, second: Ratio) -> Floats:
+    """Degrees of freedom of a difference of independent estimates (Satterthwaite 1946); NaN becomes 0."""
+    parts = [(ratio.errors**2).sum(axis=1) for ratio in (first, second)]
+    counts = [max(np.count_nonzero(ratio.members) - 1, 1) for ratio in (first, second)]
+    spread = parts[0] ** 2 / counts[0] + parts[1] ** 2 / counts[1]
+    freedom: Floats = np.divide((parts[0] + parts[1]) ** 2, spread, out=np.zeros_like(spread), where=spread > 0)
+    return freedom
+
+
 def bootstrap_counts(units: Units, *, resamples: int, seed: int) -> NDArray[np.float32]:
     """``(R, G)`` how often each unit is in each resample; a function of G, R and the seed alone."""
     size = len(units)
@@ -158,16 +227,16 @@ def sign_flips(units: Units, *, resamples: int, seed: int) -> NDArray[np.float32
     return (2 * bits - 1).astype(np.float32)
 
 
-def exact_product(x: NDArray[Any], weights: NDArray[np.float32]) -> Floats:
+def exact_product(x: NDArray[Any], weights: NDArray[np.float32], *, total: int | None = None) -> Floats:
     """``x @ weights.T``, ``(L, G)`` and ``(R, G)`` to ``(L, R)``, to the same bits in whatever order it is summed.
 
     A matrix product is only reproducible across thread counts and shapes when no sum in it is rounded. Integers are
     summed in float32 while they fit its 24 bits. Other numbers are first rounded to a fixed point, label by label, that
     leaves room for the sum in 52 bits: at n = 10,000 photos an error of about 1e-12 of the label's largest entry.
 
-    ``weights`` are integers whose absolute values add up to at most G in every row.
+    ``weights`` are integers whose absolute values add up to at most ``total`` in every row, G unless given.
     """
-    bound = np.abs(x).max(axis=1, initial=0).astype(np.float64) * x.shape[1]
+    bound = np.abs(x).max(axis=1, initial=0).astype(np.float64) * (x.shape[1] if total is None else total)
     if np.issubdtype(x.dtype, np.integer) and bound.max(initial=0) < EXACT_IN_FLOAT32:
         return (x.astype(np.float32) @ weights.T).astype(np.float64)
     exponent = BITS_OF_FLOAT64 - np.frexp(bound)[1]
@@ -187,9 +256,17 @@ def percentile_interval(
     numerator, denominator = exact_product(top, counts), exact_product(bottom, counts)
     ratios = np.full_like(numerator, np.nan)
     np.divide(numerator, denominator, out=ratios, where=denominator > 0)
-    ratios.sort(axis=1)  # NaN last
-    left = np.maximum((denominator > 0).sum(axis=1), 1)
-    return _quantile(ratios, (1 - level) / 2, left), _quantile(ratios, (1 + level) / 2, left)
+    return percentiles(ratios, level=level)
+
+
+def percentiles(samples: Floats, *, level: float | Floats) -> tuple[Floats, Floats]:
+    """Ends ``(L,)`` of the percentile interval of ``(L, R)`` resampled numbers; NaN is left out, and where all are.
+
+    ``level`` may differ from row to row, ``(L,)``.
+    """
+    ascending = np.sort(samples, axis=1)  # NaN last
+    left = np.maximum((~np.isnan(samples)).sum(axis=1), 1)
+    return _quantile(ascending, (1 - level) / 2, left), _quantile(ascending, (1 + level) / 2, left)
 
 
 def sign_flip_test(x: NDArray[Any], flips: NDArray[np.float32]) -> Floats:
@@ -200,7 +277,7 @@ def sign_flip_test(x: NDArray[Any], flips: NDArray[np.float32]) -> Floats:
     return p
 
 
-def _quantile(ascending: Floats, share: float, left: NDArray[np.intp]) -> Floats:
+def _quantile(ascending: Floats, share: float | Floats, left: NDArray[np.intp]) -> Floats:
     """Quantile of the first ``left`` entries of every row, interpolated linearly."""
     place = share * (left - 1)
     below = np.floor(place).astype(np.intp)

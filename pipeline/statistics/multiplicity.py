@@ -3,8 +3,14 @@
 What makes a family is the caller's choice (see ``slopes_of``); the tests themselves live in ``inference``.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+
+ARM = "arm"  # a placebo is never in the family of the edits
+NO_FAMILY_COLUMN = "a family cannot be declared by the column {column!r}, which the table lacks; it has {columns}"
 
 
 def benjamini_hochberg(p: ArrayLike) -> NDArray[np.float64]:
@@ -33,3 +39,44 @@ def benjamini_hochberg(p: ArrayLike) -> NDArray[np.float64]:
     adjusted = p[order] * (len(order) / np.arange(1, len(order) + 1))
     q[order] = np.minimum(np.minimum.accumulate(adjusted[::-1])[::-1], 1)
     return q
+
+
+def within_families(frame: pd.DataFrame, *, by: Sequence[str] = (), p: str = "p", q: str = "q") -> pd.DataFrame:
+    """The frame with q adjusted within declared families, and with what each row's family is.
+
+    Rows that agree in their arm and in the columns ``by`` are one family: with none, all labels tested in an arm; with
+    adapter and attribute, those of one adapter and attribute.
+
+    Args:
+        frame: with the column ``p``, NaN where nothing was tested; and ``arm``, unless there is one arm only.
+        by: columns that declare a family beside the arm.
+        p: the column to adjust.
+        q: the column to write; beside it ``family`` (in words) and ``tested`` (how many tests it has).
+
+    Raises:
+        ValueError: a column of ``by`` is not there.
+    """
+    for column in by:
+        if column not in frame.columns:
+            raise ValueError(NO_FAMILY_COLUMN.format(column=column, columns=", ".join(map(str, frame.columns))))
+    columns = [*(name for name in by if name != ARM), *([ARM] if ARM in frame.columns else [])]
+    names = family_names(frame, columns)
+    adjusted, tested = within(frame[p].to_numpy(np.float64), names)
+    return frame.assign(**{q: adjusted}).assign(family=names, tested=tested)
+
+
+def within(p: NDArray[np.float64], families: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """q within each family, and how many tests it has; ``(L,)`` each, for ``(L,)`` p and the families' names."""
+    codes = pd.factorize(np.array(families, dtype=object))[0]
+    q, tested = np.full(len(p), np.nan), np.zeros(len(p), dtype=np.int64)
+    for code in range(codes.max(initial=-1) + 1):
+        rows = codes == code
+        q[rows] = benjamini_hochberg(p[rows])
+        tested[rows] = np.count_nonzero(~np.isnan(p[rows]))
+    return q, tested
+
+
+def family_names(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:
+    """The family of every row in words, such as ``adapter opencv, arm edit``."""
+    parts = [[f"{column} {value}" for value in frame[column]] for column in columns]
+    return [", ".join(line) for line in zip(*parts, strict=True)] if parts else ["all"] * len(frame)

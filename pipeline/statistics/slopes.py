@@ -3,7 +3,7 @@
 How sure they are is computed by ``inference``, the arrays come from ``sweeps``; tables to print are the report's.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,27 +14,25 @@ from scipy.special import stdtr
 
 from pipeline.statistics import inference
 from pipeline.statistics.inference import Floats, Spread, Units
-from pipeline.statistics.multiplicity import benjamini_hochberg
+from pipeline.statistics.multiplicity import benjamini_hochberg, within_families
+from pipeline.statistics.photo_slopes import (
+    ESTIMABLE,
+    NOISE,
+    blocks,
+    photo_slopes,
+    reasons_of,
+    slope_unit,
+    units_of,
+)
 from pipeline.statistics.sweeps import Sweeps, sweeps_of
 
-# Why a label has no slope. Of several reasons the first in this order is given.
-TOO_FEW_PHOTOS = "too few photos"  # fewer than two photos or clusters have a complete sweep
-NEVER_AT_CENTRE = "never present at a = 0"  # y_c = 0: there is nothing to divide by
-CONSTANT = "constant"  # the same rate at every step
-TOO_RARE = "too rare"  # y_c * n < min_count
-ESTIMABLE = ""
-
 INNER_REACH = 1.0  # |a| up to here was seen in training
-# A standard deviation below this share of the rates is rounding noise.
-NOISE = 1e-13
-BLOCK_CELLS = 2_000_000
 
-UNKNOWN_CLUSTER = "clusters names no cluster for the photo {photo!r}"
 FRAME_COLUMNS = (
     *("adapter", "attribute", "arm", "label", "photos", "count_centre", "y_c"),
     *("slope", "slope_low", "slope_high", "p", "q", "permutation_p", "ols_p"),
     *("rd_slope", "rd_low", "rd_high", "bootstrap_low", "bootstrap_high"),
-    *("inner_slope", "inner_low", "inner_high", "inner_p", "estimable", "reason"),
+    *("inner_slope", "inner_low", "inner_high", "inner_p", "estimable", "reason", "family", "tested"),
 )
 
 
@@ -117,7 +115,8 @@ class SlopeTable:
             "estimable": self.reason == ESTIMABLE,
             "reason": self.reason.tolist(),
         }
-        return pd.DataFrame(columns, columns=list(FRAME_COLUMNS), index=range(len(self.labels)))
+        frame = pd.DataFrame(columns, columns=list(FRAME_COLUMNS), index=range(len(self.labels)))
+        return within_families(frame, by=("adapter", "attribute"))
 
 
 def ols(y: Floats, values: Floats) -> tuple[Floats, Floats]:
@@ -146,32 +145,6 @@ def ols(y: Floats, values: Floats) -> tuple[Floats, Floats]:
     t = slope * np.sqrt(spread) / np.where(on_a_line, 1.0, deviation)
     p = np.where(on_a_line, 0.0, 2 * stdtr(freedom, -np.abs(t)))
     return slope, np.where(constant, np.nan, p)
-
-
-def photo_slopes(y: NDArray[Any], *, reach: int) -> NDArray[Any]:
-    """Slope of each photo's response over the middle ``2 reach + 1`` steps, up to the factor ``slope_unit``.
-
-    ``sum over j = 1..reach of j (y_(c+j) - y_(c-j))``: an integer for presence, and exactly 0 for equal responses.
-
-    Args:
-        y: ``(L, K, n)``, as ``Sweeps.block`` gives it.
-        reach: steps on either side of the centre, 1 to (K - 1) / 2.
-
-    Returns:
-        ``(L, n)``; int64 for presence, float64 for scores.
-    """
-    centre = y.shape[1] // 2
-    kind = np.float64 if y.dtype.kind == "f" else np.int64
-    slopes: NDArray[Any] = np.zeros((y.shape[0], y.shape[2]), dtype=kind)
-    for j in range(1, reach + 1):
-        slopes += j * (y[:, centre + j] - y[:, centre - j])
-    return slopes
-
-
-def slope_unit(values: Floats, *, reach: int) -> float:
-    """What ``photo_slopes`` are to be multiplied with to be slopes per unit of a."""
-    step = (values[-1] - values[0]) / (len(values) - 1)
-    return float(1 / (step * 2 * sum(j * j for j in range(1, reach + 1))))
 
 
 def slope_table(
@@ -209,15 +182,14 @@ def slope_table(
         raise ValueError(f"resamples must be at least 1, not {resamples}")
     units = units_of(sweeps, clusters)
     rates = sweeps.rates()
-    reasons = _reasons(rates, photos=len(sweeps.photos), units=len(units), min_count=min_count)
+    reasons = reasons_of(rates, photos=len(sweeps.photos), units=len(units), min_count=min_count)
     estimable = np.flatnonzero(reasons == ESTIMABLE)
     columns = {name: np.full(len(sweeps.labels), np.nan) for name in _COMPUTED}
     if len(estimable):
         counts = inference.bootstrap_counts(units, resamples=resamples, seed=seed)
         flips = inference.sign_flips(units, resamples=resamples, seed=seed)
         columns["ols_p"][estimable] = ols(rates[estimable], sweeps.values)[1]
-        size = block or max(1, BLOCK_CELLS // len(sweeps.photos))
-        for rows in np.split(estimable, range(size, len(estimable), size)):
+        for rows in blocks(estimable, photos=len(sweeps.photos), size=block):
             numbers = _block(sweeps.block(rows), sweeps.values, units, counts=counts, flips=flips, level=level)
             for name, column in numbers.items():
                 columns[name][rows] = column
@@ -241,37 +213,51 @@ def slope_table(
     )
 
 
-def slopes_of(
-    labels: pd.DataFrame,
-    answers: pd.DataFrame,
+def slope_frame(
+    sweeps: Sequence[Sweeps],
     *,
-    presence: float | Mapping[str, float] = 0.5,
-    confidence: bool = False,
+    family: Sequence[str] = (),
     min_count: float = 30,
     resamples: int = 2000,
     seed: int = 0,
     level: float = 0.95,
     clusters: Mapping[str, Hashable] | None = None,
 ) -> pd.DataFrame:
-    """Slopes of a whole run: one row for every adapter, attribute, arm and label, the columns of ``FRAME_COLUMNS``.
+    """Slopes of many sweeps: one row for every adapter, attribute, arm and label, the columns of ``FRAME_COLUMNS``.
 
-    q is Benjamini-Hochberg over all labels tested in an arm, of all adapters and attributes: the run's edits are one
-    family, each kind of placebo is another. Arguments as for ``sweeps_of`` and ``slope_table``, and so are the errors.
+    q is Benjamini-Hochberg within a declared family, which the columns ``family`` and ``tested`` name and count.
+    Unless told otherwise it is all labels tested in an arm, of all adapters and attributes: a run's edits are one
+    family, each kind of placebo is another.
+
+    Args:
+        sweeps: of any adapters, attributes and arms.
+        family: columns in which the labels of one family agree, such as adapter and attribute; the arm always is one.
+        min_count, resamples, seed, level, clusters: as for ``slope_table``.
+
+    Raises:
+        ValueError: as ``slope_table``; and a column of ``family`` that there is not.
     """
     tables = [
         slope_table(
-            sweeps, min_count=min_count, resamples=resamples, seed=seed, level=level, clusters=clusters
+            each, min_count=min_count, resamples=resamples, seed=seed, level=level, clusters=clusters
         ).to_frame()
-        for sweeps in sweeps_of(labels, answers, presence=presence, confidence=confidence)
-        if sweeps.labels
+        for each in sweeps
+        if each.labels
     ]
-    if not tables:
-        return pd.DataFrame(columns=list(FRAME_COLUMNS))
-    frame = pd.concat(tables, ignore_index=True)
-    for arm in frame["arm"].unique():
-        family = frame["arm"] == arm
-        frame.loc[family, "q"] = benjamini_hochberg(frame.loc[family, "p"].to_numpy(np.float64))
-    return frame
+    frame = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=list(FRAME_COLUMNS))
+    return within_families(frame, by=family)
+
+
+def slopes_of(
+    labels: pd.DataFrame,
+    answers: pd.DataFrame,
+    *,
+    presence: float | Mapping[str, float] = 0.5,
+    confidence: bool = False,
+    **options: Any,
+) -> pd.DataFrame:
+    """Slopes of a whole run: ``slope_frame`` of ``sweeps_of`` its tables. Arguments and errors are those of the two."""
+    return slope_frame(sweeps_of(labels, answers, presence=presence, confidence=confidence), **options)
 
 
 _COMPUTED = (
@@ -319,29 +305,3 @@ def _block(
         numbers["inner_low"], numbers["inner_high"] = unit * low, unit * high
         numbers["inner_p"] = inference.t_test(inner, units)
     return numbers
-
-
-def _reasons(rates: Floats, *, photos: int, units: int, min_count: float) -> NDArray[np.str_]:
-    y_c = rates[:, rates.shape[1] // 2]
-    constant = np.ptp(rates, axis=1) <= NOISE * rates.max(axis=1, initial=0)
-    # 30 photos of n may come back as 29.999999999999996
-    too_rare = y_c * photos < min_count * (1 - NOISE)
-    few = np.full(len(rates), units < 2)
-    named = np.select(
-        [few, y_c == 0, constant, too_rare], [TOO_FEW_PHOTOS, NEVER_AT_CENTRE, CONSTANT, TOO_RARE], ESTIMABLE
-    )
-    return named.astype(np.str_)
-
-
-def units_of(sweeps: Sweeps, clusters: Mapping[str, Hashable] | None) -> Units:
-    """The photos, or their clusters, as units of resampling.
-
-    Raises:
-        ValueError: ``clusters`` lacks a photo.
-    """
-    if clusters is None:
-        return Units.of(len(sweeps.photos))
-    for photo in sweeps.photos:
-        if photo not in clusters:
-            raise ValueError(UNKNOWN_CLUSTER.format(photo=photo))
-    return Units.of(len(sweeps.photos), clusters=[clusters[photo] for photo in sweeps.photos])

@@ -4,7 +4,7 @@ One ``Sweeps`` is one adapter's answers to one attribute's sweeps in one arm. No
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -102,11 +102,13 @@ class Sweeps:
                 raise ValueError(f"{what} must be {count} different names")
         if confidence and not np.all((y >= 0) & (y <= 1)):
             raise ValueError("y must hold scores in 0-1")
-        if not confidence and not np.all((y == 0) | (y == 1)):
+        # Of integers the ends tell it, without three more arrays as large as y.
+        whole = y.dtype.kind in "iub" and y.size and y.min() >= 0 and y.max() <= 1
+        if not confidence and not (whole or np.all((y == 0) | (y == 1))):
             raise ValueError("y must hold 0 and 1; give confidence=True for scores")
         order = np.argsort(values)
         flat = y[:, order].transpose(2, 1, 0).reshape(label_count, steps * photo_count)
-        cells = [np.flatnonzero(line != 0) for line in flat]
+        cells = [np.flatnonzero(line) for line in flat]
         return cls(
             adapter=adapter,
             attribute=attribute,
@@ -139,6 +141,38 @@ class Sweeps:
             entries = slice(self.starts[row], self.starts[row + 1])
             line[self.cells[entries]] = self.responses[entries]
         return dense.reshape(len(rows), len(self.values), len(self.photos))
+
+    def of_photos(self, photos: Sequence[str]) -> Self:
+        """The same labels on some of the photos, in the order given.
+
+        Raises:
+            KeyError: a photo without a complete sweep here.
+        """
+        place = {photo: number for number, photo in enumerate(self.photos)}
+        moved = np.full(len(self.photos), -1, dtype=np.int64)
+        moved[[place[photo] for photo in photos]] = np.arange(len(photos))
+        step, photo = np.divmod(self.cells, max(len(self.photos), 1))
+        kept = moved[photo] >= 0
+        return replace(
+            self,
+            photos=tuple(photos),
+            starts=np.concatenate([[0], np.cumsum(kept)])[self.starts],
+            cells=step[kept] * len(photos) + moved[photo[kept]],
+            responses=self.responses[kept],
+        )
+
+    def of_labels(self, labels: Sequence[str]) -> Self:
+        """The same photos with these labels, in the order given; one that was never returned is absent everywhere."""
+        place = {label: row for row, label in enumerate(self.labels)}
+        rows = [place.get(label) for label in labels]
+        parts = [slice(0) if row is None else slice(self.starts[row], self.starts[row + 1]) for row in rows]
+        return replace(
+            self,
+            labels=tuple(labels),
+            starts=np.cumsum([0, *(part.stop - (part.start or 0) for part in parts)]),
+            cells=np.concatenate([self.cells[:0], *(self.cells[part] for part in parts)]),
+            responses=np.concatenate([self.responses[:0], *(self.responses[part] for part in parts)]),
+        )
 
     def to_array(self) -> NDArray[Any]:
         """All responses, ``(n, K, L)``: the inverse of ``from_array``. Large: n K L cells."""

@@ -9,7 +9,11 @@ NAN = float("nan")
 NUMBERS = [
     name
     for name in FRAME_COLUMNS
-    if name not in {"adapter", "attribute", "arm", "label", "photos", "count_centre", "y_c", "estimable", "reason"}
+    if name
+    not in {
+        *("adapter", "attribute", "arm", "label", "photos", "count_centre", "y_c", "estimable", "reason"),
+        *("family", "tested"),
+    }
 ]
 
 
@@ -30,6 +34,7 @@ def slope_row(label, slope=NAN, *, width=0.02, p=1e-6, reason="", adapter="clari
     return row | {
         "adapter": adapter, "attribute": attribute, "arm": arm, "label": label, "photos": 400,
         "count_centre": 100.0, "y_c": 0.25, "estimable": not reason, "reason": reason,
+        "family": f"arm {arm}", "tested": 5,
     }  # fmt: skip
 
 

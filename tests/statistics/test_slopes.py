@@ -4,17 +4,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from simulated_sweeps import SEVEN, faces, run_of, true_slope
 from statsmodels.api import OLS, add_constant
 
 from pipeline.records import EDIT_ARM
-from pipeline.statistics import slopes as module
+from pipeline.statistics import photo_slopes as module
 from pipeline.statistics.curves import curves
 from pipeline.statistics.findings import findings
 from pipeline.statistics.multiplicity import benjamini_hochberg
 from pipeline.statistics.slopes import FRAME_COLUMNS, ols, slope_table, slopes_of
 from pipeline.statistics.sweeps import Sweeps, sweeps_of
 
-SEVEN = np.linspace(-2, 2, 7)
 FIVE = np.linspace(-2, 2, 5)
 QUICK = {"min_count": 1, "resamples": 200}
 responses = hnp.arrays(
@@ -25,23 +25,6 @@ responses = hnp.arrays(
 def frame_of(y, values=FIVE, *, confidence=False, labels=None, **options):
     sweeps = Sweeps.from_array(y, values, confidence=confidence, labels=labels)
     return slope_table(sweeps, **(QUICK | options)).to_frame()
-
-
-def faces(*, photos, labels, base, effect, spread, noise, seed, values=SEVEN):
-    """Presence under a probit model, ``(n, K, L)``: faces differ in level and in how they react."""
-    random = np.random.default_rng(seed)
-    level = base * np.sqrt(1 + noise**2) + random.normal(size=(photos, 1, labels))
-    reaction = effect + spread * random.normal(size=(photos, 1, labels))
-    chance = noise * random.normal(size=(photos, len(values), labels))
-    return (level + reaction * values[:, None] + chance > 0).astype(np.int8)
-
-
-def true_slope(*, base, effect, spread, noise, values=SEVEN):
-    from scipy.special import ndtr
-
-    total = np.sqrt(1 + noise**2 + (spread * values) ** 2)
-    rate = ndtr((base * np.sqrt(1 + noise**2) + effect * values) / total)
-    return values @ rate / (values @ values) / rate[len(values) // 2]
 
 
 # The seed's own slope
@@ -314,21 +297,6 @@ def test_options_out_of_range_are_refused(options):
 
 
 # A whole run
-
-
-def run_of(parts):
-    """Tables of a run from (adapter, attribute, arm, y) with labels "l0", "l1", …"""
-    answers, labels = [], []
-    for adapter, attribute, arm, y in parts:
-        photos, steps, count = y.shape
-        photo, step = np.divmod(np.arange(photos * steps), steps)
-        asked = pd.DataFrame({"photo": [f"p{i:04d}" for i in photo], "step": step + 1, "value": SEVEN[step]})
-        asked = asked.assign(adapter=adapter, attribute=attribute, arm=arm, status="ok")
-        answers.append(asked)
-        for label in range(count):
-            seen = y[:, :, label].reshape(-1)
-            labels.append(asked.assign(label=f"l{label}", score=np.where(seen, 0.9, np.nan), returned=seen == 1))
-    return pd.concat(labels, ignore_index=True), pd.concat(answers, ignore_index=True)
 
 
 @pytest.fixture(scope="module")

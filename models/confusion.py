@@ -1,0 +1,84 @@
+"""How often estimator and judge take one face for another: counts on held-out faces, shipped beside the weights.
+
+``scripts/evaluate_models.py`` writes them; what is corrected with them is the statistics' business. No torch here.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+FILE = Path(__file__).parent / "weights" / "confusion.json"
+GENDERS = ("feminine", "masculine")
+
+
+class ConfusionError(Exception):
+    """There is no confusion matrix for these weights; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """Held-out faces by annotated and perceived group.
+
+    Attributes:
+        weights: sha256 of the weights file that perceived them.
+        data: which faces they are.
+        groups: "feminine, White" and so on; gender first.
+        counts: ``(G, G)``, one row an annotated group, one column a perceived one.
+    """
+
+    weights: str
+    data: str
+    groups: tuple[str, ...]
+    counts: tuple[tuple[int, ...], ...]
+
+    @property
+    def faces(self) -> int:
+        """How many faces were held out."""
+        return sum(map(sum, self.counts))
+
+    def of(self, attribute: str, categories: Sequence[str]) -> list[list[int]]:
+        """Counts ``(C, C)`` of one attribute, "gender" or "race", in the order of its categories."""
+        part = ("gender", "race").index(attribute)
+        places = [categories.index(group.split(", ")[part]) for group in self.groups]
+        counts = [[0] * len(categories) for _ in categories]
+        for row, line in zip(places, self.counts, strict=True):
+            for column, count in zip(places, line, strict=True):
+                counts[row][column] += count
+        return counts
+
+
+def write_confusion(matrices: dict[str, Confusion], file: Path = FILE) -> None:
+    """Keep the matrices of networks by name."""
+    text = json.dumps({name: asdict(matrix) for name, matrix in matrices.items()}, indent=1)
+    # One line a row of counts.
+    lines = text.replace("\n    ", " ").replace("\n   ]", " ]")
+    file.write_text(lines + "\n", encoding="utf-8")
+
+
+def read_confusion(name: str, *, weights: str, file: Path | None = None) -> Confusion:
+    """The matrix of one network.
+
+    Args:
+        name: "estimator" or "judge".
+        weights: sha256 of the weights that are used; a matrix of other weights says nothing of them.
+        file: where matrices are kept; the shipped ones unless given.
+
+    Raises:
+        ConfusionError: there is none, or it is of other weights.
+    """
+    file = file or FILE
+    mend = "make it with scripts/evaluate_models.py"
+    try:
+        kept = json.loads(file.read_text(encoding="utf-8"))[name]
+        matrix = Confusion(
+            weights=kept["weights"],
+            data=kept["data"],
+            groups=tuple(kept["groups"]),
+            counts=tuple(tuple(line) for line in kept["counts"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ConfusionError(f"there is no confusion matrix of the {name} in {file.name}: {mend}") from error
+    if matrix.weights != weights:
+        raise ConfusionError(f"the confusion matrix of the {name} in {file.name} is of other weights: {mend}")
+    return matrix

@@ -1,0 +1,102 @@
+"""Each photo's own slope, and what is summed over photos or clusters of them: what every slope is made of.
+
+Slopes of labels live in ``slopes``, how sure they are in ``inference``.
+"""
+
+from collections.abc import Hashable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.statistics.inference import Floats, Units
+from pipeline.statistics.sweeps import Sweeps
+
+# Why a label has no slope. Of several reasons the first in this order is given.
+TOO_FEW_PHOTOS = "too few photos"  # fewer than two photos or clusters have a complete sweep
+NEVER_AT_CENTRE = "never present at a = 0"  # y_c = 0: there is nothing to divide by
+CONSTANT = "constant"  # the same rate at every step
+TOO_RARE = "too rare"  # y_c * n < min_count
+ESTIMABLE = ""
+
+# A standard deviation below this share of the rates is rounding noise.
+NOISE = 1e-13
+# More labels at a time fall out of the processor's cache, fewer leave its matrix units idle.
+BLOCK_LABELS = 256
+BLOCK_CELLS = 4_000_000
+
+UNKNOWN_CLUSTER = "clusters names no cluster for the photo {photo!r}"
+
+
+def photo_slopes(y: NDArray[Any], *, reach: int) -> NDArray[Any]:
+    """Slope of each photo's response over the middle ``2 reach + 1`` steps, up to the factor ``slope_unit``.
+
+    ``sum over j = 1..reach of j (y_(c+j) - y_(c-j))``: an integer for presence, and exactly 0 for equal responses.
+
+    Args:
+        y: ``(L, K, n)``, as ``Sweeps.block`` gives it.
+        reach: steps on either side of the centre, 1 to (K - 1) / 2.
+
+    Returns:
+        ``(L, n)``; int64 for presence, float64 for scores.
+    """
+    centre = y.shape[1] // 2
+    kind = np.float64 if y.dtype.kind == "f" else np.int64
+    slopes: NDArray[Any] = np.zeros((y.shape[0], y.shape[2]), dtype=kind)
+    for j in range(1, reach + 1):
+        slopes += j * (y[:, centre + j] - y[:, centre - j])
+    return slopes
+
+
+def slope_unit(values: Floats, *, reach: int) -> float:
+    """What ``photo_slopes`` are to be multiplied with to be slopes per unit of a."""
+    step = (values[-1] - values[0]) / (len(values) - 1)
+    return float(1 / (step * 2 * sum(j * j for j in range(1, reach + 1))))
+
+
+def units_of(sweeps: Sweeps, clusters: Mapping[str, Hashable] | None) -> Units:
+    """The photos, or their clusters, as units of resampling.
+
+    Raises:
+        ValueError: ``clusters`` lacks a photo.
+    """
+    if clusters is None:
+        return Units.of(len(sweeps.photos))
+    for photo in sweeps.photos:
+        if photo not in clusters:
+            raise ValueError(UNKNOWN_CLUSTER.format(photo=photo))
+    return Units.of(len(sweeps.photos), clusters=[clusters[photo] for photo in sweeps.photos])
+
+
+def reasons_of(rates: Floats, *, photos: int, units: int, min_count: float) -> NDArray[np.str_]:
+    """``(L,)`` why a label has no slope, ``ESTIMABLE`` where it has one.
+
+    Args:
+        rates: ``(L, K)`` y_k.
+        photos: n.
+        units: photos, or clusters of them.
+        min_count: y_c * n below which a label is too rare.
+    """
+    y_c = rates[:, rates.shape[1] // 2]
+    constant = np.ptp(rates, axis=1) <= NOISE * rates.max(axis=1, initial=0)
+    # 30 photos of n may come back as 29.999999999999996
+    too_rare = y_c * photos < min_count * (1 - NOISE)
+    few = np.full(len(rates), units < 2)
+    named = np.select(
+        [few, y_c == 0, constant, too_rare], [TOO_FEW_PHOTOS, NEVER_AT_CENTRE, CONSTANT, TOO_RARE], ESTIMABLE
+    )
+    return named.astype(np.str_)
+
+
+def blocks(rows: NDArray[np.intp], *, photos: int, size: int | None = None) -> Iterator[NDArray[np.intp]]:
+    """Labels in blocks whose arrays fit into memory; ``size`` labels each, if given."""
+    size = size or max(1, min(BLOCK_LABELS, BLOCK_CELLS // max(photos, 1)))
+    for start in range(0, len(rows), size):
+        yield rows[start : start + size]
+
+
+def slopes_and_centre(sweeps: Sweeps, rows: NDArray[np.intp]) -> tuple[Floats, NDArray[Any]]:
+    """Each photo's slope per unit of a, and its response at a = 0, ``(len(rows), n)`` each."""
+    y = sweeps.block(rows)
+    reach = y.shape[1] // 2
+    return slope_unit(sweeps.values, reach=reach) * photo_slopes(y, reach=reach), y[:, reach]

@@ -1,0 +1,171 @@
+"""How many photos a run needs, for narrow intervals and to find slopes of a given size, from a pilot's spread.
+
+The slopes of the pilot itself live in ``slopes``.
+"""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+
+from pipeline.statistics.inference import Floats, Ratio
+from pipeline.statistics.photo_slopes import ESTIMABLE, blocks, reasons_of, slopes_and_centre, units_of
+from pipeline.statistics.sweeps import Sweeps
+
+POWER_COLUMNS = (
+    *("adapter", "attribute", "arm", "label", "photos", "y_c", "spread", "width", "photos_for_width"),
+    *("photos_to_detect", "detectable", "estimable", "reason"),
+)
+MOST_UNITS = 2**40
+
+
+@dataclass(frozen=True, eq=False)
+class PowerTable:
+    """What ``L`` labels of one adapter, attribute and arm need; ``(L,)``, NaN where the pilot tells nothing.
+
+    Attributes:
+        photos: n of the pilot.
+        rates: y_c.
+        spread: standard deviation of the slope from photo to photo: its standard error times the root of n.
+        width: of the pilot's interval, by the same formula as ``photos_for_width``.
+        photos_for_width: photos for an interval of the target width, and for the label to be seen often enough.
+        photos_to_detect: photos to find a slope of the target size with the target power, likewise.
+        detectable: smallest |slope| that the pilot's number of photos finds with the target power.
+        reason: why the pilot tells nothing; empty where it does.
+    """
+
+    adapter: str
+    attribute: str
+    arm: str
+    labels: tuple[str, ...]
+    photos: int
+    rates: Floats
+    spread: Floats
+    width: Floats
+    photos_for_width: Floats
+    photos_to_detect: Floats
+    detectable: Floats
+    reason: NDArray[np.str_]
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a label, the columns of ``POWER_COLUMNS``."""
+        columns = {
+            "adapter": self.adapter,
+            "attribute": self.attribute,
+            "arm": self.arm,
+            "label": list(self.labels),
+            "photos": self.photos,
+            "y_c": self.rates,
+            "spread": self.spread,
+            "width": self.width,
+            "photos_for_width": self.photos_for_width,
+            "photos_to_detect": self.photos_to_detect,
+            "detectable": self.detectable,
+            "estimable": self.reason == ESTIMABLE,
+            "reason": self.reason.tolist(),
+        }
+        return pd.DataFrame(columns, columns=list(POWER_COLUMNS), index=range(len(self.labels)))
+
+
+def power_table(
+    sweeps: Sweeps,
+    *,
+    width: float = 0.05,
+    slope: float = 0.03,
+    power: float = 0.8,
+    max_p: float = 0.001,
+    level: float = 0.95,
+    min_count: float = 30,
+    clusters: Mapping[str, Hashable] | None = None,
+    block: int | None = None,
+) -> PowerTable:
+    """Photos that every label of a pilot needs, if further photos vary as the pilot's do.
+
+    With s the spread, an interval's width is ``2 t s / sqrt(n)``. A slope b of z is found by the t test of the photos'
+    own slopes, whose mean is ``b y_c``: ``sqrt(n) |b| y_c / s_y = t(1 - max_p / 2) + t(power)``, s_y being the spread
+    of the slope of y. Both t have n - 1 degrees of freedom; that stands for the noncentral t, from which the power of a
+    few dozen photos differs by some hundredths. With clusters n counts them, and photos are counted at the
+    pilot's photos a cluster. No label needs fewer photos than show it ``min_count`` times at a = 0.
+
+    Args:
+        sweeps: the pilot's responses.
+        width: target, from end to end, of the interval of the slope of z.
+        slope: |slope| to be found.
+        power: probability to find it, 0-1.
+        max_p: largest p that counts as found.
+        level: of the interval, 0-1.
+        min_count: y_c * n below which a label is too rare, in the pilot and later.
+        clusters: photo -> cluster, as for ``slope_table``.
+        block: labels handled at a time; changes no result.
+
+    Raises:
+        ValueError: a target is not positive, or a probability not between 0 and 1.
+    """
+    for name, number in {"width": width, "slope": slope}.items():
+        if not number > 0:
+            raise ValueError(f"{name} must be greater than 0, not {number}")
+    for name, number in {"power": power, "max_p": max_p, "level": level}.items():
+        if not 0 < number < 1:
+            raise ValueError(f"{name} must lie between 0 and 1, not {number}")
+    units, rates = units_of(sweeps, clusters), sweeps.rates()
+    y_c = rates[:, len(sweeps.values) // 2]
+    reason = reasons_of(rates, photos=len(sweeps.photos), units=len(units), min_count=min_count)
+    spread, spread_of_rate = np.full((2, len(sweeps.labels)), np.nan)
+    for rows in blocks(np.flatnonzero(reason == ESTIMABLE), photos=len(sweeps.photos), size=block):
+        top, centre = (units.sums(part) for part in slopes_and_centre(sweeps, rows))
+        spread[rows] = Ratio.of(top, centre).error() * np.sqrt(len(units))
+        spread_of_rate[rows] = Ratio.of(top, units.sizes[None]).error() * np.sqrt(len(units))
+    each = len(sweeps.photos) / max(len(units), 1)  # photos of a unit
+    relative = spread_of_rate / np.where(y_c > 0, y_c, np.nan)
+    least = min_count / np.where(y_c > 0, y_c, np.nan)
+
+    def photos(units_needed: Floats) -> Floats:
+        return np.where(
+            np.isnan(spread), np.nan, np.maximum(np.ceil(units_needed * each), np.ceil(least * (1 - 1e-12)))
+        )
+
+    here = np.full(len(sweeps.labels), float(max(len(units), 2)))
+    found = _detects(power=power, max_p=max_p)
+    return PowerTable(
+        adapter=sweeps.adapter,
+        attribute=sweeps.attribute,
+        arm=sweeps.arm,
+        labels=sweeps.labels,
+        photos=len(sweeps.photos),
+        rates=y_c,
+        spread=spread * np.sqrt(each),
+        width=2 * _reach(level)(here) * spread / np.sqrt(here),
+        photos_for_width=photos(_fewest(spread, width / 2, _reach(level))),
+        photos_to_detect=photos(_fewest(relative, slope, found)),
+        detectable=found(here) * relative / np.sqrt(here),
+        reason=reason,
+    )
+
+
+def power_frame(tables: Sequence[PowerTable]) -> pd.DataFrame:
+    """Many tables as one frame, the columns of ``POWER_COLUMNS``."""
+    frames = [table.to_frame() for table in tables if table.labels]
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=list(POWER_COLUMNS))
+
+
+def _reach(level: float) -> Callable[[Floats], Floats]:
+    """Half an interval's width in standard errors, by the number of units."""
+    return lambda units: np.asarray(stdtrit(units - 1, (1 + level) / 2))
+
+
+def _detects(*, power: float, max_p: float) -> Callable[[Floats], Floats]:
+    """How many standard errors a slope must be away from 0, by the number of units."""
+    return lambda units: np.asarray(stdtrit(units - 1, 1 - max_p / 2) + stdtrit(units - 1, power))
+
+
+def _fewest(spread: Floats, target: float, factor: Callable[[Floats], Floats]) -> Floats:
+    """``(L,)`` smallest number of units G >= 2 with ``factor(G) spread / sqrt(G) <= target``, by bisection."""
+    low, high = np.full(len(spread), 1.0), np.full(len(spread), float(MOST_UNITS))
+    while (high - low > 1).any():
+        middle = np.floor((low + high) / 2)
+        enough = (factor(middle) * spread <= target * np.sqrt(middle)) & (middle >= 2)
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    return high

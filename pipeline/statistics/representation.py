@@ -1,0 +1,270 @@
+"""Who is shown: shares of perceived groups, how sure they are, and what they are without the classifier's errors.
+
+Which photos are counted and who perceives them is decided elsewhere; the correction itself is in ``corrected_shares``.
+"""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import betaincinv, ndtri
+
+from pipeline.statistics.corrected_shares import posterior_shares, recall, shortest_interval, true_shares
+from pipeline.statistics.inference import Floats
+
+Method = Literal["wilson", "exact"]
+REPRESENTATION_COLUMNS = (
+    *("group", "attribute", "category", "photos", "count", "share", "share_low", "share_high"),
+    *("corrected", "corrected_low", "corrected_high"),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Representation:
+    """Shares of ``C`` categories among the photos of one group.
+
+    Attributes:
+        group: which photos.
+        attribute: what is perceived.
+        categories: names.
+        counts: ``(C,)`` photos perceived as each.
+        share: ``(C,)`` of the photos, with its interval.
+        low, high: ends of the interval.
+        corrected: ``(C,)`` shares corrected for the classifier's errors; NaN without a confusion matrix.
+        corrected_low, corrected_high: ends of their interval, which counts the matrix's own uncertainty.
+    """
+
+    group: str
+    attribute: str
+    categories: tuple[str, ...]
+    counts: NDArray[np.int64]
+    share: Floats
+    low: Floats
+    high: Floats
+    corrected: Floats
+    corrected_low: Floats
+    corrected_high: Floats
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a category, the columns of ``REPRESENTATION_COLUMNS``."""
+        columns = {
+            "group": self.group,
+            "attribute": self.attribute,
+            "category": list(self.categories),
+            "photos": int(self.counts.sum()),
+            "count": self.counts,
+            "share": self.share,
+            "share_low": self.low,
+            "share_high": self.high,
+            "corrected": self.corrected,
+            "corrected_low": self.corrected_low,
+            "corrected_high": self.corrected_high,
+        }
+        return pd.DataFrame(columns, columns=list(REPRESENTATION_COLUMNS))
+
+
+def represent(
+    perceived: Sequence[str],
+    categories: Sequence[str],
+    *,
+    group: str = "",
+    attribute: str = "",
+    confusion: ArrayLike | None = None,
+    method: Method = "wilson",
+    clusters: Sequence[Hashable] | None = None,
+    resamples: int = 2000,
+    seed: int = 0,
+    level: float = 0.95,
+) -> Representation:
+    """Shares of the categories among photos, raw and corrected.
+
+    The raw share's interval is Wilson's or Clopper and Pearson's; with clusters it is the bootstrap's over them. The
+    corrected shares are those of ``true_shares``; their interval, of ``posterior_shares``, counts the uncertainty of
+    the confusion matrix too, and with clusters as many photos as would tell as much if they were independent.
+
+    Args:
+        perceived: the category of each photo.
+        categories: all there are, in the order of the result.
+        group: name of the group of photos.
+        attribute: what is perceived.
+        confusion: ``(C, C)`` counts of held-out faces, one row a true category, one column a perceived one; the errors
+            on the photos are taken to be like those on the held-out faces.
+        method: "wilson" or "exact".
+        clusters: of each photo, where photos are not independent (several of one person).
+        resamples: of the bootstrap, and draws from the posterior.
+        seed: of both; the same seed gives the same bytes.
+        level: of the intervals, 0-1.
+
+    Raises:
+        ValueError: no photo, an unknown category, or a matrix that does not fit.
+    """
+    if not len(perceived):
+        raise ValueError(f"the group {group!r} has no photo with a perceived {attribute or 'category'}")
+    place = {name: number for number, name in enumerate(categories)}
+    unknown = sorted({str(name) for name in perceived if name not in place})
+    if unknown:
+        raise ValueError(f"the column {attribute!r} holds {', '.join(unknown)}, but may hold {', '.join(categories)}")
+    if clusters is not None and len(clusters) != len(perceived):
+        raise ValueError(f"clusters must name one cluster for each of {len(perceived)} photos, not {len(clusters)}")
+    codes = np.array([place[name] for name in perceived], dtype=np.intp)
+    table = _by_cluster(codes, clusters, categories=len(categories))
+    counts = table.sum(axis=0)
+    missing = np.full(len(categories), np.nan)
+    corrected, corrected_low, corrected_high = missing, missing, missing
+    if confusion is not None:
+        matrix = np.asarray(confusion, dtype=np.float64)
+        corrected = true_shares(counts, recall(matrix))
+        shares = posterior_shares(
+            counts if clusters is None else effective_counts(table), matrix, draws=resamples, seed=seed
+        )
+        ends = shortest_interval(shares, level=level)
+        corrected_low, corrected_high = np.minimum(ends[0], corrected), np.maximum(ends[1], corrected)
+    if clusters is None:
+        low, high = share_interval(counts, counts.sum(), method=method, level=level)
+    else:
+        drawn = resampled_counts(table, resamples=resamples, seed=seed)
+        shares = drawn / drawn.sum(axis=1, keepdims=True)
+        low, high = np.quantile(shares, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    return Representation(
+        group=group,
+        attribute=attribute,
+        categories=tuple(categories),
+        counts=counts,
+        share=counts / counts.sum(),
+        low=low,
+        high=high,
+        corrected=corrected,
+        corrected_low=corrected_low,
+        corrected_high=corrected_high,
+    )
+
+
+def share_interval(
+    count: ArrayLike, of: ArrayLike, *, method: Method = "wilson", level: float = 0.95
+) -> tuple[Floats, Floats]:
+    """Ends of the interval of a binomial share, ``count`` of ``of`` independent photos; NaN of none.
+
+    "wilson" (Wilson 1927) covers ``level`` on average over shares, "exact" (Clopper & Pearson 1934) at least ``level``
+    for every share, and is wider.
+
+    Raises:
+        ValueError: there is no such method, or more are counted than there are.
+    """
+    k, n = np.broadcast_arrays(np.asarray(count, dtype=np.float64), np.asarray(of, dtype=np.float64))
+    if np.any((k < 0) | (k > n)):
+        raise ValueError("count must lie between 0 and the number of photos")
+    n = np.where(n > 0, n, np.nan)
+    if method == "wilson":
+        z = ndtri((1 + level) / 2)
+        centre, scale = (k + z * z / 2) / (n + z * z), z / (n + z * z)
+        reach = scale * np.sqrt(k * (n - k) / n + z * z / 4)
+        low, high = centre - reach, centre + reach
+    elif method == "exact":
+        tail = (1 - level) / 2
+        low, high = betaincinv(np.maximum(k, 1), n - k + 1, tail), betaincinv(k + 1, np.maximum(n - k, 1), 1 - tail)
+    else:
+        raise ValueError(f"there is no method {method!r}; there are wilson and exact")
+    return np.where(k == 0, 0 * n, low), np.where(k == n, 1 + 0 * n, high)
+
+
+def resampled_counts(table: NDArray[np.int64], *, resamples: int, seed: int) -> Floats:
+    """``(R, C)`` weights of the categories in each resample of clusters of photos.
+
+    The Bayesian bootstrap (Rubin 1981): clusters get exponential weights. One cluster's worth, shared out among the
+    categories, is added, so that the spread of a category that was not seen is not 0.
+
+    Args:
+        table: ``(G, C)`` photos of each cluster perceived as each category.
+        resamples: R.
+        seed: the same seed gives the same bytes.
+    """
+    random = np.random.default_rng([seed, 2])
+    clusters, categories = table.shape
+    weighted: Floats = random.standard_exponential((resamples, clusters)) @ table
+    weighted += table.sum() / clusters * random.gamma(1 / categories, size=(resamples, categories))
+    return weighted
+
+
+def effective_counts(table: NDArray[np.int64]) -> NDArray[np.int64]:
+    """``(C,)`` counts of as many independent photos as tell as much as the clustered ones.
+
+    The photos are divided by the mean design effect (Rao & Scott 1981), at least 1; where all photos are alike, so
+    that it cannot be told, by the mean size of a cluster.
+
+    Args:
+        table: ``(G, C)`` photos of each cluster perceived as each category.
+    """
+    counts = table.sum(axis=0)
+    photos, shares = counts.sum(), counts / counts.sum()
+    seen = (shares > 0) & (shares < 1)
+    effect = photos / len(table)
+    if seen.any() and len(table) > 1:
+        rest = table - shares * table.sum(axis=1, keepdims=True)
+        variance = (rest**2).sum(axis=0) * len(table) / (len(table) - 1) / photos**2
+        effects = variance[seen] / (shares * (1 - shares) / photos)[seen]
+        effect = ((1 - shares[seen]) * effects).sum() / (1 - shares[seen]).sum()
+    independent: NDArray[np.int64] = np.rint(counts / max(effect, 1.0)).astype(np.int64)
+    return independent
+
+
+def _by_cluster(codes: NDArray[np.intp], clusters: Sequence[Hashable] | None, *, categories: int) -> NDArray[np.int64]:
+    """``(G, C)`` counts of every cluster; one row where photos are independent."""
+    if clusters is None:
+        return np.bincount(codes, minlength=categories)[None].astype(np.int64)
+    numbers: dict[Hashable, int] = {}
+    units = np.array([numbers.setdefault(name, len(numbers)) for name in clusters], dtype=np.intp)
+    table = np.zeros((len(numbers), categories), dtype=np.int64)
+    np.add.at(table, (units, codes), 1)
+    return table
+
+
+def representation_frame(parts: Sequence[Representation]) -> pd.DataFrame:
+    """Many groups and attributes as one frame, the columns of ``REPRESENTATION_COLUMNS``."""
+    frames = [part.to_frame() for part in parts]
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=list(REPRESENTATION_COLUMNS))
+
+
+def shares_by_group(
+    perceived: Mapping[str, Sequence[str]],
+    categories: Mapping[str, Sequence[str]],
+    groups: Sequence[str],
+    *,
+    confusion: Mapping[str, ArrayLike] | None = None,
+    method: Method = "wilson",
+    clusters: Sequence[Hashable] | None = None,
+    resamples: int = 2000,
+    seed: int = 0,
+    level: float = 0.95,
+) -> tuple[Representation, ...]:
+    """``represent`` for every group of photos and every attribute, groups sorted.
+
+    Args:
+        perceived: attribute -> the category of each photo.
+        categories: attribute -> all of its categories.
+        groups: the group of each photo.
+        confusion: attribute -> counts on held-out faces.
+        method, clusters, resamples, seed, level: as for ``represent``.
+    """
+    names = np.array(groups, dtype=object)
+    parts = []
+    for group in sorted(set(groups)):
+        rows = np.flatnonzero(names == group).tolist()
+        for attribute, seen in perceived.items():
+            parts.append(
+                represent(
+                    [seen[row] for row in rows],
+                    categories[attribute],
+                    group=group,
+                    attribute=attribute,
+                    confusion=None if confusion is None else confusion.get(attribute),
+                    method=method,
+                    clusters=None if clusters is None else [clusters[row] for row in rows],
+                    resamples=resamples,
+                    seed=seed,
+                    level=level,
+                )
+            )
+    return tuple(parts)

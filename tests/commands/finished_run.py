@@ -1,0 +1,48 @@
+"""A run as it lies on disk after the classifiers have answered, made without any photo."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+from simulated_sweeps import faces, run_of
+
+from pipeline.config import load_settings
+from pipeline.records import ANSWERS, COUNTERFACTUALS, FACES, LABELS, RACES, schema, to_table, write_table
+
+PHOTO_COUNT = 90
+
+
+def write_run(folder: Path, parts, *, manifest=None) -> Path:
+    """Write the tables and the record of a run from (adapter, attribute, arm, y); ``manifest`` has further columns."""
+    labels, answers = run_of(parts)
+    names = [f"p{index:04d}" for index in range(max(len(part[3]) for part in parts))]
+    photos = pd.DataFrame({"photo": names, "path": names, "sha256": [f"sha of {name}" for name in names]})
+    photos = photos.assign(width=100, height=100, status="ok", reason=None, **(manifest or {}))
+    rows = [
+        {"photo": name, "status": "ok", "gender": -0.5 if index % 3 else 0.5}
+        | {f"race_{race}": float(race == RACES[index % 2]) for race in RACES}
+        for index, name in enumerate(names)
+    ]
+    write_parquet(photos, folder / "photos.parquet")
+    write_table(to_table(rows, FACES), folder / "faces.parquet")
+    write_table(schema(COUNTERFACTUALS).empty_table(), folder / "counterfactuals.parquet")
+    write_parquet(labels.assign(sha256="", reason=None)[list(LABELS)], folder / "labels.parquet")
+    write_parquet(answers.assign(sha256="", reason=None)[list(ANSWERS)], folder / "answers.parquet")
+    settings = load_settings(given={"statistics": {"min_count": 5, "resamples": 100}}, environment={})
+    record = {
+        "schema": 1,
+        "stages": {},
+        "settings": settings.model_dump(mode="json"),
+        "presence": {part[0]: 0.5 for part in parts},
+    }
+    (folder / "run.json").write_text(json.dumps(record))
+    return folder
+
+
+def write_parquet(frame: pd.DataFrame, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    frame.to_parquet(path, index=False)
+
+
+def responses(*, effect, seed):
+    return faces(photos=PHOTO_COUNT, labels=3, base=0.3, effect=effect, spread=0.1, noise=0.3, seed=seed)

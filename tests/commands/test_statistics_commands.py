@@ -1,0 +1,154 @@
+"""power, compare, represent and slopes as people and programs meet them, on runs made without photos."""
+
+import io
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from finished_run import PHOTO_COUNT, responses, write_parquet, write_run
+from typer.testing import CliRunner
+
+from pipeline.cli import app
+from pipeline.records import read_frame
+from pipeline.run import Run
+
+MANIFEST = {
+    "person": [index // 3 for index in range(PHOTO_COUNT)],
+    "keyword": ["ceo" if index % 2 else "nurse" for index in range(PHOTO_COUNT)],
+}
+
+
+@pytest.fixture
+def invoke():
+    runner = CliRunner()
+    return lambda *words: runner.invoke(app, list(map(str, words)))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    parts = [
+        ("opencv", "gender", "edit", responses(effect=0.3, seed=1)),
+        ("opencv", "gender", "random", responses(effect=0.0, seed=2)),
+        ("mine", "gender", "edit", responses(effect=0.1, seed=3)),
+    ]
+    return write_run(tmp_path / "may", parts, manifest=MANIFEST)
+
+
+def table(result) -> pd.DataFrame:
+    assert result.exit_code == 0, result.output
+    return pd.read_csv(io.StringIO(result.stdout))
+
+
+def test_power_tells_how_many_photos_are_needed(invoke, run):
+    frame = table(invoke("power", run, "--width", 0.05, "--format", "csv"))
+    assert len(frame) == 6
+    assert (frame["arm"] == "edit").all()
+    assert (frame["photos_for_width"] > PHOTO_COUNT).all()
+    narrower = table(invoke("power", run, "--width", 0.02, "--format", "csv"))
+    assert (narrower["photos_for_width"] > frame["photos_for_width"]).all()
+    clustered = table(invoke("power", run, "--cluster", "person", "--format", "csv"))
+    assert not clustered["width"].equals(frame["width"])
+    assert "interval 0.05 wide" in invoke("power", run).output
+
+
+def test_two_adapters_of_a_run_are_compared(invoke, run):
+    frame = table(invoke("compare", run, "--adapters", "opencv,mine", "--format", "csv"))
+    assert frame[["first", "second"]].drop_duplicates().values.tolist() == [["opencv", "mine"]]
+    assert (frame["difference"] > 0).all()
+    assert (frame["tested"] == 3).all()
+
+
+def test_two_runs_are_compared_on_the_photos_they_share(invoke, run, tmp_path):
+    other = write_run(tmp_path / "june", [("opencv", "gender", "edit", responses(effect=0.3, seed=1))])
+    photos = read_frame(other / "photos.parquet")
+    photos.loc[0, "sha256"] = "another photo of the same name"
+    write_parquet(photos, other / "photos.parquet")
+    result = invoke("compare", run, other, "--format", "json")
+    assert result.exit_code == 0
+    rows = json.loads(result.stdout)
+    assert [row["difference"] for row in rows] == [0, 0, 0]
+    assert {row["photos"] for row in rows} == {PHOTO_COUNT - 1}
+    assert "1 photos only in the first: p0000" in result.stderr
+    assert rows[0]["first"] == "may: opencv"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "compared with itself"),
+        (["--adapters", "opencv"], "name two adapters"),
+        (["--adapters", "opencv,yours"], "no adapter 'yours'; it has mine, opencv"),
+        (["--adapters", "opencv,mine", "--cluster", "people"], "no column 'people' to cluster by"),
+        (["--adapters", "opencv,mine", "--format", "xml"], "no format 'xml'"),
+        (["--adapters", "opencv,mine", "--family", "keyword"], "statistics.family"),
+    ],
+)
+def test_what_cannot_be_compared_is_explained(invoke, run, words, message):
+    result = invoke("compare", run, *words)
+    assert result.exit_code == 2
+    assert message in " ".join(result.output.split())
+
+
+def test_slopes_by_group_with_clusters_and_families(invoke, run):
+    result = invoke("slopes", run, "--by", "keyword", "--cluster", "person", "--family", "adapter", "--quiet")
+    assert result.exit_code == 0, result.output
+    slopes = pd.read_csv(run / "tables/slopes.csv")
+    assert slopes["family"].unique().tolist() == [
+        "adapter mine, arm edit", "adapter opencv, arm edit", "adapter opencv, arm random",
+    ]  # fmt: skip
+    assert (slopes["tested"] == 3).all()
+    assert slopes.loc[slopes["arm"] == "edit", "random_difference"].notna().sum() == 3
+    groups = pd.read_csv(run / "tables/subgroups.csv")
+    assert set(groups["group"]) == {"ceo", "nurse"}
+    differences = pd.read_csv(run / "tables/subgroup_differences.csv")
+    assert len(differences) == 9
+    assert "the 3 labels tested of adapter opencv" in (run / "tables/findings.md").read_text()
+
+    assert invoke("slopes", run, "--by", "", "--cluster", "", "--family", "all", "--quiet").exit_code == 0
+    assert not (run / "tables/subgroups.csv").exists()
+    photos = pd.read_csv(run / "tables/slopes.csv")
+    assert not photos["p"].equals(slopes["p"])
+    assert photos["family"].unique().tolist() == ["arm edit", "arm random"]
+
+
+def test_a_column_that_is_not_there_leaves_the_run_as_it_is(invoke, run):
+    before = (run / "run.json").read_text()
+    result = invoke("slopes", run, "--cluster", "people")
+    assert result.exit_code == 2
+    assert "no column 'people' to cluster by: the manifest has 'person', 'keyword'" in " ".join(result.output.split())
+    assert json.loads((run / "run.json").read_text()) == json.loads(before)
+
+
+@pytest.fixture
+def faces_found(run, monkeypatch) -> Path:
+    """The photos are those of a run, so that no face need be found."""
+    monkeypatch.setattr("pipeline.representing.find_faces", lambda *_, **__: Run(run))
+    return run
+
+
+def test_shares_by_keyword(invoke, faces_found):
+    frame = table(invoke("represent", "list.csv", "--by", "keyword", "--format", "csv"))
+    shares = frame.set_index(["group", "attribute", "category"])
+    assert shares["photos"].unique().tolist() == [PHOTO_COUNT // 2]
+    assert shares.loc[("ceo", "gender", "masculine"), "share"] == pytest.approx(1 / 3)
+    assert shares.loc[("nurse", "race", "White"), "share"] == 1
+    assert frame["corrected"].between(0, 1).all()
+    assert (frame["corrected_low"] <= frame["corrected_high"]).all()
+    assert pd.read_csv(faces_found / "tables/representation.csv").equals(frame)
+    exact = table(invoke("represent", "list.csv", "--by", "keyword", "--interval", "exact", "--format", "csv"))
+    assert not exact["share_low"].equals(frame["share_low"])
+    people = table(invoke("represent", "list.csv", "--by", "keyword", "--cluster", "person", "--format", "csv"))
+    assert not people["share_low"].equals(frame["share_low"])
+
+
+def test_without_a_confusion_matrix_shares_are_not_corrected_and_that_is_said(invoke, faces_found, monkeypatch):
+    monkeypatch.setattr("models.confusion.FILE", faces_found / "nothing.json")
+    result = invoke("represent", "list.csv", "--by", "keyword", "--format", "csv")
+    assert pd.read_csv(io.StringIO(result.stdout))["corrected"].isna().all()
+    assert "not corrected" in result.stderr
+
+
+def test_an_unknown_column_or_interval_is_explained(invoke, faces_found):
+    assert "no column 'job' to group by" in " ".join(invoke("represent", "list.csv", "--by", "job").output.split())
+    assert "wilson and exact" in invoke("represent", "list.csv", "--interval", "wald").output

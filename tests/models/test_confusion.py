@@ -1,0 +1,48 @@
+"""The shipped confusion matrices: of the shipped weights, and read as they were written."""
+
+from pathlib import Path
+
+import pytest
+
+from models.confusion import Confusion, ConfusionError, read_confusion, write_confusion
+from models.weights import record
+from pipeline.records import RACES
+
+MATRIX = Confusion(
+    weights="abc",
+    data="some faces",
+    groups=("feminine, White", "feminine, Black", "masculine, White", "masculine, Black"),
+    counts=((8, 1, 1, 0), (0, 9, 0, 1), (2, 0, 8, 0), (0, 1, 1, 8)),
+)
+
+
+@pytest.mark.parametrize("name", ["estimator", "judge"])
+def test_the_shipped_matrices_are_of_the_shipped_weights(name):
+    matrix = read_confusion(name, weights=record(name).sha256)
+    assert matrix.faces > 1000
+    for attribute, categories in (("gender", ("feminine", "masculine")), ("race", RACES)):
+        counts = matrix.of(attribute, categories)
+        right = sum(counts[place][place] for place in range(len(categories)))
+        assert right / matrix.faces > {"gender": 0.9, "race": 0.75}[attribute]
+
+
+def test_what_was_written_is_read(tmp_path: Path):
+    write_confusion({"judge": MATRIX}, tmp_path / "confusion.json")
+    assert read_confusion("judge", weights="abc", file=tmp_path / "confusion.json") == MATRIX
+
+
+def test_one_attribute_is_counted_over_the_other():
+    assert MATRIX.of("gender", ("masculine", "feminine")) == [[17, 3], [2, 18]]
+    assert MATRIX.of("race", ("White", "Black")) == [[19, 1], [1, 19]]
+
+
+def test_a_matrix_of_other_weights_says_nothing(tmp_path: Path):
+    file = tmp_path / "confusion.json"
+    with pytest.raises(ConfusionError, match="no confusion matrix of the judge"):
+        read_confusion("judge", weights="abc", file=file)
+    write_confusion({"judge": MATRIX}, file)
+    with pytest.raises(ConfusionError, match="is of other weights"):
+        read_confusion("judge", weights="def", file=file)
+    file.write_text('{"judge": 3}')
+    with pytest.raises(ConfusionError, match="evaluate_models"):
+        read_confusion("judge", weights="abc", file=file)

@@ -1,0 +1,67 @@
+"""Any table in the formats that people and programs read."""
+
+import io
+import json
+
+import pandas as pd
+import pytest
+
+from pipeline.report.frames import FORMATS, render_frame
+
+
+@pytest.fixture
+def table() -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "label": ["a|b", "=1+1"],
+            "slope": [-0.12345, float("nan")],
+            "p": [1e-6, 0.2],
+            "photos": [1234, 5],
+            "photos_for_width": [1200.0, float("inf")],
+            "estimable": [True, False],
+        }
+    )
+
+
+def test_csv_and_json_keep_every_number(table):
+    csv = pd.read_csv(io.StringIO(render_frame(table, "csv")))
+    assert csv["slope"][0] == -0.12345
+    assert csv["label"][1] == "'=1+1", "no formula for a spreadsheet"
+    rows = json.loads(render_frame(table, "json"))
+    assert rows[0] == {
+        "label": "a|b", "slope": -0.12345, "p": 1e-6, "photos": 1234, "photos_for_width": 1200.0, "estimable": True,
+    }  # fmt: skip
+    assert rows[1]["slope"] is None
+    assert rows[1]["photos_for_width"] is None
+
+
+def test_markdown_rounds_and_escapes(table):
+    lines = render_frame(table, "md", title="Slopes").splitlines()
+    assert lines[0] == "**Slopes**"
+    assert lines[2] == "| label | slope | p | photos | photos for width | estimable |"
+    assert lines[4] == "| a\\|b | −0.123 | \\<0.001 | 1,234 | 1,200 | yes |"
+    assert lines[5].startswith("| =1+1 | – | 0.200 | 5 | ∞ | no |")
+
+
+def test_latex_is_one_float(table):
+    text = render_frame(table, "latex", title="50 % of _all_")
+    assert r"\caption{50 \% of \_all\_}" in text
+    assert r"\begin{tabular}{@{}lrrrrl@{}}" in text
+    assert text.count(r"\\") == 3
+
+
+def test_text_is_aligned(table):
+    title, empty, *lines = render_frame(table, "text", title="Slopes").splitlines()
+    assert (title, empty) == ("Slopes", "")
+    assert len({line.index("yes") for line in lines if "yes" in line}) == 1
+    assert len(lines) == 3
+
+
+@pytest.mark.parametrize("format", [*FORMATS, "text"])
+def test_an_empty_table_is_printed_too(table, format):
+    assert render_frame(table.iloc[:0], format)
+
+
+def test_an_unknown_format_is_refused(table):
+    with pytest.raises(ValueError, match="there is no format 'xml'"):
+        render_frame(table, "xml")
