@@ -60,7 +60,7 @@ def curve_chart(curves: pd.DataFrame, poles: Poles, *, labels: Sequence[str]) ->
     scale = alt.Scale(domain=[low, high], nice=False, zero=False)
     y = alt.Y("z:Q", scale=scale, axis=alt.Axis(title="z = rate ÷ rate at a = 0", tickCount=5, titlePadding=10))
     base = alt.Chart(rows)
-    return _finish(
+    return finish(
         alt.layer(
             _rule(alt.Y("at:Q", scale=scale), 1.0),
             base.mark_area(opacity=0.16).encode(x=x, y=alt.Y("z_low:Q", scale=scale), y2="z_high:Q", color=color),
@@ -101,7 +101,7 @@ def interval_chart(rows: pd.DataFrame, poles: Poles, *, highlighted: Sequence[st
     scale = alt.Scale(domain=[low, high], nice=False, zero=False)
     x = alt.X("slope:Q", scale=scale, axis=alt.Axis(title=title, tickCount=4, labelOverlap="greedy", labelSeparation=6))
     base = alt.Chart(data)
-    return _finish(
+    return finish(
         alt.layer(
             _rule(alt.X("at:Q", scale=scale), 0.0),
             base.mark_rule(strokeWidth=2).encode(
@@ -126,7 +126,7 @@ def effectiveness_chart(effectiveness: pd.DataFrame, poles: Poles) -> Any:
     scale = alt.Scale(domain=[0, 1])
     y = alt.Y("mean:Q", scale=scale, axis=alt.Axis(title=title, tickCount=5, titlePadding=10))
     base = alt.Chart(effectiveness)
-    return _finish(
+    return finish(
         alt.layer(
             _rule(alt.Y("at:Q", scale=scale), 0.5),
             base.mark_area(opacity=0.16, color=BLUE).encode(x=x, y=alt.Y("low:Q", scale=scale), y2="high:Q"),
@@ -248,7 +248,8 @@ def _rule(position: Any, at: float) -> Any:
     return alt.Chart(pd.DataFrame({"at": [at]})).mark_rule(color=MUTED, strokeDash=[3, 3]).encode(position)
 
 
-def _finish(chart: Any) -> Any:
+def finish(chart: Any) -> Any:
+    """A chart in the page's fonts and colours, ready for ``to_svg``."""
     axis = {
         "labelFont": FONT, "titleFont": FONT, "labelFontSize": 11, "titleFontSize": 11, "titleFontWeight": "normal",
         "labelColor": INK, "titleColor": INK, "gridColor": GRID, "domainColor": MUTED, "tickColor": MUTED,

@@ -1,0 +1,230 @@
+"""Attackers: what guesses a category from other labels or from a model's outputs. Every attack starts afresh.
+
+How well they do is in ``qualities``; on which rows they learn and are asked, in ``predictability``.
+"""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from pipeline.statistics.categories import Codes
+from pipeline.statistics.inference import Floats
+
+NOT_CONVERGED = "the attacker {name!r} had not converged after {iterations} iterations"
+ONE_CLASS = "only one category to learn: the attacker {name!r} always guesses it"
+NO_VALIDATION = "too few rows of a category to set some aside: the attacker {name!r} kept its last epoch, not its best"
+
+
+@dataclass(frozen=True, eq=False)
+class Guess:
+    """``chances`` ``(m, K)`` of each class for the rows asked; ``note``: what one should know about how it learnt."""
+
+    chances: Floats
+    note: str | None = None
+
+
+class Attacker(Protocol):
+    """Learns from rows and guesses others.
+
+    Attributes:
+        name: what results call it.
+        weighted: rows may have weights.
+        exact: the same rows always give the same guess; no seed matters.
+    """
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def weighted(self) -> bool: ...  # noqa: D102
+    @property
+    def exact(self) -> bool: ...  # noqa: D102
+
+    def attack(
+        self, features: Floats, target: Codes, weights: Floats, asked: Floats, *, classes: int, seed: int
+    ) -> Guess:
+        """Learn ``target`` ``(n,)`` from ``features`` ``(n, F)``, and guess it for ``asked`` ``(m, F)``."""
+        ...
+
+
+@dataclass(frozen=True)
+class Majority:
+    """For each different row of features the frequencies of the classes; so the likeliest class is the majority's.
+
+    The best that can be done with categories, and exact: its accuracy on the rows that it has learnt is
+    ``sum_t max_a n(a, t) / n``. Among equally frequent classes the first one is guessed. A row that was never seen gets
+    the frequencies of all.
+    """
+
+    name: str = "majority"
+    weighted: bool = True
+    exact: bool = True
+
+    def attack(
+        self, features: Floats, target: Codes, weights: Floats, asked: Floats, *, classes: int, seed: int
+    ) -> Guess:
+        """See ``Attacker``."""
+        patterns = _patterns(np.concatenate([features, asked]))
+        table = np.bincount(
+            patterns[: len(features)] * classes + target,
+            weights=weights,
+            minlength=(patterns.max() + 1) * classes,
+        ).reshape(-1, classes)
+        seen = table.sum(axis=1, keepdims=True)
+        frequencies = np.where(seen > 0, table, table.sum(axis=0)) / np.where(seen > 0, seen, table.sum())
+        return Guess(frequencies[patterns[len(features) :]])
+
+
+@dataclass(frozen=True)
+class Logistic:
+    """Logistic regression on standardised features, with scikit-learn's L2 penalty (C = 1)."""
+
+    iterations: int = 1000
+    name: str = "logistic"
+    weighted: bool = True
+    exact: bool = True
+
+    def attack(
+        self, features: Floats, target: Codes, weights: Floats, asked: Floats, *, classes: int, seed: int
+    ) -> Guess:
+        """See ``Attacker``."""
+        from sklearn.linear_model import LogisticRegression
+
+        model = LogisticRegression(max_iter=self.iterations)
+        return _learn(
+            model, features, target, asked, classes=classes, name=self.name, iterations=self.iterations, weights=weights
+        )
+
+
+@dataclass(frozen=True)
+class Network:
+    """A small dense network (scikit-learn's), on standardised features.
+
+    Attributes:
+        hidden: units of each hidden layer.
+        activation: "logistic" (sigmoid), "relu", "tanh".
+        solver: "lbfgs" learns from all rows at once until it converges; "adam" runs through ``iterations`` epochs.
+        rate: Adam's learning rate.
+        decay: L2 penalty.
+        batch: rows a step of Adam.
+        best_epoch: set a tenth of the rows aside and keep the epoch that is most accurate on it.
+    """
+
+    name: str
+    hidden: tuple[int, ...]
+    activation: str = "relu"
+    solver: str = "adam"
+    iterations: int = 100
+    rate: float = 1e-3
+    decay: float = 1e-4
+    batch: int = 128
+    best_epoch: bool = False
+    weighted: bool = False
+    exact: bool = False
+
+    def attack(
+        self, features: Floats, target: Codes, weights: Floats, asked: Floats, *, classes: int, seed: int
+    ) -> Guess:
+        """See ``Attacker``."""
+        from sklearn.neural_network import MLPClassifier
+
+        counts = np.bincount(target)
+        early = self.best_epoch and counts[counts > 0].min() > 1 and len(target) >= 10 * (counts > 0).sum()
+        options: dict[str, Any] = {}
+        if self.solver == "adam":
+            # As many epochs as were asked for, unless the best one is kept by another rule than the loss's.
+            options = {"batch_size": min(self.batch, len(target)), "n_iter_no_change": self.iterations, "tol": 0.0}
+        model = MLPClassifier(
+            hidden_layer_sizes=self.hidden,
+            activation=self.activation,
+            solver=self.solver,
+            max_iter=self.iterations,
+            learning_rate_init=self.rate,
+            alpha=self.decay,
+            early_stopping=early,
+            random_state=seed,
+            **options,
+        )
+        # A fixed number of epochs is the papers' rule, not a failure to converge.
+        iterations = None if self.solver == "adam" else self.iterations
+        guess = _learn(model, features, target, asked, classes=classes, name=self.name, iterations=iterations)
+        if self.best_epoch and not early and guess.note is None:
+            return Guess(guess.chances, NO_VALIDATION.format(name=self.name))
+        return guess
+
+
+# The papers' networks as far as scikit-learn has their parts: Wang et al. use LeakyReLU and batch normalisation (here
+# ReLU and standardised inputs) and keep the best of 100 epochs; Tokas et al. three dense layers with sigmoids.
+ATTACKERS: dict[str, Attacker] = {
+    "majority": Majority(),
+    "logistic": Logistic(),
+    "network": Network("network", (4, 4), activation="logistic", solver="lbfgs", iterations=1000),
+    "wang-coco": Network("wang-coco", (300, 300, 300), rate=5e-5, decay=1e-5, best_epoch=True),
+    "wang-imsitu": Network("wang-imsitu", (300, 300, 300, 300), rate=5e-5, decay=1e-5, best_epoch=True),
+}
+
+
+def attacker_of(attacker: str | Attacker) -> Attacker:
+    """An attacker, by its name if it has one here.
+
+    Raises:
+        ValueError: there is none of that name.
+    """
+    if not isinstance(attacker, str):
+        return attacker
+    if attacker not in ATTACKERS:
+        raise ValueError(f"there is no attacker {attacker!r}; there are {', '.join(ATTACKERS)}")
+    return ATTACKERS[attacker]
+
+
+def _learn(
+    model: Any,
+    features: Floats,
+    target: Codes,
+    asked: Floats,
+    *,
+    classes: int,
+    name: str,
+    iterations: int | None,
+    weights: Floats | None = None,
+) -> Guess:
+    """Fit a classifier of scikit-learn on standardised features; a class that it never saw has the chance 0."""
+    chances = np.zeros((len(asked), classes))
+    present = np.unique(target)
+    if len(present) == 1:
+        chances[:, present] = 1
+        return Guess(chances, ONE_CLASS.format(name=name))
+    centre = np.average(features, axis=0, weights=weights)
+    spread = np.sqrt(np.average((features - centre) ** 2, axis=0, weights=weights))
+    spread = np.where(spread > 0, spread, 1.0)
+    options = {} if weights is None else {"sample_weight": weights * (len(weights) / weights.sum())}
+    with one_thread(), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit((features - centre) / spread, target, **options)
+        chances[:, present] = model.predict_proba((asked - centre) / spread)
+    from sklearn.exceptions import ConvergenceWarning
+
+    others = [warning for warning in caught if not issubclass(warning.category, ConvergenceWarning)]
+    for warning in others:
+        warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    stopped = iterations is not None and len(caught) > len(others)
+    return Guess(chances, NOT_CONVERGED.format(name=name, iterations=iterations) if stopped else None)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Sums in one order whatever the number of cores, so that the same seed gives the same bytes."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(limits=1):
+        yield
+
+
+def _patterns(table: Floats) -> Codes:
+    """``(n,)`` a number for each different row."""
+    if table.shape[1] == 1:
+        return np.unique(table[:, 0], return_inverse=True)[1].reshape(-1)
+    return np.unique(table, axis=0, return_inverse=True)[1].reshape(-1)

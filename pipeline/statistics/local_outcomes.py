@@ -1,0 +1,202 @@
+"""What is compared between two groups in every cluster: accuracy, FPR, TPR, presence, AUC, or any callable.
+
+How clusters are found is in ``local_clustering``.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import rankdata
+
+from pipeline.statistics.categories import Codes, check_rows
+from pipeline.statistics.inference import Floats
+
+Metric = Callable[[NDArray[Any], NDArray[Any]], float]
+NO_TRUTH = "the metric {metric!r} needs truth"
+NOT_BINARY = "{name} must hold 0 and 1 for the metric {metric!r}, but has {value} in row {row}"
+NOT_FINITE = "{name} has no finite number in row {row}"
+
+
+class Outcome(Protocol):
+    """The outcomes of ``n`` rows under one metric."""
+
+    @property
+    def codes(self) -> Codes:
+        """``(n,)`` the same number for rows whose outcomes are the same."""
+        ...
+
+    @property
+    def counted(self) -> NDArray[np.bool_]:
+        """``(n,)`` rows that the metric is about."""
+        ...
+
+    def take(self, rows: Codes) -> "Outcome":
+        """The outcomes of some rows, in their order."""
+        ...
+
+    def by_cell(self, cells: Codes, weights: Floats, *, count: int) -> Floats:
+        """``(count,)`` the metric of the rows in each cell; NaN where it is not defined."""
+        ...
+
+    def contributions(self, cells: Codes, weights: Floats) -> Floats:
+        """``(n,)`` numbers of which the metric of a cell is, or nearly is, the mean over its counted rows."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class MeanOutcome:
+    """A metric that is a mean over the rows that count, such as an accuracy (all count) or an FPR (negatives do).
+
+    ``values`` ``(n,)`` finite; ``counted`` ``(n,)``.
+    """
+
+    values: Floats
+    counted: NDArray[np.bool_]
+
+    @property
+    def codes(self) -> Codes:
+        """See ``Outcome``."""
+        pairs = np.stack([np.where(self.counted, self.values, 0.0), self.counted], axis=1)
+        return np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1)
+
+    def take(self, rows: Codes) -> "MeanOutcome":
+        """See ``Outcome``."""
+        return MeanOutcome(self.values[rows], self.counted[rows])
+
+    def by_cell(self, cells: Codes, weights: Floats, *, count: int) -> Floats:
+        """See ``Outcome``."""
+        weighed = weights * self.counted
+        rows = np.bincount(cells, weights=weighed, minlength=count)
+        sums = np.bincount(cells, weights=weighed * self.values, minlength=count)
+        metric: Floats = np.divide(sums, rows, out=np.full(count, np.nan), where=rows > 0)
+        return metric
+
+    def contributions(self, cells: Codes, weights: Floats) -> Floats:
+        """See ``Outcome``."""
+        return self.values
+
+
+@dataclass(frozen=True, eq=False)
+class CallableOutcome:
+    """Any metric of (truth, prediction), such as the AUC. A value that cannot be given is NaN."""
+
+    truth: NDArray[Any]
+    prediction: NDArray[Any]
+    metric: Metric
+
+    @property
+    def codes(self) -> Codes:
+        """See ``Outcome``."""
+        parts = [np.unique(part, axis=0, return_inverse=True)[1].reshape(-1) for part in (self.truth, self.prediction)]
+        codes: Codes = parts[0] * (parts[1].max() + 1) + parts[1]
+        return codes
+
+    @property
+    def counted(self) -> NDArray[np.bool_]:
+        """See ``Outcome``."""
+        return np.ones(len(self.truth), dtype=bool)
+
+    def take(self, rows: Codes) -> "CallableOutcome":
+        """See ``Outcome``."""
+        return replace(self, truth=self.truth[rows], prediction=self.prediction[rows])
+
+    def by_cell(self, cells: Codes, weights: Floats, *, count: int) -> Floats:
+        """See ``Outcome``."""
+        order = np.argsort(cells, kind="stable")
+        ends = np.searchsorted(cells[order], np.arange(count + 1))
+        times = weights.astype(np.intp)
+        result = np.full(count, np.nan)
+        for cell in range(count):
+            rows = order[ends[cell] : ends[cell + 1]]
+            if len(rows):
+                result[cell] = self._of(np.repeat(rows, times[rows]))
+        return result
+
+    def contributions(self, cells: Codes, weights: Floats) -> Floats:
+        """Jackknife pseudo-values within each cell; 0 where the metric is not defined with or without the row."""
+        times = weights.astype(np.intp)
+        values = np.zeros(len(cells))
+        for cell in np.unique(cells):
+            rows = np.repeat(np.flatnonzero(cells == cell), times[cells == cell])
+            whole = self._of(rows)
+            for place in np.flatnonzero(np.diff(rows, prepend=-1)):
+                without = self._of(np.delete(rows, place)) if len(rows) > 1 else np.nan
+                pseudo = len(rows) * whole - (len(rows) - 1) * without
+                values[rows[place]] = pseudo if np.isfinite(pseudo) else 0.0
+        return values
+
+    def _of(self, rows: Codes) -> float:
+        return float(self.metric(self.truth[rows], self.prediction[rows]))
+
+
+def auc(truth: NDArray[Any], score: NDArray[Any]) -> float:
+    """Chance that a positive has a higher score than a negative, ties half; NaN where either is missing."""
+    positive = truth == 1
+    high, low = int(positive.sum()), int((~positive).sum())
+    if not high or not low:
+        return float("nan")
+    ranks = rankdata(score)[positive].sum()
+    return float((ranks - high * (high + 1) / 2) / (high * low))
+
+
+METRICS = ("accuracy", "presence", "fpr", "tpr", "auc")
+
+
+def outcome_of(prediction: ArrayLike, truth: ArrayLike | None = None, *, metric: str | Metric = "accuracy") -> Outcome:
+    """The outcomes under a metric.
+
+    Args:
+        prediction: ``(n,)`` or ``(n, C)``: labels; scores for "auc"; whatever a callable takes.
+        truth: of the same rows; "presence" needs none.
+        metric: "accuracy": the prediction equals the truth (in all columns: exact match); "presence": the mean
+            prediction, 0-1; "fpr", "tpr": the mean prediction among truth 0, or 1; "auc"; or a callable of (truth,
+            prediction) -> float, NaN where it is not defined.
+
+    Raises:
+        ValueError: an unknown metric, a missing truth, or values that the metric cannot take; the argument is named.
+    """
+    predicted = _column("prediction", prediction)
+    if metric == "presence":
+        return MeanOutcome(_numbers("prediction", predicted), np.ones(len(predicted), dtype=bool))
+    if truth is None:
+        raise ValueError(NO_TRUTH.format(metric=metric))
+    true = _column("truth", truth)
+    check_rows({"prediction": predicted, "truth": true})
+    if callable(metric):
+        return CallableOutcome(true, predicted, metric)
+    if metric == "accuracy":
+        if predicted.shape != true.shape:
+            raise ValueError(f"truth must have the shape of prediction, {predicted.shape}, but has {true.shape}")
+        right = (predicted == true).reshape(len(true), -1).all(axis=1)
+        return MeanOutcome(right.astype(np.float64), np.ones(len(true), dtype=bool))
+    if metric not in METRICS:
+        raise ValueError(f"there is no metric {metric!r}; there are {', '.join(METRICS)}")
+    numbers = _numbers("prediction", predicted)
+    wrong = ~np.isin(true, (0, 1))
+    if true.ndim != 1 or wrong.any():
+        row = int(np.argmax(wrong)) if true.ndim == 1 else 0
+        raise ValueError(NOT_BINARY.format(name="truth", metric=metric, value=true[row], row=row))
+    if metric == "auc":
+        return CallableOutcome(true.astype(np.int8), numbers, auc)
+    return MeanOutcome(numbers, true == (1 if metric == "tpr" else 0))
+
+
+def _column(name: str, values: ArrayLike) -> NDArray[Any]:
+    array = np.asarray(values)
+    if array.ndim not in (1, 2) or array.size == 0:
+        raise ValueError(f"{name} must have the shape (n,) or (n, C) with n > 0, but has {array.shape}")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        row = int(np.argmax(~np.isfinite(array).reshape(len(array), -1).all(axis=1)))
+        raise ValueError(NOT_FINITE.format(name=name, row=row))
+    if array.dtype == object and any(value is None for value in array.ravel()):
+        raise ValueError(f"{name} has missing values")
+    return array
+
+
+def _numbers(name: str, array: NDArray[Any]) -> Floats:
+    if array.ndim != 1 or array.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must be (n,) numbers, but is {array.dtype} of the shape {array.shape}")
+    return array.astype(np.float64)

@@ -1,0 +1,89 @@
+"""``leakage`` and ``dpa`` on plain files: the papers' hand cases, formats, and errors that name the column."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from pipeline.cli import app
+
+# gender, cooking, what the model says: balanced data, 90 % right, 60 % of the answers as the gender has it
+CELLS = [(0, 0, 0, 25), (0, 1, 0, 5), (0, 1, 1, 20), (1, 1, 1, 25), (1, 0, 1, 5), (1, 0, 0, 20)]
+
+
+@pytest.fixture
+def file(tmp_path):
+    rows = [(gender, task, guess) for gender, task, guess, count in CELLS for _ in range(count)]
+    frame = pd.DataFrame(rows, columns=["gender", "cooking", "guess"])
+    frame["gender"] = np.where(frame["gender"], "masculine", "feminine")
+    path = tmp_path / "predictions.csv"
+    frame.assign(score=0.1 + 0.8 * frame["guess"], unknown=[None, *range(99)]).to_csv(path, index=False)
+    return str(path)
+
+
+@pytest.fixture
+def invoke():
+    runner = CliRunner()
+    return lambda *words: runner.invoke(app, list(words))
+
+
+def values(result):
+    assert result.exit_code == 0, result.output
+    return {(row.get("direction"), row["quantity"]): row["value"] for row in json.loads(result.stdout)}
+
+
+def test_leakage_of_a_file(invoke, file):
+    words = ("leakage", file, "--attribute", "gender", "--task", "cooking", "--prediction", "guess")
+    found = values(invoke(*words, "--format", "json"))
+    assert found[None, "amplification"] == pytest.approx(0.1)
+    assert found[None, "data"] == 0.5
+    shown = invoke(*words)
+    assert "Leakage of gender by cooking, 100 rows" in shown.output
+    assert "0.600" in shown.output
+
+
+def test_leakage_from_scores_in_rounds(invoke, file):
+    result = invoke(
+        "leakage", file, "--attribute", "gender", "--task", "cooking", "--prediction", "guess", "--output", "score",
+        "--attacker", "logistic", "--held-out", "0.5", "--balance", "redraw", "--folded", "--repeats", "3",
+        "--equalise", "macro_f1", "--format", "csv",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert result.output.splitlines()[0].startswith("quantity,value,sd,repeats")
+
+
+def test_dpa_of_a_file_in_both_directions(invoke, file):
+    words = ("dpa", file, "--attribute", "gender", "--task", "cooking", "--task-prediction", "guess")
+    found = values(invoke(*words, "--attribute-prediction", "gender", "--format", "json"))
+    assert found["A→T", "dpa"] == pytest.approx(1 / 11)
+    assert found["T→A", "dpa"] == 0
+    for format in ("md", "latex", "csv"):
+        assert "dpa" in invoke(*words, "--format", format).output
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--attribute", "sex", "--task", "cooking", "--task-prediction", "guess"), "no column 'sex'"),
+        (("--attribute", "gender", "--task", "unknown", "--task-prediction", "guess"), "'unknown'"),
+        (("--attribute", "gender", "--task", "score", "--task-prediction", "guess"), "which is no category"),
+        (("--attribute", "gender", "--task", "cooking"), "name --task-prediction"),
+        (
+            ("--attribute", "gender", "--task", "cooking", "--task-prediction", "guess", "--attacker", "oracle"),
+            "no attacker 'oracle'",
+        ),
+    ],
+)
+def test_what_cannot_be_ends_with_two(invoke, file, words, message):
+    result = invoke("dpa", file, *words)
+    assert result.exit_code == 2
+    assert message in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize("command", ["leakage", "dpa", "local"])
+def test_help_shows_an_example(invoke, command):
+    result = invoke(command, "--help")
+    assert result.exit_code == 0
+    assert f"counterslope {command}" in " ".join(result.output.split())

@@ -1,0 +1,188 @@
+"""Attackers and qualities: the majority rule is exact, the others find what there is, none crashes."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.statistics.attackers import ATTACKERS, Logistic, Network, attacker_of
+from pipeline.statistics.predictability import predictability
+from pipeline.statistics.qualities import QUALITIES, quality_of
+
+labels = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), min_size=1, max_size=60)
+SMALL = Network("small", (4,), iterations=30, best_epoch=True, batch=16)
+
+
+def attack(name, features, target, *, classes=2, seed=0):
+    features = np.asarray(features, dtype=float).reshape(len(target), -1)
+    target = np.asarray(target)
+    return attacker_of(name).attack(features, target, np.ones(len(target)), features, classes=classes, seed=seed)
+
+
+@given(labels)
+def test_the_majority_rule_s_accuracy_is_the_sum_of_maxima(rows):
+    x, y = np.array(rows).T
+    table = np.zeros((4, 3), dtype=int)
+    np.add.at(table, (x, y), 1)
+    assert predictability(x, y).value == pytest.approx(table.max(axis=1).sum() / len(rows), abs=1e-12)
+
+
+@given(labels)
+def test_groups_that_weigh_the_same_have_the_mean_of_their_shares(rows):
+    x, y = np.array(rows).T
+    groups = np.unique(y)
+    shares = np.array([[np.mean(x[y == group] == value) for group in groups] for value in range(4)])
+    expected = shares.max(axis=1).sum() / len(groups)
+    assert predictability(x, y, balance="weights").value == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_row_that_was_never_seen_gets_the_frequencies_of_all():
+    guess = ATTACKERS["majority"].attack(
+        np.array([[0.0], [0.0], [1.0]]), np.array([0, 1, 1]), np.ones(3), np.array([[7.0], [1.0]]), classes=2, seed=0
+    )
+    np.testing.assert_allclose(guess.chances, [[1 / 3, 2 / 3], [0, 1]])
+
+
+@pytest.mark.parametrize("name", ["logistic", "network"])
+def test_a_learner_finds_what_the_majority_rule_finds(name):
+    x, y = np.repeat([0, 0, 1, 1], [30, 10, 15, 25]), np.repeat([0, 1, 0, 1], [30, 10, 15, 25])
+    guess = attack(name, x, y)
+    assert guess.note is None
+    assert (guess.chances.argmax(axis=1) == x).all()
+
+
+def test_a_network_learns_what_is_not_linear():
+    x = np.array([[0, 0], [0, 1], [1, 0], [1, 1]] * 40)
+    y = x[:, 0] ^ x[:, 1]
+    assert (attack("network", x, y, seed=3).chances.argmax(axis=1) == y).mean() > 0.95
+
+
+@pytest.mark.parametrize("attacker", ["network", SMALL], ids=["network", "small"])
+def test_the_same_seed_gives_the_same_bytes(attacker):
+    random = np.random.default_rng(0)
+    x, y = random.normal(size=(80, 3)), random.integers(2, size=80)
+    once, again = (attack(attacker, x, y, seed=5).chances.tobytes() for _ in range(2))
+    assert once == again
+
+
+def test_an_attacker_that_does_not_converge_says_so():
+    random = np.random.default_rng(0)
+    x, y = random.normal(size=(60, 5)), random.integers(2, size=60)
+    assert "not converged after 1 iterations" in attack(Logistic(iterations=1), x, y).note
+
+
+@pytest.mark.parametrize("name", ["majority", "logistic", "network", SMALL])
+def test_one_category_is_always_guessed(name):
+    guess = attack(name, [[1.0], [2.0], [3.0]], [1, 1, 1])
+    assert (guess.chances == [0, 1]).all()
+
+
+def test_too_few_rows_to_set_aside_are_said():
+    guess = attack(SMALL, np.arange(12.0), [0] * 11 + [1])
+    assert "too few rows" in guess.note
+
+
+def test_a_constant_feature_does_no_harm():
+    assert np.isfinite(attack("logistic", np.ones(8), [0, 1] * 4).chances).all()
+
+
+@pytest.mark.parametrize("name", ["majority", "logistic"])
+def test_weights_count_as_rows(name):
+    x, y, weights = np.array([[0.0], [0.0], [1.0], [1.0]]), np.array([0, 1, 0, 1]), np.array([3.0, 1.0, 1.0, 2.0])
+    x, y, weights = np.tile(x, (300, 1)), np.tile(y, 300), np.tile(weights, 300)
+    repeated = np.repeat(np.arange(1200), weights.astype(int))
+    once = ATTACKERS[name].attack(x, y, weights, x, classes=2, seed=0).chances
+    again = ATTACKERS[name].attack(x[repeated], y[repeated], np.ones(2100), x, classes=2, seed=0).chances
+    np.testing.assert_allclose(once, again, atol=1e-3 if name == "logistic" else 1e-15)  # but for the penalty
+
+
+def test_qualities_equal_scikit_learn_s():
+    from sklearn import metrics
+
+    random = np.random.default_rng(1)
+    truth, chances = random.integers(3, size=50), random.dirichlet(np.ones(3), size=50)
+    weights, guesses = np.ones(50), chances.argmax(axis=1)
+    assert QUALITIES["accuracy"].measure(truth, chances, weights) == metrics.accuracy_score(truth, guesses)
+    assert QUALITIES["f1"].measure(truth, chances, weights) == pytest.approx(
+        metrics.f1_score(truth, guesses, average="macro")
+    )
+    two = truth.clip(0, 1)
+    p = np.stack([1 - chances[:, 0], chances[:, 0]], axis=1)
+    assert QUALITIES["f1"].measure(two, p, weights) == pytest.approx(metrics.f1_score(two, p.argmax(axis=1)))
+    assert QUALITIES["inverse_mse"].measure(two, p, weights) == pytest.approx(np.mean((p[:, 1] - two) ** 2))
+    assert QUALITIES["inverse_bce"].measure(two, p, weights) == pytest.approx(metrics.log_loss(two, p[:, 1]))
+
+
+def test_no_error_at_all_is_an_infinite_quality():
+    assert predictability([0, 1], [0, 1], quality="inverse_mse").value == np.inf
+    assert predictability([0, 1], [0, 1], quality="inverse_bce").value == np.inf
+
+
+def test_of_several_columns_the_quality_is_the_mean():
+    x, y = np.array([0, 0, 1, 1]), np.array([[0, 1], [0, 0], [1, 1], [1, 0]])
+    assert predictability(x, y).value == (1 + 0.5) / 2
+    assert predictability(x, y, quality="inverse_mse").value == 1 / ((0 + 0.25) / 2)
+
+
+def test_held_out_rows_are_not_learnt():
+    x = np.arange(400)  # every row is its own: what was learnt helps nowhere else
+    y = np.arange(400) % 2
+    assert predictability(x, y).value == 1
+    assert predictability(x, y, held_out=0.5).value == pytest.approx(0.5, abs=0.1)
+
+
+def test_redrawn_groups_are_as_large_as_the_smallest():
+    y = np.repeat([0, 1], [90, 10])
+    assert predictability(np.zeros(100), y).value == 0.9
+    assert predictability(np.zeros(100), y, balance="redraw").value == 0.5
+
+
+def test_folded_accuracy_is_never_below_a_half():
+    y = np.repeat([0, 1], 50)
+    plain = [predictability(y, y, held_out=0.5, balance="redraw", folded=True, seed=seed).value for seed in range(3)]
+    assert plain == [1, 1, 1]
+    noise = np.arange(100)
+    assert predictability(noise, y, held_out=0.5, folded=True).value >= 0.5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"attacker": "oracle"}, "no attacker 'oracle'; there are majority"),
+        ({"quality": "auc"}, "no quality 'auc'; there are accuracy"),
+        ({"balance": "even"}, "no balance 'even'; there are none"),
+        ({"held_out": 1.0}, "held_out must lie in 0-1"),
+        ({"held_out": 0.01}, "leaves nothing to learn from or to ask about"),
+        ({"attacker": "network", "balance": "weights"}, "'network' takes no weights"),
+        ({"quality": "f1", "folded": True}, "folded is for the accuracy"),
+    ],
+)
+def test_options_that_cannot_be_are_named(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        predictability([0, 1, 1], [0, 1, 0], **arguments)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "target", "message"),
+    [
+        ([0, 1], [0, 1, 1], "target has 3 rows, but inputs has 2"),
+        ([0, np.nan], [0, 1], "inputs has a missing value in row 1"),
+        (["a", None], [0, 1], "inputs has a missing value in row 1"),
+        ([0, 1], [0.2, 1], "target holds 0.2 in row 0, which is no category"),
+        ([], [], "inputs is empty"),
+        (np.zeros((2, 2, 2)), [0, 1], r"inputs must have the shape \(n,\) or \(n, C\)"),
+    ],
+)
+def test_arrays_that_cannot_be_are_named(inputs, target, message):
+    with pytest.raises(ValueError, match=message):
+        predictability(inputs, target)
+
+
+def test_an_unknown_quality_is_named():
+    with pytest.raises(ValueError, match="no quality 'roc'"):
+        quality_of("roc")
+
+
+def test_labels_may_be_text_numbers_or_booleans():
+    text, numbers = np.array(["no", "yes", "yes", "no"], dtype=object), [0.0, 1.0, 1.0, 0.0]
+    assert predictability(text, numbers).value == predictability(np.array(numbers) > 0, text).value == 1

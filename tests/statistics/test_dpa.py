@@ -1,0 +1,138 @@
+"""DPA of Tokas, Nair & Kerner in both directions, and the grid of biases."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.statistics.bias_grid import bias_grid
+from pipeline.statistics.dpa import dpa, relative_change
+
+quads = st.lists(st.tuples(*[st.integers(0, 1)] * 4), min_size=1, max_size=80)
+
+
+def rows_of(counts):
+    return np.array([key for key, count in counts.items() for _ in range(count)]).T
+
+
+# Balanced data of 1,000 rows; 900 right predictions that agree with the attribute in 60 %.
+A, T, P = rows_of({(0, 0, 0): 250, (0, 1, 0): 50, (0, 1, 1): 200, (1, 1, 1): 250, (1, 0, 1): 50, (1, 0, 0): 200})
+
+
+def test_expected_counts_of_balanced_amplified():
+    (result,) = dpa(A, T, task_predictions=P)
+    assert (result.direction, result.data, result.model, result.changed) == ("A→T", 0.5, 0.6, (100,))
+    assert result.dpa == pytest.approx(1 / 11, abs=1e-12)  # printed 0.0909
+
+
+def test_random_flips_of_balanced_amplified():
+    (result,) = dpa(A, T, task_predictions=P, flips="drawn", repeats=300)
+    assert result.dpa == pytest.approx(0.0803, abs=0.0012)
+    assert result.repeats["dpa"].std() == pytest.approx(0.0054, abs=0.0008)
+
+
+def test_a_trained_attacker_agrees():
+    (result,) = dpa(A, T, task_predictions=P, attacker="network", repeats=5)
+    assert result.dpa == pytest.approx(0.0956, abs=2 * 0.0134)
+    assert result.flips == "drawn"
+
+
+def psi(inputs, target, wrong):
+    table = np.zeros((2, 2))
+    np.add.at(table, (inputs, target), 1)
+    n = len(inputs)
+    return (((n - wrong) * table + wrong * table[:, ::-1]) / n).max(axis=1).sum() / n
+
+
+@given(quads)
+def test_both_directions_by_expected_counts(rows):
+    a, t, a_hat, t_hat = np.array(rows).T
+    forth, back = dpa(a, t, task_predictions=t_hat, attribute_predictions=a_hat)
+    for result, given_, truth, predicted in ((forth, a, t, t_hat), (back, t, a, a_hat)):
+        wrong = int((truth != predicted).sum())
+        data, model = psi(given_, truth, wrong), psi(given_, predicted, 0)
+        assert result.data == pytest.approx(data, abs=1e-12)
+        assert result.model == pytest.approx(model, abs=1e-12)
+        assert result.dpa == pytest.approx((model - data) / (model + data), abs=1e-12)
+        assert abs(result.dpa) <= 1 / 3 + 1e-12  # the accuracy's floor is the majority
+
+
+def test_the_bound_of_binary_accuracy_is_reached():
+    a = np.repeat([0, 1], 50)
+    t = np.tile([0, 1], 50)
+    (result,) = dpa(a, t, task_predictions=a, equalise="none")
+    assert result.dpa == pytest.approx(1 / 3)
+
+
+def test_swapping_names_of_classes_changes_nothing():
+    forth = dpa(A, T, task_predictions=P, attribute_predictions=A)
+    back = dpa(1 - A, T, task_predictions=P, attribute_predictions=1 - A)
+    assert [part.dpa for part in forth] == [part.dpa for part in back]
+
+
+def test_attackers_start_afresh_for_both_sides():
+    (result,) = dpa(A, T, task_predictions=T, attacker="network", repeats=3, flips="drawn")
+    assert (result.repeats["dpa"] == 0).all()
+
+
+def test_seeds_repeat_and_differ():
+    once, again, other = (
+        dpa(A, T, task_predictions=P, flips="drawn", repeats=4, seed=seed)[0].repeats for seed in (3, 3, 4)
+    )
+    assert once.equals(again)
+    assert not once.equals(other)
+
+
+def test_qualities_other_than_accuracy():
+    (mse,) = dpa(A, T, task_predictions=P, quality="inverse_mse")
+    assert (mse.data, mse.model) == pytest.approx((4, 1 / 0.24))  # 1 / (p (1 - p))
+    (f1,) = dpa(A, T, task_predictions=P, quality="f1")
+    assert f1.model == pytest.approx(0.6)
+
+
+@pytest.mark.parametrize(
+    ("model", "data", "expected"),
+    [(0.6, 0.5, 1 / 11), (0, 0, np.nan), (0, 0.5, -1), (np.inf, 2, 1), (2, np.inf, -1), (np.inf, np.inf, np.nan)],
+)
+def test_relative_changes_at_the_edges(model, data, expected):
+    assert relative_change(model, data) == pytest.approx(expected, nan_ok=True)
+
+
+def test_what_is_not_defined_says_why():
+    (result,) = dpa([0, 1], [0, 1], task_predictions=[0, 1], quality="inverse_mse")
+    assert np.isnan(result.dpa)
+    assert result.notes == ("both predictabilities are inf, so their relative change is not defined",)
+    assert result.to_frame()["value"].isna().sum() == 1
+
+
+def test_a_direction_needs_its_predictions():
+    with pytest.raises(ValueError, match="give task_predictions"):
+        dpa(A, T)
+    with pytest.raises(ValueError, match="task_predictions has 3 rows, but tasks has 1000"):
+        dpa(A, T, task_predictions=[0, 1, 1])
+
+
+def test_frames_name_the_direction():
+    frame = dpa(A, T, task_predictions=P, attribute_predictions=A)[1].to_frame()
+    assert frame["direction"].tolist() == ["T→A"] * 3
+    assert frame["quantity"].tolist() == ["data", "model", "dpa"]
+
+
+def test_a_grid_of_biases():
+    grid = bias_grid(dataset_biases=(0.5, 0.7, 1), model_biases=(0.5, 0.7, 0.9), equalise="none")
+    cells = grid.pivot(index="dataset_bias", columns="model_bias", values="dpa")
+    assert cells.at[0.7, 0.7] == 0
+    assert cells.at[0.5, 0.9] == pytest.approx(0.4 / 1.4)
+    assert cells.at[0.7, 0.5] == pytest.approx(-0.2 / 1.2)
+    leaked = grid.set_index(["dataset_bias", "model_bias"])["leakage_amplification"]
+    assert leaked[0.5, 0.9] == pytest.approx(0.4)
+    assert (bias_grid(dataset_biases=(1,), model_biases=(0, 0.5, 1))["dpa"] == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [({"rows": 3}, "rows must be even"), ({"model_biases": (1.2,)}, "model_biases must hold shares")],
+)
+def test_impossible_grids_are_named(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        bias_grid(**arguments)

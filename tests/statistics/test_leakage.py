@@ -1,0 +1,185 @@
+"""Leakage of Wang et al. 2019, its equalisation, and the edge cases of both."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.statistics.attackers import Network
+from pipeline.statistics.categories import categories
+from pipeline.statistics.equalising import changed, expected_macro_f1, expected_rows, labels_to_change, macro_f1
+from pipeline.statistics.leakage import leakage
+
+triples = st.lists(st.tuples(*[st.integers(0, 1)] * 3), min_size=1, max_size=80)
+
+
+def rows_of(counts):
+    """(attribute, task, prediction) -> how many."""
+    return np.array([key for key, count in counts.items() for _ in range(count)]).T
+
+
+BALANCED_AMPLIFIED = rows_of(
+    {(0, 0, 0): 250, (0, 1, 0): 50, (0, 1, 1): 200, (1, 1, 1): 250, (1, 0, 1): 50, (1, 0, 0): 200}
+)
+
+
+def lambda_of(table):
+    return np.asarray(table).max(axis=1).sum() / np.sum(table)
+
+
+@given(triples)
+def test_analytic_leakage_of_binary_labels(rows):
+    a, t, p = np.array(rows).T
+    n, wrong = len(rows), int((t != p).sum())
+    table, predicted = np.zeros((2, 2)), np.zeros((2, 2))
+    np.add.at(table, (t, a), 1)
+    np.add.at(predicted, (p, a), 1)
+    flipped = ((n - wrong) * table + wrong * table[::-1]) / n
+    result = leakage(a, t, p)
+    assert result.data == pytest.approx(lambda_of(flipped), abs=1e-12)
+    assert result.model == pytest.approx(lambda_of(predicted), abs=1e-12)
+    assert result.unchanged == pytest.approx(lambda_of(table), abs=1e-12)
+    assert result.amplification == pytest.approx(lambda_of(predicted) - lambda_of(flipped), abs=1e-12)
+    assert result.changed == (wrong,)
+    assert result.flips == "expected" or wrong == 0
+
+
+def test_balanced_data_and_an_amplifying_model():
+    a, t, p = BALANCED_AMPLIFIED
+    result = leakage(a, t, p)
+    assert (result.unchanged, result.data, result.model) == (0.5, 0.5, 0.6)
+    assert result.amplification == pytest.approx(0.1, abs=1e-12)
+    assert len(result.repeats) == 1
+
+
+def test_drawn_flips_lie_above_expected_ones_near_a_tie():
+    a, t, p = BALANCED_AMPLIFIED
+    result = leakage(a, t, p, flips="drawn", repeats=200)
+    assert result.flips == "drawn"
+    # E[max] > max(E): 100 of 1,000 labels change, each moves the difference of two equal cells by +1 or -1.
+    assert result.data == pytest.approx(0.5 + np.sqrt(2 / np.pi * 100 * 900 / 999) / 1000, abs=0.001)
+    frame = result.to_frame().set_index("quantity")
+    assert frame.at["data", "repeats"] == 200
+    assert frame.at["data", "t_low"] < frame.at["data", "papers_low"] < result.data < frame.at["data", "t_high"]
+    assert [frame.at["model", end] for end in ("t_low", "t_high")] == pytest.approx([0.6, 0.6])
+
+
+@given(st.integers(1, 1000))
+def test_right_predictions_are_counted_in_integers(wrong):
+    """The share of right ones in float32 is one label off for half of all shares."""
+    p = np.zeros(1000, dtype=int)
+    p[:wrong] = 1
+    truth, predicted = categories(tasks=np.zeros(1000, dtype=int), predictions=p)
+    assert labels_to_change(truth, predicted).tolist() == [wrong]
+
+
+@given(triples, st.integers(0, 5))
+def test_exactly_as_many_labels_change_as_are_asked_for(rows, seed):
+    _, t, p = np.array(rows).T
+    truth, predicted = categories(tasks=t, predictions=p)
+    counts = labels_to_change(truth, predicted)
+    drawn = changed(truth, counts, generator=np.random.default_rng(seed))
+    assert (drawn.codes != truth.codes).sum() == (t != p).sum()
+
+
+def test_a_label_of_many_becomes_another_one_each_as_often():
+    (truth,) = categories(tasks=np.repeat([0, 1, 2, 3], [6000, 1, 1, 1]))
+    drawn = changed(truth, np.array([6003]), generator=np.random.default_rng(0))
+    counts = np.bincount(drawn.codes[:6000, 0], minlength=4)
+    assert counts[0] == 0
+    assert (np.abs(counts[1:] - 2000) < 150).all()
+
+
+def test_expected_rows_are_the_mean_of_drawn_ones():
+    (truth,) = categories(tasks=[0, 0, 0, 1, 1, 2])
+    rows, labels, weights = expected_rows(truth, np.array([2]))
+    table = np.zeros((6, 3))
+    np.add.at(table, (rows, labels.codes[:, 0]), weights / weights.sum() * 6)
+    random = np.random.default_rng(0)
+    drawn = np.zeros((6, 3))
+    for _ in range(3000):
+        drawn[np.arange(6), changed(truth, np.array([2]), generator=random).codes[:, 0]] += 1 / 3000
+    np.testing.assert_allclose(table, drawn, atol=0.03)
+    np.testing.assert_allclose(table.sum(axis=1), 1)
+
+
+@given(triples)
+def test_macro_f1_is_met_in_expectation(rows):
+    _, t, p = np.array(rows).T
+    truth, predicted = categories(tasks=t, predictions=p)
+    (count,) = labels_to_change(truth, predicted, rule="macro_f1")
+    wanted = macro_f1(truth, predicted)
+    reached = [expected_macro_f1(truth, (count + step) / len(rows)) for step in (-1, 1) if 0 <= count + step <= len(t)]
+    assert all(abs(expected_macro_f1(truth, count / len(rows)) - wanted) <= abs(f1 - wanted) + 1e-9 for f1 in reached)
+
+
+def test_macro_f1_of_several_columns_and_a_grid():
+    random = np.random.default_rng(0)
+    t = random.integers(2, size=(500, 3))
+    p = np.where(random.random((500, 3)) < 0.2, 1 - t, t)
+    truth, predicted = categories(tasks=t, predictions=p)
+    assert labels_to_change(truth, predicted, rule="macro_f1") == pytest.approx([100] * 3, abs=12)
+    assert labels_to_change(truth, predicted, rule="macro_f1", grid=[0, 0.1, 0.22, 0.5]).tolist() == [110] * 3
+    by_column = (t != p).sum(axis=0)
+    assert labels_to_change(truth, predicted).tolist() == by_column.tolist()
+
+
+def test_without_equalisation_the_labels_stay_as_they_are():
+    a, t, p = BALANCED_AMPLIFIED
+    result = leakage(a, t, p, equalise="none", flips="drawn", repeats=7)
+    assert result.data == result.unchanged
+    assert len(result.repeats) == 1  # nothing is drawn
+
+
+def test_a_perfect_model_amplifies_nothing():
+    a, t, _ = BALANCED_AMPLIFIED
+    assert leakage(a, t, t).amplification == 0
+
+
+def test_several_tasks_are_attacked_together():
+    a = np.array([0, 0, 1, 1] * 25)
+    t = np.stack([np.array([0, 1] * 50), np.array([0, 1, 1, 0] * 25)], axis=1)  # only both together give a away
+    result = leakage(a, t, t)
+    assert result.unchanged == 1
+    assert leakage(a, t[:, 0], t[:, 0]).unchanged == leakage(a, t[:, 1], t[:, 1]).unchanged == 0.5
+
+
+def test_the_rounds_of_the_published_code():
+    a, t, p = BALANCED_AMPLIFIED
+    small = Network("small", (8,), iterations=8, rate=0.02, best_epoch=True)
+    options = {
+        "attacker": small, "held_out": 0.5, "balance": "redraw", "folded": True, "equalise": "macro_f1", "repeats": 3
+    }  # fmt: skip
+    result = leakage(a, t, p, outputs=p + 0.1 * t, **options)
+    assert result.flips == "drawn"
+    assert result.repeats["model"].between(0.5, 0.75).all()
+    assert result.repeats["data"].between(0.5, 0.6).all()
+    again = leakage(a, t, p, outputs=p + 0.1 * t, **options)
+    assert again.repeats.equals(result.repeats)
+    other = leakage(a, t, p, outputs=p + 0.1 * t, **options, seed=1)
+    assert not other.repeats.equals(result.repeats)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"equalise": "recall"}, "no rule 'recall' to equalise by"),
+        ({"equalise": "macro_f1", "grid": []}, "grid must hold shares"),
+        ({"flips": "some"}, "flips must be 'expected' or 'drawn'"),
+        ({"flips": "expected", "attacker": "network"}, "'network' takes no weights"),
+        ({"flips": "expected", "held_out": 0.5}, "flips='expected' is for all rows"),
+        ({"repeats": 0, "flips": "drawn"}, "repeats must be 1 or more"),
+        ({"outputs": [0.1, 0.2, 0.3]}, "'majority' counts labels and cannot read outputs"),
+        ({"outputs": [0.1, np.inf, 0.3], "attacker": "logistic"}, "outputs"),
+    ],
+)
+def test_what_cannot_be_is_named(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        leakage([0, 1, 1], [0, 1, 0], [0, 1, 1], **arguments)
+
+
+def test_predictions_must_have_the_tasks_columns():
+    with pytest.raises(ValueError, match="predictions has 2 columns, but tasks has 1"):
+        leakage([0, 1], [0, 1], [[0, 1], [1, 0]])
+    with pytest.raises(ValueError, match="flips='expected' is for one column, but tasks has 2"):
+        leakage([0, 1], [[0, 1], [1, 0]], [[0, 1], [1, 1]], flips="expected")
