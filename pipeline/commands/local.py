@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipeline.commands.shared import Quiet, TableFormat, explained, print_frame, stop, watching
+from pipeline.commands.shared import Quiet, TableFormat, explained, print_frame, stop, watch
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,8 +65,8 @@ def local(
         from pipeline.statistics.topic_words import topic_words
 
         if source.is_dir():
-            watch = watching(quiet, format is not None)
-            rows = rows_of_run(source, adapter=adapter, label=label, features=features, watch=watch)
+            shown = watch(quiet, format is not None)
+            rows = rows_of_run(source, adapter=adapter, label=label, features=features, watch=shown)
         else:
             rows = rows_of_file(source, group=group, prediction=prediction, truth=truth, text=text, features=features)
         if centre == "group" or (centre is None and source.is_dir() and features is None):
