@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from faces_of_photos import faces_of
+
 from models.alignment import warp_to_template
-from models.detector import FaceDetector
 from models.weights import load_fader, load_judge, load_parser
-from pipeline.config import FaceOptions, PhotoOptions, SweepOptions
+from pipeline.config import SweepOptions
 from pipeline.counterfactuals.compositing import Patch, add_change
 from pipeline.counterfactuals.fidelity import seam
 from pipeline.counterfactuals.sweep import (
@@ -32,8 +33,6 @@ from pipeline.counterfactuals.sweep import (
     to_patch,
     unit_batch,
 )
-from pipeline.faces import face_rows, own_attributes
-from pipeline.photos import check_photos, find_photos, read_photo
 
 FEATHERS = (0.0, 0.01, 0.02, 0.04, 0.08)
 VALUES = (-2.0, -1.0, 1.0, 2.0)
@@ -72,22 +71,6 @@ def main() -> None:
             effect = float((target[1::2] - target[::2]).mean())
             mean_seam = float(np.exp(np.log(seams).mean()))
             print(f"{space:7} feather {feather:.2f}: {mean_seam:.3f} {float(np.mean(clipped)):.4f} {effect:+.3f}")
-
-
-def faces_of(photos: Path, *, limit: int) -> list[Subject]:
-    """The faces of the first photos of a folder that have one."""
-    options = PhotoOptions()
-    table = check_photos(find_photos([photos]), options=options, advance=lambda _: None).to_pandas()
-    table = table[table["status"] == "ok"].head(limit)
-    pixels = [read_photo(Path(path), options=options).pixels for path in table["path"]]
-    rows = face_rows(
-        list(table["photo"]), pixels, detector=FaceDetector(), estimator=load_judge("estimator"), options=FaceOptions()
-    )
-    return [
-        Subject(str(row["photo"]), image, np.reshape(row["landmarks"], (5, 2)).astype(float), own_attributes(row))
-        for row, image in zip(rows, pixels, strict=True)
-        if row["status"] == "ok"
-    ]
 
 
 def in_rgb(
