@@ -21,8 +21,8 @@ from models.confusion import GENDERS, Confusion, write_confusion
 from models.fader import Fader, race_line, smooth_difference
 from models.judge import RACES, Estimator, Judge
 from models.parser import SmallParser
+from models.training.edits import GENDER, RACE, mask_pixels, own_attributes
 from models.training.faces import FaceSet, load_faces, report_rows, to_unit
-from models.training.fading import GENDER, RACE, mask_pixels, own_attributes
 from models.training.judging import evaluate
 from models.training.parsing import evaluate as evaluate_parser
 from models.training.parsing import load_masks

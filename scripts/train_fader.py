@@ -14,7 +14,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from models.fader import Fader
 from models.judge import Estimator
 from models.training.faces import load_faces
-from models.training.fading import FadingPlan, train
+from models.training.fading import train
+from models.training.fading_plan import FadingPlan
 from models.training.judging import GUIDE_WIDTHS
 
 

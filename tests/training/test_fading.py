@@ -10,32 +10,13 @@ from hypothesis import strategies as st
 
 from models.fader import ATTRIBUTES, Fader
 from models.judge import OUTPUTS, RACES, Estimator
+from models.training.averaging import Average, Best
+from models.training.edits import GENDER, RACE, Edits, composite, draw_edits, mask_pixels, own_attributes
+from models.training.erasing import MeanCodes, fit_erasure, gender_direction, sums_by_group
 from models.training.faces import selection_rows, to_unit
-from models.training.fading import (
-    GENDER,
-    RACE,
-    Average,
-    Best,
-    Edits,
-    FadingPlan,
-    MeanCodes,
-    composite,
-    draw_edits,
-    drift_loss,
-    effect_loss,
-    evaluate,
-    fit_erasure,
-    gender_direction,
-    hiding_loss,
-    keep_loss,
-    luminance,
-    mask_pixels,
-    own_attributes,
-    roughness,
-    sums_by_group,
-    train,
-    worth,
-)
+from models.training.fading import evaluate, train, worth
+from models.training.fading_losses import drift_loss, effect_loss, hiding_loss, keep_loss, luminance, roughness
+from models.training.fading_plan import FadingPlan
 from models.training.loop import generator
 
 PLAN = FadingPlan()
@@ -54,7 +35,7 @@ def some_edits(count=64, seed=0, reach=2.0):
     own[:, GENDER] = torch.randint(2, (count,), generator=random) * 2.0 - 1
     own[torch.arange(count), 1 + race] = 1
     own[:, OTHERS] = torch.rand(count, 2, generator=random) * 2 - 1
-    return own, draw_edits(own, FadingPlan(reach=reach), random)
+    return own, draw_edits(own, reach=reach, random=random)
 
 
 def test_own_attributes_are_the_labels_in_the_decoders_order(faces):

@@ -1,0 +1,78 @@
+"""What the Fader network is asked for in training: which value each face shall take, and the composite that results."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional as F
+
+from models.fader import ATTRIBUTES, race_line, smooth_difference
+from models.judge import RACES, young_from_age
+from models.training.faces import FaceSet, to_unit
+
+GENDER, RACE = ATTRIBUTES.index("gender"), slice(1, 1 + len(RACES))
+
+
+@dataclass(frozen=True)
+class Edits:
+    """What each face of a batch shall become. ``attributes`` ``(B, 8)``; ``value`` ``(B,)`` on the dial; ``of_gender``
+    ``(B,)`` bool, else of race; ``low``, ``high`` ``(B,)`` the race pair."""
+
+    attributes: Tensor
+    value: Tensor
+    of_gender: Tensor
+    low: Tensor
+    high: Tensor
+
+
+def own_attributes(faces: FaceSet, rows: Tensor) -> Tensor:
+    """The labelled attribute values ``(B, 8)`` of faces."""
+    race = F.one_hot(faces.race[rows], len(RACES)).float()
+    young = young_from_age(faces.age[rows])
+    return torch.cat([faces.gender[rows, None], race, young[:, None], faces.smiling[rows, None]], dim=1)
+
+
+def draw_edits(own: Tensor, *, reach: float, random: torch.Generator) -> Edits:
+    """For half of the faces a new gender value, for the others a point on a race line; the rest stays their own."""
+    count = len(own)
+    value = reach * (2 * torch.rand(count, generator=random) - 1)
+    of_gender = torch.rand(count, generator=random) < 0.5
+    low = torch.randint(len(RACES) - 1, (count,), generator=random)
+    high = (low + torch.randint(1, len(RACES) - 1, (count,), generator=random)) % (len(RACES) - 1)
+    # Half of the race edits are between the default pair, the others between any two of the first four races.
+    default = torch.rand(count, generator=random) < 0.5
+    low = torch.where(default, RACES.index("Black"), low)
+    high = torch.where(default, RACES.index("White"), high)
+    attributes = own.clone()
+    attributes[of_gender, GENDER] = value[of_gender]
+    attributes[~of_gender, RACE] = race_line(value, low, high)[~of_gender]
+    return Edits(attributes, value, of_gender, low, high)
+
+
+def composite(photos: Tensor, masks: Tensor, edited: Tensor, reference: Tensor) -> Tensor:
+    """The `delta` composite: ``photos + masks * (edited - reference)``, clipped to -1..1."""
+    return (photos + masks * smooth_difference(edited, reference)).clamp(-1, 1)
+
+
+def mask_pixels(masks: NDArray[np.uint8], rows: Tensor, shift: Tensor, *, size: int = 128) -> Tensor:
+    """``(B, 1, 128, 128)`` masks in 0..1, shifted like the crops."""
+    margin = (masks.shape[1] - size) // 2
+    cut = [
+        masks[int(row), margin + int(dy) : margin + int(dy) + size, margin + int(dx) : margin + int(dx) + size]
+        for row, (dy, dx) in zip(rows, shift, strict=True)
+    ]
+    return torch.from_numpy(np.stack(cut)).float()[:, None] / 255
+
+
+def skin_tones(faces: FaceSet, masks: NDArray[np.uint8], rows: Tensor) -> Tensor:
+    """The mean colour ``(5, 3)`` inside the masks, in -1..1, of the faces labelled with each race."""
+    sums, counts = torch.zeros(len(RACES), 3), torch.zeros(len(RACES), 1)
+    for chunk in rows.split(256):
+        crops = to_unit(faces.pixels(chunk))
+        inside = mask_pixels(masks, chunk, torch.zeros(len(chunk), 2, dtype=torch.long))
+        means = (crops * inside).sum(dim=(2, 3)) / inside.sum(dim=(2, 3)).clamp(min=1)
+        sums.index_add_(0, faces.race[chunk], means)
+        counts.index_add_(0, faces.race[chunk], torch.ones(len(chunk), 1))
+    return sums / counts.clamp(min=1)
