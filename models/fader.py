@@ -28,6 +28,7 @@ class Fader(nn.Module):
 
     size = 128
     erased: Tensor
+    strength: Tensor
 
     def __init__(self, shape: FaderShape | None = None) -> None:
         super().__init__()
@@ -41,6 +42,8 @@ class Fader(nn.Module):
         # The direction of the code, of length 1, that is taken out of it: along it the mean codes of feminine and
         # masculine faces differ. Without it no linear reading of the code can tell them apart (Shao et al. 2023).
         self.register_buffer("erased", torch.zeros(widths[-1] * 16))
+        # By how much a change of gender and of race is scaled, so that one unit of the dial means as much for both.
+        self.register_buffer("strength", torch.ones(2))
         # Straight to colours: feature maps at full resolution would cost as much as all the rest.
         self.to_rgb = nn.ConvTranspose2d(widths[0], 3, 4, stride=2, padding=1)
 

@@ -48,7 +48,7 @@ class WeightsRecord:
 _ALIGNED = "RGB in -1..1, 128 x 128, aligned by models.alignment"
 RECORDS = {
     "fader": WeightsRecord(
-        "fader.safetensors", "ee6ef1c0c77c56538daf51fd80901d5bdf35638f68d7f42aba25392e622e8870", TERMS, _ALIGNED
+        "fader.safetensors", "6aa0c3650d3df4801022030d67160c355b87408336c003bd209d901c35092600", TERMS, _ALIGNED
     ),
     "parser": WeightsRecord(
         "parser.safetensors",
@@ -59,7 +59,7 @@ RECORDS = {
     ),
     "estimator": WeightsRecord(
         "estimator.safetensors",
-        "eadf4726a0c5b545eae83f7cceb70656f8ea2088eff27378535e16d960b976da",
+        "f06eca8f323860223f7ec5feef3009a2066071dff375b0bceae573592aa8349e",
         TERMS,
         f"{_ALIGNED}; looks at judge.VIEW",
     ),

@@ -154,7 +154,8 @@ def evaluate_fader(
             else:
                 ends = (torch.full((len(rows),), int(index)) for index in pair)
                 wanted[:, RACE] = race_line(torch.full((len(rows),), value), *ends)
-            change = smooth_difference(fader.decode(codes, wanted), null)
+            strength = fader.strength[0 if attribute == "gender" else 1]
+            change = smooth_difference(null + strength * (fader.decode(codes, wanted) - null), null)
             seen = judge.perceive((crops + mask * change).clamp(-1, 1))
             black, white = seen.race[:, pair[0]], seen.race[:, pair[1]]
             target.append(seen.masculine if attribute == "gender" else white / (white + black))

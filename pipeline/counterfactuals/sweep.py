@@ -22,6 +22,7 @@ from pipeline.records import EDIT_ARM
 CROP = Fader.size
 # The parser sees a little more than the Fader network does: hair and neck tell it where the face ends.
 PARSER_ZOOM = 0.8
+SWEPT = ("gender", "race")
 GENDER, RACE = ATTRIBUTES.index("gender"), slice(1, 1 + len(RACES))
 
 
@@ -114,6 +115,7 @@ def edit_of(
     codes = encoded.codes.repeat_interleave(len(values), dim=0)
     versions = decode(fader, codes, wanted.flatten(0, 1)).unflatten(0, wanted.shape[:2])
     null = encoded.null[:, None].expand_as(versions)
+    versions = null + float(fader.strength[SWEPT.index(attribute)]) * (versions - null)
     changes = smooth_difference(versions.flatten(0, 1), null.flatten(0, 1)).unflatten(0, versions.shape[:2])
     return Edit(attribute, EDIT_ARM, values, to_levels(changes), to_levels(versions) + np.float32(127.5))
 

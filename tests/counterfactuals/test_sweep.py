@@ -226,3 +226,17 @@ def test_the_mask_of_a_crop_is_the_patch_seen_from_it():
     red = crop[0] - crop[1] > 0.5
     # The noise of the drawing blurs its outline a little.
     assert ((mask > 0.5) & red).sum() / ((mask > 0.5) | red).sum() > 0.93
+
+
+def test_the_networks_strength_scales_the_change_and_not_the_null_edit():
+    weak, strong = tiny_fader(), tiny_fader()
+    strong.strength.copy_(torch.tensor([1.5, 1.0]))
+    edits = {}
+    for name, network in (("weak", weak), ("strong", strong)):
+        encoded = encode(network, crops(2), own(2))
+        for attribute in ("gender", "race"):
+            edits[name, attribute] = edit_of(
+                network, encoded, attribute=attribute, values=(-2.0, 0.0, 2.0), race_pair=PAIR
+            )
+    np.testing.assert_allclose(edits["strong", "gender"].changes, 1.5 * edits["weak", "gender"].changes, atol=1e-3)
+    np.testing.assert_array_equal(edits["strong", "race"].changes, edits["weak", "race"].changes)
