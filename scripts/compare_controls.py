@@ -99,6 +99,7 @@ def following(fader: Fader, encoded: Encoded, edit: Edit, *, slopes: dict[str, f
     codes = encoded.codes.repeat_interleave(len(edit.values), dim=0)
     versions = decode(fader, codes, wanted.flatten(0, 1))
     null = encoded.null.repeat_interleave(len(edit.values), dim=0)
+    versions = null + float(fader.strength[0]) * (versions - null)
     changes = to_levels(smooth_difference(versions, null).unflatten(0, wanted.shape[:2]))
     return replace(edit, changes=changes)
 
