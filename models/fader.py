@@ -40,7 +40,8 @@ class Fader(nn.Module):
             _Up(before, width) for before, width in zip(widths[:0:-1], widths[-2::-1], strict=True)
         )
         # The direction of the code, of length 1, that is taken out of it: along it the mean codes of feminine and
-        # masculine faces differ. Without it no linear reading of the code can tell them apart (Shao et al. 2023).
+        # masculine faces differed. Where they do not differ, no linear reading of the code tells them apart (Shao et
+        # al. 2023); an encoder that learns on afterwards finds other directions, so the model card has the true figure.
         self.register_buffer("erased", torch.zeros(widths[-1] * 16))
         # By how much a change of gender and of race is scaled, so that one unit of the dial means as much for both.
         self.register_buffer("strength", torch.ones(2))

