@@ -131,6 +131,7 @@ def counterfactuals_stage(audit: Audit, upstream: str) -> str:
     import numpy as np
     import torch
 
+    from models.precision import network_dtype
     from models.weights import load_fader, load_judge, load_parser
     from pipeline.counterfactuals.dataset import write_metadata
     from pipeline.counterfactuals.making import Networks, make_versions, unmade
@@ -181,6 +182,8 @@ def counterfactuals_stage(audit: Audit, upstream: str) -> str:
                     made += unmade(str(row["photo"]), attribute, options=sweep, status="failed", reason=reason, arm=arm)
             return made
 
+        # Pixels can differ in their last bit between processors: the record says which arithmetic made them.
+        audit.run.note(precision=str(network_dtype()).removeprefix("torch."))
         table = audit.run.in_chunks(
             "counterfactuals",
             chunks_of(rows, size=SWEEP_CHUNK),

@@ -6,6 +6,7 @@ from torch.nn import functional as F
 
 from models.fader import Fader
 from models.judge import RACES
+from models.precision import autocast
 from models.training.edits import GENDER, RACE, own_attributes
 from models.training.faces import FaceSet, to_unit
 
@@ -48,7 +49,7 @@ def fit_erasure(fader: Fader, faces: FaceSet, *, device: str) -> None:
     counts = torch.zeros(2, len(RACES), 1)
     for chunk in faces.rows(0, 1).split(256):
         crops = to_unit(faces.pixels(chunk)).to(device, memory_format=torch.channels_last)
-        with torch.autocast(device, dtype=torch.bfloat16):
+        with autocast(device):
             codes = fader.encoder(crops).float().flatten(1).cpu()
         more, found = sums_by_group(codes, own_attributes(faces, chunk))
         sums, counts = sums + more, counts + found

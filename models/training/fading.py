@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from models.fader import Fader, LatentDiscriminator, PatchDiscriminator, race_line
 from models.judge import RACES, age_in_years, split, view, young_from_age
+from models.precision import autocast
 from models.training.averaging import Average, Best
 from models.training.edits import GENDER, RACE, composite, draw_edits, mask_pixels, own_attributes, skin_tones
 from models.training.erasing import MeanCodes, fit_erasure, gender_direction
@@ -79,7 +80,7 @@ def train(
         edits = draw_edits(own, reach=plan.reach, random=random)
         own = own.to(device)
 
-        with torch.autocast(device, dtype=torch.bfloat16):
+        with autocast(device):
             raw, codes, rebuilt, result = render(fader, crops, mask, own, edits.attributes.to(device))
             # The same disturbance before and after, so that only the edit can move what the guide perceives.
             seen = [
@@ -137,7 +138,7 @@ def train(
         average.update(fader, step - plan.settled if step >= plan.settled else step)
 
         for turn in range(plan.latent_turns):
-            with torch.autocast(device, dtype=torch.bfloat16):
+            with autocast(device):
                 told_gender, told_race = latent(codes.detach())
                 tell = codes.new_zeros(())
                 if play and turn == 0:
@@ -190,7 +191,7 @@ def evaluate(
     own = own_attributes(faces, rows).to(device)
     low = torch.full((len(rows),), RACES.index("Black"), device=device)
     high = torch.full((len(rows),), RACES.index("White"), device=device)
-    with torch.autocast(device, dtype=torch.bfloat16):
+    with autocast(device):
         codes = fader.encode(crops)
         rebuilt = fader.decode(codes, own).float()
 

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from models.judge import AGE_STEPS, age_in_years, split, view
+from models.precision import autocast
 from models.training.faces import FaceSet, balanced_weights, disturb, flip_some, selection_rows, shifts, to_unit
 from models.training.loop import Schedule, Session, generator, one_cycle
 
@@ -51,7 +52,7 @@ def train(
         inputs = disturb(flip_some(to_unit(view(crops)), random), random, strength=plan.strength)
         for group in optimiser.param_groups:
             group["lr"] = one_cycle(step, steps=steps, peak=plan.peak_rate)
-        with torch.autocast(device, dtype=torch.bfloat16):
+        with autocast(device):
             outputs, _ = forward(inputs.to(memory_format=torch.channels_last))
         losses = judging_losses(outputs.float(), faces, chosen)
         loss = torch.stack(list(losses.values())).sum()
@@ -91,7 +92,7 @@ def outputs_of(network: torch.nn.Module, faces: FaceSet, rows: Tensor, *, device
     batches = []
     for chunk in rows.split(256):
         inputs = view(to_unit(faces.pixels(chunk).to(device)))
-        with torch.autocast(device, dtype=torch.bfloat16):
+        with autocast(device):
             batches.append(network(inputs.to(memory_format=torch.channels_last))[0].float().cpu())
     return torch.cat(batches)
 

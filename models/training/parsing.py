@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from models.alignment import similarity_to_template
 from models.parser import CLASSES, MIRRORED, SmallParser
+from models.precision import autocast
 from models.training.faces import disturb, part_of, to_unit
 from models.training.loop import Schedule, Session, generator, one_cycle
 
@@ -79,7 +80,7 @@ def train(network: SmallParser, data: MaskSet, plan: ParsingPlan, folder: Path, 
         inputs = disturb(to_unit(photos), random).to(memory_format=torch.channels_last)
         for group in optimiser.param_groups:
             group["lr"] = one_cycle(step, steps=plan.steps, peak=plan.peak_rate)
-        with torch.autocast(device, dtype=torch.bfloat16):
+        with autocast(device):
             # At the network's own resolution: twice enlarged logits would cost a third of the step.
             logits = network.coarse(inputs).float()
         # Any of the four pixels that one logit stands for, or the classes' edges would move by half a pixel.

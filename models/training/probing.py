@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from models.fader import Fader
+from models.precision import autocast
 from models.training.faces import FaceSet, to_unit
 from models.training.loop import generator
 
@@ -17,7 +18,7 @@ def codes_of(fader: Fader, faces: FaceSet, rows: Tensor, *, device: str = "cpu")
     parts = []
     for chunk in rows.split(256):
         crops = to_unit(faces.pixels(chunk)).to(device, memory_format=torch.channels_last)
-        with torch.autocast(device, dtype=torch.bfloat16):
+        with autocast(device):
             parts.append(fader.encode(crops).float().flatten(1).cpu())
     return torch.cat(parts)
 

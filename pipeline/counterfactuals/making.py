@@ -15,6 +15,7 @@ from models.fader import Fader
 from models.identity import similarity
 from models.judge import RACES, Estimator, Judge
 from models.parser import BiSeNet, SmallParser
+from models.precision import autocast
 from pipeline.config import SweepOptions
 from pipeline.counterfactuals.compositing import Patch
 from pipeline.counterfactuals.fidelity import psnr, ssim
@@ -212,7 +213,7 @@ def _identity(network: nn.Module, versions: Sequence[Version], reference: Tensor
 def _judge(judge: Estimator | Judge, crops: Sequence[NDArray[np.uint8]]) -> list[dict[str, float]]:
     if not crops:
         return []
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    with autocast():
         seen = judge.perceive(unit_batch(crops).contiguous(memory_format=torch.channels_last))
     columns = {
         "judge_masculine": seen.masculine,

@@ -16,6 +16,7 @@ from models.alignment import invert, similarity_to_template, warp_to_template
 from models.fader import ATTRIBUTES, Fader, race_line, smooth_difference
 from models.judge import RACES
 from models.parser import BiSeNet, SmallParser, class_indices
+from models.precision import autocast
 from pipeline.counterfactuals.compositing import Patch, feather, locate, trimmed, warp_into
 from pipeline.records import EDIT_ARM
 
@@ -87,14 +88,14 @@ def encode(fader: Fader, crops: Tensor, own: Tensor) -> Encoded:
         crops: ``(B, 3, 128, 128)`` in -1..1.
         own: ``(B, 8)`` the faces' own estimated values.
     """
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    with autocast():
         codes = fader.encode(crops.contiguous(memory_format=torch.channels_last)).float()
     return Encoded(crops, codes, own, decode(fader, codes, own))
 
 
 def decode(fader: Fader, codes: Tensor, values: Tensor) -> Tensor:
     """Codes ``(B, 256, 4, 4)`` and attribute values ``(B, 8)`` -> faces ``(B, 3, 128, 128)`` in -1..1."""
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    with autocast():
         return fader.decode(codes.contiguous(memory_format=torch.channels_last), values).float()
 
 
@@ -186,7 +187,7 @@ def patches_of(
     size = parser.size
     views = [parser_view(subject.landmarks, size=size) for subject in subjects]
     images = [warp_to_template(s.pixels, view, size=size) for s, view in zip(subjects, views, strict=True)]
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    with autocast():
         logits = parser(unit_batch(images).contiguous(memory_format=torch.channels_last)).float()
     inside = logits.softmax(dim=1)[:, list(class_indices(region))].sum(dim=1).numpy()
     patches = []

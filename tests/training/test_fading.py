@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from models.fader import ATTRIBUTES, Fader
 from models.judge import OUTPUTS, RACES, Estimator
+from models.precision import autocast
 from models.training.averaging import Average, Best
 from models.training.edits import GENDER, RACE, Edits, composite, draw_edits, mask_pixels, own_attributes
 from models.training.erasing import MeanCodes, fit_erasure, gender_direction, sums_by_group
@@ -296,7 +297,7 @@ def test_after_erasure_the_mean_codes_of_the_genders_do_not_differ_in_any_race_o
 
     @torch.no_grad()
     def gap():
-        with torch.autocast("cpu", dtype=torch.bfloat16):
+        with autocast():
             codes = fader.encode(to_unit(faces.pixels(rows))).float().flatten(1)
         sums, counts = sums_by_group(codes, own_attributes(faces, rows))
         means = sums / counts.clamp(min=1)
