@@ -138,7 +138,11 @@ def null_cycles(fader: Fader, encoded: Encoded, masks: Tensor, *, cycles: int) -
 
 
 def dial_of(own: Tensor, attribute: str, *, race_pair: tuple[str, str]) -> Tensor:
-    """Where faces ``(B, 8)`` are on an attribute's dial ``(B,)``: the null edit's value."""
+    """Where faces ``(B, 8)`` are on an attribute's dial ``(B,)``.
+
+    At this value of gender the photo is unchanged. The dial of race is the line between two races; a face that is
+    also perceived as of a third lies beside it, and is changed at every value.
+    """
     if attribute == "gender":
         return own[:, GENDER]
     low, high = (own[:, RACE][:, RACES.index(race)] for race in race_pair)

@@ -130,7 +130,7 @@ def counterfactual_amplification(
             Tasks that it lacks are NaN and leave the mean.
         tasks: label -> task; a task is predicted where any of its labels is present (for scores: their largest). Labels
             that it lacks are left out. Every label is its own task unless given.
-        values: the two values a; the ends of the sweep unless given. |a| <= 1 was seen in training.
+        values: the two values a; the ends of the sweep unless given. Photos themselves lie within |a| <= 1.
         resamples: R; 0 for no intervals.
         seed: of the bootstrap; the same seed gives the same bytes.
         level: of the intervals, 0-1.

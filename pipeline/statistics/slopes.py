@@ -26,7 +26,7 @@ from pipeline.statistics.photo_slopes import (
 )
 from pipeline.statistics.sweeps import Sweeps, sweeps_of
 
-INNER_REACH = 1.0  # |a| up to here was seen in training
+INNER_REACH = 1.0  # the labels of photos lie within; a face further out exists as a counterfactual only
 
 FRAME_COLUMNS = (
     *("adapter", "attribute", "arm", "label", "photos", "count_centre", "y_c"),
