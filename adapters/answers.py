@@ -7,6 +7,7 @@ nothing in an answer has the type it should have until that has been looked at.
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from numbers import Real
 from typing import Any
 
@@ -47,13 +48,13 @@ def checked(labels: Iterable[tuple[object, object]], *, most: float = 1.0, repea
 
 
 def json_object(body: bytes) -> dict[str, Any]:
-    """The JSON object that a reply's body is.
+    """The JSON object that a reply's body is; not to be changed.
 
     Raises:
         AnswerError: it is anything else.
     """
     try:
-        content = json.loads(body)
+        content = _loaded(body)
     except (ValueError, RecursionError) as error:
         raise AnswerError(f"the answer is not JSON: {error}") from error
     if not isinstance(content, dict):
@@ -105,6 +106,12 @@ def from_answer(answer: RawAnswer) -> list[Label]:
         if not isinstance(row, list) or len(row) != 2:
             raise AnswerError(f"a label must be a pair of name and score, not {_short(row)}")
     return checked((row[0], row[1]) for row in rows)
+
+
+@lru_cache(maxsize=1)
+def _loaded(body: bytes) -> Any:
+    """One reply may answer 128 images, each of which looks for its part of it: it is read once."""
+    return json.loads(body)
 
 
 def _as_float(number: Real) -> float:

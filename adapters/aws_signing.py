@@ -15,7 +15,7 @@ from adapters.base import AdapterError
 
 @dataclass(frozen=True)
 class Signed:
-    """The headers of a signed request, the credentials that signed it, and which of their values travel with it."""
+    """The headers of a signed request, the credentials that signed it, and their values, which no reply may repeat."""
 
     headers: Mapping[str, str] = field(repr=False)
     credentials: Any = field(repr=False)
@@ -56,7 +56,8 @@ class AwsSigner:
         frozen = _frozen(self._credentials, self._adapter)
         request = AWSRequest(method="POST", url=url, data=body, headers=dict(headers))
         SigV4Auth(frozen, self._service, self.region).add_auth(request)
-        return Signed(dict(request.headers.items()), frozen, (frozen.token,) if frozen.token else ())
+        secrets = tuple(value for value in (frozen.access_key, frozen.secret_key, frozen.token) if value)
+        return Signed(dict(request.headers.items()), frozen, secrets)
 
     def renewed(self, expired: object) -> bool:
         """Look again where the credentials came from; whether there are others than the ``expired`` ones now."""

@@ -66,7 +66,7 @@ class Azure:
         cut_off=None,  # it has one, but none that can be set or that is documented
         concurrency=32,
         limits=Limits(
-            max_bytes=20_971_520, max_pixels=255_000_000, min_side=51,
+            max_bytes=20_971_520, min_side=51, max_side=15_999,  # more than 50, less than 16,000
             formats=("png", "jpeg", "webp", "bmp", "gif", "tiff"),
         ),
     )  # fmt: skip

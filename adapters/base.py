@@ -59,6 +59,7 @@ class Limits:
     max_bytes: int | None = None
     max_pixels: int | None = None
     min_side: int | None = None
+    max_side: int | None = None
     formats: tuple[str, ...] = ("png", "jpeg")
 
 

@@ -52,7 +52,7 @@ class Caller:
 
     Args:
         timeout: seconds to connect, and between two bytes of the reply.
-        longest: seconds for one call in all, once the reply's headers are there.
+        longest: seconds for one reply in all, from its status line to its last byte, however it trickles.
         most_bytes: a longer reply is not read to its end.
         connections: kept open at most.
     """
@@ -66,7 +66,8 @@ class Caller:
         connections: int = 64,
     ) -> None:
         import requests
-        from requests.adapters import HTTPAdapter
+
+        from adapters.deadlines import PromptAdapter
 
         self._timeout = timeout
         self._longest = longest
@@ -74,7 +75,9 @@ class Caller:
         self._session = requests.Session()
         self._session.verify = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE") or True
         self._session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
-        pool = HTTPAdapter(pool_connections=4, pool_maxsize=connections, max_retries=0, pool_block=False)
+        pool = PromptAdapter(
+            longest=longest, pool_connections=4, pool_maxsize=connections, max_retries=0, pool_block=False
+        )
         self._session.mount("https://", pool)
         self._session.mount("http://", pool)
         self._proxies: dict[str, dict[str, str]] = {}
@@ -114,8 +117,6 @@ class Caller:
                     if len(body) > self._most_bytes:
                         kept = RawAnswer(without(bytes(body[:10_000]), call.secrets), response.status_code)
                         return NoAnswer(f"the reply is longer than {self._most_bytes} bytes", billed=True, reply=kept)
-                    if monotonic() - started > self._longest:
-                        return NoAnswer(f"the reply took longer than {self._longest:g} s", retry="later", billed=True)
                 return Reply(response.status_code, headers, without(bytes(body), call.secrets))
         except (
             requests.exceptions.ConnectTimeout,
@@ -129,7 +130,9 @@ class Caller:
             what = "could not be reached" if refused else "dropped the connection"
             return NoAnswer(f"{_host(call)} {what}", retry="later", billed=not refused)
         except (requests.exceptions.RequestException, HTTPError, OSError) as error:
-            return NoAnswer(f"no reply from {_host(call)} ({type(error).__name__})", retry="later", billed=True)
+            late = monotonic() - started >= self._longest
+            what = f"took longer than {self._longest:g} s" if late else f"is not there ({type(error).__name__})"
+            return NoAnswer(f"the reply of {_host(call)} {what}", retry="later", billed=True)
 
     def _proxies_to(self, call: Call) -> dict[str, str]:
         from requests.utils import get_environ_proxies

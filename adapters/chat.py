@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from random import Random
 from statistics import fmean
-from typing import Any
+from typing import Any, Literal
 
 from adapters.answers import checked, inner, json_object, objects
 from adapters.base import AnswerError, Label
@@ -148,24 +148,33 @@ def _scores(content: Mapping[str, Any], labels: Sequence[str] | None, letters: b
     reason = choices[0].get("finish_reason")
     if reason == "content_filter":
         return {WITHHELD: 1.0}
-    if inner(choices[0], "message", "refusal"):
+    said = inner(choices[0], "message", "content")
+    if inner(choices[0], "message", "refusal") or (isinstance(said, list) and _parts(said, "refusal")):
         return {REFUSED: 1.0}
     if letters:
         return _by_letter(inner(choices[0], "logprobs", "content"), labels)
     if reason == "length":
         return {CUT: 1.0}
-    found = _found(inner(choices[0], "message", "content"))
+    found = _found(_parts(said, "text") if isinstance(said, list) else said)
     for label in labels or ():
         if label not in found:
             raise AnswerError(f"the model gave no score for {ascii(label)[:60]}")
     return {label.name: label.score for label in checked((name, found[name]) for name in labels or found)}
 
 
+def _parts(content: list[Any], kind: Literal["text", "refusal"]) -> str:
+    """What the parts of that kind say, where a message's content is a list of typed parts."""
+    said = (inner(part, kind) for part in content if inner(part, "type") in (kind, f"output_{kind}"))
+    return "".join(part for part in said if isinstance(part, str))
+
+
 def _found(text: object) -> dict[str, Any]:
-    """The JSON object in a model's text, taken out of the fence that some models put around it."""
+    """The JSON object in a model's text, without the thoughts and the fence that some models put around it."""
     if not isinstance(text, str):
         raise AnswerError("the reply's message has no text")
     plain = text.strip()
+    if plain.startswith("<think>"):
+        plain = plain.rpartition("</think>")[2].strip()
     if plain.startswith("```") and plain.endswith("```") and "\n" in plain:
         plain = plain[plain.index("\n") : -3]
     try:

@@ -233,6 +233,9 @@ def outcomes(reply: Reply, count: int) -> list[RawAnswer | NoAnswer]:
         reason = f"{len(outputs)} outputs came for {count} images: which is whose cannot be told"
         return [NoAnswer(reason, billed=True, reply=answer) for answer in answers]
     if isinstance(outputs, list) and told_apart and code in {*_FINE, _MIXED, _ALL_FAILED}:
+        stopping = [code for output in outputs if (code := _code(output)) in _STOPPING]
+        if stopping and len(stopping) == count:
+            raise AdapterError(f"Clarifai refuses the calls ({_says(outputs[0])}): {_STOPPING[stopping[0]]}")
         return [_image(output, answer) for output, answer in zip(outputs, answers, strict=True)]
     failed = _failed(reply, content, code)
     # Anything else that HTTP calls a success was paid for: kept, and found wanting when it is parsed.

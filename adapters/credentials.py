@@ -3,10 +3,13 @@
 How a service wants them sent is each adapter's file.
 """
 
+import json
 import os
+from base64 import b64encode
 from collections.abc import Iterable
+from html import escape
 from ipaddress import ip_address
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from adapters.base import AdapterError
 
@@ -70,6 +73,22 @@ def on_this_machine(host: str) -> bool:
 
 def without(text: bytes, secrets: Iterable[str]) -> bytes:
     """``text`` in which each secret is three stars, should a service repeat what it was sent."""
-    for value in sorted((value for value in secrets if len(value) >= SHORTEST), key=len, reverse=True):
+    values = {form for value in secrets if len(value) >= SHORTEST for form in forms(value)}
+    for value in sorted(values, key=len, reverse=True):
         text = text.replace(value.encode(), _HIDDEN.encode())
     return text
+
+
+def forms(value: str) -> set[str]:
+    """A secret as it may come back: plain, in an address, in JSON, on a page, in Basic authentication's encoding."""
+    in_json = json.dumps(value)[1:-1]
+    return {
+        value,
+        quote(value, safe=""),
+        in_json,
+        in_json.replace("/", "\\/"),
+        json.dumps(in_json)[1:-1],
+        escape(value),
+        value.encode("unicode_escape").decode(),
+        b64encode(value.encode()).decode().rstrip("="),
+    }

@@ -136,6 +136,8 @@ def limits_check(limits: Limits, *, size: int, width: int, height: int, kind: st
         broken.append(f"{width * height} pixels, where {limits.max_pixels} may be sent")
     if limits.min_side is not None and min(width, height) < limits.min_side:
         broken.append(f"a side of {min(width, height)} pixels, where {limits.min_side} are needed")
+    if limits.max_side is not None and max(width, height) > limits.max_side:
+        broken.append(f"a side of {max(width, height)} pixels, where {limits.max_side} may be sent")
     if kind not in limits.formats:
         broken.append(f"{kind}, where {', '.join(limits.formats)} are taken")
     if broken:

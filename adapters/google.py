@@ -147,7 +147,7 @@ class Google:
             return token
         reply = self._caller(Call(self._url, body, {**_JSON, "Authorization": f"Bearer {token}"}, secrets=(token,)))
         if isinstance(reply, Reply) and reply.status == 401:
-            account.forget(token)
+            account.token.forget(token)
         return reply
 
 

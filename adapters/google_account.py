@@ -4,8 +4,7 @@ What the tokens are for is not known here.
 """
 
 from pathlib import Path
-from threading import Lock
-from time import monotonic, time
+from time import time
 from typing import Any
 from urllib.parse import urlencode
 
@@ -13,15 +12,19 @@ from adapters.answers import inner, json_object
 from adapters.base import AdapterError, AnswerError, NoAnswer
 from adapters.calling import Call, Caller, Reply, unanswered, words
 from adapters.credentials import checked_url
+from adapters.tokens import KeptToken
 
 _SCOPE = "https://www.googleapis.com/auth/cloud-vision"
 _GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 _LIFE = 3600  # seconds, the most that Google allows
-_MARGIN = 120  # a token is renewed this many seconds before it expires
 
 
 class ServiceAccount:
-    """Tokens of the account whose key file ``path`` is; one is kept until shortly before it expires.
+    """Tokens of the account whose key file ``path`` is.
+
+    Attributes:
+        token: gives one that is valid now, or why there is none at the moment; raises AdapterError where Google does
+            not accept the account.
 
     Raises:
         AdapterError: the file cannot be read or is no service account's key, or google-auth is not installed.
@@ -33,29 +36,7 @@ class ServiceAccount:
         self._email: str = key["client_email"]
         self._url = checked_url(key["token_uri"], adapter="google", option="token_uri", credential=True)
         self._signer = _signer(key, path)
-        self._lock = Lock()
-        self._token: str | None = None
-        self._until = 0.0
-
-    def token(self) -> str | NoAnswer:
-        """A token that is valid now, or why there is none at the moment.
-
-        Raises:
-            AdapterError: Google does not accept the account.
-        """
-        with self._lock:
-            if self._token is None or monotonic() >= self._until:
-                fetched = self._fetch()
-                if isinstance(fetched, NoAnswer):
-                    return fetched
-                self._token, self._until = fetched
-            return self._token
-
-    def forget(self, token: str) -> None:
-        """``token`` was refused: the next one is fetched anew, unless that has happened already."""
-        with self._lock:
-            if self._token == token:
-                self._token = None
+        self.token = KeptToken(self._fetch)
 
     def _fetch(self) -> tuple[str, float] | NoAnswer:
         from google.auth import jwt
@@ -64,16 +45,15 @@ class ServiceAccount:
         claim = {"iss": self._email, "scope": _SCOPE, "aud": self._url, "iat": now, "exp": now + _LIFE}
         assertion = jwt.encode(self._signer, claim).decode()
         form = urlencode({"grant_type": _GRANT, "assertion": assertion}).encode()
-        started = monotonic()
         reply = self._caller(
             Call(self._url, form, {"Content-Type": "application/x-www-form-urlencoded"}, secrets=(assertion,))
         )
         if isinstance(reply, NoAnswer):
             return NoAnswer(f"no access token: {reply.reason}", retry=reply.retry, wait=reply.wait)
-        return _token_of(reply, started)
+        return _token_of(reply)
 
 
-def _token_of(reply: Reply, started: float) -> tuple[str, float] | NoAnswer:
+def _token_of(reply: Reply) -> tuple[str, float] | NoAnswer:
     try:
         content = json_object(reply.body)
     except AnswerError:
@@ -89,7 +69,7 @@ def _token_of(reply: Reply, started: float) -> tuple[str, float] | NoAnswer:
             f"Google gives the service account of GOOGLE_APPLICATION_CREDENTIALS no access token ({said}): "
             "check that its key was not deleted, and this machine's clock"
         )
-    return str(token), started + max(0.0, float(seconds) - _MARGIN)
+    return str(token), float(seconds)
 
 
 def _key_file(path: Path) -> dict[str, Any]:

@@ -16,7 +16,9 @@ from adapters.templates import filled, takes_image, variables_in
 
 Body = Literal["raw", "json", "multipart"]
 
-_CREDENTIAL = re.compile(r"auth|key|token|secret|cookie|passw|signature", re.IGNORECASE)
+_CREDENTIAL = re.compile(
+    r"auth|key|token|secret|cookie|passw|pwd|credential|signature|^(x[-_])?(sig|code|pat|pass)$", re.IGNORECASE
+)
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 

@@ -95,7 +95,7 @@ class Imagga:
 
 
 def labels_of(answer: RawAnswer) -> list[Label]:
-    """The tags, in the language that they have.
+    """The tags, in the language that they have; of a repeated tag, the higher score.
 
     Raises:
         AnswerError: the answer holds none, or an error.
@@ -106,7 +106,9 @@ def labels_of(answer: RawAnswer) -> list[Label]:
     result = json_object(answer.body).get("result")
     if not isinstance(result, dict):
         raise AnswerError("the answer has no 'result'")
-    return checked(((_word(entry), entry.get("confidence")) for entry in objects(result, "tags")), most=100)
+    return checked(
+        ((_word(entry), entry.get("confidence")) for entry in objects(result, "tags")), most=100, repeats=True
+    )
 
 
 def _word(entry: Mapping[str, Any]) -> object:

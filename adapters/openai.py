@@ -6,6 +6,7 @@ and what its errors mean.
 
 import json
 import os
+import re
 import threading
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
@@ -37,15 +38,22 @@ BILLING = frozenset(
         "billing_not_active",
     }
 )
+_MAX_TOKENS = 'max_tokens (null sends none; extra={"max_completion_tokens": 300} has the other name for it)'
+_FORMAT = "format (json_object or text asks less of the server)"
 _MEMBERS = {
     "temperature": "temperature (null sends none)",
     "seed": "seed (null sends none)",
-    "response_format": "format",
-    "max_tokens": "max_tokens",
-    "max_completion_tokens": "max_tokens",
+    "response_format": _FORMAT,
+    "max_tokens": _MAX_TOKENS,
+    "max_completion_tokens": _MAX_TOKENS,
     "logprobs": "logprobs",
     "top_logprobs": "logprobs",
+    "json_schema": _FORMAT,
 }
+_COMPLAINT = re.compile(
+    r"unsupported|not supported?|unknown|unrecogni[sz]ed|unexpected|invalid|not (allowed|permitted)|must be",
+    re.IGNORECASE,
+)
 _NO_EYES = ("image input is not supported", "not a multimodal model", "does not support image")
 
 SERVICE = Service(
@@ -264,8 +272,8 @@ class OpenAI:
             return "check the options model and endpoint (which ends in /v1 with most servers)"
         if any(phrase in says.lower() for phrase in _NO_EYES):
             return f"the model {self.model!r} sees no images; load one that does (with llama.cpp: --mmproj)"
-        member = str(error.get("param") or "").partition(".")[0]
-        if status == 400 and member in _MEMBERS:
+        member = _member_at_fault(error, says)
+        if status in (400, 422) and member:
             return f"the model does not take this {member}; change the option {_MEMBERS[member]}"
         return ""
 
@@ -283,3 +291,11 @@ class OpenAI:
         for option, number in {"repeats": repeats, "timeout": timeout}.items():
             if not number > 0:
                 raise AdapterError(f"the adapter {self.name!r}: option {option!r} must be more than 0, not {number}")
+
+
+def _member_at_fault(error: Mapping[str, Any], says: str) -> str:
+    """The member of the request that an error is about; only some servers name it as such, others in their words."""
+    named = str(error.get("param") or "").partition(".")[0]
+    if named in _MEMBERS or not _COMPLAINT.search(says):
+        return named if named in _MEMBERS else ""
+    return next((member for member in _MEMBERS if re.search(rf"\b{member}\b", says)), "")

@@ -107,8 +107,7 @@ class Rekognition:
         cut_off=0.0,
         top_k=1000,
         concurrency=32,
-        # A side may be 10,000 pixels long at most, which bounds the product too.
-        limits=Limits(max_bytes=5_242_880, max_pixels=100_000_000, min_side=80, formats=("png", "jpeg")),
+        limits=Limits(max_bytes=5_242_880, min_side=80, max_side=10_000, formats=("png", "jpeg")),
     )
 
     def __init__(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.asking import query_stage, versions_of
-from pipeline.config import Settings, checked
+from pipeline.config import EVERY, Settings, checked, overlaid
 from pipeline.outputs import report_stage, tables_stage
 from pipeline.progress import Watch, unwatched
 from pipeline.querying.plan import Consent, Plan, PlanError, nobody, unconfirmed
@@ -138,14 +138,33 @@ def settings_of(run: Run, changes: Mapping[str, Mapping[str, Any]] | None = None
     kept = dict(run.record["settings"])
     kept["query"] = {name: value for name, value in kept["query"].items() if name not in ("max_calls", "max_cost")}
     for section, options in (changes or {}).items():
-        kept[section] = {**kept.get(section, {}), **{name: v for name, v in options.items() if v is not None}}
+        given = {name: value for name, value in options.items() if value is not None}
+        if "adapters" in given:  # what the run said of others is theirs
+            kept[section] = _about(given["adapters"], kept[section])
+        kept[section] = overlaid(kept.get(section, {}), given)
     return checked(kept)
 
 
+def _about(adapters: Sequence[str], query: Mapping[str, Any]) -> dict[str, Any]:
+    """The section ``query`` without what it says of classifiers other than these."""
+    return {
+        name: {one: said for one, said in value.items() if one in (*adapters, EVERY)}
+        if isinstance(value, dict)
+        else value
+        for name, value in query.items()
+    }
+
+
 def make_adapters(settings: Settings, out: Path) -> "list[Adapter]":
-    """The classifiers of a run by their specifications; one that wants to know the run is told where it is."""
+    """The classifiers of a run by their specifications; one that wants to know the run is told where it is.
+
+    Raises:
+        AdapterError: one cannot be made.
+        ConfigError: one is asked twice, or something is said of a classifier that is not asked.
+    """
     from adapters.registry import create, option_names
 
+    settings.query.check_asked()
     made = []
     for spec in settings.query.adapters:
         options = dict(settings.query.options.get(spec, {}))

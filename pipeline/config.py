@@ -1,8 +1,8 @@
 """Every option of a run, its default and its meaning; where an option comes from.
 
-Precedence, written down here once: command line > TOML file (``--config``) > environment > default. In TOML an option
-lives in its section (``[sweep]`` then ``mode = "delta"``); in the environment it is
-``COUNTERSLOPE_SWEEP__MODE=delta``, lists separated by commas.
+Precedence, written down here once: command line > TOML file (``--config``) > environment > default; what is by adapter
+is overridden option by option. In TOML an option lives in its section (``[sweep]`` then ``mode = "delta"``); in the
+environment it is ``COUNTERSLOPE_SWEEP__MODE=delta``, lists separated by commas.
 """
 
 import json
@@ -155,6 +155,26 @@ class QueryOptions(_Section):
                 )
         return options
 
+    def check_asked(self) -> None:
+        """Whether each classifier is asked once, and what is said by adapter is said of one that is asked.
+
+        Raises:
+            ConfigError: not so; the message names the option and the classifiers that are asked.
+        """
+        twice = [name for number, name in enumerate(self.adapters) if name in self.adapters[:number]]
+        if twice:
+            raise ConfigError(f"query.adapters: {twice[0]} is named twice: every classifier is asked once")
+        said: list[tuple[str, ...]] = [
+            ("options", name, option) for name, options in self.options.items() for option in options
+        ]
+        said += [(table, name) for table in ("rate", "concurrency", "price") for name in getattr(self, table)]
+        for table, name, *option in said:
+            if name not in (*self.adapters, EVERY):
+                raise ConfigError(
+                    f"query.{'.'.join([table, name, *option])}: no adapter {name} is asked; asked are "
+                    f"{', '.join(self.adapters)}. Add it with --adapter, or mend the option's name"
+                )
+
     def of(self, option: Literal["rate", "concurrency", "price"], adapter: str, *, remote: bool) -> float | None:
         """What an option by adapter says of one; None where it says nothing."""
         table: Mapping[str, float] = getattr(self, option)
@@ -230,10 +250,29 @@ def load_settings(
         for section, options in sections.items():
             if not isinstance(options, Mapping):
                 raise ConfigError(f"{section!r} in {source} stands outside any section, e.g. [sweep]")
-            merged.setdefault(section, {}).update(options)
+            merged[section] = overlaid(merged.get(section, {}), options)
             origins.setdefault((section,), []).append(source)
-            origins |= {(section, name): [source] for name in options}
+            for name, value in options.items():
+                added_to = origins.get((section, name), []) if isinstance(value, Mapping) else []
+                origins[section, name] = [*added_to, source]
     return checked(merged, origins)
+
+
+def overlaid(below: Mapping[str, Any], above: Mapping[str, Any], *, depth: int = 2) -> dict[str, Any]:
+    """A section's options with others upon them: what is by adapter is replaced by adapter and option, not as a whole.
+
+    Args:
+        below: option -> value.
+        above: option -> value; these win.
+        depth: how deep tables within tables are laid upon each other: adapter, then its options.
+    """
+    found = dict(below)
+    for name, value in above.items():
+        old = below.get(name)
+        if depth and isinstance(old, Mapping) and isinstance(value, Mapping):
+            value = overlaid(old, value, depth=depth - 1)
+        found[name] = value
+    return found
 
 
 def checked(sections: Mapping[str, Any], origins: Mapping[tuple[str, ...], Sequence[str]] | None = None) -> Settings:

@@ -18,7 +18,7 @@ import typer
 from pipeline.commands.shared import AdapterOptions, AsJson, Yes, adapter_options, explained, harmless, stop
 
 if TYPE_CHECKING:
-    from adapters.base import Adapter, Service
+    from adapters.base import Adapter, Limits, Service
     from adapters.details import Details
     from adapters.diagnosis import Check, Knock
 
@@ -268,16 +268,16 @@ def _facts(found: "Details") -> Iterator[tuple[str, str]]:
     yield "calls", f"{declared.batch} images each at most, {declared.concurrency} at once"
     yield (
         "images",
-        _limits(declared.limits.max_bytes, declared.limits.max_pixels, declared.limits.min_side)
-        + (f"{', '.join(declared.limits.formats)}"),
+        _limits(declared.limits) + (f"{', '.join(declared.limits.formats)}"),
     )
 
 
-def _limits(max_bytes: int | None, max_pixels: int | None, min_side: int | None) -> str:
+def _limits(limits: "Limits") -> str:
     parts = [
-        f"up to {max_bytes:,} bytes" if max_bytes is not None else "",
-        f"up to {max_pixels:,} pixels" if max_pixels is not None else "",
-        f"sides of at least {min_side} pixels" if min_side is not None else "",
+        f"up to {limits.max_bytes:,} bytes" if limits.max_bytes is not None else "",
+        f"up to {limits.max_pixels:,} pixels" if limits.max_pixels is not None else "",
+        f"sides of at least {limits.min_side} pixels" if limits.min_side is not None else "",
+        f"sides of at most {limits.max_side:,} pixels" if limits.max_side is not None else "",
     ]
     return "".join(f"{part}; " for part in parts if part)
 

@@ -73,7 +73,7 @@ class Breaker:
                 if admitted == "probe":
                     self._open_until, self._probing, self._probes = None, False, 0
                 if self._hopeless >= self._tolerance.never_in_a_row:
-                    self._reason = f"it refused {self._hopeless} requests in a row, the last with: {reason}"
+                    self._reason = f"{self._hopeless} requests in a row came to nothing, the last with: {reason}"
             else:
                 self._failures += 1
                 self._told_of_failure(outcome, admitted, reason)

@@ -6,20 +6,19 @@ What answers mean is not looked at here. The order of answers is of no consequen
 import random
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from hashlib import sha256
-from pathlib import Path
+from dataclasses import replace
 from time import monotonic
 
 from adapters.base import Adapter, AdapterError, NoAnswer, RawAnswer
 from pipeline.querying.breaker import Admission, Breaker
 from pipeline.querying.counts import AskCounts
 from pipeline.querying.drift import Panel, PanelLedger
+from pipeline.querying.jobs import ImageError, Item, Job, content_of, jobs_of
 from pipeline.querying.ledger import AnswerLedger, Ledger
 from pipeline.querying.manner import Manner
-from pipeline.querying.outcomes import checked, kind_of, refused_for_free
+from pipeline.querying.outcomes import checked, kind_of, refused_for_free, unreadable
 from pipeline.querying.pacing import Pacer
-from pipeline.querying.questions import ImageRef, Questions, batches_of, questions_of
+from pipeline.querying.questions import ImageRef, Questions, questions_of
 from pipeline.querying.retrying import next_try
 from pipeline.querying.secrets import Redactor
 from pipeline.querying.store import Moment, Question, Store
@@ -53,7 +52,7 @@ def ask(
         AdapterError: the classifier cannot be used; every answer it gave before is kept.
     """
     questions = questions_of(adapter, images, answered=store.answered)
-    asking = _Asking(
+    return _Asking(
         adapter,
         store,
         questions,
@@ -61,30 +60,7 @@ def ask(
         progress=progress or (lambda _: None),
         stopped=stopped or threading.Event(),
         log=log or (lambda _: None),
-    )
-    return asking.run()
-
-
-@dataclass(frozen=True)
-class _Item:
-    """An image to ask about, and how often it was asked in vain since when (monotonic seconds)."""
-
-    question: Question
-    path: Path
-    attempts: int = 0
-    first: float = 0.0
-
-
-@dataclass(frozen=True)
-class _Job:
-    """One call to be made: ordinary images, or the panel's at some moment."""
-
-    items: tuple[_Item, ...]
-    moment: Moment | None = None
-
-
-class _ImageError(Exception):
-    """An image cannot be sent."""
+    ).run()
 
 
 class _Asking:
@@ -123,7 +99,7 @@ class _Asking:
         panel = manner.panel if questions.todo and service is not None else ()
         self._panel = PanelLedger(store, classifier, Panel.of([image.sha256 for image in panel], store, classifier))
         self._panel_paths = {image.sha256: image.path for image in panel}
-        self._jobs = self._panel_jobs("start") + self._batched(questions.todo)
+        self._jobs = self._panel_jobs("start") + jobs_of(adapter, questions.todo)
         self._waiting = Waiting(self._jobs, stopped=stopped)
 
     def run(self) -> AskCounts:
@@ -173,12 +149,13 @@ class _Asking:
         self._log(reason)
         self._stopped.set()
 
-    def _do(self, job: _Job) -> None:
+    def _do(self, job: Job) -> None:
         ready, contents = self._read(job)
         if not ready:
             return
         admitted = self._breaker.admit(self._stopped)
-        if admitted is None or not self._manner.budget.take():
+        cost = self._manner.usd * len(ready)
+        if admitted is None or not self._manner.budget.take(cost):
             self._not_asked(job, ready)
             return
         ledger = self._panel.at(job.moment) if job.moment is not None else self._ledger
@@ -197,27 +174,27 @@ class _Asking:
         except AdapterError as error:
             told = self._redactor.text(str(error))
             ledger.finish([(intent, NoAnswer(told)) for intent in intents])
+            self._manner.budget.give_back(cost)
             raise AdapterError(told) from None
         except Exception as error:  # one image's failure, whatever it is, must not take the run with it
             self._broken(job, ready, intents, ledger, error)
             self._breaker.cancelled(admitted=admitted)
             return
-        outcomes = [
-            self._redactor.failure(outcome) if isinstance(outcome, NoAnswer) else self._redactor.answer(outcome)
-            for outcome in outcomes
-        ]
+        outcomes = [self._redactor.outcome(outcome) for outcome in outcomes]
         ledger.finish(list(zip(intents, outcomes, strict=True)))
+        free = sum(isinstance(outcome, NoAnswer) and not outcome.billed for outcome in outcomes)
+        self._manner.budget.give_back(self._manner.usd * free)
         self._learn(outcomes, sent=sent, admitted=admitted)
         self._settle(job, ready, outcomes, sent=sent)
 
-    def _read(self, job: _Job) -> tuple[list[_Item], list[bytes]]:
+    def _read(self, job: Job) -> tuple[list[Item], list[bytes]]:
         """The images of a job that can be sent, with their bytes; the others fail by name."""
-        ready: list[_Item] = []
+        ready: list[Item] = []
         contents: list[bytes] = []
         for item in job.items:
             try:
-                contents.append(_read(item.path, item.question.image_sha256))
-            except _ImageError as error:
+                contents.append(content_of(item.path, item.question.image_sha256))
+            except ImageError as error:
                 (self._panel.at(job.moment) if job.moment else self._ledger).refuse(item.question, error=str(error))
                 self._count(job, failed=1)
             else:
@@ -227,6 +204,8 @@ class _Asking:
     def _learn(self, outcomes: Sequence[RawAnswer | NoAnswer], *, sent: float, admitted: Admission) -> None:
         """What a call's outcomes say about the service: its speed, whether it is there at all."""
         kind, reason = kind_of(outcomes)
+        if kind == "answer" and self._adapter.capabilities.remote and (why := unreadable(outcomes, self._adapter)):
+            kind, reason = "never", why  # each is charged for: many in a row, and nothing is gained by more of them
         if kind == "slower":
             waits = [outcome.wait for outcome in outcomes if isinstance(outcome, NoAnswer) and outcome.wait]
             self._pacer.refused(sent=sent, wait=max(waits, default=None))
@@ -239,7 +218,7 @@ class _Asking:
             self._give_up(f"{self._adapter.name}: {self._breaker.gave_up}")
 
     def _settle(
-        self, job: _Job, items: Sequence[_Item], outcomes: Sequence[RawAnswer | NoAnswer], *, sent: float
+        self, job: Job, items: Sequence[Item], outcomes: Sequence[RawAnswer | NoAnswer], *, sent: float
     ) -> None:
         """Count what was answered; put back what may be answered later; name the rest failed."""
         failures = [
@@ -249,7 +228,7 @@ class _Asking:
             # The service said no to the call: one of its images may be the reason.
             self._put_back(job, [[item] for item in items], delay=0.0, sent=sent)
             return
-        again: list[_Item] = []
+        again: list[Item] = []
         delay, failed = 0.0, 0
         for item, outcome in failures:
             elapsed = monotonic() - item.first if item.attempts else monotonic() - sent
@@ -260,7 +239,8 @@ class _Asking:
                 patience=self._manner.patience,
                 chance=self._chance,
             )
-            self._log(f"{self._adapter.name}: {item.path.name}: {outcome.reason}{_then(wait)}")
+            then = "" if wait is None else f"; again in {wait:.1f} s"
+            self._log(f"{self._adapter.name}: {item.path.name}: {outcome.reason}{then}")
             if wait is None or self._stopped.is_set():
                 failed += 1
             else:
@@ -271,7 +251,7 @@ class _Asking:
         self._count(job, answered=len(items) - len(failures), failed=failed)
 
     def _broken(
-        self, job: _Job, items: Sequence[_Item], intents: Sequence[object], ledger: Ledger, error: Exception
+        self, job: Job, items: Sequence[Item], intents: Sequence[object], ledger: Ledger, error: Exception
     ) -> None:
         """The adapter raised something: local images are tried alone, once; a remote service may have charged."""
         remote = self._adapter.capabilities.remote
@@ -283,21 +263,21 @@ class _Asking:
         else:
             self._count(job, failed=len(items))
 
-    def _put_back(self, job: _Job, groups: Iterable[Sequence[_Item]], *, delay: float, sent: float) -> None:
+    def _put_back(self, job: Job, groups: Iterable[Sequence[Item]], *, delay: float, sent: float) -> None:
         for group in groups:
             items = tuple(replace(item, attempts=item.attempts + 1, first=item.first or sent) for item in group)
-            self._waiting.put(_Job(items, job.moment), delay=delay)
+            self._waiting.put(Job(items, job.moment), delay=delay)
             with self._lock:
                 self._counts = replace(self._counts, repeated=self._counts.repeated + len(items))
 
-    def _not_asked(self, job: _Job, items: Sequence[_Item]) -> None:
+    def _not_asked(self, job: Job, items: Sequence[Item]) -> None:
         """Stopped before it could be asked; images that failed before stay failed."""
         if not self._stopped.is_set() and self._breaker.gave_up is None:
             self._give_up(f"{self._adapter.name}: {self._manner.budget.exhausted}")
         self._stopped.set()
         self._count(job, failed=sum(item.attempts > 0 for item in items))
 
-    def _count(self, job: _Job, *, answered: int = 0, failed: int = 0) -> None:
+    def _count(self, job: Job, *, answered: int = 0, failed: int = 0) -> None:
         if job.moment is not None:
             return
         with self._lock:
@@ -317,26 +297,6 @@ class _Asking:
         for job in self._panel_jobs(moment):
             self._waiting.put(job)
 
-    def _panel_jobs(self, moment: Moment) -> list[_Job]:
+    def _panel_jobs(self, moment: Moment) -> list[Job]:
         questions = [(Question("", image), self._panel_paths[image]) for image in self._panel.missing(moment)]
-        return [replace(job, moment=moment) for job in self._batched(questions)]
-
-    def _batched(self, items: Sequence[tuple[Question, Path]]) -> list[_Job]:
-        return [
-            _Job(tuple(_Item(question, path) for question, path in items[part]))
-            for part in batches_of(self._adapter, items)
-        ]
-
-
-def _read(path: Path, expected: str) -> bytes:
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise _ImageError(f"the image {path.name} cannot be read ({error.strerror}): make the images again") from error
-    if sha256(content).hexdigest() != expected:
-        raise _ImageError(f"the image {path.name} was changed after it was made: make the images again")
-    return content
-
-
-def _then(wait: float | None) -> str:
-    return "" if wait is None else f"; again in {wait:.1f} s"
+        return [replace(job, moment=moment) for job in jobs_of(self._adapter, questions)]

@@ -15,7 +15,7 @@ from pipeline.querying.budget import Budget
 from pipeline.querying.drift import MOMENTS
 from pipeline.querying.keys import key_maker
 from pipeline.querying.manner import Manner
-from pipeline.querying.plan import AdapterPlan, Plan, price_for
+from pipeline.querying.plan import AdapterPlan, Plan, price_for, usd_each
 from pipeline.querying.preparing import Sent, Version, prepare, recorded
 from pipeline.querying.questions import ImageRef, Questions, batches_of, questions_of
 from pipeline.querying.together import Asked
@@ -87,7 +87,7 @@ def enquire(
         answered: tells which keys have an answer.
         make: re-encode what does not fit; False: only look at what was re-encoded before.
     """
-    budget = Budget(options.max_calls)
+    budget = Budget(options.max_calls, options.max_cost)
     return [
         _enquiry(adapter, versions, options, folder=folder, answered=answered, make=make, budget=budget)
         for adapter in adapters
@@ -156,9 +156,11 @@ def _elsewhere(adapter: Adapter) -> bool:
 def _manner(adapter: Adapter, options: QueryOptions, budget: Budget) -> Manner:
     remote = adapter.capabilities.remote
     concurrency = options.of("concurrency", adapter.name, remote=remote)
+    price = _price(adapter, options)
     return Manner(
         rate=options.of("rate", adapter.name, remote=remote),
         concurrency=None if concurrency is None else int(concurrency),
+        usd=0.0 if price is None else usd_each(price, adapter.capabilities.features),
         budget=budget,
     )
 

@@ -19,7 +19,8 @@ class Manner:
         patience: how long an image is tried.
         tolerance: when a service counts as failing.
         panel: sentinel images that are asked at the start, in the middle and at the end.
-        budget: calls that may be made, shared with the other classifiers of the run.
+        usd: what asking about one image is expected to cost.
+        budget: what may be spent, shared with the other classifiers of the run.
     """
 
     rate: float | None = None
@@ -27,6 +28,7 @@ class Manner:
     patience: Patience = field(default_factory=Patience)
     tolerance: Tolerance = field(default_factory=Tolerance)
     panel: tuple[ImageRef, ...] = ()
+    usd: float = 0.0
     budget: Budget = field(default_factory=Budget)
 
     def rate_for(self, adapter: Adapter) -> float | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from adapters.base import NoAnswer, RawAnswer
+from adapters.base import Adapter, NoAnswer, RawAnswer
 from pipeline.querying.breaker import Outcome
 
 
@@ -34,6 +34,20 @@ def kind_of(outcomes: Sequence[RawAnswer | NoAnswer]) -> tuple[Outcome, str]:
         if of_kind and (kind == "slower" or len(failures) == len(outcomes)):
             return kind, of_kind[0]
     return "answer", ""
+
+
+def unreadable(outcomes: Sequence[RawAnswer | NoAnswer], adapter: Adapter) -> str:
+    """Why labels can be read from none of the answers of a call; "" where they can be read from one."""
+    why = ""
+    for outcome in outcomes:
+        if isinstance(outcome, RawAnswer):
+            try:
+                adapter.parse(outcome)
+            except Exception as error:  # a parser of someone else's must not take the run with it
+                why = f"an answer without labels: {error}"
+            else:
+                return ""
+    return why
 
 
 def refused_for_free(outcome: RawAnswer | NoAnswer) -> bool:

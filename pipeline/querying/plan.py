@@ -1,5 +1,6 @@
 """What asking would come to, before anyone is asked: calls, money, time, and where the faces would go. Pure."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -89,6 +90,11 @@ def price_for(adapter: Adapter, override: float | None, *, today: date) -> Price
     return service.price if service is not None else None
 
 
+def usd_each(price: Price, features: Sequence[str]) -> float:
+    """US$ for all that is asked about one image."""
+    return price.usd_per_1000 * len(features) / 1000
+
+
 def check_limits(plan: Plan, *, max_calls: int | None, max_cost: float | None) -> None:
     """Stop before asking what would pass a limit.
 
@@ -108,9 +114,9 @@ def check_limits(plan: Plan, *, max_calls: int | None, max_cost: float | None) -
                 f"the price of {one.adapter} is not known, so --max-cost cannot be kept: "
                 f"say it with --price {one.adapter}=US$_PER_1000_IMAGES; nothing was asked"
             )
-    if plan.usd > max_cost:
+    if plan.usd > max_cost and not math.isclose(plan.usd, max_cost):
         raise PlanError(
-            f"asking would cost about US$ {plan.usd:,.2f}, more than the US$ {max_cost:,.2f} allowed (--max-cost): "
+            f"asking would cost about US$ {plan.usd:,.4f}, more than the US$ {max_cost:,.4f} allowed (--max-cost): "
             "nothing was asked; the same command with a higher limit continues"
         )
 

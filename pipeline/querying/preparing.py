@@ -107,6 +107,8 @@ def misfit(path: Path, limits: Limits) -> str | None:
         return f"{kind} is not accepted"
     if limits.min_side is not None and min(width, height) < limits.min_side:
         return f"{width} × {height} pixels, at least {limits.min_side} are needed on each side"
+    if limits.max_side is not None and max(width, height) > limits.max_side:
+        return f"{width} × {height} pixels, at most {limits.max_side} are accepted on each side"
     if limits.max_pixels is not None and width * height > limits.max_pixels:
         return f"{width} × {height} pixels, {limits.max_pixels} are accepted"
     if limits.max_bytes is not None and size > limits.max_bytes:
@@ -117,7 +119,10 @@ def misfit(path: Path, limits: Limits) -> str | None:
 def recipes(width: int, height: int, limits: Limits) -> Iterator[Recipe]:
     """The ways to encode an image of this size within the limits but for its bytes, from the best to the smallest."""
     least = max(1.0, (limits.min_side or 1) / min(width, height))
-    most = math.sqrt(limits.max_pixels / (width * height)) if limits.max_pixels is not None else math.inf
+    most = min(
+        math.sqrt(limits.max_pixels / (width * height)) if limits.max_pixels is not None else math.inf,
+        limits.max_side / max(width, height) if limits.max_side is not None else math.inf,
+    )
     scale = least if least > 1 else min(1.0, most)
     while scale <= most and min(width, height) * scale >= (limits.min_side or 1):
         if "png" in limits.formats:

@@ -3,15 +3,14 @@
 Adapters read them from the environment; here they are refused anywhere else, and taken out of texts that came back.
 """
 
-import base64
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
-from urllib.parse import quote
 
 from adapters.base import NoAnswer, RawAnswer
+from adapters.credentials import forms
 
 _WORDS = frozenset(
     (
@@ -64,11 +63,11 @@ class Redactor:
         values = {
             variables[name].strip(): name for name in names if name in variables and _PLACES.isdisjoint(_words(name))
         }
-        forms = {form: name for value, name in values.items() if len(value) >= _SHORTEST for form in _forms(value)}
-        self._names = forms
-        longest_first = sorted(forms, key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, longest_first))) if forms else None
-        self._bytes = re.compile(b"|".join(re.escape(form.encode()) for form in longest_first)) if forms else None
+        names_of = {form: name for value, name in values.items() if len(value) >= _SHORTEST for form in forms(value)}
+        self._names = names_of
+        longest_first = sorted(names_of, key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, longest_first))) if names_of else None
+        self._bytes = re.compile(b"|".join(re.escape(form.encode()) for form in longest_first)) if names_of else None
 
     def text(self, text: str) -> str:
         """The text without any of the values."""
@@ -90,6 +89,10 @@ class Redactor:
         reply = None if failure.reply is None else self.answer(failure.reply)
         return replace(failure, reason=self.text(failure.reason), reply=reply)
 
+    def outcome(self, outcome: RawAnswer | NoAnswer) -> RawAnswer | NoAnswer:
+        """An answer or a failure without any of the values."""
+        return self.failure(outcome) if isinstance(outcome, NoAnswer) else self.answer(outcome)
+
     def _body(self, body: bytes) -> bytes:
         if self._bytes is None:
             return body
@@ -98,12 +101,6 @@ class Redactor:
 
 def _words(name: str) -> list[str]:
     return re.split(r"[^a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())
-
-
-def _forms(value: str) -> set[str]:
-    """A value as it may come back: plain, in an address, in JSON, in Basic authentication's encoding."""
-    encoded = base64.b64encode(value.encode()).decode().rstrip("=")
-    return {value, quote(value, safe=""), value.encode("unicode_escape").decode(), encoded}
 
 
 def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:

@@ -9,43 +9,25 @@ import sqlite3
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
 from adapters.base import NoAnswer, RawAnswer
-from pipeline.querying.committing import GroupCommit
+from pipeline.querying.committing import GroupCommit, Result, Write
 from pipeline.querying.keys import canonical_json
 from pipeline.querying.migrations import MIGRATIONS, NewerSchemaError, migrate
+from pipeline.querying.rows import Intent, Question, Replies, intend, now, raw_answer, settle, shortened
 
 __all__ = ["MIGRATIONS", "Intent", "Moment", "Question", "Sentinel", "Store", "StoreError"]
 
 _CHUNK = 20_000  # keys per look-up
-_REASON_LENGTH = 500
-_KEPT_OF_A_FAILURE = 65_536  # bytes of the reply
 
 Moment = Literal["start", "middle", "end"]
 
 
 class StoreError(Exception):
     """The file is not a store that this version can use; the message says why and what to do."""
-
-
-@dataclass(frozen=True)
-class Question:
-    """One image for one classifier; ``key`` is made of both."""
-
-    key: str
-    image_sha256: str
-
-
-@dataclass(frozen=True)
-class Intent:
-    """A question that is about to be asked for the ``attempt``-th time."""
-
-    question: Question
-    attempt: int
 
 
 @dataclass(frozen=True)
@@ -70,14 +52,21 @@ class Store:
     """
 
     def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        self._path = path
         self._lock = threading.RLock()
-        self._connection = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
-        self._write = GroupCommit(self._connection, self._lock)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._connection = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
+        except (OSError, sqlite3.OperationalError) as error:
+            raise self._unwritable(error) from error
+        self._commit = GroupCommit(self._connection, self._lock)
         try:
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = NORMAL")
             migrate(self._connection)
+        except sqlite3.OperationalError as error:
+            self._connection.close()
+            raise self._unwritable(error) from error
         except sqlite3.DatabaseError as error:
             self._connection.close()
             raise StoreError(f"{path} is not a file of answers ({error}): move it away and run again") from error
@@ -122,29 +111,29 @@ class Store:
     def begin(self, questions: Sequence[Question], *, classifier: int) -> list[Intent]:
         """Write down that these are about to be asked."""
         return self._write(
-            lambda connection: [_intend(connection, question, classifier, "open", None) for question in questions]
+            lambda connection: [intend(connection, question, classifier, "open", None) for question in questions]
         )
 
     def refuse(self, question: Question, *, classifier: int, error: str) -> None:
         """Write down that this could not even be asked."""
-        self._write(lambda connection: _intend(connection, question, classifier, "unsent", error))
+        self._write(lambda connection: intend(connection, question, classifier, "unsent", error))
 
     def finish(self, outcomes: Iterable[tuple[Intent, RawAnswer | NoAnswer]], *, classifier: int) -> None:
         """Keep what came of one call: answers, and why there are none. Should one key ever get two, the first stays."""
         rows = list(outcomes)
 
         def write(connection: sqlite3.Connection) -> None:
-            replies = _Replies(connection)
+            replies = Replies(connection)
             for intent, outcome in rows:
                 question = intent.question
                 if isinstance(outcome, NoAnswer):
-                    _close(connection, intent, "failed", outcome, reply=replies.of_failure(outcome))
+                    settle(connection, intent, "failed", outcome, reply=replies.of_failure(outcome))
                     continue
                 connection.execute(
                     "INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?)",
                     (question.key, classifier, question.image_sha256, replies.row(outcome), outcome.position),
                 )
-                _close(connection, intent, "answered")
+                settle(connection, intent, "answered")
 
         self._write(write)
 
@@ -155,7 +144,7 @@ class Store:
 
         def write(connection: sqlite3.Connection) -> None:
             for intent in rows:
-                _close(connection, intent, "failed", why)
+                settle(connection, intent, "failed", why)
 
         self._write(write)
 
@@ -165,7 +154,7 @@ class Store:
 
         def write(connection: sqlite3.Connection) -> None:
             for intent in rows:
-                _close(connection, intent, "unsent")
+                settle(connection, intent, "unsent")
 
         self._write(write)
 
@@ -175,9 +164,12 @@ class Store:
 
     def answers(self, keys: Collection[str]) -> Iterator[tuple[str, RawAnswer]]:
         """Each key that has an answer, with it."""
-        rows = self._among(keys, "SELECT key, body, status, headers, position FROM responses WHERE key IN {keys}")
-        for key, *reply in rows:
-            yield key, _raw_answer(reply)
+        rows = list(self._among(keys, "SELECT key, reply, position FROM answers WHERE key IN {keys}"))
+        # One reply may answer a hundred images: its body is held once.
+        of_replies = "SELECT id, body, status, headers FROM replies WHERE id IN {keys}"
+        replies = {number: reply for number, *reply in self._among({number for _, number, _ in rows}, of_replies)}
+        for key, number, position in rows:
+            yield key, raw_answer([*replies[number], position])
 
     def failures(self, keys: Collection[str]) -> dict[str, str]:
         """The last error of each key that ever failed, whether or not it has an answer by now."""
@@ -211,7 +203,7 @@ class Store:
         def write(connection: sqlite3.Connection) -> list[Sentinel]:
             columns = "classifier, round, moment, image, time, state"
             query = f"INSERT INTO sentinels ({columns}) VALUES (?, ?, ?, ?, ?, 'open')"  # noqa: S608 - our names
-            rows = [connection.execute(query, (classifier, number, moment, image, _now())) for image in images]
+            rows = [connection.execute(query, (classifier, number, moment, image, now())) for image in images]
             return [
                 Sentinel(row.lastrowid or 0, number, moment, image) for row, image in zip(rows, images, strict=True)
             ]
@@ -223,14 +215,14 @@ class Store:
         rows = list(outcomes)
 
         def write(connection: sqlite3.Connection) -> None:
-            replies = _Replies(connection)
+            replies = Replies(connection)
             query = "UPDATE sentinels SET state = ?, error = ?, billed = ?, reply = ?, position = ? WHERE id = ?"
             for asked, outcome in rows:
                 if outcome is None:
                     values: tuple[Any, ...] = ("unsent", None, False, None, 0)
                 elif isinstance(outcome, NoAnswer):
                     reply = replies.of_failure(outcome)
-                    values = ("failed", _shortened(outcome.reason), outcome.billed, reply, 0)
+                    values = ("failed", shortened(outcome.reason), outcome.billed, reply, 0)
                 else:
                     values = ("answered", None, False, replies.row(outcome), outcome.position)
                 connection.execute(query, (*values, asked.row))
@@ -247,13 +239,23 @@ class Store:
         with self._lock:
             rows = self._connection.execute(query, (classifier,)).fetchall()
         return [
-            Sentinel(
-                row, number, moment, image, _raw_answer(reply) if error is None and reply[0] is not None else error
-            )
+            Sentinel(row, number, moment, image, raw_answer(reply) if error is None and reply[0] is not None else error)
             for row, number, moment, image, error, *reply in rows
         ]
 
-    def _among(self, keys: Collection[str], query: str) -> Iterator[tuple[Any, ...]]:
+    def _write(self, write: Write[Result]) -> Result:
+        try:
+            return self._commit(write)
+        except sqlite3.OperationalError as error:  # a full disk, a folder that became read-only
+            raise self._unwritable(error) from error
+
+    def _unwritable(self, error: Exception) -> StoreError:
+        return StoreError(
+            f"{self._path} cannot be written ({error}): see to the disk's space and the folder's permissions. "
+            "What was answered before is kept; the same command continues"
+        )
+
+    def _among(self, keys: Collection[str | int], query: str) -> Iterator[tuple[Any, ...]]:
         listed = list(keys)
         for start in range(0, len(listed), _CHUNK):
             chunk = json.dumps(listed[start : start + _CHUNK])
@@ -262,71 +264,3 @@ class Store:
                     query.format(keys="(SELECT value FROM json_each(?))"), (chunk,)
                 ).fetchall()
             yield from rows
-
-
-class _Replies:
-    """The replies of one call, each kept once however many images it answers."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-        self._rows: dict[tuple[bytes, int | None, str], int] = {}
-
-    def row(self, answer: RawAnswer) -> int:
-        """The row of a reply, which is written where it is the first of its kind."""
-        reply = (answer.body, answer.status, json.dumps(dict(answer.headers), sort_keys=True))
-        if reply not in self._rows:
-            query = "INSERT INTO replies (body, status, headers, time) VALUES (?, ?, ?, ?)"
-            self._rows[reply] = self._connection.execute(query, (*reply, _now())).lastrowid or 0
-        return self._rows[reply]
-
-    def of_failure(self, failure: NoAnswer) -> int | None:
-        """The row of what came instead of an answer, cut to a length that is worth keeping."""
-        reply = failure.reply
-        if reply is None:
-            return None
-        return self.row(RawAnswer(reply.body[:_KEPT_OF_A_FAILURE], reply.status, reply.headers))
-
-
-def _intend(
-    connection: sqlite3.Connection,
-    question: Question,
-    classifier: int,
-    state: Literal["open", "unsent"],
-    error: str | None,
-) -> Intent:
-    (attempt,) = connection.execute(
-        "SELECT coalesce(max(attempt), 0) + 1 FROM intents WHERE key = ?", (question.key,)
-    ).fetchone()
-    connection.execute(
-        "INSERT INTO intents (key, attempt, classifier, image, time, state, error) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (question.key, attempt, classifier, question.image_sha256, _now(), state, _shortened(error)),
-    )
-    return Intent(question, attempt)
-
-
-def _close(
-    connection: sqlite3.Connection,
-    intent: Intent,
-    state: Literal["answered", "failed", "unsent"],
-    why: NoAnswer | None = None,
-    *,
-    reply: int | None = None,
-) -> None:
-    error, billed = (why.reason, why.billed) if why is not None else (None, False)
-    connection.execute(
-        "UPDATE intents SET state = ?, error = ?, billed = ?, reply = ? WHERE key = ? AND attempt = ?",
-        (state, _shortened(error), billed, reply, intent.question.key, intent.attempt),
-    )
-
-
-def _raw_answer(reply: Sequence[Any]) -> RawAnswer:
-    body, status, headers, position = reply
-    return RawAnswer(body=bytes(body), status=status, headers=json.loads(headers), position=position)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-def _shortened(text: str | None) -> str | None:
-    return text[:_REASON_LENGTH] if text is not None else None

@@ -130,6 +130,33 @@ def test_a_trickle_ends_when_the_time_is_up(caller: Caller, raw_server: Callable
     assert monotonic() - started < 1.5
 
 
+def test_headers_that_trickle_end_when_the_time_is_up(caller: Caller, raw_server: Callable[..., str]) -> None:
+    def trickle(connection: socket.socket) -> None:
+        for sign in b"HTTP/1.1 200 OK\r\n" + b"X: 1\r\n" * 1000:
+            connection.sendall(bytes([sign]))
+            sleep(0.02)
+
+    started = monotonic()
+    outcome = caller(Call(raw_server(trickle)))
+    assert isinstance(outcome, NoAnswer)
+    assert "took longer than 0.5 s" in outcome.reason
+    assert (outcome.retry, outcome.billed) == ("later", True)
+    assert monotonic() - started < 5
+
+
+def test_one_slow_reply_takes_no_time_from_the_next(raw_server: Callable[..., str]) -> None:
+    caller = Caller(timeout=(2.0, 2.0), longest=0.5)
+
+    def answer(connection: socket.socket) -> None:
+        for _ in range(3):
+            sleep(0.3)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+            connection.recv(65536)
+
+    url = raw_server(answer)
+    assert [isinstance(caller(Call(url)), Reply) for _ in range(3)] == [True] * 3
+
+
 @pytest.mark.parametrize(
     "sent",
     [

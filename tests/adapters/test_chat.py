@@ -21,7 +21,15 @@ def scores(body: bytes, *labels: str, letters: bool = False) -> dict[str, float]
 def test_scores_are_read_from_the_json_that_the_model_wrote() -> None:
     assert scores(reply('{"nurse": 0.2, "engineer": 1}'), "nurse", "engineer") == {"nurse": 0.2, "engineer": 1.0}
     assert scores(reply('```json\n{"nurse": 0.2}\n```')) == {"nurse": 0.2}
+    assert scores(reply('<think>A {cap}?</think>\n{"nurse": 0.2}')) == {"nurse": 0.2}
     assert scores(reply('{"nurse": 0.2, "because": "so"}'), "nurse") == {"nurse": 0.2}
+
+
+def test_a_message_may_come_in_parts() -> None:
+    halves = [{"type": "text", "text": '{"nurse":'}, {"type": "text", "text": " 0.2}"}]
+    assert scores(reply(halves)) == {"nurse": 0.2}  # type: ignore[arg-type]
+    refusal = [{"type": "refusal", "refusal": "I cannot help with that."}]
+    assert scores(reply(refusal), "nurse") == {"(refused)": 1.0}  # type: ignore[arg-type]
 
 
 def test_what_was_not_answered_is_an_outcome_of_its_own() -> None:

@@ -116,6 +116,22 @@ def test_what_no_retry_can_mend_stops_the_run_with_its_cure(
     assert len(service.asked) == 1
 
 
+def test_a_reply_to_many_images_is_read_once(service: ClarifaiService, monkeypatch: pytest.MonkeyPatch) -> None:
+    adapter = Clarifai(endpoint=service.url)
+    answers = [outcome for outcome in adapter.send(sweep()) if isinstance(outcome, RawAnswer)]
+    assert len(answers) == len(sweep()) > 1
+    with monkeypatch.context() as patch:
+        patch.setattr("adapters.answers.json.loads", lambda body: pytest.fail("it was read again"))
+        for answer in answers:
+            assert adapter.parse(answer)
+
+
+def test_an_allowance_that_is_used_up_may_be_told_image_by_image(service: ClarifaiService) -> None:
+    service.spoilt = lambda image: {"code": 11004, "description": "Monthly limit exceeded"}
+    with pytest.raises(AdapterError, match="allowance"):
+        Clarifai(endpoint=service.url).send(sweep())
+
+
 def test_a_reply_with_an_output_missing_belongs_to_nobody(service: ClarifaiService) -> None:
     service.fault = lambda number: failure(200, 10000, "Ok", [{"status": {"code": 10000}, "data": {"concepts": []}}])
     for outcome in Clarifai(endpoint=service.url).send(sweep()):

@@ -239,6 +239,21 @@ def test_what_an_auditor_should_know_is_declared(name: str) -> None:
         assert adapter.capabilities.service.host in server.url
 
 
+@pytest.mark.parametrize(
+    ("name", "limits"),
+    [
+        # Their own documents: bytes of an image as it is sent, pixels, the shortest and the longest side.
+        ("google", (7_300_000, 75_000_000, None, None)),
+        ("rekognition", (5_242_880, None, 80, 10_000)),
+        ("clarifai", (20_000_000, 85_000_000, None, None)),
+        ("azure", (20_971_520, None, 51, 15_999)),
+    ],
+)
+def test_the_limits_are_those_of_the_service(name: str, limits: tuple[int | None, ...]) -> None:
+    declared = registry_capabilities(name).limits
+    assert (declared.max_bytes, declared.max_pixels, declared.min_side, declared.max_side) == limits
+
+
 def registry_capabilities(name: str) -> Capabilities:
     module, _, kind = registry.BUILT_IN[name].partition(":")
     declared: Capabilities = getattr(__import__(module, fromlist=[kind]), kind).capabilities

@@ -1,3 +1,7 @@
+import json
+from html import escape
+from urllib.parse import quote
+
 import pytest
 
 from adapters.base import AdapterError
@@ -49,3 +53,10 @@ def test_a_secret_that_cannot_be_one_is_named_but_not_shown(value: str, monkeypa
 
 def test_what_a_service_repeats_is_starred_out_the_longest_first() -> None:
     assert without(b"abcdef abcd xy", ["abcd", "abcdef", "xy"]) == b"*** *** xy"
+
+
+def test_a_secret_is_found_in_whatever_form_a_service_repeats_it() -> None:
+    key = 'a/b+c="d\\e&f'
+    for said in (key, json.dumps(key), json.dumps(key).replace("/", "\\/"), quote(key, safe=""), escape(key)):
+        assert b"***" in without(said.encode(), [key])
+        assert b"b+c" not in without(said.encode(), [key])

@@ -236,7 +236,7 @@ def test_a_token_that_is_refused_is_renewed_once(account: GoogleVision) -> None:
 
 
 def test_a_token_is_renewed_before_it_expires(account: GoogleVision) -> None:
-    account.expires_in = 60
+    account.expires_in = 0
     adapter = Google(endpoint=account.url)
     for _ in range(2):
         assert isinstance(adapter.send(sweep()[:1])[0], RawAnswer)

@@ -138,6 +138,7 @@ def test_refused_credentials_stop_with_their_cure_and_are_shown_nowhere() -> Non
         ({"url": "clinic.example"}, "'url' must be an address"),
         ({"url": "http://clinic.example"}, "only over https"),
         ({"url": "https://clinic.example/?api_key=1"}, "'url' must hold no credential"),
+        ({"url": "https://clinic.example/?code=1"}, "'url' must hold no credential"),
         ({"url": "https://clinic.example/${CLINIC_KEY}"}, "'url' must hold no credential"),
         ({"headers": {"Authorization": "Bearer 123"}}, "'headers': 'Authorization' is for a credential.*MY_KEY"),
         ({"headers": {"bad name": "x"}}, "'bad name' is not a header's name"),

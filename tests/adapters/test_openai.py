@@ -172,6 +172,9 @@ def test_a_success_that_cannot_be_understood_is_kept_and_fails_by_name(fault: st
         (failed(400, "seer is not a multimodal model", code=400), "sees no images"),
         (failed(400, "Unsupported value", param="temperature"), "null sends none"),
         (failed(400, "Invalid schema", param="response_format.json_schema"), "option format"),
+        (failed(400, "'response_format.type' must be 'json_object' or 'text'"), "option format"),
+        (Told(422, {"detail": [{"loc": ["body", "seed"], "msg": "Extra inputs are not permitted"}]}), "option seed"),
+        (failed(400, "max_tokens is not supported: use max_completion_tokens", param="max_tokens"), "extra="),
     ],
 )
 def test_what_no_question_escapes_stops_with_its_cure(told: Told, message: str) -> None:

@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from pipeline.audit import make_adapters, settings_of
 from pipeline.config import ConfigError, Settings, SweepOptions, load_settings
+from pipeline.run import Run
 
 # From the weakest source to the strongest, with a value of its own each.
 REACHES = {"default": 2.0, "environment": 1.25, "file": 1.5, "command line": 1.75}
@@ -111,6 +113,44 @@ def test_placebos_and_the_parser_come_from_the_environment(tmp_path):
 def test_a_table_comes_from_a_file_too(tmp_path):
     settings = load(tmp_path, toml='[query]\nadapters = ["opencv"]\n[query.options.opencv]\nmin_size = 30')
     assert settings.query.options == {"opencv": {"min_size": 30}}
+
+
+def test_options_by_adapter_are_overridden_one_by_one(tmp_path):
+    toml = "[query.options.google]\nmax_results = 20\nfaces = true\n[query.rate]\nazure = 2"
+    settings = load(tmp_path, toml=toml, query={"options": {"google": {"faces": False}}, "rate": {"google": 5}})
+    assert settings.query.options == {"google": {"max_results": 20, "faces": False}}
+    assert settings.query.rate == {"azure": 2, "google": 5}
+
+
+@pytest.mark.parametrize(
+    ("sources", "words"),
+    [
+        ({"query": {"options": {"gogle": {"faces": True}}}}, "query.options.gogle.faces: no adapter gogle is asked"),
+        ({"toml": "[query.options.azure]\ncaptions = true"}, "query.options.azure.captions"),
+        ({"environment": {"COUNTERSLOPE_QUERY__OPTIONS": '{"clip": {"labels": ["a"]}}'}}, "query.options.clip.labels"),
+        ({"query": {"price": {"*": 1.0, "azure": 2.0}}}, "query.price.azure"),
+        ({"query": {"rate": {"azure": 2.0}}}, "query.rate.azure"),
+        ({"query": {"concurrency": {"azure": 2}}}, "query.concurrency.azure"),
+        ({"query": {"adapters": ["opencv", "google", "opencv"]}}, "opencv is named twice"),
+    ],
+)
+def test_nothing_said_of_a_classifier_that_is_not_asked_vanishes(tmp_path, sources, words):
+    sources = {**sources, "query": {"adapters": ["opencv", "google"], **sources.get("query", {})}}
+    with pytest.raises(ConfigError) as caught:
+        make_adapters(load(tmp_path, **sources), tmp_path)
+    assert words in str(caught.value)
+    assert "twice" in words or "asked are opencv, google" in str(caught.value)
+
+
+def test_asking_others_about_a_run_leaves_what_was_said_of_the_first_behind(tmp_path):
+    run = Run(tmp_path / "run")
+    query = {"adapters": ["google", "azure"], "options": {"google": {"faces": True}}, "rate": {"azure": 2.0, "*": 3.0}}
+    run.note(settings=load(tmp_path, query=query).model_dump(mode="json"))
+    again = settings_of(run, {"query": {"adapters": None, "options": {"google": {"max_results": 5}}}}).query
+    assert again.options == {"google": {"faces": True, "max_results": 5}}
+    others = settings_of(run, {"query": {"adapters": ["clip"], "options": {"clip": {"top_k": 1}}}}).query
+    assert (others.options, others.rate) == ({"clip": {"top_k": 1}}, {"*": 3.0})
+    others.check_asked()
 
 
 # What is wrong, and where

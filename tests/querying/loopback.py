@@ -167,7 +167,7 @@ class LoopbackAdapter:
             limits=limits or Limits(),
         )  # fmt: skip
         self._url = url
-        self._call = Caller(timeout=(1.0, 5.0))
+        self._call = Caller(timeout=(10.0, 30.0))
 
     def send(self, images: Sequence[bytes]) -> list[RawAnswer | NoAnswer]:
         body = json.dumps({"images": [base64.b64encode(image).decode() for image in images]}).encode()

@@ -186,6 +186,35 @@ def test_calls_beyond_the_allowed_ones_are_not_made_even_to_try_again(tmp_path: 
         assert counts.answered + counts.failed + counts.not_asked == 10
 
 
+def test_answers_that_are_lost_may_be_charged_and_count_against_the_allowed_cost(tmp_path: Path, store: Store) -> None:
+    images = write_images(tmp_path / "images", [str(n) for n in range(10)])
+    with Loopback(lambda number, _: "drop" if number % 2 else None) as service:
+        manner = Manner(patience=Patience(first=0.01), usd=0.1, budget=Budget(usd=1.0))
+        counts = ask(LoopbackAdapter(service.url, concurrency=1), images, store, manner=manner)
+        assert len(service.times) == 10
+        assert "--max-cost" in str(counts.stopped)
+        assert counts.answered + counts.failed + counts.not_asked == 10
+
+
+def test_what_is_refused_is_not_charged_and_an_exact_budget_is_enough(tmp_path: Path, store: Store) -> None:
+    images = write_images(tmp_path / "images", [str(n) for n in range(10)])
+    with Loopback(lambda number, _: "500" if number % 2 else None) as service:
+        manner = Manner(patience=Patience(first=0.01), usd=0.1, budget=Budget(usd=1.0))
+        counts = ask(LoopbackAdapter(service.url, concurrency=4), images, store, manner=manner)
+        assert (counts.answered, counts.stopped) == (10, None)
+
+
+@pytest.mark.parametrize("fault", ["html", "missing", "nan"])
+def test_a_service_whose_answers_hold_no_labels_is_not_paid_for_ever(tmp_path: Path, store: Store, fault: str) -> None:
+    images = write_images(tmp_path / "images", [str(n) for n in range(60)])
+    manner = Manner(tolerance=Tolerance(never_in_a_row=20))
+    with Loopback(lambda number, _: fault) as service:
+        counts = ask(LoopbackAdapter(service.url, concurrency=1), images, store, manner=manner)
+        assert len(service.times) == counts.answered == 20
+        assert "20 requests in a row came to nothing, the last with: an answer without labels" in str(counts.stopped)
+        assert counts.not_asked == 40
+
+
 def test_throttling_slows_down_and_is_no_failure(tmp_path: Path, store: Store) -> None:
     images = write_images(tmp_path / "images", [str(n) for n in range(80)])
     with Loopback(lambda number, _: "429" if number in range(20, 26) else None) as service:

@@ -47,6 +47,7 @@ def test_what_fits_is_sent_as_it_is(tmp_path: Path) -> None:
     [
         Limits(min_side=150),
         Limits(max_pixels=5000),
+        Limits(max_side=110),
         Limits(max_bytes=9000),
         Limits(formats=("jpeg",)),
         Limits(min_side=224, max_bytes=60_000, max_pixels=10**6, formats=("jpeg",)),

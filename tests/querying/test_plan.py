@@ -39,7 +39,7 @@ def test_limits_stop_before_asking() -> None:
     check_limits(plan, max_calls=1038, max_cost=2.0)
     with pytest.raises(PlanError, match="1,038 calls, more than the 1,037"):
         check_limits(plan, max_calls=1037, max_cost=None)
-    with pytest.raises(PlanError, match=r"US\$ 1\.83, more than the US\$ 1\.00"):
+    with pytest.raises(PlanError, match=r"US\$ 1\.8270, more than the US\$ 1\.0000"):
         check_limits(plan, max_calls=None, max_cost=1.0)
     with pytest.raises(PlanError, match="--price cloud="):
         check_limits(Plan((replace(REMOTE, price=None),)), max_calls=None, max_cost=100.0)
@@ -76,6 +76,14 @@ def test_a_service_that_is_gone_is_refused_unless_it_is_not_really_contacted(
             check_lifecycles(plan, today=TODAY)
     else:
         check_lifecycles(plan, today=TODAY)
+
+
+def test_a_cost_that_is_exactly_what_is_allowed_passes() -> None:
+    price = Price(1.1, TODAY, "a page")
+    plan = Plan((replace(REMOTE, price=price, images=3, known=0, sentinels=0, features=1),))
+    check_limits(plan, max_calls=None, max_cost=0.0033)
+    with pytest.raises(PlanError, match=r"US\$ 0.0033, more than the US\$ 0.0032"):
+        check_limits(plan, max_calls=None, max_cost=0.0032)
 
 
 @given(

@@ -89,6 +89,34 @@ def test_a_hundred_thousand_keys_are_looked_up_within_a_second(tmp_path: Path) -
     assert found == set(keys[::2])
 
 
+def test_a_full_disk_is_told_as_such_and_leaves_what_was_kept(tmp_path: Path) -> None:
+    path = tmp_path / "responses.sqlite"
+    with Store(path) as store:
+        number = _classifier(store)
+        first, second = store.begin([Question(name, name) for name in ("one", "two")], classifier=number)
+        store.finish([(first, RawAnswer(b"1"))], classifier=number)
+        store._connection.execute("PRAGMA max_page_count = 1")
+        with pytest.raises(StoreError, match=r"cannot be written \(database or disk is full\): see to the disk"):
+            store.finish([(second, RawAnswer(b"2" * 100_000))], classifier=number)
+        assert store.answered(["one", "two"]) == {"one"}
+        assert store.possibly_billed(classifier=number) == ["two"]
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(StoreError, match=r"responses\.sqlite cannot be written"):
+        Store(tmp_path / "file" / "responses.sqlite")
+
+
+def test_a_reply_to_many_images_is_held_once(store: Store) -> None:
+    number = _classifier(store)
+    intents = store.begin([Question(str(n), str(n)) for n in range(3)], classifier=number)
+    store.finish([(one, RawAnswer(b"all", 200, {}, n)) for n, one in enumerate(intents)], classifier=number)
+    answers = dict(store.answers(["0", "1", "2"]))
+    assert [answers[str(n)].position for n in range(3)] == [0, 1, 2]
+    assert len({id(answer.body) for answer in answers.values()}) == 1
+
+
 def test_a_file_of_another_kind_or_of_the_future_is_refused(tmp_path: Path) -> None:
     other = tmp_path / "photo.sqlite"
     other.write_bytes(b"not a database, but long enough to be looked at as one" * 100)
