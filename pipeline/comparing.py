@@ -1,10 +1,13 @@
 """Two runs, or two adapters, compared: which of their sweeps belong together, and which photos are the same."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pipeline.config import StatisticsOptions
+from pipeline.records import EDIT_ARM
 from pipeline.run import RunError
 from pipeline.sweeping import RunSweeps, run_sweeps
 
@@ -73,6 +76,29 @@ def compare_runs(
             )
         ),
     )
+
+
+def adapters_compared(
+    sweeps: "Sequence[Sweeps]", *, options: StatisticsOptions, clusters: Mapping[str, Hashable] | None
+) -> "pd.DataFrame":
+    """Every two adapters of a run on the labels that both returned, by attribute; empty where there are none.
+
+    Args:
+        sweeps: of the run, as its options read them.
+        options: of the section ``statistics``.
+        clusters: photo -> cluster, or None.
+    """
+    from pipeline.statistics.comparison import compare, comparison_frame
+
+    edits = sorted((each for each in sweeps if each.arm == EDIT_ARM), key=lambda each: (each.attribute, each.adapter))
+    comparisons = []
+    for left, right in combinations(edits, 2):
+        shared = sorted(set(left.labels) & set(right.labels))
+        if left.attribute == right.attribute and shared:
+            sides = (left.of_labels(shared), right.of_labels(shared))
+            names = (left.adapter, right.adapter)
+            comparisons.append(compare(*sides, names=names, min_count=options.min_count, clusters=clusters))
+    return comparison_frame(comparisons, family=_family(options.family))
 
 
 def _pairs(one: RunSweeps, two: RunSweeps, adapters: Sequence[str] | None) -> "list[tuple[Sweeps, Sweeps]]":

@@ -25,7 +25,10 @@ PHOTO = "photo"
 
 @dataclass(frozen=True, eq=False)
 class LocalRows:
-    """``n`` rows: what they are called, their features ``(n, D)``, group, outcome, and texts if there are any."""
+    """``n`` rows: what they are called, their features ``(n, D)``, group, outcome, and texts if there are any.
+
+    Of a run, ``adapter`` and ``label`` say whose outcome it is.
+    """
 
     names: tuple[str, ...]
     features: "NDArray[np.float64]"
@@ -34,6 +37,8 @@ class LocalRows:
     truth: "NDArray[Any] | None" = None
     texts: tuple[str, ...] | None = None
     notes: tuple[str, ...] = ()
+    adapter: str = ""
+    label: str = ""
 
 
 def rows_of_run(
@@ -97,6 +102,8 @@ def rows_of_run(
         notes=(f"{left_out} of {len(faces)} faces are left out: not answered, or not readable any more.",)
         if left_out
         else (),
+        adapter=chosen,
+        label=wanted,
     )
 
 

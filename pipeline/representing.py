@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.audit import find_faces
-from pipeline.config import Settings
+from pipeline.config import Settings, StatisticsOptions
 from pipeline.outputs import write_text
 from pipeline.progress import Watch, unwatched
 from pipeline.records import RACES, read_frame
+from pipeline.run import Run, RunError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,13 +56,28 @@ def represent(
     Raises:
         NoUsablePhotos, RunError, ConfigError: with what to do about it.
     """
-    from pipeline.grouping import clusters_of, groups_of
     from pipeline.report.tables import frame_to_csv
-    from pipeline.statistics.representation import representation_frame, shares_by_group
 
     run = find_faces(photos, out, settings=settings, given=given, watch=watch)
+    found = represented(run, by=by, method=method, options=settings.statistics)
+    write_text(run.path("tables") / "representation.csv", frame_to_csv(found.frame))
+    return found
+
+
+def represented(run: Run, *, by: str, method: "Method" = "wilson", options: StatisticsOptions) -> Represented:
+    """The shares among the photos of a run whose faces are found; nothing is written.
+
+    Raises:
+        RunError: its faces are not found yet.
+        ConfigError: there is no such column.
+    """
+    from pipeline.grouping import clusters_of, groups_of
+    from pipeline.statistics.representation import representation_frame, shares_by_group
+
+    if not run.path("faces.parquet").exists():
+        raise RunError(f"the faces in {run.folder} are not found yet: run the command that made it again first")
     table, faces = read_frame(run.path("photos.parquet")), read_frame(run.path("faces.parquet"))
-    groups, clusters = groups_of(table, by), clusters_of(table, settings.statistics.cluster)
+    groups, clusters = groups_of(table, by), clusters_of(table, options.cluster)
     shown = faces[(faces["status"] == "ok") & faces["photo"].isin(list(groups))]
     confusion, notes = _confusion()
     parts = shares_by_group(
@@ -71,11 +87,10 @@ def represent(
         confusion=confusion,
         method=method,
         clusters=None if clusters is None else [clusters[photo] for photo in shown["photo"]],
-        resamples=settings.statistics.resamples,
-        seed=settings.statistics.seed,
+        resamples=options.resamples,
+        seed=options.seed,
     )
     frame = representation_frame(parts)
-    write_text(run.path("tables") / "representation.csv", frame_to_csv(frame))
     if len(table) > len(shown):
         notes += (f"{len(table) - len(shown)} of {len(table)} photos are not counted: no usable face, or no group.",)
     return Represented(frame, notes)

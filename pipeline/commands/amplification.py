@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pipeline.additions import Sources
 from pipeline.amplifying import Columns, Labelled, Options, amplified, at_threshold, calibrated, labelled
+from pipeline.commands.keeping import keep, run_options
 from pipeline.commands.shared import Cluster, TableFormat, explained, print_frame
 from pipeline.intervening import amplification_of_run, read_mapping
 from pipeline.predictions import InputError, read_predictions, share_table
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
 Names = list[str] | None
 SHOWN = ("summary", "pairs", "rates")
+RUN_OPTIONS = ("presence", "confidence", "cluster")
 
 
 def _column(help: str) -> Any:
@@ -81,6 +84,16 @@ def amplification(
                 level=level,
             )
             print_frame(frame, format, title="A->T with the attribute intervened on (no task: mean over tasks)")
+            keep(
+                source,
+                "amplification",
+                {"amplification": frame},
+                sources=Sources(
+                    elsewhere=() if base is None else (base,),
+                    options=run_options({"cluster": cluster, "confidence": confidence}, *RUN_OPTIONS),
+                ),
+                about={"base": _base_words(base, share_group, attribute, task), "level": level},
+            )
             return
         if not attribute or not task:
             raise InputError("name the columns of groups and tasks with --attribute and --task")
@@ -104,6 +117,13 @@ def amplification(
             clusters=_clusters(table, cluster, source),
         )
         print_frame(getattr(found, show), format, title=f"Bias amplification, {show} ({rule}'s rules)")
+
+
+def _base_words(base: Path | None, group: str | None, attribute: Names, task: Names) -> str:
+    """Where the signs come from, for people."""
+    if base is not None:
+        return f"the shares of {group} in {base.name}"
+    return f"what the manifest says of the photos: {', '.join(attribute or ())} against {', '.join(task or ())}"
 
 
 def _called(

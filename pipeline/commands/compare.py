@@ -1,10 +1,12 @@
 """``counterslope compare``: two runs, or two adapters, on the same photos."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pipeline.additions import ANSWERED, Sources
+from pipeline.commands.keeping import keep, run_options
 from pipeline.commands.shared import (
     Cluster,
     Family,
@@ -15,6 +17,9 @@ from pipeline.commands.shared import (
     family_columns,
     print_frame,
 )
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 NAMED = 10
 
@@ -45,9 +50,26 @@ def compare(
             if missing:
                 shown = ", ".join(missing[:NAMED]) + (" …" if len(missing) > NAMED else "")
                 typer.echo(f"{len(missing)} photos only in {where}: {shown}", err=True)
-        if format in ("csv", "json"):
-            print_frame(frame, format, title="")
-            return
+        _print(frame, format)
+        if second is not None and second.resolve() != first.resolve():
+            keep(
+                first,
+                "comparison",
+                {"comparison": frame},
+                sources=Sources(
+                    elsewhere=[second / file for file in ANSWERED],
+                    options=run_options(changes, "presence", "confidence", "cluster", "min_count", "family"),
+                ),
+                about={
+                    "other": second.name,
+                    "only_first": len(compared.only_first),
+                    "only_second": len(compared.only_second),
+                },
+            )
+
+
+def _print(frame: "pd.DataFrame", format: str | None) -> None:
+    if format not in ("csv", "json"):
         wide = ["estimable", "family", "tested", "arm", "rd_difference", "rd_low", "rd_high", "rd_p"]
         frame = frame.drop(columns=wide).sort_values(["attribute", "first", "p", "label"], ignore_index=True)
-        print_frame(frame, format, title="Difference of slopes, first less second, on the same photos")
+    print_frame(frame, format, title="Difference of slopes, first less second, on the same photos")

@@ -1,16 +1,22 @@
 """``counterslope local``: where, among similar photos or texts, two groups fare differently."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pipeline.additions import ANSWERED, Sources
+from pipeline.commands.keeping import keep
 from pipeline.commands.shared import Quiet, TableFormat, explained, print_frame, stop, watch
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from pipeline.locating import LocalRows
+    from pipeline.statistics.local_bias import LocalBias
 
 TABLES = ("statistics", "clusters", "exemplars", "words")
 
@@ -100,6 +106,45 @@ def local(
             typer.echo(note, err=True)
         first, second = result.groups
         _print(tables, table, format, title=f"Local bias of {result.metric}, {second} less {first}")
+        if source.is_dir():
+            keep(
+                source,
+                "local",
+                kept_tables(result, tables, rows, min_rows=min_rows, min_gap=min_gap),
+                sources=Sources(
+                    files=(*ANSWERED, "faces.parquet"),
+                    elsewhere=() if features is None else (features,),
+                    options=("presence",),
+                ),
+                by=("adapter", "label"),
+            )
+
+
+def kept_tables(
+    result: "LocalBias",
+    tables: "Mapping[str, pd.DataFrame]",
+    rows: "LocalRows",
+    *,
+    min_rows: int,
+    min_gap: float,
+) -> "dict[str, pd.DataFrame]":
+    """The tables as a run keeps them: every row says whose labels and which label; the two groups are named in it."""
+    first, second = result.groups
+    of = {"adapter": rows.adapter, "label": rows.label}
+    named = {
+        f"rows {first}": "first_rows",
+        f"rows {second}": "second_rows",
+        f"{result.metric} {first}": "first_rate",
+        f"{result.metric} {second}": "second_rate",
+    }
+    parts = {
+        "local_statistics": tables["statistics"].assign(min_rows=min_rows, min_gap=min_gap),
+        "local_clusters": tables["clusters"]
+        .rename(columns=named)
+        .assign(metric=result.metric, first=first, second=second),
+        "local_exemplars": tables["exemplars"].rename(columns={"row": "photo"}),
+    }
+    return {name: part.assign(**of)[[*of, *part.columns]] for name, part in parts.items()}
 
 
 def _print(tables: "dict[str, pd.DataFrame]", chosen: str | None, format: str | None, *, title: str) -> None:

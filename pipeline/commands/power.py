@@ -4,6 +4,8 @@ from typing import Annotated
 
 import typer
 
+from pipeline.additions import Sources
+from pipeline.commands.keeping import keep, run_options
 from pipeline.commands.shared import Cluster, MinCount, RunFolder, TableFormat, explained, print_frame
 
 
@@ -26,7 +28,8 @@ def power(
         from pipeline.statistics.power import power_frame, power_table
         from pipeline.sweeping import run_sweeps
 
-        pilot = run_sweeps(run, {"cluster": cluster, "min_count": min_count})
+        changes = {"cluster": cluster, "min_count": min_count}
+        pilot = run_sweeps(run, changes)
         options = pilot.options
         frame = power_frame(
             [
@@ -49,3 +52,15 @@ def power(
             f"(p < {max_p or options.max_p:g}) with probability {power:g}"
         )
         print_frame(printed, format, title=title)
+        keep(
+            run,
+            "power",
+            {"power": frame},
+            sources=Sources(options=run_options(changes, "presence", "confidence", "cluster", "min_count")),
+            about={
+                "width": width,
+                "slope": options.min_slope if slope is None else slope,
+                "max_p": options.max_p if max_p is None else max_p,
+                "power": power,
+            },
+        )

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pipeline.additions import Sources
+from pipeline.commands.keeping import keep
 from pipeline.commands.shared import TableFormat, explained, print_frame, stop
 
 if TYPE_CHECKING:
@@ -28,6 +30,10 @@ FlipsOption = Annotated[
 HeldOut = Annotated[float, typer.Option(help="Share of rows asked about and not learnt; 0: the same rows.")]
 BalanceOption = Annotated[str, typer.Option("--balance", help="Groups: none, redraw or weights.")]
 Repeats = Annotated[int, typer.Option(help="How often labels and rows are drawn.")]
+OfRun = Annotated[
+    Path | None,
+    typer.Option("--run", help="Leave the table in this run's folder, for its report.", show_default=False),
+]
 Seed = Annotated[int, typer.Option(help="Of all that is drawn.")]
 
 
@@ -49,6 +55,7 @@ def leakage(
     folded: Annotated[bool, typer.Option("--folded", help="0.5 + |accuracy - 0.5|, as the published code.")] = False,
     repeats: Repeats = 5,
     seed: Seed = 0,
+    run: OfRun = None,
     format: TableFormat = None,
 ) -> None:
     """Leakage and its amplification (Wang et al.): how well the attribute is guessed from labels and predictions."""
@@ -75,7 +82,10 @@ def leakage(
         for note in result.notes:
             typer.echo(note, err=True)
         title = f"Leakage of {' and '.join(attribute)} by {', '.join(task)}, {len(frame)} rows"
-        print_frame(result.to_frame(), format, title=title)
+        found = result.to_frame()
+        print_frame(found, format, title=title)
+        if run is not None:
+            _keep(run, "leakage", found, file, attribute, task, quality=quality, equalise=equalise)
 
 
 def dpa(
@@ -97,6 +107,7 @@ def dpa(
     balance: BalanceOption = "none",
     repeats: Repeats = 20,
     seed: Seed = 0,
+    run: OfRun = None,
     format: TableFormat = None,
 ) -> None:
     """Directional predictability amplification (Tokas et al.): attribute to task, task to attribute, or both."""
@@ -127,7 +138,37 @@ def dpa(
             for note in result.notes:
                 typer.echo(f"{result.direction}: {note}", err=True)
         title = f"DPA of {' and '.join(attribute)} and {', '.join(task)}, {len(frame)} rows"
-        print_frame(pd.concat([result.to_frame() for result in results], ignore_index=True), format, title=title)
+        found = pd.concat([result.to_frame() for result in results], ignore_index=True)
+        print_frame(found, format, title=title)
+        if run is not None:
+            _keep(run, "dpa", found, file, attribute, task, quality=quality, equalise=equalise)
+
+
+def _keep(
+    run: Path,
+    name: str,
+    found: "pd.DataFrame",
+    file: Path,
+    attribute: Sequence[str],
+    task: Sequence[str],
+    *,
+    quality: str,
+    equalise: str,
+) -> None:
+    """The table, and beside it the grid of known biases by which a figure can be read (exact attacker)."""
+    from pipeline.statistics.bias_grid import COARSE, bias_grid
+
+    grid = bias_grid(dataset_biases=COARSE, model_biases=COARSE, quality=quality, equalise=equalise)
+    keep(
+        run,
+        name,
+        {name: found, f"{name}_grid": grid},
+        sources=Sources(files=(), elsewhere=[file]),
+        about={
+            "file": file.name, "attribute": list(attribute), "task": list(task), "quality": quality,
+            "equalise": equalise,
+        },
+    )  # fmt: skip
 
 
 def _labels(frame: "pd.DataFrame", columns: Sequence[str], file: Path) -> Any:

@@ -14,6 +14,7 @@ from pipeline.statistics.leakage import leakage
 
 COLUMNS = ("dataset_bias", "model_bias", "dpa", "leakage_amplification")
 BIASES = tuple(round(0.05 * step, 2) for step in range(21))
+COARSE = tuple(round(0.1 * step, 1) for step in range(11))  # few enough for a value to be printed in each cell
 
 
 def bias_grid(

@@ -16,7 +16,8 @@ VALUES = np.linspace(-2, 2, 7)
 
 def call(*arguments):
     result = CliRunner().invoke(app, ["amplification", *map(str, arguments)])
-    return result.exit_code, result.output
+    # What is said about a result goes to standard error; here the result itself counts, or why there is none.
+    return result.exit_code, result.stdout if result.exit_code == 0 else result.output
 
 
 def people(seed=0, rows=80):

@@ -1,0 +1,158 @@
+"""What commands over a run leave in it: their tables, what these were made from, and when they are stale."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from finished_run import PHOTO_COUNT, responses, write_parquet, write_run
+from typer.testing import CliRunner
+
+from pipeline.additions import Sources, add, additions_of
+from pipeline.cli import app
+from pipeline.comparing import adapters_compared
+from pipeline.records import read_frame
+from pipeline.run import Run
+from pipeline.sweeping import run_sweeps
+
+MANIFEST = {
+    "keyword": ["ceo" if index % 2 else "nurse" for index in range(PHOTO_COUNT)],
+    "sex": ["male" if index % 2 else "female" for index in range(PHOTO_COUNT)],
+}
+
+
+@pytest.fixture
+def invoke():
+    runner = CliRunner()
+
+    def call(*words):
+        result = runner.invoke(app, list(map(str, words)))
+        assert result.exit_code == 0, result.output
+        return result
+
+    return call
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    parts = [
+        ("opencv", "gender", "edit", responses(effect=0.3, seed=1)),
+        ("mine", "gender", "edit", responses(effect=0.1, seed=3)),
+    ]
+    return write_run(tmp_path / "may", parts, manifest=MANIFEST)
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    labels = sorted(set(read_frame(tmp_path / "may" / "labels.parquet")["label"]))
+    path = tmp_path / "jobs.csv"
+    pd.DataFrame({"job": labels, "women": [20 + 30 * place for place in range(len(labels))]}).to_csv(path, index=False)
+    return path
+
+
+def amplify(invoke, run, base, *words):
+    return invoke("amplification", run, "--base", base, "--base-columns", "job,women,female", "--resamples", 20, *words)
+
+
+def test_amplification_is_kept_with_what_it_was_made_from(invoke, run, base):
+    result = amplify(invoke, run, base)
+    assert "tables/amplification.csv" in result.stderr
+    kept = additions_of(Run(run))
+    assert set(kept.tables["amplification"]["adapter"]) == {"opencv", "mine"}
+    assert kept.about["amplification"]["base"] == "the shares of female in jobs.csv"
+    assert not kept.stale
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (
+            lambda run, base: write_parquet(read_frame(run / "labels.parquet")[1:], run / "labels.parquet"),
+            "labels.parquet",
+        ),
+        (lambda run, base: base.write_text(base.read_text() + "other,5\n"), "jobs.csv has changed"),
+        (lambda run, base: base.unlink(), "jobs.csv is not there any more"),
+        (lambda run, base: (run / "tables/amplification.csv").write_text("adapter\n"), "amplification.csv has changed"),
+        (lambda run, base: set_option(run, "presence", 0.7), "option presence"),
+    ],
+)
+def test_a_table_whose_sources_changed_is_stale(invoke, run, base, change, reason):
+    amplify(invoke, run, base)
+    before = additions_of(Run(run)).fingerprint
+    change(run, base)
+    kept = additions_of(Run(run))
+    assert reason in kept.stale["amplification"]
+    assert not kept.tables
+    assert kept.fingerprint != before
+
+
+def test_an_option_that_the_command_was_given_does_not_make_its_table_stale(invoke, run, base):
+    amplify(invoke, run, base, "--confidence")
+    set_option(run, "confidence", True)
+    set_option(run, "max_p", 0.01)
+    assert not additions_of(Run(run)).stale
+
+
+def test_results_for_several_labels_stand_side_by_side_until_the_labels_change(run):
+    def kept(label, gap):
+        frame = pd.DataFrame({"adapter": ["mine"], "label": [label], "gap": [gap]})
+        add(Run(run), "local", {"local_clusters": frame}, sources=Sources(), by=("adapter", "label"))
+        return additions_of(Run(run)).tables["local_clusters"][["label", "gap"]].values.tolist()
+
+    kept("smile", 0.1)
+    kept("=hat", 0.2)
+    assert kept("smile", 0.3) == [["=hat", 0.2], ["smile", 0.3]]
+    write_parquet(read_frame(run / "labels.parquet")[1:], run / "labels.parquet")
+    assert kept("tie", 0.4) == [["tie", 0.4]]
+
+
+def test_two_runs_compared_are_kept_in_the_first(invoke, run, tmp_path):
+    other = write_run(tmp_path / "june", [("opencv", "gender", "edit", responses(effect=0.1, seed=2))])
+    invoke("compare", run, other)
+    kept = additions_of(Run(run))
+    assert set(kept.tables["comparison"]["first"]) == {"may: opencv"}
+    assert kept.about["comparison"]["other"] == "june"
+    assert "additions" not in Run(other).record
+    write_parquet(read_frame(other / "labels.parquet")[1:], other / "labels.parquet")
+    assert "labels.parquet has changed" in additions_of(Run(run)).stale["comparison"]
+
+
+def test_two_adapters_of_one_run_are_compared_without_being_asked(run):
+    known = run_sweeps(run)
+    frame = adapters_compared(known.sweeps, options=known.options, clusters=None)
+    assert frame[["first", "second"]].drop_duplicates().values.tolist() == [["mine", "opencv"]]
+    alone = [sweeps for sweeps in known.sweeps if sweeps.adapter == "mine"]
+    assert adapters_compared(alone, options=known.options, clusters=None).empty
+
+
+def test_who_is_shown_in_a_run(invoke, run):
+    before = json.loads((run / "run.json").read_text())["settings"]
+    result = invoke("represent", run, "--by", "keyword", "--format", "csv")
+    assert result.stdout == (run / "tables/representation.csv").read_text()
+    kept = additions_of(Run(run))
+    assert kept.about["representation"]["by"] == "keyword"
+    assert set(kept.tables["representation"]["group"]) == {"ceo", "nurse"}
+    assert Run(run).record["settings"] == before
+    refused = CliRunner().invoke(app, ["represent", str(run), "--out", str(run)])
+    assert refused.exit_code == 2
+    assert "stands alone" in refused.output
+
+
+def test_power_and_predictability_are_kept(invoke, run, tmp_path):
+    invoke("power", run)
+    assert len(additions_of(Run(run)).tables["power"]) == 6
+    rows = pd.DataFrame({"sex": [0, 1] * 20, "cook": [0, 1, 1, 1] * 10, "guess": [0, 1] * 20})
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    invoke(
+        "dpa", tmp_path / "rows.csv", "--attribute", "sex", "--task", "cook", "--task-prediction", "guess", "--run", run
+    )
+    kept = additions_of(Run(run))
+    assert set(kept.tables) == {"power", "dpa", "dpa_grid"}
+    assert len(kept.tables["dpa_grid"]) == 121
+
+
+def set_option(run: Path, name: str, value) -> None:
+    path = run / "run.json"
+    record = json.loads(path.read_text())
+    record["settings"]["statistics"][name] = value
+    path.write_text(json.dumps(record))

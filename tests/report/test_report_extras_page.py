@@ -1,0 +1,87 @@
+"""The report's further sections on the page: in order, escaped, readable by a machine that reads aloud."""
+
+import re
+
+import pandas as pd
+import pytest
+from extra_frames import amplification_frame, comparison_rows, local_frames, representation_rows
+
+from pipeline.report.card import lights
+from pipeline.report.extras.every import every
+from pipeline.report.page import render
+
+CARD = pd.DataFrame(
+    [("effectiveness", "gender", 0.2, "", 0.9, False, "")],
+    columns=["name", "attribute", "figure", "unit", "threshold", "passed", "words"],
+)
+ABOUT = {
+    "amplification": {"base": "a table", "level": 0.95},
+    "representation": {"by": "keyword", "notes": []},
+    "comparison": {"other": "june", "only_first": 0, "only_second": 0},
+}
+OPTIONS = {"about": ABOUT, "card": lights(CARD.to_dict("records")), "by": None, "race_pair": ("Black", "White")}
+
+
+@pytest.fixture
+def page(slopes, straight):
+    def made(tables, *, stale=None, pictures=None):
+        extras = every(tables, stale=stale or {}, pictures=pictures or {}, **OPTIONS)
+        return render(
+            slopes=slopes,
+            curves=straight(slopes),
+            card=CARD,
+            provenance={},
+            exclusions=pd.DataFrame(columns=["photo", "reason"]),
+            extras=extras,
+        )
+
+    return made
+
+
+def tables(label="smile"):
+    statistics, clusters, exemplars = local_frames((0.3, 0.01, True), label=label)
+    return {
+        "adapter_comparison": comparison_rows((label, 0.2, 0.05, 0.001)),
+        "comparison": comparison_rows((label, 0.1, 0.05, 0.001), first="may: a", second="june: a"),
+        "amplification": amplification_frame((label, 0.05, 0.01, 0.09)),
+        "local_statistics": statistics,
+        "local_clusters": clusters,
+        "local_exemplars": exemplars,
+        "representation": representation_rows((label, 0.9), ("other", 0.2)),
+    }
+
+
+def test_sections_stand_in_their_order_with_headings_and_captions(page):
+    html = page(tables(), pictures={"feminine-1.jpg": b"RIFF"})
+    found = re.findall(r'<section class="extra" id="extra-([a-z-]+)"', html)
+    assert found == ["classifiers", "runs", "amplification", "local", "representation"]
+    ids = re.findall(r'\bid="([^"]+)"', html)
+    assert len(ids) == len(set(ids))
+    sheets = re.findall(r'<table class="sheet">.*?</table>', html, re.DOTALL)
+    assert len(sheets) == 5
+    for sheet in sheets:
+        assert "<caption" in sheet
+        assert sheet.count('<th scope="row">') == sheet.count("<tr>") - 1
+    assert 'alt="feminine-1.jpg"' in html
+    assert "data:image/webp;base64," in html
+
+
+def test_a_failed_card_stands_over_what_it_concerns(page):
+    (section,) = re.findall(r'<section class="extra" id="extra-amplification".*?</h3>', page(tables()), re.DOTALL)
+    assert "Read with care" in section
+    assert "effectiveness" in section
+
+
+def test_empty_tables_have_no_section_and_stale_ones_are_named(page):
+    empty = {name: frame[:0] for name, frame in tables().items()}
+    assert '<section class="extra"' not in page(empty)
+    html = page({}, stale={"comparison": "labels.parquet has changed since"})
+    assert "comparison: labels.parquet has changed since; run counterslope compare again." in html
+
+
+def test_nothing_hostile_gets_out_of_its_place(page, hostile):
+    for name in hostile:
+        html = page(tables(label=name))
+        assert "<img src=x" not in html
+        assert "<script>alert" not in html
+        assert "\u202e" not in html
