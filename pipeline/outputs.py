@@ -2,13 +2,20 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipeline.records import ANSWERS, EDIT_ARM, LABELS, plain_rows, read_frame
 from pipeline.run import digest, digest_of_files
 from pipeline.stages import Audit
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from pipeline.additions import Additions
+    from pipeline.report.extras import Extra
+
 SUBGROUPS = ("subgroups", "subgroup_differences")
+COMPARED = "adapter_comparison"
 
 
 def tables_stage(audit: Audit, *, presence: Mapping[str, float]) -> str:
@@ -27,6 +34,7 @@ def tables_stage(audit: Audit, *, presence: Mapping[str, float]) -> str:
         return fingerprint
     import pandas as pd
 
+    from pipeline.comparing import adapters_compared
     from pipeline.counterfactuals.validity import (
         effectiveness_curve,
         lightness_curve,
@@ -78,6 +86,7 @@ def tables_stage(audit: Audit, *, presence: Mapping[str, float]) -> str:
             by_group = [subgroup_slopes(each, groups, **drawn, **shared) for each in sweeps]
             for name, frame in zip(SUBGROUPS, subgroup_frames(by_group, family=options.family), strict=True):
                 write(f"{name}.csv", frame_to_csv(frame))
+        write(f"{COMPARED}.csv", frame_to_csv(adapters_compared(sweeps, options=options, clusters=clusters)))
         parts = [curves(each, clusters=clusters) for each in sweeps] or [pd.DataFrame(columns=list(CURVE_COLUMNS))]
         write("curves.csv", frame_to_csv(pd.concat(parts, ignore_index=True)))
         advance(1)
@@ -87,23 +96,25 @@ def tables_stage(audit: Audit, *, presence: Mapping[str, float]) -> str:
 
 def report_stage(audit: Audit, upstream: str) -> None:
     """Write ``report.html`` from the tables."""
+    from pipeline.additions import additions_of
+
     run, options = audit.run, audit.settings.statistics
-    fingerprint = digest(["report", upstream])
+    added = additions_of(run)
+    fingerprint = digest(["report", upstream, added.fingerprint])
     if run.is_done("report", fingerprint) and run.path("report.html").exists():
         return
     import pandas as pd
 
-    from pipeline.examples import choose_examples
+    from pipeline.examples import album_of
     from pipeline.report.page import render
     from pipeline.report.tables import frame_from_csv
 
     with run.stage("report", fingerprint), audit.watch("report", total=1) as advance:
         tables = {
             name: frame_from_csv(run.path(f"tables/{name}.csv").read_text(encoding="utf-8"))
-            for name in ("slopes", "curves", "validity", "effectiveness")
+            for name in ("slopes", "curves", "validity", "effectiveness", "photo_failures")
         }
         versions = read_frame(run.path("counterfactuals.parquet"))
-        labels = read_frame(run.path("labels.parquet"), columns=list(LABELS))
         excluded = [
             frame.loc[frame["status"] != "ok", ["photo", "reason"]].drop_duplicates()
             for frame in (read_frame(run.path("photos.parquet")), read_frame(run.path("faces.parquet")), versions)
@@ -115,13 +126,36 @@ def report_stage(audit: Audit, upstream: str) -> None:
             card=tables["validity"],
             provenance=run.record,
             exclusions=pd.concat(excluded, ignore_index=True),
-            examples=choose_examples(run, versions=versions, labels=labels, slopes=tables["slopes"]),
+            album=album_of(run, versions=versions, slopes=tables["slopes"], failures=tables["photo_failures"]),
             max_p=options.max_p,
             min_slope=options.min_slope,
             race_pair=audit.settings.sweep.race_pair,
+            extras=_extras(audit, added, card=tables["validity"], versions=versions),
         )
         write_text(run.path("report.html"), page)
         advance(1)
+
+
+def _extras(audit: Audit, added: "Additions", *, card: "pd.DataFrame", versions: "pd.DataFrame") -> "list[Extra]":
+    """The report's sections of what the commands added, and of the stages' own tables that not every run has."""
+    from pipeline.exemplars import faces_of
+    from pipeline.report.card import lights
+    from pipeline.report.extras.every import every
+    from pipeline.report.tables import frame_from_csv
+
+    own = {name: audit.run.path(f"tables/{name}.csv") for name in (*SUBGROUPS, COMPARED)}
+    tables = {name: frame_from_csv(path.read_text(encoding="utf-8")) for name, path in own.items() if path.exists()}
+    tables |= added.tables
+    shown = tables["local_exemplars"]["photo"] if "local_exemplars" in tables else ()
+    return every(
+        tables,
+        about=added.about,
+        stale=added.stale,
+        card=lights(card.to_dict("records")),
+        by=audit.settings.statistics.by,
+        race_pair=audit.settings.sweep.race_pair,
+        pictures=faces_of(audit.run, shown, versions=versions),
+    )
 
 
 def write_text(path: Path, text: str) -> None:

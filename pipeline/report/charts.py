@@ -8,6 +8,7 @@ dark.
 
 import re
 from collections.abc import Sequence
+from itertools import cycle, islice
 from typing import Any
 from xml.etree import ElementTree as Xml
 
@@ -15,6 +16,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
+from pipeline.report.embedding import checked_id
 from pipeline.report.escaping import visible
 from pipeline.report.words import Poles
 
@@ -30,6 +32,7 @@ CURVE_WIDTH, CURVE_HEIGHT = 196, 240
 INTERVAL_WIDTH, INTERVAL_STEP, INTERVAL_LABEL = 200, 18, 118
 # What a still picture does not need; the font stands once, at the root.
 _LEFT_OUT = {"role", "class", "pointer-events", "font-family"}
+_LONG_NUMBER = re.compile(r"-?\d+\.\d{2,}")
 SVG_NAMESPACE = "http://www.w3.org/2000/svg"
 
 
@@ -38,13 +41,14 @@ def curve_chart(curves: pd.DataFrame, poles: Poles, *, labels: Sequence[str]) ->
 
     Args:
         curves: rows of the curves frame, of one adapter, attribute and arm.
-        labels: which ones, at most as many as ``PALETTE`` has colours; each is labelled where its line ends.
+        labels: which ones, each labelled where its line ends. From the seventh on colours come again, and the names are
+            not kept apart: that is for a page that shows a few at a time.
 
     Raises:
-        ValueError: no label, too many, or one without a curve.
+        ValueError: no label, or one without a curve.
     """
-    if not 0 < len(labels) <= len(PALETTE):
-        raise ValueError(f"a chart of curves takes 1 to {len(PALETTE)} labels, not {len(labels)}")
+    if not labels:
+        raise ValueError("a chart of curves takes at least one label")
     rows = curves[curves["label"].isin(labels) & curves["z"].notna()]
     missing = set(labels) - set(rows["label"])
     if missing:
@@ -54,12 +58,14 @@ def curve_chart(curves: pd.DataFrame, poles: Poles, *, labels: Sequence[str]) ->
     rows = rows.assign(z_low=rows["z_low"].clip(low, high), z_high=rows["z_high"].clip(low, high))
     series = {label: f"s{number}" for number, label in enumerate(labels)}
     rows = rows.assign(series=rows["label"].map(series))
-    color = alt.Color("series:N", scale=alt.Scale(domain=list(series.values()), range=list(PALETTE)), legend=None)
-    shape = alt.Shape("series:N", scale=alt.Scale(domain=list(series.values()), range=list(SHAPES)), legend=None)
+    names = list(series.values())
+    colors, shapes = (list(islice(cycle(values), len(names))) for values in (PALETTE, SHAPES))
+    color = alt.Color("series:N", scale=alt.Scale(domain=names, range=colors), legend=None)
+    shape = alt.Shape("series:N", scale=alt.Scale(domain=names, range=shapes), legend=None)
     x = alt.X("value:Q", **_value_axis(rows["value"], poles))
     scale = alt.Scale(domain=[low, high], nice=False, zero=False)
     y = alt.Y("z:Q", scale=scale, axis=alt.Axis(title="z = rate ÷ rate at a = 0", tickCount=5, titlePadding=10))
-    base = alt.Chart(rows)
+    base = alt.Chart(rows).encode(description="series:N")
     return finish(
         alt.layer(
             _rule(alt.Y("at:Q", scale=scale), 1.0),
@@ -148,13 +154,19 @@ def to_svg(chart: Any, *, key: str, title: str, description: str) -> str:
     Raises:
         ValueError: ``key`` is no id.
     """
+    return Xml.tostring(to_element(chart, key=key, title=title, description=description), encoding="unicode")
+
+
+def to_element(chart: Any, *, key: str, title: str, description: str) -> Xml.Element:
+    """``to_svg`` before it is text; marks of a chart of curves have their series' number as ``data-series``."""
     import vl_convert
 
-    if not re.fullmatch(r"[a-z][a-z0-9-]*", key):
-        raise ValueError(f"{key!r} is no id: lower-case letters, digits and hyphens, a letter first")
+    checked_id(key)
     root = Xml.fromstring(vl_convert.vegalite_to_svg(chart.to_dict(validate=False)))  # noqa: S314 - made here, from our own specification
     _simplify(root)
-    width, height = (float(root.attrib.pop(side)) for side in ("width", "height"))
+    # Drawn as large as a picture of this size would be, and smaller where there is less room.
+    for side in ("width", "height"):
+        root.set(side, f"{1.3 * float(root.attrib[side]):.0f}")
     root.attrib.update(
         {
             "xmlns": SVG_NAMESPACE,
@@ -162,15 +174,13 @@ def to_svg(chart: Any, *, key: str, title: str, description: str) -> str:
             "role": "img",
             "aria-labelledby": f"{key}-title {key}-text",
             "font-family": FONT,
-            "viewBox": f"0 0 {width:g} {height:g}",
-            "style": f"max-width:{1.3 * width:.0f}px",
         }
     )
     for place, (name, text) in enumerate((("title", title), ("desc", description))):
         element = Xml.Element(name, {"id": f"{key}-{'text' if name == 'desc' else name}"})
         element.text = visible(text)
         root.insert(place, element)
-    return Xml.tostring(root, encoding="unicode")
+    return root
 
 
 def _simplify(root: Xml.Element) -> None:
@@ -181,6 +191,11 @@ def _simplify(root: Xml.Element) -> None:
             if child.get("class") in {"background", "foreground"} or child.get("fill") == "transparent":
                 parent.remove(child)
     for element in root.iter():
+        if re.fullmatch(r"s\d+", series := element.get("aria-label", "")):
+            element.set("data-series", series[1:])
+        for name in ("d", "transform"):
+            if name in element.attrib:
+                element.set(name, _LONG_NUMBER.sub(lambda number: f"{float(number[0]):.1f}", element.attrib[name]))
         for name in [n for n in element.attrib if n.startswith("aria-") or n in _LEFT_OUT]:
             del element.attrib[name]
         if element.get("opacity") == "1":
@@ -212,12 +227,14 @@ def _end_labels(rows: pd.DataFrame, series: dict[str, str], *, scale: Any, color
     ends = rows.sort_values("value").groupby("label").tail(1).sort_values("z")
     low, high = scale.domain
     unit = (high - low) / CURVE_HEIGHT
-    heights = spread(ends["z"].to_list(), gap=LABEL_GAP * unit, low=low, high=high)
+    together = ends["label"].isin(list(series)[: len(PALETTE)])
+    places = ends["z"].copy()
+    places[together] = spread(ends.loc[together, "z"].to_list(), gap=LABEL_GAP * unit, low=low, high=high)
     names = pd.DataFrame(
         {"series": ends["label"].map(series), "name": [visible(label) for label in ends["label"]],
-         "end": ends["z"], "place": heights}
+         "end": ends["z"], "place": places}
     )  # fmt: skip
-    base = alt.Chart(names)
+    base = alt.Chart(names).encode(description="series:N")
     leader = base.mark_rule(strokeWidth=1, opacity=0.7).encode(
         x=alt.value(CURVE_WIDTH + 4),
         x2=alt.value(CURVE_WIDTH + 14),

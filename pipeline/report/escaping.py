@@ -39,9 +39,12 @@ def visible(text: object) -> str:
     So no line ends early, nothing is printed backwards, no two different names look the same for an invisible reason,
     and the result is allowed in XML.
     """
+    shown = str(text)
+    if shown.isprintable():
+        return shown
     return "".join(
         f"[U+{ord(sign):04X}]" if unicodedata.category(sign) in INVISIBLE and sign not in JOINERS else sign
-        for sign in str(text)
+        for sign in shown
     )
 
 

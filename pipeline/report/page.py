@@ -1,6 +1,8 @@
-"""The report: one HTML file that opens offline and loads and runs nothing.
+"""The report: one HTML file that opens offline, loads nothing, and runs nothing but its own few scripts.
 
-Text in, text out: what is printed is prepared in ``views``, how it looks is in ``templates``.
+Text in, text out: what is printed is prepared in ``views``, how it looks and moves is in ``templates``. The style
+sheets and the scripts are joined in a fixed order into one of each, whose hashes stand in the Content-Security-Policy.
+So no ``style`` attribute and no handler on an element takes effect: scripts may set styles, SVG has its own attributes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,18 +14,22 @@ from markupsafe import Markup
 
 from pipeline.records import EDIT_ARM
 from pipeline.report import charts, views
+from pipeline.report.album import Album, viewer_view
 from pipeline.report.asked import asked_words
 from pipeline.report.card import Light, lights, matrix
+from pipeline.report.embedding import source_hash
 from pipeline.report.escaping import visible
-from pipeline.report.formats import count, duration
+from pipeline.report.extras import Extra
+from pipeline.report.formats import count, duration, plain
 from pipeline.report.tables import FindingTable, placebo_findings, slope_tables
-from pipeline.report.views import Example
 from pipeline.report.words import poles_of, rule
 
 HEADLINES = 5
 TEMPLATES = PackageLoader("pipeline.report")
+STYLES = ("palette", "base", "first", "charts", "labels", "viewer", "extras", "print")
+SCRIPTS = ("labels", "viewer", "extras", "print")
 CONTENT_SECURITY_POLICY = (
-    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+    "default-src 'none'; script-src {script}; style-src {style}; img-src data:; base-uri 'none'; form-action 'none'"
 )
 
 
@@ -34,8 +40,9 @@ def render(
     card: pd.DataFrame,
     provenance: Mapping[str, Any],
     exclusions: pd.DataFrame,
-    examples: Sequence[Example] = (),
     effectiveness: pd.DataFrame | None = None,
+    album: Album | None = None,
+    extras: Sequence[Extra] = (),
     max_p: float = 0.001,
     min_slope: float = 0.03,
     race_pair: tuple[str, str] = ("Black", "White"),
@@ -48,13 +55,11 @@ def render(
         card: the validity card, one row a check: name, attribute, figure, unit, threshold, passed, words.
         provenance: a run's record, as in run.json.
         exclusions: columns photo and reason.
-        examples: sweeps to show; their images make most of the file's size.
         effectiveness: columns attribute, value, mean, low, high: the judge's probability along a.
+        album: sweeps to look at; their images make most of the file's size.
+        extras: further sections.
         max_p, min_slope: the rule for findings.
         race_pair: the races at a = -1 and +1.
-
-    Raises:
-        ValueError: an example's image is neither JPEG nor PNG.
     """
     tables = slope_tables(slopes, max_p=max_p, min_slope=min_slope, race_pair=race_pair)
     checks = lights(card.to_dict("records"))
@@ -66,11 +71,14 @@ def render(
     ]
     columns = _card_order(checks, attributes)
     environment = _environment()
+    style = "\n".join(_source(environment, f"styles/{name}.css") for name in STYLES)
+    script = "\n".join(_alone(_source(environment, f"scripts/{name}.js")) for name in SCRIPTS)
     return environment.get_template(
         "report.html.j2"
     ).render(
-        policy=CONTENT_SECURITY_POLICY,
-        style=Markup(_source(environment, "report.css")),  # noqa: S704 - our own file
+        policy=CONTENT_SECURITY_POLICY.format(script=source_hash(script), style=source_hash(style)),
+        style=Markup(style),  # noqa: S704 - our own files
+        script=Markup(script),  # noqa: S704 - our own files
         title=_title(tables),
         facts=_first_facts(tables, provenance),
         card=[(name, [light for light in checks if light.attribute == name]) for name in columns],
@@ -86,7 +94,8 @@ def render(
             (adapter, [block for block in blocks if block.table.adapter == adapter])
             for adapter in dict.fromkeys(table.adapter for table in tables)
         ],
-        examples=[views.strip(example, race_pair=race_pair) for example in examples],
+        viewer=None if album is None else viewer_view(album, race_pair=race_pair),
+        extras=extras,
         exclusions=_by_reason(exclusions),
         excluded=count(len(exclusions)),
         stages=views.stage_rows(provenance),
@@ -110,6 +119,7 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         finalize=printed,
     )
+    environment.filters["plain"] = plain
     # The SVG writer has escaped what is inside.
     environment.filters["drawn"] = lambda svg: Markup(svg)  # noqa: S704
     return environment
@@ -117,6 +127,11 @@ def _environment() -> Environment:
 
 def _source(environment: Environment, name: str) -> str:
     return TEMPLATES.get_source(environment, name)[0]
+
+
+def _alone(source: str) -> str:
+    """A script that shares no names with the others."""
+    return f'(() => {{\n"use strict";\n{source}}})();'
 
 
 def _title(tables: Sequence[FindingTable]) -> str:

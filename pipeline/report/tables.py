@@ -41,7 +41,8 @@ NUMBERS = (
 TEXT_COLUMNS = frozenset(
     (
         *("adapter", "attribute", "arm", "label", "reason", "direction", "stars", "photo", "name", "unit", "words"),
-        *("family", "group", "other", "first", "second", "category"),
+        *("family", "group", "other", "first", "second", "category", "task", "labels", "statistic", "metric"),
+        *("objective", "null", "centre", "quantity", "attacker", "quality", "flips"),
     )
 )
 Finding = tuple[str, str, str, int]

@@ -3,53 +3,30 @@
 Nothing here is HTML but the charts' SVG; escaping is the templates' work.
 """
 
-import base64
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
+from markupsafe import Markup
 
-from pipeline.report import charts, words
+from pipeline.report import words
 from pipeline.report.card import Light, banner
-from pipeline.report.formats import MISSING, count, decimal, duration, interval, memory, p_value, plain
-from pipeline.report.tables import Finding, FindingTable, cells, finding_key
+from pipeline.report.curve_figure import MOST, SHOWN, curve_figure
+from pipeline.report.embedding import as_data_block
+from pipeline.report.formats import MISSING, count, duration, memory
+from pipeline.report.label_table import LabelTable, axis_words, label_table
+from pipeline.report.tables import Finding, FindingTable, finding_key
 
 Row = Mapping[Hashable, Any]
-CURVES_PER_SIDE = 3
-INTERVALS = 20
 STEEPEST = 3
-LABEL_COLUMNS = (
-    "Label", "Slope", "95 % interval", "Bootstrap interval", "p", "q", "Permutation p", "OLS p", "Slope, |a| ≤ 1",
-    "Slope of the rate", "Rate at a = 0", "Photos at a = 0",
-)  # fmt: skip
-MEDIA_TYPES = {b"\xff\xd8\xff": "image/jpeg", b"\x89PNG\r\n\x1a\n": "image/png"}
-
-
-@dataclass(frozen=True)
-class Step:
-    """One version of an example: value a, encoded image, adapter -> label -> score 0-1 (None: not returned)."""
-
-    value: float
-    image: bytes
-    scores: Mapping[str, Mapping[str, float | None]]
-
-
-@dataclass(frozen=True)
-class Example:
-    """The sweep of one photo, lowest value first; images as small as they shall be on the page."""
-
-    photo: str
-    attribute: str
-    steps: Sequence[Step]
 
 
 @dataclass(frozen=True)
 class Block:
     """All that the page shows of one adapter and attribute.
 
-    ``steepest`` speaks of the steepest labels where none met the rule. ``sides`` holds heading, explanation and rows
-    of cells, the last of which tells whether a placebo shows it too. Rows of ``labels`` end with the placebos' slopes.
+    ``steepest`` speaks of the steepest labels where none met the rule; ``data`` is what the script needs.
     """
 
     key: str
@@ -57,13 +34,11 @@ class Block:
     banner: str | None
     summary: str
     steepest: Sequence[str]
-    sides: Sequence[tuple[str, str, Sequence[tuple[Any, ...]]]]
+    labels: LabelTable
+    data: Markup
+    axis: str
     placebo_marks: bool
-    columns: Sequence[str]
-    labels: Sequence[Sequence[str]]
     left_out: Sequence[tuple[str, Sequence[str]]]
-    intervals: str | None
-    intervals_caption: str
     curves: str | None
     curves_caption: str
 
@@ -83,15 +58,12 @@ def block(
     edits = own[own["arm"] == table.arm]
     estimable = edits["estimable"].astype(bool)
     tested = edits[estimable].sort_values("slope", key=lambda column: -column.abs())
-    others = [str(arm) for arm in own["arm"].unique() if arm != table.arm]
-    found = pd.concat([table.negative, table.positive])
-    sides = [
-        (poles.low, f"rises {poles.with_low}; slope below 0", _side(table.negative, placebos)),
-        (poles.high, f"rises {poles.with_high}; slope above 0", _side(table.positive, placebos)),
-    ]
     rejected = edits[~estimable]
+    own_curves = _of(curves, table)
+    own_curves = own_curves[(own_curves["arm"] == table.arm) & own_curves["z"].notna()]
+    drawn, shown = _to_draw(table, tested, curved=set(own_curves["label"]))
+    labels = label_table(table, tested, placebos, arms=_placebo_slopes(own, table.arm), drawn=drawn)
     about = f"{table.adapter}, {poles.subject}"
-    drawn = _curve_labels(table, tested)
     return Block(
         key=key,
         table=table,
@@ -100,15 +72,22 @@ def block(
         steepest=[]
         if table.findings
         else [words.no_finding(row, poles) for row in tested[:STEEPEST].to_dict("records")],
-        sides=sides,
-        placebo_marks=any(cell[-1] for _, _, rows in sides for cell in rows),
-        columns=[*LABEL_COLUMNS, *(f"Slope, placebo “{arm}”" for arm in others)],
-        labels=_label_rows(tested, own, others),
+        labels=labels,
+        data=as_data_block(labels.data, id=f"{key}-data"),
+        axis=axis_words(labels.scale, poles),
+        placebo_marks=any(row.placebo for row in labels.rows),
         left_out=[(str(reason), sorted(map(str, rows["label"]))) for reason, rows in rejected.groupby("reason")],
-        intervals=_intervals_svg(tested, found, poles, key=key, about=about),
-        intervals_caption=_intervals_caption(len(tested)),
-        curves=_curves_svg(_of(curves, table), drawn, poles, arm=table.arm, key=key, about=about),
-        curves_caption=_curves_caption(table),
+        curves=curve_figure(
+            own_curves,
+            drawn,
+            poles,
+            shown=shown,
+            key=f"{key}-curves",
+            title=f"Normalised rate against the value a: {about}",
+        )
+        if drawn
+        else None,
+        curves_caption=_curves_caption(table, shown=shown, drawn=len(drawn)),
     )
 
 
@@ -128,10 +107,14 @@ def strongest(tables: Sequence[FindingTable], placebos: frozenset[Finding], *, m
 
 
 def stage_rows(provenance: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """Name, state, planned, ok, failed, excluded, time and peak memory of every stage in a run's record."""
+    """Name, state, planned, ok, failed, excluded, time and peak memory of every stage in a run's record.
+
+    Not of the one that writes this page, which has not ended.
+    """
     rows = []
+    stages = {name: stage for name, stage in provenance.get("stages", {}).items() if name != "report"}
     # A record read from disk has its stages by name.
-    for name, stage in sorted(provenance.get("stages", {}).items(), key=lambda item: item[1].get("finished") or "~"):
+    for name, stage in sorted(stages.items(), key=lambda item: item[1].get("finished") or "~"):
         counts = stage.get("counts", {})
         numbers = (count(counts.get(column)) for column in ("planned", "ok", "failed", "excluded"))
         resources = duration(stage.get("seconds")), memory(stage.get("peak_mib"))
@@ -140,9 +123,12 @@ def stage_rows(provenance: Mapping[str, Any]) -> list[tuple[str, ...]]:
 
 
 def facts(
-    provenance: Mapping[str, Any], *, without: Sequence[str] = ("stages",)
+    provenance: Mapping[str, Any], *, without: Sequence[str] = ("stages", "validity")
 ) -> list[tuple[str, list[tuple[str, str]]]]:
-    """A run's record as groups of (name, value); what is nested deeper is named ``a.b``."""
+    """A run's record as groups of (name, value); what is nested deeper is named ``a.b``.
+
+    ``without`` are parts that the page shows elsewhere.
+    """
     groups: dict[str, list[tuple[str, str]]] = {"run": []}
     for name, value in provenance.items():
         if name in without:
@@ -154,40 +140,8 @@ def facts(
     return [(name, sorted(rows)) for name, rows in groups.items() if rows]
 
 
-def strip(example: Example, *, race_pair: tuple[str, str]) -> dict[str, Any]:
-    """One example for the page: images as data addresses, scores as rows of (adapter, label, cells).
-
-    Raises:
-        ValueError: an image is neither JPEG nor PNG.
-    """
-    poles = words.poles_of(example.attribute, race_pair=race_pair)
-    names = dict.fromkeys(
-        (adapter, label) for step in example.steps for adapter in step.scores for label in step.scores[adapter]
-    )
-    return {
-        "photo": example.photo,
-        "poles": poles,
-        "steps": [
-            {
-                "value": plain(round(step.value, 2)),
-                "source": _data_address(step.image, name=example.photo),
-                "alt": f"{example.photo}, {poles.subject} at a = {plain(round(step.value, 2))}",
-            }
-            for step in example.steps
-        ],
-        "rows": [
-            (adapter, label, [_score(step.scores.get(adapter, {}).get(label)) for step in example.steps])
-            for adapter, label in names
-        ],
-    }
-
-
 def _of(frame: pd.DataFrame, table: FindingTable) -> pd.DataFrame:
     return frame[(frame["adapter"] == table.adapter) & (frame["attribute"] == table.attribute)]
-
-
-def _side(rows: pd.DataFrame, placebos: frozenset[Finding]) -> list[tuple[Any, ...]]:
-    return [(*cells(row), finding_key(row) in placebos) for row in rows.to_dict("records")]
 
 
 def _summary(table: FindingTable, tested: pd.DataFrame) -> str:
@@ -201,73 +155,27 @@ def _summary(table: FindingTable, tested: pd.DataFrame) -> str:
     )
 
 
-def _label_rows(tested: pd.DataFrame, own: pd.DataFrame, others: Sequence[str]) -> list[list[str]]:
-    by_arm = {arm: own[own["arm"] == arm].set_index("label")["slope"].to_dict() for arm in others}
-    rows = []
-    for row in tested.to_dict("records"):
-        label, slope, mark, bounds, p, q = cells(row)
-        rows.append(
-            [
-                label, slope + mark, bounds, interval(row["bootstrap_low"], row["bootstrap_high"]), p, q,
-                p_value(row["permutation_p"]), p_value(row["ols_p"]), decimal(row["inner_slope"]),
-                decimal(row["rd_slope"]), decimal(row["y_c"]), count(row["count_centre"]),
-                *(decimal(by_arm[arm].get(row["label"])) for arm in others),
-            ]
-        )  # fmt: skip
-    return rows
+def _placebo_slopes(own: pd.DataFrame, arm: str) -> dict[str, dict[str, float]]:
+    others = [str(other) for other in own["arm"].unique() if other != arm]
+    of_arm = {other: own[own["arm"] == other] for other in others}
+    return {other: dict(zip(rows["label"], rows["slope"], strict=True)) for other, rows in of_arm.items()}
 
 
-def _curve_labels(table: FindingTable, tested: pd.DataFrame) -> list[str]:
-    """The strongest findings of either direction; without findings the steepest labels."""
-    if table.findings:
-        return [str(label) for rows in (table.negative, table.positive) for label in rows["label"][:CURVES_PER_SIDE]]
-    return [str(label) for label in tested["label"][:CURVES_PER_SIDE]]
+def _to_draw(table: FindingTable, tested: pd.DataFrame, *, curved: set[str]) -> tuple[list[str], int]:
+    """The picture's labels, and how many are seen at first: the strongest findings of either direction come first."""
+    sides = [[str(label) for label in rows["label"] if label in curved] for rows in (table.negative, table.positive)]
+    half = SHOWN // 2
+    first = sides[0][: max(half, SHOWN - len(sides[1]))] + sides[1][: max(half, SHOWN - len(sides[0]))]
+    others = [*sides[0], *sides[1]] if table.findings else []
+    steepest = [str(label) for label in tested["label"] if label in curved]
+    ranked = sorted(others, key=steepest.index) + steepest
+    return list(dict.fromkeys([*first, *ranked]))[:MOST], len(first) or min(STEEPEST, len(steepest))
 
 
-def _intervals_caption(tested: int) -> str:
-    which = f"the {INTERVALS} steepest of {count(tested)} labels" if tested > INTERVALS else "all labels tested"
-    return f"Slopes of {which} with 95 % intervals; those that did not meet the rule are pale."
-
-
-def _curves_caption(table: FindingTable) -> str:
+def _curves_caption(table: FindingTable, *, shown: int, drawn: int) -> str:
     which = "the strongest findings" if table.findings else "the steepest labels (none met the rule)"
-    return f"Normalised rate z against the value a, with 95 % bands: {which}. At a = 0 z is 1 by definition."
-
-
-def _intervals_svg(
-    tested: pd.DataFrame, found: pd.DataFrame, poles: words.Poles, *, key: str, about: str
-) -> str | None:
-    if tested.empty:
-        return None
-    shown = tested[:INTERVALS]
-    spoken = "; ".join(f"{row['label']} {decimal(row['slope'], sign=True)}" for row in shown.to_dict("records"))
-    return charts.to_svg(
-        charts.interval_chart(shown, poles, highlighted=list(found["label"])),
-        key=f"{key}-intervals",
-        title=f"Slopes with 95 % intervals: {about}",
-        description=spoken,
-    )
-
-
-def _curves_svg(
-    curves: pd.DataFrame, drawn: Sequence[str], poles: words.Poles, *, arm: str, key: str, about: str
-) -> str | None:
-    rows = curves[(curves["arm"] == arm) & curves["z"].notna()]
-    labels = [label for label in drawn if label in set(rows["label"])]
-    if not labels:
-        return None
-    spoken = "; ".join(_spoken(label, rows.loc[rows["label"] == label]) for label in labels)
-    return charts.to_svg(
-        charts.curve_chart(rows, poles, labels=labels),
-        key=f"{key}-curves",
-        title=f"Normalised rate against the value a: {about}",
-        description=spoken,
-    )
-
-
-def _spoken(label: str, curve: pd.DataFrame) -> str:
-    first, *_, last = curve.sort_values("value")["z"].to_list()
-    return f"{label}: z from {decimal(first, places=2)} to {decimal(last, places=2)}"
+    more = f" The {drawn} strongest labels can be chosen in the table, six at a time." if drawn > shown else ""
+    return f"Normalised rate z against the value a, with 95 % bands: {which}. At a = 0 z is 1 by definition.{more}"
 
 
 def _flat(mapping: Mapping[Any, Any], prefix: str = "") -> list[tuple[str, str]]:
@@ -286,14 +194,3 @@ def _plain_text(value: Any) -> str:
     if value is None:
         return MISSING
     return str(value) if not isinstance(value, bool) else "yes" if value else "no"
-
-
-def _score(score: float | None) -> tuple[str, float] | None:
-    return None if score is None else (decimal(score, places=2), round(100 * min(max(score, 0.0), 1.0)))
-
-
-def _data_address(image: bytes, *, name: str) -> str:
-    for start, media_type in MEDIA_TYPES.items():
-        if image.startswith(start):
-            return f"data:{media_type};base64,{base64.b64encode(image).decode('ascii')}"
-    raise ValueError(f"the example image of {name!r} is neither JPEG nor PNG")

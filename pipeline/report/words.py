@@ -77,7 +77,7 @@ def no_finding(row: Row, poles: Poles) -> str:
     label = quoted(row["label"])
     low, high = row["slope_low"], row["slope_high"]
     if low <= 0 <= high:
-        return f"{label}: no evidence of an effect larger than {decimal(max(-low, high))} ({evidence(row)})."
+        return f"{label}: no evidence of an effect larger than {decimal(max(-low, high))}: {evidence(row)}."
     direction = poles.with_low if row["slope"] < 0 else poles.with_high
     return f"{label}: a slope {direction} that does not meet the rule, {evidence(row)}."
 

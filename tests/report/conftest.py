@@ -106,6 +106,6 @@ HOSTILE = (
 )
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def hostile():
     return HOSTILE

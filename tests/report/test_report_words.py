@@ -30,7 +30,7 @@ def test_the_races_are_named_as_perceived():
 
 def test_no_evidence_is_bounded_by_the_interval(row):
     sentence = no_finding(row("hat", -0.01, width=0.03, p=0.5), GENDER)
-    assert sentence.startswith("“hat”: no evidence of an effect larger than 0.040 (")
+    assert sentence.startswith("“hat”: no evidence of an effect larger than 0.040: ")
 
 
 def test_a_slope_below_the_rule_is_not_called_absent(row):

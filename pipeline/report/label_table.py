@@ -1,0 +1,231 @@
+"""The table of all labels of one adapter and attribute: what the page prints at first, and all that its script needs.
+
+The findings (or, without any, the steepest labels) are printed as they stand; the script sorts, filters and shows all.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from pipeline.report import formats
+from pipeline.report.tables import Finding, FindingTable, finding_key
+from pipeline.report.words import Poles
+
+Kind = Literal["label", "slope", "bar", "interval", "p", "decimal", "placebo", "count"]
+STEEPEST = 20  # labels printed where none met the rule
+PLACES = 3  # decimals of what is printed
+BAR_WIDTH, BAR_HEIGHT = 180, 16  # units of a bar's drawing
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its heading, how its values are printed, and where they stand in the slopes frame.
+
+    ``source`` holds two names for an interval. ``wide`` columns are shown on demand.
+    """
+
+    heading: str
+    kind: Kind
+    source: tuple[str, ...]
+    wide: bool = False
+
+
+COLUMNS = (
+    Column("Label", "label", ("label",)),
+    Column("Slope", "slope", ("slope",)),
+    Column("Interval drawn", "bar", ()),
+    Column("95 % interval", "interval", ("slope_low", "slope_high")),
+    Column("p", "p", ("p",)),
+    Column("q", "p", ("q",)),
+)
+WIDE_COLUMNS = (
+    Column("Bootstrap interval", "interval", ("bootstrap_low", "bootstrap_high"), wide=True),
+    Column("Permutation p", "p", ("permutation_p",), wide=True),
+    Column("OLS p", "p", ("ols_p",), wide=True),
+    Column("Slope, |a| ≤ 1", "decimal", ("inner_slope",), wide=True),
+    Column("Slope of the rate", "decimal", ("rd_slope",), wide=True),
+    Column("Rate at a = 0", "decimal", ("y_c",), wide=True),
+    Column("Photos at a = 0", "count", ("count_centre",), wide=True),
+)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The numbers at the ends of every bar."""
+
+    low: float
+    high: float
+
+    def place(self, number: float) -> float:
+        """Where a number, as it is printed, stands in a bar's drawing; what is beyond an end stands at it."""
+        share = (round(number, PLACES) - self.low) / (self.high - self.low)
+        # Halves go up, as in the script that draws the other bars.
+        return math.floor(10 * BAR_WIDTH * min(max(share, 0.0), 1.0) + 0.5) / 10
+
+
+@dataclass(frozen=True)
+class Row:
+    """A printed row: cells as text (none for the bar), the bar's places and its side, and whether placebos show it."""
+
+    cells: Sequence[str]
+    bar: Mapping[str, Any]
+    finding: bool
+    placebo: bool
+
+
+@dataclass(frozen=True)
+class LabelTable:
+    """What the template prints, and ``data`` for the script."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Row]
+    scale: Scale
+    tested: int
+    findings: int
+    curves: int
+    data: Mapping[str, Any]
+
+
+def label_table(
+    table: FindingTable,
+    tested: pd.DataFrame,
+    placebos: frozenset[Finding],
+    *,
+    arms: Mapping[str, Mapping[str, float]],
+    drawn: Sequence[str],
+) -> LabelTable:
+    """The table of one adapter and attribute.
+
+    Args:
+        table: its findings.
+        tested: its estimable rows of the slopes frame, steepest first.
+        placebos: what placebos show too.
+        arms: placebo's name -> label -> slope.
+        drawn: labels with a curve in the picture, in its order.
+    """
+    placebo_names = [f"{arm}_slope" for arm in arms]
+    beside = [Column(f"Placebo “{arm}”", "placebo", (f"{arm}_slope",)) for arm in arms]
+    of_arms = {f"{arm}_slope": tested["label"].map(dict(slopes)).astype(float) for arm, slopes in arms.items()}
+    frame = tested.assign(**of_arms)
+    columns = (*COLUMNS, *beside, *_differences(arms, frame), *WIDE_COLUMNS)
+    found = {str(label) for rows in (table.negative, table.positive) for label in rows["label"]}
+    rows = frame.to_dict("records")
+    series = {label: number for number, label in enumerate(drawn)}
+    at_first = [row for row in rows if row["label"] in found] or rows[:STEEPEST]
+    scale = scale_of([row for row in rows if row["label"] in found | set(series)] or rows[:STEEPEST])
+
+    def marks(row: Mapping[Any, Any]) -> tuple[bool, bool]:
+        return row["label"] in found, finding_key(row) in placebos
+
+    return LabelTable(
+        columns=columns,
+        rows=[
+            Row([_cell(row, column) for column in columns], bar(row, scale, beside=placebo_names), *marks(row))
+            for row in at_first
+        ],
+        scale=scale,
+        tested=len(rows),
+        findings=len(found),
+        curves=len(drawn),
+        data={
+            "kinds": [column.kind for column in columns],
+            "low": scale.low,
+            "high": scale.high,
+            "width": BAR_WIDTH,
+            "height": BAR_HEIGHT,
+            "atFirst": len(at_first),
+            # Marks: 1 a finding, 2 a placebo shows it too. Then the curve's number, or none.
+            "rows": [
+                [sum(bit for bit, set_ in zip((1, 2), marks(row), strict=True) if set_), series.get(row["label"])]
+                + [_datum(row, column) for column in columns]
+                for row in rows
+            ],
+        },
+    )
+
+
+def scale_of(rows: Sequence[Mapping[Any, Any]]) -> Scale:
+    """Ends that hold 0 and every slope, and intervals as far as half as much again."""
+    slopes = [row["slope"] for row in rows]
+    low, high = min([0.0, *slopes]), max([0.0, *slopes])
+    room = max(high - low, 0.05) / 2
+    bounds = np.array([[row["slope_low"], row["slope_high"]] for row in rows]).ravel()
+    bounds = bounds[np.isfinite(bounds)]
+    low = max(bounds.min(initial=low), low - room)
+    high = min(bounds.max(initial=high), high + room)
+    step = 10.0 ** math.floor(math.log10(max(high - low, 0.01))) / 10
+    return Scale(round(math.floor(low / step) * step, 6), round((math.floor(high / step) + 1) * step, 6))
+
+
+def bar(row: Mapping[Any, Any], scale: Scale, *, beside: Sequence[str] = ()) -> dict[str, Any]:
+    """Where a slope, its interval, its placebos (columns ``beside``) and nought stand in its drawing."""
+    ends = row["slope_low"], row["slope_high"]
+    return {
+        "side": "low" if row["slope"] < 0 else "high",
+        "zero": scale.place(0.0),
+        "range": None if any(map(math.isnan, ends)) else [scale.place(end) for end in ends],
+        "mark": scale.place(row["slope"]),
+        "beyond": not scale.low <= row["slope"] <= scale.high,
+        "placebos": [scale.place(row[name]) for name in beside if not math.isnan(row[name])],
+    }
+
+
+def _differences(arms: Mapping[str, Any], frame: pd.DataFrame) -> list[Column]:
+    known = [arm for arm in arms if f"{arm}_difference" in frame.columns]
+    return [
+        column
+        for arm in known
+        for column in (
+            Column(f"Slope less placebo “{arm}”", "decimal", (f"{arm}_difference",), wide=True),
+            Column(f"q of that, “{arm}”", "p", (f"{arm}_difference_q",), wide=True),
+        )
+    ]
+
+
+def _cell(row: Mapping[Any, Any], column: Column) -> str:
+    values = [row[name] for name in column.source]
+    match column.kind:
+        case "label":
+            return str(values[0])
+        case "bar":
+            return ""
+        case "slope":
+            return formats.decimal(values[0], sign=True) + formats.stars(row["q"])
+        case "interval":
+            return formats.interval(*values)
+        case "p":
+            return formats.p_value(values[0])
+        case "decimal" | "placebo":
+            return formats.decimal(values[0])
+        case "count":
+            return formats.count(values[0])
+
+
+def _datum(row: Mapping[Any, Any], column: Column) -> Any:
+    """A cell's value for the script, rounded as ``formats`` prints it: text, a number, two, or none."""
+    if column.kind == "label":
+        return str(row["label"])
+    values = [_rounded(row[name], column.kind) for name in column.source]
+    if column.kind == "slope":
+        return [values[0], formats.stars(row["q"])]
+    return values if len(values) > 1 else values[0] if values else None
+
+
+def _rounded(number: float | None, kind: Kind) -> float | str | None:
+    """What is infinite is a word, for JSON has none; a p below 0.001 keeps two digits, to be sorted by."""
+    if number is None or math.isnan(number):
+        return None
+    if math.isinf(number):
+        return formats.decimal(number)
+    if kind == "p" and number < 0.001:
+        return min(float(f"{number:.1e}"), 0.00099)
+    return round(number, 0 if kind == "count" else PLACES)
+
+
+def axis_words(scale: Scale, poles: Poles) -> str:
+    """What the drawn bars run from and to, in words."""
+    return f"from {formats.plain(scale.low)} ({poles.short_low}) to {formats.plain(scale.high)} ({poles.short_high})"

@@ -1,0 +1,282 @@
+// The tables of labels: sort by a heading, filter, show all, and choose which curves are drawn.
+// The page's HTML has the first rows as printed; here they are drawn anew from the data block beside them.
+
+const SVG = "http://www.w3.org/2000/svg";
+const MOST_ROWS = 200; // at a time; a button shows the rest
+const MOST_CURVES = 6; // as many as there are colours
+const LABEL_GAP = 14; // units of the picture between two names
+const PLOT_HEIGHT = 240;
+const [FINDING, PLACEBO] = [1, 2];
+const [MARKS, SERIES, CELLS] = [0, 1, 2]; // places in a row of data
+
+for (const part of document.querySelectorAll("[data-labels]")) enliven(part);
+
+function enliven(part) {
+  const data = JSON.parse(document.getElementById(`${part.dataset.labels}-data`).textContent);
+  const control = Object.fromEntries([...part.querySelectorAll("[data-control]")].map((e) => [e.dataset.control, e]));
+  const [table, status] = [part.querySelector("table.labels"), part.querySelector("[role=status]")];
+  const column = (kind) => CELLS + data.kinds.indexOf(kind);
+  const of = { label: column("label"), slope: column("slope"), interval: column("interval"), q: column("p") + 1 };
+  const placebos = data.kinds.flatMap((kind, n) => (kind === "placebo" ? [CELLS + n] : []));
+  const headings = [...table.tHead.rows[0].cells];
+  const curves = part.querySelector(".curves") && curvesOf(part.querySelector(".curves"));
+  const order = { heading: null, falling: false };
+  let rowsShown = MOST_ROWS;
+
+  function show() {
+    const every = data.rows.filter(wanted());
+    const scope = control.scope.value === "all" ? data.rows : firstRows();
+    const matching = control.scope.value === "all" ? every : every.filter((row) => scope.includes(row));
+    const sorted = ordered(matching);
+    const printed = sorted.slice(0, rowsShown);
+    table.tBodies[0].replaceChildren(...printed.map(drawRow));
+    const what = control.scope.selectedOptions[0].textContent;
+    const elsewhere = every.length > matching.length && matching.length < scope.length;
+    status.textContent =
+      `Shown: ${count(matching.length)} of ${what === "the steepest" ? count(scope.length) + " steepest labels" : what.replace(/^findings$/, count(scope.length) + " findings")}.` +
+      (elsewhere ? ` ${count(every.length)} of all ${count(data.rows.length)} labels tested match.` : "");
+    const rest = sorted.length - printed.length;
+    control.more.closest("p").hidden = rest === 0;
+    control.more.textContent = `Show ${count(rest)} more`;
+  }
+
+  function firstRows() {
+    const findings = data.rows.filter((row) => row[MARKS] & FINDING);
+    return findings.length ? findings : data.rows.slice(0, data.atFirst);
+  }
+
+  function wanted() {
+    const text = control.text.value.trim().toLocaleLowerCase();
+    const [side, q, size] = [control.direction.value, Number(control.q.value), Number(control.size.value)];
+    return (row) => {
+      const slope = row[of.slope][0];
+      return (
+        (!text || row[of.label].toLocaleLowerCase().includes(text)) &&
+        (!side || (side === "low") === slope < 0) &&
+        (!q || (row[of.q] !== null && row[of.q] < q)) &&
+        (!size || Math.abs(slope) >= size)
+      );
+    };
+  }
+
+  function ordered(rows) {
+    if (order.heading === null) return rows;
+    const key = (row) => {
+      const value = row[CELLS + order.heading];
+      return typeof value === "string" && !isInfinite(value) ? value : numberOf(Array.isArray(value) ? value[0] : value);
+    };
+    const way = order.falling ? -1 : 1;
+    return [...rows].sort((a, b) => {
+      const [x, y] = [key(a), key(b)];
+      if (x === null || y === null) return (x === null) - (y === null);
+      return way * (typeof x === "string" ? x.localeCompare(y) : x - y);
+    });
+  }
+
+  function drawRow(row) {
+    const line = document.createElement("tr");
+    line.classList.toggle("pale", !(row[MARKS] & FINDING));
+    data.kinds.forEach((kind, n) => {
+      const cell = document.createElement(kind === "label" ? "th" : "td");
+      if (kind === "label") {
+        cell.scope = "row";
+        cell.append(named(row));
+      } else {
+        cell.className = headings[n].className;
+        cell.append(kind === "bar" ? drawBar(row) : printed(kind, row[CELLS + n]));
+      }
+      line.append(cell);
+    });
+    return line;
+  }
+
+  function named(row) {
+    const name = element("span", {}, row[of.label]);
+    if (row[MARKS] & PLACEBO) {
+      name.append(" ", element("span", { class: "dagger", "aria-hidden": "true" }, "†"));
+      name.append(element("span", { class: "aside" }, " (a placebo shows it too)"));
+    }
+    if (!curves || row[SERIES] === null) return name;
+    const tick = element("input", { type: "checkbox", "aria-label": `Draw the curve of ${row[of.label]}` });
+    tick.checked = curves.slotOf(row[SERIES]) > 0;
+    tick.className = `slot-${curves.slotOf(row[SERIES])}`;
+    tick.dataset.series = row[SERIES];
+    tick.addEventListener("change", () => {
+      curves.choose(row[SERIES], tick.checked);
+      for (const other of table.querySelectorAll("[data-series]")) {
+        other.checked = curves.slotOf(Number(other.dataset.series)) > 0;
+        other.className = `slot-${curves.slotOf(Number(other.dataset.series))}`;
+      }
+    });
+    const both = element("label", { class: "pick" });
+    both.append(tick, name);
+    return both;
+  }
+
+  function drawBar(row) {
+    const slope = row[of.slope][0];
+    const share = (number) => (number - data.low) / (data.high - data.low);
+    const place = (number) => Math.round(10 * data.width * Math.min(Math.max(share(number), 0), 1)) / 10;
+    const [low, high] = row[of.interval].map(numberOf);
+    const beyond = slope < data.low || slope > data.high;
+    const side = slope < 0 ? "low" : "high";
+    const bar = document.createElementNS(SVG, "svg");
+    const attributes = {
+      class: `bar ${side}${beyond ? " beyond" : ""}`, viewBox: `0 0 ${data.width} ${data.height}`,
+      width: data.width, height: data.height, "aria-hidden": "true",
+    };
+    for (const [name, value] of Object.entries(attributes)) bar.setAttribute(name, value);
+    const path = (name, d) => {
+      const line = document.createElementNS(SVG, "path");
+      line.setAttribute("class", name);
+      line.setAttribute("d", d);
+      bar.append(line);
+    };
+    path("zero", `M${place(0)} 0V16`);
+    if (low !== null && high !== null) path("range", `M${place(low)} 8H${place(high)}`);
+    for (const n of placebos) if (row[n] !== null) path("placebo", `M${place(numberOf(row[n]))} 3V13`);
+    path("mark", `M${place(slope)} 8${side === "low" ? "m4 -5l-8 5l8 5z" : "m-4 -5l8 5l-8 5z"}`);
+    return bar;
+  }
+
+  function sortBy(n) {
+    // Once: the largest first, or from A; twice: the other way; thrice: as at first.
+    const fallsFirst = !["label", "p"].includes(data.kinds[n]);
+    if (order.heading !== n) Object.assign(order, { heading: n, falling: fallsFirst });
+    else if (order.falling === fallsFirst) order.falling = !fallsFirst;
+    else order.heading = null;
+    headings.forEach((heading, at) => {
+      if (at !== order.heading) heading.removeAttribute("aria-sort");
+      else heading.setAttribute("aria-sort", order.falling ? "descending" : "ascending");
+    });
+    show();
+  }
+
+  headings.forEach((heading, n) => {
+    if (data.kinds[n] === "bar") return;
+    const button = element("button", { type: "button", class: "sort" });
+    button.append(...heading.childNodes);
+    button.addEventListener("click", () => sortBy(n));
+    heading.replaceChildren(button);
+  });
+  for (const name of ["scope", "text", "direction", "q", "size"]) {
+    control[name].addEventListener("input", () => {
+      rowsShown = MOST_ROWS;
+      show();
+    });
+  }
+  control.wide.addEventListener("input", () => table.classList.toggle("every", control.wide.checked));
+  control.more.addEventListener("click", () => {
+    rowsShown = Infinity;
+    show();
+  });
+  control.reset.addEventListener("click", () => {
+    for (const name of ["scope", "direction", "q"]) control[name].selectedIndex = 0;
+    for (const name of ["text", "size"]) control[name].value = "";
+    control.wide.checked = false;
+    table.classList.remove("every");
+    headings.forEach((heading) => heading.removeAttribute("aria-sort"));
+    order.heading = null;
+    rowsShown = MOST_ROWS;
+    curves?.atFirst();
+    show();
+  });
+  addEventListener("beforeprint", () => {
+    rowsShown = Infinity;
+    show();
+  });
+  table.classList.add("live");
+  part.querySelector(".controls").hidden = false;
+  show();
+}
+
+// The picture's groups, one a label: which are drawn, in which colour, and where their names stand.
+function curvesOf(figure) {
+  const groups = [...figure.querySelectorAll("[data-series]")];
+  const first = groups.map((_, series) => series).filter((series) => !groups[series].hasAttribute("display"));
+  let slots = new Map(); // series -> colour, the oldest choice first
+
+  function draw() {
+    groups.forEach((group, series) => {
+      if (!slots.has(series)) return group.setAttribute("display", "none");
+      group.removeAttribute("display");
+      group.setAttribute("class", `slot-${slots.get(series)}`);
+    });
+    keepApart([...slots.keys()].map((series) => groups[series]));
+    const words = [...slots.keys()].map((series) => groups[series].querySelector("title").textContent);
+    figure.querySelector("svg > desc").textContent = words.join("; ");
+  }
+
+  function choose(series, chosen) {
+    if (!chosen) slots.delete(series);
+    else {
+      if (slots.size === MOST_CURVES) slots.delete(slots.keys().next().value);
+      const taken = new Set(slots.values());
+      slots.set(series, [1, 2, 3, 4, 5, 6].find((slot) => !taken.has(slot)));
+    }
+    draw();
+  }
+
+  function atFirst() {
+    slots = new Map(first.map((series, n) => [series, n + 1]));
+    draw();
+  }
+
+  atFirst();
+  return { choose, atFirst, slotOf: (series) => slots.get(series) ?? 0 };
+}
+
+// Names beside the ends of their lines, pushed apart where they would overlap.
+function keepApart(groups) {
+  const names = groups.map((group) => {
+    const [leader, text] = [group.querySelector("line"), group.querySelector("text")];
+    return { leader, text, end: offset(leader).f };
+  });
+  names.sort((a, b) => a.end - b.end);
+  let floor = -Infinity;
+  for (const name of names) floor = (name.place = Math.max(name.end, floor)) + LABEL_GAP;
+  let ceiling = PLOT_HEIGHT;
+  for (const name of [...names].reverse()) ceiling = (name.place = Math.min(name.place, ceiling)) - LABEL_GAP;
+  for (const { leader, text, end, place } of names) {
+    leader.setAttribute("y2", (place - end).toFixed(1));
+    text.setAttribute("transform", `translate(${offset(text).e},${(place + 3).toFixed(1)})`);
+  }
+}
+
+function offset(mark) {
+  return mark.transform.baseVal.getItem(0).matrix;
+}
+
+function element(tag, attributes = {}, text = "") {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.textContent = text;
+  return made;
+}
+
+// Numbers as the page prints them (formats.py); they come rounded.
+function printed(kind, value) {
+  if (kind === "slope") return decimal(value[0], true) + value[1];
+  if (kind === "interval") return value.includes(null) ? "–" : `${decimal(value[0])} to ${decimal(value[1])}`;
+  if (kind === "p") return value !== null && value < 0.001 ? "<0.001" : decimal(value);
+  return kind === "count" ? count(value) : decimal(value);
+}
+
+function decimal(value, sign = false) {
+  if (value === null) return "–";
+  if (isInfinite(value)) return value;
+  const digits = Math.abs(value).toLocaleString("en", { minimumFractionDigits: 3, maximumFractionDigits: 3 });
+  return (value < 0 ? "−" : sign && value > 0 ? "+" : "") + digits;
+}
+
+function count(value) {
+  return value === null ? "–" : value.toLocaleString("en", { maximumFractionDigits: 0 });
+}
+
+function isInfinite(value) {
+  return value === "∞" || value === "−∞";
+}
+
+function numberOf(value) {
+  return isInfinite(value) ? (value === "∞" ? Infinity : -Infinity) : value;
+}

@@ -1,0 +1,153 @@
+"""Small pictures of sweeps: how large they may be, which part of a photo they show, how they are made.
+
+A sweep is one image, its *film*: all its versions side by side, so that going from one to the next loads nothing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+# 18 MB in base64, so that a page with all else on it stays below 25 MB.
+ROOM = 13_500_000  # bytes
+SIDES = (320, 256, 208, 160, 128)  # pixels of one version
+BITS_PER_PIXEL = 0.9  # what faces of these sizes come to at the first quality
+QUALITIES = (82, 68, 52, 36, 20)
+MARGIN = 1.3  # of the mask's longer side: some hair and background, by which one sees that they stay
+GRID = 256  # units of an outline, whatever the film's size
+SPECK = 16.0  # square units; smaller islands and holes are not drawn
+
+_JPEG = b"\xff\xd8\xff"
+_REDUCED = {
+    1: cv2.IMREAD_COLOR,
+    2: cv2.IMREAD_REDUCED_COLOR_2,
+    4: cv2.IMREAD_REDUCED_COLOR_4,
+    8: cv2.IMREAD_REDUCED_COLOR_8,
+}
+
+
+@dataclass(frozen=True)
+class Size:
+    """How many photos get films, the side of one version in pixels, and the most bytes that one film may have."""
+
+    photos: int
+    side: int
+    film_bytes: int
+
+
+@dataclass(frozen=True)
+class Window:
+    """A square of a photo, in its pixels."""
+
+    top: int
+    left: int
+    side: int
+
+
+def affordable(photos: int, *, sweeps: int, steps: int, room: int = ROOM) -> Size:
+    """The largest films that fit: all photos smaller before fewer photos.
+
+    Args:
+        photos: how many there are.
+        sweeps: of each photo: attributes times arms.
+        steps: versions of each sweep, at most.
+        room: bytes for all films together.
+    """
+    frames = max(1, sweeps * steps)
+    shown = min(photos, room // (frames * _typical_bytes(SIDES[-1])))
+    if shown == 0:
+        return Size(0, SIDES[-1], 0)
+    side = next(side for side in SIDES if shown * frames * _typical_bytes(side) <= room)
+    return Size(shown, side, room // (shown * max(1, sweeps)))
+
+
+def window_of(mask: NDArray[np.uint8]) -> Window:
+    """The square about what may change in a photo, with a margin, as far as the photo reaches.
+
+    Args:
+        mask: ``(H, W)``, 0 where nothing may change.
+
+    Raises:
+        ValueError: nothing may change.
+    """
+    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
+    if not len(rows):
+        raise ValueError("the mask is empty")
+    height, width = mask.shape
+    longer = max(rows[-1] - rows[0], columns[-1] - columns[0]) + 1
+    side = min(round(longer * MARGIN), height, width)
+    top = int(np.clip((rows[0] + rows[-1] + 1 - side) // 2, 0, height - side))
+    left = int(np.clip((columns[0] + columns[-1] + 1 - side) // 2, 0, width - side))
+    return Window(top, left, side)
+
+
+def outline(mask: NDArray[np.uint8], window: Window) -> str:
+    """The edge of all that may change, as an SVG path in a square of ``GRID`` units that is the window."""
+    inside = mask[window.top : window.top + window.side, window.left : window.left + window.side] > 0
+    drawn = cv2.resize(inside.astype(np.uint8) * 255, (GRID, GRID), interpolation=cv2.INTER_LINEAR)
+    contours, _ = cv2.findContours((drawn > 127).astype(np.uint8), cv2.RETR_CCOMP, cv2.CHAIN_APPROX_NONE)
+    large = [contour for contour in contours if cv2.contourArea(contour) >= SPECK]
+    return "".join(_path(cv2.approxPolyDP(contour, 1.0, closed=True)[:, 0]) for contour in large)
+
+
+def film(files: Sequence[Path], window: Window, *, side: int, most_bytes: int) -> bytes:
+    """The windows of some images of one size, side by side, as one WebP image.
+
+    Args:
+        files: from the first version to the last.
+        window: the same in all.
+        side: of one version in pixels; smaller where the window is.
+        most_bytes: quality, and then size, are lowered until it fits.
+
+    Raises:
+        OSError: a file cannot be read, or is not an image.
+        ValueError: it does not fit, however small.
+    """
+    frames = np.hstack([_frame(path, window, side=side) for path in files])
+    for scale in (1.0, 0.5, 0.25):
+        small = frames if scale == 1.0 else cv2.resize(frames, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
+        for quality in QUALITIES:
+            content = cv2.imencode(".webp", small, [cv2.IMWRITE_WEBP_QUALITY, quality])[1].tobytes()
+            if len(content) <= most_bytes:
+                return bytes(content)
+    raise ValueError(f"{len(files)} versions do not fit into {most_bytes} bytes")
+
+
+def read_mask(path: Path) -> NDArray[np.uint8]:
+    """A mask ``(H, W)`` as a run keeps it.
+
+    Raises:
+        OSError: the file cannot be read, or is not an image.
+    """
+    return _decoded(path, path.read_bytes(), cv2.IMREAD_GRAYSCALE)
+
+
+def _frame(path: Path, window: Window, *, side: int) -> NDArray[np.uint8]:
+    content = path.read_bytes()
+    # A JPEG can be shrunk while it is read, which saves most of the time; a PNG cannot.
+    shrunk = content.startswith(_JPEG)
+    factor = next((factor for factor in (8, 4, 2) if shrunk and window.side >= factor * side), 1)
+    pixels = _decoded(path, content, _REDUCED[factor])
+    top, left, across = window.top // factor, window.left // factor, window.side // factor
+    # An even side: colours are kept for squares of four pixels, and none may belong to two versions.
+    wanted = max(2, min(side, across) // 2 * 2)
+    part = pixels[top : top + across, left : left + across]
+    return np.asarray(cv2.resize(part, (wanted, wanted), interpolation=cv2.INTER_AREA), dtype=np.uint8)
+
+
+def _decoded(path: Path, content: bytes, flags: int) -> NDArray[np.uint8]:
+    pixels = cv2.imdecode(np.frombuffer(content, np.uint8), flags) if content else None
+    if pixels is None:
+        raise OSError(f"{path} is not an image that can be read")
+    return np.asarray(pixels, dtype=np.uint8)
+
+
+def _typical_bytes(side: int) -> int:
+    return round(side * side * BITS_PER_PIXEL / 8)
+
+
+def _path(points: NDArray[np.int32]) -> str:
+    return "M" + "L".join(f"{x} {y}" for x, y in points) + "Z"

@@ -1,0 +1,218 @@
+"""How large the report of a run is, how long it takes to write and to open, and how much memory that takes:
+
+    python scripts/bench_report.py --photos 1000 --out /tmp/bench-report
+
+Plants a run: versions of the sample's photos that are tinted inside a mask, and labels with known slopes, so that no
+network is needed. The time to open is that of a browser, from going to the file until the viewer's image is drawn.
+"""
+
+import argparse
+import multiprocessing
+import resource
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import cv2
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from pipeline.audit import SAMPLE, estimate_again
+from pipeline.config import load_settings
+from pipeline.records import ANSWERS, COUNTERFACTUALS, FACES, LABELS, PHOTOS, schema, write_table
+from pipeline.run import Run
+
+Result = TypeVar("Result")
+Format = Literal["png", "jpeg"]
+
+STEPS = 7
+MISSED_EVERY = 40  # photos of which one misses a check and one has an unanswered version
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--photos", type=int, default=1000)
+    parser.add_argument("--labels", type=int, default=50)
+    parser.add_argument("--adapters", type=int, default=1)
+    parser.add_argument("--placebos", type=int, default=0)
+    parser.add_argument("--side", type=int, default=640, help="pixels of a photo")
+    parser.add_argument("--format", choices=("png", "jpeg"), default="png")
+    parser.add_argument("--out", type=Path, required=True, help="a folder of its own; emptied first")
+    options = parser.parse_args()
+    shutil.rmtree(options.out, ignore_errors=True)
+    started = time.perf_counter()
+    # By processes of their own: this one stays small, since a process's peak begins with its parent's size.
+    alone(
+        plant,
+        options.out,
+        photos=options.photos,
+        labels=options.labels,
+        adapters=options.adapters,
+        arms=("edit", *(f"placebo{number}" for number in range(1, options.placebos + 1))),
+        side=options.side,
+        image_format=options.format,
+    )
+    print(f"planted in     {time.perf_counter() - started:8.1f} s")
+    alone(estimate_again, options.out, changes={})
+    seconds, worked, peak = alone(write_again, options.out)
+    report = options.out / "report.html"
+    print(
+        f"report written {seconds:8.1f} s   {worked:.1f} s of one core   peak {peak:.0f} MiB   "
+        f"{report.stat().st_size / 1e6:.1f} MB"
+    )
+    print(f"opened in      {opening_seconds(report):8.2f} s")
+
+
+def alone(work: Callable[..., Result], *given: Any, **named: Any) -> Result:
+    """What a function returns, called in a new process."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(work, given, named)
+
+
+def write_again(folder: Path) -> tuple[float, float, float]:
+    """Seconds, those of one core, and this process's peak of memory in MiB, to write the report of finished tables."""
+    started, worked = time.perf_counter(), time.process_time()
+    estimate_again(folder, changes={})
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return time.perf_counter() - started, time.process_time() - worked, peak
+
+
+def opening_seconds(report: Path) -> float:
+    """The median of three, each in a new browser."""
+    from playwright.sync_api import sync_playwright
+
+    found = []
+    with sync_playwright() as playwright:
+        for _ in range(3):
+            browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+            page = browser.new_page()
+            started = time.perf_counter()
+            page.goto(report.resolve().as_uri())
+            page.evaluate("document.getElementById('viewer-image').decode()")
+            found.append(time.perf_counter() - started)
+            browser.close()
+    return float(np.median(found))
+
+
+def plant(
+    folder: Path, *, photos: int, labels: int, adapters: int, arms: tuple[str, ...], side: int, image_format: Format
+) -> None:
+    """Write a run of one attribute as if it had been asked about; ``report.html`` and its tables are not made."""
+    run = Run(folder)
+    settings = load_settings(given={"sweep": {"gender_steps": STEPS}}, environment={})
+    values = settings.sweep.values("gender")
+    names = [f"photo {number:05d}.jpg" for number in range(photos)]
+    made = plant_images(folder, values=values, side=side, image_format=image_format)
+    rng = np.random.default_rng(0)
+    rows = [
+        version(name, arm, step, float(value), *made[place % len(made)], missed=place % MISSED_EVERY == 0, rng=rng)
+        for arm in arms
+        for place, name in enumerate(names)
+        for step, value in enumerate(values, start=1)
+    ]
+    versions = pd.DataFrame(rows)
+    write(folder, "counterfactuals", versions, COUNTERFACTUALS)
+    known = {"photo": names, "status": "ok"}
+    write(folder, "photos", pd.DataFrame({**known, "path": names, "sha256": names}), PHOTOS)
+    write(folder, "faces", pd.DataFrame({**known, "gender": 0.0, "race_White": 1.0}), FACES)
+    said = [plant_answers(versions, f"classifier {number}", labels=labels, rng=rng) for number in range(adapters)]
+    write(folder, "answers", pd.concat([answers for answers, _ in said]), ANSWERS)
+    write(folder, "labels", pd.concat([scores for _, scores in said]), LABELS)
+    run.note(
+        settings=settings.model_dump(mode="json"),
+        presence={f"classifier {number}": 0.5 for number in range(adapters)},
+    )
+
+
+def plant_images(
+    folder: Path, *, values: tuple[float, ...], side: int, image_format: Format
+) -> list[tuple[list[str], str]]:
+    """Of every sample photo its versions' files and its mask's, relative to the run."""
+    # It loads networks' code, which writing a report does not and whose memory would be counted there.
+    from pipeline.counterfactuals.rendering import ImageFile
+
+    file = ImageFile(image_format)
+    middle, axes = (side // 2, side // 2), (side // 4, side // 3)
+    mask = cv2.ellipse(np.zeros((side, side), np.uint8), middle, axes, 0, 0, 360, 255, -1)
+    (folder / "images").mkdir(parents=True)
+    cv2.imwrite(str(folder / "mask.png"), mask)
+    tint = np.array([1.0, 0.2, -1.0]) * (mask[..., None] / 255)
+    made = []
+    for photo in sorted(SAMPLE.parent.glob("*.jpg")):
+        pixels = cv2.cvtColor(cv2.resize(cv2.imread(str(photo)), (side, side)), cv2.COLOR_BGR2RGB)
+        names = [f"images/{photo.stem}-{step}{file.suffix}" for step in range(1, len(values) + 1)]
+        for name, value in zip(names, values, strict=True):
+            (folder / name).write_bytes(file.encode((pixels + 15 * value * tint).clip(0, 255).astype(np.uint8)))
+        made.append((names, "mask.png"))
+    return made
+
+
+def version(
+    photo: str,
+    arm: str,
+    step: int,
+    value: float,
+    files: list[str],
+    mask: str,
+    *,
+    missed: bool,
+    rng: np.random.Generator,
+) -> dict[str, object]:
+    """A row of the counterfactuals table, as if a judge had seen it."""
+    return {
+        "attribute": "gender",
+        "arm": arm,
+        "photo": photo,
+        "step": step,
+        "value": value,
+        "status": "ok",
+        "file": files[step - 1],
+        "sha256": f"{arm} {photo} {step}",
+        "mask": mask,
+        "mask_share": 0.2,
+        "background_kept": 1.0,
+        "clipped_share": 0.4 if missed else 0.0,
+        "seam": 1.0,
+        "lightness": 60.0 + rng.normal(),
+        "null_psnr": 40.0,
+        "null_ssim": 0.99,
+        "judge_masculine": 0.5 + 0.2 * value + 0.01 * rng.normal(),
+        **{f"judge_race_{race}": 0.2 for race in ("White", "Black", "Asian", "Indian", "Others")},
+        "judge_age": 40.0,
+        "judge_young": 0.0,
+        "judge_smiling": 0.0,
+    }
+
+
+def plant_answers(
+    versions: pd.DataFrame, adapter: str, *, labels: int, rng: np.random.Generator
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """A classifier's answers and its labels, whose scores lean more or less on a."""
+    keys = versions[["attribute", "arm", "photo", "step", "value", "sha256"]].assign(adapter=adapter)
+    numbers = keys["photo"].str.extract(r"(\d+)", expand=False).astype(int)
+    failed = (numbers % MISSED_EVERY == 1) & (keys["step"] == 2)
+    answers = keys.assign(status=failed.map({True: "failed", False: "ok"}), reason=failed.map({True: "HTTP 503"}))
+    answered = keys[~failed].reset_index(drop=True)
+    parts = []
+    for number, lean in enumerate(np.linspace(-0.1, 0.1, labels)):
+        real = (answered["arm"] == "edit").to_numpy()
+        score = (0.5 + lean * answered["value"] * real + rng.normal(0, 0.2, len(answered))).clip(0, 1)
+        returned = score > 0.2
+        parts.append(answered.assign(label=f"label {number:02d}", score=score.where(returned), returned=returned))
+    return answers, pd.concat(parts).sort_values(["attribute", "arm", "photo", "step", "label"])
+
+
+def write(folder: Path, name: str, frame: pd.DataFrame, columns: dict[str, str]) -> None:
+    """A table of the run; columns that the frame lacks are null."""
+    whole = frame.reindex(columns=list(columns)).astype(object).where(lambda cells: cells.notna(), None)
+    write_table(pa.Table.from_pandas(whole, schema=schema(columns), preserve_index=False), folder / f"{name}.parquet")
+
+
+if __name__ == "__main__":
+    main()

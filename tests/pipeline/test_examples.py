@@ -1,0 +1,136 @@
+"""The album of a run: its photos with their films and scores, and what is told of those that are not there."""
+
+import cv2
+import numpy as np
+import pandas as pd
+import pytest
+
+from pipeline import examples
+from pipeline.counterfactuals.validity import FAILURE_COLUMNS
+from pipeline.examples import album_of, chosen
+from pipeline.records import ANSWERS, LABELS, to_table, write_table
+from pipeline.run import Run
+
+VALUES = (-2.0, 0.0, 2.0)
+NOTHING_FAILS = pd.DataFrame(columns=FAILURE_COLUMNS)
+
+
+def version(photo, arm, step):
+    return {
+        "attribute": "gender", "arm": arm, "photo": photo, "step": step, "value": VALUES[step - 1], "status": "ok",
+        "file": f"images/{photo}-{arm}-{step}.png", "mask": f"masks/{photo}.png",
+    }  # fmt: skip
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Three photos with an edit and a placebo; a classifier that was silent once, and one that says nothing."""
+    run = Run(tmp_path)
+    rng = np.random.default_rng(0)
+    versions = [
+        version(photo, arm, step) for photo in ("b", "a", "c") for arm in ("random", "edit") for step in (1, 2, 3)
+    ]
+    for folder in ("images", "masks"):
+        run.path(folder).mkdir()
+    mask = cv2.circle(np.zeros((90, 90), np.uint8), (45, 45), 30, 255, -1)
+    answers, labels = [], []
+    for row in versions:
+        cv2.imwrite(str(run.path(row["file"])), rng.integers(0, 256, (90, 90, 3), dtype=np.uint8))
+        cv2.imwrite(str(run.path(row["mask"])), mask)
+        key = {name: row[name] for name in ("attribute", "arm", "photo", "step", "value")}
+        silent = row["photo"] == "b" and row["step"] == 3
+        told = {"status": "failed", "reason": "HTTP 503"} if silent else {"status": "ok"}
+        answers += [{**key, "adapter": "clarity", **told}, {**key, "adapter": "mute", "status": "ok"}]
+        for number in () if silent else range(20):
+            returned = number != 3 or row["step"] == 2
+            score = (number + row["step"]) / 30 if returned else None
+            labels.append(
+                {**key, "adapter": "clarity", "label": f"l{number:02d}", "score": score, "returned": returned}
+            )
+    write_table(to_table(answers, ANSWERS), run.path("answers.parquet"))
+    write_table(to_table(labels, LABELS), run.path("labels.parquet"))
+    run.note(presence={"clarity": 0.5, "mute": 0.5})
+    return run, pd.DataFrame(versions)
+
+
+def slopes():
+    rows = [(f"l{number:02d}", slope, True) for number, slope in enumerate([0.0, 0.1, -0.4, 0.3])]
+    frame = pd.DataFrame([*rows, ("rare", np.nan, False)], columns=["label", "slope", "estimable"])
+    return frame.assign(arm="edit", attribute="gender", adapter="clarity")
+
+
+def made(run, **changes):
+    folder, versions = run
+    return album_of(folder, **({"versions": versions, "slopes": slopes(), "failures": NOTHING_FAILS} | changes))
+
+
+def test_photos_are_by_name_and_edits_before_placebos(run):
+    album = made(run)
+    assert [photo.name for photo in album.photos] == ["a", "b", "c"]
+    assert [sweep.arm for sweep in album.photos[0].sweeps] == ["edit", "random"]
+    assert album.photos[0].sweeps[0].values == VALUES
+    assert album.presence == {"clarity": 0.5, "mute": 0.5}
+
+
+def test_labels_kept_are_the_steepest_of_the_run_and_the_highest_of_the_photo(run):
+    album = made(run)
+    assert list(album.steepest["gender", "clarity"]) == ["l02", "l03", "l01", "l00"]
+    said = album.photos[0].sweeps[0].said["clarity"]
+    assert list(said.labels) == ["l02", "l03", "l01", "l00", "l19", "l18", "l17", "l16", "l15", "l14"]
+    np.testing.assert_allclose(said.scores[0], [3 / 30, 4 / 30, 5 / 30])
+    np.testing.assert_array_equal(np.isnan(said.scores[1]), [True, False, True])
+
+
+def test_a_version_without_an_answer_keeps_its_reason_and_a_mute_classifier_is_there(run):
+    second = made(run).photos[1].sweeps[0].said
+    assert second["clarity"].silent == {2: "HTTP 503"}
+    assert np.isnan(second["clarity"].scores[:, 2]).all()
+    assert list(second["mute"].labels) == []
+    assert second["mute"].silent == {}
+
+
+def test_missed_checks_are_told_of_the_photo(run):
+    row = ("b", "gender", "edit", "clipping", 0.4, 0.05)
+    album = made(run, failures=pd.DataFrame([row], columns=FAILURE_COLUMNS))
+    assert [(missed.check, missed.figure) for missed in album.photos[1].missed] == [("clipping", 0.4)]
+    assert not album.photos[0].missed
+
+
+def test_an_incomplete_sweep_is_not_shown(run):
+    folder, versions = run
+    versions.loc[(versions["photo"] == "c") & (versions["arm"] == "random") & (versions["step"] == 2), "status"] = (
+        "failed"
+    )
+    assert [sweep.arm for sweep in made((folder, versions)).photos[2].sweeps] == ["edit"]
+
+
+def test_photos_whose_images_are_gone_are_counted(run):
+    folder, _ = run
+    folder.path("images/a-edit-2.png").unlink()
+    album = made(run)
+    assert [photo.name for photo in album.photos] == ["b", "c"]
+    assert (album.total, album.lost) == (3, 1)
+
+
+def test_a_run_without_versions_has_an_empty_album(run):
+    folder, versions = run
+    album = made((folder, versions[:0]))
+    assert (list(album.photos), album.total) == ([], 0)
+
+
+def test_the_same_run_gives_the_same_films(run, monkeypatch):
+    films = [sweep.film for photo in made(run).photos for sweep in photo.sweeps]
+    monkeypatch.setattr(examples, "THREADS", 1)
+    assert films == [sweep.film for photo in made(run).photos for sweep in photo.sweeps]
+
+
+def test_where_not_all_fit_failing_photos_have_up_to_half_of_the_places():
+    names = [f"{number:03d}" for number in range(100)]
+    failing = set(names[90:])
+    few = chosen(names, failing=failing, most=40)
+    assert len(few) == 40
+    assert few == sorted(few)
+    assert failing <= set(few)
+    assert few[0] == "000"
+    assert len(failing & set(chosen(names, failing=failing, most=10))) <= 6
+    assert chosen(names, failing=failing, most=100) == names

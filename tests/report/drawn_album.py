@@ -1,0 +1,43 @@
+"""A small album of drawn sweeps for the viewer's tests: every version has a grey of its own, by which it is known."""
+
+import cv2
+import numpy as np
+
+from pipeline.report.album import Album, Missed, Photo, Said, Sweep
+
+VALUES = (-2.0, -1.0, 0.0, 1.0, 2.0)
+NAN = float("nan")
+OUTLINE = "M64 40L192 40L192 216L64 216Z"
+
+
+def film(first=40, *, side=64):
+    """Versions side by side, each of one grey: ``first``, and 30 more at every step."""
+    greys = np.repeat(first + 30 * np.arange(len(VALUES)), side).astype(np.uint8)
+    frames = np.broadcast_to(greys[None, :, None], (side, side * len(VALUES), 3))
+    return cv2.imencode(".webp", np.ascontiguousarray(frames), [cv2.IMWRITE_WEBP_QUALITY, 90])[1].tobytes()
+
+
+def said(rising="smile", *, absent="beard", silent=None):
+    """``rising`` goes from 0.1 to 0.9; ``absent`` is returned in the middle only."""
+    rows = [[0.1, 0.3, 0.5, 0.7, 0.9], [NAN, NAN, 0.25, NAN, NAN], [0.6, 0.6, 0.6, 0.6, 0.6]]
+    return Said([rising, absent, "person"], np.array(rows), silent or {})
+
+
+def sweep(attribute="gender", arm="edit", *, first=40, adapters=("clarity",), silent=None):
+    return Sweep(attribute, arm, VALUES, film(first), {name: said(silent=silent) for name in adapters})
+
+
+def album(**changes):
+    """Three photos: one with two attributes and a placebo, one that misses a check, one with an unanswered version."""
+    photos = [
+        Photo("ada.jpg", OUTLINE, (), [sweep(), sweep(arm="random", first=45), sweep("race", first=50)]),
+        Photo("bea.jpg", OUTLINE, [Missed("gender", "clipping", 0.4, 0.05)], [sweep(first=60)]),
+        Photo("cleo.jpg", OUTLINE, (), [sweep(first=70, silent={0: "HTTP 503"})]),
+    ]
+    facts = {
+        "photos": photos,
+        "total": len(photos),
+        "steepest": {("gender", "clarity"): {"smile": 0.31, "beard": -0.12, "never said": 0.1}},
+        "presence": {"clarity": 0.5},
+    }
+    return Album(**(facts | changes))
