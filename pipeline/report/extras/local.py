@@ -40,8 +40,8 @@ def local(
         heading="Local bias",
         explanation=(
             "Overall, two groups may fare alike while among similar faces they do not. Faces are clustered by what "
-            "they look like, so as to widen the gap between the groups inside a cluster (LOGAN); the gap is the rate of the "
-            "second group less that of the first."
+            "they look like, so as to widen the gap between the groups inside a cluster (LOGAN); the gap is the rate "
+            "of the second group less that of the first."
         ),
         parts=parts,
         caveats=[

@@ -139,7 +139,7 @@ def test_the_first_stop_of_the_keyboard_leads_to_the_findings(visit, everyday):
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to the findings"
     page.keyboard.press("Enter")
-    assert page.url.endswith("#findings")
+    page.wait_for_url("**#findings")
 
 
 def test_what_can_be_touched_is_large_enough(visit, everyday):
