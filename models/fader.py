@@ -2,6 +2,7 @@
 told them at every layer. Named attributes are its inputs; any real number is a valid value.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -18,49 +19,59 @@ ATTRIBUTES = ("gender", *(f"race_{race}" for race in RACES), "young", "smiling")
 
 @dataclass(frozen=True)
 class FaderShape:
-    """Channels of each stride-2 layer, first to last; the code has ``widths[-1]`` channels."""
+    """Channels of each stride-2 layer, first to last."""
 
-    widths: tuple[int, ...] = (32, 64, 128, 256, 256)
+    widths: tuple[int, ...] = (32, 64, 128, 256)
+
+    @property
+    def code(self) -> tuple[int, int, int]:
+        """Channels, height and width of the code of a crop of 128 pixels."""
+        side = Fader.size >> len(self.widths)
+        return self.widths[-1], side, side
 
 
 class Fader(nn.Module):
-    """Encoder and decoder over aligned crops of 128 pixels; the code of a crop is ``(256, 4, 4)``."""
+    """Encoder and decoder over aligned crops of 128 pixels; the code of a crop is ``(256, 8, 8)``."""
 
     size = 128
+    reading: Tensor
     erased: Tensor
     strength: Tensor
 
     def __init__(self, shape: FaderShape | None = None) -> None:
         super().__init__()
-        widths = (shape or FaderShape()).widths
+        self.shape = shape or FaderShape()
+        widths = self.shape.widths
         self.encoder = nn.Sequential(
             *(_Down(before, width) for before, width in zip((3, *widths[:-1]), widths, strict=True))
         )
         self.decoder = nn.ModuleList(
             _Up(before, width) for before, width in zip(widths[:0:-1], widths[-2::-1], strict=True)
         )
-        # The direction of the code, of length 1, that is taken out of it: along it the mean codes of feminine and
-        # masculine faces differed. Where they do not differ, no linear reading of the code tells them apart (Shao et
-        # al. 2023); an encoder that learns on afterwards finds other directions, so the model card has the true figure.
-        self.register_buffer("erased", torch.zeros(widths[-1] * 16))
+        # ``erased``: the difference of the mean codes of feminine and masculine faces; ``reading``: the linear reading
+        # of a code, 1 on that difference, by which so much of it is taken out. The means then agree, and no linear
+        # reading of the code tells the two apart (Belrose et al. 2023, theorem 3.1). An encoder that learned on
+        # afterwards would find other directions, so it is frozen then.
+        self.register_buffer("reading", torch.zeros(math.prod(self.shape.code)))
+        self.register_buffer("erased", torch.zeros(math.prod(self.shape.code)))
         # By how much a change of gender and of race is scaled, so that one unit of the dial means as much for both.
         self.register_buffer("strength", torch.ones(2))
         # Straight to colours: feature maps at full resolution would cost as much as all the rest.
         self.to_rgb = nn.ConvTranspose2d(widths[0], 3, 4, stride=2, padding=1)
 
     def encode(self, crops: Tensor) -> Tensor:
-        """``(B, 3, 128, 128)`` RGB in -1..1 -> codes ``(B, 256, 4, 4)``."""
+        """``(B, 3, 128, 128)`` RGB in -1..1 -> codes ``(B, 256, 8, 8)``."""
         return self.erase(self.encoder(crops))
 
     def erase(self, codes: Tensor) -> Tensor:
-        """Codes ``(B, 256, 4, 4)`` without their part along the erased direction."""
+        """Codes ``(B, 256, 8, 8)`` without what a linear reading of gender finds in them."""
         flat = codes.float().flatten(1)
         # A sum of products: a matrix product would be rounded to half precision on the way.
-        part = (flat * self.erased).sum(dim=1, keepdim=True)
+        part = (flat * self.reading).sum(dim=1, keepdim=True)
         return (flat - part * self.erased).view_as(codes)
 
     def decode(self, codes: Tensor, attributes: Tensor) -> Tensor:
-        """Codes ``(B, 256, 4, 4)``, values ``(B, 8)`` in the order of `ATTRIBUTES` -> ``(B, 3, 128, 128)`` in -1..1."""
+        """Codes ``(B, 256, 8, 8)``, values ``(B, 8)`` in the order of `ATTRIBUTES` -> ``(B, 3, 128, 128)`` in -1..1."""
         x = codes
         for layer in self.decoder:
             x = layer(x, attributes)
@@ -96,12 +107,12 @@ class _Up(nn.Module):
 class LatentDiscriminator(nn.Module):
     """Tries to read gender and race from a code; the encoder is trained to make it fail. Training only."""
 
-    def __init__(self, code_channels: int = 256) -> None:
+    def __init__(self, shape: FaderShape | None = None) -> None:
         super().__init__()
         self.layers = nn.Sequential(
             nn.Flatten(),
             nn.Dropout(0.2),
-            nn.Linear(code_channels * 16, 512),
+            nn.Linear(math.prod((shape or FaderShape()).code), 512),
             nn.LeakyReLU(0.2),
             nn.Dropout(0.2),
             nn.Linear(512, 256),
@@ -110,7 +121,7 @@ class LatentDiscriminator(nn.Module):
         )
 
     def forward(self, codes: Tensor) -> tuple[Tensor, Tensor]:
-        """Codes ``(B, 256, 4, 4)`` -> logits of masculine ``(B,)`` and of race ``(B, 5)``."""
+        """Codes ``(B, 256, 8, 8)`` -> logits of masculine ``(B,)`` and of race ``(B, 5)``."""
         outputs = self.layers(codes)
         return outputs[:, 0], outputs[:, 1:]
 

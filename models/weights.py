@@ -48,7 +48,7 @@ class WeightsRecord:
 _ALIGNED = "RGB in -1..1, 128 x 128, aligned by models.alignment"
 RECORDS = {
     "fader": WeightsRecord(
-        "fader.safetensors", "6aa0c3650d3df4801022030d67160c355b87408336c003bd209d901c35092600", TERMS, _ALIGNED
+        "fader.safetensors", "61f83436cba8415bc7b76d44538954566403753e669ee1eaaf4b953089bea23f", TERMS, _ALIGNED
     ),
     "parser": WeightsRecord(
         "parser.safetensors",

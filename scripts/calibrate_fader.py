@@ -13,15 +13,17 @@ from models.fader import Fader
 from models.judge import Estimator
 from models.training.calibrating import calibrate
 from models.training.faces import load_faces
+from models.training.fading_plan import COARSE
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("faces", type=Path, help="folder written by train_prepare.py, with masks.npy")
     parser.add_argument("estimator", type=Path, help="the estimator's weights, from train_judges.py")
-    parser.add_argument("fader", type=Path, help="the Fader network's weights, from train_fader.py; written anew")
+    parser.add_argument("fader", type=Path, help="the Fader network's weights; written anew")
+    parser.add_argument("--coarse", action="store_true", help="they are train_fader.py's, not distil_fader.py's")
     arguments = parser.parse_args()
-    fader, estimator = Fader().eval(), Estimator().eval()
+    fader, estimator = Fader(COARSE if arguments.coarse else None).eval(), Estimator().eval()
     fader.load_state_dict({name: part.float() for name, part in load_file(arguments.fader).items()}, strict=False)
     estimator.load_state_dict({name: part.float() for name, part in load_file(arguments.estimator).items()})
     masks = np.load(arguments.faces / "masks.npy", mmap_mode="r")

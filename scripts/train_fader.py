@@ -1,4 +1,4 @@
-"""Train the Fader network: ``python scripts/train_fader.py FACES GUIDE OUT``."""
+"""Train the coarse Fader network, the shipped one's teacher: ``python scripts/train_fader.py FACES GUIDE OUT``."""
 
 import argparse
 import sys
@@ -15,7 +15,7 @@ from models.fader import Fader
 from models.judge import Estimator
 from models.training.faces import load_faces
 from models.training.fading import train
-from models.training.fading_plan import FadingPlan
+from models.training.fading_plan import COARSE, FadingPlan
 from models.training.judging import GUIDE_WIDTHS
 
 
@@ -34,7 +34,7 @@ def main() -> None:
     guide = Estimator(GUIDE_WIDTHS)
     guide.load_state_dict({name: tensor.float() for name, tensor in load_file(arguments.guide).items()})
     masks = np.load(arguments.faces / "masks.npy", mmap_mode="r")
-    fader = Fader()
+    fader = Fader(COARSE)
     if arguments.start:
         fader.load_state_dict(load_file(arguments.start), strict=False)
     average = train(

@@ -11,7 +11,7 @@ class Average(nn.Module):
 
     def __init__(self, module: Fader) -> None:
         super().__init__()
-        self.module = type(module)()
+        self.module = type(module)(module.shape)
         self.module.load_state_dict(module.state_dict())
         self.module.requires_grad_(False)
 

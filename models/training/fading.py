@@ -14,14 +14,10 @@ from models.judge import RACES, age_in_years, split, view, young_from_age
 from models.precision import autocast
 from models.training.averaging import Average, Best
 from models.training.edits import GENDER, RACE, composite, draw_edits, mask_pixels, own_attributes, skin_tones
-from models.training.erasing import MeanCodes, fit_erasure, gender_direction
 from models.training.faces import FaceSet, balanced_weights, disturb, flip_some, selection_rows, shifts, to_unit
 from models.training.fading_losses import drift_loss, effect_loss, hiding_loss, keep_loss, luminance, roughness
 from models.training.fading_plan import FadingPlan
 from models.training.loop import Schedule, Session, generator
-
-# The erased direction follows the running mean codes once these mean something.
-ERASE_FROM, ERASE_EVERY = 100, 5
 
 
 def train(
@@ -45,7 +41,7 @@ def train(
         masks: ``(N, 144, 144)`` uint8 edit regions beside ``faces.crops``.
         compiled: let torch fuse the network's operations, a third faster; needs a C++ compiler.
     """
-    latent, patches = LatentDiscriminator().to(device), PatchDiscriminator().to(device)
+    latent, patches = LatentDiscriminator(fader.shape).to(device), PatchDiscriminator().to(device)
     fader.to(device).to(memory_format=torch.channels_last)
     patches.to(memory_format=torch.channels_last)
     guide.to(device).to(memory_format=torch.channels_last).eval().requires_grad_(False)
@@ -58,8 +54,6 @@ def train(
         "make": make, "doubt": doubt,
     }  # fmt: skip
     render = torch.compile(_render) if compiled else _render
-    means = MeanCodes(fader.erased.shape[0]).to(device)
-    state["means"] = means
     session = Session(folder, Schedule(plan.steps, save_every=250), state)
     rows = faces.rows(0, 1)
     weights = balanced_weights(faces, rows, power=0.7)
@@ -81,7 +75,7 @@ def train(
         own = own.to(device)
 
         with autocast(device):
-            raw, codes, rebuilt, result = render(fader, crops, mask, own, edits.attributes.to(device))
+            codes, rebuilt, result = render(fader, crops, mask, own, edits.attributes.to(device))
             # The same disturbance before and after, so that only the edit can move what the guide perceives.
             seen = [
                 disturb(view(images), generator(plan.seed + 1, step), strength=0.6).contiguous(
@@ -129,13 +123,7 @@ def train(
         torch.stack(list(losses.values())).sum().backward()
         nn.utils.clip_grad_norm_(fader.parameters(), 5.0)
         make.step()
-        means.update(raw.detach(), own, step)
-        if step == plan.settled:
-            fit_erasure(fader, faces, device=device)
-        elif ERASE_FROM <= step < plan.settled and step % ERASE_EVERY == 0:
-            fader.erased.copy_(gender_direction(means.means))
-        # While the direction moves, an average over many steps belongs to none of them: it begins anew once it is kept.
-        average.update(fader, step - plan.settled if step >= plan.settled else step)
+        average.update(fader, step)
 
         for turn in range(plan.latent_turns):
             with autocast(device):
@@ -153,21 +141,17 @@ def train(
 
     for _ in session.run(one_step):
         figures = evaluate(average.module, guide, faces, masks, device=device)
-        if session.step > plan.settled:
-            best.offer(average, worth(figures, plan))
+        best.offer(average, worth(figures, plan))
         session.save()
         session.log(**figures, best=best.worth.item())
     return best.average if best.worth > -torch.inf else average
 
 
-def _render(
-    fader: Fader, crops: Tensor, masks: Tensor, own: Tensor, wanted: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The flat codes before erasure, the codes, the reconstruction with the faces' own values, the wanted composite."""
-    raw = fader.encoder(crops)
-    codes = fader.erase(raw)
+def _render(fader: Fader, crops: Tensor, masks: Tensor, own: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The codes, the reconstruction with the faces' own values, the wanted composite."""
+    codes = fader.encode(crops)
     rebuilt, edited = fader.decode(torch.cat([codes, codes]), torch.cat([own, wanted])).float().chunk(2)
-    return raw.float().flatten(1), codes, rebuilt, composite(crops, masks, edited, rebuilt)
+    return codes, rebuilt, composite(crops, masks, edited, rebuilt)
 
 
 def worth(figures: Mapping[str, float], plan: FadingPlan) -> float:

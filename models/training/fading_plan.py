@@ -2,6 +2,11 @@
 
 from dataclasses import dataclass
 
+from models.fader import FaderShape
+
+# A code of 256 x 4 x 4, from which the edits are learned in reasonable time; `distilling` takes them from there.
+COARSE = FaderShape(widths=(32, 64, 128, 256, 256))
+
 
 @dataclass(frozen=True)
 class FadingPlan:
@@ -38,8 +43,3 @@ class FadingPlan:
     most_drift: float = 0.03
     least_psnr: float = 24.0
     seed: int = 5
-
-    @property
-    def settled(self) -> int:
-        """The step from which the erased direction is kept, so that the decoder can get used to it: the last tenth."""
-        return int(0.9 * self.steps)

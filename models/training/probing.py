@@ -14,7 +14,7 @@ from models.training.loop import generator
 
 @torch.no_grad()
 def codes_of(fader: Fader, faces: FaceSet, rows: Tensor, *, device: str = "cpu") -> Tensor:
-    """Flat codes ``(len(rows), 4096)`` of unaugmented faces."""
+    """Flat codes ``(len(rows), 16384)`` of unaugmented faces."""
     parts = []
     for chunk in rows.split(256):
         crops = to_unit(faces.pixels(chunk)).to(device, memory_format=torch.channels_last)

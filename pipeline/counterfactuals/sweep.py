@@ -94,7 +94,7 @@ def encode(fader: Fader, crops: Tensor, own: Tensor) -> Encoded:
 
 
 def decode(fader: Fader, codes: Tensor, values: Tensor) -> Tensor:
-    """Codes ``(B, 256, 4, 4)`` and attribute values ``(B, 8)`` -> faces ``(B, 3, 128, 128)`` in -1..1."""
+    """Codes ``(B, 256, 8, 8)`` and attribute values ``(B, 8)`` -> faces ``(B, 3, 128, 128)`` in -1..1."""
     with autocast():
         return fader.decode(codes.contiguous(memory_format=torch.channels_last), values).float()
 

@@ -21,7 +21,7 @@ GENDER = BOTH.model_copy(update={"attributes": ("gender",)})
 
 def tiny_fader(seed=0):
     torch.manual_seed(seed)
-    return Fader(FaderShape(widths=(8, 8, 8, 8, 8))).eval().requires_grad_(False)
+    return Fader(FaderShape(widths=(8, 8, 8, 8))).eval().requires_grad_(False)
 
 
 def tiny_judge(seed=1):

@@ -18,7 +18,7 @@ from models.fader import (
 from models.judge import RACES
 
 OWN = dict.fromkeys(ATTRIBUTES, 0.0) | {"race_White": 1.0}
-TINY = FaderShape(widths=(8, 8, 8, 8, 8))
+TINY = FaderShape(widths=(8, 8, 8, 8))
 
 
 @pytest.fixture(scope="module")
@@ -33,18 +33,18 @@ def tiny():
     return Fader(TINY).eval().requires_grad_(False)
 
 
-def test_the_encoder_halves_five_times_with_at_most_256_channels(fader):
+def test_the_encoder_halves_four_times_with_at_most_256_channels(fader):
     convolutions = [module for module in fader.encoder.modules() if isinstance(module, nn.Conv2d)]
-    assert [conv.stride for conv in convolutions] == [(2, 2)] * 5
+    assert [conv.stride for conv in convolutions] == [(2, 2)] * 4
     assert max(conv.out_channels for conv in convolutions) == 256
     doublings = [module for module in fader.modules() if isinstance(module, nn.ConvTranspose2d)]
-    assert [conv.stride for conv in doublings] == [(2, 2)] * 5
+    assert [conv.stride for conv in doublings] == [(2, 2)] * 4
 
 
 def test_code_and_face_have_the_promised_shapes(fader):
     crops = torch.rand(2, 3, 128, 128) * 2 - 1
     codes = fader.encode(crops)
-    assert codes.shape == (2, 256, 4, 4)
+    assert codes.shape == (2, 256, 8, 8)
     faces = fader.decode(codes, attribute_vector(OWN).expand(2, -1))
     assert faces.shape == (2, 3, 128, 128)
     assert faces.abs().max() <= 1
@@ -53,7 +53,7 @@ def test_code_and_face_have_the_promised_shapes(fader):
 
 def test_the_decoder_is_told_the_values_at_every_layer(fader):
     assert all(layer.told.in_features == len(ATTRIBUTES) for layer in fader.decoder)
-    codes = torch.randn(1, 256, 4, 4)
+    codes = torch.randn(1, 256, 8, 8)
     plain, changed = attribute_vector(OWN)[None], attribute_vector(OWN | {"gender": 1.0})[None]
     assert (fader.decode(codes, plain) != fader.decode(codes, changed)).any()
 
@@ -61,12 +61,12 @@ def test_the_decoder_is_told_the_values_at_every_layer(fader):
 @settings(max_examples=25)
 @given(st.lists(st.floats(-1e6, 1e6, width=32), min_size=8, max_size=8))
 def test_any_real_number_is_a_valid_value(tiny, values):
-    codes = torch.randn(1, 8, 4, 4, generator=torch.Generator().manual_seed(0))
+    codes = torch.randn(1, 8, 8, 8, generator=torch.Generator().manual_seed(0))
     assert tiny.decode(codes, torch.tensor([values])).isfinite().all()
 
 
 def test_discriminators_have_the_promised_shapes():
-    gender, race = LatentDiscriminator()(torch.randn(2, 256, 4, 4))
+    gender, race = LatentDiscriminator()(torch.randn(2, 256, 8, 8))
     assert (gender.shape, race.shape) == ((2,), (2, 5))
     assert PatchDiscriminator()(torch.randn(2, 3, 128, 128)).shape == (2, 1, 15, 15)
 
@@ -135,24 +135,27 @@ def test_fine_noise_goes_and_colour_noise_goes_most():
 # What is taken out of the code
 
 
-def test_a_new_network_erases_nothing_and_a_code_has_no_part_along_what_is_erased():
+def test_a_new_network_erases_nothing_and_a_code_has_no_part_that_the_reading_finds():
     torch.manual_seed(2)
     network, crops = Fader(TINY).eval(), torch.rand(3, 3, 128, 128) * 2 - 1
     plain = network.encode(crops).detach()
-    direction = nn.functional.normalize(torch.randn(plain[0].numel()), dim=0)
+    reading, direction = torch.randn(2, plain[0].numel())
+    reading /= reading @ direction
+    network.reading.copy_(reading)
     network.erased.copy_(direction)
     codes = network.encode(crops).detach()
     assert codes.shape == plain.shape
-    np.testing.assert_allclose(codes.flatten(1) @ direction, torch.zeros(3), atol=1e-4)
+    np.testing.assert_allclose(codes.flatten(1) @ reading, torch.zeros(3), atol=1e-4)
     # Nothing else is lost, and erasing twice is erasing once.
     left = (plain - codes).flatten(1)
-    np.testing.assert_allclose(left, (left @ direction)[:, None] * direction, atol=1e-4)
+    np.testing.assert_allclose(left, (plain.flatten(1) @ reading)[:, None] * direction, atol=1e-4)
     np.testing.assert_allclose(network.erase(codes), codes, atol=1e-4)
     np.testing.assert_allclose(Fader(TINY).erase(plain), plain, rtol=0, atol=0)
 
 
 def test_what_is_erased_is_part_of_the_weights():
     network, other = Fader(TINY), Fader(TINY)
-    network.erased[3] = 1.0
+    network.reading[3], network.erased[3] = 1.0, 2.0
     other.load_state_dict(network.state_dict())
+    assert torch.equal(other.reading, network.reading)
     assert torch.equal(other.erased, network.erased)

@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 
 from models.fader import ATTRIBUTES, Fader
 from models.judge import OUTPUTS, RACES, Estimator
-from models.precision import autocast
 from models.training.averaging import Average, Best
 from models.training.edits import GENDER, RACE, Edits, composite, draw_edits, mask_pixels, own_attributes
-from models.training.erasing import MeanCodes, fit_erasure, gender_direction, sums_by_group
-from models.training.faces import selection_rows, to_unit
+from models.training.faces import selection_rows
 from models.training.fading import evaluate, train, worth
 from models.training.fading_losses import drift_loss, effect_loss, hiding_loss, keep_loss, luminance, roughness
 from models.training.fading_plan import FadingPlan
@@ -238,76 +236,9 @@ def test_the_average_starts_at_the_network_and_follows_it():
 def test_the_average_erases_what_the_network_erases():
     fader = Fader()
     average = Average(fader)
-    fader.erased[7] = 1.0
+    fader.erased[7] = fader.reading[7] = 1.0
     average.update(fader, 5)
     assert torch.equal(average.module.erased, fader.erased)
-
-
-# What is erased from the code
-
-
-def codes_by_group(count, *, apart=3.0, seed=0):
-    """Codes ``(count, 16)`` in which the genders differ along the first axis, and race (which goes along) in others."""
-    random = generator(seed, 0)
-    own = torch.zeros(count, 8)
-    own[:, GENDER] = torch.randint(2, (count,), generator=random) * 2.0 - 1
-    # Races are not evenly spread over the genders: a plain difference of means would point to race as well.
-    race = torch.where(own[:, GENDER] > 0, torch.randint(3, (count,), generator=random), 4)
-    race = torch.where(torch.rand(count, generator=random) < 0.5, race, torch.randint(5, (count,), generator=random))
-    own[torch.arange(count), 1 + race] = 1
-    codes = 0.1 * torch.randn(count, 16, generator=random)
-    codes[:, 0] += apart * own[:, GENDER] / 2
-    codes[torch.arange(count), 5 + race] += 4
-    return codes, own
-
-
-def test_codes_are_summed_by_gender_and_race():
-    codes, own = torch.arange(12.0).reshape(4, 3), torch.zeros(4, 8)
-    own[:, GENDER] = torch.tensor([-1.0, 1.0, 1.0, 1.0])
-    own[torch.arange(4), 1 + torch.tensor([0, 2, 2, 4])] = 1
-    sums, counts = sums_by_group(codes, own)
-    assert counts.sum() == 4
-    assert sums[0, 0].tolist() == codes[0].tolist()
-    assert (counts[1, 2].item(), sums[1, 2].tolist()) == (2, (codes[1] + codes[2]).tolist())
-    assert sums[1, 4].tolist() == codes[3].tolist()
-    assert sums[0, 1:].abs().sum() == 0
-
-
-def test_the_direction_is_of_gender_alone_though_races_are_uneven():
-    sums, counts = sums_by_group(*codes_by_group(2000))
-    direction = gender_direction(sums / counts.clamp(min=1))
-    assert direction.norm().item() == pytest.approx(1)
-    assert direction[0] > 0.99
-    assert gender_direction(torch.zeros(2, 5, 16)).abs().sum() == 0
-
-
-def test_running_means_come_to_the_means():
-    means = MeanCodes(16)
-    for step in range(400):
-        means.update(*codes_by_group(32, seed=step), step)
-    sums, counts = sums_by_group(*codes_by_group(4000, seed=9999))
-    np.testing.assert_allclose(means.means, sums / counts, atol=0.35)
-    assert gender_direction(means.means)[0] > 0.99
-
-
-def test_after_erasure_the_mean_codes_of_the_genders_do_not_differ_in_any_race_on_average(faces):
-    torch.manual_seed(0)
-    fader = Fader().eval()
-    rows = faces.rows(0, 1)
-
-    @torch.no_grad()
-    def gap():
-        with autocast():
-            codes = fader.encode(to_unit(faces.pixels(rows))).float().flatten(1)
-        sums, counts = sums_by_group(codes, own_attributes(faces, rows))
-        means = sums / counts.clamp(min=1)
-        return (means[1] - means[0]).mean(dim=0).norm().item()
-
-    before = gap()
-    fit_erasure(fader, faces, device="cpu")
-    assert fader.erased.norm().item() == pytest.approx(1, abs=1e-4)
-    assert before > 0
-    assert gap() < 0.05 * before
 
 
 # Which checkpoint is shipped

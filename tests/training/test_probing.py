@@ -57,6 +57,6 @@ def test_codes_are_those_of_the_network_one_flat_row_a_face():
     torch.manual_seed(0)
     faces, rows = face_set(6), torch.tensor([4, 1])
     found = codes_of(Fader().eval(), faces, rows)
-    assert found.shape == (2, 4096)
+    assert found.shape == (2, 16384)
     assert found.isfinite().all()
     assert (found[0] != found[1]).any()
