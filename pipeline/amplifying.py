@@ -183,7 +183,7 @@ def amplified(
             found.append(threshold_free(measure, data.attributes, data.tasks, **arguments))
     if not found:
         raise InputError("nothing is predicted: name columns with --predicted-task or --predicted-attribute")
-    rows = [_row(f"BiasAmp {each.direction}", each.value, each.low, each.high, each) for each in found]
+    rows = [row for each in found for row in _directed_rows(each)]
     if data.predicted_tasks is not None and options.over is None:
         rates = group_rates(data.attributes, data.tasks, predictions=data.predicted_tasks, **drawing).to_frame()
     if data.predicted_tasks is not None and data.predicted_attributes is not None and options.over is None:
@@ -251,17 +251,22 @@ def _base_signs(data: Labelled, base: Mapping[str, float], group: str | None, ru
     return signs[:, [tasks.index(str(task)) for task in data.tasks.columns]]
 
 
-def _row(
-    measure: str,
-    value: float,
-    low: float = float("nan"),
-    high: float = float("nan"),
-    pairs: "Amplification | None" = None,
-) -> dict[str, Any]:
-    """A line of the summary; how many pairs it rests on, where it is a mean over pairs."""
-    row: dict[str, Any] = {"measure": measure, "value": value, "low": low, "high": high, "note": ""}
-    if pairs is not None:
-        reasons = pairs.to_frame()["reason"].value_counts()
-        said = "; ".join(f"{count} {reason}" for reason, count in reasons.items() if reason)
-        row["note"] = f"{pairs.delta.size} pairs" + (f": {said}" if said else "")
-    return row
+def _directed_rows(found: "Amplification") -> list[dict[str, Any]]:
+    """BiasAmp->, how many pairs it rests on, and a second, wider interval where signs are not sure."""
+    name = f"BiasAmp {found.direction}"
+    reasons = found.to_frame()["reason"].value_counts()
+    said = [f"{count} {reason}" for reason, count in reasons.items() if reason]
+    unsure = int(found.unsure.sum())
+    if unsure:
+        said.append(
+            f"{unsure} signs not sure: the interval may be too narrow and too low; a --train or --base is better"
+        )
+    rows = [_row(name, found.value, found.low, found.high)]
+    rows[0]["note"] = f"{found.delta.size} pairs" + (f": {'; '.join(said)}" if said else "")
+    if unsure:
+        rows.append(_row(f"{name}, unsure signs either way", found.value, found.either_low, found.either_high))
+    return rows
+
+
+def _row(measure: str, value: float, low: float = float("nan"), high: float = float("nan")) -> dict[str, Any]:
+    return {"measure": measure, "value": value, "low": low, "high": high, "note": ""}

@@ -48,7 +48,7 @@ def tables_stage(audit: Audit, *, presence: Mapping[str, float]) -> str:
     from pipeline.statistics.placebos import beside_placebos
     from pipeline.statistics.slopes import slope_frame
     from pipeline.statistics.subgroups import subgroup_frames, subgroup_slopes
-    from pipeline.statistics.sweeps import sweeps_of
+    from pipeline.statistics.sweep_tables import sweeps_of
 
     run, pair = audit.run, audit.settings.sweep.race_pair
     with run.stage("tables", fingerprint) as counts, audit.watch("slopes", total=3) as advance:

@@ -5,7 +5,7 @@ What is measured on them is in ``pipeline.amplifying`` and ``pipeline.statistics
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,7 +22,7 @@ def read_predictions(path: Path) -> "pd.DataFrame":
     """A file of labels and predictions; text stays text, and what is missing is missing.
 
     Raises:
-        InputError: it is of another kind, cannot be read, or holds no row.
+        InputError: it is of another kind, cannot be read, holds no row, or two columns of one name.
     """
     import pandas as pd
     from pandas.errors import EmptyDataError, ParserError
@@ -34,11 +34,16 @@ def read_predictions(path: Path) -> "pd.DataFrame":
     try:
         if ending == ".parquet":
             frame = pd.read_parquet(path)
+            names = frame.columns.to_series()
         else:
             # A person called "NA" or "None" is a person.
-            frame = pd.read_csv(path, sep="\t" if ending == ".tsv" else ",", keep_default_na=False, na_values=[""])
+            options: dict[str, Any] = {"sep": "\t" if ending == ".tsv" else ",", "keep_default_na": False}
+            frame = pd.read_csv(path, na_values=[""], **options)
+            names = pd.read_csv(path, header=None, nrows=1, dtype=str, **options).iloc[0]
     except (OSError, UnicodeDecodeError, ParserError, EmptyDataError, ArrowInvalid) as error:
         raise InputError(f"{path} cannot be read: {error}") from error
+    if names.duplicated().any():
+        raise InputError(f"{path} has two columns called {names[names.duplicated()].iloc[0]!r}: rename one")
     if frame.empty:
         raise InputError(f"{path} holds no row")
     return frame

@@ -45,7 +45,7 @@ def run_sweeps(
         ConfigError: an option has an impossible value, or the manifest lacks its column.
     """
     from pipeline.grouping import clusters_of
-    from pipeline.statistics.sweeps import sweeps_of
+    from pipeline.statistics.sweep_tables import sweeps_of
 
     run = Run(folder)
     own = settings_of(run, {"statistics": changes or {}}).statistics

@@ -30,6 +30,10 @@ FlipsOption = Annotated[
 HeldOut = Annotated[float, typer.Option(help="Share of rows asked about and not learnt; 0: the same rows.")]
 BalanceOption = Annotated[str, typer.Option("--balance", help="Groups: none, redraw or weights.")]
 Repeats = Annotated[int, typer.Option(help="How often labels and rows are drawn.")]
+Resamples = Annotated[int, typer.Option(help="Of the rows, for the interval over other examples; 0 for none.")]
+ClusterColumn = Annotated[
+    str | None, typer.Option("--cluster", help="Column whose rows are resampled together.", show_default=False)
+]
 OfRun = Annotated[
     Path | None,
     typer.Option("--run", help="Leave the table in this run's folder, for its report.", show_default=False),
@@ -54,6 +58,8 @@ def leakage(
     balance: BalanceOption = "none",
     folded: Annotated[bool, typer.Option("--folded", help="0.5 + |accuracy - 0.5|, as the published code.")] = False,
     repeats: Repeats = 5,
+    resamples: Resamples = 1000,
+    cluster: ClusterColumn = None,
     seed: Seed = 0,
     run: OfRun = None,
     format: TableFormat = None,
@@ -77,6 +83,8 @@ def leakage(
             held_out=held_out,
             balance=balance,
             folded=folded,
+            resamples=resamples,
+            clusters=_labels(frame, [cluster], file).tolist() if cluster else None,
             seed=seed,
         )
         for note in result.notes:
@@ -106,6 +114,8 @@ def dpa(
     held_out: HeldOut = 0.0,
     balance: BalanceOption = "none",
     repeats: Repeats = 20,
+    resamples: Resamples = 1000,
+    cluster: ClusterColumn = None,
     seed: Seed = 0,
     run: OfRun = None,
     format: TableFormat = None,
@@ -132,6 +142,8 @@ def dpa(
             repeats=repeats,
             held_out=held_out,
             balance=balance,
+            resamples=resamples,
+            clusters=_labels(frame, [cluster], file).tolist() if cluster else None,
             seed=seed,
         )
         for result in results:

@@ -18,8 +18,9 @@ Codes = NDArray[np.intp]
 
 BAD_SHAPE = "{name} must have the shape (n,) or (n, C), but has {shape}"
 EMPTY = "{name} is empty"
-MISSING = "{name} has a missing value in row {row}"
-NOT_CATEGORIES = "{name} holds {value} in row {row}, which is no category: give labels, not scores"
+MISSING = "{name} has a missing value in row {row}, counting from 0"
+NOT_CATEGORIES = "{name} holds {value} in row {row}, which is no category (rows count from 0): give labels, not scores"
+MIXED = "{name} holds {kind} and {first} {other}: give the same labels in both"
 DIFFERENT_ROWS = "{name} has {rows} rows, but {first} has {expected}"
 DIFFERENT_COLUMNS = "{name} has {columns} columns, but {first} has {expected}"
 
@@ -56,6 +57,10 @@ class Categories:
         """The same columns with other entries."""
         return Categories(codes, self.names)
 
+    def take(self, rows: Codes) -> "Categories":
+        """Some rows, in the order given."""
+        return self.with_codes(self.codes[rows])
+
     def joint(self) -> Codes:
         """``(n,)`` one code for each different row, in the order of the rows' codes."""
         return np.unique(self.codes, axis=0, return_inverse=True)[1].reshape(-1)
@@ -68,8 +73,8 @@ def categories(**arrays: ArrayLike) -> tuple[Categories, ...]:
         arrays: name -> ``(n,)`` or ``(n, C)`` numbers, booleans or text, all of one shape.
 
     Raises:
-        ValueError: a shape that does not fit, nothing in it, a missing value, or numbers that are no whole numbers;
-            the message names the argument.
+        ValueError: a shape that does not fit, nothing in it, a missing value, numbers that are no whole numbers, or
+            text in one and numbers in another; the message names the argument.
     """
     tables = {name: _table(name, values) for name, values in arrays.items()}
     check_rows(tables)
@@ -80,6 +85,9 @@ def categories(**arrays: ArrayLike) -> tuple[Categories, ...]:
                 name=name, columns=table.shape[1], first=first, expected=tables[first].shape[1]
             )
             raise ValueError(text)
+        kinds = ["text" if part.dtype.kind in "US" else "numbers" for part in (table, tables[first])]
+        if kinds[0] != kinds[1]:
+            raise ValueError(MIXED.format(name=name, kind=kinds[0], first=first, other=kinds[1]))
     stacked = np.concatenate(list(tables.values()))
     names, columns = [], []
     for column in stacked.T:

@@ -13,6 +13,7 @@ from scipy.special import ndtr, stdtrit
 from pipeline.statistics.inference import Floats, Units, bootstrap_counts, exact_product, percentiles
 
 BAD_LEVEL = "level must lie between 0 and 1, not {level}"
+MOST_WEIGHTS = 2**26  # held as numbers to multiply with at a time; changes no result
 BAD_RESAMPLES = "resamples must be 0 (no intervals) or more, not {resamples}"
 
 
@@ -22,12 +23,12 @@ class Resamples:
 
     Attributes:
         units: what is resampled.
-        weights: ``(R, G)``; with R = 0 there is no interval.
+        weights: ``(R, G)`` whole numbers, one byte each; with R = 0 there is no interval.
         level: of the intervals, 0-1.
     """
 
     units: Units
-    weights: NDArray[np.float32]
+    weights: NDArray[np.uint8]
     level: float
 
     @classmethod
@@ -42,7 +43,7 @@ class Resamples:
         if resamples < 0:
             raise ValueError(BAD_RESAMPLES.format(resamples=resamples))
         if resamples == 0 or len(units) == 0:
-            return cls(units, np.empty((0, len(units)), dtype=np.float32), level)
+            return cls(units, np.empty((0, len(units)), dtype=np.uint8), level)
         return cls(units, bootstrap_counts(units, resamples=resamples, seed=seed), level)
 
     def __len__(self) -> int:
@@ -55,7 +56,7 @@ class Resamples:
 
     def sums(self, x: NDArray[Any]) -> Floats:
         """``(n, C)`` -> ``(C, R)`` sums of every column in every resample."""
-        return exact_product(self.units.sums(x.T), self.weights)
+        return self._products(self.units.sums(x.T))
 
     def together(self, left: NDArray[Any], right: NDArray[Any]) -> Floats:
         """``(n, L)`` and ``(n, M)`` -> ``(L, M, R)``: ``together`` in every resample."""
@@ -66,11 +67,20 @@ class Resamples:
             rows = np.flatnonzero(column)
             part = right[rows] if (column[rows] == 1).all() else right[rows] * column[rows, None]
             if self.units.order is None:
-                place[:] = exact_product(part.T, self.weights[:, rows], total=len(self.units))
+                place[:] = self._products(part.T, rows)
             else:
                 whole = np.zeros(right.shape, dtype=part.dtype)
                 whole[rows] = part
                 place[:] = self.sums(whole)
+        return out
+
+    def _products(self, x: NDArray[Any], units: NDArray[np.intp] | slice = slice(None)) -> Floats:
+        """``(C, G)`` numbers of some units -> ``(C, R)`` their sums in every resample."""
+        out = np.empty((len(x), len(self)))
+        size = max(1, MOST_WEIGHTS // max(x.shape[1], 1))
+        for start in range(0, len(self), size):
+            weights = self.weights[start : start + size][:, units]
+            out[:, start : start + size] = exact_product(x, weights, total=len(self.units))
         return out
 
 
@@ -84,7 +94,7 @@ def together(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
     Returns:
         ``(L, M)``: exact int64 counts for integers, float64 sums for shares.
     """
-    everything = Resamples(Units.of(len(left)), np.ones((1, len(left)), dtype=np.float32), level=0.5)
+    everything = Resamples(Units.of(len(left)), np.ones((1, len(left)), dtype=np.uint8), level=0.5)
     sums = everything.together(left, right)[:, :, 0]
     return sums if "f" in left.dtype.kind + right.dtype.kind else sums.astype(np.int64)
 

@@ -5,6 +5,7 @@ without a direction that it builds on.
 """
 
 import math
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,18 +14,22 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from pipeline.statistics.attackers import Attacker
-from pipeline.statistics.categories import Categories, categories, check_rows
+from pipeline.statistics.categories import Categories, Codes, categories, check_rows
 from pipeline.statistics.equalising import labels_to_change
+from pipeline.statistics.inference import Floats
+from pipeline.statistics.over_examples import LEFT_OUT, Rows, over_examples, with_examples
 from pipeline.statistics.predictability import (
     Flips,
     Method,
+    Predictability,
     choose_flips,
     equalised,
     gather_notes,
     measure,
+    nothing_drawn,
     repeats_needed,
 )
-from pipeline.statistics.repeats_table import repeats_table
+from pipeline.statistics.repeats import repeats_table
 
 Direction = Literal["A→T", "T→A"]
 UNDEFINED = "both predictabilities are {value:g}, so their relative change is not defined"
@@ -43,6 +48,8 @@ class Dpa:
         flips: "expected": from the counts to be expected; "drawn": the mean over random changes. Near a tie the latter
             gives a larger Psi_D, for E[max] > max(E), and a smaller DPA.
         repeats: one row each: repeat, data, model, dpa.
+        examples: the same of every resample of the examples; empty without any.
+        units: examples, or clusters of them.
         notes: what one should know about the attacks.
     """
 
@@ -55,11 +62,14 @@ class Dpa:
     attacker: str
     quality: str
     repeats: pd.DataFrame
+    examples: pd.DataFrame
+    units: int
     notes: tuple[str, ...]
 
     def to_frame(self, *, level: float = 0.95) -> pd.DataFrame:
-        """A row for each quantity: see ``repeats_table``."""
+        """A row for each quantity: see ``repeats_table``; and the interval over examples."""
         table = repeats_table(self.repeats.drop(columns="repeat"), level=level)
+        table = with_examples(table, self.examples, units=self.units, level=level)
         table.insert(0, "direction", self.direction)
         return table.assign(attacker=self.attacker, quality=self.quality, flips=self.flips)
 
@@ -77,6 +87,8 @@ def dpa(
     repeats: int = 20,
     held_out: float = 0.0,
     balance: str = "none",
+    resamples: int = 0,
+    clusters: Sequence[Hashable] | None = None,
     seed: int = 0,
 ) -> tuple[Dpa, ...]:
     """DPA in each direction whose predictions are given: A→T by the tasks', T→A by the attributes'.
@@ -99,7 +111,7 @@ def dpa(
         task_predictions: of the tasks' shape.
         attribute_predictions: of the attributes' shape.
         repeats: how often labels are changed, rows drawn and attackers started; 1 where none of it is random.
-        attacker, quality, equalise, flips: as for ``leakage``.
+        attacker, quality, equalise, flips, resamples, clusters: as for ``leakage``.
         held_out, balance, seed: see ``predictability.Method``. Groups are balanced by the attribute.
 
     Raises:
@@ -129,6 +141,8 @@ def dpa(
             equalise=equalise,
             flips=flips,
             repeats=repeats,
+            resamples=resamples,
+            clusters=clusters,
         )
         for direction, name, inputs, truth, predicted in results
     )
@@ -153,27 +167,28 @@ def _directed(
     equalise: str,
     flips: str | None,
     repeats: int,
+    resamples: int,
+    clusters: Sequence[Hashable] | None,
 ) -> Dpa:
     counts = labels_to_change(truth, predicted, rule=equalise)
     chosen = choose_flips(method, flips, counts, name=name)
-    features, balanced = inputs.features(), groups.joint()
-    rows, attacks, undefined = [], [], set()
+    given = Rows((truth, predicted), inputs.features(), groups.joint())
+    rows, attacks = [], []
     for repeat in range(repeats_needed(method, counts, flips=chosen, repeats=repeats)):
-        as_wrong = equalised(method, truth, counts, flips=chosen, repeat=repeat)
-        data = measure(
-            method,
-            features[as_wrong.rows],
-            as_wrong.labels,
-            groups=balanced[as_wrong.rows],
-            weights=as_wrong.weights,
-            repeat=repeat,
-        )
-        model = measure(method, features, predicted, groups=balanced, repeat=repeat)
-        attacks += [data, model]
-        change = relative_change(model.value, data.value)
-        if math.isnan(change):
-            undefined.add(UNDEFINED.format(value=model.value))
-        rows.append({"repeat": repeat, "data": data.value, "model": model.value, "dpa": change})
+        parts = _attacked(method, given, counts, flips=chosen, repeat=repeat)
+        attacks += list(parts.values())
+        rows.append({"repeat": repeat, **_figures(parts)})
+    undefined = {UNDEFINED.format(value=row["model"]) for row in rows if math.isnan(row["dpa"])}
+    notes, examples = (*gather_notes(attacks), *sorted(undefined)), pd.DataFrame()
+
+    def figures(some: Rows, weights: Floats) -> dict[str, float]:
+        wrong = labels_to_change(*some.columns, rule=equalise, weights=weights)
+        return _figures(_attacked(method, some, wrong, flips=chosen, weights=weights))
+
+    if nothing_drawn(method, counts, flips=chosen):
+        examples = over_examples(figures, given, clusters=clusters, resamples=resamples, seed=method.seed)
+    elif resamples:
+        notes += (LEFT_OUT,)
     table = pd.DataFrame(rows, columns=["repeat", "data", "model", "dpa"])
     return Dpa(
         direction=direction,
@@ -185,5 +200,30 @@ def _directed(
         attacker=method.attacker.name,
         quality=method.quality.name,
         repeats=table,
-        notes=(*gather_notes(attacks), *sorted(undefined)),
+        examples=examples,
+        units=len(truth) if clusters is None else len(set(clusters)),
+        notes=notes,
     )
+
+
+def _attacked(
+    method: Method, rows: Rows, counts: Codes, *, flips: Flips, repeat: int = 0, weights: Floats | None = None
+) -> dict[str, Predictability]:
+    """Both predictabilities of one repeat."""
+    truth, predicted = rows.columns
+    as_wrong = equalised(method, truth, counts, flips=flips, repeat=repeat, weights=weights)
+    data = measure(
+        method,
+        rows.features[as_wrong.rows],
+        as_wrong.labels,
+        groups=rows.groups[as_wrong.rows],
+        weights=as_wrong.weights,
+        repeat=repeat,
+    )
+    model = measure(method, rows.features, predicted, groups=rows.groups, weights=weights, repeat=repeat)
+    return {"data": data, "model": model}
+
+
+def _figures(parts: dict[str, Predictability]) -> dict[str, float]:
+    data, model = parts["data"].value, parts["model"].value
+    return {"data": data, "model": model, "dpa": relative_change(model, data)}

@@ -107,7 +107,7 @@ def group_rates(
     a = binary(attributes, "attributes")
     t = binary(tasks, "tasks", rows=len(a))
     predicted = shares(predictions, "predictions", rows=len(a), columns=t.shape[1])
-    everything = Resamples(Units.of(len(a)), np.ones((1, len(a)), dtype=np.float32), level)
+    everything = Resamples(Units.of(len(a)), np.ones((1, len(a)), dtype=np.uint8), level)
     drawn = Resamples.of(Units.of(len(a), clusters=clusters), resamples=resamples, seed=seed, level=level)
     value, samples = (_numbers(a, t, predicted, source) for source in (everything, drawn))
     first, second = (groups.index(group) for group in pair)

@@ -211,13 +211,15 @@ def _satterthwaite(first: Ratio, second: Ratio) -> Floats:
     return freedom
 
 
-def bootstrap_counts(units: Units, *, resamples: int, seed: int) -> NDArray[np.float32]:
-    """``(R, G)`` how often each unit is in each resample; a function of G, R and the seed alone."""
-    size = len(units)
-    drawn = np.random.default_rng([seed, 0]).integers(0, size, size=(resamples, size), dtype=np.int32)
-    counts = np.empty((resamples, size), dtype=np.float32)
-    for line, units_drawn in zip(counts, drawn, strict=True):
-        line[:] = np.bincount(units_drawn, minlength=size)
+def bootstrap_counts(units: Units, *, resamples: int, seed: int) -> NDArray[np.uint8]:
+    """``(R, G)`` how often each unit is in each resample; a function of G, R and the seed alone.
+
+    One byte each: a unit that is drawn more than 255 times is not to be expected in the age of the universe.
+    """
+    size, random = len(units), np.random.default_rng([seed, 0])
+    counts = np.empty((resamples, size), dtype=np.uint8)
+    for line in counts:
+        line[:] = np.bincount(random.integers(0, size, size=size, dtype=np.int32), minlength=size)
     return counts
 
 
@@ -227,7 +229,7 @@ def sign_flips(units: Units, *, resamples: int, seed: int) -> NDArray[np.float32
     return (2 * bits - 1).astype(np.float32)
 
 
-def exact_product(x: NDArray[Any], weights: NDArray[np.float32], *, total: int | None = None) -> Floats:
+def exact_product(x: NDArray[Any], weights: NDArray[Any], *, total: int | None = None) -> Floats:
     """``x @ weights.T``, ``(L, G)`` and ``(R, G)`` to ``(L, R)``, to the same bits in whatever order it is summed.
 
     A matrix product is only reproducible across thread counts and shapes when no sum in it is rounded. Integers are
@@ -238,7 +240,7 @@ def exact_product(x: NDArray[Any], weights: NDArray[np.float32], *, total: int |
     """
     bound = np.abs(x).max(axis=1, initial=0).astype(np.float64) * (x.shape[1] if total is None else total)
     if np.issubdtype(x.dtype, np.integer) and bound.max(initial=0) < EXACT_IN_FLOAT32:
-        return (x.astype(np.float32) @ weights.T).astype(np.float64)
+        return (x.astype(np.float32) @ weights.astype(np.float32, copy=False).T).astype(np.float64)
     exponent = BITS_OF_FLOAT64 - np.frexp(bound)[1]
     fixed = np.rint(np.ldexp(x.astype(np.float64), exponent[:, None]))
     product: Floats = np.ldexp(fixed @ weights.astype(np.float64).T, -exponent[:, None])
@@ -246,7 +248,7 @@ def exact_product(x: NDArray[Any], weights: NDArray[np.float32], *, total: int |
 
 
 def percentile_interval(
-    top: NDArray[Any], bottom: NDArray[Any], counts: NDArray[np.float32], *, level: float
+    top: NDArray[Any], bottom: NDArray[Any], counts: NDArray[Any], *, level: float
 ) -> tuple[Floats, Floats]:
     """Ends ``(L,)`` of the bootstrap's percentile interval of a ratio, divided anew in every resample.
 
@@ -254,9 +256,8 @@ def percentile_interval(
     NaN where none is left.
     """
     numerator, denominator = exact_product(top, counts), exact_product(bottom, counts)
-    ratios = np.full_like(numerator, np.nan)
-    np.divide(numerator, denominator, out=ratios, where=denominator > 0)
-    return percentiles(ratios, level=level)
+    denominator[denominator <= 0] = np.nan
+    return percentiles(numerator / denominator, level=level)
 
 
 def percentiles(samples: Floats, *, level: float | Floats) -> tuple[Floats, Floats]:

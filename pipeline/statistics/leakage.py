@@ -4,25 +4,29 @@ How much of the attribute is given away by the task labels, and how much by the 
 no direction; ``dpa`` has.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 from numpy.typing import ArrayLike
 
 from pipeline.statistics.attackers import Attacker
-from pipeline.statistics.categories import categories, check_rows, scores
+from pipeline.statistics.categories import Codes, categories, check_rows, scores
 from pipeline.statistics.equalising import labels_to_change
+from pipeline.statistics.inference import Floats
+from pipeline.statistics.over_examples import LEFT_OUT, Rows, over_examples, with_examples
 from pipeline.statistics.predictability import (
     Flips,
     Method,
+    Predictability,
     choose_flips,
     equalised,
     gather_notes,
     measure,
+    nothing_drawn,
     repeats_needed,
 )
-from pipeline.statistics.repeats_table import repeats_table
+from pipeline.statistics.repeats import repeats_table
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +42,8 @@ class Leakage:
         flips: "expected": from the counts to be expected; "drawn": the mean over random changes. Near a tie the latter
             is larger, for E[max] > max(E).
         repeats: one row each: repeat, data, model, amplification, unchanged.
+        examples: the same of every resample of the examples; empty without any.
+        units: examples, or clusters of them.
         notes: what one should know about the attacks.
     """
 
@@ -50,11 +56,14 @@ class Leakage:
     attacker: str
     quality: str
     repeats: pd.DataFrame
+    examples: pd.DataFrame
+    units: int
     notes: tuple[str, ...]
 
     def to_frame(self, *, level: float = 0.95) -> pd.DataFrame:
-        """A row for each quantity: see ``repeats_table``."""
+        """A row for each quantity: see ``repeats_table``; and the interval over examples."""
         table = repeats_table(self.repeats.drop(columns="repeat"), level=level)
+        table = with_examples(table, self.examples, units=self.units, level=level)
         return table.assign(attacker=self.attacker, quality=self.quality, flips=self.flips)
 
 
@@ -73,6 +82,8 @@ def leakage(
     held_out: float = 0.0,
     balance: str = "none",
     folded: bool = False,
+    resamples: int = 0,
+    clusters: Sequence[Hashable] | None = None,
     seed: int = 0,
 ) -> Leakage:
     """Leakage amplification: ``lambda_M - lambda_D(a)``, with ``lambda = Q(attacker guesses A)``.
@@ -99,6 +110,9 @@ def leakage(
             all rows).
         repeats: how often labels are changed, rows drawn and attackers started; 1 where none of it is random.
         held_out, balance, folded, seed: see ``predictability.Method``. Groups are balanced by the attribute.
+        resamples: of the examples, for an interval that speaks of other examples of the same kind; the whole measure,
+            equalising included, is taken anew in each. Only where nothing else is drawn, else a note says so.
+        clusters: the cluster of each row (e.g. the person), resampled in the rows' place.
 
     Raises:
         ValueError: arrays or options that cannot be, named.
@@ -113,27 +127,24 @@ def leakage(
             raise ValueError("the attacker 'majority' counts labels and cannot read outputs: choose another")
         attacked = scores(outputs, "outputs")
     check_rows({**given, "outputs": attacked})
-    groups = target.joint()
+    about = Rows((target, truth, predicted), attacked, target.joint())
     counts = labels_to_change(truth, predicted, rule=equalise, grid=grid)
     chosen = choose_flips(method, flips, counts, name="tasks")
     rows, attacks = [], []
     for repeat in range(repeats_needed(method, counts, flips=chosen, repeats=repeats)):
-        as_wrong = equalised(method, truth, counts, flips=chosen, repeat=repeat)
-        parts = {
-            "data": measure(
-                method,
-                as_wrong.labels.features(),
-                target.with_codes(target.codes[as_wrong.rows]),
-                groups=groups[as_wrong.rows],
-                weights=as_wrong.weights,
-                repeat=repeat,
-            ),
-            "model": measure(method, attacked, target, groups=groups, repeat=repeat),
-            "unchanged": measure(method, truth.features(), target, groups=groups, repeat=repeat),
-        }
+        parts = _attacked(method, about, counts, flips=chosen, repeat=repeat)
         attacks += list(parts.values())
-        values = {name: part.value for name, part in parts.items()}
-        rows.append({"repeat": repeat, **values, "amplification": values["model"] - values["data"]})
+        rows.append({"repeat": repeat, **_figures(parts)})
+    notes, examples = gather_notes(attacks), pd.DataFrame()
+
+    def figures(some: Rows, weights: Floats) -> dict[str, float]:
+        wrong = labels_to_change(*some.columns[1:], rule=equalise, grid=grid, weights=weights)
+        return _figures(_attacked(method, some, wrong, flips=chosen, weights=weights))
+
+    if nothing_drawn(method, counts, flips=chosen):
+        examples = over_examples(figures, about, clusters=clusters, resamples=resamples, seed=seed)
+    elif resamples:
+        notes += (LEFT_OUT,)
     table = pd.DataFrame(rows, columns=["repeat", "data", "model", "amplification", "unchanged"])
     return Leakage(
         data=float(table["data"].mean()),
@@ -145,5 +156,33 @@ def leakage(
         attacker=method.attacker.name,
         quality=method.quality.name,
         repeats=table,
-        notes=gather_notes(attacks),
+        examples=examples,
+        units=len(target) if clusters is None else len(set(clusters)),
+        notes=notes,
     )
+
+
+def _attacked(
+    method: Method, rows: Rows, counts: Codes, *, flips: Flips, repeat: int = 0, weights: Floats | None = None
+) -> dict[str, Predictability]:
+    """The three leakages of one repeat."""
+    target, truth, _ = rows.columns
+    as_wrong = equalised(method, truth, counts, flips=flips, repeat=repeat, weights=weights)
+    data = measure(
+        method,
+        as_wrong.labels.features(),
+        target.take(as_wrong.rows),
+        groups=rows.groups[as_wrong.rows],
+        weights=as_wrong.weights,
+        repeat=repeat,
+    )
+    model, unchanged = (
+        measure(method, features, target, groups=rows.groups, weights=weights, repeat=repeat)
+        for features in (rows.features, truth.features())
+    )
+    return {"data": data, "model": model, "unchanged": unchanged}
+
+
+def _figures(parts: dict[str, Predictability]) -> dict[str, float]:
+    values = {name: part.value for name, part in parts.items()}
+    return values | {"amplification": values["model"] - values["data"]}

@@ -160,6 +160,10 @@ def local_bias(
     clusters of unequal difficulty    0 - 3              0 - 2              0 - 67
     ================================  =================  =================  =================
 
+    How often bias planted in one of five clouds of photos is found at 5 % (``scripts/bench_local_bias.py``, literal 5,
+    39 permutations, 100 sets): by the largest gap 13 % for a gap of 0.2 and 56 % for 0.4 in 250 rows, 24 and 91 % in
+    500; as often with k-means alone. BCR and BIR find next to nothing (0 to 1 %): chance calls most clusters biased.
+
     The result does not depend on the order of the rows, nor on the number of cores.
 
     Args:

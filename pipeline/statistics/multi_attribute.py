@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pipeline.statistics.amplification import Direction, base_signs, differences
+from pipeline.statistics.amplification import base_signs
 from pipeline.statistics.checks import binary, names_of
 from pipeline.statistics.counts import Resamples, interval
+from pipeline.statistics.differences import Direction, differences
 from pipeline.statistics.inference import Floats, Units
 from pipeline.statistics.mals import mals
 from pipeline.statistics.signs import CODE, Rule, Signs, mean_of_pairs

@@ -200,13 +200,15 @@ class Equalised:
     weights: Floats
 
 
-def equalised(method: Method, labels: Categories, counts: Codes, *, flips: Flips, repeat: int) -> Equalised:
+def equalised(
+    method: Method, labels: Categories, counts: Codes, *, flips: Flips, repeat: int = 0, weights: Floats | None = None
+) -> Equalised:
     """``counts`` of the labels changed, on average or at random; none changed leaves the rows as they are."""
     everywhere = np.arange(len(labels))
     if not counts.any():
-        return Equalised(everywhere, labels, np.ones(len(labels)))
+        return Equalised(everywhere, labels, np.ones(len(labels)) if weights is None else weights)
     if flips == "expected":
-        return Equalised(*expected_rows(labels, counts))
+        return Equalised(*expected_rows(labels, counts, weights=weights))
     drawn = changed(labels, counts, generator=method.random(LABELS, repeat))
     return Equalised(everywhere, drawn, np.ones(len(labels)))
 
@@ -219,8 +221,12 @@ def repeats_needed(method: Method, counts: Codes, *, flips: Flips, repeats: int)
     """
     if repeats < 1:
         raise ValueError(f"repeats must be 1 or more, not {repeats}")
-    nothing_drawn = method.exact and (flips == "expected" or not counts.any())
-    return 1 if nothing_drawn else repeats
+    return 1 if nothing_drawn(method, counts, flips=flips) else repeats
+
+
+def nothing_drawn(method: Method, counts: Codes, *, flips: Flips) -> bool:
+    """Whether every repeat would be the same."""
+    return method.exact and (flips == "expected" or not counts.any())
 
 
 def gather_notes(parts: Sequence[Predictability]) -> tuple[str, ...]:

@@ -1,18 +1,18 @@
 """A number measured again and again: across seeds or trained models, how far is its mean to be trusted?
 
-Two intervals, named: the papers' own, and t. Resampling the rows of one measurement is ``counts``' and ``inference``'s.
+Two intervals, named: the papers' own, and t. The repeats of an attack differ in what is drawn (labels changed, rows, an
+attacker's start), not in the photos: what other photos would give is ``over_examples``', ``counts``' and
+``inference``'s.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.special import stdtrit
 
-if TYPE_CHECKING:
-    import pandas as pd
-
+TABLE_COLUMNS = ("quantity", "value", "sd", "repeats", "papers_low", "papers_high", "t_low", "t_high")
 NORMAL_95 = 1.96
 BAD_VALUES = "values must be a list of finite numbers, one for each run"
 
@@ -38,10 +38,8 @@ class Repeats:
     t_high: float
     level: float
 
-    def to_frame(self) -> "pd.DataFrame":
+    def to_frame(self) -> pd.DataFrame:
         """One row, a column for each attribute."""
-        import pandas as pd
-
         return pd.DataFrame([vars(self)])
 
 
@@ -66,3 +64,23 @@ def across_runs(values: ArrayLike, *, level: float = 0.95) -> Repeats:
     papers = NORMAL_95 * float(x.std()) / np.sqrt(runs)
     t = float(stdtrit(runs - 1, (1 + level) / 2)) * float(x.std(ddof=1)) / np.sqrt(runs) if runs > 1 else np.nan
     return Repeats(runs, mean, mean - papers, mean + papers, mean - t, mean + t, level)
+
+
+def repeats_table(repeats: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
+    """A row for each column of ``repeats`` (a row each): mean, sd with the divisor n - 1, and both intervals.
+
+    There is no interval (NaN) of one repeat, in which nothing was drawn, nor where a repeat has no finite value.
+
+    Args:
+        level: of the t interval, 0-1.
+    """
+    rows = []
+    for name, column in repeats.items():
+        values = column.to_numpy(dtype=np.float64)
+        if len(values) < 2 or not np.isfinite(values).all():
+            rows.append((name, values.mean(), np.nan, len(values), *([np.nan] * 4)))
+            continue
+        over = across_runs(values, level=level)
+        ends = (over.papers_low, over.papers_high, over.t_low, over.t_high)
+        rows.append((name, over.value, values.std(ddof=1), over.runs, *ends))
+    return pd.DataFrame(rows, columns=list(TABLE_COLUMNS))

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv, ndtri
 
-from pipeline.statistics.corrected_shares import posterior_shares, recall, shortest_interval, true_shares
+from pipeline.statistics.corrected_shares import corrected_interval, recall, true_shares
 from pipeline.statistics.inference import Floats
 
 Method = Literal["wilson", "exact"]
@@ -82,7 +82,7 @@ def represent(
     """Shares of the categories among photos, raw and corrected.
 
     The raw share's interval is Wilson's or Clopper and Pearson's; with clusters it is the bootstrap's over them. The
-    corrected shares are those of ``true_shares``; their interval, of ``posterior_shares``, counts the uncertainty of
+    corrected shares are those of ``true_shares``; their interval, ``corrected_interval``, counts the uncertainty of
     the confusion matrix too, and with clusters as many photos as would tell as much if they were independent.
 
     Args:
@@ -94,8 +94,8 @@ def represent(
             on the photos are taken to be like those on the held-out faces.
         method: "wilson" or "exact".
         clusters: of each photo, where photos are not independent (several of one person).
-        resamples: of the bootstrap, and draws from the posterior.
-        seed: of both; the same seed gives the same bytes.
+        resamples: of the bootstrap.
+        seed: of it; the same seed gives the same bytes.
         level: of the intervals, 0-1.
 
     Raises:
@@ -117,11 +117,8 @@ def represent(
     if confusion is not None:
         matrix = np.asarray(confusion, dtype=np.float64)
         corrected = true_shares(counts, recall(matrix))
-        shares = posterior_shares(
-            counts if clusters is None else effective_counts(table), matrix, draws=resamples, seed=seed
-        )
-        ends = shortest_interval(shares, level=level)
-        corrected_low, corrected_high = np.minimum(ends[0], corrected), np.maximum(ends[1], corrected)
+        independent = counts if clusters is None else effective_counts(table)
+        corrected_low, corrected_high = corrected_interval(independent, matrix, level=level)
     if clusters is None:
         low, high = share_interval(counts, counts.sum(), method=method, level=level)
     else:
@@ -188,7 +185,7 @@ def resampled_counts(table: NDArray[np.int64], *, resamples: int, seed: int) -> 
     return weighted
 
 
-def effective_counts(table: NDArray[np.int64]) -> NDArray[np.int64]:
+def effective_counts(table: NDArray[np.int64]) -> Floats:
     """``(C,)`` counts of as many independent photos as tell as much as the clustered ones.
 
     The photos are divided by the mean design effect (Rao & Scott 1981), at least 1; where all photos are alike, so
@@ -206,7 +203,7 @@ def effective_counts(table: NDArray[np.int64]) -> NDArray[np.int64]:
         variance = (rest**2).sum(axis=0) * len(table) / (len(table) - 1) / photos**2
         effects = variance[seen] / (shares * (1 - shares) / photos)[seen]
         effect = ((1 - shares[seen]) * effects).sum() / (1 - shares[seen]).sum()
-    independent: NDArray[np.int64] = np.rint(counts / max(effect, 1.0)).astype(np.int64)
+    independent: Floats = counts / max(effect, 1.0)
     return independent
 
 

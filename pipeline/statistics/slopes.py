@@ -24,7 +24,8 @@ from pipeline.statistics.photo_slopes import (
     slope_unit,
     units_of,
 )
-from pipeline.statistics.sweeps import Sweeps, sweeps_of
+from pipeline.statistics.sweep_tables import sweeps_of
+from pipeline.statistics.sweeps import Sweeps
 
 INNER_REACH = 1.0  # the labels of photos lie within; a face further out exists as a counterfactual only
 
@@ -186,7 +187,7 @@ def slope_table(
     estimable = np.flatnonzero(reasons == ESTIMABLE)
     columns = {name: np.full(len(sweeps.labels), np.nan) for name in _COMPUTED}
     if len(estimable):
-        counts = inference.bootstrap_counts(units, resamples=resamples, seed=seed)
+        counts = inference.bootstrap_counts(units, resamples=resamples, seed=seed).astype(np.float32)
         flips = inference.sign_flips(units, resamples=resamples, seed=seed)
         columns["ols_p"][estimable] = ols(rates[estimable], sweeps.values)[1]
         for rows in blocks(estimable, photos=len(sweeps.photos), size=block):

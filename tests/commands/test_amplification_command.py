@@ -75,6 +75,15 @@ def test_a_file_with_all_that_its_columns_allow(table):
     assert {"BiasAmp MALS", "Multi A->T, 3 sets, absolute", "Multi MALS, 3 sets, signed"} <= set(rows)
 
 
+def test_signs_that_are_not_sure_are_said_in_the_table(table):
+    code, output = call(table.with_name("train.csv"), *LABELS_AND_SCORES, "--format", "json")
+    assert code == 0
+    value, either = json.loads(output)
+    assert "signs not sure" in value["note"]
+    assert either["measure"] == "BiasAmp A->T, unsure signs either way"
+    assert (either["value"], either["low"] <= value["low"], either["high"] >= value["high"]) == (value["value"], 1, 1)
+
+
 def test_pairs_and_rates(table):
     code, output = call(table, *LABELS_AND_SCORES, "--show", "pairs", "--format", "csv")
     assert code == 0

@@ -51,7 +51,8 @@ def test_leakage_from_scores_in_rounds(invoke, file):
         "--equalise", "macro_f1", "--format", "csv",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
-    assert result.output.splitlines()[0].startswith("quantity,value,sd,repeats")
+    assert result.stdout.splitlines()[0].startswith("quantity,value,sd,repeats")
+    assert "no interval over examples" in result.stderr
 
 
 def test_dpa_of_a_file_in_both_directions(invoke, file):

@@ -25,6 +25,13 @@ def test_a_person_called_na_is_a_person(tmp_path):
     assert read_predictions(tmp_path / "names.csv")["person"].tolist() == ["NA", "None"]
 
 
+@pytest.mark.parametrize("text", ["cook,drive,cook\n1,0,0\n", 'cook,"drive ""a""",cook\n1,0,0\n'])
+def test_two_columns_of_one_name_are_refused(tmp_path, text):
+    (tmp_path / "twice.csv").write_text(text)
+    with pytest.raises(InputError, match=r"twice\.csv has two columns called 'cook': rename one"):
+        read_predictions(tmp_path / "twice.csv")
+
+
 def test_a_column_of_names_becomes_a_column_for_each():
     found = indicators(FRAME, ["gender"], table="f")
     assert found.to_dict("list") == {"man": [1, 0, 0], "woman": [0, 0, 1]}

@@ -228,6 +228,25 @@ def test_the_same_seed_gives_the_same_bytes():
     assert first.low != other.low
 
 
+def test_signs_that_the_sample_cannot_tell_are_said_and_allowed_either_way():
+    random = np.random.default_rng(4)
+    attributes = np.eye(2, dtype=np.int8)[random.integers(0, 2, size=200)]
+    tasks = random.integers(0, 2, size=(200, 20))  # of nothing but chance
+    guesses = np.where(random.random((200, 20)) < 0.2, 1 - tasks, tasks)
+    found = attribute_to_task(attributes, tasks, predictions=guesses)
+    assert found.unsure.mean() > 0.7
+    assert found.either_low < found.low
+    assert found.high < found.either_high
+    assert found.either_low < 0 < found.either_high
+    sure = attribute_to_task(attributes, tasks, predictions=guesses, base=found.sign)
+    assert (sure.sign_support == 1).all()
+    assert not sure.unsure.any()
+    assert (sure.either_low, sure.either_high) == (sure.low, sure.high)
+    clear = attribute_to_task(*sample(rows=400)[:2], predictions=sample(rows=400)[2])
+    assert not clear.unsure.any()
+    assert (clear.either_low, clear.either_high) == (clear.low, clear.high)
+
+
 def test_clusters_are_resampled_whole():
     attributes, tasks, guesses = (np.repeat(part, 4, axis=0) for part in sample())
     person = np.repeat(np.arange(60), 4).tolist()

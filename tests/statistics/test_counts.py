@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
 
+from pipeline.statistics import counts
 from pipeline.statistics.counts import Resamples, interval, together
 from pipeline.statistics.inference import Units, exact_product
 
@@ -23,9 +24,9 @@ def drawn(rows, *, clusters=None, resamples=20):
 @given(tables)
 def test_counts_are_exact_integers(arrays):
     left, right = arrays
-    counts = together(left, right)
-    assert counts.dtype == np.int64
-    assert (counts == left.T.astype(int) @ right.astype(int)).all()
+    found = together(left, right)
+    assert found.dtype == np.int64
+    assert (found == left.T.astype(int) @ right.astype(int)).all()
 
 
 def test_shares_are_added_up():
@@ -52,6 +53,22 @@ def test_resampled_shares_do_not_depend_on_the_order_of_rows():
     resamples, order = drawn(50), random.permutation(50)
     again = Resamples(resamples.units, resamples.weights[:, order], 0.95)
     assert (again.together(left[order], right[order]) == resamples.together(left, right)).all()
+
+
+@pytest.mark.parametrize("soft", [False, True])
+def test_many_resamples_at_a_time_or_few_give_the_same_bytes(monkeypatch, soft):
+    random = np.random.default_rng(0)
+    left, right = random.integers(0, 2, size=(40, 2)).astype(np.int8), random.integers(0, 2, size=(40, 3))
+    right = right * 0.3 if soft else right.astype(np.int8)
+    at_once = drawn(40).together(left, right)
+    monkeypatch.setattr(counts, "MOST_WEIGHTS", 100)
+    assert (drawn(40).together(left, right) == at_once).all()
+
+
+def test_a_million_rows_take_a_byte_for_each_row_and_resample():
+    weights = drawn(1_000_000, resamples=3).weights
+    assert weights.nbytes == 3_000_000
+    assert (weights.sum(axis=1) == 1_000_000).all()
 
 
 def test_a_product_over_some_rows_leaves_room_for_the_weights_of_all():

@@ -19,6 +19,15 @@ def rows_of(counts):
 A, T, P = rows_of({(0, 0, 0): 250, (0, 1, 0): 50, (0, 1, 1): 200, (1, 1, 1): 250, (1, 0, 1): 50, (1, 0, 0): 200})
 
 
+def test_the_interval_over_examples_holds_the_value_and_what_is_undefined_is_left_out():
+    (result,) = dpa(A, T, task_predictions=P, resamples=200)
+    row = result.to_frame().set_index("quantity").loc["dpa"]
+    assert row["examples_low"] < result.dpa < row["examples_high"]
+    assert len(result.examples) == 200
+    (nothing,) = dpa([0, 1], [0, 1], task_predictions=[0, 1], quality="inverse_mse", resamples=20)
+    assert nothing.to_frame()["examples_low"].isna().all()
+
+
 def test_expected_counts_of_balanced_amplified():
     (result,) = dpa(A, T, task_predictions=P)
     assert (result.direction, result.data, result.model, result.changed) == ("A→T", 0.5, 0.6, (100,))

@@ -52,6 +52,53 @@ def test_balanced_data_and_an_amplifying_model():
     assert len(result.repeats) == 1
 
 
+def test_the_interval_over_examples_speaks_of_other_examples():
+    a, t, p = BALANCED_AMPLIFIED
+    result = leakage(a, t, p, resamples=300)
+    frame = result.to_frame().set_index("quantity")
+    assert frame.loc["model", "value"] == 0.6
+    # A share of 0.6 of 1,000 rows has the standard error 0.0155.
+    low, high = frame.loc["model", ["examples_low", "examples_high"]]
+    assert low == pytest.approx(0.6 - 1.96 * 0.0155, abs=0.008)
+    assert high == pytest.approx(0.6 + 1.96 * 0.0155, abs=0.008)
+    again = leakage(a, t, p, resamples=300)
+    assert again.to_frame().equals(result.to_frame())
+    assert leakage(a, t, p).to_frame()["examples_low"].isna().all()
+    drawn = leakage(a, t, p, flips="drawn", repeats=2, resamples=10)
+    assert drawn.examples.empty
+    assert any("no interval over examples" in note for note in drawn.notes)
+
+
+def test_a_resample_of_the_examples_is_the_measure_on_those_rows():
+    random = np.random.default_rng(0)
+    a, t, p = random.integers(0, 3, size=(3, 40))
+    for options in ({}, {"equalise": "macro_f1"}, {"balance": "weights"}, {"attacker": "logistic"}):
+        found = leakage(a, t, p, resamples=3, seed=5, **options)
+        for number, row in enumerate(found.examples.to_dict("records")):
+            rows = np.random.default_rng([5, 3, number]).integers(40, size=40)
+            alone = leakage(a[rows], t[rows], p[rows], **options)
+            expected = {name: getattr(alone, name) for name in row}
+            assert row == pytest.approx(expected, abs=1e-3 if options.get("attacker") else 1e-12)
+
+
+def test_labels_in_words_and_predictions_in_numbers_are_not_compared():
+    with pytest.raises(ValueError, match="predictions holds text and tasks numbers: give the same labels in both"):
+        leakage([0, 1, 1], [0, 1, 0], ["no", "yes", "no"])
+    # Numbers and booleans are the same labels however they are written.
+    assert leakage([0, 1, 1], [0, 1, 0], [0.0, 1.0, 0.0]).changed == (0,)
+    assert leakage([0, 1, 1], [0, 1, 0], [False, True, False]).changed == (0,)
+
+
+def test_clusters_of_examples_are_resampled_whole():
+    a, t, p = np.repeat(BALANCED_AMPLIFIED[:, ::4], 4, axis=1)
+    person = np.repeat(np.arange(250), 4).tolist()
+    apart, whole = (leakage(a, t, p, resamples=200, clusters=names).to_frame() for names in (None, person))
+    widths = [table["examples_high"][1] - table["examples_low"][1] for table in (apart, whole)]
+    assert 1.6 < widths[1] / widths[0] < 2.4
+    with pytest.raises(ValueError, match="one cluster for each of 1000 rows"):
+        leakage(a, t, p, resamples=1, clusters=[1])
+
+
 def test_drawn_flips_lie_above_expected_ones_near_a_tie():
     a, t, p = BALANCED_AMPLIFIED
     result = leakage(a, t, p, flips="drawn", repeats=200)

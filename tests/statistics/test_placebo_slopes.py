@@ -5,7 +5,7 @@ from simulated_sweeps import faces, run_of
 from pipeline.statistics.multiplicity import benjamini_hochberg
 from pipeline.statistics.placebos import beside_placebos
 from pipeline.statistics.slopes import FRAME_COLUMNS, slope_frame
-from pipeline.statistics.sweeps import sweeps_of
+from pipeline.statistics.sweep_tables import sweeps_of
 
 OPTIONS = {"photos": 120, "labels": 4, "base": 0.3, "spread": 0.1, "noise": 0.3}
 

@@ -13,7 +13,8 @@ from pipeline.statistics.curves import curves
 from pipeline.statistics.findings import findings
 from pipeline.statistics.multiplicity import benjamini_hochberg
 from pipeline.statistics.slopes import FRAME_COLUMNS, ols, slope_table, slopes_of
-from pipeline.statistics.sweeps import Sweeps, sweeps_of
+from pipeline.statistics.sweep_tables import sweeps_of
+from pipeline.statistics.sweeps import Sweeps
 
 FIVE = np.linspace(-2, 2, 5)
 QUICK = {"min_count": 1, "resamples": 200}
