@@ -62,11 +62,15 @@ class Reason(StrEnum):
     OVERSIZED = "oversized: more pixels than the option max_megapixels allows"
     TOO_SMALL = f"too small: a side has fewer than {SMALLEST_SIDE} pixels"
     DUPLICATE = "duplicate: the same bytes as another photo"
+    OPTED_OUT = "opted out: on the list of photos that are never processed"
 
     @property
     def status(self) -> Status:
         """``excluded`` where the photo could be read but is not wanted, else ``failed``."""
-        return "excluded" if self in (Reason.OVERSIZED, Reason.TOO_SMALL, Reason.DUPLICATE) else "failed"
+        return "excluded" if self in _UNWANTED else "failed"
+
+
+_UNWANTED = (Reason.OVERSIZED, Reason.TOO_SMALL, Reason.DUPLICATE, Reason.OPTED_OUT)
 
 
 class PhotoError(Exception):

@@ -8,7 +8,7 @@ import io
 import os
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.config import PhotoOptions
 from pipeline.decoding import ACCEPTED, Photo, PhotoError, Reason, decode
 from pipeline.manifest import ENDINGS, ManifestError, read_manifest
+from pipeline.opting_out import NOBODY, OptOut
 from pipeline.records import PHOTOS, to_table
 
 if TYPE_CHECKING:
@@ -105,17 +106,23 @@ def read_photo(path: Path, *, options: PhotoOptions) -> Photo:
         return decode(stream, long_side=options.long_side, max_megapixels=options.max_megapixels)
 
 
-def photo_rows(found: PhotoList, *, options: PhotoOptions) -> Iterator[dict[str, Any]]:
+def photo_rows(found: PhotoList, *, options: PhotoOptions, opt_out: OptOut = NOBODY) -> Iterator[dict[str, Any]]:
     """Check every photo by decoding it; rows of ``records.PHOTOS`` in the list's order, as they are done.
 
-    ``width`` and ``height`` are those of the pixels that `read_photo` gives, in which faces are measured.
+    ``width`` and ``height`` are those of the pixels that `read_photo` gives, in which faces are measured. A photo that
+    ``opt_out`` lists, or a copy of one, is not decoded.
     """
+    opt_out = opt_out.with_hashes_of(found.names, found.paths)
+
+    def check(path: Path) -> dict[str, Any]:
+        return _check(path, options, opted_out=opt_out.hashes)
+
     first: dict[str, str] = {}  # sha256 -> the usable photo that had it first
     with ThreadPoolExecutor(THREADS) as pool:
         for start in range(0, len(found), CHUNK):
             names, paths = found.names[start : start + CHUNK], found.paths[start : start + CHUNK]
             # Chunk by chunk, because a pool takes in all its work at once.
-            for name, path, checked in zip(names, paths, pool.map(lambda p: _check(p, options), paths), strict=True):
+            for name, path, checked in zip(names, paths, pool.map(check, paths), strict=True):
                 row = {"photo": name, "path": _utf8(path), **checked}
                 if row["status"] == "ok" and first.setdefault(row["sha256"], name) != name:
                     row |= _refusal(PhotoError(Reason.DUPLICATE, first[row["sha256"]]))
@@ -123,20 +130,25 @@ def photo_rows(found: PhotoList, *, options: PhotoOptions) -> Iterator[dict[str,
 
 
 def check_photos(
-    found: PhotoList, *, options: PhotoOptions, advance: Callable[[int], None] = lambda count: None
+    found: PhotoList,
+    *,
+    options: PhotoOptions,
+    opt_out: OptOut = NOBODY,
+    advance: Callable[[int], None] = lambda count: None,
 ) -> "pa.Table":
     """The table of photos: the columns of ``records.PHOTOS``, then those of the manifest.
 
     Args:
         found: the candidates.
         options: how large a photo may be.
+        opt_out: the photos that are not to be opened.
         advance: told how many more were done.
 
     Raises:
         NoUsablePhotos: not one of them can be used.
     """
     rows = []
-    for row in photo_rows(found, options=options):
+    for row in photo_rows(found, options=options, opt_out=opt_out):
         rows.append(row)
         advance(1)
     if not any(row["status"] == "ok" for row in rows):
@@ -168,12 +180,14 @@ def _utf8(path: Path) -> str:
     return os.fsencode(path.as_posix()).decode("utf-8", "backslashreplace")
 
 
-def _check(path: Path, options: PhotoOptions) -> dict[str, Any]:
+def _check(path: Path, options: PhotoOptions, *, opted_out: Set[str]) -> dict[str, Any]:
     """What the table says of one file, but for its name."""
     row: dict[str, Any] = {"sha256": None, "width": None, "height": None}
     try:
         with _opened(path, options) as stream:
             row["sha256"] = hashlib.file_digest(stream, "sha256").hexdigest()
+            if row["sha256"] in opted_out:
+                return row | _refusal(PhotoError(Reason.OPTED_OUT))
             stream.seek(0)
             photo = decode(stream, long_side=options.long_side, max_megapixels=options.max_megapixels)
     except PhotoError as error:

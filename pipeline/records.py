@@ -3,7 +3,8 @@
 Every other file that needs a column's name or a status takes it from here.
 """
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -99,6 +100,7 @@ LABELS = {
 }
 
 EDIT_ARM = "edit"
+ROW_GROUP = 4096  # rows held at a time where a table is streamed
 
 
 def schema(columns: Mapping[str, str]) -> "pa.Schema":
@@ -136,6 +138,41 @@ def write_table(table: "pa.Table", path: Path) -> None:
     partial.replace(path)
 
 
+def write_joined(parts: Iterable[Path], path: Path, columns: Mapping[str, str]) -> dict[str, int]:
+    """Write the rows of Parquet files into one, whole or not at all, holding only some of them at a time.
+
+    Returns:
+        How many rows have each ``status``.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + ".partial")
+    statuses: Counter[str] = Counter()
+    with pq.ParquetWriter(partial, schema(columns), compression="zstd") as writer:
+        held: list[pa.Table] = []
+        for part in parts:
+            held.append(pq.read_table(part))
+            statuses.update(held[-1]["status"].to_pylist())
+            if sum(table.num_rows for table in held) >= ROW_GROUP:
+                writer.write_table(pa.concat_tables(held))
+                held.clear()
+        if held:
+            writer.write_table(pa.concat_tables(held))
+    partial.replace(path)
+    return dict(statuses)
+
+
+def read_frames(path: Path, *, columns: list[str] | None = None) -> "Iterator[pd.DataFrame]":
+    """A table of a run as pandas frames of some rows each, one after the other."""
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(batch_size=ROW_GROUP, columns=columns):
+            yield batch.to_pandas()
+
+
 def read_frame(path: Path, *, columns: list[str] | None = None) -> "pd.DataFrame":
     """A table of a run as a pandas frame."""
     import pyarrow.parquet as pq
@@ -144,11 +181,11 @@ def read_frame(path: Path, *, columns: list[str] | None = None) -> "pd.DataFrame
     return frame
 
 
-def check_account(*, planned: int, statuses: Iterable[str], stage: str) -> dict[str, int]:
+def check_account(*, planned: int, statuses: Iterable[str] | Mapping[str, int], stage: str) -> dict[str, int]:
     """Counts per status, after asserting ``planned = ok + failed + excluded``: nothing may be lost on the way."""
     counts = {"ok": 0, "failed": 0, "excluded": 0}
-    for status in statuses:
-        counts[status] += 1
+    for status, count in Counter(statuses).items():
+        counts[status] += count
     if sum(counts.values()) != planned:
         raise AssertionError(f"stage {stage}: {planned} planned, but {counts} accounted for")
     return {"planned": planned, **counts}

@@ -152,17 +152,14 @@ class Run:
     def in_chunks(
         self,
         name: str,
-        chunks: Sequence[Sequence[Mapping[str, Any]]],
+        chunks: Iterable[Sequence[Mapping[str, Any]]],
         *,
         fingerprint: str,
         columns: Mapping[str, str],
         work: Callable[[Sequence[Mapping[str, Any]]], Iterable[Mapping[str, Any]]],
         advance: Callable[[int], None],
     ) -> "pa.Table":
-        """Work through chunks of rows; each result is kept at once, so a killed run goes on with the next chunk.
-
-        A part's name says what it was made from. The same chunk is never cut differently on a restart, because a
-        network's last bits may depend on what else is in its batch.
+        """Work through chunks of rows as ``parts`` does; the whole result as one table.
 
         Args:
             work: rows of a chunk -> rows of the result, with ``columns``.
@@ -171,15 +168,53 @@ class Run:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        folder = self.path("parts") / name
-        tables = []
+        parts = self.parts(name, chunks, fingerprint=fingerprint, columns=columns, work=work, advance=advance)
+        tables = [pq.read_table(part) for part in parts]
+        return pa.concat_tables(tables) if tables else schema(columns).empty_table()
+
+    def parts(
+        self,
+        name: str,
+        chunks: Iterable[Sequence[Mapping[str, Any]]],
+        *,
+        fingerprint: str,
+        columns: Mapping[str, str],
+        work: Callable[[Sequence[Mapping[str, Any]]], Iterable[Mapping[str, Any]]],
+        advance: Callable[[int], None],
+    ) -> list[Path]:
+        """Work through chunks of rows; each result is kept at once, so a killed run goes on with the next chunk.
+
+        A part's name says what it was made from. The same chunk is never cut differently on a restart, because a
+        network's last bits may depend on what else is in its batch.
+
+        Args:
+            chunks: may be gone through more than once.
+            fingerprint: of all that the work depends on beside the rows.
+            work: rows of a chunk -> rows of the result, with ``columns``.
+            advance: told how many rows were done.
+
+        Returns:
+            The parts' Parquet files, in the order of the chunks.
+        """
+        made = []
         for chunk in chunks:
-            part = folder / f"{digest([fingerprint, list(chunk)])}.parquet"
+            part = self._part(name, fingerprint, chunk)
             if not part.exists():
                 write_table(to_table(work(chunk), columns), part)
-            tables.append(pq.read_table(part))
+            made.append(part)
             advance(len(chunk))
-        return pa.concat_tables(tables) if tables else schema(columns).empty_table()
+        return made
+
+    def keep_only_parts(self, name: str, chunks: Iterable[Sequence[Mapping[str, Any]]], *, fingerprint: str) -> None:
+        """Remove the parts of a stage that are not of these chunks: what they tell of files may hold no longer once
+        other chunks are worked on."""
+        wanted = {self._part(name, fingerprint, chunk).name for chunk in chunks}
+        for part in (self.path("parts") / name).glob("*"):
+            if part.name not in wanted:
+                part.unlink()
+
+    def _part(self, name: str, fingerprint: str, chunk: Sequence[Mapping[str, Any]]) -> Path:
+        return self.path("parts") / name / f"{digest([fingerprint, list(chunk)])}.parquet"
 
     def drop_parts(self, name: str) -> None:
         """Remove the parts of a finished stage; its table holds them all."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.audit import settings_of
+from pipeline.auditing import settings_of
 from pipeline.config import StatisticsOptions
 from pipeline.records import ANSWERS, EDIT_ARM, LABELS, read_frame
 from pipeline.run import Run, RunError

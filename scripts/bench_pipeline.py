@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from pipeline.audit import generate
+from pipeline.auditing import generate
 from pipeline.config import load_settings
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from models.precision import autocast
 from pipeline.config import SweepOptions
 from pipeline.counterfactuals.compositing import Patch
 from pipeline.counterfactuals.fidelity import psnr, ssim
+from pipeline.counterfactuals.layout import Layout
 from pipeline.counterfactuals.placebos import colour_placebo, random_placebo
 from pipeline.counterfactuals.rendering import ImageFile, Version, render
 from pipeline.counterfactuals.sweep import (
@@ -68,7 +68,7 @@ def make_versions(
     *,
     networks: Networks,
     options: SweepOptions,
-    run_folder: Path,
+    layout: Layout,
     pool: ThreadPoolExecutor,
     identified: frozenset[str] = frozenset(),
 ) -> list[dict[str, Any]]:
@@ -78,7 +78,7 @@ def make_versions(
         subjects: the faces.
         networks: what edits and checks them.
         options: what is to be made.
-        run_folder: where the files go.
+        layout: where the files go.
         pool: writes them.
         identified: the photos whose versions are shown to the recognition network too.
 
@@ -93,7 +93,7 @@ def make_versions(
     for attribute in options.attributes:
         for edit in _edits(faces, attribute, networks=networks, options=options):
             rows += _write(
-                faces, edit, networks=networks, options=options, run_folder=run_folder, pool=pool, identified=identified
+                faces, edit, networks=networks, options=options, layout=layout, pool=pool, identified=identified
             )
     return rows
 
@@ -159,7 +159,7 @@ def _write(
     *,
     networks: Networks,
     options: SweepOptions,
-    run_folder: Path,
+    layout: Layout,
     pool: ThreadPoolExecutor,
     identified: frozenset[str],
 ) -> Iterator[dict[str, Any]]:
@@ -179,7 +179,7 @@ def _write(
             images=images[place],
             mode=options.mode,
             file=file,
-            run_folder=run_folder,
+            layout=layout,
         )
 
     written = list(pool.map(write, range(len(faces.subjects))))

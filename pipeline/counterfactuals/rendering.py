@@ -1,10 +1,9 @@
 """Writing a face's versions: composite each value, encode it, hand back its table row and what the checks need."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, Literal
 
 import cv2
@@ -23,8 +22,8 @@ from pipeline.counterfactuals.compositing import (
     without_colour,
 )
 from pipeline.counterfactuals.fidelity import seam
+from pipeline.counterfactuals.layout import Layout
 from pipeline.counterfactuals.sweep import CROP, Subject, to_patch
-from pipeline.records import EDIT_ARM
 
 
 @dataclass(frozen=True)
@@ -68,29 +67,16 @@ class Version:
     crop: NDArray[np.uint8]
 
 
-def image_folder(photo: str) -> PurePosixPath:
-    """The folder of a photo's versions: its own path made safe for any file system, and unique.
-
-    Eight hex digits of the name's hash keep apart what the cleaning would have made equal.
-    """
-    parts = [part for part in PurePosixPath(photo.replace("\\", "/")).parts if part not in ("/", "..", ".")]
-    # 60 characters are at most 240 bytes of UTF-8: with the hash, below the 255 that a file system allows.
-    clean = [re.sub(r"[^\w.\- ]", "_", part)[:60].strip(" .") or "_" for part in parts] or ["_"]
-    clean[-1] = f"{clean[-1]}-{sha256(photo.encode('utf-8', 'surrogateescape')).hexdigest()[:8]}"
-    return PurePosixPath(*clean)
-
-
-def write_mask(subject: Subject, patch: Patch, *, run_folder: Path) -> str:
+def write_mask(subject: Subject, patch: Patch, *, layout: Layout) -> str:
     """Write the photo's mask as an 8-bit PNG of the photo's size, so that others can check what may change.
 
-    Levels are rounded up: 0 means that the pixel may not change at all. Returns the file, relative to the run.
+    Levels are rounded up: 0 means that the pixel may not change at all. Returns the file, relative to the layout's
+    folder.
     """
-    name = PurePosixPath("masks") / f"{image_folder(subject.photo)}.png"
+    name = layout.mask(subject.photo)
     whole = np.zeros(subject.pixels.shape[:2], dtype=np.uint8)
     whole[patch.window] = np.ceil(patch.mask * 255).astype(np.uint8)
-    path = run_folder / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(cv2.imencode(".png", whole)[1].tobytes())
+    _write(layout.folder / name, cv2.imencode(".png", whole)[1].tobytes())
     return str(name)
 
 
@@ -104,20 +90,16 @@ def render(
     images: NDArray[np.float32],
     mode: Literal["delta", "reconstruction"],
     file: ImageFile,
-    run_folder: Path,
+    layout: Layout,
 ) -> list[Version]:
     """Composite, encode and write the K versions of one photo.
 
     Args:
         images: ``(K, 128, 128, 3)`` float32 pixel levels: changes for `delta`, decoded faces for `reconstruction`.
-        run_folder: the run; files go to ``images/<attribute>/<photo>/step<k>.png`` in it, those of a placebo to
-            ``images/<attribute>-<arm>/…``.
+        layout: where the files go.
     """
-    kind = attribute if arm == EDIT_ARM else f"{attribute}-{arm}"
-    folder = PurePosixPath("images", kind) / image_folder(subject.photo)
-    (run_folder / folder).mkdir(parents=True, exist_ok=True)
     grey = is_grey(subject.pixels[patch.window])
-    mask = write_mask(subject, patch, run_folder=run_folder)
+    mask = write_mask(subject, patch, layout=layout)
     around = widened(patch, shape=(subject.pixels.shape[0], subject.pixels.shape[1]))
     mask_share = float(np.count_nonzero(patch.mask) / subject.pixels[..., 0].size)
     versions = []
@@ -126,9 +108,11 @@ def render(
         if grey:
             placed = without_colour(placed)
         made = (add_change if mode == "delta" else paste)(subject.pixels, patch, placed)
-        content = file.encode(made.pixels)
-        name = folder / f"step{step}{file.suffix}"
-        (run_folder / name).write_bytes(content)
+        content = layout.finished(
+            file.encode(made.pixels), subject.photo, attribute=attribute, arm=arm, value=float(value)
+        )
+        name = layout.image(subject.photo, attribute=attribute, arm=arm, step=step, suffix=file.suffix)
+        _write(layout.folder / name, content)
         row = {
             "attribute": attribute,
             "arm": arm,
@@ -148,3 +132,11 @@ def render(
         }
         versions.append(Version(row, warp_to_template(made.pixels, subject.to_crop, size=CROP)))
     return versions
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        path.write_bytes(content)
+    except FileNotFoundError:  # the first of its folder
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)

@@ -11,6 +11,7 @@ from models.fader import ATTRIBUTES, Fader, FaderShape
 from models.judge import Judge
 from models.parser import CLASSES
 from pipeline.config import SweepOptions
+from pipeline.counterfactuals.layout import RunLayout
 from pipeline.counterfactuals.making import Networks, make_versions
 from pipeline.counterfactuals.sweep import Subject
 
@@ -85,7 +86,7 @@ def make(subjects, folder, options=BOTH, *, recogniser=None, identified=()):
             subjects,
             networks=networks(recogniser),
             options=options,
-            run_folder=folder,
+            layout=RunLayout(folder),
             pool=pool,
             identified=frozenset(identified),
         )

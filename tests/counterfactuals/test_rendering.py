@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, JpegImagePlugin
 
-from pipeline.counterfactuals.rendering import ImageFile, image_folder, render
+from pipeline.counterfactuals.layout import RunLayout, image_folder
+from pipeline.counterfactuals.rendering import ImageFile, render
 from pipeline.counterfactuals.sweep import CROP, patches_of
 from pipeline.records import COUNTERFACTUALS, EDIT_ARM, to_table
 
@@ -38,7 +39,7 @@ def rendered(
         images=changes() if images is None else images,
         mode=mode,
         file=file or ImageFile(),
-        run_folder=folder,
+        layout=RunLayout(folder),
     )
     return face, patch, versions
 

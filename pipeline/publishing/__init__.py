@@ -1,0 +1,1 @@
+"""Datasets of counterfactuals that others can load: their layout, splits, descriptions, provenance and checksums."""

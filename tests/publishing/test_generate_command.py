@@ -1,0 +1,59 @@
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from pipeline.auditing import SAMPLE
+from pipeline.cli import app
+
+
+@pytest.fixture(scope="module")
+def portrait(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("portrait")
+    first = min(SAMPLE.parent.glob("*.jpg"))
+    (folder / first.name).write_bytes(first.read_bytes())
+    return folder
+
+
+def invoke(*words):
+    return CliRunner().invoke(app, ["generate", *map(str, words)])
+
+
+def test_a_dataset_is_told_and_what_is_left_to_state(portrait, tmp_path):
+    opt_out = tmp_path / "opt_out.txt"
+    opt_out.write_text("misspelt.jpg\n")
+    words = [portrait, "--gender-steps", "3", "--out", tmp_path / "set", "--opt-out", opt_out, "--quiet"]
+    first = invoke(*words)
+    assert first.exit_code == 0, first.output
+    told = " ".join(first.output.split())
+    assert "3 images of 1 photos" in told
+    assert "state --licence, --source, --creator, --contact" in told
+    assert "No photo matches these entries of the opt-out list: misspelt.jpg" in told
+
+    stated = ["--licence", "CC-BY-4.0", "--source", "drawn\x1b[31m", "--creator", "us", "--contact", "a@b.example"]
+    second = invoke(*words, *stated, "--split", "train=0,test=1", "--json")
+    told = json.loads(second.stdout)
+    assert told["not_stated"] == []
+    assert told["opt_out_unmatched"] == ["misspelt.jpg"]
+    assert told["splits"] == {"test": {"photos": 1, "images": 3}}
+    card = (tmp_path / "set" / "README.md").read_text(encoding="utf-8")
+    assert 'license: "cc-by-4.0"' in card
+    assert "\x1b" not in card
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--split", "train:0.5"], "is not of the form"),
+        (["--split", "train=0.5,test=0.6"], "must add up to 1, not 1.1"),
+        (["--split", "learn=1"], "dataset.split"),
+        (["--published", "tomorrow"], "dataset.published"),
+        (["--quality", "20", "--image-format", "jpeg"], "sweep.jpeg_quality"),
+        (["--opt-out", "gone.txt"], "opt-out list gone.txt cannot be read"),
+        (["--cluster", "person"], "no column 'person' to split by"),
+    ],
+)
+def test_what_is_wrong_is_explained(portrait, tmp_path, words, message):
+    result = invoke(portrait, "--out", tmp_path / "set", "--quiet", *words)
+    assert result.exit_code == 2, result.output
+    assert message in " ".join(result.output.split())

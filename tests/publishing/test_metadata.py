@@ -1,0 +1,81 @@
+import csv
+
+from pipeline.publishing.metadata import (
+    DATASET_COLUMNS,
+    RUN_COLUMNS,
+    dataset_frames,
+    write_dataset_metadata,
+    write_run_metadata,
+)
+from pipeline.records import COUNTERFACTUALS, EDIT_ARM, to_table, write_table
+
+
+def version(photo, step, *, status="ok", file=None, attribute="gender", **facts):
+    row = {"attribute": attribute, "arm": EDIT_ARM, "photo": photo, "step": step, "value": step - 2.0, "status": status}
+    if status == "ok":
+        row |= {"file": file or f"images/gender/{photo}-0a1b2c3d/step{step}.png", "sha256": f"{step:064x}"}
+    return row | facts
+
+
+def table(rows, folder):
+    write_table(to_table(rows, COUNTERFACTUALS), folder / "counterfactuals.parquet")
+    return folder / "counterfactuals.parquet"
+
+
+def rows_of(path):
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def written(rows, folder):
+    write_run_metadata(table(rows, folder), folder / "images")
+    return rows_of(folder / "images" / "metadata.csv")
+
+
+def test_every_version_that_was_made_has_a_row_that_finds_its_file(tmp_path):
+    rows = [version("a.jpg", step) for step in (1, 2, 3)] + [version('odd, "name" ü.jpg', 1)]
+    for row in rows:
+        (tmp_path / row["file"]).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / row["file"]).write_bytes(b"pixels")
+    found = written([*rows, version("gone.jpg", 1, status="excluded")], tmp_path)
+    assert [row["photo"] for row in found] == ["a.jpg"] * 3 + ['odd, "name" ü.jpg']
+    assert all((tmp_path / "images" / row["file_name"]).is_file() for row in found)
+    assert found[1] == {
+        "file_name": "gender/a.jpg-0a1b2c3d/step2.png", "photo": "a.jpg", "attribute": "gender", "arm": EDIT_ARM,
+        "step": "2", "value": "0.0", "sha256": f"{2:064x}",
+    }  # fmt: skip
+
+
+def test_a_run_without_versions_has_the_header_alone(tmp_path):
+    assert written([version("gone.jpg", 1, status="excluded")], tmp_path) == []
+    assert (tmp_path / "images" / "metadata.csv").read_text() == ",".join(RUN_COLUMNS) + "\n"
+
+
+def test_writing_again_replaces_the_file_and_leaves_nothing_else(tmp_path):
+    written([version("old.jpg", 1)], tmp_path)
+    first = written([version("a.jpg", step) for step in (1, 2, 3)], tmp_path)
+    again = written([version("a.jpg", step) for step in (1, 2, 3)], tmp_path)
+    assert first == again
+    assert [path.name for path in (tmp_path / "images").iterdir()] == ["metadata.csv"]
+
+
+def test_a_dataset_has_one_file_a_split_and_tells_what_the_judge_perceived(tmp_path):
+    judged = {"judge_masculine": 0.25, "judge_race_White": 0.3, "judge_race_Black": 0.1, "mask": "masks/0a.png"}
+    checked = {"mask_share": 0.125, "seam": 1.0}
+    rows = [
+        version("a.jpg", 1, file="train/gender-step1/0a-gender-step1.png", **judged, **checked),
+        version("a.jpg", 1, file="train/race-step1/0a-race-step1.png", attribute="race", **judged, **checked),
+        version("b.jpg", 1, file="test/gender-step1/0b-gender-step1.png", **judged, **checked),
+        version("c.jpg", 1, status="excluded"),
+    ]
+    hashes = {"a.jpg": "0a" * 32, "b.jpg": "0b" * 32}
+    frames = dataset_frames(table(rows, tmp_path), hashes=hashes, race_pair=("Black", "White"))
+    assert write_dataset_metadata(frames, tmp_path / "set", DATASET_COLUMNS) == {"train": 2, "test": 1}
+    train, test = (rows_of(tmp_path / "set" / split / "metadata.csv") for split in ("train", "test"))
+    assert [row["file_name"] for row in train] == [
+        "gender-step1/0a-gender-step1.png", "race-step1/0a-race-step1.png",
+    ]  # fmt: skip
+    assert [row["perceived"] for row in train] == ["0.25", "0.75"]
+    assert [row["photo_sha256"] for row in test] == ["0b" * 32]
+    assert {row["split"] for row in train} == {"train"}
+    assert "photo" not in train[0]

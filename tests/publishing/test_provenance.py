@@ -1,0 +1,56 @@
+import io
+import zlib
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from pipeline.counterfactuals.rendering import ImageFile
+from pipeline.publishing.provenance import DIGITAL_SOURCE_TYPE, NAMESPACE, Provenance, stamped
+
+PACKET = Provenance("0a" * 32, "0b" * 32, attribute="gender", arm="edit", value=-4 / 3).packet()
+PIXELS = np.random.default_rng(0).integers(0, 256, (40, 30, 3), dtype=np.uint8)
+
+
+@pytest.mark.parametrize("file", [ImageFile(), ImageFile("jpeg", 90)], ids=["png", "jpeg"])
+def test_a_file_says_what_it_is_and_keeps_its_pixels(file):
+    plain = file.encode(PIXELS)
+    told = stamped(plain, PACKET)
+    with Image.open(io.BytesIO(plain)) as before, Image.open(io.BytesIO(told)) as after:
+        np.testing.assert_array_equal(np.array(after), np.array(before))
+        packet = after.info["xmp"]
+    packet = packet if isinstance(packet, bytes) else packet.encode()
+    assert packet == PACKET
+    # Nothing was changed but for what was put in, in one piece.
+    start = next(place for place, (a, b) in enumerate(zip(plain, told, strict=False)) if a != b)
+    assert any(told[:cut] + told[cut + len(told) - len(plain) :] == plain for cut in range(start + 1))
+
+
+def test_the_packet_names_the_iptc_source_type_and_the_origin():
+    root = ElementTree.fromstring(PACKET.decode().replace("\ufeff", ""))
+    texts = {element.tag: element.text for element in root.iter()}
+    assert texts["{http://iptc.org/std/Iptc4xmpExt/2008-02-29/}DigitalSourceType"] == DIGITAL_SOURCE_TYPE
+    assert DIGITAL_SOURCE_TYPE.endswith("/compositeWithTrainedAlgorithmicMedia")
+    assert texts["{http://purl.org/dc/elements/1.1/}source"] == "sha256:" + "0a" * 32
+    told = {tag.removeprefix(f"{{{NAMESPACE}}}"): text for tag, text in texts.items() if NAMESPACE in tag}
+    assert told == {
+        "photoSha256": "0a" * 32, "weightsSha256": "0b" * 32, "attribute": "gender", "arm": "edit", "value": "-1.33333",
+    }  # fmt: skip
+
+
+def test_a_png_stays_a_valid_chain_of_chunks():
+    content, place, kinds = stamped(ImageFile().encode(PIXELS), PACKET), 8, []
+    while place < len(content):
+        length = int.from_bytes(content[place : place + 4])
+        body = content[place + 4 : place + 8 + length]
+        assert zlib.crc32(body) == int.from_bytes(content[place + 8 + length : place + 12 + length])
+        kinds.append(body[:4])
+        place += 12 + length
+    assert kinds[:2] == [b"IHDR", b"iTXt"]
+    assert kinds[-1] == b"IEND"
+
+
+def test_other_files_are_refused():
+    with pytest.raises(ValueError, match="only PNG and JPEG"):
+        stamped(b"GIF89a", PACKET)
