@@ -4,13 +4,14 @@ The function runs in this process; programs with an environment of their own are
 """
 
 import importlib
+import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from adapters.answers import checked, from_answer, to_answer
 from adapters.base import AdapterError, AnswerError, Capabilities, Label, RawAnswer
@@ -59,6 +60,26 @@ class PythonFunction:
         self.model = _digest(module)
         self.parameters: Mapping[str, Any] = {"input": input, "version": version}
         self.capabilities = Capabilities(presence=presence)
+
+    @classmethod
+    def of(cls, function: Callable[[Any], object], *, version: str = "") -> Self:
+        """A function at hand, given encoded images: the same classifier as ``python:module:function`` names.
+
+        One that cannot be named so (of a notebook, inside another function, a lambda) has its own source as version.
+
+        Args:
+            function: takes the bytes of one image, returns labels.
+            version: the version of whatever it uses; another version asks again.
+        """
+        made = cls.__new__(cls)
+        module_name, function_name = _place(function)
+        made.name = f"python:{module_name}:{function_name}"
+        made._folder, made._decode, made._function = Path().resolve(), False, function
+        module = sys.modules.get(module_name)
+        named = module_name != "__main__" and getattr(module, function_name, None) is function
+        made.model = _digest(module) if named and module is not None else _digest_of_source(function)
+        made.parameters = {"input": "bytes", "version": version}
+        return made
 
     def send(self, images: Sequence[bytes]) -> list[RawAnswer]:
         """Call the function for each image; see ``Adapter.send``."""
@@ -118,6 +139,29 @@ def _pairs(result: object) -> Iterator[tuple[object, object]]:
 def _digest(module: ModuleType) -> str:
     file = getattr(module, "__file__", None)
     return f"sha256 {sha256(Path(file).read_bytes()).hexdigest()}" if file else f"{module.__name__} without a file"
+
+
+def _place(function: Callable[[Any], object]) -> tuple[str, str]:
+    """Module and name of a function; of an object that can be called, its class's."""
+    named = function if hasattr(function, "__qualname__") else type(function)
+    return named.__module__, named.__qualname__
+
+
+def _digest_of_source(function: Callable[[Any], object]) -> str:
+    """A name for what a function does, as far as its own source tells.
+
+    Raises:
+        AdapterError: its source is not to be had.
+    """
+    named = function if hasattr(function, "__qualname__") else type(function)
+    try:
+        source = inspect.getsource(named)
+    except (OSError, TypeError) as error:
+        raise AdapterError(
+            f"the source of {function!r} cannot be read, so that nobody could tell its answers from those of another "
+            "function: put it into a file of its own"
+        ) from error
+    return f"source {sha256(source.encode()).hexdigest()}"
 
 
 @contextmanager

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.outputs import write_text
 from pipeline.run import Run, digest, digest_of_files
 
 if TYPE_CHECKING:
@@ -83,6 +82,7 @@ def add(
     """
     import pandas as pd
 
+    from pipeline.outputs import write_text
     from pipeline.report.tables import frame_to_csv
 
     with run.locked():

@@ -1,4 +1,4 @@
-"""The command line, counterslope. Options become settings here; the work is in pipeline.audit.
+"""The command line, counterslope. Options become settings here; the work is in pipeline.auditing.
 
 Heavy modules are imported inside the commands, so that --help stays fast.
 """
@@ -11,6 +11,8 @@ import typer
 from pipeline.commands.adapters import app as adapters
 from pipeline.commands.amplification import amplification
 from pipeline.commands.compare import compare
+from pipeline.commands.figures import figures
+from pipeline.commands.generate import generate
 from pipeline.commands.local import local
 from pipeline.commands.plan import plan
 from pipeline.commands.power import power
@@ -22,12 +24,10 @@ from pipeline.commands.shared import (
     AdapterOptions,
     AsJson,
     Attributes,
-    By,
     Cluster,
     Concurrencies,
     Confidence,
     Config,
-    Family,
     GenderSteps,
     ImageFormat,
     MaxCalls,
@@ -47,13 +47,11 @@ from pipeline.commands.shared import (
     RunFolder,
     Sentinels,
     Strict,
-    TableFormat,
     Verbose,
     Yes,
     consent,
     default_out,
     explained,
-    family_columns,
     inputs,
     query_options,
     split,
@@ -63,6 +61,8 @@ from pipeline.commands.shared import (
     tell,
     watch,
 )
+from pipeline.commands.slopes import slopes
+from pipeline.commands.validity import validity
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -109,7 +109,7 @@ def audit(
     as_json: AsJson = False,
 ) -> None:
     """From photos to slopes and a report. The same command again continues the same run."""
-    from pipeline.audit import audit as perform
+    from pipeline.auditing import audit as perform
     from pipeline.config import load_settings
 
     attributes = attribute or (None if photos else ["gender", "race"])
@@ -143,35 +143,10 @@ def audit(
             stop("the validity card fails (--strict)", code=CARD_FAILS)
 
 
-@app.command(epilog="Example: counterslope generate portraits/ --attribute gender --out dataset")
-def generate(
-    photos: Photos = None,
-    out: Annotated[Path | None, typer.Option(help="The dataset's folder.", show_default="runs/NAME")] = None,
-    attribute: Attributes = None,
-    mode: Mode = None,
-    placebo: Placebos = None,
-    parser: ParserName = None,
-    weights: ParserWeights = None,
-    gender_steps: GenderSteps = None,
-    race_steps: RaceSteps = None,
-    race_pair: RacePair = None,
-    image_format: ImageFormat = None,
-    config: Config = None,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
-) -> None:
-    """Make the counterfactual versions of photos as a dataset, asking no classifier."""
-    from pipeline.audit import generate as perform
-    from pipeline.config import load_settings
-
-    given = sweep_options(
-        attribute, mode, gender_steps, race_steps, race_pair, image_format, split(placebo), parser, weights
-    )
-    with explained():
-        settings = load_settings(given=given, file=config)
-        folder = out or default_out(photos)
-        run = perform(inputs(photos), folder, settings=settings, given=_as_given(given), watch=watch(quiet, as_json))
-        tell(run.folder, as_json=as_json)
+app.command(
+    epilog="Examples: counterslope generate portraits/ --attribute gender --out dataset · "
+    "counterslope generate list.csv --cluster person --opt-out opted-out.txt --licence cc-by-4.0"
+)(generate)
 
 
 @app.command(epilog="Example: counterslope query runs/portraits --adapter opencv --adapter python:mine:classify")
@@ -202,44 +177,22 @@ def query(
         sentinels=sentinels,
     )
     with explained(verbose=verbose):
-        from pipeline.audit import ask_again
+        from pipeline.auditing import ask_again
 
         ask_again(run, changes={"query": options}, watch=watch(quiet, as_json), consent=consent(yes))
         tell(run, as_json=as_json)
         stop_if_incomplete(run)
 
 
-@app.command(
+app.command(
     epilog="Examples: counterslope slopes runs/portraits --max-p 0.01 --format latex · "
     "counterslope slopes runs/portraits --by perceived --cluster person --family adapter,attribute"
-)
-def slopes(
-    run: RunFolder,
-    max_p: MaxP = None,
-    min_slope: MinSlope = None,
-    confidence: Confidence = None,
-    by: By = None,
-    cluster: Cluster = None,
-    family: Family = None,
-    format: TableFormat = None,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
-) -> None:
-    """Estimate the slopes of a run's answers anew, with other thresholds if given, also for groups of photos."""
-    options: dict[str, Any] = {"max_p": max_p, "min_slope": min_slope, "confidence": confidence}
-    options |= {"by": by, "cluster": cluster, "family": family_columns(family)}
-    changes = {"statistics": options}
-    if format is None:
-        _estimate_again(run, changes, quiet=quiet, as_json=as_json)
-        return
-    endings = {name: f"findings.{name}" for name in ("csv", "json", "md")} | {"latex": "findings.tex"}
-    if format not in endings:
-        stop(f"there is no format {format!r}; there are {', '.join(endings)}")
-    with explained():
-        from pipeline.audit import estimate_again
-
-        estimate_again(run, changes=changes, watch=watch(quiet, as_json))
-        typer.echo((run / "tables" / endings[format]).read_text(encoding="utf-8"), nl=False)
+)(slopes)
+app.command(epilog="Example: counterslope validity runs/portraits --out validity.tex")(validity)
+app.command(
+    epilog="Examples: counterslope figures runs/portraits · "
+    "counterslope figures runs/portraits --format svg --adapter opencv --label smile --out paper"
+)(figures)
 
 
 @app.command(epilog="Example: counterslope report runs/portraits")
@@ -255,7 +208,8 @@ app.command(
 )(amplification)
 app.command(epilog="Example: counterslope power runs/pilot --width 0.05")(power)
 app.command(
-    epilog="Examples: counterslope compare runs/may runs/june · counterslope compare runs/may --adapters opencv,mine"
+    epilog="Examples: counterslope compare runs/may runs/june · "
+    "counterslope compare runs/may --adapters google,rekognition"
 )(compare)
 app.command(epilog="Example: counterslope represent results.csv --by keyword --out runs/results")(represent)
 app.command(
@@ -292,7 +246,7 @@ def _as_given(given: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 def _estimate_again(run: Path, changes: dict[str, dict[str, Any]], *, quiet: bool, as_json: bool) -> None:
     with explained():
-        from pipeline.audit import estimate_again
+        from pipeline.auditing import estimate_again
 
         estimate_again(run, changes=changes, watch=watch(quiet, as_json))
         tell(run, as_json=as_json)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from pipeline.statistics.sweeps import Sweeps
 
+FOR_MACHINES = ["estimable", "family", "tested", "arm", "rd_difference", "rd_low", "rd_high", "rd_p"]
+
 
 @dataclass(frozen=True, eq=False)
 class Compared:
@@ -24,6 +26,12 @@ class Compared:
     frame: "pd.DataFrame"
     only_first: tuple[str, ...]
     only_second: tuple[str, ...]
+
+    @property
+    def printed(self) -> "pd.DataFrame":
+        """The columns that people read, the surest differences of each pair first."""
+        frame = self.frame.drop(columns=FOR_MACHINES)
+        return frame.sort_values(["attribute", "first", "p", "label"], ignore_index=True)
 
 
 def compare_runs(

@@ -9,6 +9,7 @@ import json
 import os
 import tomllib
 from collections.abc import Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -20,6 +21,7 @@ from pipeline.records import EDIT_ARM
 Attribute = Literal["gender", "race"]
 Race = Literal["White", "Black", "Asian", "Indian", "Others"]
 Placebo = Literal["random", "colour"]
+Split = Literal["train", "validation", "test"]
 ENVIRONMENT_PREFIX = "COUNTERSLOPE_"
 
 
@@ -36,6 +38,7 @@ class PhotoOptions(_Section):
 
     long_side: int = Field(1280, ge=64, le=8192, description="pixels; larger photos are shrunk to this")
     max_megapixels: float = Field(100.0, gt=0, description="larger files are excluded unread (decompression bombs)")
+    opt_out: Path | None = Field(None, description="a file of photos that are never processed, by name or sha256")
 
 
 class FaceOptions(_Section):
@@ -208,6 +211,34 @@ class StatisticsOptions(_Section):
         return None if column == "" else column
 
 
+NOT_STATED = "not stated: state it before you publish"
+
+
+class DatasetOptions(_Section):
+    """How a dataset of counterfactuals is split, and what its card says that no program can know."""
+
+    name: str | None = Field(None, description="what the dataset is called; else its folder's name")
+    split: Mapping[Split, Annotated[float, Field(ge=0, le=1)]] = Field(
+        {"train": 0.8, "test": 0.2}, description="share of the photos, by split"
+    )
+    seed: int = Field(0, ge=0, description="of the split")
+    cluster: str | None = Field(None, description="manifest column whose photos stay in one split, such as person")
+    licence: str = Field(NOT_STATED, description="of the source photos")
+    source: str = Field(NOT_STATED, description="where the photos come from")
+    contact: str = Field(NOT_STATED, description="where people ask to be left out")
+    creator: str = Field(NOT_STATED, description="who publishes the dataset")
+    url: str | None = Field(None, description="where the dataset will be found")
+    published: date | None = Field(None, description="the day of publication; else the day the work began")
+    photo_names: bool = Field(False, description="tell the photos' file names, not only their sha256")
+
+    @field_validator("split")
+    @classmethod
+    def _whole(cls, split: Mapping[Split, float]) -> Mapping[Split, float]:
+        if abs(sum(split.values()) - 1) > 1e-9:
+            raise ValueError(f"the shares must add up to 1, not {sum(split.values()):g}")
+        return split
+
+
 class Settings(_Section):
     """All options of a run."""
 
@@ -217,6 +248,7 @@ class Settings(_Section):
     validity: ValidityOptions = ValidityOptions()
     query: QueryOptions = QueryOptions()
     statistics: StatisticsOptions = StatisticsOptions()
+    dataset: DatasetOptions = DatasetOptions()
 
 
 def load_settings(

@@ -62,7 +62,7 @@ def rows_of_run(
     """
     import numpy as np
 
-    from pipeline.audit import settings_of
+    from pipeline.auditing import settings_of
     from pipeline.representing import perceived
 
     run = Run(folder)

@@ -43,7 +43,8 @@ def tables_stage(audit: Audit, *, presence: Mapping[str, float]) -> str:
     )
     from pipeline.faces import source_groups
     from pipeline.grouping import clusters_of, groups_of
-    from pipeline.report.tables import frame_to_csv, slope_tables, to_csv, to_json, to_latex, to_markdown
+    from pipeline.report.card import lights
+    from pipeline.report.tables import RENDERERS, frame_to_csv, slope_tables
     from pipeline.statistics.curves import CURVE_COLUMNS, curves
     from pipeline.statistics.placebos import beside_placebos
     from pipeline.statistics.slopes import slope_frame
@@ -74,10 +75,16 @@ def tables_stage(audit: Audit, *, presence: Mapping[str, float]) -> str:
         shared: dict[str, Any] = {"min_count": options.min_count, "clusters": clusters}
         slopes = slope_frame(sweeps, family=options.family, **drawn, **shared)
         slopes = beside_placebos(slopes, sweeps, family=options.family, **shared)
-        found = slope_tables(slopes, max_p=options.max_p, min_slope=options.min_slope, race_pair=pair)
+        found = slope_tables(
+            slopes,
+            max_p=options.max_p,
+            min_slope=options.min_slope,
+            race_pair=pair,
+            card=lights(card.to_dict("records")),
+        )
         write("slopes.csv", frame_to_csv(slopes))
-        for ending, render in (("csv", to_csv), ("json", to_json), ("md", to_markdown), ("tex", to_latex)):
-            write(f"findings.{ending}", render(found))
+        for ending, format in (("csv", "csv"), ("json", "json"), ("md", "md"), ("tex", "latex"), ("html", "html")):
+            write(f"findings.{ending}", RENDERERS[format](found))
         advance(1)
         for name in SUBGROUPS if options.by is None else ():
             run.path(f"tables/{name}.csv").unlink(missing_ok=True)
@@ -160,7 +167,12 @@ def _extras(audit: Audit, added: "Additions", *, card: "pd.DataFrame", versions:
 
 def write_text(path: Path, text: str) -> None:
     """Write a file, whole or not at all; the same text gives the same bytes."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")
-    partial.write_text(text, encoding="utf-8", newline="\n")
+    partial.write_bytes(content)
     partial.replace(path)

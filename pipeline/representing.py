@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.audit import find_faces
+from pipeline.auditing import find_faces
 from pipeline.config import Settings, StatisticsOptions
 from pipeline.outputs import write_text
 from pipeline.progress import Watch, unwatched
@@ -65,17 +65,23 @@ def represent(
 
 
 def represented(run: Run, *, by: str, method: "Method" = "wilson", options: StatisticsOptions) -> Represented:
-    """The shares among the photos of a run whose faces are found; nothing is written.
+    """The same of a run whose faces are found; nothing in its folder is changed.
+
+    Args:
+        run: any run that has got as far as its faces.
+        by: a manifest's column, or ``folder``.
+        method: of the raw shares' intervals.
+        options: for ``cluster``, ``resamples`` and ``seed``.
 
     Raises:
         RunError: its faces are not found yet.
-        ConfigError: there is no such column.
+        ConfigError: the manifest lacks a column.
     """
     from pipeline.grouping import clusters_of, groups_of
     from pipeline.statistics.representation import representation_frame, shares_by_group
 
-    if not run.path("faces.parquet").exists():
-        raise RunError(f"the faces in {run.folder} are not found yet: run the command that made it again first")
+    if not run.path("faces.parquet").is_file():
+        raise RunError(f"the faces of {run.folder} are not found yet: finish the run, or name photos")
     table, faces = read_frame(run.path("photos.parquet")), read_frame(run.path("faces.parquet"))
     groups, clusters = groups_of(table, by), clusters_of(table, options.cluster)
     shown = faces[(faces["status"] == "ok") & faces["photo"].isin(list(groups))]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.audit import settings_of
+from pipeline.auditing import settings_of
 from pipeline.config import Settings
 from pipeline.records import plain_rows
 from pipeline.report.asked import asked_words

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from pipeline.audit import SAMPLE, estimate_again
+from pipeline.auditing import SAMPLE, estimate_again
 from pipeline.config import load_settings
 from pipeline.records import ANSWERS, COUNTERFACTUALS, FACES, LABELS, PHOTOS, schema, write_table
 from pipeline.run import Run

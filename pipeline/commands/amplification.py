@@ -8,7 +8,7 @@ import typer
 from pipeline.additions import Sources
 from pipeline.amplifying import Columns, Labelled, Options, amplified, at_threshold, calibrated, labelled
 from pipeline.commands.keeping import keep, run_options
-from pipeline.commands.shared import Cluster, TableFormat, explained, print_frame
+from pipeline.commands.shared import Cluster, TableFile, TableFormat, explained, print_frame
 from pipeline.intervening import amplification_of_run, read_mapping
 from pipeline.predictions import InputError, read_predictions, share_table
 
@@ -57,6 +57,7 @@ def amplification(
     seed: int = 0,
     level: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
     format: TableFormat = None,
+    out: TableFile = None,
 ) -> None:
     """Directional bias amplification: does a classifier lean further the way its data lean?"""
     with explained(ValueError):
@@ -83,7 +84,9 @@ def amplification(
                 seed=seed,
                 level=level,
             )
-            print_frame(frame, format, title="A->T with the attribute intervened on (no task: mean over tasks)")
+            print_frame(
+                frame, format, title="A->T with the attribute intervened on (no task: mean over tasks)", out=out
+            )
             keep(
                 source,
                 "amplification",
@@ -116,7 +119,7 @@ def amplification(
             base_group=share_group,
             clusters=_clusters(table, cluster, source),
         )
-        print_frame(getattr(found, show), format, title=f"Bias amplification, {show} ({rule}'s rules)")
+        print_frame(getattr(found, show), format, title=f"Bias amplification, {show} ({rule}'s rules)", out=out)
 
 
 def _base_words(base: Path | None, group: str | None, attribute: Names, task: Names) -> str:

@@ -1,7 +1,7 @@
 """``counterslope compare``: two runs, or two adapters, on the same photos."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,16 +12,15 @@ from pipeline.commands.shared import (
     Family,
     MinCount,
     RunFolder,
+    TableFile,
     TableFormat,
     explained,
     family_columns,
     print_frame,
 )
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 NAMED = 10
+TITLE = "Difference of slopes, first less second, on the same photos"
 
 
 def compare(
@@ -37,6 +36,7 @@ def compare(
     cluster: Cluster = None,
     family: Family = None,
     format: TableFormat = None,
+    out: TableFile = None,
 ) -> None:
     """The difference of every label's slope between two runs or adapters, paired photo by photo."""
     with explained(ValueError):
@@ -50,7 +50,7 @@ def compare(
             if missing:
                 shown = ", ".join(missing[:NAMED]) + (" …" if len(missing) > NAMED else "")
                 typer.echo(f"{len(missing)} photos only in {where}: {shown}", err=True)
-        _print(frame, format)
+        print_frame(frame, format, title=TITLE, printed=compared.printed, out=out)
         if second is not None and second.resolve() != first.resolve():
             keep(
                 first,
@@ -66,10 +66,3 @@ def compare(
                     "only_second": len(compared.only_second),
                 },
             )
-
-
-def _print(frame: "pd.DataFrame", format: str | None) -> None:
-    if format not in ("csv", "json"):
-        wide = ["estimable", "family", "tested", "arm", "rd_difference", "rd_low", "rd_high", "rd_p"]
-        frame = frame.drop(columns=wide).sort_values(["attribute", "first", "p", "label"], ignore_index=True)
-    print_frame(frame, format, title="Difference of slopes, first less second, on the same photos")

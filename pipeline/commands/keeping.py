@@ -27,7 +27,7 @@ def keep(
         RunError: another process is working on the run.
     """
     from pipeline.additions import add
-    from pipeline.audit import estimate_again
+    from pipeline.auditing import estimate_again
     from pipeline.run import Run
 
     run = Run(folder)

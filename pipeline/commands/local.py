@@ -1,8 +1,6 @@
 """``counterslope local``: where, among similar photos or texts, two groups fare differently."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,15 +8,23 @@ import typer
 
 from pipeline.additions import ANSWERED, Sources
 from pipeline.commands.keeping import keep
-from pipeline.commands.shared import Quiet, TableFormat, explained, print_frame, stop, watch
+from pipeline.commands.shared import (
+    Quiet,
+    TableFile,
+    TableFormat,
+    explained,
+    print_text,
+    stop,
+    table_format,
+    watch,
+)
+from pipeline.local_search import CENTRES, TABLES, search
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from pipeline.local_search import LocalFound
     from pipeline.locating import LocalRows
-    from pipeline.statistics.local_bias import LocalBias
-
-TABLES = ("statistics", "clusters", "exemplars", "words")
 
 
 def local(
@@ -55,62 +61,48 @@ def local(
     seed: Annotated[int, typer.Option(help="Of k-means and the permutations.")] = 0,
     table: Annotated[str | None, typer.Option(help=f"Only one of {', '.join(TABLES)}.", show_default=False)] = None,
     format: TableFormat = None,
+    out: TableFile = None,
     quiet: Quiet = False,
 ) -> None:
     """Local group bias (LOGAN, Zhao & Chang 2020) with permutation tests and what explains each cluster."""
-    if centre not in (None, "group", "none"):
-        stop(f"there is no centre {centre!r}; there are group and none")
+    if centre not in (None, *CENTRES):
+        stop(f"there is no centre {centre!r}; there are {' and '.join(CENTRES)}")
     if table is not None and table not in TABLES:
         stop(f"there is no table {table!r}; there are {', '.join(TABLES)}")
+    printed = table_format(format, out)
     with explained(ValueError):
         from pipeline.locating import rows_of_file, rows_of_run
-        from pipeline.statistics.group_centring import centred_by_group
-        from pipeline.statistics.local_bias import local_bias
-        from pipeline.statistics.local_report import exemplars
-        from pipeline.statistics.local_statistics import Rules
-        from pipeline.statistics.topic_words import topic_words
 
         if source.is_dir():
             shown = watch(quiet, format is not None)
             rows = rows_of_run(source, adapter=adapter, label=label, features=features, watch=shown)
         else:
             rows = rows_of_file(source, group=group, prediction=prediction, truth=truth, text=text, features=features)
-        if centre == "group" or (centre is None and source.is_dir() and features is None):
-            rows = replace(rows, features=centred_by_group(rows.features, rows.groups))
-        result = local_bias(
-            rows.features,
-            rows.groups,
-            prediction=rows.prediction,
-            truth=rows.truth,
-            metric=metric or ("presence" if rows.truth is None else "accuracy"),
+        of_the_judge = source.is_dir() and features is None
+        found = search(
+            rows,
+            centre=centre or ("group" if of_the_judge else "none"),
+            metric=metric,
             clusters=clusters,
             objective=objective,
             strength=strength,
             scale=scale,
-            rules=Rules(min_rows=min_rows, min_gap=min_gap),
+            min_rows=min_rows,
+            min_gap=min_gap,
             permutations=permutations,
             null=null,
             seed=seed,
         )
-        nearest = exemplars(rows.features, result.labels, rows.groups)
-        tables = {
-            "statistics": result.to_frame(),
-            "clusters": result.clusters_frame(),
-            "exemplars": nearest.assign(row=[rows.names[row] for row in nearest["row"]]),
-        }
-        if rows.texts is not None:
-            tables["words"] = topic_words(rows.texts, result.labels)
-        elif table == "words":
+        if table == "words" and table not in found.tables:
             stop("words need texts: name their column with --text")
-        for note in (*rows.notes, *result.notes):
+        for note in found.notes:
             typer.echo(note, err=True)
-        first, second = result.groups
-        _print(tables, table, format, title=f"Local bias of {result.metric}, {second} less {first}")
+        print_text(_rendered(found.tables, table, printed, title=found.title), out)
         if source.is_dir():
             keep(
                 source,
                 "local",
-                kept_tables(result, tables, rows, min_rows=min_rows, min_gap=min_gap),
+                kept_tables(found, rows, min_rows=min_rows, min_gap=min_gap),
                 sources=Sources(
                     files=(*ANSWERED, "faces.parquet"),
                     elsewhere=() if features is None else (features,),
@@ -120,46 +112,33 @@ def local(
             )
 
 
-def kept_tables(
-    result: "LocalBias",
-    tables: "Mapping[str, pd.DataFrame]",
-    rows: "LocalRows",
-    *,
-    min_rows: int,
-    min_gap: float,
-) -> "dict[str, pd.DataFrame]":
+def kept_tables(found: "LocalFound", rows: "LocalRows", *, min_rows: int, min_gap: float) -> "dict[str, pd.DataFrame]":
     """The tables as a run keeps them: every row says whose labels and which label; the two groups are named in it."""
-    first, second = result.groups
+    metric, (first, second) = found.result.metric, found.result.groups
     of = {"adapter": rows.adapter, "label": rows.label}
     named = {
         f"rows {first}": "first_rows",
         f"rows {second}": "second_rows",
-        f"{result.metric} {first}": "first_rate",
-        f"{result.metric} {second}": "second_rate",
+        f"{metric} {first}": "first_rate",
+        f"{metric} {second}": "second_rate",
     }
+    clusters = found.tables["clusters"].rename(columns=named)
     parts = {
-        "local_statistics": tables["statistics"].assign(min_rows=min_rows, min_gap=min_gap),
-        "local_clusters": tables["clusters"]
-        .rename(columns=named)
-        .assign(metric=result.metric, first=first, second=second),
-        "local_exemplars": tables["exemplars"].rename(columns={"row": "photo"}),
+        "local_statistics": found.tables["statistics"].assign(min_rows=min_rows, min_gap=min_gap),
+        "local_clusters": clusters.assign(metric=metric, first=first, second=second),
+        "local_exemplars": found.tables["exemplars"].rename(columns={"row": "photo"}),
     }
     return {name: part.assign(**of)[[*of, *part.columns]] for name, part in parts.items()}
 
 
-def _print(tables: "dict[str, pd.DataFrame]", chosen: str | None, format: str | None, *, title: str) -> None:
+def _rendered(tables: "dict[str, pd.DataFrame]", chosen: str | None, format: str, *, title: str) -> str:
     """One table, or all: one after the other, in JSON as one object, in CSV the statistics alone."""
-    if chosen is not None or format == "csv":
-        print_frame(tables[chosen or "statistics"], format, title=f"{title}: {chosen or 'statistics'}")
-        return
-    if format == "json":
-        from pipeline.report.frames import render_frame
+    from pipeline.report.frames import render_frame
 
-        typer.echo(
-            json.dumps({name: json.loads(render_frame(part, "json")) for name, part in tables.items()}, indent=2)
-        )
-        return
-    for place, (name, part) in enumerate(tables.items()):
-        if place:
-            typer.echo()
-        print_frame(part, format, title=f"{title}: {name}")
+    if chosen is not None or format == "csv":
+        name = chosen or TABLES[0]
+        return render_frame(tables[name], format, title=f"{title}: {name}")
+    parts = {name: render_frame(part, format, title=f"{title}: {name}") for name, part in tables.items()}
+    if format == "json":
+        return json.dumps({name: json.loads(part) for name, part in parts.items()}, indent=2)
+    return "\n".join(parts.values())

@@ -22,6 +22,7 @@ from pipeline.commands.shared import (
     explained,
     inputs,
     query_options,
+    run_folder,
     sweep_options,
 )
 
@@ -41,7 +42,7 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """Calls, money, time, and where the faces would go: of a run (exact), or of photos (before it). Asks nobody."""
-    from pipeline.audit import make_adapters, planned, planned_for_photos, settings_of
+    from pipeline.auditing import make_adapters, planned, planned_for_photos, settings_of
     from pipeline.config import load_settings
     from pipeline.run import Run
     from pipeline.telling import show_plan
@@ -52,7 +53,7 @@ def plan(
         adapter, adapter_option, rate=rate, concurrency=concurrency, price=price, sentinels=sentinels
     )
     with explained():
-        run = _run(photos)
+        run = run_folder(photos)
         if run is not None:
             settings = settings_of(Run(run), {"query": given["query"]})
             found = planned(Run(run), make_adapters(settings, run), settings)
@@ -67,8 +68,3 @@ def plan(
             typer.echo(json.dumps(content, indent=2, default=str))
         else:
             show_plan(found, error=False)
-
-
-def _run(photos: list[Path] | None) -> Path | None:
-    """The one argument, where it is a run's folder."""
-    return photos[0] if photos and len(photos) == 1 and (photos[0] / "run.json").is_file() else None

@@ -8,7 +8,7 @@ import typer
 
 from pipeline.additions import Sources
 from pipeline.commands.keeping import keep
-from pipeline.commands.shared import TableFormat, explained, print_frame, stop
+from pipeline.commands.shared import TableFile, TableFormat, explained, print_frame, stop
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,6 +63,7 @@ def leakage(
     seed: Seed = 0,
     run: OfRun = None,
     format: TableFormat = None,
+    out: TableFile = None,
 ) -> None:
     """Leakage and its amplification (Wang et al.): how well the attribute is guessed from labels and predictions."""
     with explained(ValueError):
@@ -91,7 +92,7 @@ def leakage(
             typer.echo(note, err=True)
         title = f"Leakage of {' and '.join(attribute)} by {', '.join(task)}, {len(frame)} rows"
         found = result.to_frame()
-        print_frame(found, format, title=title)
+        print_frame(found, format, title=title, out=out)
         if run is not None:
             _keep(run, "leakage", found, file, attribute, task, quality=quality, equalise=equalise)
 
@@ -119,6 +120,7 @@ def dpa(
     seed: Seed = 0,
     run: OfRun = None,
     format: TableFormat = None,
+    out: TableFile = None,
 ) -> None:
     """Directional predictability amplification (Tokas et al.): attribute to task, task to attribute, or both."""
     if not task_prediction and not attribute_prediction:
@@ -151,7 +153,7 @@ def dpa(
                 typer.echo(f"{result.direction}: {note}", err=True)
         title = f"DPA of {' and '.join(attribute)} and {', '.join(task)}, {len(frame)} rows"
         found = pd.concat([result.to_frame() for result in results], ignore_index=True)
-        print_frame(found, format, title=title)
+        print_frame(found, format, title=title, out=out)
         if run is not None:
             _keep(run, "dpa", found, file, attribute, task, quality=quality, equalise=equalise)
 

@@ -1,8 +1,7 @@
 """``counterslope represent``: who is shown in photos, or in those of a run, by any column of their manifest."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,6 +16,7 @@ from pipeline.commands.shared import (
     explained,
     inputs,
     print_frame,
+    run_folder,
     stop,
     watch,
 )
@@ -38,53 +38,47 @@ def represent(
     format: TableFormat = None,
     quiet: Quiet = False,
 ) -> None:
-    """Shares of perceived gender and race in photos, raw and corrected for the estimator's errors."""
+    """Shares of perceived gender and race in photos, or in those of a run, raw and corrected for its errors."""
     if interval not in ("wilson", "exact"):
         stop(f"there is no interval {interval!r}; there are wilson and exact")
     method: Method = "exact" if interval == "exact" else "wilson"
     title = f"Perceived gender and race by {by}"
     with explained():
+        from pipeline.auditing import settings_of
         from pipeline.config import load_settings
         from pipeline.representing import represent as perform
+        from pipeline.representing import represented
+        from pipeline.run import Run
 
-        given = {"statistics": {"cluster": cluster}}
-        if photos and (photos[0] / "run.json").exists():
-            if len(photos) > 1 or out is not None or config is not None:
-                stop("a run's folder stands alone: its photos, its folder and its options are its own")
-            _represent_run(photos[0], by=by, method=method, changes=given["statistics"], format=format, title=title)
-            return
-        result = perform(
-            inputs(photos),
-            out or default_out(photos, ending="-representation"),
-            by=by,
-            method=method,
-            settings=load_settings(given=given, file=config),
-            given={"statistics": {"cluster": cluster}} if cluster else {},
-            watch=watch(quiet, False),
-        )
+        given = {"statistics": {"cluster": cluster}} if cluster else {}
+        folder = run_folder(photos)
+        if folder is not None:
+            if out is not None or config is not None:
+                stop("a run's folder stands alone: its options are its own")
+            run = Run(folder)
+            result = represented(run, by=by, method=method, options=settings_of(run, given).statistics)
+        else:
+            result = perform(
+                inputs(photos),
+                out or default_out(photos, ending="-representation"),
+                by=by,
+                method=method,
+                settings=load_settings(given=given, file=config),
+                given=given,
+                watch=watch(quiet, False),
+            )
         for note in result.notes:
             typer.echo(note, err=True)
         print_frame(result.frame, format, title=title)
 
-
-def _represent_run(
-    folder: Path, *, by: str, method: "Method", changes: Mapping[str, Any], format: str | None, title: str
-) -> None:
-    from pipeline.audit import settings_of
-    from pipeline.representing import represented
-    from pipeline.run import Run
-
-    run = Run(folder)
-    result = represented(run, by=by, method=method, options=settings_of(run, {"statistics": changes}).statistics)
-    for note in result.notes:
-        typer.echo(note, err=True)
-    print_frame(result.frame, format, title=title)
-    keep(
-        folder,
-        "representation",
-        {"representation": result.frame},
-        sources=Sources(
-            files=("photos.parquet", "faces.parquet"), options=run_options(changes, "cluster", "resamples", "seed")
-        ),
-        about={"by": by, "interval": method, "notes": list(result.notes)},
-    )
+        if folder is not None:
+            keep(
+                folder,
+                "representation",
+                {"representation": result.frame},
+                sources=Sources(
+                    files=("photos.parquet", "faces.parquet"),
+                    options=run_options({"cluster": cluster}, "cluster", "resamples", "seed"),
+                ),
+                about={"by": by, "interval": method, "notes": list(result.notes)},
+            )

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -57,7 +57,13 @@ RacePair = Annotated[str | None, typer.Option(help="LOW,HIGH, such as Black,Whit
 ImageFormat = Annotated[str | None, typer.Option(help="png (lossless) or jpeg.", show_default=False)]
 MaxP = Annotated[float | None, typer.Option(help="A finding's largest p.", show_default=False)]
 MinSlope = Annotated[float | None, typer.Option(help="A finding's smallest |slope|.", show_default=False)]
-TableFormat = Annotated[str | None, typer.Option(help="Print the table as csv, json, md or latex.", show_default=False)]
+TableFormat = Annotated[
+    str | None, typer.Option(help="Print the table as csv, json, md, latex or html.", show_default=False)
+]
+TableFile = Annotated[
+    Path | None,
+    typer.Option("--out", help="Write the table to a file; .csv, .json, .md, .tex, .html or .txt.", show_default=False),
+]
 Confidence = Annotated[
     bool | None, typer.Option("--confidence/--presence", help="Mean scores or presence rates.", show_default=False)
 ]
@@ -208,9 +214,14 @@ def family_columns(text: str | None) -> list[str] | None:
 
 def inputs(photos: list[Path] | None) -> list[Path]:
     """The photos, or the embedded sample's manifest."""
-    from pipeline.audit import SAMPLE
+    from pipeline.auditing import SAMPLE
 
     return photos or [SAMPLE]
+
+
+def run_folder(arguments: list[Path] | None) -> Path | None:
+    """The one argument, where it is a run's folder."""
+    return arguments[0] if arguments and len(arguments) == 1 and (arguments[0] / "run.json").is_file() else None
 
 
 def default_out(photos: list[Path] | None, *, ending: str = "") -> Path:
@@ -252,16 +263,48 @@ def tell(folder: Path, *, as_json: bool) -> None:
         tell_people(folder)
 
 
-def print_frame(frame: "pd.DataFrame", format: str | None, *, title: str) -> None:
-    """A table on standard output: for people, or in one of the formats of ``report.frames``."""
-    from pipeline.report.frames import FORMATS, render_frame
+def print_frame(
+    frame: "pd.DataFrame",
+    format: str | None,
+    *,
+    title: str,
+    note: str = "",
+    printed: "pd.DataFrame | None" = None,
+    out: Path | None = None,
+) -> None:
+    """A table on standard output or in a file: for people, or in one of the formats of ``report.frames``.
 
-    if format is None:
-        typer.echo(render_frame(frame, "text", title=title), nl=False)
-    elif format in FORMATS:
-        typer.echo(render_frame(frame, format, title=title), nl=False)
-    else:
-        stop(f"there is no format {format!r}; there are {', '.join(FORMATS)}")
+    Args:
+        frame: all of it, for CSV and JSON.
+        format: one of ``FORMATS``; unless given, by the file's ending or for people.
+        title, note: the caption.
+        printed: what people are shown in place of ``frame``.
+        out: the file; standard output unless given.
+    """
+    from pipeline.report.frames import render_frame
+
+    print_text(render_frame(frame, table_format(format, out), title=title, note=note, printed=printed), out)
+
+
+def table_format(format: str | None, out: Path | None) -> str:
+    """The format of a table by option or file; ends the program where there is no such."""
+    from pipeline.report.frames import chosen_format
+
+    try:
+        return chosen_format(format, out)
+    except ValueError as error:
+        stop(str(error))
+
+
+def print_text(text: str, out: Path | None) -> None:
+    """A whole text on standard output or in a file."""
+    if out is None:
+        typer.echo(text, nl=not text.endswith("\n"))
+        return
+    from pipeline.outputs import write_text
+
+    write_text(out, text)
+    typer.echo(f"Written: {out}", err=True)
 
 
 def stop_if_incomplete(folder: Path) -> None:
@@ -275,35 +318,19 @@ def stop_if_incomplete(folder: Path) -> None:
 @contextmanager
 def explained(*also: type[Exception], verbose: bool = False) -> Iterator[None]:
     """Errors that a user can mend, and those of ``also``, end with their message and exit code 2, no traceback."""
-    from adapters.base import AdapterError
-    from models.errors import WeightsError
-    from pipeline.config import ConfigError
-    from pipeline.photos import NoUsablePhotos
-    from pipeline.querying.plan import PlanError
-    from pipeline.querying.store import StoreError
-    from pipeline.run import RunError
+    from pipeline.errors import MENDABLE
 
     if verbose:
         _log_to_stderr()
-    mendable: tuple[type[Exception], ...] = (
-        ConfigError,
-        AdapterError,
-        NoUsablePhotos,
-        PlanError,
-        RunError,
-        StoreError,
-        WeightsError,
-        *also,
-    )
     try:
         yield
-    except mendable as error:
+    except (*MENDABLE, *also) as error:
         stop(str(error))
     except KeyboardInterrupt:
         stop("stopped; the same command continues where it was", code=130)
 
 
-def stop(message: str, *, code: int = BAD_INPUT) -> None:
+def stop(message: str, *, code: int = BAD_INPUT) -> NoReturn:
     """End with a message on standard error."""
     typer.echo(f"counterslope: {harmless(message)}", err=True)
     sys.exit(code)

@@ -8,6 +8,8 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import pandas as pd
+
 from pipeline.report.formats import MISSING, measured, threshold
 
 State = Literal["holds", "fails", "not measured", "no threshold"]
@@ -47,6 +49,18 @@ def lights(checks: Iterable[Mapping[Hashable, Any]]) -> tuple[Light, ...]:
         )
         for check in checks
     )
+
+
+def card_frame(card: pd.DataFrame) -> pd.DataFrame:
+    """The card as people read it: columns attribute, check, figure, threshold, state."""
+    rows = [
+        {
+            "attribute": light.attribute, "check": light.name, "figure": light.figure, "threshold": light.threshold,
+            "state": light.state,
+        }
+        for light in lights(card.to_dict("records"))
+    ]  # fmt: skip
+    return pd.DataFrame(rows, columns=["attribute", "check", "figure", "threshold", "state"])
 
 
 def matrix(card: Sequence[Light], attributes: Sequence[str]) -> list[tuple[str, list[Light | None]]]:

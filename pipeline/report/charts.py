@@ -26,6 +26,7 @@ SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down"
 INK, MUTED, GRID = "#24292f", "#667080", "#dde1e6"
 FONT = "system-ui, -apple-system, Segoe UI, Roboto, Helvetica Neue, Arial, sans-serif"
 
+JUST_SEEN = 1.0  # ΔL*
 LABEL_GAP = 14  # units between the middles of two labels
 LABEL_WIDTH = 108
 CURVE_WIDTH, CURVE_HEIGHT = 196, 240
@@ -139,6 +140,36 @@ def effectiveness_chart(effectiveness: pd.DataFrame, poles: Poles) -> Any:
             base.mark_line(strokeWidth=2, color=BLUE).encode(x=x, y=y),
             base.mark_point(filled=True, size=34, opacity=1, color=BLUE).encode(x=x, y=y),
         ).properties(width=250, height=140)
+    )
+
+
+def lightness_chart(lightness: pd.DataFrame, poles: Poles) -> Any:
+    """The mean change of lightness along a, one line a source group, with how many photos it has.
+
+    The axis spans at least a change that can just be seen, so that noise does not look like more.
+
+    Args:
+        lightness: columns group, photos, value, change (ΔL*) of one attribute; at most as many groups as ``PALETTE``.
+    """
+    names = [f"{group} ({photos})" for group, photos in zip(lightness["group"], lightness["photos"], strict=True)]
+    rows = lightness.assign(label=names, z=lightness["change"])
+    series = {label: f"s{number}" for number, label in enumerate(dict.fromkeys(names))}
+    rows = rows.assign(series=rows["label"].map(series))
+    reach = np.array([[-JUST_SEEN], [JUST_SEEN]])
+    low, high = _domain(np.vstack([rows[["change"]].to_numpy(float), reach]), around=0.0)
+    color = alt.Color("series:N", scale=alt.Scale(domain=list(series.values()), range=list(PALETTE)), legend=None)
+    shape = alt.Shape("series:N", scale=alt.Scale(domain=list(series.values()), range=list(SHAPES)), legend=None)
+    x = alt.X("value:Q", **_value_axis(rows["value"], poles))
+    scale = alt.Scale(domain=[low, high], nice=False, zero=False)
+    y = alt.Y("z:Q", scale=scale, axis=alt.Axis(title="change of lightness, ΔL*", tickCount=5, titlePadding=10))
+    base = alt.Chart(rows)
+    return finish(
+        alt.layer(
+            _rule(alt.Y("at:Q", scale=scale), 0.0),
+            base.mark_line(strokeWidth=2).encode(x=x, y=y, color=color),
+            base.mark_point(filled=True, size=34, opacity=1).encode(x=x, y=y, color=color, shape=shape),
+            *_end_labels(rows, series, scale=scale, color=color),
+        ).properties(width=CURVE_WIDTH, height=CURVE_HEIGHT)
     )
 
 

@@ -1,33 +1,41 @@
-"""Any table of results, printed for people (text), as CSV, JSON, Markdown or LaTeX. What is in it is the caller's.
+"""Any table of results: for people (text), as CSV, JSON, Markdown, LaTeX or HTML. What is in it is the caller's.
 
 The tables of findings, with a column for each direction, have their own layout in ``tables``.
 """
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from pipeline.report.escaping import latex_text, markdown_text, visible
 from pipeline.report.formats import count, decimal, p_value
+from pipeline.report.markup import LATEX_NEEDS, Grid, as_html, as_latex, as_markdown, as_text
 from pipeline.report.tables import frame_to_csv
 
-FORMATS = ("csv", "json", "md", "latex")
+FORMATS = ("csv", "json", "md", "latex", "html")
+ENDINGS = {".csv": "csv", ".json": "json", ".md": "md", ".tex": "latex", ".html": "html", ".txt": "text"}
+NO_FORMAT = f"there is no format {{format!r}}; there are {', '.join(FORMATS)}"
 P_VALUES = ("p", "q")
 
 
-def render_frame(frame: pd.DataFrame, format: str, *, title: str = "") -> str:
+def render_frame(
+    frame: pd.DataFrame, format: str, *, title: str = "", note: str = "", printed: pd.DataFrame | None = None
+) -> str:
     """A table as text that ends with a line break.
 
-    CSV and JSON hold every number in full; Markdown, LaTeX and text round to three decimals.
+    CSV and JSON hold every number of ``frame`` in full; the other formats round to three decimals, and are of
+    ``printed`` where that is given.
 
     Args:
         frame: strings, numbers and booleans; the index is left out.
         format: one of ``FORMATS``, or "text" with columns aligned for a terminal.
-        title: above the table, in Markdown, LaTeX and text.
+        title: the caption's first words.
+        note: the rest of the caption.
+        printed: what people are shown in place of ``frame``: fewer columns, another order.
 
     Raises:
         ValueError: there is no such format.
@@ -36,13 +44,38 @@ def render_frame(frame: pd.DataFrame, format: str, *, title: str = "") -> str:
         return frame_to_csv(frame)
     if format == "json":
         return json.dumps(_records(frame), indent=2, allow_nan=False) + "\n"
-    if format == "md":
-        return _markdown(frame, title)
-    if format == "latex":
-        return _latex(frame, title)
-    if format == "text":
-        return _text(frame, title)
-    raise ValueError(f"there is no format {format!r}; there are {', '.join(FORMATS)}")
+    if format not in LAYOUTS:
+        raise ValueError(NO_FORMAT.format(format=format))
+    return LAYOUTS[format](grid_of(frame if printed is None else printed, title=title, note=note))
+
+
+def grid_of(frame: pd.DataFrame, *, title: str = "", note: str = "") -> Grid:
+    """A frame as it is printed: numbers rounded, flags as words, headings without underscores."""
+    columns = [[_cell(str(name), value) for value in frame[name]] for name in frame.columns]
+    return Grid(
+        title=title,
+        note=note,
+        headings=[_heading(name) for name in frame.columns],
+        align="".join("r" if _is_number(frame[name]) else "l" for name in frame.columns),
+        rows=[list(line) for line in zip(*columns, strict=True)],
+    )
+
+
+def chosen_format(format: str | None, file: Path | None) -> str:
+    """The format that was asked for, or that a file's ending says; text without either.
+
+    Raises:
+        ValueError: there is no such format, or the ending says none.
+    """
+    if format is not None and format not in FORMATS:
+        raise ValueError(NO_FORMAT.format(format=format))
+    if format is None and file is not None and file.suffix.lower() not in ENDINGS:
+        raise ValueError(f"the ending of {file} says no format: give --format, or end it in {', '.join(ENDINGS)}")
+    return format or ("text" if file is None else ENDINGS[file.suffix.lower()])
+
+
+def _latex(grid: Grid) -> str:
+    return LATEX_NEEDS + as_latex(grid)
 
 
 def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
@@ -56,50 +89,6 @@ def _plain(value: Any) -> Any:
     if value is None or value is pd.NA or (isinstance(value, float) and not math.isfinite(value)):
         return None
     return value if isinstance(value, (bool, int, float)) else str(value)
-
-
-def _markdown(frame: pd.DataFrame, title: str) -> str:
-    lines = [list(map(_heading, frame.columns)), ["--:" if right else ":--" for right in _right(frame)]]
-    lines += [[markdown_text(cell) for cell in line] for line in _cells(frame)]
-    head = [f"**{markdown_text(title)}**", ""] if title else []
-    return "\n".join([*head, *(f"| {' | '.join(line)} |" for line in lines)]) + "\n"
-
-
-def _latex(frame: pd.DataFrame, title: str) -> str:
-    rows = [" & ".join(map(latex_text, line)) + r" \\" for line in _cells(frame)]
-    caption = [rf"\caption{{{latex_text(title)}}}"] if title else []
-    lines = [
-        r"% needs \usepackage{booktabs}",
-        r"\begin{table*}[htbp]",
-        r"\centering\footnotesize",
-        *caption,
-        rf"\begin{{tabular}}{{@{{}}{''.join('r' if right else 'l' for right in _right(frame))}@{{}}}}",
-        r"\toprule",
-        " & ".join(latex_text(_heading(name)) for name in frame.columns) + r" \\",
-        r"\midrule",
-        *rows,
-        r"\bottomrule",
-        r"\end{tabular}",
-        r"\end{table*}",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _text(frame: pd.DataFrame, title: str) -> str:
-    lines = [[visible(_heading(name)) for name in frame.columns]]
-    lines += [[visible(cell) for cell in line] for line in _cells(frame)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    sides: list[Callable[[str, int], str]] = [str.rjust if right else str.ljust for right in _right(frame)]
-    printed = [
-        "  ".join(side(cell, width) for side, cell, width in zip(sides, line, widths, strict=True)).rstrip()
-        for line in lines
-    ]
-    return "\n".join([*([title, ""] if title else []), *printed]) + "\n"
-
-
-def _cells(frame: pd.DataFrame) -> list[list[str]]:
-    columns = [[_cell(str(name), value) for value in frame[name]] for name in frame.columns]
-    return [list(line) for line in zip(*columns, strict=True)]
 
 
 def _cell(name: str, value: Any) -> str:
@@ -117,10 +106,14 @@ def _cell(name: str, value: Any) -> str:
     return str(value)
 
 
-def _right(frame: pd.DataFrame) -> Sequence[bool]:
-    kinds = [frame[name].dtype for name in frame.columns]
-    return [pd.api.types.is_numeric_dtype(kind) and not pd.api.types.is_bool_dtype(kind) for kind in kinds]
+def _is_number(column: "pd.Series[Any]") -> bool:
+    return pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(column.dtype)
 
 
 def _heading(name: object) -> str:
     return str(name).replace("_", " ")
+
+
+LAYOUTS: Mapping[str, Callable[[Grid], str]] = {
+    "md": as_markdown, "latex": _latex, "html": as_html, "text": as_text,
+}  # fmt: skip

@@ -1,7 +1,7 @@
 """Slope tables in the layout of Joo & Kärkkäinen 2020: by classifier and attribute, one column for each direction.
 
-Which labels are findings is decided by ``statistics.findings``; here they are laid out and printed as CSV, Markdown,
-LaTeX and JSON. The page has its own template.
+Which labels are findings is decided by ``statistics.findings``; here they are laid out and printed as CSV, JSON
+and, by ``markup``, Markdown, LaTeX and HTML. The page has its own template.
 """
 
 import csv
@@ -17,8 +17,10 @@ from typing import Any
 import pandas as pd
 
 from pipeline.records import EDIT_ARM
-from pipeline.report.escaping import csv_text, from_csv_text, latex_text, markdown_text, visible
+from pipeline.report.card import Light, banner
+from pipeline.report.escaping import csv_text, from_csv_text, visible
 from pipeline.report.formats import STAR_WORDS, count, decimal, interval, p_value, stars
+from pipeline.report.markup import LATEX_DOCUMENT, LATEX_NEEDS, Grid, as_html, as_latex, as_markdown, as_text
 from pipeline.report.words import Poles, poles_of, rule
 from pipeline.statistics.findings import findings
 from pipeline.statistics.slopes import FRAME_COLUMNS
@@ -46,12 +48,6 @@ TEXT_COLUMNS = frozenset(
     )
 )
 Finding = tuple[str, str, str, int]
-LATEX_STANDALONE = r"""\documentclass{article}
-\usepackage[margin=2cm]{geometry}
-\usepackage{booktabs}
-\begin{document}
-%s\end{document}
-"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +61,7 @@ class FindingTable:
         photos: the most photos that any of them rests on.
         not_estimable: reason -> labels without a slope.
         family: over which q is adjusted.
+        warning: what the validity card says against them; it ends the note.
     """
 
     adapter: str
@@ -79,6 +76,7 @@ class FindingTable:
     photos: int
     not_estimable: Mapping[str, int]
     family: str = "all labels tested"
+    warning: str = ""
 
     @property
     def title(self) -> str:
@@ -96,6 +94,7 @@ class FindingTable:
             f"Not estimable: {left_out or 'none'}.{placebo} "
             f"Slope: of the normalised rate z on a, per unit of a. p: t test over photos. "
             f"q: Benjamini–Hochberg over {visible(self.family)}. {STAR_WORDS}."
+            f"{f' {self.warning}' if self.warning else ''}"
         )
 
     @property
@@ -111,6 +110,7 @@ def slope_tables(
     min_slope: float = 0.03,
     race_pair: tuple[str, str] = ("Black", "White"),
     arm: str = EDIT_ARM,
+    card: Sequence[Light] = (),
 ) -> tuple[FindingTable, ...]:
     """One table for every adapter and attribute of a slopes frame, in the order in which they stand there.
 
@@ -119,6 +119,7 @@ def slope_tables(
         max_p, min_slope: a finding has p < ``max_p`` and |slope| > ``min_slope``.
         race_pair: the races at a = -1 and +1.
         arm: the edit, or a placebo.
+        card: the validity card; where it fails, the tables say so.
     """
     rows = frame[frame["arm"] == arm]
     called = findings(rows, max_p=max_p, min_slope=min_slope)
@@ -140,6 +141,7 @@ def slope_tables(
                 photos=int(group["photos"].max()),
                 not_estimable={str(k): int(n) for k, n in group.loc[~estimable, "reason"].value_counts().items()},
                 family=_family(group, arm),
+                warning=(banner(card, str(attribute)) or "") if card else "",
             )
         )
     return tuple(tables)
@@ -237,17 +239,17 @@ def to_json(tables: Sequence[FindingTable]) -> str:
 
 def to_markdown(tables: Sequence[FindingTable]) -> str:
     """Pipe tables, the directions side by side."""
-    parts = []
-    for table in tables:
-        parts += [f"**{markdown_text(table.title)}.** {markdown_text(table.note)}", ""]
-        if table.findings:
-            sides = [[f"{markdown_text(side)}: label", *HEADINGS[1:]] for side in (table.poles.low, table.poles.high)]
-            parts += [_pipes(sides[0] + sides[1]), _pipes([":--", "--:", ":-:", "--:", "--:"] * 2)]
-            parts += [_pipes(line) for line in _side_by_side(table, markdown_text)]
-        else:
-            parts.append("No label met the rule.")
-        parts.append("")
-    return "\n".join(parts)
+    return "\n".join(as_markdown(_grid(table)) for table in tables)
+
+
+def to_html(tables: Sequence[FindingTable]) -> str:
+    """``<table>`` elements, the directions side by side."""
+    return "\n".join(as_html(_grid(table)) for table in tables)
+
+
+def to_text(tables: Sequence[FindingTable]) -> str:
+    """Aligned for a terminal, the directions side by side."""
+    return "\n".join(as_text(_grid(table)) for table in tables)
 
 
 def to_latex(tables: Sequence[FindingTable], *, standalone: bool = False) -> str:
@@ -256,32 +258,8 @@ def to_latex(tables: Sequence[FindingTable], *, standalone: bool = False) -> str
     Args:
         standalone: a whole document instead of what stands in one that loads ``booktabs``.
     """
-    parts = ["% needs \\usepackage{booktabs}"]
-    for table in tables:
-        poles = table.poles
-        body = [" & ".join(line) + r" \\" for line in _side_by_side(table, latex_text)]
-        heads = r"Label & Slope & 95 \% interval & $p$ & $q$"
-        parts += [
-            r"\begin{table*}[htbp]",
-            r"\centering\footnotesize\setlength{\tabcolsep}{3pt}",
-            rf"\caption{{{latex_text(table.title)}. {latex_text(table.note)}}}",
-            rf"\label{{tab:slopes-{_slug(table.adapter)}-{_slug(table.attribute)}}}",
-            r"\par\smallskip",
-            r"\begin{tabular}{@{}lrrrr@{\hspace{1.5em}}lrrrr@{}}",
-            r"\toprule",
-            rf"\multicolumn{{5}}{{@{{}}c}}{{{latex_text(poles.low)} ($b < 0$)}} & "
-            rf"\multicolumn{{5}}{{c@{{}}}}{{{latex_text(poles.high)} ($b > 0$)}} \\",
-            r"\cmidrule(r){1-5}\cmidrule(l){6-10}",
-            rf"{heads} & {heads} \\",
-            r"\midrule",
-            *(body or [r"\multicolumn{10}{c}{No label met the rule.} \\"]),
-            r"\bottomrule",
-            r"\end{tabular}",
-            r"\end{table*}",
-            "",
-        ]
-    text = "\n".join(parts)
-    return LATEX_STANDALONE % text if standalone else text
+    text = "\n".join([LATEX_NEEDS, *(as_latex(_grid(table)) for table in tables)])
+    return LATEX_DOCUMENT % text if standalone else text
 
 
 def _family(rows: pd.DataFrame, arm: str) -> str:
@@ -297,21 +275,32 @@ def _of_placebos(tables: Sequence[FindingTable]) -> list[str]:
     return [str(name) for name in (tables[0].negative.columns if tables else ()) if name not in known]
 
 
-def _side_by_side(table: FindingTable, escape: Callable[[object], str]) -> list[list[str]]:
-    def line(row: Mapping[Any, Any]) -> list[str]:
-        label, slope, mark, bounds, p, q = cells(row)
-        return [escape(cell) for cell in (label, slope + mark, bounds, p, q)]
+def _grid(table: FindingTable) -> Grid:
+    """The directions side by side, the steepest labels first, as in the published tables."""
 
-    sides = [[line(row) for row in rows.to_dict("records")] for rows in (table.negative, table.positive)]
+    def side(rows: pd.DataFrame) -> list[list[str]]:
+        lines = [cells(row) for row in rows.to_dict("records")]
+        return [[label, slope + mark, *rest] for label, slope, mark, *rest in lines]
+
     empty = [""] * len(HEADINGS)
-    return [left + right for left, right in zip_longest(*sides, fillvalue=empty)]
+    rows = [left + right for left, right in zip_longest(side(table.negative), side(table.positive), fillvalue=empty)]
+    return Grid(
+        title=table.title,
+        note=table.note,
+        headings=HEADINGS * 2,
+        align="lrrrr" * 2,
+        rows=rows,
+        groups=[
+            (f"{table.poles.low} (slope < 0)", len(HEADINGS)),
+            (f"{table.poles.high} (slope > 0)", len(HEADINGS)),
+        ],
+        key=f"slopes-{slug(table.adapter)}-{slug(table.attribute)}",
+        nothing="No label met the rule.",
+    )
 
 
-def _pipes(line: Sequence[str]) -> str:
-    return f"| {' | '.join(line)} |"
-
-
-def _slug(name: str) -> str:
+def slug(name: str) -> str:
+    """Any name as one that a file or a reference may have."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "unnamed"
 
 
@@ -323,3 +312,8 @@ def _csv_cell(value: Any) -> Any:
 
 def _json_number(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else float(value)
+
+
+RENDERERS: Mapping[str, Callable[[Sequence[FindingTable]], str]] = {
+    "csv": to_csv, "json": to_json, "md": to_markdown, "latex": to_latex, "html": to_html, "text": to_text,
+}  # fmt: skip

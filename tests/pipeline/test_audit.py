@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.audit import SAMPLE, ask_again, audit, estimate_again, generate
+from pipeline.auditing import SAMPLE, ask_again, audit, estimate_again, generate
 from pipeline.config import load_settings
 from pipeline.photos import NoUsablePhotos
 from pipeline.records import read_frame

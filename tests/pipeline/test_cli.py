@@ -113,7 +113,7 @@ def test_a_damaged_recognition_network_is_explained(
 
 @pytest.fixture(scope="module")
 def one_portrait(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from pipeline.audit import SAMPLE
+    from pipeline.auditing import SAMPLE
 
     folder = tmp_path_factory.mktemp("portrait")
     first = min(SAMPLE.parent.glob("*.jpg"))

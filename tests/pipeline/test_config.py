@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from pipeline.audit import make_adapters, settings_of
+from pipeline.auditing import make_adapters, settings_of
 from pipeline.config import ConfigError, Settings, SweepOptions, load_settings
 from pipeline.run import Run
 

@@ -2,11 +2,13 @@
 
 import io
 import json
+from pathlib import Path
+from xml.etree import ElementTree as Xml
 
 import pandas as pd
 import pytest
 
-from pipeline.report.frames import FORMATS, render_frame
+from pipeline.report.frames import FORMATS, chosen_format, render_frame
 
 
 @pytest.fixture
@@ -65,3 +67,38 @@ def test_an_empty_table_is_printed_too(table, format):
 def test_an_unknown_format_is_refused(table):
     with pytest.raises(ValueError, match="there is no format 'xml'"):
         render_frame(table, "xml")
+
+
+def test_html_is_one_table_in_ascii(table):
+    text = render_frame(table, "html", title="50 % <b>", note="µ")
+    assert text.isascii()
+    parsed = Xml.fromstring(text)
+    assert "".join(parsed.find("caption").itertext()) == "50 % <b>. µ"
+    first = [cell.text for cell in parsed.find("tbody/tr").findall("td")]
+    assert first == ["a|b", "−0.123", "<0.001", "1,234", "1,200", "yes"]
+    assert [cell.get("scope") for cell in parsed.findall("thead/tr/th")] == ["col"] * 6
+
+
+def test_people_are_shown_what_is_for_them_and_machines_all(table):
+    short = table[["label"]]
+    assert render_frame(table, "md", printed=short).splitlines()[0] == "| label |"
+    assert render_frame(table, "csv", printed=short) == render_frame(table, "csv")
+
+
+@pytest.mark.parametrize(
+    ("format", "file", "chosen"),
+    [
+        (None, None, "text"),
+        ("md", None, "md"),
+        (None, "a.TEX", "latex"),
+        ("csv", "a.tex", "csv"),
+        (None, "a.txt", "text"),
+    ],
+)
+def test_the_format_is_said_or_told_by_the_ending(format, file, chosen):
+    assert chosen_format(format, file and Path(file)) == chosen
+
+
+def test_an_ending_that_says_nothing_is_refused():
+    with pytest.raises(ValueError, match=r"the ending of table.docx says no format: give --format"):
+        chosen_format(None, Path("table.docx"))

@@ -27,6 +27,7 @@ def audit(
     *,
     settings: Settings,
     given: Mapping[str, Any],
+    adapters: "Sequence[Adapter] | None" = None,
     watch: Watch = unwatched,
     consent: Consent = nobody,
 ) -> Run:
@@ -37,6 +38,7 @@ def audit(
         out: the run's folder.
         settings: all options.
         given: the options as the user gave them, kept in the record beside the resolved ones.
+        adapters: the classifiers, where they are made already; else those that ``settings`` name.
         watch: is told how far each stage is.
         consent: decides whether faces may leave this machine, where they would.
 
@@ -44,12 +46,12 @@ def audit(
         NoUsablePhotos, RunError, AdapterError, PlanError: with what to do about it.
     """
     # Made before anything else, so that a misspelt name is not found out after an hour of editing.
-    adapters = make_adapters(settings, out)
+    adapters = make_adapters(settings, out) if adapters is None else adapters
     run = Run(out)
     if consent is nobody and "query" not in run.record["stages"]:
         _refuse_remote(adapters)
     with run.locked():
-        work = _open(run, photos, settings=settings, given=given, watch=watch, consent=consent)
+        work = begun(run, photos, settings=settings, given=given, watch=watch, consent=consent)
         versions = _versions(work)
         _after_versions(work, versions, adapters)
     return run
@@ -61,7 +63,7 @@ def generate(
     """Make the versions of photos, without asking any classifier."""
     run = Run(out)
     with run.locked():
-        _versions(_open(run, photos, settings=settings, given=given, watch=watch))
+        _versions(begun(run, photos, settings=settings, given=given, watch=watch))
     return run
 
 
@@ -71,19 +73,25 @@ def find_faces(
     """Find the face of every photo and estimate how it is perceived, making no version and asking no classifier."""
     run = Run(out)
     with run.locked():
-        work = _open(run, photos, settings=settings, given=given, watch=watch)
+        work = begun(run, photos, settings=settings, given=given, watch=watch)
         faces_stage(work, photos_stage(work))
     return run
 
 
 def ask_again(
-    out: Path, *, changes: Mapping[str, Mapping[str, Any]], watch: Watch = unwatched, consent: Consent = nobody
+    out: Path,
+    *,
+    changes: Mapping[str, Mapping[str, Any]],
+    adapters: "Sequence[Adapter] | None" = None,
+    watch: Watch = unwatched,
+    consent: Consent = nobody,
 ) -> Run:
     """Ask further classifiers about the versions that a run has, and estimate and report anew.
 
     Args:
         out: the run's folder.
         changes: section -> option -> value, in place of what the run was made with.
+        adapters: the classifiers, where they are made already; else those that the options name.
         watch: is told how far each stage is.
         consent: decides whether faces may leave this machine, where they would.
 
@@ -93,7 +101,7 @@ def ask_again(
     """
     run = Run(out)
     settings = settings_of(run, changes)
-    adapters = make_adapters(settings, out)
+    adapters = make_adapters(settings, out) if adapters is None else adapters
     with run.locked():
         kept = run.record["stages"].get("counterfactuals", {})
         if kept.get("state") != "done":
@@ -156,22 +164,28 @@ def _about(adapters: Sequence[str], query: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def make_adapters(settings: Settings, out: Path) -> "list[Adapter]":
-    """The classifiers of a run by their specifications; one that wants to know the run is told where it is.
+    """The classifiers of a run by their specifications.
 
     Raises:
         AdapterError: one cannot be made.
         ConfigError: one is asked twice, or something is said of a classifier that is not asked.
     """
+    settings.query.check_asked()
+    return [make_adapter(spec, settings, out) for spec in settings.query.adapters]
+
+
+def make_adapter(spec: str, settings: Settings, out: Path) -> "Adapter":
+    """One classifier with its options; one that wants to know the run is told where it is.
+
+    Raises:
+        AdapterError: there is no such classifier, or an option does not fit.
+    """
     from adapters.registry import create, option_names
 
-    settings.query.check_asked()
-    made = []
-    for spec in settings.query.adapters:
-        options = dict(settings.query.options.get(spec, {}))
-        if "run" in option_names(spec):
-            options.setdefault("run", out)
-        made.append(create(spec, options))
-    return made
+    options = dict(settings.query.options.get(spec, {}))
+    if "run" in option_names(spec):
+        options.setdefault("run", out)
+    return create(spec, options)
 
 
 def planned(run: Run, adapters: "Sequence[Adapter]", settings: Settings) -> Plan:
@@ -215,7 +229,7 @@ def _refuse_remote(adapters: "Sequence[Adapter]") -> None:
         raise PlanError(unconfirmed(hosts))
 
 
-def _open(
+def begun(
     run: Run,
     photos: Sequence[Path],
     *,
@@ -224,6 +238,11 @@ def _open(
     watch: Watch,
     consent: Consent = nobody,
 ) -> Audit:
+    """The work on a run, noted in its record: from what, with which options, weights and versions.
+
+    Raises:
+        WeightsError: the chosen parser's file is not what it should be.
+    """
     run.note(
         photos=[str(path) for path in photos],
         settings=settings.model_dump(mode="json"),

@@ -1,0 +1,93 @@
+"""The Python API: what the command line does. ``from pipeline import audit, open_run`` is how it is meant to be used.
+
+What can be made of a run stands in ``opened``; ``docs/python.md`` shows all of it.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipeline.auditing import SAMPLE
+from pipeline.auditing import audit as perform
+from pipeline.classifiers import adapter_names, made_adapters
+from pipeline.config import load_settings
+from pipeline.opened import Results, agreed, finished, shown
+
+if TYPE_CHECKING:
+    from pipeline.classifiers import Classifier
+
+Paths = str | Path | Sequence[str | Path]
+
+
+def open_run(folder: str | Path) -> "Results":
+    """A run's folder, for reading.
+
+    Example:
+        >>> run = open_run("runs/portraits")
+        >>> run.findings()[["adapter", "label", "slope", "q"]]
+
+    Raises:
+        RunError: the folder holds no run.
+    """
+    return Results(folder)
+
+
+def audit(
+    photos: Paths | None = None,
+    *,
+    out: str | Path,
+    adapters: "Sequence[Classifier] | None" = None,
+    attributes: Sequence[str] | None = None,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    config: str | Path | None = None,
+    send_faces: bool = False,
+    progress: bool = False,
+) -> "Results":
+    """Audit classifiers on photos, as ``counterslope audit`` does; the same call continues the same run.
+
+    Example:
+        >>> def classify(image: bytes) -> dict[str, float]:
+        ...     return {"bright": my_model(image)}
+        >>> run = audit("portraits/", out="runs/mine", adapters=[classify, "opencv"])
+
+    Args:
+        photos: a folder, files, or one manifest; the embedded sample unless given.
+        out: the run's folder.
+        adapters: classifiers by name (see ``counterslope adapters``), functions that take the bytes of an image and
+            return a dict of label -> score in 0-1, or objects with the methods of ``adapters.base.Adapter``.
+        attributes: "gender", "race" or both.
+        options: section -> option -> value, as in a TOML file: ``{"statistics": {"min_slope": 0.05}}``.
+        config: a TOML file.
+        send_faces: agree that faces are sent to the remote classifiers named; without it they are refused.
+        progress: show bars on standard error.
+
+    Raises:
+        NoUsablePhotos: there is nothing to audit.
+        ConfigError: an option is unknown or does not fit.
+        AdapterError: a classifier cannot be used.
+        PlanError: faces would leave this machine without ``send_faces``, or a limit would be passed.
+        RunError: the folder cannot be used.
+
+    Warns:
+        UserWarning: a classifier stopped before everything was asked.
+    """
+    given = {name: dict(section) for name, section in (options or {}).items()}
+    if attributes is not None:
+        given.setdefault("sweep", {})["attributes"] = list(attributes)
+    if adapters is not None:
+        given.setdefault("query", {})["adapters"] = adapter_names(adapters)
+    settings = load_settings(given=given, file=None if config is None else Path(config))
+    run = perform(
+        [SAMPLE] if photos is None else _paths(photos),
+        Path(out),
+        settings=settings,
+        given=given,
+        adapters=None if adapters is None else made_adapters(adapters, settings, Path(out)),
+        watch=shown(progress),
+        consent=agreed(send_faces),
+    )
+    return finished(run.folder)
+
+
+def _paths(photos: Paths) -> list[Path]:
+    return [Path(photos)] if isinstance(photos, str | Path) else [Path(path) for path in photos]

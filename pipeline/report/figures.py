@@ -1,0 +1,170 @@
+"""Figures for papers: the page's charts with file names and captions, drawn as PDF, SVG or PNG.
+
+The same figure gives the same bytes. What the charts look like is in ``charts``.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from pipeline.report import charts
+from pipeline.report.escaping import visible
+from pipeline.report.formats import count, decimal
+from pipeline.report.tables import FindingTable, slug
+from pipeline.report.words import nothing_found, poles_of, quoted, rule
+
+FIGURE_FORMATS = ("pdf", "svg", "png")
+# The first is inside the renderer and so the same on every machine; the others are for who opens an SVG without it.
+PAPER_FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
+PNG_PPI = 300
+PER_SIDE = 3
+INTERVALS = 30
+GROUPS = len(charts.PALETTE)
+NO_FORMAT = f"there is no format {{format!r}} for figures; there are {', '.join(FIGURE_FORMATS)}"
+_RESOURCE = rb"\s+/[a-z]+\d+ \d+ 0 R"
+_RESOURCES = re.compile(rb"(?:" + _RESOURCE + rb"){2,}")
+
+
+@dataclass(frozen=True, eq=False)
+class Figure:
+    """A chart, the name of its file without an ending, and what stands under it."""
+
+    name: str
+    chart: Any
+    caption: str
+
+
+def finding_figures(
+    table: FindingTable, *, slopes: pd.DataFrame, curves: pd.DataFrame, labels: Sequence[str] = ()
+) -> list[Figure]:
+    """The curves (Joo & Kärkkäinen 2020, Figure 5) and the intervals of one adapter and attribute.
+
+    Args:
+        table: its findings.
+        slopes, curves: the rows of those frames that belong to it.
+        labels: whose curves are drawn, as far as it has them; unless given, those of the strongest findings of either
+            direction, or of the steepest labels where there are none.
+
+    Returns:
+        Less than two figures where no label has a slope, or none of ``labels`` a curve.
+
+    Raises:
+        ValueError: more labels than one chart can tell apart.
+    """
+    tested = slopes[slopes["estimable"].astype(bool)]
+    tested = tested.sort_values("slope", key=lambda column: -column.abs(), kind="stable")
+    if tested.empty:
+        return []
+    name = f"{slug(table.adapter)}-{slug(table.attribute)}"
+    warning = f" {table.warning}" if table.warning else ""
+    about = f"labels of {visible(table.adapter)}, on {count(table.photos)} photos"
+    if not table.findings:
+        none = nothing_found(tested, table.poles, max_p=table.max_p, min_slope=table.min_slope)
+        warning = f" {none}{warning}"
+    found = []
+    drawn = [label for label in labels or _strongest(table, tested) if label in set(curves["label"])]
+    if drawn:
+        caption = (
+            f"Normalised rate z against the value a of {table.poles.subject}: {about}. Shown are "
+            f"{_which_curves(table, labels)}: {', '.join(map(quoted, drawn))}. z is the share of photos with the label "
+            f"over that share at a = 0, where z is 1 by definition. Bands: 95 % intervals over photos.{warning}"
+        )
+        found.append(Figure(f"{name}-curves", charts.curve_chart(curves, table.poles, labels=drawn), caption))
+    shown = tested[:INTERVALS]
+    highlighted = [*table.negative["label"], *table.positive["label"]]
+    which = f"the {count(len(shown))} steepest of {count(len(tested))}" if len(tested) > len(shown) else "all tested"
+    caption = (
+        f"Slopes of z on a with 95 % intervals, {table.poles.subject}: {about}; {which}. Strong marks are findings "
+        f"({rule(max_p=table.max_p, min_slope=table.min_slope)}), pale ones are not. "
+        f"Marks point to the side on which a label rises.{warning}"
+    )
+    chart = charts.interval_chart(shown, table.poles, highlighted=highlighted)
+    return [*found, Figure(f"{name}-intervals", chart, caption)]
+
+
+def attribute_figures(
+    attribute: str,
+    *,
+    effectiveness: pd.DataFrame,
+    lightness: pd.DataFrame,
+    race_pair: tuple[str, str] = ("Black", "White"),
+) -> list[Figure]:
+    """What the edit of one attribute did to the faces: the judge's probability, and lightness by source group.
+
+    Args:
+        attribute: which.
+        effectiveness: columns value, mean, low, high of it; may be empty.
+        lightness: columns group, photos, value, change of it; may be empty.
+        race_pair: the races at a = -1 and +1.
+    """
+    poles, found = poles_of(attribute, race_pair=race_pair), []
+    if not effectiveness.empty:
+        first, last = effectiveness.sort_values("value")["mean"].iloc[[0, -1]]
+        caption = (
+            f"Mean probability of {poles.short_high} that an independent judge gives along {poles.subject}: from "
+            f"{decimal(first, places=2)} to {decimal(last, places=2)}. Band: the 10 % and 90 % quantiles over photos."
+        )
+        chart = charts.effectiveness_chart(effectiveness, poles)
+        found.append(Figure(f"{slug(attribute)}-effectiveness", chart, caption))
+    if not lightness.empty:
+        sizes = lightness.groupby("group")["photos"].max().sort_values(ascending=False, kind="stable")
+        largest = lightness[lightness["group"].isin(sizes.index[:GROUPS])]
+        which = f"the {GROUPS} largest of {len(sizes)} source groups" if len(sizes) > GROUPS else "every source group"
+        caption = (
+            f"Mean change of lightness (CIELAB L*) inside the face mask along {poles.subject}, against a = 0, for "
+            f"{which} by the face's own perceived attributes; the number of photos in brackets."
+        )
+        chart = charts.lightness_chart(largest, poles)
+        found.append(Figure(f"{slug(attribute)}-lightness", chart, caption))
+    return found
+
+
+def draw(chart: Any, format: str) -> bytes:
+    """A chart as a file: PDF with its fonts inside, SVG with text as text, or PNG at ``PNG_PPI`` on white.
+
+    Raises:
+        ValueError: there is no such format.
+    """
+    import vl_convert
+
+    spec = _in_font(chart.to_dict(validate=False))
+    if format == "pdf":
+        return _steady(vl_convert.vegalite_to_pdf(spec))
+    if format == "svg":
+        return str(vl_convert.vegalite_to_svg(spec)).encode()
+    if format == "png":
+        return bytes(vl_convert.vegalite_to_png(_on_white(spec), ppi=PNG_PPI))
+    raise ValueError(NO_FORMAT.format(format=format))
+
+
+def _strongest(table: FindingTable, tested: pd.DataFrame) -> list[str]:
+    if table.findings:
+        return [str(label) for rows in (table.negative, table.positive) for label in rows["label"][:PER_SIDE]]
+    return [str(label) for label in tested["label"][:PER_SIDE]]
+
+
+def _which_curves(table: FindingTable, labels: Sequence[str]) -> str:
+    if labels:
+        return "chosen labels"
+    return "the strongest findings" if table.findings else "the steepest labels"
+
+
+def _in_font(part: Any) -> Any:
+    """A specification in ``PAPER_FONT``."""
+    if isinstance(part, Mapping):
+        return {name: _in_font(value) for name, value in part.items()}
+    if isinstance(part, list):
+        return [_in_font(value) for value in part]
+    return PAPER_FONT if part == charts.FONT else part
+
+
+def _on_white(spec: dict[str, Any]) -> dict[str, Any]:
+    return {**spec, "config": {**spec.get("config", {}), "background": "white"}}
+
+
+def _steady(pdf: bytes) -> bytes:
+    """The same bytes for the same chart: the renderer lists a page's resources in an order that changes each time."""
+    return _RESOURCES.sub(lambda listed: b"".join(sorted(re.findall(_RESOURCE, listed[0]))), pdf)

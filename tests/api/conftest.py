@@ -1,0 +1,82 @@
+"""A newcomer's folder: portraits, a classifier, files of predictions, and one run, made once and copied."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pipeline import audit
+from pipeline.auditing import SAMPLE
+
+MINE = """
+import io
+
+import numpy as np
+from PIL import Image
+
+
+def classify(image):
+    pixels = np.asarray(Image.open(io.BytesIO(image)).convert("RGB"), dtype=float) / 255
+    return {"bright": float(pixels.mean() > 0.4), "warm": float(pixels[..., 0].mean() > pixels[..., 2].mean())}
+"""
+ROWS = 120
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory) -> Path:
+    """The folder as it was made; copy it (``folder``) to change it."""
+    home = tmp_path_factory.mktemp("newcomer")
+    (home / "portraits").mkdir()
+    photos = sorted(SAMPLE.parent.glob("*.jpg"))
+    for photo in photos:
+        shutil.copy(photo, home / "portraits")
+    manifest = pd.DataFrame({"photo": [f"portraits/{photo.name}" for photo in photos]})
+    manifest = manifest.assign(person=range(len(photos)), keyword=["ceo", "nurse"] * (len(photos) // 2))
+    manifest.to_csv(home / "list.csv", index=False)
+    manifest.to_csv(home / "results.csv", index=False)
+    (home / "mine.py").write_text(MINE)
+    _predictions(home)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(home)
+        audit(
+            "list.csv",
+            out="runs/portraits",
+            adapters=["opencv", "face-attributes", "python:mine:classify"],
+            attributes=["gender"],
+            options={"sweep": {"gender_steps": 3}, "statistics": {"min_count": 1, "resamples": 100}},
+        )
+    for name in ("may", "june", "pilot"):
+        shutil.copytree(home / "runs/portraits", home / "runs" / name, ignore=shutil.ignore_patterns("images", "masks"))
+    return home
+
+
+@pytest.fixture(scope="module")
+def folder(made, tmp_path_factory) -> Path:
+    """A copy of it."""
+    return Path(shutil.copytree(made, tmp_path_factory.mktemp("copy") / "home"))
+
+
+@pytest.fixture
+def at_home(folder, monkeypatch) -> Path:
+    """Being there."""
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def _predictions(home: Path) -> None:
+    random = np.random.default_rng(0)
+    gender = random.choice(["woman", "man"], ROWS)
+    cooking = random.integers(0, 2, ROWS)
+    score = np.clip(0.6 * cooking + 0.4 * random.random(ROWS), 0, 1)
+    frame = pd.DataFrame({"gender": gender, "cooking": cooking, "cooking_score": score, "guess": cooking})
+    frame.to_csv(home / "predictions.csv", index=False)
+    group, toxic = random.choice(["a", "b"], ROWS), random.integers(0, 2, ROWS)
+    texts = [f"word{number % 7} text" for number in range(ROWS)]
+    pd.DataFrame({"group": group, "guess": toxic, "toxic": toxic, "text": texts}).to_csv(
+        home / "toxic.csv", index=False
+    )
+    np.save(home / "bert.npy", random.normal(size=(ROWS, 4)))
+    shares = pd.DataFrame({"occupation": ["bright", "warm", "face"], "bls_pct_female": [0.6, 0.5, 0.2]})
+    shares.to_csv(home / "occupations.tsv", sep="\t", index=False)

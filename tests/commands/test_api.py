@@ -1,0 +1,114 @@
+"""The Python API on a run made without photos: the same numbers as the commands print, and errors by their kind."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from finished_run import responses, write_run
+from typer.testing import CliRunner
+
+import pipeline
+from pipeline import AdapterError, ConfigError, InputError, PlanError, RunError, audit, open_run
+from pipeline.cli import app
+from pipeline.report.tables import frame_from_csv
+
+
+@pytest.fixture
+def run(tmp_path: Path):
+    parts = [
+        ("opencv", "gender", "edit", responses(effect=0.3, seed=1)),
+        ("mine", "gender", "edit", responses(effect=0.1, seed=3)),
+    ]
+    return open_run(write_run(tmp_path / "may", parts)).estimate()
+
+
+def printed(*words) -> pd.DataFrame:
+    result = CliRunner().invoke(app, [*map(str, words), "--format", "csv"])
+    assert result.exit_code == 0, result.output
+    return frame_from_csv(result.stdout)
+
+
+def same(left: pd.DataFrame, right: pd.DataFrame) -> None:
+    pd.testing.assert_frame_equal(left.reset_index(drop=True), right, check_dtype=False)
+
+
+def test_the_numbers_are_the_commands(run):
+    same(run.power(width=0.1), printed("power", run.folder, "--width", 0.1))
+    same(run.compare(adapters=["opencv", "mine"]), printed("compare", run.folder, "--adapters", "opencv,mine"))
+    same(run.validity(), printed("validity", run.folder))
+    found = run.findings()
+    listed = printed("slopes", run.folder)
+    assert list(found["slope"]) == list(listed["slope"])
+    assert list(found["label"]) == list(listed["label"])
+
+
+def test_amplification_takes_a_base(run, tmp_path):
+    (tmp_path / "base.csv").write_text("task,share\nl0,0.7\nl1,0.2\n")
+    words = ["--base", tmp_path / "base.csv", "--base-columns", "task,share,female", "--resamples", 50]
+    frame = run.amplification(base={"l0": 0.7, "l1": 0.2}, base_group="female", resamples=50)
+    pd.testing.assert_series_equal(
+        frame["amplification"], printed("amplification", run.folder, *words)["amplification"]
+    )
+
+
+def test_tables_and_stages(run):
+    assert set(run.slopes()["label"]) == {"l0", "l1", "l2"}
+    assert set(run.labels()["adapter"]) == {"opencv", "mine"}
+    assert {"z", "z_low", "z_high"} <= set(run.curves().columns)
+    assert len(run.photos()) == len(run.faces()) == 90
+    stages = run.status().set_index("stage")
+    assert stages.loc["tables", "state"] == "done"
+    assert repr(run) == f"open_run({str(run.folder)!r})"
+
+
+def test_estimating_again_changes_what_is_read(run):
+    assert run.estimate(max_p=0.5, min_slope=0.0).findings().shape[0] > run.estimate(max_p=1e-30).findings().shape[0]
+    assert run.report().is_file()
+
+
+def test_errors_have_their_kinds(run, tmp_path):
+    with pytest.raises(RunError, match="holds no run"):
+        open_run(tmp_path / "nothing")
+    with pytest.raises(ConfigError, match="max_q"):
+        run.estimate(max_q=0.1)
+    with pytest.raises(RunError, match="no adapter 'yours'"):
+        run.figures(tmp_path, adapters=["yours"])
+    with pytest.raises(InputError, match="no label 'hat'"):
+        run.local(adapter="opencv", label="hat")
+    with pytest.raises(ValueError, match="there is no format 'docx'"):
+        run.table("docx")
+    (run.folder / "tables/slopes.csv").unlink()
+    with pytest.raises(RunError, match="has no table 'slopes'"):
+        run.slopes()
+
+
+def test_a_classifier_that_cannot_be_one_is_refused_before_any_work(tmp_path):
+    out = tmp_path / "out"
+    with pytest.raises(AdapterError, match="is no classifier"):
+        audit(tmp_path, out=out, adapters=[3])
+    with pytest.raises(AdapterError, match="there is no adapter 'opencvv'"):
+        audit(tmp_path, out=out, adapters=["opencvv"])
+    with pytest.raises(AdapterError, match="two classifiers are called"):
+        audit(tmp_path, out=out, adapters=["opencv", "opencv"])
+    assert not out.exists()
+
+
+def test_faces_stay_here_unless_that_was_agreed(tmp_path, monkeypatch):
+    monkeypatch.setenv("GOOGLE_API_KEY", "none")
+    with pytest.raises(PlanError):
+        audit(tmp_path, out=tmp_path / "out", adapters=["google"])
+
+
+def test_the_package_says_what_it_has():
+    assert set(pipeline.__all__) <= set(dir(pipeline))
+    for name in pipeline.__all__:
+        assert getattr(pipeline, name).__doc__
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        pipeline.nothing  # noqa: B018 - looking it up is the test
+
+
+def test_importing_the_package_loads_nothing_of_the_api():
+    check = "import sys, pipeline; sys.exit(str([m for m in sys.modules if m.startswith('pipeline.')] or '') or 0)"
+    subprocess.run([sys.executable, "-c", check], check=True, cwd=Path(__file__).parents[2])
