@@ -112,3 +112,34 @@ def test_what_cannot_be_loaded_is_explained(
     with pytest.raises(AdapterError, match=message):
         PythonFunction(target.format(name=name), path=tmp_path)
     assert sys.path == before
+
+
+def test_a_function_at_hand_is_the_classifier_that_its_name_names(tmp_path, monkeypatch):
+    (tmp_path / "handy.py").write_text("def classify(image):\n    return {'long': min(1.0, len(image) / 100)}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    import handy
+
+    named, given = PythonFunction("handy:classify", path=tmp_path), PythonFunction.of(handy.classify)
+    assert (given.name, given.model, given.parameters) == (named.name, named.model, named.parameters)
+    assert given.send([b"x" * 50]) == named.send([b"x" * 50])
+    assert PythonFunction.of(handy.classify, version="2").parameters != given.parameters
+
+
+def test_a_function_without_a_module_has_its_source_as_version():
+    def bright(image):
+        return ["bright"]
+
+    def dark(image):
+        return ["dark"]
+
+    made = PythonFunction.of(bright)
+    assert made.name.endswith("bright")
+    assert made.model.startswith("source ")
+    assert made.model == PythonFunction.of(bright).model != PythonFunction.of(dark).model
+    assert made.parse(made.send([b""])[0])[0].name == "bright"
+
+
+def test_a_function_without_source_is_refused():
+    hidden = eval("lambda image: {}")
+    with pytest.raises(AdapterError, match="put it into a file of its own"):
+        PythonFunction.of(hidden)

@@ -1,0 +1,58 @@
+"""What ``docs/methods.md`` states: its examples are run, its thresholds and option names are the code's."""
+
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+
+from pipeline.config import SweepOptions, ValidityOptions
+
+TEXT = (Path(__file__).resolve().parents[2] / "docs" / "methods.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"^```python\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
+
+
+def test_the_worked_examples():
+    """All blocks in their order: later ones use names of earlier ones."""
+    parser, runner, names = doctest.DocTestParser(), doctest.DocTestRunner(verbose=False), {}
+    assert len(EXAMPLES) >= 10
+    for number, block in enumerate(EXAMPLES):
+        wrong: list[str] = []
+        example = parser.get_doctest(block, names, f"example {number + 1}", "methods.md", 0)
+        assert example.examples
+        runner.run(example, out=wrong.append, clear_globs=False)
+        names |= example.globs
+        assert not wrong, "".join(wrong)
+
+
+def test_the_cards_thresholds():
+    table = TEXT.split("## The validity card")[1].split("## ")[0]
+    stated = re.findall(r"`(\w+)` (\d[\d.]*)", table)
+    assert {name for name, _ in stated} == set(ValidityOptions.model_fields)
+    for name, default in stated:
+        assert float(default) == getattr(ValidityOptions(), name), name
+
+
+def test_the_cards_checks():
+    source = (Path(__file__).resolve().parents[2] / "pipeline" / "counterfactuals" / "checks.py").read_text("utf-8")
+    made = {name.partition(":")[0] for name in re.findall(r'Check\(f?"([^"]+)"', source)}
+    table = TEXT.split("| check | figure |")[1].split("\n\n")[0]
+    stated = {line.split("|")[1].strip().partition(":")[0] for line in table.splitlines()[2:]}
+    assert stated == made
+
+
+def test_the_masks_region_and_edge():
+    words = re.search(r"probability of \*([^*]+)\*", TEXT)
+    assert words
+    assert tuple(words[1].split(", ")) == SweepOptions().region
+    assert f"{SweepOptions().feather} crop sides" in TEXT
+
+
+@pytest.mark.parametrize("attribute", ["gender", "race"])
+def test_the_dials_calibration(attribute):
+    from models.training.calibrating import STRENGTHS, WANTED
+
+    stated = re.search(r"rises by ([\d.]+) \(gender\) or ([\d.]+)\s+\(race\)", TEXT)
+    assert stated
+    assert float(stated[1 if attribute == "gender" else 2]) == WANTED[attribute]
+    assert f"{STRENGTHS[0]:g}, {STRENGTHS[1]:g}, …, {STRENGTHS[-1]:g}" in TEXT

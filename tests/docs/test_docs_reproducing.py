@@ -1,0 +1,89 @@
+"""What ``docs/reproducing.md`` states: its figures come out again, its commands exist."""
+
+import importlib
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from pipeline.cli import app
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = (ROOT / "docs" / "reproducing.md").read_text(encoding="utf-8")
+COMMAND = re.compile(r"^\$ (?:\w+=\S+ )?(counterslope|python) (\S+)(.*(?:\\\n.*)*)", re.MULTILINE)
+
+
+def rows(heading):
+    """The numbers of the table whose first line begins with a heading, line by line; intervals are left out."""
+    table = TEXT[TEXT.index(f"| {heading}") :].split("\n\n")[0]
+    lines = [re.sub(r"\([^)]*\)", "", line).replace("−", "-").replace(",", "") for line in table.splitlines()]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in (lines[0], *lines[2:])]
+
+
+@pytest.fixture
+def script(monkeypatch):
+    monkeypatch.setattr(sys, "path", [str(ROOT / "scripts"), *sys.path])
+    return importlib.import_module
+
+
+def test_figure_2(monkeypatch):
+    from pipeline.statistics.amplification import attribute_to_task
+    from pipeline.statistics.mals import mals
+
+    monkeypatch.syspath_prepend(str(ROOT / "tests" / "statistics"))
+    examples = importlib.import_module("published_examples")
+    shares, forth, older = rows("women predicted to paint")
+    for share, stated, stated_mals in zip(shares[1:], forth[1:], older[1:], strict=True):
+        a, t, p = examples.figure_2(round(40 * float(share)))
+        assert attribute_to_task(a, t, predictions=p, resamples=0).value == pytest.approx(float(stated), abs=5e-4)
+        two, guessed = examples.two_columns(t), examples.two_columns(p)
+        found = mals(a, two, predicted_attributes=a, predicted_tasks=guessed, resamples=0)
+        assert found.value == pytest.approx(float(stated_mals), abs=5e-5)
+
+
+def test_figure_6(script):
+    compas = script("compas")
+    if not compas.data_path().is_file():
+        pytest.skip(f"{compas.data_path().name} is not here (COUNTERSLOPE_DATA)")
+    stated = rows("decile from")[1:]
+    found = [
+        compas.figure_6(compas.people(compas.data_path(), filtered=kept), resamples=0).set_index("decile_from")
+        for kept in (True, False)
+    ]
+    assert len(stated) == 9
+    for decile, forth, rates, everyone in stated:
+        line = found[0].loc[int(decile)]
+        assert line["amplification"] == pytest.approx(float(forth), abs=6e-5)
+        assert line["fpr_difference"] == pytest.approx(float(rates), abs=6e-5)
+        assert found[1].loc[int(decile), "amplification"] == pytest.approx(float(everyone), abs=6e-5)
+
+
+def test_the_commands_exist():
+    known = typer.main.get_command(app).commands
+    named = COMMAND.findall(TEXT)
+    assert len(named) >= 7
+    for program, first, rest in named:
+        options = re.findall(r"(--[\w-]+)", rest.partition(" #")[0])
+        if program == "python":
+            source = (ROOT / first).read_text(encoding="utf-8")
+            assert all(f'"{option}"' in source for option in options), first
+        else:
+            there = {name for option in known[first].params for name in (*option.opts, *option.secondary_opts)}
+            assert set(options) <= there, first
+
+
+def test_the_lengths_of_training(script):
+    from models.training.fading_plan import FadingPlan
+    from models.training.judging import JudgingPlan
+    from models.training.parsing import ParsingPlan
+
+    plans = script("train_judges").PLANS
+    epochs = ", ".join(f"{plans[name][1].epochs:g}" for name in ("guide", "estimator"))
+    for stated in (
+        f"{ParsingPlan.steps:,} steps of {ParsingPlan.batch} photos",
+        f"{epochs} and {plans['judge'][1].epochs:g} epochs, batches of {JudgingPlan.batch}",
+        f"{FadingPlan.steps:,} steps of {FadingPlan.batch} faces",
+    ):
+        assert stated in TEXT
