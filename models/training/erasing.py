@@ -10,24 +10,37 @@ from models.training.loop import generator
 
 # Of the mean variance of a code's numbers: how much is added to each, since there are more numbers than faces.
 RIDGE = 3.0
+MOST = 6000  # faces that the covariance is estimated from
 
 
 @torch.no_grad()
-def fit_erasure(fader: Fader, faces: FaceSet, *, device: str, most: int = 8000, seed: int = 0) -> None:
-    """Set what ``fader`` erases, from the codes of up to ``most`` training faces."""
+def fit_erasure(fader: Fader, faces: FaceSet, *, device: str, most: int = MOST, seed: int = 0) -> None:
+    """Set what ``fader`` erases: the means from all training faces, their covariance from up to ``most`` of them.
+
+    The means want every face: whatever they are off by is written into the codes as a difference of its own.
+    """
     rows = faces.rows(0, 1)
-    rows = rows[torch.randperm(len(rows), generator=generator(seed, 0))][:most]
-    codes = []
+    rows = rows[torch.randperm(len(rows), generator=generator(seed, 0))]
+    sums, kept = torch.zeros(2, len(fader.erased)), []
     for chunk in rows.split(256):
         crops = to_unit(faces.pixels(chunk)).to(device, memory_format=torch.channels_last)
         with autocast(device):
-            codes.append(fader.encoder(crops).float().flatten(1).cpu())
-    reading, difference = erasure(torch.cat(codes), faces.gender[rows] > 0)
+            codes = fader.encoder(crops).float().flatten(1).cpu()
+        masculine = faces.gender[chunk] > 0
+        sums += torch.stack([codes[masculine].sum(dim=0), codes[~masculine].sum(dim=0)])
+        if len(kept) * 256 < most:
+            kept.append(codes)
+    masculine = faces.gender[rows] > 0
+    means = sums / torch.stack([masculine.sum(), (~masculine).sum()])[:, None]
+    codes = torch.cat(kept)[:most]
+    reading, difference = erasure(codes, masculine[: len(codes)], difference=means[0] - means[1])
     fader.reading.copy_(reading.to(device))
     fader.erased.copy_(difference.to(device))
 
 
-def erasure(codes: Tensor, masculine: Tensor, *, ridge: float = RIDGE) -> tuple[Tensor, Tensor]:
+def erasure(
+    codes: Tensor, masculine: Tensor, *, difference: Tensor | None = None, ridge: float = RIDGE
+) -> tuple[Tensor, Tensor]:
     """The reading ``w`` and the difference of means ``d``, ``(D,)`` each: ``z - (w z) d`` has equal class means.
 
     Any reading with ``w d = 1`` does that, and where the class means agree no linear classifier beats a constant one
@@ -38,10 +51,11 @@ def erasure(codes: Tensor, masculine: Tensor, *, ridge: float = RIDGE) -> tuple[
     Args:
         codes: ``(N, D)``, of both classes.
         masculine: ``(N,)`` bool.
+        difference: of the classes' means, where more codes than these tell it.
         ridge: added to the covariance, as a multiple of the mean variance.
     """
     means = [codes[masculine == wanted].mean(dim=0) for wanted in (True, False)]
-    difference = means[0] - means[1]
+    difference = means[0] - means[1] if difference is None else difference
     rest = codes - torch.where(masculine[:, None], means[0], means[1])
     added = ridge * float(rest.square().sum()) / rest.shape[1]
     # The inverse by Woodbury's identity: N equations instead of D.
