@@ -8,9 +8,9 @@ if TYPE_CHECKING:
     from adapters.base import AdapterError
     from pipeline.api import audit, open_run
     from pipeline.config import ConfigError
+    from pipeline.metrics.predictions import InputError
     from pipeline.opened import Results
     from pipeline.photos import NoUsablePhotos
-    from pipeline.predictions import InputError
     from pipeline.querying.plan import PlanError
     from pipeline.run import RunError
 
@@ -28,7 +28,7 @@ __all__ = [
 _PLACES = {
     "AdapterError": "adapters.base",
     "ConfigError": "pipeline.config",
-    "InputError": "pipeline.predictions",
+    "InputError": "pipeline.metrics.predictions",
     "NoUsablePhotos": "pipeline.photos",
     "PlanError": "pipeline.querying.plan",
     "Results": "pipeline.opened",

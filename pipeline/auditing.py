@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.asking import query_stage, versions_of
-from pipeline.config import EVERY, Settings, checked, overlaid
+from pipeline.config import Settings
 from pipeline.outputs import report_stage, tables_stage
 from pipeline.progress import Watch, unwatched
 from pipeline.querying.plan import Consent, Plan, PlanError, nobody, unconfirmed
 from pipeline.records import read_frame
 from pipeline.run import Run, RunError, provenance
+from pipeline.run_settings import settings_of
 from pipeline.stages import Audit, counterfactuals_stage, faces_stage, photos_stage
 
 if TYPE_CHECKING:
@@ -134,35 +135,6 @@ def estimate_again(out: Path, *, changes: Mapping[str, Mapping[str, Any]], watch
     return run
 
 
-def settings_of(run: Run, changes: Mapping[str, Mapping[str, Any]] | None = None) -> Settings:
-    """The options a run was made with, some of them changed. Limits of calls and cost hold for one command only.
-
-    Raises:
-        RunError: the folder holds no run.
-        ConfigError: a change does not fit.
-    """
-    if "settings" not in run.record:
-        raise RunError(f"{run.folder} holds no run (there is no run.json): make one with `counterslope audit`")
-    kept = dict(run.record["settings"])
-    kept["query"] = {name: value for name, value in kept["query"].items() if name not in ("max_calls", "max_cost")}
-    for section, options in (changes or {}).items():
-        given = {name: value for name, value in options.items() if value is not None}
-        if "adapters" in given:  # what the run said of others is theirs
-            kept[section] = _about(given["adapters"], kept[section])
-        kept[section] = overlaid(kept.get(section, {}), given)
-    return checked(kept)
-
-
-def _about(adapters: Sequence[str], query: Mapping[str, Any]) -> dict[str, Any]:
-    """The section ``query`` without what it says of classifiers other than these."""
-    return {
-        name: {one: said for one, said in value.items() if one in (*adapters, EVERY)}
-        if isinstance(value, dict)
-        else value
-        for name, value in query.items()
-    }
-
-
 def make_adapters(settings: Settings, out: Path) -> "list[Adapter]":
     """The classifiers of a run by their specifications.
 
@@ -263,7 +235,7 @@ def _check_columns(work: Audit) -> None:
     """Columns that the statistics will want are looked for before an hour of editing, not after it."""
     options = work.settings.statistics
     if options.by is not None or options.cluster is not None:
-        from pipeline.grouping import FOLDER, PERCEIVED, check_column
+        from pipeline.metrics.grouping import FOLDER, PERCEIVED, check_column
         from pipeline.records import read_frame
 
         photos = read_frame(work.run.path("photos.parquet"))

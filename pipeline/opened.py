@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pipeline.auditing import ask_again, estimate_again, settings_of
+from pipeline.auditing import ask_again, estimate_again
 from pipeline.classifiers import adapter_names, made_adapters
 from pipeline.config import Settings
 from pipeline.progress import Bars, Watch, unwatched
 from pipeline.querying.plan import Consent, nobody
 from pipeline.records import read_frame
 from pipeline.run import Run, RunError
+from pipeline.run_settings import settings_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -184,7 +185,7 @@ class Results:
         Raises:
             RunError, InputError: nothing fits, or something does not; the message says what.
         """
-        from pipeline.intervening import amplification_of_run
+        from pipeline.metrics.intervening import amplification_of_run
 
         return amplification_of_run(
             self.folder,
@@ -220,8 +221,8 @@ class Results:
             RunError, InputError: no such adapter or label, or no labels yet.
             ValueError: an option does not fit, or there are too few faces.
         """
-        from pipeline.local_search import search
-        from pipeline.locating import rows_of_run
+        from pipeline.metrics.local_search import search
+        from pipeline.metrics.locating import rows_of_run
 
         rows = rows_of_run(
             self.folder, adapter=adapter, label=label, features=None if features is None else Path(features)
@@ -242,7 +243,7 @@ class Results:
             RunError: the run's faces are not found yet.
             ConfigError: the manifest lacks a column.
         """
-        from pipeline.representing import represented
+        from pipeline.metrics.representing import represented
 
         options = settings_of(self._run, {"statistics": {"cluster": cluster}}).statistics
         return represented(self._run, by=by, method=method, options=options).frame
@@ -260,7 +261,7 @@ class Results:
         Raises:
             RunError: there is nothing to compare.
         """
-        from pipeline.comparing import compare_runs
+        from pipeline.metrics.comparing import compare_runs
 
         second = other.folder if isinstance(other, Results) else Path(other or self.folder)
         return compare_runs(self.folder, second, adapters=adapters, changes=options).frame
@@ -281,7 +282,7 @@ class Results:
             slope, power, max_p: size of a slope to be found, with which probability, at which p.
             options: cluster, min_count, in place of the run's.
         """
-        from pipeline.piloting import photos_needed
+        from pipeline.metrics.piloting import photos_needed
 
         return photos_needed(self.folder, width=width, slope=slope, power=power, max_p=max_p, changes=options).frame
 

@@ -1,17 +1,17 @@
 """The stages that only read: from a run's labels to its tables and its report. Nothing is asked or edited here."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.records import ANSWERS, EDIT_ARM, LABELS, plain_rows, read_frame
 from pipeline.run import digest, digest_of_files
 from pipeline.stages import Audit
+from pipeline.writing import write_text
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from pipeline.additions import Additions
+    from pipeline.metrics.additions import Additions
     from pipeline.report.extras import Extra
 
 SUBGROUPS = ("subgroups", "subgroup_differences")
@@ -34,7 +34,6 @@ def tables_stage(audit: Audit, *, presence: Mapping[str, float]) -> str:
         return fingerprint
     import pandas as pd
 
-    from pipeline.comparing import adapters_compared
     from pipeline.counterfactuals.validity import (
         effectiveness_curve,
         lightness_curve,
@@ -42,7 +41,8 @@ def tables_stage(audit: Audit, *, presence: Mapping[str, float]) -> str:
         validity_card,
     )
     from pipeline.faces import source_groups
-    from pipeline.grouping import clusters_of, groups_of
+    from pipeline.metrics.comparing import adapters_compared
+    from pipeline.metrics.grouping import clusters_of, groups_of
     from pipeline.report.card import lights
     from pipeline.report.tables import RENDERERS, frame_to_csv, slope_tables
     from pipeline.statistics.curves import CURVE_COLUMNS, curves
@@ -103,7 +103,7 @@ def tables_stage(audit: Audit, *, presence: Mapping[str, float]) -> str:
 
 def report_stage(audit: Audit, upstream: str) -> None:
     """Write ``report.html`` from the tables."""
-    from pipeline.additions import additions_of
+    from pipeline.metrics.additions import additions_of
 
     run, options = audit.run, audit.settings.statistics
     added = additions_of(run)
@@ -112,7 +112,7 @@ def report_stage(audit: Audit, upstream: str) -> None:
         return
     import pandas as pd
 
-    from pipeline.examples import album_of
+    from pipeline.pictures.examples import album_of
     from pipeline.report.page import render
     from pipeline.report.tables import frame_from_csv
 
@@ -145,7 +145,7 @@ def report_stage(audit: Audit, upstream: str) -> None:
 
 def _extras(audit: Audit, added: "Additions", *, card: "pd.DataFrame", versions: "pd.DataFrame") -> "list[Extra]":
     """The report's sections of what the commands added, and of the stages' own tables that not every run has."""
-    from pipeline.exemplars import faces_of
+    from pipeline.pictures.exemplars import faces_of
     from pipeline.report.card import lights
     from pipeline.report.extras.every import every
     from pipeline.report.tables import frame_from_csv
@@ -163,16 +163,3 @@ def _extras(audit: Audit, added: "Additions", *, card: "pd.DataFrame", versions:
         race_pair=audit.settings.sweep.race_pair,
         pictures=faces_of(audit.run, shown, versions=versions),
     )
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file, whole or not at all; the same text gives the same bytes."""
-    write_bytes(path, text.encode())
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
-    partial.write_bytes(content)
-    partial.replace(path)

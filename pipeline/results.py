@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.auditing import settings_of
 from pipeline.records import EDIT_ARM
 from pipeline.run import Run, RunError
+from pipeline.run_settings import settings_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -121,8 +121,8 @@ def write_figures(figures: "Sequence[Figure]", folder: Path, *, format: str) -> 
     Raises:
         ValueError: there is no such format.
     """
-    from pipeline.outputs import write_bytes, write_text
     from pipeline.report.figures import draw
+    from pipeline.writing import write_bytes, write_text
 
     written: list[Path] = []
     for figure in figures:

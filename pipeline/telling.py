@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.auditing import settings_of
 from pipeline.config import Settings
 from pipeline.records import plain_rows
 from pipeline.report.asked import asked_words
 from pipeline.report.escaping import visible
 from pipeline.run import Run
+from pipeline.run_settings import settings_of
 
 if TYPE_CHECKING:
     import pandas as pd

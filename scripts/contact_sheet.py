@@ -9,7 +9,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from pipeline.examples import evenly
+from pipeline.pictures.examples import evenly
 from pipeline.records import EDIT_ARM, read_frame
 
 

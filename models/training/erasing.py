@@ -21,7 +21,8 @@ def fit_erasure(fader: Fader, faces: FaceSet, *, device: str, most: int = MOST, 
     """
     rows = faces.rows(0, 1)
     rows = rows[torch.randperm(len(rows), generator=generator(seed, 0))]
-    sums, kept = torch.zeros(2, len(fader.erased)), []
+    sums = torch.zeros(2, len(fader.erased))
+    kept: list[Tensor] = []
     for chunk in rows.split(256):
         crops = to_unit(faces.pixels(chunk)).to(device, memory_format=torch.channels_last)
         with autocast(device):

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipeline.additions import Sources
-from pipeline.amplifying import Columns, Labelled, Options, amplified, at_threshold, calibrated, labelled
 from pipeline.commands.keeping import keep, run_options
 from pipeline.commands.shared import Cluster, TableFile, TableFormat, explained, print_frame
-from pipeline.intervening import amplification_of_run, read_mapping
-from pipeline.predictions import InputError, read_predictions, share_table
+from pipeline.metrics.additions import Sources
+from pipeline.metrics.amplifying import Columns, Labelled, Options, amplified, at_threshold, calibrated, labelled
+from pipeline.metrics.intervening import amplification_of_run, read_mapping
+from pipeline.metrics.predictions import InputError, read_predictions, share_table
 
 if TYPE_CHECKING:
     import pandas as pd

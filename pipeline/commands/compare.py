@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from pipeline.additions import ANSWERED, Sources
 from pipeline.commands.keeping import keep, run_options
 from pipeline.commands.shared import (
     Cluster,
@@ -18,6 +17,7 @@ from pipeline.commands.shared import (
     family_columns,
     print_frame,
 )
+from pipeline.metrics.additions import ANSWERED, Sources
 
 NAMED = 10
 TITLE = "Difference of slopes, first less second, on the same photos"
@@ -40,7 +40,7 @@ def compare(
 ) -> None:
     """The difference of every label's slope between two runs or adapters, paired photo by photo."""
     with explained(ValueError):
-        from pipeline.comparing import compare_runs
+        from pipeline.metrics.comparing import compare_runs
 
         names = [part.strip() for part in adapters.split(",")] if adapters else None
         changes = {"cluster": cluster, "min_count": min_count, "family": family_columns(family)}

@@ -9,7 +9,7 @@ import typer
 if TYPE_CHECKING:
     import pandas as pd
 
-    from pipeline.additions import Sources
+    from pipeline.metrics.additions import Sources
 
 
 def keep(
@@ -26,8 +26,8 @@ def keep(
     Raises:
         RunError: another process is working on the run.
     """
-    from pipeline.additions import add
     from pipeline.auditing import estimate_again
+    from pipeline.metrics.additions import add
     from pipeline.run import Run
 
     run = Run(folder)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipeline.additions import ANSWERED, Sources
 from pipeline.commands.keeping import keep
 from pipeline.commands.shared import (
     Quiet,
@@ -18,13 +17,14 @@ from pipeline.commands.shared import (
     table_format,
     watch,
 )
-from pipeline.local_search import CENTRES, TABLES, search
+from pipeline.metrics.additions import ANSWERED, Sources
+from pipeline.metrics.local_search import CENTRES, TABLES, search
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from pipeline.local_search import LocalFound
-    from pipeline.locating import LocalRows
+    from pipeline.metrics.local_search import LocalFound
+    from pipeline.metrics.locating import LocalRows
 
 
 def local(
@@ -71,7 +71,7 @@ def local(
         stop(f"there is no table {table!r}; there are {', '.join(TABLES)}")
     printed = table_format(format, out)
     with explained(ValueError):
-        from pipeline.locating import rows_of_file, rows_of_run
+        from pipeline.metrics.locating import rows_of_file, rows_of_run
 
         if source.is_dir():
             shown = watch(quiet, format is not None)

@@ -42,9 +42,10 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """Calls, money, time, and where the faces would go: of a run (exact), or of photos (before it). Asks nobody."""
-    from pipeline.auditing import make_adapters, planned, planned_for_photos, settings_of
+    from pipeline.auditing import make_adapters, planned, planned_for_photos
     from pipeline.config import load_settings
     from pipeline.run import Run
+    from pipeline.run_settings import settings_of
     from pipeline.telling import show_plan
 
     attributes = attribute or (None if photos else ["gender", "race"])

@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from pipeline.additions import Sources
 from pipeline.commands.keeping import keep, run_options
 from pipeline.commands.shared import Cluster, MinCount, RunFolder, TableFile, TableFormat, explained, print_frame
+from pipeline.metrics.additions import Sources
 
 
 def power(
@@ -26,7 +26,7 @@ def power(
 ) -> None:
     """How many photos a run like this one needs, from how much slopes differ between its photos."""
     with explained(ValueError):
-        from pipeline.piloting import photos_needed
+        from pipeline.metrics.piloting import photos_needed
 
         changes = {"cluster": cluster, "min_count": min_count}
         needed = photos_needed(run, width=width, slope=slope, power=power, max_p=max_p, changes=changes)

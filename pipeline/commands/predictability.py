@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipeline.additions import Sources
 from pipeline.commands.keeping import keep
 from pipeline.commands.shared import TableFile, TableFormat, explained, print_frame, stop
+from pipeline.metrics.additions import Sources
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,7 +67,7 @@ def leakage(
 ) -> None:
     """Leakage and its amplification (Wang et al.): how well the attribute is guessed from labels and predictions."""
     with explained(ValueError):
-        from pipeline.predictions import read_predictions
+        from pipeline.metrics.predictions import read_predictions
         from pipeline.statistics.leakage import leakage as measure
 
         frame = read_predictions(file)
@@ -128,7 +128,7 @@ def dpa(
     with explained(ValueError):
         import pandas as pd
 
-        from pipeline.predictions import read_predictions
+        from pipeline.metrics.predictions import read_predictions
         from pipeline.statistics.dpa import dpa as measure
 
         frame = read_predictions(file)
@@ -187,7 +187,7 @@ def _keep(
 
 def _labels(frame: "pd.DataFrame", columns: Sequence[str], file: Path) -> Any:
     """Columns as an array ``(n,)`` or ``(n, C)``, after a look whether they are there and complete."""
-    from pipeline.columns import complete_columns
+    from pipeline.metrics.columns import complete_columns
 
     table = complete_columns(frame, columns, table=str(file)).to_numpy()
     return table[:, 0] if len(columns) == 1 else table

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipeline.additions import Sources
 from pipeline.commands.keeping import keep, run_options
 from pipeline.commands.shared import (
     Cluster,
@@ -20,6 +19,7 @@ from pipeline.commands.shared import (
     stop,
     watch,
 )
+from pipeline.metrics.additions import Sources
 
 if TYPE_CHECKING:
     from pipeline.statistics.representation import Method
@@ -44,11 +44,11 @@ def represent(
     method: Method = "exact" if interval == "exact" else "wilson"
     title = f"Perceived gender and race by {by}"
     with explained():
-        from pipeline.auditing import settings_of
         from pipeline.config import load_settings
-        from pipeline.representing import represent as perform
-        from pipeline.representing import represented
+        from pipeline.metrics.representing import represent as perform
+        from pipeline.metrics.representing import represented
         from pipeline.run import Run
+        from pipeline.run_settings import settings_of
 
         given = {"statistics": {"cluster": cluster}} if cluster else {}
         folder = run_folder(photos)

@@ -301,7 +301,7 @@ def print_text(text: str, out: Path | None) -> None:
     if out is None:
         typer.echo(text, nl=not text.endswith("\n"))
         return
-    from pipeline.outputs import write_text
+    from pipeline.writing import write_text
 
     write_text(out, text)
     typer.echo(f"Written: {out}", err=True)

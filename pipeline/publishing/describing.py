@@ -7,7 +7,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.outputs import write_text
 from pipeline.publishing import checksums, metadata
 from pipeline.publishing.card import dataset_card
 from pipeline.publishing.croissant import croissant
@@ -17,6 +16,7 @@ from pipeline.publishing.pruning import SPLITS, one_of, prune
 from pipeline.records import COUNTERFACTUALS, EDIT_ARM, plain_rows, read_frame
 from pipeline.run import digest
 from pipeline.stages import Audit
+from pipeline.writing import write_text
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,7 +1,7 @@
 """The sweep viewer's album: photos with all their versions and what the classifiers said, and its packing into a page.
 
 The page's script (``scripts/viewer.js``) unpacks what is packed here; a page without scripts has the first sweeps as
-tables. How the pictures are made is in ``pipeline.thumbnails``, which photos are chosen in ``pipeline.examples``.
+tables. How the pictures are made is in ``pictures.thumbnails``, which photos are chosen in ``pictures.examples``.
 """
 
 import base64

@@ -8,12 +8,12 @@ import pytest
 from finished_run import PHOTO_COUNT, responses, write_parquet, write_run
 from typer.testing import CliRunner
 
-from pipeline.additions import Sources, add, additions_of
 from pipeline.cli import app
-from pipeline.comparing import adapters_compared
+from pipeline.metrics.additions import Sources, add, additions_of
+from pipeline.metrics.comparing import adapters_compared
+from pipeline.metrics.sweeping import run_sweeps
 from pipeline.records import read_frame
 from pipeline.run import Run
-from pipeline.sweeping import run_sweeps
 
 MANIFEST = {
     "keyword": ["ceo" if index % 2 else "nurse" for index in range(PHOTO_COUNT)],

@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 from pipeline.cli import app
 from pipeline.config import ConfigError, Settings
-from pipeline.features import embed, judged_features, read_features
-from pipeline.locating import rows_of_file, rows_of_run
-from pipeline.predictions import InputError
+from pipeline.metrics.features import embed, judged_features, read_features
+from pipeline.metrics.locating import rows_of_file, rows_of_run
+from pipeline.metrics.predictions import InputError
 from pipeline.records import ANSWERS, FACES, LABELS, PHOTOS, to_table, write_table
 from pipeline.run import Run, RunError
 

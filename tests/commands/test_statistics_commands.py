@@ -123,7 +123,7 @@ def test_a_column_that_is_not_there_leaves_the_run_as_it_is(invoke, run):
 @pytest.fixture
 def faces_found(run, monkeypatch) -> Path:
     """The photos are those of a run, so that no face need be found."""
-    monkeypatch.setattr("pipeline.representing.find_faces", lambda *_, **__: Run(run))
+    monkeypatch.setattr("pipeline.metrics.representing.find_faces", lambda *_, **__: Run(run))
     return run
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from pipeline import examples
 from pipeline.counterfactuals.validity import FAILURE_COLUMNS
-from pipeline.examples import album_of, chosen
+from pipeline.pictures.examples import album_of, chosen
 from pipeline.records import ANSWERS, LABELS, to_table, write_table
 from pipeline.run import Run
 

@@ -2,7 +2,7 @@ import pandas as pd
 import pytest
 
 from pipeline.config import ConfigError
-from pipeline.grouping import check_column, clusters_of, groups_of
+from pipeline.metrics.grouping import check_column, clusters_of, groups_of
 
 PHOTOS = pd.DataFrame(
     {

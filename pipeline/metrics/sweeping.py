@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.auditing import settings_of
 from pipeline.config import StatisticsOptions
 from pipeline.records import ANSWERS, EDIT_ARM, LABELS, read_frame
 from pipeline.run import Run, RunError
+from pipeline.run_settings import settings_of
 
 if TYPE_CHECKING:
     from pipeline.statistics.sweeps import Sweeps
@@ -44,7 +44,7 @@ def run_sweeps(
         RunError: the folder holds no run, or one without labels.
         ConfigError: an option has an impossible value, or the manifest lacks its column.
     """
-    from pipeline.grouping import clusters_of
+    from pipeline.metrics.grouping import clusters_of
     from pipeline.statistics.sweep_tables import sweeps_of
 
     run = Run(folder)

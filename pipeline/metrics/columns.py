@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pipeline.predictions import InputError
+from pipeline.metrics.predictions import InputError
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from pipeline.predictions import InputError, indicators
+from pipeline.metrics.predictions import InputError, indicators
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,12 +6,12 @@ The rows are ``locating``'s, the search is in ``statistics.local_bias``.
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pipeline.predictions import InputError
+from pipeline.metrics.predictions import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from pipeline.locating import LocalRows
+    from pipeline.metrics.locating import LocalRows
     from pipeline.statistics.local_bias import LocalBias
 
 CENTRES = ("group", "none")

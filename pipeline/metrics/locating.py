@@ -1,6 +1,6 @@
 """The rows among which local bias is looked for: a run's photos and one label of one adapter, or a plain file's.
 
-The features come from ``pipeline.features``; the search is in ``pipeline.statistics.local_bias``.
+The features come from ``pipeline.metrics.features``; the search is in ``pipeline.statistics.local_bias``.
 """
 
 from collections.abc import Sequence
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.columns import complete_columns
-from pipeline.features import judged_features, read_features
-from pipeline.predictions import InputError, read_predictions
+from pipeline.metrics.columns import complete_columns
+from pipeline.metrics.features import judged_features, read_features
+from pipeline.metrics.predictions import InputError, read_predictions
 from pipeline.progress import Watch, unwatched
 from pipeline.records import EDIT_ARM, read_frame
 from pipeline.run import Run, RunError
@@ -62,8 +62,8 @@ def rows_of_run(
     """
     import numpy as np
 
-    from pipeline.auditing import settings_of
-    from pipeline.representing import perceived
+    from pipeline.metrics.representing import perceived
+    from pipeline.run_settings import settings_of
 
     run = Run(folder)
     settings = settings_of(run)

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.config import StatisticsOptions
+from pipeline.metrics.sweeping import RunSweeps, run_sweeps
 from pipeline.records import EDIT_ARM
 from pipeline.run import RunError
-from pipeline.sweeping import RunSweeps, run_sweeps
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.auditing import find_faces
 from pipeline.config import Settings, StatisticsOptions
-from pipeline.outputs import write_text
 from pipeline.progress import Watch, unwatched
 from pipeline.records import RACES, read_frame
 from pipeline.run import Run, RunError
+from pipeline.writing import write_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,7 +77,7 @@ def represented(run: Run, *, by: str, method: "Method" = "wilson", options: Stat
         RunError: its faces are not found yet.
         ConfigError: the manifest lacks a column.
     """
-    from pipeline.grouping import clusters_of, groups_of
+    from pipeline.metrics.grouping import clusters_of, groups_of
     from pipeline.statistics.representation import representation_frame, shares_by_group
 
     if not run.path("faces.parquet").is_file():

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.sweeping import run_sweeps
+from pipeline.metrics.sweeping import run_sweeps
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pipeline.pictures.said import said_of
+from pipeline.pictures.thumbnails import Size, affordable, film, outline, read_mask, window_of
 from pipeline.records import EDIT_ARM
 from pipeline.report.album import Album, Missed, Photo, Sweep
 from pipeline.run import Run
-from pipeline.said import said_of
-from pipeline.thumbnails import Size, affordable, film, outline, read_mask, window_of
 
 if TYPE_CHECKING:
     import pandas as pd

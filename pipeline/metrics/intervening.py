@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.predictions import InputError, indicators, read_predictions
+from pipeline.metrics.predictions import InputError, indicators, read_predictions
 from pipeline.records import read_frame
 from pipeline.run import RunError
 
@@ -60,8 +60,8 @@ def amplification_of_run(
     """
     import pandas as pd
 
+    from pipeline.metrics.sweeping import run_sweeps
     from pipeline.statistics.counterfactual_amplification import COLUMNS, counterfactual_amplification
-    from pipeline.sweeping import run_sweeps
 
     known = run_sweeps(folder, {"cluster": cluster, "confidence": confidence})
     pair = known.run.record["settings"]["sweep"]["race_pair"]
@@ -143,7 +143,7 @@ def _signs_observed(
     """Task -> +1 where photos of the higher pole have it more often than those of the lower; None without both."""
     import numpy as np
 
-    from pipeline.grouping import check_column
+    from pipeline.metrics.grouping import check_column
     from pipeline.statistics.signs import signs
 
     column, tasks = observed

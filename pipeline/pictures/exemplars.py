@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pipeline.pictures.thumbnails import film, read_mask, window_of
 from pipeline.records import EDIT_ARM
 from pipeline.run import Run
-from pipeline.thumbnails import film, read_mask, window_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,6 +1,6 @@
 """Plain files of labels and predictions, one row a photo: CSV, TSV or Parquet, and their columns as 0 and 1.
 
-What is measured on them is in ``pipeline.amplifying`` and ``pipeline.statistics``. A run's own tables are ``records``'.
+What is measured on them is in ``metrics.amplifying`` and ``pipeline.statistics``. A run's own tables are ``records``'.
 """
 
 from collections.abc import Sequence

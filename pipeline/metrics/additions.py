@@ -82,8 +82,8 @@ def add(
     """
     import pandas as pd
 
-    from pipeline.outputs import write_text
     from pipeline.report.tables import frame_to_csv
+    from pipeline.writing import write_text
 
     with run.locked():
         kept = run.record.get(RECORD, {}).get(name)
