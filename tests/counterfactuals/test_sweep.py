@@ -86,7 +86,8 @@ def edited(fader, count, *, faces=None, attribute="gender", values=SEVEN):
 @pytest.mark.parametrize(("attribute", "value"), [("gender", 0.5), ("race", -1.0)])
 def test_at_the_faces_own_value_nothing_changes(fader, attribute, value):
     edit = edited(fader, 3, attribute=attribute, values=(-2.0, value, 2.0))
-    assert np.abs(edit.changes[:, 1]).max() <= 1e-6
+    # A hundredth of a grey level, which rounding takes away: sums of other shapes end in other last bits.
+    assert np.abs(edit.changes[:, 1]).max() <= 1e-4
     assert np.abs(edit.changes[:, 0]).max() > 0.01
     assert np.abs(edit.changes[:, 2]).max() > 0.01
     assert dial_of(own(3), attribute, race_pair=PAIR).tolist() == [value] * 3
