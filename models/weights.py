@@ -48,7 +48,7 @@ class WeightsRecord:
 _ALIGNED = "RGB in -1..1, 128 x 128, aligned by models.alignment"
 RECORDS = {
     "fader": WeightsRecord(
-        "fader.safetensors", "61f83436cba8415bc7b76d44538954566403753e669ee1eaaf4b953089bea23f", TERMS, _ALIGNED
+        "fader.safetensors", "1d98a5d89164965343dd491867f9cb56c3496aaba57845385689628333aada6c", TERMS, _ALIGNED
     ),
     "parser": WeightsRecord(
         "parser.safetensors",
