@@ -5,8 +5,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline import examples
 from pipeline.counterfactuals.validity import FAILURE_COLUMNS
+from pipeline.pictures import examples
 from pipeline.pictures.examples import album_of, chosen
 from pipeline.records import ANSWERS, LABELS, to_table, write_table
 from pipeline.run import Run
