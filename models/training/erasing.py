@@ -11,33 +11,28 @@ from models.training.loop import generator
 # Of the mean variance of a code's numbers: how much is added to each, since there are more numbers than faces.
 RIDGE = 3.0
 MOST = 6000  # faces that the covariance is estimated from
-# Each face as it is, mirrored, and a little off to either side: the mean of more codes is off by less.
-VIEWS = (((0, 0), False), ((0, 0), True), ((2, 2), False), ((-2, -2), True))
 
 
 @torch.no_grad()
 def fit_erasure(fader: Fader, faces: FaceSet, *, device: str, most: int = MOST, seed: int = 0) -> None:
     """Set what ``fader`` erases: the means from all training faces, their covariance from up to ``most`` of them.
 
-    The means want every face in every view: whatever they are off by is written into the codes as a difference of its
-    own.
+    The means want every face: whatever they are off by is written into the codes as a difference of its own.
     """
     rows = faces.rows(0, 1)
     rows = rows[torch.randperm(len(rows), generator=generator(seed, 0))]
     sums = torch.zeros(2, len(fader.erased))
     kept: list[Tensor] = []
     for chunk in rows.split(256):
+        crops = to_unit(faces.pixels(chunk)).to(device, memory_format=torch.channels_last)
+        with autocast(device):
+            codes = fader.encoder(crops).float().flatten(1).cpu()
         masculine = faces.gender[chunk] > 0
-        for shift, mirrored in VIEWS:
-            crops = to_unit(faces.pixels(chunk, torch.tensor(shift).expand(len(chunk), 2)))
-            crops = crops.flip(3) if mirrored else crops
-            with autocast(device):
-                codes = fader.encoder(crops.to(device, memory_format=torch.channels_last)).float().flatten(1).cpu()
-            sums += torch.stack([codes[masculine].sum(dim=0), codes[~masculine].sum(dim=0)])
-            if (shift, mirrored) == VIEWS[0] and len(kept) * 256 < most:
-                kept.append(codes)
+        sums += torch.stack([codes[masculine].sum(dim=0), codes[~masculine].sum(dim=0)])
+        if len(kept) * 256 < most:
+            kept.append(codes)
     masculine = faces.gender[rows] > 0
-    means = sums / (len(VIEWS) * torch.stack([masculine.sum(), (~masculine).sum()])[:, None])
+    means = sums / torch.stack([masculine.sum(), (~masculine).sum()])[:, None]
     codes = torch.cat(kept)[:most]
     reading, difference = erasure(codes, masculine[: len(codes)], difference=means[0] - means[1])
     fader.reading.copy_(reading.to(device))
