@@ -49,9 +49,9 @@ class Fader(nn.Module):
             _Up(before, width) for before, width in zip(widths[:0:-1], widths[-2::-1], strict=True)
         )
         # ``erased``: the difference of the mean codes of feminine and masculine faces; ``reading``: the linear reading
-        # of a code, 1 on that difference, by which so much of it is taken out. The means then agree, and no linear
-        # reading of the code tells the two apart (Belrose et al. 2023, theorem 3.1). An encoder that learned on
-        # afterwards would find other directions, so it is frozen then.
+        # of a code, 1 on that difference, by which so much of it is taken out. The means then agree, as far as the
+        # training faces tell them, and where they do no linear reading tells the two apart (Belrose et al. 2023,
+        # theorem 3.1). An encoder that learned on afterwards would find other directions, so it is frozen then.
         self.register_buffer("reading", torch.zeros(math.prod(self.shape.code)))
         self.register_buffer("erased", torch.zeros(math.prod(self.shape.code)))
         # By how much a change of gender and of race is scaled, so that one unit of the dial means as much for both.
