@@ -1,6 +1,6 @@
 """Face detection: the cascade of MTCNN (Zhang et al. 2016) over the three networks that facenet-pytorch carries.
 
-Which face of several is meant is not decided here (see ``pipeline.faces``).
+Which face of several is meant is not decided here (see ``pipeline.photos.faces``).
 """
 
 from collections.abc import Iterator, Sequence

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from adapters.base import AdapterError
+    from pipeline.analyses.predictions import InputError
     from pipeline.api import audit, open_run
-    from pipeline.config import ConfigError
-    from pipeline.metrics.predictions import InputError
-    from pipeline.opened import Results
-    from pipeline.photos import NoUsablePhotos
+    from pipeline.audit.opened import RunView
+    from pipeline.config.options import ConfigError
+    from pipeline.photos.listing import NoUsablePhotos
     from pipeline.querying.plan import PlanError
-    from pipeline.run import RunError
+    from pipeline.run.folder import RunError
 
 __all__ = [
     "AdapterError",
@@ -20,19 +20,19 @@ __all__ = [
     "InputError",
     "NoUsablePhotos",
     "PlanError",
-    "Results",
     "RunError",
+    "RunView",
     "audit",
     "open_run",
 ]
 _PLACES = {
     "AdapterError": "adapters.base",
-    "ConfigError": "pipeline.config",
-    "InputError": "pipeline.metrics.predictions",
-    "NoUsablePhotos": "pipeline.photos",
+    "ConfigError": "pipeline.config.options",
+    "InputError": "pipeline.analyses.predictions",
+    "NoUsablePhotos": "pipeline.photos.listing",
     "PlanError": "pipeline.querying.plan",
-    "Results": "pipeline.opened",
-    "RunError": "pipeline.run",
+    "RunView": "pipeline.audit.opened",
+    "RunError": "pipeline.run.folder",
     "audit": "pipeline.api",
     "open_run": "pipeline.api",
 }

@@ -7,19 +7,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.auditing import SAMPLE
-from pipeline.auditing import audit as perform
-from pipeline.classifiers import adapter_names, made_adapters
-from pipeline.config import load_settings
-from pipeline.opened import Results, agreed, finished, shown
+from pipeline.audit.audit import audit as perform
+from pipeline.audit.classifiers import adapter_names, made_adapters
+from pipeline.audit.opened import RunView, agreed, finished, shown
+from pipeline.config.options import load_settings
+from pipeline.photos import SAMPLE
 
 if TYPE_CHECKING:
-    from pipeline.classifiers import Classifier
+    from pipeline.audit.classifiers import Classifier
 
 Paths = str | Path | Sequence[str | Path]
 
 
-def open_run(folder: str | Path) -> "Results":
+def open_run(folder: str | Path) -> "RunView":
     """A run's folder, for reading.
 
     Example:
@@ -29,7 +29,7 @@ def open_run(folder: str | Path) -> "Results":
     Raises:
         RunError: the folder holds no run.
     """
-    return Results(folder)
+    return RunView(folder)
 
 
 def audit(
@@ -42,7 +42,7 @@ def audit(
     config: str | Path | None = None,
     send_faces: bool = False,
     progress: bool = False,
-) -> "Results":
+) -> "RunView":
     """Audit classifiers on photos, as ``counterslope audit`` does; the same call continues the same run.
 
     Example:
@@ -78,7 +78,7 @@ def audit(
         given.setdefault("query", {})["adapters"] = adapter_names(adapters)
     settings = load_settings(given=given, file=None if config is None else Path(config))
     run = perform(
-        [SAMPLE] if photos is None else _paths(photos),
+        [SAMPLE / "manifest.csv"] if photos is None else _paths(photos),
         Path(out),
         settings=settings,
         given=given,

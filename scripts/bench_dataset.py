@@ -17,8 +17,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from pipeline.config import load_settings
-from pipeline.publishing.making import make_dataset, run_folder
+from pipeline.config.options import load_settings
+from pipeline.dataset.make import make_dataset, run_folder
 
 
 def main() -> None:

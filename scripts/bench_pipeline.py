@@ -13,8 +13,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from pipeline.auditing import generate
-from pipeline.config import load_settings
+from pipeline.audit.audit import generate
+from pipeline.config.options import load_settings
 
 
 def main() -> None:

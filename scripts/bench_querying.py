@@ -24,10 +24,10 @@ from adapters.base import Capabilities, Label, NoAnswer, RawAnswer, Service
 from adapters.calling import Call, Caller, unanswered
 from pipeline.querying.engine import AskCounts, ask
 from pipeline.querying.keys import key_maker
-from pipeline.querying.manner import Manner
+from pipeline.querying.manner import CallPolicy
 from pipeline.querying.questions import ImageRef
 from pipeline.querying.store import Store
-from pipeline.run import peak_mib
+from pipeline.run.folder import peak_mib
 
 LATENCY = 0.2
 IMAGE_BYTES = 40_000
@@ -117,7 +117,7 @@ def asked(folder: Path, images: list[ImageRef], *, limit: float | None, rate: fl
     adapter = Remote(f"http://127.0.0.1:{ours.recv()}", rate=rate, concurrency=concurrency)
     began, cpu = perf_counter(), process_time()
     with Store(folder / f"{limit}.sqlite") as store:
-        counts = ask(adapter, images, store, manner=Manner(concurrency=concurrency))
+        counts = ask(adapter, images, store, manner=CallPolicy(concurrency=concurrency))
     seconds, cpu = perf_counter() - began, process_time() - cpu
     ours.send("stop")
     log = ours.recv()

@@ -23,10 +23,11 @@ import pyarrow as pa
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from pipeline.auditing import SAMPLE, estimate_again
-from pipeline.config import load_settings
-from pipeline.records import ANSWERS, COUNTERFACTUALS, FACES, LABELS, PHOTOS, schema, write_table
-from pipeline.run import Run
+from pipeline.audit.audit import estimate_again
+from pipeline.config.options import load_settings
+from pipeline.photos import SAMPLE
+from pipeline.run.folder import Run
+from pipeline.run.tables import ANSWERS, COUNTERFACTUALS, FACES, LABELS, PHOTOS, schema, write_table
 
 Result = TypeVar("Result")
 Format = Literal["png", "jpeg"]
@@ -144,7 +145,7 @@ def plant_images(
     cv2.imwrite(str(folder / "mask.png"), mask)
     tint = np.array([1.0, 0.2, -1.0]) * (mask[..., None] / 255)
     made = []
-    for photo in sorted(SAMPLE.parent.glob("*.jpg")):
+    for photo in sorted(SAMPLE.glob("*.jpg")):
         pixels = cv2.cvtColor(cv2.resize(cv2.imread(str(photo)), (side, side)), cv2.COLOR_BGR2RGB)
         names = [f"images/{photo.stem}-{step}{file.suffix}" for step in range(1, len(values) + 1)]
         for name, value in zip(names, values, strict=True):

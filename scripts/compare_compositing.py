@@ -17,7 +17,7 @@ from faces_of_photos import faces_of
 
 from models.alignment import warp_to_template
 from models.weights import load_fader, load_judge, load_parser
-from pipeline.config import SweepOptions
+from pipeline.config.options import SweepOptions
 from pipeline.counterfactuals.compositing import Patch, add_change
 from pipeline.counterfactuals.fidelity import seam
 from pipeline.counterfactuals.sweep import (

@@ -22,7 +22,7 @@ from models.fader import ATTRIBUTES, Fader, smooth_difference
 from models.judge import young_from_age
 from models.training.faces import FaceSet, load_faces
 from models.weights import load_fader, load_judge, load_parser
-from pipeline.config import SweepOptions
+from pipeline.config.options import SweepOptions
 from pipeline.counterfactuals.compositing import add_change
 from pipeline.counterfactuals.sweep import (
     CROP,

@@ -9,8 +9,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from pipeline.pictures.examples import evenly
-from pipeline.records import EDIT_ARM, read_frame
+from pipeline.report.examples import evenly
+from pipeline.run.tables import EDIT_ARM, read_frame
 
 
 def main() -> None:

@@ -6,10 +6,10 @@ import numpy as np
 
 from models.detector import FaceDetector
 from models.weights import load_judge
-from pipeline.config import FaceOptions, PhotoOptions
+from pipeline.config.options import FaceOptions, PhotoOptions
 from pipeline.counterfactuals.sweep import Subject
-from pipeline.faces import face_rows, own_attributes
-from pipeline.photos import check_photos, find_photos, read_photo
+from pipeline.photos.faces import face_rows, own_attributes
+from pipeline.photos.listing import check_photos, find_photos, read_photo
 
 
 def faces_of(photos: Path, *, limit: int) -> list[Subject]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from pipeline.cli import app
+from pipeline.cli.app import app
 
 PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
 HEAD = """\

@@ -1,6 +1,6 @@
 """Make the embedded sample: portraits of people who do not exist, each a blend of at least five faces.
 
-python scripts/make_sample.py                 blend the groups of pipeline/sample/sources.csv into the portraits
+python scripts/make_sample.py                 blend the groups of pipeline/photos/sample/sources.csv into the portraits
 python scripts/make_sample.py --choose FILE   choose groups anew, more than wanted; delete the rows whose portraits do
                                               not please, and keep the file as sources.csv
 """
@@ -33,7 +33,7 @@ from models.training.parsing import TO_CLASSES
 from models.training.preparing import data_folder
 from models.weights import load_judge, load_parser
 
-SAMPLE = Path(__file__).resolve().parents[1] / "pipeline" / "sample"
+SAMPLE = Path(__file__).resolve().parents[1] / "pipeline" / "photos" / "sample"
 SEED = 20
 QUALITY = 88
 USES = 3  # no photo is blended into more portraits than this

@@ -2,16 +2,13 @@
 
 import csv
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-import pipeline
 from models.detector import FaceDetector
-
-SAMPLE = Path(pipeline.__file__).parent / "sample"
+from pipeline.photos import SAMPLE
 
 
 @pytest.fixture(scope="module")

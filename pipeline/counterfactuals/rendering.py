@@ -22,7 +22,7 @@ from pipeline.counterfactuals.compositing import (
     without_colour,
 )
 from pipeline.counterfactuals.fidelity import seam
-from pipeline.counterfactuals.layout import Layout
+from pipeline.counterfactuals.files import Layout
 from pipeline.counterfactuals.sweep import CROP, Subject, to_patch
 
 

@@ -18,7 +18,7 @@ from models.judge import RACES
 from models.parser import BiSeNet, SmallParser, class_indices
 from models.precision import autocast
 from pipeline.counterfactuals.compositing import Patch, feather, locate, trimmed, warp_into
-from pipeline.records import EDIT_ARM
+from pipeline.run.tables import EDIT_ARM
 
 CROP = Fader.size
 # The parser sees a little more than the Fader network does: hair and neck tell it where the face ends.

@@ -6,7 +6,7 @@ from typing import Any
 
 from adapters.base import Price, RawAnswer
 from pipeline.querying.drift import drift_of
-from pipeline.querying.enquiries import Enquiry
+from pipeline.querying.enquiries import AdapterRequest
 from pipeline.querying.plan import AdapterPlan
 from pipeline.querying.store import Store
 from pipeline.querying.together import Outcome
@@ -36,7 +36,7 @@ def before(plan: AdapterPlan) -> dict[str, Any]:
     return facts
 
 
-def after(enquiry: Enquiry, outcome: Outcome, store: Store, *, plan: AdapterPlan) -> dict[str, Any]:
+def after(enquiry: AdapterRequest, outcome: Outcome, store: Store, *, plan: AdapterPlan) -> dict[str, Any]:
     """The account of a classifier that was asked, with what the store keeps; ``plan`` is as it was before."""
     counts, adapter = outcome.counts, enquiry.adapter
     names = {image.sha256: "/".join(image.path.parts[-3:]) for image in (*enquiry.images, *enquiry.manner.panel)}
@@ -104,7 +104,7 @@ def totals(outcomes: Iterable[Outcome], told: Iterable[Mapping[str, Any]]) -> di
     }
 
 
-def _prepared(enquiry: Enquiry) -> dict[str, Any]:
+def _prepared(enquiry: AdapterRequest) -> dict[str, Any]:
     ways = Counter(sent.how for sent in enquiry.sent.values() if sent.sha256 is not None)
     excluded: Sequence[str] = [sent.how for sent in enquiry.sent.values() if sent.sha256 is None]
     return {"re_encoded": dict(ways), "excluded": len(excluded)}

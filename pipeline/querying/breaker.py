@@ -10,7 +10,7 @@ Admission = Literal["request", "probe"]
 
 
 @dataclass(frozen=True)
-class Tolerance:
+class BreakerPolicy:
     """When a service counts as failing.
 
     Attributes:
@@ -29,7 +29,7 @@ class Tolerance:
 class Breaker:
     """Lets requests through while a service answers; then a probe at a time; then none."""
 
-    def __init__(self, tolerance: Tolerance) -> None:
+    def __init__(self, tolerance: BreakerPolicy) -> None:
         self._tolerance = tolerance
         self._changed = threading.Condition()
         self._failures = 0

@@ -10,19 +10,19 @@ from dataclasses import replace
 from time import monotonic
 
 from adapters.base import Adapter, AdapterError, NoAnswer, RawAnswer
+from pipeline.config.redaction import Redactor
 from pipeline.querying.breaker import Admission, Breaker
 from pipeline.querying.counts import AskCounts
 from pipeline.querying.drift import Panel, PanelLedger
 from pipeline.querying.jobs import ImageError, Item, Job, content_of, jobs_of
 from pipeline.querying.ledger import AnswerLedger, Ledger
-from pipeline.querying.manner import Manner
+from pipeline.querying.manner import CallPolicy
 from pipeline.querying.outcomes import checked, kind_of, refused_for_free, unreadable
-from pipeline.querying.pacing import Pacer
+from pipeline.querying.pacing import RateLimiter
 from pipeline.querying.questions import ImageRef, Questions, questions_of
 from pipeline.querying.retrying import next_try
-from pipeline.querying.secrets import Redactor
 from pipeline.querying.store import Moment, Question, Store
-from pipeline.querying.waiting import Waiting
+from pipeline.querying.waiting import DelayQueue
 
 __all__ = ["AskCounts", "ImageRef", "ask"]
 
@@ -32,7 +32,7 @@ def ask(
     images: Iterable[ImageRef],
     store: Store,
     *,
-    manner: Manner | None = None,
+    manner: CallPolicy | None = None,
     progress: Callable[[AskCounts], None] | None = None,
     stopped: threading.Event | None = None,
     log: Callable[[str], None] | None = None,
@@ -56,7 +56,7 @@ def ask(
         adapter,
         store,
         questions,
-        manner=manner or Manner(),
+        manner=manner or CallPolicy(),
         progress=progress or (lambda _: None),
         stopped=stopped or threading.Event(),
         log=log or (lambda _: None),
@@ -72,7 +72,7 @@ class _Asking:
         store: Store,
         questions: Questions,
         *,
-        manner: Manner,
+        manner: CallPolicy,
         progress: Callable[[AskCounts], None],
         stopped: threading.Event,
         log: Callable[[str], None],
@@ -84,7 +84,7 @@ class _Asking:
         self._adapter, self._manner, self._progress, self._log = adapter, manner, progress, log
         self._ledger: Ledger = AnswerLedger(store, classifier)
         self._redactor = Redactor(service.credentials if service is not None else ())
-        self._pacer = Pacer(manner.rate_for(adapter))
+        self._pacer = RateLimiter(manner.rate_for(adapter))
         self._breaker = Breaker(manner.tolerance)
         self._chance = random.Random()  # noqa: S311 - jitter
         self._stopped = stopped
@@ -100,7 +100,7 @@ class _Asking:
         self._panel = PanelLedger(store, classifier, Panel.of([image.sha256 for image in panel], store, classifier))
         self._panel_paths = {image.sha256: image.path for image in panel}
         self._jobs = self._panel_jobs("start") + jobs_of(adapter, questions.todo)
-        self._waiting = Waiting(self._jobs, stopped=stopped)
+        self._waiting = DelayQueue(self._jobs, stopped=stopped)
 
     def run(self) -> AskCounts:
         """Ask until everything is done or the asking stopped; the final counts."""

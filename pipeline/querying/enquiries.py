@@ -10,22 +10,22 @@ from hashlib import sha256
 from pathlib import Path
 
 from adapters.base import Adapter, Price
-from pipeline.config import QueryOptions
+from pipeline.config.options import QueryOptions
+from pipeline.photos import SAMPLE
 from pipeline.querying.budget import Budget
 from pipeline.querying.drift import MOMENTS
 from pipeline.querying.keys import key_maker
-from pipeline.querying.manner import Manner
+from pipeline.querying.manner import CallPolicy
 from pipeline.querying.plan import AdapterPlan, Plan, price_for, usd_each
-from pipeline.querying.preparing import Sent, Version, prepare, recorded
+from pipeline.querying.preparing import SentImage, Version, prepare, recorded
 from pipeline.querying.questions import ImageRef, Questions, batches_of, questions_of
 from pipeline.querying.together import Asked
 
-SAMPLE = Path(__file__).parents[1] / "sample"
 Answered = Callable[[Collection[str]], set[str]]
 
 
 @dataclass(frozen=True)
-class Enquiry:
+class AdapterRequest:
     """One classifier's part of a run.
 
     Attributes:
@@ -39,9 +39,9 @@ class Enquiry:
 
     adapter: Adapter
     images: tuple[ImageRef, ...]
-    sent: dict[str, Sent]
+    sent: dict[str, SentImage]
     questions: Questions
-    manner: Manner
+    manner: CallPolicy
     price: Price | None
 
     @property
@@ -76,7 +76,7 @@ def enquire(
     folder: Path,
     answered: Answered,
     make: bool = True,
-) -> list[Enquiry]:
+) -> list[AdapterRequest]:
     """What is to be asked of each classifier.
 
     Args:
@@ -94,7 +94,7 @@ def enquire(
     ]
 
 
-def plan_of(enquiries: Sequence[Enquiry]) -> Plan:
+def plan_of(enquiries: Sequence[AdapterRequest]) -> Plan:
     """What asking them all would come to."""
     return Plan(tuple(enquiry.plan for enquiry in enquiries))
 
@@ -131,7 +131,7 @@ def _enquiry(
     answered: Answered,
     make: bool,
     budget: Budget,
-) -> Enquiry:
+) -> AdapterRequest:
     limits = adapter.capabilities.limits
     key = key_maker(adapter=adapter.name, model=adapter.model, parameters=adapter.parameters)
     keys = {key(version.sha256): version.sha256 for version in versions}
@@ -143,7 +143,7 @@ def _enquiry(
     manner = _manner(adapter, options, budget)
     if adapter.capabilities.remote and questions.todo:
         manner = replace(manner, panel=_panel(options.sentinels, adapter, folder=folder, make=make))
-    return Enquiry(adapter, tuple(images), sent, questions, manner, _price(adapter, options))
+    return AdapterRequest(adapter, tuple(images), sent, questions, manner, _price(adapter, options))
 
 
 def _elsewhere(adapter: Adapter) -> bool:
@@ -153,11 +153,11 @@ def _elsewhere(adapter: Adapter) -> bool:
     return service is not None and own is not None and service.host != own.host
 
 
-def _manner(adapter: Adapter, options: QueryOptions, budget: Budget) -> Manner:
+def _manner(adapter: Adapter, options: QueryOptions, budget: Budget) -> CallPolicy:
     remote = adapter.capabilities.remote
     concurrency = options.of("concurrency", adapter.name, remote=remote)
     price = _price(adapter, options)
-    return Manner(
+    return CallPolicy(
         rate=options.of("rate", adapter.name, remote=remote),
         concurrency=None if concurrency is None else int(concurrency),
         usd=0.0 if price is None else usd_each(price, adapter.capabilities.features),
@@ -180,7 +180,7 @@ def _panel(count: int, adapter: Adapter, *, folder: Path, make: bool) -> tuple[I
     return tuple(_as_sent(versions, sent))
 
 
-def _as_sent(versions: Sequence[Version], sent: Mapping[str, Sent]) -> list[ImageRef]:
+def _as_sent(versions: Sequence[Version], sent: Mapping[str, SentImage]) -> list[ImageRef]:
     """What is sent for each version, but for those that cannot be."""
     images = []
     for version in versions:

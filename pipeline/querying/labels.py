@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from adapters.answers import checked
 from adapters.base import Adapter, AnswerError, Label, RawAnswer
 from pipeline.querying.keys import key_maker
-from pipeline.querying.preparing import Sent
+from pipeline.querying.preparing import SentImage
 from pipeline.querying.store import Store
-from pipeline.records import ANSWERS, LABELS, check_account, schema
+from pipeline.run.tables import ANSWERS, LABELS, check_account, schema
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,7 +38,7 @@ class Unsendable:
 
 @dataclass(frozen=True)
 class Derived:
-    """Tables of one classifier with the columns ``ANSWERS`` and ``LABELS`` of `pipeline.records`."""
+    """Tables of one classifier with the columns ``ANSWERS`` and ``LABELS`` of `pipeline.run.tables`."""
 
     answers: "pa.Table"
     labels: "pa.Table"
@@ -99,7 +99,7 @@ def derive_blocks(
     adapters: Sequence[Adapter],
     store: Store,
     *,
-    sent: Mapping[str, Mapping[str, Sent]] | None = None,
+    sent: Mapping[str, Mapping[str, SentImage]] | None = None,
     block: int = _BLOCK,
 ) -> Iterator[Derived]:
     """`derive` for every classifier from the stored answers, some sweeps at a time, by adapter and then as sorted.
@@ -227,7 +227,7 @@ def _cuts(sweeps: "Integers", *, block: int) -> list[int]:
 
 
 def _outcomes(
-    adapter: Adapter, digests: Sequence[str], store: Store, sent: Mapping[str, Sent]
+    adapter: Adapter, digests: Sequence[str], store: Store, sent: Mapping[str, SentImage]
 ) -> dict[str, RawAnswer | Unsendable | str]:
     """What became of each image; several versions may have been sent as the same bytes."""
     key = key_maker(adapter=adapter.name, model=adapter.model, parameters=adapter.parameters)

@@ -3,14 +3,14 @@
 from dataclasses import dataclass, field
 
 from adapters.base import Adapter
-from pipeline.querying.breaker import Tolerance
+from pipeline.querying.breaker import BreakerPolicy
 from pipeline.querying.budget import Budget
 from pipeline.querying.questions import ImageRef
-from pipeline.querying.retrying import Patience
+from pipeline.querying.retrying import RetryPolicy
 
 
 @dataclass(frozen=True)
-class Manner:
+class CallPolicy:
     """How a classifier is asked.
 
     Attributes:
@@ -25,8 +25,8 @@ class Manner:
 
     rate: float | None = None
     concurrency: int | None = None
-    patience: Patience = field(default_factory=Patience)
-    tolerance: Tolerance = field(default_factory=Tolerance)
+    patience: RetryPolicy = field(default_factory=RetryPolicy)
+    tolerance: BreakerPolicy = field(default_factory=BreakerPolicy)
     panel: tuple[ImageRef, ...] = ()
     usd: float = 0.0
     budget: Budget = field(default_factory=Budget)

@@ -19,7 +19,7 @@ LONGEST_PAUSE = 5.0  # seconds for all; an image that is to wait longer waits by
 _TURNS = 5
 
 
-class Pacer:
+class RateLimiter:
     """Gives out turns at up to ``rate`` requests per second.
 
     Args:

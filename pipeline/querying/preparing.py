@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from adapters.base import Limits
 from pipeline.querying.keys import canonical_json
-from pipeline.records import SENT, read_frame, to_table, write_table
+from pipeline.run.tables import SENT, read_frame, to_table, write_table
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -34,7 +34,7 @@ class Version:
 
 
 @dataclass(frozen=True)
-class Sent:
+class SentImage:
     """What is sent for a version: another file, or nothing, for a reason."""
 
     sha256: str | None
@@ -43,7 +43,7 @@ class Sent:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Encoding:
     """How all versions of a photo are encoded: side lengths times ``scale``, then PNG, or JPEG of some quality."""
 
     scale: float
@@ -59,7 +59,7 @@ class Recipe:
 
 def prepare(
     versions: Sequence[Version], limits: Limits, *, folder: Path, answered: Collection[str] = frozenset()
-) -> dict[str, Sent]:
+) -> dict[str, SentImage]:
     """What is sent in place of versions that do not fit a classifier's limits; versions that fit are not named.
 
     Args:
@@ -75,7 +75,7 @@ def prepare(
     photos: dict[str, list[Version]] = defaultdict(list)
     for version in versions:
         photos[version.photo].append(version)
-    made: dict[str, Sent] = {}
+    made: dict[str, SentImage] = {}
     for photo in photos.values():
         if not all(version.sha256 in kept or version.sha256 in answered for version in photo):
             made |= _photo(photo, limits, folder / _name(limits))
@@ -84,14 +84,14 @@ def prepare(
     return kept | made
 
 
-def recorded(folder: Path, limits: Limits) -> dict[str, Sent]:
+def recorded(folder: Path, limits: Limits) -> dict[str, SentImage]:
     """What earlier calls of `prepare` found for the same limits."""
     path = folder / _name(limits) / "sent.parquet"
     if not path.exists():
         return {}
     rows = read_frame(path).to_dict("records")
     return {
-        row["sha256"]: Sent(row["sent_sha256"], path.parent / row["file"] if row["file"] else None, row["how"])
+        row["sha256"]: SentImage(row["sent_sha256"], path.parent / row["file"] if row["file"] else None, row["how"])
         for row in rows
     }
 
@@ -116,7 +116,7 @@ def misfit(path: Path, limits: Limits) -> str | None:
     return None
 
 
-def recipes(width: int, height: int, limits: Limits) -> Iterator[Recipe]:
+def recipes(width: int, height: int, limits: Limits) -> Iterator[Encoding]:
     """The ways to encode an image of this size within the limits but for its bytes, from the best to the smallest."""
     least = max(1.0, (limits.min_side or 1) / min(width, height))
     most = min(
@@ -126,15 +126,15 @@ def recipes(width: int, height: int, limits: Limits) -> Iterator[Recipe]:
     scale = least if least > 1 else min(1.0, most)
     while scale <= most and min(width, height) * scale >= (limits.min_side or 1):
         if "png" in limits.formats:
-            yield Recipe(scale, "png")
+            yield Encoding(scale, "png")
         if "jpeg" in limits.formats:
-            yield from (Recipe(scale, "jpeg", quality) for quality in QUALITIES)
+            yield from (Encoding(scale, "jpeg", quality) for quality in QUALITIES)
         scale *= SHRINK
         if min(width, height) * scale < max(SMALLEST, limits.min_side or 1):
             return
 
 
-def encode(image: "Image.Image", recipe: Recipe) -> bytes:
+def encode(image: "Image.Image", recipe: Encoding) -> bytes:
     """An RGB image as bytes; the same image gives the same bytes, which hold nothing but pixels."""
     from PIL import Image
 
@@ -151,7 +151,7 @@ def encode(image: "Image.Image", recipe: Recipe) -> bytes:
     return stream.getvalue()
 
 
-def _photo(versions: Sequence[Version], limits: Limits, folder: Path) -> dict[str, Sent]:
+def _photo(versions: Sequence[Version], limits: Limits, folder: Path) -> dict[str, SentImage]:
     from PIL import Image
 
     try:
@@ -179,11 +179,11 @@ def _photo(versions: Sequence[Version], limits: Limits, folder: Path) -> dict[st
     return _excluded(versions, f"{first}; no encoding fits")
 
 
-def _excluded(versions: Sequence[Version], why: str) -> dict[str, Sent]:
-    return {version.sha256: Sent(None, None, why) for version in versions}
+def _excluded(versions: Sequence[Version], why: str) -> dict[str, SentImage]:
+    return {version.sha256: SentImage(None, None, why) for version in versions}
 
 
-def _written(content: bytes, recipe: Recipe, folder: Path) -> Sent:
+def _written(content: bytes, recipe: Encoding, folder: Path) -> SentImage:
     name = sha256(content).hexdigest()
     path = folder / f"{name}{_SUFFIX[recipe.format]}"
     if not path.exists():
@@ -191,10 +191,10 @@ def _written(content: bytes, recipe: Recipe, folder: Path) -> Sent:
         partial = path.with_suffix(".partial")
         partial.write_bytes(content)
         partial.replace(path)
-    return Sent(name, path, recipe.words)
+    return SentImage(name, path, recipe.words)
 
 
-def _record(sent: Mapping[str, Sent], limits: Limits, folder: Path) -> None:
+def _record(sent: Mapping[str, SentImage], limits: Limits, folder: Path) -> None:
     rows: list[dict[str, Any]] = [
         {"sha256": name, "sent_sha256": one.sha256, "file": one.path.name if one.path else None, "how": one.how}
         for name, one in sorted(sent.items())

@@ -11,7 +11,7 @@ from adapters.base import NoAnswer
 
 
 @dataclass(frozen=True)
-class Patience:
+class RetryPolicy:
     """How long an image is tried.
 
     Attributes:
@@ -28,7 +28,7 @@ class Patience:
 
 
 def next_try(
-    failure: NoAnswer, *, attempts: int, elapsed: float, patience: Patience, chance: random.Random
+    failure: NoAnswer, *, attempts: int, elapsed: float, patience: RetryPolicy, chance: random.Random
 ) -> float | None:
     """Seconds until an image that got no answer is asked about again; None: it is not.
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from adapters.base import Adapter, AdapterError
 from pipeline.querying.engine import AskCounts, ask
-from pipeline.querying.manner import Manner
+from pipeline.querying.manner import CallPolicy
 from pipeline.querying.questions import ImageRef
 from pipeline.querying.store import Store
 
@@ -20,7 +20,7 @@ class Asked:
 
     adapter: Adapter
     images: tuple[ImageRef, ...]
-    manner: Manner = field(default_factory=Manner)
+    manner: CallPolicy = field(default_factory=CallPolicy)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ Job = TypeVar("Job")
 _LOOK = 0.1  # seconds; how often a waiting thread looks whether the work was stopped
 
 
-class Waiting(Generic[Job]):
+class DelayQueue(Generic[Job]):
     """Hands out jobs to threads until there are none, none is being done, or the work is stopped.
 
     What is due to be tried again comes before what is new.

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.records import EDIT_ARM
 from pipeline.report.embedding import as_data_block
 from pipeline.report.formats import count, decimal, measured, plain
 from pipeline.report.words import Poles, poles_of
+from pipeline.run.tables import EDIT_ARM
 
 PLAIN = 3  # sweeps that are shown where no script runs, and in print
 PLAIN_LABELS = 3  # of each classifier

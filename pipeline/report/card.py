@@ -17,7 +17,7 @@ SIGNS: Mapping[State, str] = {"holds": "✓", "fails": "✕", "not measured": "?
 
 
 @dataclass(frozen=True)
-class Light:
+class CheckResult:
     """One check, ready to print; ``attribute`` is empty where it concerns the whole run."""
 
     name: str
@@ -33,13 +33,13 @@ class Light:
         return SIGNS[self.state]
 
 
-def lights(checks: Iterable[Mapping[Hashable, Any]]) -> tuple[Light, ...]:
+def check_results(checks: Iterable[Mapping[Hashable, Any]]) -> tuple[CheckResult, ...]:
     """The card's rows (name, attribute, figure, unit, threshold, passed, words) as printed.
 
     A check passes only if it says so; one without a figure is "not measured".
     """
     return tuple(
-        Light(
+        CheckResult(
             name=str(check["name"]),
             attribute=_text(check["attribute"]),
             figure=measured(_number(check["figure"]), str(check["unit"])),
@@ -58,19 +58,19 @@ def card_frame(card: pd.DataFrame) -> pd.DataFrame:
             "attribute": light.attribute, "check": light.name, "figure": light.figure, "threshold": light.threshold,
             "state": light.state,
         }
-        for light in lights(card.to_dict("records"))
+        for light in check_results(card.to_dict("records"))
     ]  # fmt: skip
     return pd.DataFrame(rows, columns=["attribute", "check", "figure", "threshold", "state"])
 
 
-def matrix(card: Sequence[Light], attributes: Sequence[str]) -> list[tuple[str, list[Light | None]]]:
+def matrix(card: Sequence[CheckResult], attributes: Sequence[str]) -> list[tuple[str, list[CheckResult | None]]]:
     """The card with one row a check and one column an attribute; None where a check does not concern one."""
     found = {(light.name, light.attribute): light for light in card}
     names = dict.fromkeys(light.name for light in card)
     return [(name, [found.get((name, attribute)) for attribute in attributes]) for name in names]
 
 
-def banner(card: Sequence[Light], attribute: str) -> str | None:
+def banner(card: Sequence[CheckResult], attribute: str) -> str | None:
     """What stands over every table of ``attribute``: the checks that fail, or that there are none; else None."""
     concerned = [light for light in card if light.attribute in {"", attribute}]
     failed = [

@@ -12,17 +12,17 @@ import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from pipeline.records import EDIT_ARM
 from pipeline.report import charts, views
 from pipeline.report.album import Album, viewer_view
 from pipeline.report.asked import asked_words
-from pipeline.report.card import Light, lights, matrix
+from pipeline.report.card import CheckResult, check_results, matrix
 from pipeline.report.embedding import source_hash
 from pipeline.report.escaping import visible
 from pipeline.report.extras import Extra
 from pipeline.report.formats import count, duration, plain
 from pipeline.report.tables import FindingTable, placebo_findings, slope_tables
 from pipeline.report.words import poles_of, rule
+from pipeline.run.tables import EDIT_ARM
 
 HEADLINES = 5
 TEMPLATES = PackageLoader("pipeline.report")
@@ -62,7 +62,7 @@ def render(
         race_pair: the races at a = -1 and +1.
     """
     tables = slope_tables(slopes, max_p=max_p, min_slope=min_slope, race_pair=race_pair)
-    checks = lights(card.to_dict("records"))
+    checks = check_results(card.to_dict("records"))
     placebos = placebo_findings(slopes, max_p=max_p, min_slope=min_slope)
     attributes = list(dict.fromkeys(table.attribute for table in tables))
     blocks = [
@@ -171,7 +171,7 @@ def _sweep_words(table: FindingTable, sweep: Mapping[str, Any]) -> str:
     return f"{table.poles.subject}, {steps} values of a"
 
 
-def _card_order(checks: Sequence[Light], attributes: Sequence[str]) -> list[str]:
+def _card_order(checks: Sequence[CheckResult], attributes: Sequence[str]) -> list[str]:
     """Attributes as in the tables, then checks of anything else, then those of the whole run."""
     present = list(dict.fromkeys(light.attribute for light in checks))
     others = [name for name in present if name and name not in attributes]

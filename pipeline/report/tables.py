@@ -16,12 +16,12 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.records import EDIT_ARM
-from pipeline.report.card import Light, banner
+from pipeline.report.card import CheckResult, banner
 from pipeline.report.escaping import csv_text, from_csv_text, visible
 from pipeline.report.formats import STAR_WORDS, count, decimal, interval, p_value, stars
 from pipeline.report.markup import LATEX_DOCUMENT, LATEX_NEEDS, Grid, as_html, as_latex, as_markdown, as_text
 from pipeline.report.words import Poles, poles_of, rule
+from pipeline.run.tables import EDIT_ARM
 from pipeline.statistics.findings import findings
 from pipeline.statistics.slopes import FRAME_COLUMNS
 
@@ -110,7 +110,7 @@ def slope_tables(
     min_slope: float = 0.03,
     race_pair: tuple[str, str] = ("Black", "White"),
     arm: str = EDIT_ARM,
-    card: Sequence[Light] = (),
+    card: Sequence[CheckResult] = (),
 ) -> tuple[FindingTable, ...]:
     """One table for every adapter and attribute of a slopes frame, in the order in which they stand there.
 

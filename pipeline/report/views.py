@@ -11,7 +11,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from pipeline.report import words
-from pipeline.report.card import Light, banner
+from pipeline.report.card import CheckResult, banner
 from pipeline.report.curve_figure import MOST, SHOWN, curve_figure
 from pipeline.report.embedding import as_data_block
 from pipeline.report.formats import MISSING, count, duration, memory
@@ -49,7 +49,7 @@ def block(
     curves: pd.DataFrame,
     *,
     key: str,
-    card: Sequence[Light],
+    card: Sequence[CheckResult],
     placebos: frozenset[Finding],
 ) -> Block:
     """The block of one table; ``slopes`` and ``curves`` are the whole frames, ``placebos`` what placebos show too."""

@@ -30,7 +30,7 @@ from adapters.base import Adapter, AnswerError, Capabilities, NoAnswer, RawAnswe
 from adapters.command import Command
 from adapters.details import details
 from models.judge import Judge
-from pipeline.records import COUNTERFACTUALS, to_table, write_table
+from pipeline.run.tables import COUNTERFACTUALS, to_table, write_table
 
 IMAGES = [png(drawn_face()), png(drawn_face(width=160, height=200, shift=6)), png(drawn_face()[:60, :60])]
 

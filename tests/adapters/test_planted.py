@@ -6,7 +6,7 @@ import pytest
 
 from adapters.base import AdapterError
 from adapters.planted import DEFAULT_LABELS, Planted, PlantedLabel
-from pipeline.records import COUNTERFACTUALS, to_table, write_table
+from pipeline.run.tables import COUNTERFACTUALS, to_table, write_table
 
 VALUES = np.linspace(-2, 2, 7)
 

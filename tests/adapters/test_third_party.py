@@ -52,7 +52,7 @@ def server() -> Iterator[Serving]:
 def counterslope(site: Path, *words: str, key: str = KEY) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join([str(site), str(ROOT)])
     return subprocess.run(
-        [sys.executable, "-m", "pipeline.cli", *words],
+        [sys.executable, "-m", "pipeline.cli.app", *words],
         env={**os.environ, "PYTHONPATH": path, "GREENHOUSE_KEY": key, "COLUMNS": "200"},
         capture_output=True, text=True, check=False, timeout=300, cwd=site,
     )  # fmt: skip

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from pipeline import audit
-from pipeline.auditing import SAMPLE
+from pipeline.photos import SAMPLE
 
 MINE = """
 import io
@@ -29,7 +29,7 @@ def made(tmp_path_factory) -> Path:
     """The folder as it was made; copy it (``folder``) to change it."""
     home = tmp_path_factory.mktemp("newcomer")
     (home / "portraits").mkdir()
-    photos = sorted(SAMPLE.parent.glob("*.jpg"))
+    photos = sorted(SAMPLE.glob("*.jpg"))
     for photo in photos:
         shutil.copy(photo, home / "portraits")
     manifest = pd.DataFrame({"photo": [f"portraits/{photo.name}" for photo in photos]})

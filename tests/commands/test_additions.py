@@ -8,12 +8,12 @@ import pytest
 from finished_run import PHOTO_COUNT, responses, write_parquet, write_run
 from typer.testing import CliRunner
 
-from pipeline.cli import app
-from pipeline.metrics.additions import Sources, add, additions_of
-from pipeline.metrics.comparing import adapters_compared
-from pipeline.metrics.sweeping import run_sweeps
-from pipeline.records import read_frame
-from pipeline.run import Run
+from pipeline.analyses.artifacts import Inputs, add, additions_of
+from pipeline.analyses.comparison import adapters_compared
+from pipeline.analyses.sweeps import run_sweeps
+from pipeline.cli.app import app
+from pipeline.run.folder import Run
+from pipeline.run.tables import read_frame
 
 MANIFEST = {
     "keyword": ["ceo" if index % 2 else "nurse" for index in range(PHOTO_COUNT)],
@@ -96,7 +96,7 @@ def test_an_option_that_the_command_was_given_does_not_make_its_table_stale(invo
 def test_results_for_several_labels_stand_side_by_side_until_the_labels_change(run):
     def kept(label, gap):
         frame = pd.DataFrame({"adapter": ["mine"], "label": [label], "gap": [gap]})
-        add(Run(run), "local", {"local_clusters": frame}, sources=Sources(), by=("adapter", "label"))
+        add(Run(run), "local", {"local_clusters": frame}, sources=Inputs(), by=("adapter", "label"))
         return additions_of(Run(run)).tables["local_clusters"][["label", "gap"]].values.tolist()
 
     kept("smile", 0.1)

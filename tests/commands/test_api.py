@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import pipeline
 from pipeline import AdapterError, ConfigError, InputError, PlanError, RunError, audit, open_run
-from pipeline.cli import app
+from pipeline.cli.app import app
 from pipeline.report.tables import frame_from_csv
 
 

@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from pipeline.cli import app
-from pipeline.config import ConfigError, Settings
-from pipeline.metrics.features import embed, judged_features, read_features
-from pipeline.metrics.locating import rows_of_file, rows_of_run
-from pipeline.metrics.predictions import InputError
-from pipeline.records import ANSWERS, FACES, LABELS, PHOTOS, to_table, write_table
-from pipeline.run import Run, RunError
+from pipeline.analyses.features import embed, judged_features, read_features
+from pipeline.analyses.local_rows import rows_of_file, rows_of_run
+from pipeline.analyses.predictions import InputError
+from pipeline.cli.app import app
+from pipeline.config.options import ConfigError, Settings
+from pipeline.run.folder import Run, RunError
+from pipeline.run.tables import ANSWERS, FACES, LABELS, PHOTOS, to_table, write_table
 
 PHOTO_COUNT = 40
 FEW = ("--clusters", "2", "--min-rows", "5", "--permutations", "9")

@@ -9,7 +9,7 @@ from finished_run import responses, write_run
 from typer.testing import CliRunner
 
 from pipeline import open_run
-from pipeline.cli import app
+from pipeline.cli.app import app
 from pipeline.report.frames import FORMATS
 
 MANIFEST = {"keyword": ["ceo" if index % 2 else "nurse" for index in range(90)]}

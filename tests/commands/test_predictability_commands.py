@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from pipeline.cli import app
+from pipeline.cli.app import app
 
 # gender, cooking, what the model says: balanced data, 90 % right, 60 % of the answers as the gender has it
 CELLS = [(0, 0, 0, 25), (0, 1, 0, 5), (0, 1, 1, 20), (1, 1, 1, 25), (1, 0, 1, 5), (1, 0, 0, 20)]

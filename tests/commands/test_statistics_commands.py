@@ -9,9 +9,9 @@ import pytest
 from finished_run import PHOTO_COUNT, responses, write_parquet, write_run
 from typer.testing import CliRunner
 
-from pipeline.cli import app
-from pipeline.records import read_frame
-from pipeline.run import Run
+from pipeline.cli.app import app
+from pipeline.run.folder import Run
+from pipeline.run.tables import read_frame
 
 MANIFEST = {
     "person": [index // 3 for index in range(PHOTO_COUNT)],
@@ -123,7 +123,7 @@ def test_a_column_that_is_not_there_leaves_the_run_as_it_is(invoke, run):
 @pytest.fixture
 def faces_found(run, monkeypatch) -> Path:
     """The photos are those of a run, so that no face need be found."""
-    monkeypatch.setattr("pipeline.metrics.representing.find_faces", lambda *_, **__: Run(run))
+    monkeypatch.setattr("pipeline.analyses.representation.find_faces", lambda *_, **__: Run(run))
     return run
 
 

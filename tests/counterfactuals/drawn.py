@@ -10,9 +10,9 @@ from models.alignment import TEMPLATE
 from models.fader import ATTRIBUTES, Fader, FaderShape
 from models.judge import Judge
 from models.parser import CLASSES
-from pipeline.config import SweepOptions
-from pipeline.counterfactuals.layout import RunLayout
-from pipeline.counterfactuals.making import Networks, make_versions
+from pipeline.config.options import SweepOptions
+from pipeline.counterfactuals.files import RunLayout
+from pipeline.counterfactuals.make import Networks, make_versions
 from pipeline.counterfactuals.sweep import Subject
 
 SKIN = CLASSES.index("skin")

@@ -6,9 +6,9 @@ import pytest
 from drawn import BOTH, GENDER, Tones, faceless, make, own_values, subject
 
 from pipeline.counterfactuals.fidelity import psnr
-from pipeline.counterfactuals.making import NO_REGION, unmade
+from pipeline.counterfactuals.make import NO_REGION, unmade
 from pipeline.counterfactuals.validity import validity_card
-from pipeline.records import COUNTERFACTUALS, EDIT_ARM, RACES, to_table
+from pipeline.run.tables import COUNTERFACTUALS, EDIT_ARM, RACES, to_table
 
 
 @pytest.fixture(scope="module")

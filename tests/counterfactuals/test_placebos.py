@@ -9,7 +9,7 @@ from PIL import Image
 from models.fader import Fader
 from pipeline.counterfactuals.placebos import colour_placebo, random_placebo
 from pipeline.counterfactuals.sweep import CROP, edit_of, encode
-from pipeline.records import EDIT_ARM
+from pipeline.run.tables import EDIT_ARM
 
 PAIR = ("Black", "White")
 SWEEPS = {"gender": (-2.0, -1.0, 0.0, 0.5, 1.0, 2.0), "race": (-2.0, -1.0, 0.0, 1.0, 2.0)}

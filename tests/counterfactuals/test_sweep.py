@@ -23,7 +23,7 @@ from pipeline.counterfactuals.sweep import (
     to_patch,
     unit_batch,
 )
-from pipeline.records import EDIT_ARM
+from pipeline.run.tables import EDIT_ARM
 
 PAIR = ("Black", "White")
 SEVEN = tuple(2 * k / 3 for k in range(-3, 4))

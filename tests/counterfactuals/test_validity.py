@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.config import ValidityOptions
+from pipeline.config.options import ValidityOptions
 from pipeline.counterfactuals.checks import Check
 from pipeline.counterfactuals.validity import (
     CURVE_COLUMNS,
@@ -14,8 +14,8 @@ from pipeline.counterfactuals.validity import (
     photo_failures,
     validity_card,
 )
-from pipeline.records import EDIT_ARM, RACES
 from pipeline.report.tables import frame_from_csv, frame_to_csv
+from pipeline.run.tables import EDIT_ARM, RACES
 
 FIVE = np.linspace(-2, 2, 5)
 PAIR = ("Black", "White")

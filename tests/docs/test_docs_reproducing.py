@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from pipeline.cli import app
+from pipeline.cli.app import app
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docs" / "reproducing.md").read_text(encoding="utf-8")

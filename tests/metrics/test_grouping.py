@@ -1,8 +1,8 @@
 import pandas as pd
 import pytest
 
-from pipeline.config import ConfigError
-from pipeline.metrics.grouping import check_column, clusters_of, groups_of
+from pipeline.analyses.groups import check_column, clusters_of, groups_of
+from pipeline.config.options import ConfigError
 
 PHOTOS = pd.DataFrame(
     {

@@ -6,7 +6,7 @@ import pytest
 
 from models.confusion import Confusion, ConfusionError, read_confusion, write_confusion
 from models.weights import record
-from pipeline.records import RACES
+from pipeline.run.tables import RACES
 
 MATRIX = Confusion(
     weights="abc",

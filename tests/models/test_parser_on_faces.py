@@ -16,7 +16,6 @@ import pytest
 import torch
 from PIL import Image
 
-import pipeline
 from models.alignment import warp_to_template
 from models.detector import FaceDetector
 from models.parser import CLASSES, class_indices
@@ -24,10 +23,10 @@ from models.training.faces import part_of
 from models.training.parsing import TO_CLASSES
 from models.training.preparing import data_folder
 from models.weights import load_parser
-from pipeline.config import SweepOptions
+from pipeline.config.options import SweepOptions
 from pipeline.counterfactuals.sweep import parser_view, unit_batch
+from pipeline.photos import SAMPLE
 
-SAMPLE = Path(pipeline.__file__).parent / "sample"
 RACES = ("White", "Black", "Asian", "Indian", "Others")
 FACE = list(class_indices(SweepOptions().region))
 ARCHIVE = data_folder() / "faceparsing.tar"

@@ -11,7 +11,7 @@ from models.judge import RACES as JUDGE_RACES
 from models.judge import Estimator, Judge
 from models.parser import CLASSES, SmallParser
 from models.weights import RECORDS, WeightsError, WeightsRecord, load_fader, load_judge, load_parser
-from pipeline.records import RACES as TABLE_RACES
+from pipeline.run.tables import RACES as TABLE_RACES
 
 LOADERS = {
     "fader": (Fader, load_fader),

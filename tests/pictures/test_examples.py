@@ -6,10 +6,10 @@ import pandas as pd
 import pytest
 
 from pipeline.counterfactuals.validity import FAILURE_COLUMNS
-from pipeline.pictures import examples
-from pipeline.pictures.examples import album_of, chosen
-from pipeline.records import ANSWERS, LABELS, to_table, write_table
-from pipeline.run import Run
+from pipeline.report import examples
+from pipeline.report.examples import album_of, chosen
+from pipeline.run.folder import Run
+from pipeline.run.tables import ANSWERS, LABELS, to_table, write_table
 
 VALUES = (-2.0, 0.0, 2.0)
 NOTHING_FAILS = pd.DataFrame(columns=FAILURE_COLUMNS)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.pictures.thumbnails import GRID, ROOM, SIDES, affordable, film, outline, read_mask, window_of
+from pipeline.report.thumbnails import GRID, ROOM, SIDES, affordable, film, outline, read_mask, window_of
 
 EACH = st.integers(1, 40)
 

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from adapters import registry
-from pipeline.cli import app
+from pipeline.cli.app import app
 
 ROOT = Path(__file__).parents[2]
 CREDENTIALS = ("GOOGLE_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS", "IMAGGA_API_KEY", "IMAGGA_API_SECRET")
@@ -51,7 +51,7 @@ def test_everything_declared_is_told_without_credentials(invoke, name: str) -> N
 def test_listing_and_telling_load_no_package_that_is_heavy() -> None:
     heavy = {"torch", "onnxruntime", "open_clip", "transformers", "requests", "pandas", "cv2"}
     code = (
-        "import sys; from typer.testing import CliRunner; from pipeline.cli import app\n"
+        "import sys; from typer.testing import CliRunner; from pipeline.cli.app import app\n"
         "for words in (['adapters'], ['adapters', 'info', 'clip'], ['adapters', 'info', 'onnx']):\n"
         "    assert CliRunner().invoke(app, words).exit_code == 0\n"
         f"print(sorted({heavy} & set(sys.modules)))"
@@ -72,7 +72,7 @@ def test_a_local_classifier_that_is_well(invoke) -> None:
 def test_missing_credentials_are_told_with_their_cure(invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     from adapters.diagnosis import Knock
 
-    monkeypatch.setattr("pipeline.commands.adapters._knock", lambda _: Knock(status=404))
+    monkeypatch.setattr("pipeline.cli.adapters._knock", lambda _: Knock(status=404))
     result = invoke("doctor", "google")
     assert result.exit_code == 1
     assert "not set: GOOGLE_API_KEY" in result.output

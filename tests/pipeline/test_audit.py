@@ -14,12 +14,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.auditing import SAMPLE, ask_again, audit, estimate_again, generate
-from pipeline.config import load_settings
-from pipeline.photos import NoUsablePhotos
-from pipeline.records import read_frame
+from pipeline.audit.audit import ask_again, audit, estimate_again, generate
+from pipeline.config.options import load_settings
+from pipeline.photos import SAMPLE
+from pipeline.photos.listing import NoUsablePhotos
 from pipeline.report.tables import frame_from_csv
-from pipeline.run import Run, RunError
+from pipeline.run.folder import Run, RunError
+from pipeline.run.tables import read_frame
 
 PORTRAITS = 5
 COUNTING = """
@@ -34,7 +35,7 @@ def classify(image):
 @pytest.fixture(scope="module")
 def portraits(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("portraits")
-    for path in sorted(SAMPLE.parent.glob("*.jpg"))[::7][:PORTRAITS]:
+    for path in sorted(SAMPLE.glob("*.jpg"))[::7][:PORTRAITS]:
         (folder / path.name).write_bytes(path.read_bytes())
     (folder / "notes.txt").write_text("not a photo")
     return folder
@@ -229,8 +230,8 @@ def test_killed_again_and_again_it_ends_with_the_same_tables(portraits: Path, tm
     calls = tmp_path / "calls"
     (tmp_path / "work" / "counting.py").write_text(COUNTING.format(calls=str(calls)))
     command = [
-        sys.executable, "-m", "pipeline.cli", "audit", str(portraits), "--attribute", "gender", "--gender-steps", "3",
-        "--adapter", "python:counting:classify", "--quiet", "--out",
+        sys.executable, "-m", "pipeline.cli.app", "audit", str(portraits), "--attribute", "gender", "--gender-steps",
+        "3", "--adapter", "python:counting:classify", "--quiet", "--out",
     ]  # fmt: skip
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])}
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from pipeline.cli import app
+from pipeline.cli.app import app
 
 COMMANDS = ("audit", "generate", "plan", "query", "slopes", "report", "adapters", "status")
 ROOT = Path(__file__).parents[2]
@@ -30,7 +30,7 @@ def test_help_shows_an_example(invoke, command: str) -> None:
 
 def test_the_package_and_its_help_load_nothing_heavy() -> None:
     check = (
-        "import sys, pipeline, pipeline.cli; "
+        "import sys, pipeline, pipeline.cli.app; "
         "heavy = {'torch', 'pandas', 'pyarrow', 'cv2', 'altair', 'pydantic', 'statsmodels'} & set(sys.modules); "
         "sys.exit(str(heavy) if heavy else 0)"
     )
@@ -113,10 +113,10 @@ def test_a_damaged_recognition_network_is_explained(
 
 @pytest.fixture(scope="module")
 def one_portrait(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from pipeline.auditing import SAMPLE
+    from pipeline.photos import SAMPLE
 
     folder = tmp_path_factory.mktemp("portrait")
-    first = min(SAMPLE.parent.glob("*.jpg"))
+    first = min(SAMPLE.glob("*.jpg"))
     (folder / first.name).write_bytes(first.read_bytes())
     return folder
 
@@ -180,7 +180,7 @@ def test_a_malformed_adapter_option_is_explained(invoke, tmp_path: Path) -> None
 
 
 def test_the_readme_s_configuration_is_valid() -> None:
-    from pipeline.config import Settings
+    from pipeline.config.options import Settings
 
     text = (ROOT / "README.md").read_text(encoding="utf-8").split("```toml")[1].split("```")[0]
     settings = Settings.model_validate(tomllib.loads(text))

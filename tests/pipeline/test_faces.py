@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from models.detector import Detection, FaceDetector
 from models.fader import ATTRIBUTES
 from models.judge import RACES, Estimator
-from pipeline import faces as module
-from pipeline.config import FaceOptions, PhotoOptions
-from pipeline.faces import (
+from pipeline.config.options import FaceOptions, PhotoOptions
+from pipeline.photos import faces as module
+from pipeline.photos.faces import (
     Excluded,
     Face,
     check_face,
@@ -30,8 +30,8 @@ from pipeline.faces import (
     own_attributes,
     source_groups,
 )
-from pipeline.photos import find_photos, read_photo
-from pipeline.records import FACES, to_table
+from pipeline.photos.listing import find_photos, read_photo
+from pipeline.run.tables import FACES, to_table
 
 OPTIONS = FaceOptions()
 WIDTH, HEIGHT = 225, 275

@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from pipeline.config import PhotoOptions
-from pipeline.decoding import PhotoError, Reason, decode
-from pipeline.photos import NoUsablePhotos, check_photos, find_photos, photo_rows, read_photo
-from pipeline.records import PHOTOS
+from pipeline.config.options import PhotoOptions
+from pipeline.photos.decoding import PhotoError, Reason, decode
+from pipeline.photos.listing import NoUsablePhotos, check_photos, find_photos, photo_rows, read_photo
+from pipeline.run.tables import PHOTOS
 
 OPTIONS = PhotoOptions()
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline import records
-from pipeline.records import FACES, LABELS, PHOTOS, check_account, read_frame, schema, to_table, write_table
+from pipeline.run import tables as records
+from pipeline.run.tables import FACES, LABELS, PHOTOS, check_account, read_frame, schema, to_table, write_table
 
 TABLES = {"photos": PHOTOS, "faces": FACES, "labels": LABELS}
 STATUSES = ("ok", "failed", "excluded")

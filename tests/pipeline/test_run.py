@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.run import SCHEMA_VERSION, Run, RunError, chunks_of, digest, peak_mib, provenance
+from pipeline.run.folder import SCHEMA_VERSION, Run, RunError, chunks_of, digest, peak_mib, provenance
 
 COLUMNS = {"photo": "string", "value": "double"}
 ROWS = [{"photo": f"p{number}", "value": float(number)} for number in range(11)]

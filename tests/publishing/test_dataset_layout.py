@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.publishing.layout import MOST_FILES, DatasetLayout, shard_digits
+from pipeline.dataset.layout import MOST_FILES, DatasetLayout, shard_digits
 
 
 def layout(count, *, steps=7, digits=None):

@@ -16,12 +16,13 @@ import pytest
 from PIL import Image
 from torchvision.datasets import ImageFolder
 
-import pipeline.stages
-from pipeline.auditing import SAMPLE, generate
-from pipeline.config import load_settings
-from pipeline.publishing.making import make_dataset, run_folder
-from pipeline.records import read_frame
-from pipeline.run import RunError
+import pipeline.audit.stages
+from pipeline.audit.audit import generate
+from pipeline.config.options import load_settings
+from pipeline.dataset.make import make_dataset, run_folder
+from pipeline.photos import SAMPLE
+from pipeline.run.folder import RunError
+from pipeline.run.tables import read_frame
 
 STEPS = 3
 PORTRAITS = 6
@@ -51,8 +52,8 @@ class Input:
 @pytest.fixture(scope="module", autouse=True)
 def _small_chunks():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pipeline.stages, "SWEEP_CHUNK", CHUNK)
-        patch.setattr(pipeline.stages, "FACES_CHUNK", CHUNK)
+        patch.setattr(pipeline.audit.stages, "SWEEP_CHUNK", CHUNK)
+        patch.setattr(pipeline.audit.stages, "FACES_CHUNK", CHUNK)
         yield
 
 
@@ -60,7 +61,7 @@ def _small_chunks():
 def portraits(tmp_path_factory) -> Input:
     folder = tmp_path_factory.mktemp("portraits-of-somebody")
     names = []
-    for number, path in enumerate(sorted(SAMPLE.parent.glob("*.jpg"))[::7][:PORTRAITS]):
+    for number, path in enumerate(sorted(SAMPLE.glob("*.jpg"))[::7][:PORTRAITS]):
         # What loaders take for a split's name, and two photos a person.
         names.append(f"test_{number}_jane-doe.jpg")
         (folder / names[-1]).write_bytes(path.read_bytes())
@@ -278,10 +279,10 @@ CHILD = """
 import sys
 sys.path[:] = {path!r}
 from pathlib import Path
-import pipeline.stages
-from pipeline.config import load_settings
-from pipeline.publishing.making import make_dataset
-pipeline.stages.SWEEP_CHUNK = pipeline.stages.FACES_CHUNK = {chunk}
+import pipeline.audit.stages
+from pipeline.config.options import load_settings
+from pipeline.dataset.make import make_dataset
+pipeline.audit.stages.SWEEP_CHUNK = pipeline.audit.stages.FACES_CHUNK = {chunk}
 settings = load_settings(given={given!r}, environment={{}})
 make_dataset([Path({manifest!r})], Path({out!r}), settings=settings, given={{}})
 """

@@ -3,14 +3,14 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from pipeline.auditing import SAMPLE
-from pipeline.cli import app
+from pipeline.cli.app import app
+from pipeline.photos import SAMPLE
 
 
 @pytest.fixture(scope="module")
 def portrait(tmp_path_factory):
     folder = tmp_path_factory.mktemp("portrait")
-    first = min(SAMPLE.parent.glob("*.jpg"))
+    first = min(SAMPLE.glob("*.jpg"))
     (folder / first.name).write_bytes(first.read_bytes())
     return folder
 

@@ -1,13 +1,13 @@
 import csv
 
-from pipeline.publishing.metadata import (
+from pipeline.dataset.metadata import (
     DATASET_COLUMNS,
     RUN_COLUMNS,
     dataset_frames,
     write_dataset_metadata,
     write_run_metadata,
 )
-from pipeline.records import COUNTERFACTUALS, EDIT_ARM, to_table, write_table
+from pipeline.run.tables import COUNTERFACTUALS, EDIT_ARM, to_table, write_table
 
 
 def version(photo, step, *, status="ok", file=None, attribute="gender", **facts):

@@ -3,10 +3,10 @@ from hashlib import sha256
 import pytest
 from PIL import Image
 
-from pipeline.config import ConfigError, PhotoOptions
-from pipeline.opting_out import NOBODY, OptOut, read_opt_out
-from pipeline.photos import check_photos, find_photos
-from pipeline.publishing.opt_out_file import opt_out_text
+from pipeline.config.options import ConfigError, PhotoOptions
+from pipeline.dataset.opt_out_file import opt_out_text
+from pipeline.photos.listing import check_photos, find_photos
+from pipeline.photos.opt_out import NOBODY, OptOut, read_opt_out
 
 
 def listed(folder, text):
@@ -63,7 +63,7 @@ def test_a_hash_is_enough(photos, tmp_path):
 
 def test_a_photo_that_opted_out_is_never_decoded(photos, monkeypatch):
     decoded = []
-    from pipeline import photos as module
+    from pipeline.photos import listing as module
 
     decode = module.decode
     monkeypatch.setattr(module, "decode", lambda stream, **how: decoded.append(stream.name) or decode(stream, **how))

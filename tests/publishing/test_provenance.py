@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from pipeline.counterfactuals.rendering import ImageFile
-from pipeline.publishing.provenance import DIGITAL_SOURCE_TYPE, NAMESPACE, Provenance, stamped
+from pipeline.dataset.provenance import DIGITAL_SOURCE_TYPE, NAMESPACE, Provenance, stamped
 
 PACKET = Provenance("0a" * 32, "0b" * 32, attribute="gender", arm="edit", value=-4 / 3).packet()
 PIXELS = np.random.default_rng(0).integers(0, 256, (40, 30, 3), dtype=np.uint8)

@@ -12,15 +12,17 @@ from fakes.serving import FAULTS
 from PIL import Image
 
 from adapters.base import AnswerError
-from pipeline.querying.breaker import Tolerance
+from pipeline.querying.breaker import BreakerPolicy
 from pipeline.querying.engine import ImageRef, ask
 from pipeline.querying.keys import answer_key
-from pipeline.querying.manner import Manner
-from pipeline.querying.retrying import Patience
+from pipeline.querying.manner import CallPolicy
+from pipeline.querying.retrying import RetryPolicy
 from pipeline.querying.store import Store
 
 KINDS = ("too many", "broken", "busy", "dropped", "page", "cut", "empty", "nothing", "redirect")
-MANNER = Manner(rate=2000.0, patience=Patience(first=0.01, longest=0.05), tolerance=Tolerance(pauses=(0.02, 0.02)))
+MANNER = CallPolicy(
+    rate=2000.0, patience=RetryPolicy(first=0.01, longest=0.05), tolerance=BreakerPolicy(pauses=(0.02, 0.02))
+)
 
 
 def coloured(folder: Path, count: int) -> list[ImageRef]:

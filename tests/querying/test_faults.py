@@ -9,16 +9,16 @@ from asking import CountingAdapter, write_images
 from loopback import KEY, Loopback, LoopbackAdapter, score_of
 
 from adapters.base import AdapterError
-from pipeline.querying.breaker import Tolerance
+from pipeline.querying.breaker import BreakerPolicy
 from pipeline.querying.budget import Budget
 from pipeline.querying.engine import AskCounts, ImageRef, ask
 from pipeline.querying.keys import key_maker
 from pipeline.querying.labels import derive_blocks
-from pipeline.querying.manner import Manner
-from pipeline.querying.retrying import Patience
+from pipeline.querying.manner import CallPolicy
+from pipeline.querying.retrying import RetryPolicy
 from pipeline.querying.store import Store
 from pipeline.querying.together import Asked, ask_all
-from pipeline.records import COUNTERFACTUALS, to_table
+from pipeline.run.tables import COUNTERFACTUALS, to_table
 
 KINDS = (
     *("429", "500", "503", "drop", "slow", "malformed", "html", "missing", "nan", "range", "redirect", "refusal"),
@@ -27,7 +27,7 @@ KINDS = (
 # What was received is an answer, however odd: it fails when labels are derived from it.
 RECEIVED = {"malformed": "not an answer", "html": "not an answer", "missing": "not an answer", "nan": "must be in 0-1",
             "range": "must be in 0-1", "refusal": "refused: I cannot help with faces"}  # fmt: skip
-QUICK = Manner(patience=Patience(first=0.01), tolerance=Tolerance(pauses=(0.05, 0.05)))
+QUICK = CallPolicy(patience=RetryPolicy(first=0.01), tolerance=BreakerPolicy(pauses=(0.05, 0.05)))
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ def test_an_image_that_the_service_refuses_does_not_take_its_batch_with_it(tmp_p
 def test_attempts_are_bounded(tmp_path: Path, store: Store) -> None:
     images = write_images(tmp_path / "images", ["good", "bad"])
     with Loopback(lambda _, contents: "500" if b"bad" in contents else None) as service:
-        manner = Manner(patience=Patience(attempts=4, first=0.001))
+        manner = CallPolicy(patience=RetryPolicy(attempts=4, first=0.001))
         adapter = LoopbackAdapter(service.url)
         counts = ask(adapter, images, store, manner=manner)
         assert (counts.answered, counts.failed) == (1, 1)
@@ -180,7 +180,7 @@ def test_a_wrong_key_stops_its_classifier_at_once_with_the_cure(
 def test_calls_beyond_the_allowed_ones_are_not_made_even_to_try_again(tmp_path: Path, store: Store) -> None:
     images = write_images(tmp_path / "images", [str(n) for n in range(10)])
     with Loopback(lambda number, _: "500" if number % 2 else None) as service:
-        counts = ask(LoopbackAdapter(service.url, concurrency=1), images, store, manner=Manner(budget=Budget(10)))
+        counts = ask(LoopbackAdapter(service.url, concurrency=1), images, store, manner=CallPolicy(budget=Budget(10)))
         assert len(service.times) == counts.calls == 10
         assert "--max-calls" in str(counts.stopped)
         assert counts.answered + counts.failed + counts.not_asked == 10
@@ -189,7 +189,7 @@ def test_calls_beyond_the_allowed_ones_are_not_made_even_to_try_again(tmp_path: 
 def test_answers_that_are_lost_may_be_charged_and_count_against_the_allowed_cost(tmp_path: Path, store: Store) -> None:
     images = write_images(tmp_path / "images", [str(n) for n in range(10)])
     with Loopback(lambda number, _: "drop" if number % 2 else None) as service:
-        manner = Manner(patience=Patience(first=0.01), usd=0.1, budget=Budget(usd=1.0))
+        manner = CallPolicy(patience=RetryPolicy(first=0.01), usd=0.1, budget=Budget(usd=1.0))
         counts = ask(LoopbackAdapter(service.url, concurrency=1), images, store, manner=manner)
         assert len(service.times) == 10
         assert "--max-cost" in str(counts.stopped)
@@ -199,7 +199,7 @@ def test_answers_that_are_lost_may_be_charged_and_count_against_the_allowed_cost
 def test_what_is_refused_is_not_charged_and_an_exact_budget_is_enough(tmp_path: Path, store: Store) -> None:
     images = write_images(tmp_path / "images", [str(n) for n in range(10)])
     with Loopback(lambda number, _: "500" if number % 2 else None) as service:
-        manner = Manner(patience=Patience(first=0.01), usd=0.1, budget=Budget(usd=1.0))
+        manner = CallPolicy(patience=RetryPolicy(first=0.01), usd=0.1, budget=Budget(usd=1.0))
         counts = ask(LoopbackAdapter(service.url, concurrency=4), images, store, manner=manner)
         assert (counts.answered, counts.stopped) == (10, None)
 
@@ -207,7 +207,7 @@ def test_what_is_refused_is_not_charged_and_an_exact_budget_is_enough(tmp_path: 
 @pytest.mark.parametrize("fault", ["html", "missing", "nan"])
 def test_a_service_whose_answers_hold_no_labels_is_not_paid_for_ever(tmp_path: Path, store: Store, fault: str) -> None:
     images = write_images(tmp_path / "images", [str(n) for n in range(60)])
-    manner = Manner(tolerance=Tolerance(never_in_a_row=20))
+    manner = CallPolicy(tolerance=BreakerPolicy(never_in_a_row=20))
     with Loopback(lambda number, _: fault) as service:
         counts = ask(LoopbackAdapter(service.url, concurrency=1), images, store, manner=manner)
         assert len(service.times) == counts.answered == 20

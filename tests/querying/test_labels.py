@@ -16,7 +16,7 @@ from adapters.base import Label, RawAnswer
 from pipeline.querying.engine import ask
 from pipeline.querying.labels import derive, derive_blocks, write_derived
 from pipeline.querying.store import Store
-from pipeline.records import ANSWERS, COUNTERFACTUALS, LABELS, read_frame, schema, to_table
+from pipeline.run.tables import ANSWERS, COUNTERFACTUALS, LABELS, read_frame, schema, to_table
 
 
 def _counterfactuals(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:

@@ -4,8 +4,8 @@ from urllib.parse import quote
 import pytest
 
 from adapters.base import NoAnswer, RawAnswer
-from pipeline.config import ConfigError, load_settings
-from pipeline.querying.secrets import Redactor, planted_secret, sounds_secret
+from pipeline.config.options import ConfigError, load_settings
+from pipeline.config.redaction import Redactor, planted_secret, sounds_secret
 
 SECRET = 'pl4nted/s3cret+é"'
 

@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.base import NoAnswer
-from pipeline.querying.breaker import Breaker, Tolerance
-from pipeline.querying.pacing import MARGIN, Pacer
-from pipeline.querying.retrying import Patience, next_try
-from pipeline.querying.waiting import Waiting
+from pipeline.querying.breaker import Breaker, BreakerPolicy
+from pipeline.querying.pacing import MARGIN, RateLimiter
+from pipeline.querying.retrying import RetryPolicy, next_try
+from pipeline.querying.waiting import DelayQueue
 
 NEVER = threading.Event()
 
 
 def test_turns_are_evenly_spaced_over_all_threads() -> None:
-    pacer, turns, lock = Pacer(200.0), [], threading.Lock()
+    pacer, turns, lock = RateLimiter(200.0), [], threading.Lock()
 
     def work() -> None:
         for _ in range(10):
@@ -39,7 +39,7 @@ def test_turns_are_evenly_spaced_over_all_threads() -> None:
 
 
 def test_no_limit_means_no_wait() -> None:
-    pacer = Pacer(None)
+    pacer = RateLimiter(None)
     began = monotonic()
     assert all(pacer.wait_turn(NEVER) for _ in range(1000))
     assert monotonic() - began < 1
@@ -47,7 +47,7 @@ def test_no_limit_means_no_wait() -> None:
 
 
 def test_refusals_of_requests_on_their_way_together_slow_down_once_and_answers_speed_up_again() -> None:
-    pacer = Pacer(100.0)
+    pacer = RateLimiter(100.0)
     sent = monotonic()
     for _ in range(5):
         pacer.refused(sent=sent, wait=None)
@@ -58,7 +58,7 @@ def test_refusals_of_requests_on_their_way_together_slow_down_once_and_answers_s
 
 
 def test_a_wait_that_the_service_asks_for_holds_all_and_ends_when_stopped() -> None:
-    pacer, stopped = Pacer(100.0), threading.Event()
+    pacer, stopped = RateLimiter(100.0), threading.Event()
     pacer.refused(sent=monotonic(), wait=0.15)
     began = monotonic()
     assert pacer.wait_turn(stopped)
@@ -69,7 +69,7 @@ def test_a_wait_that_the_service_asks_for_holds_all_and_ends_when_stopped() -> N
 
 
 def test_a_breaker_pauses_probes_and_gives_up() -> None:
-    breaker = Breaker(Tolerance(in_a_row=3, pauses=(0.02, 0.02)))
+    breaker = Breaker(BreakerPolicy(in_a_row=3, pauses=(0.02, 0.02)))
     for _ in range(3):
         assert breaker.admit(NEVER) == "request"
         breaker.told("later", admitted="request", reason="HTTP 503")
@@ -83,7 +83,7 @@ def test_a_breaker_pauses_probes_and_gives_up() -> None:
 
 
 def test_a_probe_that_is_answered_lets_requests_through_again() -> None:
-    breaker = Breaker(Tolerance(in_a_row=1, pauses=(0.01,)))
+    breaker = Breaker(BreakerPolicy(in_a_row=1, pauses=(0.01,)))
     breaker.told("later", admitted="request")
     assert breaker.admit(NEVER) == "probe"
     breaker.told("answer", admitted="probe")
@@ -94,7 +94,7 @@ def test_a_probe_that_is_answered_lets_requests_through_again() -> None:
 
 
 def test_a_service_that_refuses_everything_is_given_up_one_that_refuses_something_is_not() -> None:
-    breaker = Breaker(Tolerance(never_in_a_row=3))
+    breaker = Breaker(BreakerPolicy(never_in_a_row=3))
     for outcome in ("never", "never", "answer", "never", "never"):
         breaker.told(outcome, admitted="request")  # type: ignore[arg-type]
     assert breaker.gave_up is None
@@ -102,7 +102,7 @@ def test_a_service_that_refuses_everything_is_given_up_one_that_refuses_somethin
     assert "HTTP 404" in str(breaker.gave_up)
 
 
-PATIENCE = Patience(attempts=5, seconds=100.0, first=0.5, longest=20.0)
+PATIENCE = RetryPolicy(attempts=5, seconds=100.0, first=0.5, longest=20.0)
 
 
 @given(
@@ -127,7 +127,7 @@ def test_a_wait_is_bounded_and_honours_what_was_asked(
 
 
 def test_jobs_that_wait_come_when_they_are_due_and_all_are_done() -> None:
-    waiting = Waiting(["now"], stopped=threading.Event())
+    waiting = DelayQueue(["now"], stopped=threading.Event())
     waiting.put("later", delay=0.05)
     began = monotonic()
     assert waiting.take() == "now"
@@ -142,7 +142,7 @@ def test_jobs_that_wait_come_when_they_are_due_and_all_are_done() -> None:
 
 
 def test_a_thread_waits_while_another_may_still_put_work_back() -> None:
-    waiting = Waiting([1], stopped=threading.Event())
+    waiting = DelayQueue([1], stopped=threading.Event())
     assert waiting.take() == 1
     taken: list[int | None] = []
     thread = threading.Thread(target=lambda: taken.append(waiting.take()))
@@ -156,7 +156,7 @@ def test_a_thread_waits_while_another_may_still_put_work_back() -> None:
 
 def test_a_stop_leaves_what_nobody_took() -> None:
     stopped = threading.Event()
-    waiting = Waiting([1, 2], stopped=stopped)
+    waiting = DelayQueue([1, 2], stopped=stopped)
     waiting.take()
     waiting.put(3, delay=60)
     stopped.set()

@@ -8,11 +8,11 @@ from xml.etree import ElementTree as Xml
 import pandas as pd
 import pytest
 
-from pipeline.report.card import Light
+from pipeline.report.card import CheckResult
 from pipeline.report.figures import attribute_figures, draw, finding_figures
 from pipeline.report.tables import slope_tables
 
-FAILED = Light("effect", "gender", "0.10", "0.4", "fails", "")
+FAILED = CheckResult("effect", "gender", "0.10", "0.4", "fails", "")
 
 
 def drawn(slopes, straight, **options):

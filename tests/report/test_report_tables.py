@@ -9,7 +9,7 @@ import pandas as pd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.report.card import Light
+from pipeline.report.card import CheckResult
 from pipeline.report.escaping import visible
 from pipeline.report.tables import (
     frame_from_csv,
@@ -179,7 +179,7 @@ def test_text_for_a_terminal_has_both_directions(slopes):
 
 
 def test_a_failed_card_is_told_in_every_caption(slopes):
-    card = [Light("effect", "gender", "0.10", "0.4", "fails", "")]
+    card = [CheckResult("effect", "gender", "0.10", "0.4", "fails", "")]
     for render in (to_latex, to_markdown, to_html, to_text):
         assert "The validity card fails for gender" in render(slope_tables(slopes, card=card))
         assert "validity card" not in render(slope_tables(slopes))

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from pipeline.report.card import banner, lights
+from pipeline.report.card import banner, check_results
 from pipeline.report.words import finding, no_finding, nothing_found, poles_of
 
 GENDER = poles_of("gender")
@@ -63,22 +63,23 @@ def test_labels_in_sentences_cannot_turn_the_text_around(row):
     ],
 )
 def test_a_light_passes_only_if_it_says_so(changes, state):
-    (light,) = lights([check(**changes)])
+    (light,) = check_results([check(**changes)])
     assert light.state == state
 
 
 def test_a_failed_check_stands_over_the_tables_of_its_attribute_only():
-    card = lights([check(), check(name="off-target: young", unit="share", figure=0.09, threshold=0.05, passed=False),
-                   check(attribute="race")])  # fmt: skip
+    card = check_results([check(),
+                          check(name="off-target: young", unit="share", figure=0.09, threshold=0.05, passed=False),
+                          check(attribute="race")])  # fmt: skip
     assert "off-target: young (9.0 %, threshold 5 %)" in banner(card, "gender")
     assert banner(card, "race") is None
 
 
 def test_a_failed_check_of_the_whole_run_concerns_all():
-    card = lights([check(), check(name="background", attribute=None, passed=False)])
+    card = check_results([check(), check(name="background", attribute=None, passed=False)])
     assert "background" in banner(card, "gender")
 
 
 def test_an_unmeasured_card_is_no_pass():
-    assert "Nothing on the validity card was checked" in banner(lights([]), "gender")
-    assert banner(lights([check(passed=None, figure=math.nan)]), "gender") is not None
+    assert "Nothing on the validity card was checked" in banner(check_results([]), "gender")
+    assert banner(check_results([check(passed=None, figure=math.nan)]), "gender") is not None

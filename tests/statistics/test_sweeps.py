@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.records import ANSWERS, LABELS
+from pipeline.run.tables import ANSWERS, LABELS
 from pipeline.statistics import sweep_tables as module
 from pipeline.statistics.sweep_tables import sweeps_of
 from pipeline.statistics.sweeps import Sweeps

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.report.card import Light, banner
+from pipeline.report.card import CheckResult, banner
 from pipeline.report.escaping import visible
 from pipeline.report.extras.amplification import amplification
 from pipeline.report.extras.comparison import adapters_compared, runs_compared
@@ -24,7 +24,7 @@ def every(
     *,
     about: Mapping[str, Mapping[str, Any]],
     stale: Mapping[str, str],
-    card: Sequence[Light],
+    card: Sequence[CheckResult],
     by: str | None,
     race_pair: tuple[str, str],
     pictures: Mapping[str, bytes],
@@ -87,7 +87,7 @@ def _not_shown(stale: Mapping[str, str]) -> Extra:
     ]
     return Extra(
         key="not-shown",
-        heading="Results that are not shown",
+        heading="RunView that are not shown",
         explanation="What these were made from is not what this run holds now, so their tables would mislead.",
         parts=[Part("", sentences)],
     )

@@ -1,0 +1,152 @@
+"""Tables that commands add to a run beside those of its stages, each with what it was made from, so that a stale one
+is known and not shown as current.
+
+What is in them is the commands' own; how the page shows them is ``report.extras``'.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipeline.run.folder import Run, digest, digest_of_files
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+RECORD = "additions"
+ANSWERED = ("photos.parquet", "answers.parquet", "labels.parquet")
+
+CHANGED = "{file} has changed since"
+GONE = "{file} is not there any more"
+OTHER_OPTION = "the run's option {option} has changed since"
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What the tables of a command were made from.
+
+    Attributes:
+        files: of the run's folder, by their names there.
+        elsewhere: other files, such as another run's.
+        options: options of the section ``statistics`` that were the run's own, by name.
+    """
+
+    files: Sequence[str] = ANSWERED
+    elsewhere: Sequence[Path] = ()
+    options: Sequence[str] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Additions:
+    """What commands have added to a run.
+
+    Attributes:
+        tables: name -> a table that is current.
+        about: name of the command's result -> what it was told, and when it was written (``written``).
+        stale: the same name -> why its tables are not current.
+    """
+
+    tables: "Mapping[str, pd.DataFrame]" = field(default_factory=dict)
+    about: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    stale: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def fingerprint(self) -> str:
+        """Of all that there is to show."""
+        return digest([self.about, self.stale])
+
+
+def add(
+    run: Run,
+    name: str,
+    tables: "Mapping[str, pd.DataFrame]",
+    *,
+    sources: Inputs,
+    about: Mapping[str, Any] | None = None,
+    by: Sequence[str] = (),
+) -> None:
+    """Write a command's tables into ``tables/`` of a run, and what they were made from into its record.
+
+    Args:
+        run: a finished one; it is locked meanwhile.
+        name: of the command's result; it takes the place of an earlier one of that name.
+        tables: file name without its ending -> table.
+        sources: what they were made from.
+        about: plain values that the page needs beside them.
+        by: columns of every table; earlier rows that differ in them stay, if they are still current.
+
+    Raises:
+        RunError: another process is working on the run.
+    """
+    import pandas as pd
+
+    from pipeline.report.tables import frame_to_csv
+    from pipeline.run.files import write_text
+
+    with run.locked():
+        kept = run.record.get(RECORD, {}).get(name)
+        if by and kept is not None and not _why_stale(run, kept):
+            older = {each: _read(run, each) for each in kept["tables"]}
+            tables = {
+                each: pd.concat([_others(older[each], frame, by), frame], ignore_index=True) if each in older else frame
+                for each, frame in tables.items()
+            }
+        for each, frame in tables.items():
+            write_text(_path(run, each), frame_to_csv(frame))
+        entry = {
+            "tables": {each: digest_of_files(_path(run, each)) for each in tables},
+            "files": {file: digest_of_files(run.path(file)) for file in sources.files},
+            "elsewhere": {str(path.resolve()): digest_of_files(path) for path in sources.elsewhere},
+            "options": {option: run.record["settings"]["statistics"].get(option) for option in sources.options},
+            "about": dict(about or {}),
+            "written": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+        run.note(**{RECORD: {**run.record.get(RECORD, {}), name: entry}})
+
+
+def additions_of(run: Run) -> Additions:
+    """The added tables of a run that are current; of the others why they are not."""
+    tables: dict[str, pd.DataFrame] = {}
+    about, stale = {}, {}
+    for name, entry in run.record.get(RECORD, {}).items():
+        if reason := _why_stale(run, entry):
+            stale[name] = reason
+            continue
+        about[name] = {**entry["about"], "written": entry["written"], "tables": entry["tables"]}
+        tables |= {each: _read(run, each) for each in entry["tables"]}
+    return Additions(tables, about, stale)
+
+
+def _why_stale(run: Run, entry: Mapping[str, Any]) -> str:
+    """Why a result is not current; empty where it is."""
+    files = {run.path(file): sha256 for file, sha256 in entry["files"].items()}
+    files |= {_path(run, each): sha256 for each, sha256 in entry["tables"].items()}
+    files |= {Path(file): sha256 for file, sha256 in entry["elsewhere"].items()}
+    for path, sha256 in files.items():
+        if not path.is_file():
+            return GONE.format(file=path.name)
+        if digest_of_files(path) != sha256:
+            return CHANGED.format(file=path.name)
+    own = run.record["settings"]["statistics"]
+    for option, value in entry["options"].items():
+        if own.get(option) != value:
+            return OTHER_OPTION.format(option=option)
+    return ""
+
+
+def _others(older: "pd.DataFrame", newer: "pd.DataFrame", by: Sequence[str]) -> "pd.DataFrame":
+    replaced = set(newer[list(by)].itertuples(index=False, name=None))
+    stays = [key not in replaced for key in older[list(by)].itertuples(index=False, name=None)]
+    return older[stays]
+
+
+def _path(run: Run, table: str) -> Path:
+    return run.path("tables") / f"{table}.csv"
+
+
+def _read(run: Run, table: str) -> "pd.DataFrame":
+    from pipeline.report.tables import frame_from_csv
+
+    return frame_from_csv(_path(run, table).read_text(encoding="utf-8"))

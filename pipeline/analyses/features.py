@@ -1,0 +1,160 @@
+"""Features of photos or texts, by which rows are alike: from a file, or a run's faces as the judge sees them.
+
+What is made of them is in ``pipeline.statistics.local_bias``.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipeline.config.options import ConfigError, Settings
+from pipeline.run.folder import Run, RunError, chunks_of, digest
+from pipeline.run.progress import Watch, unwatched
+from pipeline.run.tables import check_account, read_frame, write_table
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from models.judge import Estimator, Judge
+
+FEATURES = {"photo": "string", "status": "string", "reason": "string", "features": "list<double>"}
+CHUNK = 64
+BATCH = 32
+ENDINGS = (".npy", ".csv", ".parquet")
+
+
+def read_features(path: Path, *, photos: Sequence[str] | None = None) -> "NDArray[np.float64]":
+    """``(n, D)`` features from a file: .npy, or .csv or .parquet of which all columns of numbers are taken.
+
+    Args:
+        path: the file.
+        photos: the rows wanted, in this order, if the file has a column ``photo``; else rows are taken as they stand.
+
+    Raises:
+        ConfigError: the file cannot be read, has no numbers, another number of rows, or not all photos.
+    """
+    import numpy as np
+    import pandas as pd
+
+    if path.suffix.lower() not in ENDINGS:
+        raise ConfigError(f"features must be a {', '.join(ENDINGS)} file, but there is {path}")
+    try:
+        if path.suffix.lower() == ".npy":
+            table: NDArray[Any] = np.load(path, allow_pickle=False)
+        else:
+            # A photo called 007 is not the number seven.
+            frame = pd.read_csv(path, dtype={"photo": str}) if path.suffix.lower() == ".csv" else read_frame(path)
+            if photos is not None and "photo" in frame.columns:
+                frame = _in_order(frame, photos, path)
+            table = frame.drop(columns="photo", errors="ignore").select_dtypes("number").to_numpy(dtype=np.float64)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"the features in {path} cannot be read: {error}") from error
+    if table.ndim != 2 or table.size == 0 or table.dtype.kind not in "biuf":
+        raise ConfigError(f"the features in {path} must be rows of numbers, but have the shape {table.shape}")
+    if photos is not None and len(table) != len(photos):
+        raise ConfigError(f"the features in {path} have {len(table)} rows, but {len(photos)} are needed")
+    return table.astype(np.float64)
+
+
+def judged_features(run: Run, *, settings: Settings, watch: Watch = unwatched) -> "pd.DataFrame":
+    """The judge's embedding of the aligned face of every photo with a face, computed once and kept with the run.
+
+    Returns:
+        Columns photo and features, a ``(F,)`` array each; photos that can no longer be read are left out.
+
+    Raises:
+        RunError: the run's faces are not complete.
+    """
+    from models.weights import record
+
+    faces = run.record["stages"].get("faces", {})
+    if faces.get("state") != "done":
+        raise RunError(f"the faces in {run.folder} are not complete: run the audit's own command again first")
+    path = run.path("features.parquet")
+    fingerprint = digest(["features", faces["fingerprint"], record("judge").sha256])
+    if not (run.is_done("features", fingerprint) and path.exists()):
+        _embed(run, fingerprint, settings=settings, watch=watch)
+    kept = read_frame(path)
+    return kept.loc[kept["status"] == "ok", ["photo", "features"]].reset_index(drop=True)
+
+
+def embed(crops: "Sequence[NDArray[np.uint8]]", *, judge: "Estimator | Judge") -> "list[list[float]]":
+    """The penultimate layer's values for aligned ``(S, S, 3)`` uint8 crops, ``F`` numbers each."""
+    import numpy as np
+    import torch
+
+    rows: list[list[float]] = []
+    for start in range(0, len(crops), BATCH):
+        some = crops[start : start + BATCH]
+        # Always a full batch, so that a face's last digits do not depend on how many came along.
+        batch = np.zeros((BATCH, *some[0].shape), dtype=np.uint8)
+        batch[: len(some)] = some
+        with torch.inference_mode():
+            seen = judge.perceive(torch.from_numpy(batch).permute(0, 3, 1, 2).float() / 127.5 - 1)
+        rows += seen.features[: len(some)].double().tolist()
+    return rows
+
+
+def _embed(run: Run, fingerprint: str, *, settings: Settings, watch: Watch) -> None:
+    import numpy as np
+    import torch
+
+    from models.alignment import similarity_to_template, warp_to_template
+    from models.weights import load_judge
+    from pipeline.photos.faces import CROP
+    from pipeline.photos.listing import PhotoError, read_photo
+
+    paths = read_frame(run.path("photos.parquet"), columns=["photo", "path"]).set_index("photo")["path"]
+    faces = read_frame(run.path("faces.parquet"), columns=["photo", "status", "landmarks"])
+    rows = [
+        {"photo": photo, "path": paths[photo], "landmarks": landmarks.tolist()}
+        for photo, status, landmarks in faces.itertuples(index=False)
+        if status == "ok"
+    ]
+    judge = load_judge("judge").to(memory_format=torch.channels_last)
+
+    def work(chunk: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        crops, read, lost = [], [], []
+        for row in chunk:
+            try:
+                photo = read_photo(Path(row["path"]), options=settings.photos)
+            except PhotoError as error:
+                lost.append({"photo": row["photo"], "status": "failed", "reason": str(error)})
+                continue
+            landmarks = np.array(row["landmarks"], dtype=np.float64).reshape(5, 2)
+            crops.append(warp_to_template(photo.pixels, similarity_to_template(landmarks, size=CROP), size=CROP))
+            read.append(row["photo"])
+        embedded = embed(crops, judge=judge)
+        return lost + [
+            {"photo": photo, "status": "ok", "reason": None, "features": values}
+            for photo, values in zip(read, embedded, strict=True)
+        ]
+
+    with (
+        run.locked(),
+        run.stage("features", fingerprint) as counts,
+        watch("features", total=len(rows)) as advance,
+    ):
+        table = run.in_chunks(
+            "features",
+            chunks_of(rows, size=CHUNK),
+            fingerprint=fingerprint,
+            columns=FEATURES,
+            work=work,
+            advance=advance,
+        )
+        counts |= check_account(planned=len(rows), statuses=table["status"].to_pylist(), stage="features")
+        write_table(table, run.path("features.parquet"))
+        run.drop_parts("features")
+
+
+def _in_order(frame: "pd.DataFrame", photos: Sequence[str], path: Path) -> "pd.DataFrame":
+    named = frame.assign(photo=frame["photo"].astype(str)).set_index("photo")
+    if not named.index.is_unique:
+        raise ConfigError(f"the features in {path} name {named.index[named.index.duplicated()][0]!r} twice")
+    missing = [photo for photo in photos if photo not in named.index]
+    if missing:
+        raise ConfigError(f"the features in {path} lack {len(missing)} photos, the first is {missing[0]!r}")
+    return named.loc[list(photos)].reset_index()

@@ -1,0 +1,123 @@
+"""Representation of a set of photos: its faces found and estimated, then counted by group, into ``tables``.
+
+The shares and their correction are in ``pipeline.statistics.representation``.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipeline.audit.audit import find_faces
+from pipeline.config.options import Settings, StatisticsOptions
+from pipeline.run.files import write_text
+from pipeline.run.folder import Run, RunError
+from pipeline.run.progress import Watch, unwatched
+from pipeline.run.tables import RACES, read_frame
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from pipeline.statistics.representation import Method
+
+GENDERS = ("feminine", "masculine")
+CATEGORIES = {"gender": GENDERS, "race": RACES}
+
+
+@dataclass(frozen=True, eq=False)
+class Represented:
+    """The table ``tables/representation.csv``, and what to say about photos and corrections that are not in it."""
+
+    frame: "pd.DataFrame"
+    notes: tuple[str, ...]
+
+
+def represent(
+    photos: Sequence[Path],
+    out: Path,
+    *,
+    by: str,
+    method: "Method" = "wilson",
+    settings: Settings,
+    given: Mapping[str, Any],
+    watch: Watch = unwatched,
+) -> Represented:
+    """Shares of perceived gender and race of the photos' central faces, by group.
+
+    Args:
+        photos: a folder, files, or one manifest.
+        out: the run's folder; the same call again finds no face a second time.
+        by: a manifest's column, or ``folder``.
+        method: of the raw shares' intervals, "wilson" or "exact"; with the option ``cluster`` it is the bootstrap's.
+        settings: all options.
+        given: the options as the user gave them.
+        watch: is told how far each stage is.
+
+    Raises:
+        NoUsablePhotos, RunError, ConfigError: with what to do about it.
+    """
+    from pipeline.report.tables import frame_to_csv
+
+    run = find_faces(photos, out, settings=settings, given=given, watch=watch)
+    found = represented(run, by=by, method=method, options=settings.statistics)
+    write_text(run.path("tables") / "representation.csv", frame_to_csv(found.frame))
+    return found
+
+
+def represented(run: Run, *, by: str, method: "Method" = "wilson", options: StatisticsOptions) -> Represented:
+    """The same of a run whose faces are found; nothing in its folder is changed.
+
+    Args:
+        run: any run that has got as far as its faces.
+        by: a manifest's column, or ``folder``.
+        method: of the raw shares' intervals.
+        options: for ``cluster``, ``resamples`` and ``seed``.
+
+    Raises:
+        RunError: its faces are not found yet.
+        ConfigError: the manifest lacks a column.
+    """
+    from pipeline.analyses.groups import clusters_of, groups_of
+    from pipeline.statistics.representation import representation_frame, shares_by_group
+
+    if not run.path("faces.parquet").is_file():
+        raise RunError(f"the faces of {run.folder} are not found yet: finish the run, or name photos")
+    table, faces = read_frame(run.path("photos.parquet")), read_frame(run.path("faces.parquet"))
+    groups, clusters = groups_of(table, by), clusters_of(table, options.cluster)
+    shown = faces[(faces["status"] == "ok") & faces["photo"].isin(list(groups))]
+    confusion, notes = _confusion()
+    parts = shares_by_group(
+        perceived(shown),
+        CATEGORIES,
+        [groups[photo] for photo in shown["photo"]],
+        confusion=confusion,
+        method=method,
+        clusters=None if clusters is None else [clusters[photo] for photo in shown["photo"]],
+        resamples=options.resamples,
+        seed=options.seed,
+    )
+    frame = representation_frame(parts)
+    if len(table) > len(shown):
+        notes += (f"{len(table) - len(shown)} of {len(table)} photos are not counted: no usable face, or no group.",)
+    return Represented(frame, notes)
+
+
+def perceived(faces: "pd.DataFrame") -> dict[str, list[str]]:
+    """Attribute -> the category in which each face of the table is perceived."""
+    races = faces[[f"race_{race}" for race in RACES]].to_numpy().argmax(axis=1)
+    return {
+        "gender": [GENDERS[int(gender >= 0)] for gender in faces["gender"]],
+        "race": [RACES[race] for race in races],
+    }
+
+
+def _confusion() -> tuple[dict[str, list[list[int]]] | None, tuple[str, ...]]:
+    """The estimator's errors on held-out faces by attribute; without them a note says so."""
+    from models.confusion import ConfusionError, read_confusion
+    from models.weights import record
+
+    try:
+        matrix = read_confusion("estimator", weights=record("estimator").sha256)
+    except ConfusionError as error:
+        return None, (f"Shares are not corrected: {error}.",)
+    return {attribute: matrix.of(attribute, names) for attribute, names in CATEGORIES.items()}, ()

@@ -1,0 +1,1 @@
+"""The stages of an audit and what runs them."""

@@ -1,0 +1,165 @@
+"""The stages that only read: from a run's labels to its tables and its report. Nothing is asked or edited here."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pipeline.audit.stages import Audit
+from pipeline.run.files import write_text
+from pipeline.run.folder import digest, digest_of_files
+from pipeline.run.tables import ANSWERS, EDIT_ARM, LABELS, plain_rows, read_frame
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from pipeline.analyses.artifacts import Additions
+    from pipeline.report.extras import Extra
+
+SUBGROUPS = ("subgroups", "subgroup_differences")
+COMPARED = "adapter_comparison"
+
+
+def tables_stage(audit: Audit, *, presence: Mapping[str, float]) -> str:
+    """Slopes, curves and the validity card from the tables of labels and versions.
+
+    Args:
+        presence: adapter -> the score from which a label is present.
+    """
+    options = audit.settings.statistics
+    read = [audit.run.path(f"{name}.parquet") for name in ("photos", "faces", "counterfactuals", "answers", "labels")]
+    card_options = audit.settings.validity
+    fingerprint = digest(
+        ["tables", digest_of_files(*read), options.model_dump(), card_options.model_dump(), dict(presence)]
+    )
+    if audit.run.is_done("tables", fingerprint):
+        return fingerprint
+    import pandas as pd
+
+    from pipeline.analyses.comparison import adapters_compared
+    from pipeline.analyses.groups import clusters_of, groups_of
+    from pipeline.counterfactuals.validity import (
+        effectiveness_curve,
+        lightness_curve,
+        photo_failures,
+        validity_card,
+    )
+    from pipeline.photos.faces import source_groups
+    from pipeline.report.card import check_results
+    from pipeline.report.tables import RENDERERS, frame_to_csv, slope_tables
+    from pipeline.statistics.curves import CURVE_COLUMNS, curves
+    from pipeline.statistics.placebos import beside_placebos
+    from pipeline.statistics.slopes import slope_frame
+    from pipeline.statistics.subgroups import subgroup_frames, subgroup_slopes
+    from pipeline.statistics.sweep_tables import sweeps_of
+
+    run, pair = audit.run, audit.settings.sweep.race_pair
+    with run.stage("tables", fingerprint) as counts, audit.watch("slopes", total=3) as advance:
+
+        def write(name: str, text: str) -> None:
+            write_text(run.path("tables") / name, text)
+
+        versions, faces = read_frame(run.path("counterfactuals.parquet")), read_frame(run.path("faces.parquet"))
+        groups, mode = source_groups(faces), audit.settings.sweep.mode
+        card = validity_card(versions, race_pair=pair, groups=groups, options=card_options, mode=mode)
+        write("validity.csv", frame_to_csv(card))
+        run.note(validity=plain_rows(card))
+        write("effectiveness.csv", frame_to_csv(effectiveness_curve(versions, race_pair=pair)))
+        write("lightness.csv", frame_to_csv(lightness_curve(versions, groups=groups)))
+        write("photo_failures.csv", frame_to_csv(photo_failures(versions, race_pair=pair, options=card_options)))
+        advance(1)
+        labels = read_frame(run.path("labels.parquet"), columns=list(LABELS))
+        answers = read_frame(run.path("answers.parquet"), columns=list(ANSWERS))
+        photos = read_frame(run.path("photos.parquet"))
+        clusters = clusters_of(photos, options.cluster)
+        sweeps = sweeps_of(labels, answers, presence=presence, confidence=options.confidence)
+        drawn: dict[str, Any] = {"resamples": options.resamples, "seed": options.seed}
+        shared: dict[str, Any] = {"min_count": options.min_count, "clusters": clusters}
+        slopes = slope_frame(sweeps, family=options.family, **drawn, **shared)
+        slopes = beside_placebos(slopes, sweeps, family=options.family, **shared)
+        found = slope_tables(
+            slopes,
+            max_p=options.max_p,
+            min_slope=options.min_slope,
+            race_pair=pair,
+            card=check_results(card.to_dict("records")),
+        )
+        write("slopes.csv", frame_to_csv(slopes))
+        for ending, format in (("csv", "csv"), ("json", "json"), ("md", "md"), ("tex", "latex"), ("html", "html")):
+            write(f"findings.{ending}", RENDERERS[format](found))
+        advance(1)
+        for name in SUBGROUPS if options.by is None else ():
+            run.path(f"tables/{name}.csv").unlink(missing_ok=True)
+        if options.by is not None:
+            groups = groups_of(photos, options.by, faces=faces)
+            by_group = [subgroup_slopes(each, groups, **drawn, **shared) for each in sweeps]
+            for name, frame in zip(SUBGROUPS, subgroup_frames(by_group, family=options.family), strict=True):
+                write(f"{name}.csv", frame_to_csv(frame))
+        write(f"{COMPARED}.csv", frame_to_csv(adapters_compared(sweeps, options=options, clusters=clusters)))
+        parts = [curves(each, clusters=clusters) for each in sweeps] or [pd.DataFrame(columns=list(CURVE_COLUMNS))]
+        write("curves.csv", frame_to_csv(pd.concat(parts, ignore_index=True)))
+        advance(1)
+        counts |= {"labels": len(slopes), "estimable": int(slopes["estimable"].sum())}
+    return fingerprint
+
+
+def report_stage(audit: Audit, upstream: str) -> None:
+    """Write ``report.html`` from the tables."""
+    from pipeline.analyses.artifacts import additions_of
+
+    run, options = audit.run, audit.settings.statistics
+    added = additions_of(run)
+    fingerprint = digest(["report", upstream, added.fingerprint])
+    if run.is_done("report", fingerprint) and run.path("report.html").exists():
+        return
+    import pandas as pd
+
+    from pipeline.report.examples import album_of
+    from pipeline.report.page import render
+    from pipeline.report.tables import frame_from_csv
+
+    with run.stage("report", fingerprint), audit.watch("report", total=1) as advance:
+        tables = {
+            name: frame_from_csv(run.path(f"tables/{name}.csv").read_text(encoding="utf-8"))
+            for name in ("slopes", "curves", "validity", "effectiveness", "photo_failures")
+        }
+        versions = read_frame(run.path("counterfactuals.parquet"))
+        excluded = [
+            frame.loc[frame["status"] != "ok", ["photo", "reason"]].drop_duplicates()
+            for frame in (read_frame(run.path("photos.parquet")), read_frame(run.path("faces.parquet")), versions)
+        ]
+        effectiveness = tables["effectiveness"]
+        page = render(
+            **{name: tables[name] for name in ("slopes", "curves")},
+            effectiveness=effectiveness[effectiveness["arm"] == EDIT_ARM],
+            card=tables["validity"],
+            provenance=run.record,
+            exclusions=pd.concat(excluded, ignore_index=True),
+            album=album_of(run, versions=versions, slopes=tables["slopes"], failures=tables["photo_failures"]),
+            max_p=options.max_p,
+            min_slope=options.min_slope,
+            race_pair=audit.settings.sweep.race_pair,
+            extras=_extras(audit, added, card=tables["validity"], versions=versions),
+        )
+        write_text(run.path("report.html"), page)
+        advance(1)
+
+
+def _extras(audit: Audit, added: "Additions", *, card: "pd.DataFrame", versions: "pd.DataFrame") -> "list[Extra]":
+    """The report's sections of what the commands added, and of the stages' own tables that not every run has."""
+    from pipeline.report.card import check_results
+    from pipeline.report.exemplars import faces_of
+    from pipeline.report.extras.every import every
+    from pipeline.report.tables import frame_from_csv
+
+    own = {name: audit.run.path(f"tables/{name}.csv") for name in (*SUBGROUPS, COMPARED)}
+    tables = {name: frame_from_csv(path.read_text(encoding="utf-8")) for name, path in own.items() if path.exists()}
+    tables |= added.tables
+    shown = tables["local_exemplars"]["photo"] if "local_exemplars" in tables else ()
+    return every(
+        tables,
+        about=added.about,
+        stale=added.stale,
+        card=check_results(card.to_dict("records")),
+        by=audit.settings.statistics.by,
+        race_pair=audit.settings.sweep.race_pair,
+        pictures=faces_of(audit.run, shown, versions=versions),
+    )

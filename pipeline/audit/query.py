@@ -1,0 +1,125 @@
+"""The stage that asks classifiers: what it would come to, whether that is wanted, the asking, the labels, the account.
+
+Each of these is in ``pipeline.querying``; here they meet the run's folder, its record and its watchers.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import date
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from adapters.base import AdapterError
+from pipeline.audit.stages import Audit
+from pipeline.run.folder import Run, digest
+from pipeline.run.progress import Advance, Watch
+from pipeline.run.tables import read_frame
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from adapters.base import Adapter
+    from pipeline.querying.engine import AskCounts
+    from pipeline.querying.plan import AdapterPlan, Plan
+    from pipeline.querying.preparing import Version
+    from pipeline.querying.together import Outcome, Progress
+
+LOG = logging.getLogger("counterslope.querying")
+
+
+def query_stage(audit: Audit, upstream: str, adapters: "Sequence[Adapter]") -> None:
+    """Ask every classifier about every version that it has not answered yet, and derive the labels.
+
+    Raises:
+        PlanError: asking would pass a limit, is not confirmed, or a service is gone; nothing was asked.
+        AdapterError: no classifier could be used.
+    """
+    asked = [[adapter.name, adapter.model, dict(adapter.parameters)] for adapter in adapters]
+    fingerprint = digest(["query", upstream, asked])
+    if audit.run.is_done("query", fingerprint):
+        return
+    from pipeline.querying import account
+    from pipeline.querying.enquiries import enquire, plan_of
+    from pipeline.querying.labels import derive_blocks, write_derived
+    from pipeline.querying.plan import check_consent, check_lifecycles, check_limits
+    from pipeline.querying.store import Store
+    from pipeline.querying.together import ask_all
+
+    run, options = audit.run, audit.settings.query
+    table = read_frame(run.path("counterfactuals.parquet"))
+    versions = versions_of(run, table)
+    with (
+        run.stage("query", fingerprint, try_again="unanswered") as counts,
+        Store(run.path("responses.sqlite")) as store,
+    ):
+        enquiries = enquire(adapters, versions, options, folder=run.path("sent"), answered=store.answered)
+        plan = plan_of(enquiries)
+        check_lifecycles(plan, today=date.today())
+        check_limits(plan, max_calls=options.max_calls, max_cost=options.max_cost)
+        check_consent(plan, consent=audit.consent)
+        run.note(query={one.adapter: account.before(one) for one in plan.adapters})
+        with _watched(audit.watch, plan) as progress:
+            outcomes = ask_all([enquiry.asked for enquiry in enquiries], store, progress=progress, log=LOG.info)
+        told = {
+            enquiry.adapter.name: account.after(enquiry, outcomes[enquiry.adapter.name], store, plan=one)
+            for enquiry, one in zip(enquiries, plan.adapters, strict=True)
+        }
+        run.note(query=told)
+        counts |= account.totals(outcomes.values(), told.values())
+        _stop_if_none_can_be_used(outcomes.values())
+        counts |= write_derived(
+            derive_blocks(table, adapters, store, sent={e.adapter.name: e.sent for e in enquiries}),
+            answers=run.path("answers.parquet"),
+            labels=run.path("labels.parquet"),
+            planned=len(table) * len(adapters),
+        )
+
+
+def versions_of(run: Run, table: "pd.DataFrame") -> "list[Version]":
+    """The versions that were made, of a table of counterfactuals."""
+    from pipeline.querying.preparing import Version
+
+    made = table[table["status"] == "ok"]
+    return [
+        Version(photo, sha, run.path(file))
+        for photo, sha, file in zip(made["photo"], made["sha256"], made["file"], strict=True)
+    ]
+
+
+@contextmanager
+def _watched(watch: Watch, plan: "Plan") -> "Iterator[Progress]":
+    """One bar for each classifier, with its rate now and what it cost so far."""
+    started = monotonic()
+    with ExitStack() as stack:
+        bars: dict[str, Advance] = {}
+        for one in plan.adapters:
+            bars[one.adapter] = stack.enter_context(watch(f"ask {one.adapter}", total=one.images))
+        prices = {one.adapter: one for one in plan.adapters}
+        seen = dict.fromkeys(bars, 0)
+
+        def progress(name: str, counts: "AskCounts") -> None:
+            bars[name](counts.done - seen[name], _note(prices[name], counts, seconds=monotonic() - started))
+            seen[name] = counts.done
+
+        yield progress
+
+
+def _note(plan: "AdapterPlan", counts: "AskCounts", *, seconds: float) -> str:
+    from pipeline.querying.account import usd_of
+
+    usd = usd_of(counts.answered, plan)
+    parts = [f"{counts.answered / max(seconds, 1e-3):.1f}/s" if counts.answered else ""]
+    parts += [f"US$ {usd:.2f}" if usd else "", f"{counts.failed} failed" if counts.failed else ""]
+    return " · ".join(part for part in parts if part)
+
+
+def _stop_if_none_can_be_used(outcomes: "Iterable[Outcome]") -> None:
+    """Where there is nothing to derive labels from, the reason is the run's outcome.
+
+    Raises:
+        AdapterError: no classifier could be used, and none has an answer.
+    """
+    found = list(outcomes)
+    if found and all(one.problem is not None and not one.counts.known + one.counts.answered for one in found):
+        raise AdapterError("; ".join(str(one.problem) for one in found))

@@ -1,0 +1,157 @@
+"""What a finished run has to show, read back from its folder: its tables, its findings laid out, its figures.
+
+Nothing is estimated here and nothing in the folder changes; ``auditing`` does that.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipeline.run.folder import Run, RunError
+from pipeline.run.settings import settings_of
+from pipeline.run.tables import EDIT_ARM
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from pipeline.report.figures import Figure
+    from pipeline.report.tables import FindingTable
+
+NOT_ESTIMATED = "{folder} has no table {name!r} (yet): estimate its slopes with `counterslope slopes {folder}`"
+NOT_THERE = "there is no {what} {name!r} in {folder}; there are {known}"
+ESTIMATED = ("slopes", "curves", "validity", "effectiveness", "lightness", "photo_failures")
+
+
+def is_estimated(run: Run) -> bool:
+    """Whether all tables of the run's current options are there."""
+    stage = run.record["stages"].get("tables", {})
+    return stage.get("state") == "done" and all(run.path(f"tables/{name}.csv").is_file() for name in ESTIMATED)
+
+
+def result_table(run: Run, name: str) -> "pd.DataFrame":
+    """A table of the run, such as ``slopes``, ``curves`` or ``validity``.
+
+    Raises:
+        RunError: the folder holds no run, or the run has no such table.
+    """
+    from pipeline.report.tables import frame_from_csv
+
+    settings_of(run)
+    path = run.path(f"tables/{name}.csv")
+    if not path.is_file():
+        raise RunError(NOT_ESTIMATED.format(folder=run.folder, name=name))
+    return frame_from_csv(path.read_text(encoding="utf-8"))
+
+
+def findings_of(
+    run: Run,
+    *,
+    adapters: Sequence[str] = (),
+    attributes: Sequence[str] = (),
+    max_p: float | None = None,
+    min_slope: float | None = None,
+) -> "tuple[FindingTable, ...]":
+    """The findings of every adapter and attribute of a run, in the published layout.
+
+    Args:
+        run: a finished one.
+        adapters, attributes: only these; all unless given.
+        max_p, min_slope: the rule for findings; the run's own unless given.
+
+    Raises:
+        RunError: the run has no slopes, or not what was named.
+    """
+    from pipeline.report.card import check_results
+    from pipeline.report.tables import slope_tables
+
+    settings = settings_of(run)
+    slopes = _chosen(result_table(run, "slopes"), run, adapters=adapters, attributes=attributes)
+    return slope_tables(
+        slopes,
+        max_p=settings.statistics.max_p if max_p is None else max_p,
+        min_slope=settings.statistics.min_slope if min_slope is None else min_slope,
+        race_pair=settings.sweep.race_pair,
+        card=check_results(result_table(run, "validity").to_dict("records")),
+    )
+
+
+def figures_of(
+    run: Run, *, adapters: Sequence[str] = (), attributes: Sequence[str] = (), labels: Sequence[str] = ()
+) -> "tuple[Figure, ...]":
+    """The figures of a run: for every adapter and attribute curves and intervals, for every attribute the judge's
+    probability and the lightness.
+
+    Args:
+        run: a finished one.
+        adapters, attributes: only these; all unless given.
+        labels: whose curves are drawn; unless given, those of the strongest findings.
+
+    Raises:
+        RunError: the run has no slopes, or not what was named.
+    """
+    from pipeline.report.figures import attribute_figures, finding_figures
+
+    tables = findings_of(run, adapters=adapters, attributes=attributes)
+    pair = settings_of(run).sweep.race_pair
+    slopes, curves = result_table(run, "slopes"), result_table(run, "curves")
+    known = set(curves.loc[curves["z"].notna(), "label"])
+    for label in labels:
+        if label not in known:
+            raise RunError(_not_there("label with a curve", label, run, known))
+    found = [
+        figure
+        for table in tables
+        for figure in finding_figures(table, slopes=_of(slopes, table), curves=_of(curves, table), labels=labels)
+    ]
+    shown = dict.fromkeys(table.attribute for table in tables)
+    effectiveness, lightness = result_table(run, "effectiveness"), result_table(run, "lightness")
+    for attribute in shown:
+        found += attribute_figures(
+            attribute,
+            effectiveness=effectiveness[_edits(effectiveness, attribute)],
+            lightness=lightness[_edits(lightness, attribute)],
+            race_pair=pair,
+        )
+    return tuple(found)
+
+
+def write_figures(figures: "Sequence[Figure]", folder: Path, *, format: str) -> list[Path]:
+    """Draw figures into a folder, a text file with the caption beside each; the files, the captions' after their own.
+
+    Raises:
+        ValueError: there is no such format.
+    """
+    from pipeline.report.figures import draw
+    from pipeline.run.files import write_bytes, write_text
+
+    written: list[Path] = []
+    for figure in figures:
+        files = folder / f"{figure.name}.{format}", folder / f"{figure.name}.txt"
+        write_bytes(files[0], draw(figure.chart, format))
+        write_text(files[1], figure.caption + "\n")
+        written += files
+    return written
+
+
+def _chosen(slopes: "pd.DataFrame", run: Run, *, adapters: Sequence[str], attributes: Sequence[str]) -> "pd.DataFrame":
+    for column, wanted in (("adapter", adapters), ("attribute", attributes)):
+        known = set(slopes[column])
+        for name in wanted:
+            if name not in known:
+                raise RunError(_not_there(column, name, run, known))
+        if wanted:
+            slopes = slopes[slopes[column].isin(list(wanted))]
+    return slopes
+
+
+def _not_there(what: str, name: str, run: Run, known: set[str]) -> str:
+    return NOT_THERE.format(what=what, name=name, folder=run.folder, known=", ".join(sorted(known)) or "none")
+
+
+def _of(frame: "pd.DataFrame", table: "FindingTable") -> "pd.DataFrame":
+    own = (frame["adapter"] == table.adapter) & (frame["attribute"] == table.attribute) & (frame["arm"] == table.arm)
+    return frame[own]
+
+
+def _edits(frame: "pd.DataFrame", attribute: str) -> "pd.Series[bool]":
+    return (frame["attribute"] == attribute) & (frame["arm"] == EDIT_ARM)

@@ -1,0 +1,291 @@
+"""``counterslope adapters``: list the classifiers, tell what one declares, find out what is wrong with one.
+
+What they declare is read in ``adapters.details``, and what is wrong is judged in ``adapters.diagnosis``; here is the
+looking, the asking and the printing.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pipeline.cli.options import AdapterOptions, AsJson, Yes, adapter_options, harmless, stop, user_errors
+from pipeline.photos import SAMPLE
+
+if TYPE_CHECKING:
+    from adapters.base import Adapter, Limits, Service
+    from adapters.details import Details
+    from adapters.diagnosis import Check, Knock
+
+CANARY = SAMPLE / "female-asian-30-3.jpg"
+
+app = typer.Typer(invoke_without_command=True, rich_markup_mode="rich", help="The classifiers that can be audited.")
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="A classifier, as --adapter takes it.")]
+
+
+@app.callback(epilog="Examples: counterslope adapters --json · counterslope adapters info google")
+def listing(context: typer.Context, as_json: AsJson = False) -> None:
+    """List the classifiers that can be audited; info and doctor say more of one."""
+    if context.invoked_subcommand is not None:
+        return
+    from adapters.registry import describe
+
+    rows = [asdict(row) for row in describe()]
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
+    else:
+        _tell_list(rows)
+
+
+@app.command(epilog="Example: counterslope adapters info rekognition")
+def info(name: Name, as_json: AsJson = False) -> None:
+    """Everything a classifier declares: where images go, limits, price, version, options. Needs no credentials."""
+    from adapters.base import AdapterError
+    from adapters.details import details
+
+    try:
+        found = details(name)
+    except AdapterError as error:
+        stop(str(error))
+    if as_json:
+        typer.echo(json.dumps(asdict(found), indent=2, default=str))
+    else:
+        _tell_details(found)
+
+
+@app.command(epilog="Examples: counterslope adapters doctor opencv · counterslope adapters doctor google --yes")
+def doctor(name: Name, adapter_option: AdapterOptions = None, yes: Yes = False, as_json: AsJson = False) -> None:
+    """Check packages, credentials, host, clock and limits, then ask about one sample portrait (one billed call).
+
+    Ends with 0 if an audit can be begun, else with 1; every problem is told with its cure.
+    """
+    from rich.console import Console
+
+    given = adapter_options(adapter_option) or {}
+    if others := [other for other in given if other != name]:
+        stop(f"--adapter-option {others[0]}.… is for another classifier than {name!r}: write {name}.OPTION=VALUE")
+    checks: list[Check] = []
+    with user_errors():
+        console = Console(highlight=False)
+        for check in _examined(name, given.get(name, {}), yes=yes):
+            # The words may be a service's: no credential in them, and nothing that a terminal would obey.
+            checks.append(replace(check, says=harmless(check.says), cure=harmless(check.cure)))
+            if not as_json:
+                _tell_check(console, checks[-1])
+    failed = [check for check in checks if check.state == "failed"]
+    if as_json:
+        content = {"adapter": name, "usable": not failed, "checks": [asdict(check) for check in checks]}
+        typer.echo(json.dumps(content, indent=2))
+    raise typer.Exit(1 if failed else 0)
+
+
+def _examined(name: str, options: dict[str, Any], *, yes: bool) -> "Iterator[Check]":
+    """The checks one by one, each as soon as it is done."""
+    from adapters.base import AdapterError
+    from adapters.details import details
+    from adapters.diagnosis import Check, address_of, credentials_check, declared_address, lifecycle_check
+    from adapters.registry import create
+
+    adapter: Adapter | None = None
+    try:
+        declared = details(name).capabilities.service
+        yield Check("package", "ok", "it can be loaded")
+    except AdapterError as error:
+        yield Check("package", "failed", str(error))
+        return
+    try:
+        adapter = create(name, options)
+        problem = ""
+    except AdapterError as error:
+        problem = str(error)
+    service = adapter.capabilities.service if adapter else declared
+    if service is not None:
+        yield lifecycle_check(service, today=datetime.now(UTC).date())
+        yield credentials_check(service, os.environ, usable=adapter is not None)
+    if adapter is None:
+        yield Check("set-up", "failed", problem)
+    else:
+        yield _version_check(adapter)
+    address = address_of(adapter) if adapter else declared_address(service) if service else None
+    if address is not None:
+        yield from _network_checks(address)
+    if adapter is not None:
+        yield from _canary_checks(adapter, yes=yes)
+
+
+def _version_check(adapter: "Adapter") -> "Check":
+    from adapters.base import AdapterError
+    from adapters.diagnosis import Check
+
+    try:
+        return Check("set-up", "ok", f"{adapter.name}: {adapter.model}")
+    except AdapterError as error:
+        return Check("set-up", "failed", str(error))
+
+
+def _network_checks(address: str) -> "Iterator[Check]":
+    from adapters.diagnosis import clock_check, reachability_check
+
+    knock = _knock(address)
+    yield reachability_check(address, knock)
+    if knock.status is not None:
+        yield clock_check(knock, now=datetime.now(UTC))
+
+
+def _canary_checks(adapter: "Adapter", *, yes: bool) -> "Iterator[Check]":
+    """Ask about the sample portrait; a remote classifier only if that was agreed to."""
+    from PIL import Image
+
+    from adapters.base import AdapterError
+    from adapters.diagnosis import Check, canary_check, limits_check, price_of_one, repeat_check
+
+    image = CANARY.read_bytes()
+    with Image.open(CANARY) as opened:
+        width, height, kind = opened.width, opened.height, (opened.format or "").lower()
+    yield limits_check(adapter.capabilities.limits, size=len(image), width=width, height=height, kind=kind)
+    service = adapter.capabilities.service
+    if service is not None and not yes and not _agreed(service, price_of_one(adapter.capabilities)):
+        says = f"no portrait was sent to {service.host}: one call costs {price_of_one(adapter.capabilities)}"
+        yield Check("canary", "skipped", says, "add --yes to send one")
+        return
+    try:
+        outcome = adapter.send([image])[0]
+        yield canary_check(adapter, outcome)
+        if service is None:
+            yield repeat_check(adapter, outcome, adapter.send([image])[0])
+    except AdapterError as error:
+        yield Check("canary", "failed", str(error))
+    except Exception as error:
+        yield Check("canary", "failed", f"{type(error).__name__}: {error}")
+
+
+def _agreed(service: "Service", price: str) -> bool:
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    typer.echo(f"One sample portrait would be sent to {service.host} ({service.provider}); {price}.", err=True)
+    typer.echo(f"What is kept: {service.retention}", err=True)
+    return typer.confirm("Send it?", err=True)
+
+
+def _knock(address: str) -> "Knock":
+    """A plain GET, without credentials and without following anything."""
+    import requests
+    from requests.utils import get_environ_proxies
+
+    from adapters.diagnosis import Knock
+
+    try:
+        with requests.Session() as session:
+            session.trust_env = False  # no ~/.netrc
+            session.verify = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE") or True
+            with session.get(
+                address, timeout=(5, 10), allow_redirects=False, stream=True, proxies=get_environ_proxies(address)
+            ) as reply:
+                return Knock(status=reply.status_code, date=reply.headers.get("Date", ""))
+    except requests.exceptions.SSLError:
+        return Knock(problem="its certificate cannot be verified")
+    except requests.exceptions.ProxyError:
+        return Knock(problem="the proxy that the environment names does not let it through")
+    except requests.exceptions.Timeout:
+        return Knock(problem="no answer within 10 s")
+    except (requests.RequestException, OSError) as error:
+        unknown = "NameResolutionError" in repr(error)
+        return Knock(problem="its name is not known to this network" if unknown else "nothing answers there")
+
+
+def _tell_list(rows: Iterable[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table("name", "what", "where", "state", box=None, pad_edge=False, padding=(0, 2))
+    table.add_column("US$/1,000", justify="right")
+    for row in rows:
+        where = "?" if row["remote"] is None else "remote" if row["remote"] else "local"
+        what = row["summary"] if row["problem"] is None else f"{row['summary']} (unusable: {row['problem']})"
+        price = "" if row["usd_per_1000"] is None else f"{row['usd_per_1000']:.2f}"
+        table.add_row(row["name"], escape(what), where, row["lifecycle"] or "", price)
+    Console().print(table)
+    typer.echo("\ncounterslope adapters info NAME tells what one declares; doctor NAME checks it.")
+
+
+def _tell_details(found: "Details") -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    console.print(f"[bold]{escape(found.usage)}[/bold]\n\n{escape(found.about)}\n", soft_wrap=False)
+    table = Table("", "", box=None, show_header=False, pad_edge=False, padding=(0, 2))
+    for what, says in _facts(found):
+        table.add_row(f"[bold]{what}[/bold]", escape(says))
+    console.print(table)
+    if found.options:
+        console.print("\n[bold]options[/bold]")
+        table = Table("name", "takes", "default", "what", box=None, pad_edge=False, padding=(0, 2))
+        for option in found.options:
+            default = "needed" if option.default is None else option.default
+            table.add_row(option.name, escape(option.kind), escape(default), escape(option.help))
+        console.print(table)
+        place = found.usage.partition("[")[0]
+        console.print(f"\nGiven as --adapter-option '{escape(place)}.OPTION=VALUE'", soft_wrap=True)
+
+
+def _facts(found: "Details") -> Iterator[tuple[str, str]]:
+    from adapters.registry import lifecycle
+
+    declared = found.capabilities
+    if found.target:
+        yield "target", found.target
+    if service := declared.service:
+        yield "provider", service.provider
+        yield "where", f"remote: images are sent to {service.host}"
+        yield "state", lifecycle(service)
+        yield "what it keeps", service.retention
+        yield "credentials", ", ".join(service.credentials) or "none"
+        yield "version", service.version
+        yield "rate", f"{service.rate:g} requests a second, unless --rate says otherwise"
+        if price := service.price:
+            known = f"US$ {price.usd_per_1000:g} for 1,000 images and one feature ({price.as_of}, {price.source})"
+            yield "price", f"{known}; {price.note}" if price.note else known
+        else:
+            yield "price", "not known here; --price NAME=USD estimates with yours"
+    else:
+        yield "where", "local: no image leaves this machine"
+    yield "asked for", ", ".join(declared.features)
+    yield "labels", "open" if declared.labels is None else ", ".join(declared.labels)
+    yield "scores", f"{declared.scale}, kept as 0-1; present from {declared.presence:g}"
+    if declared.cut_off is not None:
+        yield "cut-off", f"nothing below {declared.cut_off:g} is returned"
+    if declared.top_k is not None:
+        yield "at most", f"{declared.top_k} labels an image"
+    yield "calls", f"{declared.batch} images each at most, {declared.concurrency} at once"
+    yield (
+        "images",
+        _limits(declared.limits) + (f"{', '.join(declared.limits.formats)}"),
+    )
+
+
+def _limits(limits: "Limits") -> str:
+    parts = [
+        f"up to {limits.max_bytes:,} bytes" if limits.max_bytes is not None else "",
+        f"up to {limits.max_pixels:,} pixels" if limits.max_pixels is not None else "",
+        f"sides of at least {limits.min_side} pixels" if limits.min_side is not None else "",
+        f"sides of at most {limits.max_side:,} pixels" if limits.max_side is not None else "",
+    ]
+    return "".join(f"{part}; " for part in parts if part)
+
+
+def _tell_check(console: Any, check: "Check") -> None:
+    from rich.markup import escape
+
+    colour = {"ok": "green", "warning": "yellow", "failed": "red", "skipped": "dim"}[check.state]
+    console.print(f"[{colour}]{check.state:<8}[/{colour}] {check.name}: {escape(check.says)}", soft_wrap=True)
+    if check.cure:
+        console.print(f"         → {escape(check.cure)}", soft_wrap=True)

@@ -1,0 +1,1 @@
+"""Every option and the table of attributes; nothing here reads a photo or a run."""

@@ -1,0 +1,1 @@
+"""Counterfactual datasets for others: layout, splits, card, Croissant, provenance."""

@@ -1,0 +1,114 @@
+"""A whole dataset from photos: the stages of an audit up to the versions, then everything that describes them.
+
+What is published lies in the dataset's folder; the run's own tables, which name files of this machine, lie beside it in
+``NAME.run``. The same call continues, and makes again only what other photos or another opt-out list change.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipeline.audit.audit import begun
+from pipeline.audit.stages import Audit, Destination, counterfactuals_stage, faces_stage, photos_stage
+from pipeline.config.options import Settings
+from pipeline.dataset import checksums
+from pipeline.dataset.description import DESCRIBED, describe
+from pipeline.dataset.facts import DatasetFacts
+from pipeline.dataset.layout import DatasetLayout, id_of, shard_digits
+from pipeline.dataset.pruning import withdraw
+from pipeline.dataset.splits import keys_of, split_of
+from pipeline.photos.listing import find_photos
+from pipeline.photos.opt_out import read_opt_out
+from pipeline.run.folder import Run, RunError, digest
+from pipeline.run.progress import Watch, unwatched
+from pipeline.run.tables import read_frame
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A finished dataset: its ``folder``, the ``run`` that made it, what its card says, and the entries of the opt-out
+    list that no photo matches."""
+
+    folder: Path
+    run: Run
+    facts: DatasetFacts
+    unmatched: Sequence[str]
+
+
+def make_dataset(
+    photos: Sequence[Path], out: Path, *, settings: Settings, given: Mapping[str, Any], watch: Watch = unwatched
+) -> Dataset:
+    """Make the counterfactual versions of photos as a dataset that can be published.
+
+    Args:
+        photos: a folder, files, or one manifest.
+        out: the dataset's folder.
+        settings: all options.
+        given: the options as the user gave them.
+        watch: is told how far each stage is.
+
+    Raises:
+        NoUsablePhotos, RunError, ConfigError, WeightsError: with what to do about it.
+    """
+    folder = Path(os.path.normpath(out.absolute()))
+    run = Run(run_folder(folder))
+    _check_folder(folder, run, photos)
+    with run.locked():
+        work = begun(run, photos, settings=settings, given=given, watch=watch)
+        if not folder.exists() or not any(folder.iterdir()):  # never begun, or deleted since
+            run.note(stages={})
+            run.drop_parts("counterfactuals")
+            folder.mkdir(parents=True, exist_ok=True)
+        found = find_photos(photos)
+        opt_out = read_opt_out(settings.photos.opt_out).with_hashes_of(found.names, found.paths)
+        withdraw(folder, {id_of(sha256) for sha256 in opt_out.hashes}, described=DESCRIBED)
+        checked = photos_stage(work)
+        table = read_frame(run.path("photos.parquet"))
+        destination = _destination(work, folder, table)
+        versions = counterfactuals_stage(work, faces_stage(work, checked, keep_parts=True), destination=destination)
+        facts = describe(work, folder, table, upstream=versions, opted_out=sorted(opt_out.hashes))
+    return Dataset(out, run, facts, opt_out.unmatched(table["photo"].tolist(), table["sha256"].tolist()))
+
+
+def run_folder(dataset: Path) -> Path:
+    """Where the tables of a dataset's run lie."""
+    return dataset.with_name(f"{dataset.name}.run")
+
+
+def _check_folder(folder: Path, run: Run, photos: Sequence[Path]) -> None:
+    for path in photos:
+        if path.is_dir() and folder.is_relative_to(os.path.normpath(path.absolute())):
+            raise RunError(f"{folder} lies in the folder of the photos, {path}: name an --out elsewhere")
+    if folder.exists() and not (folder.is_dir() and (run.path("run.json").exists() or not any(folder.iterdir()))):
+        raise RunError(f"{folder} exists, but not {run.folder} to continue it from: name another folder with --out")
+
+
+def _destination(work: Audit, folder: Path, photos: "pd.DataFrame") -> Destination:
+    options, sweep = work.settings.dataset, work.settings.sweep
+    keys = keys_of(photos[photos["status"] == "ok"], cluster=options.cluster)
+    # By the whole list, so that a photo that is left out later moves no file of the others.
+    digits = shard_digits(len(photos))
+    weights = work.run.record["weights"]["fader"]
+
+    def layout_of(rows: Sequence[Mapping[str, Any]]) -> DatasetLayout:
+        # From the first image on that is made anew, the dataset is not what its checksums say.
+        (folder / checksums.NAME).unlink(missing_ok=True)
+        return DatasetLayout(
+            folder=folder,
+            hashes={row["photo"]: row["sha256"] for row in rows},
+            splits={row["photo"]: row["split"] for row in rows},
+            digits=digits,
+            steps={attribute: sweep.steps(attribute) for attribute in sweep.attributes},
+            weights=weights,
+        )
+
+    return Destination(
+        splits={photo: split_of(key, shares=options.split, seed=options.seed) for photo, key in keys.items()},
+        layout_of=layout_of,
+        fingerprint=digest(["dataset", digits, weights]),
+    )

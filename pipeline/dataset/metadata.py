@@ -1,0 +1,97 @@
+"""``metadata.csv`` beside images: what makes a folder one that image-folder loaders read with its facts.
+
+One row a version that was made; ``file_name``, relative to the file's own folder, is the column that they look for.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipeline.run.tables import read_frames
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NAME = "metadata.csv"
+RUN_COLUMNS = ("file_name", "photo", "attribute", "arm", "step", "value", "sha256")
+DATASET_COLUMNS = (
+    "file_name",
+    "split",
+    "photo_sha256",
+    "attribute",
+    "arm",
+    "step",
+    "value",
+    "perceived",  # the judge's probability of the attribute's high end
+    "mask",  # the mask's file, relative to the dataset's folder
+    "mask_share",
+    "seam",
+    "sha256",
+)
+PHOTO_NAME = "photo"  # a dataset tells it only if asked to
+
+
+def write_run_metadata(versions: Path, images: Path) -> None:
+    """Write the file into a run's folder of images, from its table of versions."""
+    with _csv(images, RUN_COLUMNS) as write:
+        for rows in read_frames(versions, columns=["file", "status", *RUN_COLUMNS[1:]]):
+            made = rows[rows["status"] == "ok"]
+            write(made.assign(file_name=made["file"].str.removeprefix(f"{images.name}/")))
+
+
+def dataset_frames(
+    versions: Path, *, hashes: Mapping[str, str], race_pair: tuple[str, str]
+) -> "Iterator[pd.DataFrame]":
+    """The versions of a dataset that were made, some at a time: ``DATASET_COLUMNS``, ``file`` and ``photo``.
+
+    Args:
+        versions: the table; ``file`` is relative to the dataset's folder.
+        hashes: photo -> sha256.
+        race_pair: the races at -1 and +1.
+    """
+    import pandas as pd
+
+    from pipeline.counterfactuals.checks import perceived_target
+
+    for frame in read_frames(versions):
+        rows = frame[frame["status"] == "ok"]
+        if rows.empty:
+            continue
+        perceived = [perceived_target(of, str(name), race_pair=race_pair) for name, of in rows.groupby("attribute")]
+        places = rows["file"].str.partition("/")
+        yield rows.assign(
+            split=places[0],
+            file_name=places[2],
+            photo_sha256=rows["photo"].map(hashes),
+            perceived=pd.concat(perceived).round(4),
+            mask_share=rows["mask_share"].round(6),
+            seam=rows["seam"].round(4),
+        )
+
+
+def write_dataset_metadata(frames: "Iterable[pd.DataFrame]", folder: Path, columns: Sequence[str]) -> Counter[str]:
+    """Write one file into each split's folder; returns how many rows each has."""
+    counts: Counter[str] = Counter()
+    with ExitStack() as stack:
+        files: dict[str, Callable[[pd.DataFrame], None]] = {}
+        for frame in frames:
+            for name, rows in frame.groupby("split", sort=True):
+                split = str(name)
+                if split not in files:
+                    files[split] = stack.enter_context(_csv(folder / split, columns))
+                files[split](rows)
+                counts[split] += len(rows)
+    return counts
+
+
+@contextmanager
+def _csv(folder: Path, columns: Sequence[str]) -> "Iterator[Callable[[pd.DataFrame], None]]":
+    """Gives the function that adds rows to the folder's file, which is there when all is written."""
+    folder.mkdir(parents=True, exist_ok=True)
+    partial = folder / f"{NAME}.partial"
+    with partial.open("w", newline="", encoding="utf-8") as file:
+        file.write(",".join(columns) + "\n")
+        yield lambda rows: rows.to_csv(file, columns=list(columns), header=False, index=False, lineterminator="\n")
+    partial.replace(folder / NAME)

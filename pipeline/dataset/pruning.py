@@ -1,0 +1,64 @@
+"""Removing files from a dataset's folder: those of photos that are withdrawn, and those that it no longer has."""
+
+import os
+from collections.abc import Callable, Collection, Iterable
+from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
+
+from pipeline.dataset.layout import ID_DIGITS, MASKS
+
+SPLITS = ("train", "validation", "test")
+
+
+def withdraw(folder: Path, ids: Collection[str], *, described: Iterable[str]) -> None:
+    """Remove the images and masks of photos, and with the first of them the files that tell of them.
+
+    Args:
+        folder: the dataset's.
+        ids: of the photos, see ``layout.id_of``.
+        described: the descriptions and checksums, relative to the folder.
+    """
+
+    def stays(file: str) -> bool:
+        if file.rpartition("/")[2][:ID_DIGITS] not in ids:
+            return True
+        for name in described:
+            (folder / name).unlink(missing_ok=True)
+        return False
+
+    prune(folder, keep=stays)
+
+
+def prune(folder: Path, *, keep: Callable[[str], bool]) -> None:
+    """Remove the files of a dataset's splits and masks that are not to be kept, and folders that are left empty.
+
+    Args:
+        folder: the dataset's.
+        keep: whether a file, relative to the folder, stays.
+    """
+    for top in (*SPLITS, MASKS):
+        for inside, _, files in os.walk(folder / top, topdown=False):
+            for name in files:
+                path = Path(inside, name)
+                if not keep(path.relative_to(folder).as_posix()):
+                    path.unlink()
+            if not any(Path(inside).iterdir()):
+                Path(inside).rmdir()
+
+
+def one_of(names: Iterable[Iterable[str]]) -> Callable[[str], bool]:
+    """Whether a name is one of many, given some at a time; eight bytes of each are held, not the name."""
+    parts = [np.fromiter((_number(name) for name in some), dtype=np.uint64) for some in names]
+    known = np.unique(np.concatenate(parts)) if parts else np.zeros(0, dtype=np.uint64)
+
+    def is_known(name: str) -> bool:
+        place = int(np.searchsorted(known, np.uint64(_number(name))))
+        return place < len(known) and int(known[place]) == _number(name)
+
+    return is_known
+
+
+def _number(name: str) -> int:
+    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest())

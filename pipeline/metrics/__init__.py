@@ -1,1 +1,0 @@
-"""What is measured on a run or on a file of predictions: read, handed to the statistics, told in tables."""

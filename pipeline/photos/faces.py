@@ -1,0 +1,247 @@
+"""The face of each photo: found, chosen, checked, aligned, and its attributes estimated.
+
+The networks are in ``models``; which pixels of the face may change is decided in ``pipeline.counterfactuals``.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from models.alignment import rotation_degrees, similarity_to_template, warp_to_template
+from pipeline.config.options import FaceOptions
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from models.detector import Detection
+    from models.judge import Estimator, Judge
+
+FINE_SEARCH = 0.05  # of the shorter side: the smallest face of the second search
+BORDER = 0.25  # of the shorter side: the border put around the photo for the third search
+CROP = 128  # pixels a side of the aligned face that the estimator sees
+BATCH = 32  # faces estimated at once
+
+NO_FACE = "no face found"
+LOW_SCORE = "score below the option min_score"
+TOO_SMALL = "too small: the eyes are closer together than the option min_eye_distance"
+TOO_ROTATED = "rotated by more than the option max_rotation"
+BEYOND = "landmarks beyond the photo's edge"
+DEGENERATE = "landmarks do not form a face"
+
+
+class Detector(Protocol):
+    """What is needed of ``models.detector.FaceDetector``."""
+
+    def detect(
+        self, photos: Sequence[NDArray[np.uint8]], *, smallest_face: float | None = None
+    ) -> "list[list[Detection]]":
+        """The faces of each photo."""
+        ...
+
+
+@dataclass(frozen=True)
+class Face:
+    """The face that stands for its photo.
+
+    ``box`` (left, top, right, bottom) and ``landmarks`` ``(5, 2)`` in the photo's pixels; ``score`` in 0-1;
+    ``rotation`` in degrees in the image plane; ``faces_found`` counts all faces of the photo with a sufficient score.
+    """
+
+    box: tuple[float, float, float, float]
+    score: float
+    landmarks: NDArray[np.float64]
+    rotation: float
+    faces_found: int
+
+    def to_template(self, *, size: int) -> NDArray[np.float64]:
+        """The ``(2, 3)`` transform from the photo to the aligned crop of ``size`` pixels."""
+        return similarity_to_template(self.landmarks, size=size)
+
+
+@dataclass(frozen=True)
+class Excluded:
+    """A photo without a face that can be edited, and why."""
+
+    reason: str
+    faces_found: int
+
+
+def choose_face(detections: "Sequence[Detection]", *, width: int, height: int, min_score: float) -> "Detection | None":
+    """The face whose box's centre is nearest the photo's, of those with a sufficient score; of equals, the surer one.
+
+    Args:
+        detections: all faces of the photo.
+        width: of the photo, in pixels.
+        height: of the photo, in pixels.
+        min_score: lowest score, 0-1.
+    """
+
+    def rank(face: "Detection") -> tuple[float, float]:
+        left, top, right, bottom = face.box
+        return float(np.hypot((left + right - width) / 2, (top + bottom - height) / 2)), -face.score
+
+    return min((face for face in detections if face.score >= min_score), key=rank, default=None)
+
+
+def check_face(landmarks: NDArray[np.float64], *, width: int, height: int, options: FaceOptions) -> str | None:
+    """Why a face with these landmarks ``(5, 2)`` cannot be edited; None where it can."""
+    try:
+        rotation = rotation_degrees(similarity_to_template(landmarks, size=CROP))
+    except ValueError:
+        return DEGENERATE
+    eyes = float(np.linalg.norm(landmarks[1] - landmarks[0]))
+    if eyes < options.min_eye_distance:
+        return f"{TOO_SMALL} ({eyes:.1f} < {options.min_eye_distance:g} pixels)"
+    if abs(rotation) > options.max_rotation:
+        return f"{TOO_ROTATED} ({rotation:.0f} degrees, at most {options.max_rotation:g})"
+    # Pixel centres sit on integers, so the photo reaches from -0.5 to side - 0.5.
+    if (landmarks < -0.5).any() or (landmarks > np.array([width, height]) - 0.5).any():
+        return BEYOND
+    return None
+
+
+def find_faces(
+    photos: Sequence[NDArray[np.uint8]], *, detector: Detector, options: FaceOptions
+) -> list[Face | Excluded]:
+    """The face of each ``(H, W, 3)`` uint8 RGB photo, in photo order, or why there is none.
+
+    The detector's own search comes first. Only where it finds no face with a sufficient score is the photo searched
+    for smaller faces, and then with a border around it, because a face that fills the photo can be missed.
+    """
+    first = detector.detect(photos)
+    return [
+        _face_of(photo, found, detector=detector, options=options) for photo, found in zip(photos, first, strict=True)
+    ]
+
+
+def face_rows(
+    names: Sequence[str],
+    photos: Sequence[NDArray[np.uint8]],
+    *,
+    detector: Detector,
+    estimator: "Estimator | Judge",
+    options: FaceOptions,
+) -> list[dict[str, Any]]:
+    """Rows of ``records.FACES``, one a photo; a row does not depend on the photos it is made with.
+
+    Args:
+        names: what the tables call the photos.
+        photos: ``(H, W, 3)`` uint8 RGB, of any sizes.
+        detector: finds the faces.
+        estimator: perceives the attributes of an aligned face.
+        options: which faces are good enough.
+    """
+    found = find_faces(photos, detector=detector, options=options)
+    crops = [
+        warp_to_template(photo, face.to_template(size=CROP), size=CROP)
+        for photo, face in zip(photos, found, strict=True)
+        if isinstance(face, Face)
+    ]
+    estimates = iter(estimate(crops, estimator=estimator))
+    return [
+        {"photo": name, "faces_found": face.faces_found}
+        | (
+            {"status": "excluded", "reason": face.reason}
+            if isinstance(face, Excluded)
+            else {"status": "ok", "reason": None} | _measures(face) | next(estimates)
+        )
+        for name, face in zip(names, found, strict=True)
+    ]
+
+
+def estimate(crops: Sequence[NDArray[np.uint8]], *, estimator: "Estimator | Judge") -> list[dict[str, float]]:
+    """The attributes perceived in aligned ``(128, 128, 3)`` uint8 crops, by the columns of ``records.FACES``."""
+    import torch
+
+    from models.judge import RACES
+
+    rows: list[dict[str, float]] = []
+    for start in range(0, len(crops), BATCH):
+        some = crops[start : start + BATCH]
+        # Always a full batch, so that a face's last digits do not depend on how many came along.
+        batch = np.zeros((BATCH, CROP, CROP, 3), dtype=np.uint8)
+        batch[: len(some)] = some
+        with torch.inference_mode():
+            seen = estimator.perceive(torch.from_numpy(batch).permute(0, 3, 1, 2).float() / 127.5 - 1)
+        columns = {
+            "gender": seen.gender,
+            **{f"race_{race}": seen.race[:, index] for index, race in enumerate(RACES)},
+            "age": seen.age,
+            "young": seen.young,
+            "smiling": seen.smiling,
+        }
+        values = {name: column.tolist() for name, column in columns.items()}
+        rows += [{name: column[index] for name, column in values.items()} for index in range(len(some))]
+    return rows
+
+
+def own_attributes(row: Mapping[str, Any]) -> NDArray[np.float32]:
+    """A face's own values ``(8,)`` in the order of ``models.fader.ATTRIBUTES``, from its row of the faces' table."""
+    from models.fader import ATTRIBUTES
+
+    return np.array([row[name] for name in ATTRIBUTES], dtype=np.float32)
+
+
+def source_groups(faces: "pd.DataFrame") -> dict[str, str]:
+    """Photo -> the group its unchanged face is perceived in, such as "feminine, Black"."""
+    from models.judge import RACES
+
+    usable = faces[faces["status"] == "ok"]
+    likeliest = usable[[f"race_{race}" for race in RACES]].to_numpy().argmax(axis=1)
+    return {
+        str(photo): f"{'masculine' if gender >= 0 else 'feminine'}, {RACES[race]}"
+        for photo, gender, race in zip(usable["photo"], usable["gender"], likeliest, strict=True)
+    }
+
+
+def _face_of(
+    photo: NDArray[np.uint8], first: "list[Detection]", *, detector: Detector, options: FaceOptions
+) -> Face | Excluded:
+    height, width = photo.shape[:2]
+    best = 0.0
+    for detections in _searches(photo, first, detector):
+        chosen = choose_face(detections, width=width, height=height, min_score=options.min_score)
+        if chosen is None:
+            best = max([best, *(face.score for face in detections)])
+            continue
+        faces_found = sum(face.score >= options.min_score for face in detections)
+        reason = check_face(chosen.landmarks, width=width, height=height, options=options)
+        if reason is not None:
+            return Excluded(reason, faces_found)
+        rotation = rotation_degrees(similarity_to_template(chosen.landmarks, size=CROP))
+        return Face(chosen.box, chosen.score, chosen.landmarks, rotation, faces_found)
+    return Excluded(f"{LOW_SCORE} ({best:.2f} < {options.min_score:g})" if best else NO_FACE, 0)
+
+
+def _searches(photo: NDArray[np.uint8], first: "list[Detection]", detector: Detector) -> "Iterator[list[Detection]]":
+    """What each search finds, in the photo's pixels; the next is made only when it is asked for."""
+    yield first
+    yield detector.detect([photo], smallest_face=FINE_SEARCH)[0]
+    border = round(BORDER * min(photo.shape[:2]))
+    framed = cv2.copyMakeBorder(photo, border, border, border, border, cv2.BORDER_REPLICATE)
+    yield [_moved(face, by=-border) for face in detector.detect([np.asarray(framed, dtype=np.uint8)])[0]]
+
+
+def _moved(face: "Detection", *, by: int) -> "Detection":
+    """The face, so many pixels further right and down."""
+    from models.detector import Detection
+
+    left, top, right, bottom = face.box
+    return Detection((left + by, top + by, right + by, bottom + by), face.score, face.landmarks + by)
+
+
+def _measures(face: Face) -> dict[str, Any]:
+    left, top, right, bottom = face.box
+    return {
+        "left": left,
+        "top": top,
+        "right": right,
+        "bottom": bottom,
+        "score": face.score,
+        "rotation": face.rotation,
+        "landmarks": face.landmarks.ravel().tolist(),
+    }

@@ -1,1 +1,0 @@
-"""Datasets of counterfactuals that others can load: their layout, splits, descriptions, provenance and checksums."""
