@@ -8,11 +8,11 @@ if TYPE_CHECKING:
     from adapters.base import AdapterError
     from pipeline.analyses.predictions import InputError
     from pipeline.api import audit, open_run
-    from pipeline.audit.opened import RunView
     from pipeline.config.options import ConfigError
     from pipeline.photos.listing import NoUsablePhotos
     from pipeline.querying.plan import PlanError
     from pipeline.run.folder import RunError
+    from pipeline.stages.opened import RunView
 
 __all__ = [
     "AdapterError",
@@ -31,7 +31,7 @@ _PLACES = {
     "InputError": "pipeline.analyses.predictions",
     "NoUsablePhotos": "pipeline.photos.listing",
     "PlanError": "pipeline.querying.plan",
-    "RunView": "pipeline.audit.opened",
+    "RunView": "pipeline.stages.opened",
     "RunError": "pipeline.run.folder",
     "audit": "pipeline.api",
     "open_run": "pipeline.api",

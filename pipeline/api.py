@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.audit.audit import audit as perform
-from pipeline.audit.classifiers import adapter_names, made_adapters
-from pipeline.audit.opened import RunView, agreed, finished, shown
 from pipeline.config.options import load_settings
 from pipeline.photos import SAMPLE
+from pipeline.stages.audit import audit as perform
+from pipeline.stages.classifiers import adapter_names, made_adapters
+from pipeline.stages.opened import RunView, agreed, finished, shown
 
 if TYPE_CHECKING:
-    from pipeline.audit.classifiers import Classifier
+    from pipeline.stages.classifiers import Classifier
 
 Paths = str | Path | Sequence[str | Path]
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from pipeline.audit.audit import generate
 from pipeline.config.options import load_settings
+from pipeline.stages.audit import generate
 
 
 def main() -> None:

@@ -23,11 +23,11 @@ import pyarrow as pa
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from pipeline.audit.audit import estimate_again
 from pipeline.config.options import load_settings
 from pipeline.photos import SAMPLE
 from pipeline.run.folder import Run
 from pipeline.run.tables import ANSWERS, COUNTERFACTUALS, FACES, LABELS, PHOTOS, schema, write_table
+from pipeline.stages.audit import estimate_again
 
 Result = TypeVar("Result")
 Format = Literal["png", "jpeg"]

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.audit.audit import find_faces
 from pipeline.config.options import Settings, StatisticsOptions
 from pipeline.run.files import write_text
 from pipeline.run.folder import Run, RunError
 from pipeline.run.progress import Watch, unwatched
 from pipeline.run.tables import RACES, read_frame
+from pipeline.stages.audit import find_faces
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,4 +1,4 @@
-"""The command line, counterslope. Options become settings here; the work is in pipeline.audit.audit.
+"""The command line, counterslope. Options become settings here; the work is in pipeline.stages.audit.
 
 Heavy modules are imported inside the commands, so that --help stays fast.
 """
@@ -109,8 +109,8 @@ def audit(
     as_json: AsJson = False,
 ) -> None:
     """From photos to slopes and a report. The same command again continues the same run."""
-    from pipeline.audit.audit import audit as perform
     from pipeline.config.options import load_settings
+    from pipeline.stages.audit import audit as perform
 
     attributes = attribute or (None if photos else ["gender", "race"])
     given = sweep_options(
@@ -177,7 +177,7 @@ def query(
         sentinels=sentinels,
     )
     with user_errors(verbose=verbose):
-        from pipeline.audit.audit import ask_again
+        from pipeline.stages.audit import ask_again
 
         ask_again(run, changes={"query": options}, watch=watch(quiet, as_json), consent=consent(yes))
         tell(run, as_json=as_json)
@@ -246,7 +246,7 @@ def _as_given(given: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 def _estimate_again(run: Path, changes: dict[str, dict[str, Any]], *, quiet: bool, as_json: bool) -> None:
     with user_errors():
-        from pipeline.audit.audit import estimate_again
+        from pipeline.stages.audit import estimate_again
 
         estimate_again(run, changes=changes, watch=watch(quiet, as_json))
         tell(run, as_json=as_json)

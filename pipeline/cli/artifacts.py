@@ -27,8 +27,8 @@ def keep(
         RunError: another process is working on the run.
     """
     from pipeline.analyses.artifacts import add
-    from pipeline.audit.audit import estimate_again
     from pipeline.run.folder import Run
+    from pipeline.stages.audit import estimate_again
 
     run = Run(folder)
     add(run, name, tables, sources=sources, about=about, by=by)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.config.options import Settings
 from pipeline.report.asked import asked_words
-from pipeline.report.escaping import visible
 from pipeline.run.folder import Run
 from pipeline.run.settings import settings_of
 from pipeline.run.tables import plain_rows
+from pipeline.run.text import visible
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -28,9 +28,9 @@ def figures(
 ) -> None:
     """Curves, intervals, effectiveness and lightness of a run as figures, a text file with the caption beside each."""
     with user_errors(ValueError):
-        from pipeline.audit.run_view import figures_of, write_figures
         from pipeline.report.figures import FIGURE_FORMATS, NO_FORMAT
         from pipeline.run.folder import Run
+        from pipeline.stages.run_view import figures_of, write_figures
 
         if format not in FIGURE_FORMATS:
             stop(NO_FORMAT.format(format=format))

@@ -318,7 +318,7 @@ def stop_if_incomplete(folder: Path) -> None:
 @contextmanager
 def user_errors(*also: type[Exception], verbose: bool = False) -> Iterator[None]:
     """Errors that a user can mend, and those of ``also``, end with their message and exit code 2, no traceback."""
-    from pipeline.audit.errors import USER_ERRORS
+    from pipeline.stages.errors import USER_ERRORS
 
     if verbose:
         _log_to_stderr()
@@ -352,7 +352,7 @@ def _log_to_stderr() -> None:
 def harmless(message: str) -> str:
     """Without credentials of the environment, and without what a terminal would obey: it may be a service's words."""
     from pipeline.config.redaction import Redactor, sounds_secret
-    from pipeline.report.escaping import visible
+    from pipeline.run.text import visible
 
     redacted = Redactor([name for name in os.environ if sounds_secret(name)]).text(message)
     return "\n".join(visible(line) for line in redacted.splitlines())

@@ -42,11 +42,11 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """Calls, money, time, and where the faces would go: of a run (exact), or of photos (before it). Asks nobody."""
-    from pipeline.audit.audit import make_adapters, planned, planned_for_photos
     from pipeline.cli.console import show_plan
     from pipeline.config.options import load_settings
     from pipeline.run.folder import Run
     from pipeline.run.settings import settings_of
+    from pipeline.stages.audit import make_adapters, planned, planned_for_photos
 
     attributes = attribute or (None if photos else ["gender", "race"])
     given = sweep_options(attributes, None, gender_steps, race_steps, None, None)

@@ -46,10 +46,10 @@ def slopes(
     options |= {"by": by, "cluster": cluster, "family": family_columns(family)}
     as_table = format is not None or out is not None
     with user_errors():
-        from pipeline.audit.audit import estimate_again
-        from pipeline.audit.run_view import findings_of, is_estimated
         from pipeline.report.tables import RENDERERS
         from pipeline.run.folder import Run
+        from pipeline.stages.audit import estimate_again
+        from pipeline.stages.run_view import findings_of, is_estimated
 
         changed = any(value is not None for value in options.values())
         if changed or not as_table or not is_estimated(Run(run)):

@@ -13,9 +13,9 @@ from pipeline.dataset.layout import MASKS
 from pipeline.dataset.metadata import NAME
 from pipeline.dataset.opt_out_file import OPT_OUT
 from pipeline.report.card import CheckResult
-from pipeline.report.escaping import markdown_text, visible
-from pipeline.report.formats import plain
 from pipeline.report.words import poles_of
+from pipeline.run.formats import plain
+from pipeline.run.text import markdown_text, visible
 
 SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
 COLUMN_WORDS = {

@@ -7,7 +7,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.audit.stages import Audit
 from pipeline.dataset import checksums, metadata
 from pipeline.dataset.card import dataset_card
 from pipeline.dataset.croissant import croissant
@@ -17,6 +16,7 @@ from pipeline.dataset.pruning import SPLITS, one_of, prune
 from pipeline.run.files import write_text
 from pipeline.run.folder import digest
 from pipeline.run.tables import COUNTERFACTUALS, EDIT_ARM, plain_rows, read_frame
+from pipeline.stages.stages import Audit
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.audit.audit import begun
-from pipeline.audit.stages import Audit, Destination, counterfactuals_stage, faces_stage, photos_stage
 from pipeline.config.options import Settings
 from pipeline.dataset import checksums
 from pipeline.dataset.description import DESCRIBED, describe
@@ -24,6 +22,8 @@ from pipeline.photos.opt_out import read_opt_out
 from pipeline.run.folder import Run, RunError, digest
 from pipeline.run.progress import Watch, unwatched
 from pipeline.run.tables import read_frame
+from pipeline.stages.audit import begun
+from pipeline.stages.stages import Audit, Destination, counterfactuals_stage, faces_stage, photos_stage
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.report.embedding import as_data_block
-from pipeline.report.formats import count, decimal, measured, plain
 from pipeline.report.words import Poles, poles_of
+from pipeline.run.formats import count, decimal, measured, plain
 from pipeline.run.tables import EDIT_ARM
 
 PLAIN = 3  # sweeps that are shown where no script runs, and in print

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline.report.formats import count
+from pipeline.run.formats import count
 
 _COUNTS = (("failed", "failed"), ("not_asked", "not asked"))
 

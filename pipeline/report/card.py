@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from pipeline.report.formats import MISSING, measured, threshold
+from pipeline.run.formats import MISSING, measured, threshold
 
 State = Literal["holds", "fails", "not measured", "no threshold"]
 SIGNS: Mapping[State, str] = {"holds": "✓", "fails": "✕", "not measured": "?", "no threshold": "·"}

@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 
 from pipeline.report.embedding import checked_id
-from pipeline.report.escaping import visible
 from pipeline.report.words import Poles
+from pipeline.run.text import visible
 
 BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY = "#0072b2", "#d55e00", "#009e73", "#b8588e", "#a87400", "#3a8fc4"
 PALETTE = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY)

@@ -10,9 +10,9 @@ from xml.etree import ElementTree as Xml
 import pandas as pd
 
 from pipeline.report import charts
-from pipeline.report.escaping import visible
-from pipeline.report.formats import decimal
 from pipeline.report.words import Poles
+from pipeline.run.formats import decimal
+from pipeline.run.text import visible
 
 SHOWN = len(charts.PALETTE)
 MOST = 24  # labels of one picture: beyond, the file grows and no reader looks

@@ -12,7 +12,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from pipeline.report.escaping import visible
+from pipeline.run.text import visible
 
 # In a script element these would end it, open a comment, or end a line.
 _ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}

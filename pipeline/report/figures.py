@@ -11,10 +11,10 @@ from typing import Any
 import pandas as pd
 
 from pipeline.report import charts
-from pipeline.report.escaping import visible
-from pipeline.report.formats import count, decimal
 from pipeline.report.tables import FindingTable, slug
 from pipeline.report.words import nothing_found, poles_of, quoted, rule
+from pipeline.run.formats import count, decimal
+from pipeline.run.text import visible
 
 FIGURE_FORMATS = ("pdf", "svg", "png")
 # The first is inside the renderer and so the same on every machine; the others are for who opens an SVG without it.

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pipeline.report.formats import count, decimal, p_value
 from pipeline.report.markup import LATEX_NEEDS, Grid, as_html, as_latex, as_markdown, as_text
 from pipeline.report.tables import frame_to_csv
+from pipeline.run.formats import count, decimal, p_value
 
 FORMATS = ("csv", "json", "md", "latex", "html")
 ENDINGS = {".csv": "csv", ".json": "json", ".md": "md", ".tex": "latex", ".html": "html", ".txt": "text"}

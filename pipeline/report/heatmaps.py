@@ -9,7 +9,7 @@ import altair as alt
 import pandas as pd
 
 from pipeline.report.charts import BLUE, FONT, INK, VERMILION, finish
-from pipeline.report.formats import decimal
+from pipeline.run.formats import decimal
 
 SIDE = 252
 PAPER = "#f7f7f7"

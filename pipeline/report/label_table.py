@@ -11,9 +11,9 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from pipeline.report import formats
 from pipeline.report.tables import Finding, FindingTable, finding_key
 from pipeline.report.words import Poles
+from pipeline.run import formats
 
 Kind = Literal["label", "slope", "bar", "interval", "p", "decimal", "placebo", "count"]
 STEEPEST = 20  # labels printed where none met the rule

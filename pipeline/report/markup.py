@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 from itertools import accumulate, pairwise
 
-from pipeline.report.escaping import latex_text, markdown_text, visible
+from pipeline.run.text import latex_text, markdown_text, visible
 
 LATEX_DOCUMENT = r"""\documentclass{article}
 \usepackage[margin=2cm]{geometry}

@@ -17,12 +17,12 @@ from pipeline.report.album import Album, viewer_view
 from pipeline.report.asked import asked_words
 from pipeline.report.card import CheckResult, check_results, matrix
 from pipeline.report.embedding import source_hash
-from pipeline.report.escaping import visible
 from pipeline.report.extras import Extra
-from pipeline.report.formats import count, duration, plain
 from pipeline.report.tables import FindingTable, placebo_findings, slope_tables
 from pipeline.report.words import poles_of, rule
+from pipeline.run.formats import count, duration, plain
 from pipeline.run.tables import EDIT_ARM
+from pipeline.run.text import visible
 
 HEADLINES = 5
 TEMPLATES = PackageLoader("pipeline.report")

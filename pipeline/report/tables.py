@@ -17,11 +17,11 @@ from typing import Any
 import pandas as pd
 
 from pipeline.report.card import CheckResult, banner
-from pipeline.report.escaping import csv_text, from_csv_text, visible
-from pipeline.report.formats import STAR_WORDS, count, decimal, interval, p_value, stars
 from pipeline.report.markup import LATEX_DOCUMENT, LATEX_NEEDS, Grid, as_html, as_latex, as_markdown, as_text
 from pipeline.report.words import Poles, poles_of, rule
+from pipeline.run.formats import STAR_WORDS, count, decimal, interval, p_value, stars
 from pipeline.run.tables import EDIT_ARM
+from pipeline.run.text import csv_text, from_csv_text, visible
 from pipeline.statistics.findings import findings
 from pipeline.statistics.slopes import FRAME_COLUMNS
 

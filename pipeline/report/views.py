@@ -14,9 +14,9 @@ from pipeline.report import words
 from pipeline.report.card import CheckResult, banner
 from pipeline.report.curve_figure import MOST, SHOWN, curve_figure
 from pipeline.report.embedding import as_data_block
-from pipeline.report.formats import MISSING, count, duration, memory
 from pipeline.report.label_table import LabelTable, axis_words, label_table
 from pipeline.report.tables import Finding, FindingTable, finding_key
+from pipeline.run.formats import MISSING, count, duration, memory
 
 Row = Mapping[Hashable, Any]
 STEEPEST = 3

@@ -9,8 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.report.escaping import visible
-from pipeline.report.formats import count, decimal, interval, p_equals, plain
+from pipeline.run.formats import count, decimal, interval, p_equals, plain
+from pipeline.run.text import visible
 
 Row = Mapping[Hashable, Any]
 

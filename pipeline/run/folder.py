@@ -1,6 +1,6 @@
 """One run: its folder, its record (``run.json``), which stages are done, and work in chunks that survives a kill.
 
-What the stages do is in ``pipeline.audit.stages``; nothing here knows a photo or a classifier.
+What the stages do is in ``pipeline.stages.stages``; nothing here knows a photo or a classifier.
 """
 
 import fcntl

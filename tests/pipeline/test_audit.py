@@ -14,13 +14,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.audit.audit import ask_again, audit, estimate_again, generate
 from pipeline.config.options import load_settings
 from pipeline.photos import SAMPLE
 from pipeline.photos.listing import NoUsablePhotos
 from pipeline.report.tables import frame_from_csv
 from pipeline.run.folder import Run, RunError
 from pipeline.run.tables import read_frame
+from pipeline.stages.audit import ask_again, audit, estimate_again, generate
 
 PORTRAITS = 5
 COUNTING = """

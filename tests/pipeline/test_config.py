@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from pipeline.audit.audit import make_adapters
 from pipeline.config.options import ConfigError, Settings, SweepOptions, load_settings
 from pipeline.run.folder import Run
 from pipeline.run.settings import settings_of
+from pipeline.stages.audit import make_adapters
 
 # From the weakest source to the strongest, with a value of its own each.
 REACHES = {"default": 2.0, "environment": 1.25, "file": 1.5, "command line": 1.75}

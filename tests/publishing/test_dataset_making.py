@@ -16,13 +16,13 @@ import pytest
 from PIL import Image
 from torchvision.datasets import ImageFolder
 
-import pipeline.audit.stages
-from pipeline.audit.audit import generate
+import pipeline.stages.stages
 from pipeline.config.options import load_settings
 from pipeline.dataset.make import make_dataset, run_folder
 from pipeline.photos import SAMPLE
 from pipeline.run.folder import RunError
 from pipeline.run.tables import read_frame
+from pipeline.stages.audit import generate
 
 STEPS = 3
 PORTRAITS = 6
@@ -52,8 +52,8 @@ class Input:
 @pytest.fixture(scope="module", autouse=True)
 def _small_chunks():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pipeline.audit.stages, "SWEEP_CHUNK", CHUNK)
-        patch.setattr(pipeline.audit.stages, "FACES_CHUNK", CHUNK)
+        patch.setattr(pipeline.stages.stages, "SWEEP_CHUNK", CHUNK)
+        patch.setattr(pipeline.stages.stages, "FACES_CHUNK", CHUNK)
         yield
 
 
@@ -279,10 +279,10 @@ CHILD = """
 import sys
 sys.path[:] = {path!r}
 from pathlib import Path
-import pipeline.audit.stages
+import pipeline.stages.stages
 from pipeline.config.options import load_settings
 from pipeline.dataset.make import make_dataset
-pipeline.audit.stages.SWEEP_CHUNK = pipeline.audit.stages.FACES_CHUNK = {chunk}
+pipeline.stages.stages.SWEEP_CHUNK = pipeline.stages.stages.FACES_CHUNK = {chunk}
 settings = load_settings(given={given!r}, environment={{}})
 make_dataset([Path({manifest!r})], Path({out!r}), settings=settings, given={{}})
 """

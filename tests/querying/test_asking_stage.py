@@ -12,9 +12,6 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from adapters.base import AdapterError, Limits, Price
-from pipeline.audit.audit import planned
-from pipeline.audit.query import query_stage
-from pipeline.audit.stages import Audit
 from pipeline.cli.app import app
 from pipeline.cli.console import show_plan, summary, tell
 from pipeline.cli.options import consent
@@ -23,6 +20,9 @@ from pipeline.querying.plan import Plan, PlanError, nobody
 from pipeline.report.asked import asked_words
 from pipeline.run.folder import Run
 from pipeline.run.tables import COUNTERFACTUALS, read_frame, to_table, write_table
+from pipeline.stages.audit import planned
+from pipeline.stages.query import query_stage
+from pipeline.stages.stages import Audit
 
 PHOTOS, STEPS = 4, 3
 SECRET = "planted-secret-0123456789"
@@ -179,13 +179,13 @@ def test_secrets_are_in_no_file_and_no_output(
     run: Run, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv(KEY, SECRET)
-    monkeypatch.setattr("pipeline.audit.audit._after_labels", lambda work: None)
+    monkeypatch.setattr("pipeline.stages.audit._after_labels", lambda work: None)
     output = ""
     # The service repeats the key in its errors, and the adapter in its own.
     for fault in ("unauthorised", "500"):
         with Loopback(lambda number, _, fault=fault: fault if number % 2 else None) as service:
             adapter = LoopbackAdapter(service.url, concurrency=1)
-            monkeypatch.setattr("pipeline.audit.audit.make_adapters", lambda settings, out, adapter=adapter: [adapter])
+            monkeypatch.setattr("pipeline.stages.audit.make_adapters", lambda settings, out, adapter=adapter: [adapter])
             words = ["query", str(run.folder), "--adapter", "loopback", "--yes", "--verbose", "--rate", "500"]
             result = CliRunner().invoke(app, words)
             assert set(service.authorised) == {f"Bearer {SECRET}"}
@@ -212,7 +212,7 @@ def test_a_secret_among_the_options_is_refused_without_repeating_it(run: Run) ->
 def test_a_script_is_told_to_say_yes(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     with Loopback() as service:
         monkeypatch.setattr(
-            "pipeline.audit.audit.make_adapters",
+            "pipeline.stages.audit.make_adapters",
             lambda settings, out: [LoopbackAdapter(service.url, host="cloud.example")],
         )
         result = CliRunner().invoke(app, ["query", str(run.folder), "--adapter", "loopback"])
@@ -237,7 +237,7 @@ def test_a_plan_for_photos_is_an_upper_bound(tmp_path: Path, monkeypatch: pytest
         Image.fromarray(pixels).save(tmp_path / "in" / f"{number}.png")
     (tmp_path / "in" / "broken.jpg").write_bytes(b"no photo")
     monkeypatch.setattr(
-        "pipeline.audit.audit.make_adapters", lambda settings, out: [LoopbackAdapter("http://127.0.0.1:9", batch=4)]
+        "pipeline.stages.audit.make_adapters", lambda settings, out: [LoopbackAdapter("http://127.0.0.1:9", batch=4)]
     )
     words = ["plan", str(tmp_path / "in"), "--attribute", "gender", "--gender-steps", "5", "--json"]
     plan = json.loads(CliRunner().invoke(app, words).output)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.report.embedding import as_data_block, source_hash
-from pipeline.report.escaping import visible
+from pipeline.run.text import visible
 
 BLOCK = re.compile(r'<script type="application/json" id="data">(.*)</script>', re.DOTALL)
 values = st.recursive(

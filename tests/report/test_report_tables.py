@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.report.card import CheckResult
-from pipeline.report.escaping import visible
 from pipeline.report.tables import (
     frame_from_csv,
     frame_to_csv,
@@ -22,6 +21,7 @@ from pipeline.report.tables import (
     to_markdown,
     to_text,
 )
+from pipeline.run.text import visible
 
 
 def test_directions_stand_apart_and_the_steepest_comes_first(slopes):

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.report import formats
-from pipeline.report.escaping import csv_text, latex_text, markdown_text, visible
+from pipeline.run import formats
+from pipeline.run.text import csv_text, latex_text, markdown_text, visible
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from typing import Any
 import pandas as pd
 
 from pipeline.report.card import CheckResult, banner
-from pipeline.report.escaping import visible
 from pipeline.report.extras.amplification import amplification
 from pipeline.report.extras.comparison import adapters_compared, runs_compared
 from pipeline.report.extras.local import local
@@ -15,6 +14,7 @@ from pipeline.report.extras.predictability import predictability
 from pipeline.report.extras.representation import representation
 from pipeline.report.extras.shape import Extra, Part
 from pipeline.report.extras.subgroups import subgroups
+from pipeline.run.text import visible
 
 COMMANDS = {"comparison": "compare"}  # those that are not called as their result is
 

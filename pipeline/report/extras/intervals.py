@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from pipeline.report.charts import FONT, INK, INTERVAL_LABEL, INTERVAL_WIDTH, MUTED, PALETTE, SHAPES, finish
-from pipeline.report.escaping import visible
+from pipeline.run.text import visible
 
 MOST = 20  # rows of a chart; the table has them all
 STEP, BAND = 18, 12  # units a row, and a series in a row of several

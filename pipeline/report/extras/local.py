@@ -6,10 +6,10 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.report.escaping import visible
 from pipeline.report.extras.shape import Extra, Gallery, Part, Picture, Sheet, kinds, things
-from pipeline.report.formats import count, decimal, is_missing, p_equals, p_value
 from pipeline.report.words import quoted
+from pipeline.run.formats import count, decimal, is_missing, p_equals, p_value
+from pipeline.run.text import visible
 
 KEY = "local"
 SURE = 0.05

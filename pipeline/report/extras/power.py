@@ -5,10 +5,10 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.report.escaping import visible
 from pipeline.report.extras.shape import Extra, Part, Sheet, kinds, things
-from pipeline.report.formats import count, decimal, measured, plain
 from pipeline.report.words import poles_of
+from pipeline.run.formats import count, decimal, measured, plain
+from pipeline.run.text import visible
 
 KEY = "power"
 

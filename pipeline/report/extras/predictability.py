@@ -6,10 +6,10 @@ from typing import Any
 import pandas as pd
 
 from pipeline.report.charts import to_svg
-from pipeline.report.escaping import visible
 from pipeline.report.extras.shape import Drawing, Extra, Part, Sheet, listed, things
-from pipeline.report.formats import count, decimal, is_missing
 from pipeline.report.heatmaps import bias_heatmap
+from pipeline.run.formats import count, decimal, is_missing
+from pipeline.run.text import visible
 
 NAMES = {"dpa": "DPA", "leakage": "Leakage"}
 METRICS = {"dpa": "dpa", "leakage": "leakage_amplification"}

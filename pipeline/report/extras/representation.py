@@ -6,10 +6,10 @@ from typing import Any
 import pandas as pd
 
 from pipeline.report.charts import to_svg
-from pipeline.report.escaping import visible
 from pipeline.report.extras.intervals import MOST, dots_chart
 from pipeline.report.extras.shape import Drawing, Extra, Part, Sheet, kinds, listed
-from pipeline.report.formats import MISSING, count, is_missing, measured
+from pipeline.run.formats import MISSING, count, is_missing, measured
+from pipeline.run.text import visible
 
 KEY = "representation"
 RAW, CORRECTED = "as perceived", "corrected for the estimator's errors"

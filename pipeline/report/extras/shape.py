@@ -9,8 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.report.escaping import visible
-from pipeline.report.formats import count, decimal, interval, is_missing
+from pipeline.run.formats import count, decimal, interval, is_missing
+from pipeline.run.text import visible
 
 SMALL = 12  # rows of a table that is shown without a click
 

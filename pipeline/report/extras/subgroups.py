@@ -6,12 +6,12 @@ from typing import Any
 import pandas as pd
 
 from pipeline.report.charts import PALETTE, to_svg
-from pipeline.report.escaping import visible
 from pipeline.report.extras.intervals import dots_chart
 from pipeline.report.extras.shape import Drawing, Extra, Part, Sheet, bounds, kinds, listed, things
-from pipeline.report.formats import count, decimal, interval, p_equals, p_value
 from pipeline.report.words import Poles, poles_of, quoted
+from pipeline.run.formats import count, decimal, interval, p_equals, p_value
 from pipeline.run.tables import EDIT_ARM
+from pipeline.run.text import visible
 
 KEY = "groups"
 SURE = 0.05

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from adapters.base import AdapterError
-from pipeline.audit.audit import make_adapter
 from pipeline.config.options import Settings
+from pipeline.stages.audit import make_adapter
 
 if TYPE_CHECKING:
     from adapters.base import Adapter

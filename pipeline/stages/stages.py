@@ -1,7 +1,7 @@
 """What an audit does up to the versions, stage by stage: each reads the tables of the one before and writes its own.
 
 The work itself is in the modules named after the stages; the bookkeeping is in ``pipeline.run.folder``; asking
-classifiers is in ``pipeline.audit.query``, what is made of their labels in ``pipeline.audit.outputs``.
+classifiers is in ``pipeline.stages.query``, what is made of their labels in ``pipeline.stages.outputs``.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pipeline.audit.stages import Audit
 from pipeline.run.files import write_text
 from pipeline.run.folder import digest, digest_of_files
 from pipeline.run.tables import ANSWERS, EDIT_ARM, LABELS, plain_rows, read_frame
+from pipeline.stages.stages import Audit
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,10 +11,10 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from adapters.base import AdapterError
-from pipeline.audit.stages import Audit
 from pipeline.run.folder import Run, digest
 from pipeline.run.progress import Advance, Watch
 from pipeline.run.tables import read_frame
+from pipeline.stages.stages import Audit
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,19 +8,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pipeline.audit.audit import ask_again, estimate_again
-from pipeline.audit.classifiers import adapter_names, made_adapters
 from pipeline.config.options import Settings
 from pipeline.querying.plan import Consent, nobody
 from pipeline.run.folder import Run, RunError
 from pipeline.run.progress import Bars, Watch, unwatched
 from pipeline.run.settings import settings_of
 from pipeline.run.tables import read_frame
+from pipeline.stages.audit import ask_again, estimate_again
+from pipeline.stages.classifiers import adapter_names, made_adapters
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from pipeline.audit.classifiers import Classifier
+    from pipeline.stages.classifiers import Classifier
 
 STAGE_COUNTS = ("planned", "ok", "failed", "excluded")
 
@@ -125,8 +125,8 @@ class RunView:
             RunError: the run has no slopes, or not what was named.
             ValueError: there is no such format.
         """
-        from pipeline.audit.run_view import findings_of
         from pipeline.report.tables import RENDERERS
+        from pipeline.stages.run_view import findings_of
 
         if format not in RENDERERS:
             raise ValueError(f"there is no format {format!r}; there are {', '.join(RENDERERS)}")
@@ -154,7 +154,7 @@ class RunView:
             RunError: the run has no slopes, or not what was named.
             ValueError: there is no such format, or more labels than one chart can tell apart.
         """
-        from pipeline.audit.run_view import figures_of, write_figures
+        from pipeline.stages.run_view import figures_of, write_figures
 
         found = figures_of(self._run, adapters=adapters, attributes=attributes, labels=labels)
         return write_figures(found, self.folder / "figures" if out is None else Path(out), format=format)
@@ -349,7 +349,7 @@ class RunView:
         return read_frame(self.folder / name)
 
     def _result(self, name: str) -> "pd.DataFrame":
-        from pipeline.audit.run_view import result_table
+        from pipeline.stages.run_view import result_table
 
         return result_table(self._run, name)
 

@@ -6,15 +6,15 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.audit.outputs import report_stage, tables_stage
-from pipeline.audit.query import query_stage, versions_of
-from pipeline.audit.stages import Audit, counterfactuals_stage, faces_stage, photos_stage
 from pipeline.config.options import Settings
 from pipeline.querying.plan import Consent, Plan, PlanError, nobody, unconfirmed
 from pipeline.run.folder import Run, RunError, provenance
 from pipeline.run.progress import Watch, unwatched
 from pipeline.run.settings import settings_of
 from pipeline.run.tables import read_frame
+from pipeline.stages.outputs import report_stage, tables_stage
+from pipeline.stages.query import query_stage, versions_of
+from pipeline.stages.stages import Audit, counterfactuals_stage, faces_stage, photos_stage
 
 if TYPE_CHECKING:
     from adapters.base import Adapter

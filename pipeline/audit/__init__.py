@@ -1,1 +1,0 @@
-"""The stages of an audit and what runs them."""
