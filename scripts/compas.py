@@ -15,7 +15,7 @@ from pathlib import Path
 import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from pipeline.report.frames import FORMATS, render_frame
+from pipeline.report.markup import FORMATS, render_frame
 from pipeline.statistics.amplification import attribute_to_task
 from pipeline.statistics.group_rates import group_rates
 

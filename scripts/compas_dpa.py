@@ -17,7 +17,7 @@ import pandas as pd
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from compas import data_path, people
 
-from pipeline.report.frames import FORMATS, render_frame
+from pipeline.report.markup import FORMATS, render_frame
 from pipeline.statistics.attackers import ATTACKERS
 from pipeline.statistics.dpa import dpa
 from pipeline.statistics.leakage import leakage

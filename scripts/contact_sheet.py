@@ -9,7 +9,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from pipeline.report.examples import evenly
+from pipeline.report.album import evenly
 from pipeline.run.tables import EDIT_ARM, read_frame
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.config.options import Settings
-from pipeline.report.asked import asked_words
+from pipeline.report.words import account_words
 from pipeline.run.folder import Run
 from pipeline.run.settings import settings_of
 from pipeline.run.tables import plain_rows
@@ -142,7 +142,7 @@ def _tell_asking(console: Any, query: Mapping[str, Mapping[str, Any]], *, busy: 
     from rich.markup import escape
 
     for name, facts in query.items():
-        parts = asked_words(facts)
+        parts = account_words(facts)
         if busy and facts.get("seconds_left"):
             parts.append(f"{facts['answers_last_minute']} in the last minute, {_time(facts['seconds_left'])} left")
         if not busy and facts.get("without_outcome") and "possibly_billed" not in facts:

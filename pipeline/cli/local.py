@@ -133,7 +133,7 @@ def kept_tables(found: "LocalFound", rows: "LocalRows", *, min_rows: int, min_ga
 
 def _rendered(tables: "dict[str, pd.DataFrame]", chosen: str | None, format: str, *, title: str) -> str:
     """One table, or all: one after the other, in JSON as one object, in CSV the statistics alone."""
-    from pipeline.report.frames import render_frame
+    from pipeline.report.markup import render_frame
 
     if chosen is not None or format == "csv":
         name = chosen or TABLES[0]

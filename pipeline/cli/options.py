@@ -272,7 +272,7 @@ def print_frame(
     printed: "pd.DataFrame | None" = None,
     out: Path | None = None,
 ) -> None:
-    """A table on standard output or in a file: for people, or in one of the formats of ``report.frames``.
+    """A table on standard output or in a file: for people, or in one of the formats of ``report.markup``.
 
     Args:
         frame: all of it, for CSV and JSON.
@@ -281,14 +281,14 @@ def print_frame(
         printed: what people are shown in place of ``frame``.
         out: the file; standard output unless given.
     """
-    from pipeline.report.frames import render_frame
+    from pipeline.report.markup import render_frame
 
     print_text(render_frame(frame, table_format(format, out), title=title, note=note, printed=printed), out)
 
 
 def table_format(format: str | None, out: Path | None) -> str:
     """The format of a table by option or file; ends the program where there is no such."""
-    from pipeline.report.frames import chosen_format
+    from pipeline.report.markup import chosen_format
 
     try:
         return chosen_format(format, out)

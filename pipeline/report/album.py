@@ -1,287 +1,239 @@
-"""The sweep viewer's album: photos with all their versions and what the classifiers said, and its packing into a page.
+"""Which photos of a run the report shows, with their films and the classifiers' scores.
 
-The page's script (``scripts/viewer.js``) unpacks what is packed here; a page without scripts has the first sweeps as
-tables. How the pictures are made is in ``pictures.thumbnails``, which photos are chosen in ``pictures.examples``.
+No image is kept longer than it takes to make its film.
 """
 
-import base64
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.report.embedding import as_data_block
-from pipeline.report.words import Poles, poles_of
-from pipeline.run.formats import count, decimal, measured, plain
+from pipeline.report.thumbnails import Size, affordable, film, outline, read_mask, window_of
+from pipeline.report.viewer import Album, MissedCheck, Photo, Sweep, SweepScores
+from pipeline.run.folder import Run
 from pipeline.run.tables import EDIT_ARM
 
-PLAIN = 3  # sweeps that are shown where no script runs, and in print
-PLAIN_LABELS = 3  # of each classifier
-SCALE = 10_000  # scores are packed in ten thousandths
-NOT_RETURNED = 0xFFFF
-MISSED = {
-    "background": ("pixels outside the mask kept", "share"),
-    "monotone": ("rank correlation of the judge’s probability with a", ""),
-    "clipping": ("pixels of the mask that hit black or white", "share"),
-    "seam": ("seam at the mask’s edge", ""),
-    "identity": ("likeness to the unedited face", ""),
-}
+if TYPE_CHECKING:
+    import pandas as pd
+
+STEEPEST = 6  # labels of each classifier
+THREADS = 2
+LIKELIEST = 6  # labels of each classifier besides, those that it scores highest for the photo
+SWEEP = ["photo", "attribute", "arm"]
+ANSWERED_SWEEP = [*SWEEP, "adapter"]
+NO_REASON = "no reason is recorded"
+FACE_SIDE = 96  # pixels
+FACE_BYTES = 6_000
+
+Kind = tuple[str, str]  # attribute, arm
+SweepKey = tuple[str, str, str]  # photo, attribute, arm
 
 
-@dataclass(frozen=True, eq=False)
-class Said:
-    """What one classifier said along one sweep.
+@dataclass(frozen=True)
+class Versions:
+    """A complete sweep as a run has it: its values, its files from the first step to the last, its mask's file."""
 
-    ``scores`` is ``(labels, steps)`` in 0-1, NaN where a label was not returned. ``silent`` tells of steps, counted
-    from 0, without an answer why there is none.
-    """
-
-    labels: Sequence[str]
-    scores: NDArray[np.float64]
-    silent: Mapping[int, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, eq=False)
-class Sweep:
-    """One sweep of a photo: its values of a, its film (a WebP image of all versions side by side), adapter -> words."""
-
-    attribute: str
-    arm: str
     values: Sequence[float]
-    film: bytes
-    said: Mapping[str, Said]
+    files: Sequence[str]
+    mask: str
 
 
-@dataclass(frozen=True)
-class Missed:
-    """A validity check that a photo's sweep misses."""
-
-    attribute: str
-    check: str
-    figure: float
-    threshold: float
-
-
-@dataclass(frozen=True)
-class Photo:
-    """A photo, the edge of its mask (an SVG path in a square of ``thumbnails.GRID`` units), its missed checks and its
-    sweeps, edits before placebos."""
-
-    name: str
-    outline: str
-    missed: Sequence[Missed]
-    sweeps: Sequence[Sweep]
-
-
-@dataclass(frozen=True)
-class Album:
-    """What the viewer shows.
-
-    Attributes:
-        photos: those with films, by name.
-        total: how many photos have versions; more than are shown where not all fit.
-        lost: photos that would have been shown, but whose files are no longer in the run.
-        steepest: (attribute, adapter) -> label -> slope, the largest first.
-        presence: adapter -> the score from which a label counts as present.
-    """
-
-    photos: Sequence[Photo]
-    total: int
-    lost: int = 0
-    steepest: Mapping[tuple[str, str], Mapping[str, float]] = field(default_factory=dict)
-    presence: Mapping[str, float] = field(default_factory=dict)
-
-
-def viewer_view(album: Album, *, race_pair: tuple[str, str]) -> dict[str, Any]:
-    """What the viewer's template prints: its two data blocks, some sweeps as plain tables, and what is not shown.
+def album_of(run: Run, *, versions: "pd.DataFrame", slopes: "pd.DataFrame", failures: "pd.DataFrame") -> Album:
+    """As many photos as fit into a page, by name, with all their complete sweeps.
 
     Args:
-        album: to be shown.
-        race_pair: the races at a = -1 and +1.
+        run: with its images, masks, answers and labels.
+        versions: the counterfactuals table.
+        slopes: as ``statistics.slopes_of`` gives it.
+        failures: as ``validity.photo_failures`` gives it.
     """
-    sweeps = [sweep for photo in album.photos for sweep in photo.sweeps]
-    films = [base64.b64encode(sweep.film).decode("ascii") for sweep in sweeps]
-    return {
-        "index": as_data_block(_index(album, race_pair=race_pair), id="viewer-index"),
-        "films": as_data_block(films, id="viewer-films"),
-        "plain": [
-            _plain_sweep(photo, sweep, album.steepest, race_pair=race_pair)
-            for photo, sweep in _edits(album.photos[:PLAIN])
-        ],
-        "shown": len(album.photos),
-        "left_out": _left_out(album),
-        "missed": sum(_troubled(photo) for photo in album.photos),
-    }
+    whole = (versions["status"] == "ok").groupby([versions[name] for name in SWEEP]).transform("all")
+    made = versions[whole]
+    photos = sorted(made["photo"].astype(str).unique())
+    size = affordable(
+        len(photos),
+        sweeps=len(made[["attribute", "arm"]].drop_duplicates()),
+        steps=0 if made.empty else int(made["step"].max()),
+    )
+    shown = chosen(photos, failing=set(failures["photo"]), most=size.photos)
+    sweeps = sweeps_of_photos(made[made["photo"].isin(shown)])
+    steepest = strongest_labels(slopes)
+    steps = {(photo, *kind): len(own.values) for photo, kinds in sweeps.items() for kind, own in kinds.items()}
+    scores = scores_of(run, steps, steepest)
+    missed = _missed(failures, sweeps)
+    with ThreadPoolExecutor(THREADS) as pool:
+        pictures = list(pool.map(partial(_pictures, run.folder, size=size), sweeps.values()))
+    found = []
+    for (name, own), pictured in zip(sweeps.items(), pictures, strict=True):
+        if pictured is not None:
+            edge, films = pictured
+            shots = [
+                Sweep(attribute, arm, one.values, picture, scores[name, attribute, arm])
+                for ((attribute, arm), one), picture in zip(own.items(), films, strict=True)
+            ]
+            found.append(Photo(name, edge, missed.get(name, ()), shots))
+    return Album(
+        photos=found,
+        total=len(photos),
+        lost=len(shown) - len(found),
+        steepest=steepest,
+        presence=run.record.get("presence", {}),
+    )
 
 
-def reading(value: float, poles: Poles) -> str:
-    """A value of a in figures and words: ``−1.33 · more feminine``."""
-    if value == 0:
-        return "0 · the middle"
-    return f"{plain(round(value, 2))} · more {poles.short_low if value < 0 else poles.short_high}"
+def sweeps_of_photos(versions: "pd.DataFrame") -> dict[str, dict[Kind, Versions]]:
+    """Photo -> attribute and arm -> its versions; edits before placebos."""
+    order = ["photo", "attribute", "placebo", "arm", "step"]
+    ordered = versions.assign(placebo=versions["arm"] != EDIT_ARM).sort_values(order)
+    found: dict[str, dict[Kind, Versions]] = {}
+    for (photo, attribute, arm), rows in ordered.groupby(SWEEP, sort=False):
+        own = Versions(tuple(rows["value"].astype(float)), tuple(rows["file"]), str(rows["mask"].iloc[0]))
+        found.setdefault(str(photo), {})[str(attribute), str(arm)] = own
+    return found
 
 
-def packed(ids: Iterable[int], scores: NDArray[np.float64]) -> str:
-    """Scores as base64: of each label its number and then its scores, 16 bits each, low byte first.
+def chosen(names: Sequence[str], *, failing: set[str], most: int) -> list[str]:
+    """All names where they fit; else those that miss a check for up to half of the places, and evenly from the others.
 
     Args:
-        ids: one for each row, below 2^16.
-        scores: ``(labels, steps)`` in 0-1, NaN where not returned.
+        names: in the order that is kept.
+        failing: names that miss a check.
+        most: how many fit.
     """
-    whole = np.where(np.isnan(scores), NOT_RETURNED, np.nan_to_num(scores).clip(0, 1) * SCALE).round()
-    table = np.column_stack([np.fromiter(ids, dtype=np.int64), whole])
-    return base64.b64encode(table.astype("<u2").tobytes()).decode("ascii")
+    if len(names) <= most:
+        return list(names)
+    first = set(evenly([name for name in names if name in failing], most // 2))
+    first |= set(evenly([name for name in names if name not in first], most - len(first)))
+    return [name for name in names if name in first]
 
 
-def _index(album: Album, *, race_pair: tuple[str, str]) -> dict[str, Any]:
-    sweeps = [sweep for photo in album.photos for sweep in photo.sweeps]
-    values = {sweep.attribute: sweep.values for sweep in sweeps}
-    attributes, adapters = _numbers(values), _numbers(name for sweep in sweeps for name in sweep.said)
-    arms = _numbers(sorted({sweep.arm for sweep in sweeps}, key=lambda arm: (arm != EDIT_ARM, arm)))
-    reasons = _numbers(why for sweep in sweeps for said in sweep.said.values() for why in said.silent.values())
-    labels = {adapter: _numbers(_labels_of(album, sweeps, adapter)) for adapter in adapters}
-    films = iter(range(len(sweeps)))
+def evenly(names: Sequence[str], count: int) -> list[str]:
+    """Up to ``count`` of the names, spread over the whole list."""
+    places = np.linspace(0, len(names) - 1, min(count, len(names))).round().astype(int)
+    return [names[place] for place in places]
+
+
+def strongest_labels(slopes: "pd.DataFrame") -> dict[tuple[str, str], dict[str, float]]:
+    """(attribute, adapter) -> the labels with the largest |slope| of the edits, largest first, and their slopes."""
+    rows = slopes[(slopes["arm"] == EDIT_ARM) & slopes["estimable"].astype(bool)]
+    rows = rows.sort_values("slope", key=lambda column: -column.abs(), kind="stable")
     return {
-        "scale": SCALE,
-        "absent": NOT_RETURNED,
-        "attributes": [_attribute(name, values[name], race_pair=race_pair) for name in attributes],
-        "arms": [_arm_words(arm) for arm in arms],
-        "reasons": list(reasons),
-        "adapters": [
-            {
-                "name": adapter,
-                "presence": album.presence.get(adapter),
-                "labels": list(labels[adapter]),
-                "steepest": [
-                    [
-                        [labels[adapter][label], decimal(slope, sign=True)]
-                        for label, slope in album.steepest.get((attribute, adapter), {}).items()
-                    ]
-                    for attribute in attributes
-                ],
-            }
-            for adapter in adapters
-        ],
-        "photos": [
-            {
-                "name": photo.name,
-                "outline": photo.outline,
-                "troubled": _troubled(photo),
-                "missed": [[attributes[missed.attribute], _missed_words(missed)] for missed in photo.missed],
-                "sweeps": [
-                    {
-                        "attribute": attributes[sweep.attribute],
-                        "arm": arms[sweep.arm],
-                        "film": next(films),
-                        "said": [
-                            _packed_words(sweep.said.get(adapter), labels[adapter], reasons) for adapter in adapters
-                        ],
-                    }
-                    for sweep in photo.sweeps
-                ],
-            }
-            for photo in album.photos
-        ],
+        (str(attribute), str(adapter)): {
+            str(label): float(slope) for label, slope in own[["label", "slope"]].head(STEEPEST).itertuples(index=False)
+        }
+        for (attribute, adapter), own in rows.groupby(["attribute", "adapter"], sort=True)
     }
 
 
-def _numbers(names: Iterable[str]) -> dict[str, int]:
-    """Names in the order of their first occurrence, counted from 0."""
-    return {name: number for number, name in enumerate(dict.fromkeys(names))}
+def scores_of(
+    run: Run, steps: Mapping[SweepKey, int], steepest: Mapping[tuple[str, str], Sequence[str] | Mapping[str, Any]]
+) -> dict[SweepKey, dict[str, SweepScores]]:
+    """Sweep -> adapter -> its labels along the sweep: the steepest of the run, and those scored highest.
 
-
-def _labels_of(album: Album, sweeps: Sequence[Sweep], adapter: str) -> Iterable[str]:
-    yield from (label for (_, name), found in album.steepest.items() if name == adapter for label in found)
-    yield from (label for sweep in sweeps if adapter in sweep.said for label in sweep.said[adapter].labels)
-
-
-def _packed_words(said: Said | None, labels: Mapping[str, int], reasons: Mapping[str, int]) -> list[Any] | None:
-    """Scores, then [step, reason] of those without an answer."""
-    if said is None:
-        return None
-    scores = packed((labels[label] for label in said.labels), said.scores)
-    return [scores, [[step, reasons[why]] for step, why in sorted(said.silent.items())]]
-
-
-def _attribute(name: str, values: Sequence[float], *, race_pair: tuple[str, str]) -> dict[str, Any]:
-    poles = poles_of(name, race_pair=race_pair)
-    return {
-        "subject": poles.subject,
-        "low": poles.short_low,
-        "high": poles.short_high,
-        "values": [plain(round(value, 2)) for value in values],
-        "readings": [reading(value, poles) for value in values],
-        "middle": int(np.abs(np.asarray(values)).argmin()),
-    }
-
-
-def _arm_words(arm: str) -> str:
-    return "the edit" if arm == EDIT_ARM else f"placebo “{arm}”"
-
-
-def _troubled(photo: Photo) -> bool:
-    """Whether a check is missed or a classifier gave no answer."""
-    return bool(photo.missed) or any(said.silent for sweep in photo.sweeps for said in sweep.said.values())
-
-
-def _missed_words(missed: Missed) -> str:
-    words, unit = MISSED.get(missed.check, (missed.check, ""))
-    return f"{words}: {measured(missed.figure, unit)}, threshold {measured(missed.threshold, unit)}"
-
-
-def _left_out(album: Album) -> str:
-    shown, others = len(album.photos), album.total - len(album.photos) - album.lost
-    parts = []
-    if others > 0:
-        parts.append(
-            f"{count(shown)} of {count(album.total)} photos are here, so that the file stays small: photos that miss a "
-            "check first, for up to half of the places, then evenly from all."
+    Args:
+        run: with its answers and labels.
+        steps: sweep -> how many versions it has.
+        steepest: (attribute, adapter) -> labels that are kept wherever they were returned.
+    """
+    photos = sorted({photo for photo, _, _ in steps})
+    answers = _rows(run.path("answers.parquet"), [*ANSWERED_SWEEP, "step", "status", "reason"], photos=photos)
+    labels = _rows(run.path("labels.parquet"), [*ANSWERED_SWEEP, "step", "label", "score"], photos=photos)
+    names = np.asarray(labels["label"].cat.categories, dtype=object)
+    codes, step, score = labels["label"].cat.codes.to_numpy(), labels["step"].to_numpy(), labels["score"].to_numpy()
+    places = labels.groupby(ANSWERED_SWEEP, observed=True, sort=False).indices
+    found: dict[SweepKey, dict[str, SweepScores]] = {key: {} for key in steps}
+    for names_of_sweep, rows in answers.groupby(ANSWERED_SWEEP, observed=True, sort=True):
+        photo, attribute, arm, adapter = map(str, names_of_sweep)
+        key = photo, attribute, arm
+        if key not in steps:
+            continue
+        own = places.get(names_of_sweep, np.array([], dtype=np.int64))
+        present, row = np.unique(codes[own], return_inverse=True)
+        table = np.full((len(present), steps[key]), np.nan)
+        table[row, step[own] - 1] = score[own]
+        kept = _kept(names[present], table, first=list(steepest.get((attribute, adapter), ())))
+        without = rows[rows["status"] != "ok"]
+        found[key][adapter] = SweepScores(
+            labels=[str(name) for name in names[present][kept]],
+            scores=table[kept],
+            unanswered={
+                int(number) - 1: why if isinstance(why, str) else NO_REASON
+                for number, why in zip(without["step"], without["reason"], strict=True)
+            },
         )
-    if album.lost:
-        photos = "1 photo is" if album.lost == 1 else f"{count(album.lost)} photos are"
-        parts.append(f"{photos} not here: the images are no longer in the run’s folder, or cannot be read.")
-    return " ".join(parts)
+    return found
 
 
-def _edits(photos: Sequence[Photo]) -> Iterable[tuple[Photo, Sweep]]:
-    return ((photo, sweep) for photo in photos for sweep in photo.sweeps if sweep.arm == EDIT_ARM)
+def faces_of(run: Run, photos: Iterable[str], *, versions: "pd.DataFrame") -> dict[str, bytes]:
+    """Photo -> the square about its face as a WebP image; a photo whose files cannot be read any more is left out.
+
+    Args:
+        run: with its images and masks.
+        photos: by name.
+        versions: the run's table of them.
+    """
+    made = versions[(versions["arm"] == EDIT_ARM) & (versions["status"] == "ok")]
+    made = made[made["photo"].isin(set(photos))]
+    nearest = made.assign(away=np.abs(made["value"])).sort_values(["photo", "away", "attribute"], kind="stable")
+    found = {}
+    for row in nearest.drop_duplicates("photo").to_dict("records"):
+        try:
+            window = window_of(read_mask(run.path(row["mask"])))
+            found[str(row["photo"])] = film([run.path(row["file"])], window, side=FACE_SIDE, most_bytes=FACE_BYTES)
+        except (OSError, ValueError):
+            continue
+    return found
 
 
-def _plain_sweep(
-    photo: Photo,
-    sweep: Sweep,
-    steepest: Mapping[tuple[str, str], Mapping[str, float]],
-    *,
-    race_pair: tuple[str, str],
-) -> dict[str, Any]:
-    poles = poles_of(sweep.attribute, race_pair=race_pair)
-    values = [plain(round(value, 2)) for value in sweep.values]
-    return {
-        "photo": photo.name,
-        "poles": poles,
-        "film": f"data:image/webp;base64,{base64.b64encode(sweep.film).decode('ascii')}",
-        "alt": f"{photo.name}: {len(values)} versions from a = {values[0]}, {poles.short_low}, "
-        f"to a = {values[-1]}, {poles.short_high}",
-        "values": values,
-        "rows": [
-            (adapter, label, _cells(said, label))
-            for adapter, said in sweep.said.items()
-            for label in list(steepest.get((sweep.attribute, adapter), {}))[:PLAIN_LABELS]
-        ],
-    }
+def _pictures(folder: Path, sweeps: Mapping[Kind, Versions], *, size: Size) -> tuple[str, list[bytes]] | None:
+    """The mask's outline and the films of one photo's sweeps; None where a file is gone or spoilt."""
+    made = list(sweeps.values())
+    try:
+        # The mask is the photo's: all its sweeps have the same.
+        mask = read_mask(folder / made[0].mask)
+        window = window_of(mask)
+        films = [
+            film([folder / file for file in one.files], window, side=size.side, most_bytes=size.film_bytes)
+            for one in made
+        ]
+    except OSError:
+        return None
+    return outline(mask, window), films
 
 
-def _cells(said: Said, label: str) -> list[tuple[str, str]]:
-    """Of every step what is printed and, where there is no score, why."""
-    steps = range(said.scores.shape[1])
-    row = said.scores[list(said.labels).index(label)] if label in said.labels else np.full(len(steps), np.nan)
-    return [
-        ("?", said.silent[step])
-        if step in said.silent
-        else ("–", "not returned")
-        if np.isnan(row[step])
-        else (decimal(float(row[step]), places=2), "")
-        for step in steps
-    ]
+def _missed(failures: "pd.DataFrame", sweeps: Mapping[str, Mapping[Kind, Versions]]) -> dict[str, list[MissedCheck]]:
+    missed: dict[str, list[MissedCheck]] = {}
+    for row in failures.to_dict("records"):
+        photo, attribute = str(row["photo"]), str(row["attribute"])
+        if (attribute, str(row["arm"])) in sweeps.get(photo, {}):
+            one = MissedCheck(attribute, str(row["check"]), float(row["figure"]), float(row["threshold"]))
+            missed.setdefault(photo, []).append(one)
+    return missed
+
+
+def _kept(names: NDArray[np.object_], scores: NDArray[np.float64], *, first: Sequence[str]) -> list[int]:
+    """Rows of the labels ``first``, as far as they are there, and of those with the highest scores besides."""
+    if not len(names):
+        return []
+    place = {str(name): number for number, name in enumerate(names)}
+    steep = [place[label] for label in first if label in place]
+    highest = np.nan_to_num(scores, nan=-1.0).max(axis=1)
+    others = [number for number in np.argsort(-highest, kind="stable").tolist() if number not in set(steep)]
+    return steep + others[:LIKELIEST]
+
+
+def _rows(path: Path, columns: Sequence[str], *, photos: Sequence[str]) -> "pd.DataFrame":
+    """Rows of some photos; names as categories, of which there are far fewer than rows."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    wanted = pc.field("photo").isin(pa.array(photos, pa.string()))
+    table = pq.read_table(path, columns=list(columns), filters=wanted)
+    frame: pd.DataFrame = table.to_pandas(strings_to_categorical=True)
+    return frame

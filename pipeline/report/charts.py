@@ -18,6 +18,7 @@ import pandas as pd
 
 from pipeline.report.embedding import checked_id
 from pipeline.report.words import Poles
+from pipeline.run.formats import decimal
 from pipeline.run.text import visible
 
 BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY = "#0072b2", "#d55e00", "#009e73", "#b8588e", "#a87400", "#3a8fc4"
@@ -26,6 +27,8 @@ SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down"
 INK, MUTED, GRID = "#24292f", "#667080", "#dde1e6"
 FONT = "system-ui, -apple-system, Segoe UI, Roboto, Helvetica Neue, Arial, sans-serif"
 
+SHOWN = len(PALETTE)  # curves of one picture that are seen at first
+MOST = 24  # labels of one picture of curves: beyond, the file grows and no reader looks
 JUST_SEEN = 1.0  # ΔL*
 LABEL_GAP = 14  # units between the middles of two labels
 LABEL_WIDTH = 108
@@ -173,6 +176,37 @@ def lightness_chart(lightness: pd.DataFrame, poles: Poles) -> Any:
     )
 
 
+def curve_figure(curves: pd.DataFrame, labels: Sequence[str], poles: Poles, *, shown: int, key: str, title: str) -> str:
+    """An SVG with one group a label, ``<g data-series="0">`` and so on; those after the first ``shown`` are hidden.
+
+    Args:
+        curves: rows of the curves frame, of one adapter, attribute and arm.
+        labels: 1 to ``MOST``, each with a curve.
+        poles: the attribute's ends.
+        shown: how many are seen at first, at most ``SHOWN``.
+        key: unique on the page; the ids inside begin with it.
+        title: what the picture is.
+    """
+    spoken = [curve_words(label, curves[curves["label"] == label]) for label in labels]
+    chart = curve_chart(curves, poles, labels=labels)
+    root = to_element(chart, key=key, title=title, description="; ".join(spoken[:shown]))
+    groups = _grouped(root, series=len(labels))
+    for number, (group, words) in enumerate(zip(groups, spoken, strict=True)):
+        name = Xml.Element("title")
+        name.text = visible(words)
+        group.insert(0, name)
+        group.set("class", f"slot-{number % SHOWN + 1}")
+        if number >= shown:
+            group.set("display", "none")
+    return Xml.tostring(root, encoding="unicode")
+
+
+def curve_words(label: str, curve: pd.DataFrame) -> str:
+    """``smile: z from 1.24 to 0.76``, for those who do not see the curve."""
+    first, *_, last = curve.sort_values("value")["z"].to_list()
+    return f"{label}: z from {decimal(first, places=2)} to {decimal(last, places=2)}"
+
+
 def to_svg(chart: Any, *, key: str, title: str, description: str) -> str:
     """An inline SVG that scales, with a name and a description for screen readers; nothing in it is fetched or run.
 
@@ -309,3 +343,18 @@ def finish(chart: Any) -> Any:
         .configure_axis(**axis)
         .resolve_scale(color="shared", shape="shared")
     )
+
+
+def _grouped(root: Xml.Element, *, series: int) -> list[Xml.Element]:
+    """Move the marks of each series into one group, in the current colour; no layer has an offset of its own."""
+    plot = next(child for child in root if child.tag == "g")
+    groups = [Xml.Element("g", {"data-series": str(number)}) for number in range(series)]
+    for parent in list(plot.iter()):
+        for mark in [child for child in parent if "data-series" in child.attrib]:
+            parent.remove(mark)
+            groups[int(mark.attrib.pop("data-series"))].append(mark)
+            for paint in ("fill", "stroke"):
+                if mark.get(paint) in PALETTE:
+                    mark.set(paint, "currentColor")
+    plot.extend(groups)
+    return groups

@@ -1,15 +1,29 @@
-"""A table as it is printed: captions, headings and cells of text, in Markdown, LaTeX, HTML or aligned for a terminal.
+"""Any table of results as text, Markdown, LaTeX, HTML, CSV or JSON; what is in it is the caller's.
 
-What stands in the cells is decided in ``frames`` and ``tables``; here it is only escaped and laid out.
+The tables of findings, with a column for each direction, are laid out in ``tables``.
 """
 
-from collections.abc import Callable, Sequence
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
-from itertools import accumulate, pairwise
+from functools import cache
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pandas as pd
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from tabulate import tabulate
+
+from pipeline.run.formats import count, decimal, p_value
 from pipeline.run.text import latex_text, markdown_text, visible
 
+FORMATS = ("csv", "json", "md", "latex", "html")
+ENDINGS = {".csv": "csv", ".json": "json", ".md": "md", ".tex": "latex", ".html": "html", ".txt": "text"}
+NO_FORMAT = f"there is no format {{format!r}}; there are {', '.join(FORMATS)}"
+P_VALUES = ("p", "q")
 LATEX_DOCUMENT = r"""\documentclass{article}
 \usepackage[margin=2cm]{geometry}
 \usepackage{booktabs}
@@ -17,9 +31,8 @@ LATEX_DOCUMENT = r"""\documentclass{article}
 %s\end{document}
 """
 LATEX_NEEDS = "% needs \\usepackage{booktabs}\n"
-SYMBOLS = ("p", "q")  # set as mathematics where that is possible
 BETWEEN_GROUPS = r"@{\hspace{1.5em}}"
-MARKDOWN_ALIGN = {"l": ":--", "r": "--:"}
+ALIGN = {"l": "left", "r": "right"}
 
 
 @dataclass(frozen=True)
@@ -27,13 +40,13 @@ class Grid:
     """A table of text, nothing in it escaped yet.
 
     Attributes:
-        title: what it shows; a heading of its caption.
+        title: what it shows; the first words of its caption.
         headings: one a column.
         align: "l" or "r" for every column.
         rows: cells, as many as there are headings.
-        note: the rest of the caption: thresholds, how many were tested, what signs mean.
+        note: the rest of the caption: thresholds, how many labels were tested, what signs mean.
         groups: headings over neighbouring columns, with how many columns each spans; together all, or none.
-        key: what LaTeX's ``\\ref`` calls it, lower-case letters, digits and hyphens; nothing: it has no label.
+        key: the name for LaTeX's ``\\ref``, of lower-case letters, digits and hyphens; empty: no label.
         nothing: what is printed where there are no rows.
     """
 
@@ -47,120 +60,193 @@ class Grid:
     nothing: str = "No rows."
 
 
-def as_markdown(grid: Grid) -> str:
-    """A pipe table under its caption; headings of groups stand in the first heading of theirs."""
-    headings = [markdown_text(heading) for heading in grid.headings]
-    for columns, (group, _) in zip(_spans(grid), grid.groups, strict=False):
-        headings[columns.start] = f"{markdown_text(group)}: {headings[columns.start].lower()}"
-    head = f"**{markdown_text(grid.title)}{'.' if grid.note else ''}** {markdown_text(grid.note)}".rstrip()
-    parts = [head, ""] if grid.title else []
-    if grid.rows:
-        lines = [headings, [MARKDOWN_ALIGN[side] for side in grid.align]]
-        lines += [[markdown_text(cell) for cell in row] for row in grid.rows]
-        parts += [f"| {' | '.join(line)} |" for line in lines]
-    else:
-        parts.append(markdown_text(grid.nothing))
-    return "\n".join(parts) + "\n"
+@dataclass(frozen=True)
+class _Group:
+    """A heading over columns ``first`` to ``last``, counted from 1."""
+
+    name: str
+    first: int
+    last: int
+
+    @property
+    def span(self) -> int:
+        return self.last - self.first + 1
 
 
-def as_latex(grid: Grid) -> str:
-    """A ``table*`` float with the rules of booktabs, in ASCII, for any engine and any document class."""
-    heads = [f"${heading}$" if heading in SYMBOLS else latex_text(heading) for heading in grid.headings]
-    body = [" & ".join(map(latex_text, row)) + r" \\" for row in grid.rows]
-    caption = latex_text(grid.title) + (f". {latex_text(grid.note)}" if grid.note else "")
-    lines = [
-        r"\begin{table*}[htbp]",
-        r"\centering\footnotesize\setlength{\tabcolsep}{3pt}",
-        *([rf"\caption{{{caption}}}"] if grid.title else []),
-        *([rf"\label{{tab:{grid.key}}}"] if grid.key else []),
-        r"\par\smallskip",
-        rf"\begin{{tabular}}{{@{{}}{BETWEEN_GROUPS.join(grid.align[columns] for columns in _spans(grid))}@{{}}}}",
-        r"\toprule",
-        *_latex_groups(grid),
-        " & ".join(heads) + r" \\",
-        r"\midrule",
-        *(body or [rf"\multicolumn{{{len(heads)}}}{{c}}{{{latex_text(grid.nothing)}}} \\"]),
-        r"\bottomrule",
-        r"\end{tabular}",
-        r"\end{table*}",
-    ]
-    return "\n".join(lines) + "\n"
+def render_frame(
+    frame: pd.DataFrame, format: str, *, title: str = "", note: str = "", printed: pd.DataFrame | None = None
+) -> str:
+    """A table as text that ends with a line break.
+
+    CSV and JSON hold every number of ``frame`` in full; the other formats round to three decimals.
+
+    Args:
+        frame: strings, numbers and booleans; the index is left out.
+        format: one of ``FORMATS``, or "text" with columns aligned for a terminal.
+        title: the caption's first words.
+        note: the rest of the caption.
+        printed: what the formats for people show in place of ``frame``: fewer columns, another order.
+
+    Raises:
+        ValueError: there is no such format.
+    """
+    if format == "csv":
+        from pipeline.report.tables import frame_to_csv
+
+        return frame_to_csv(frame)
+    if format == "json":
+        return json.dumps(_records(frame), indent=2, allow_nan=False) + "\n"
+    if format not in LAYOUTS:
+        raise ValueError(NO_FORMAT.format(format=format))
+    grid = grid_of(frame if printed is None else printed, title=title, note=note)
+    return (LATEX_NEEDS if format == "latex" else "") + LAYOUTS[format](grid)
 
 
-def as_html(grid: Grid) -> str:
-    """A ``<table>`` with its caption, in ASCII: it shows the same in any page, by itself, and whatever its encoding."""
-    head = [_html_row("th", grid.headings, grid.align, scope="col")]
-    if grid.groups:
-        names, spans = zip(*grid.groups, strict=True)
-        head.insert(0, _html_row("th", names, "l" * len(names), scope="colgroup", spans=spans))
-    body = [_html_row("td", row, grid.align) for row in grid.rows]
-    lines = [
-        '<table style="border-collapse:collapse;font-variant-numeric:tabular-nums">',
-        *([f'<caption style="text-align:left">{_html_caption(grid)}</caption>'] if grid.title else []),
-        "<thead>",
-        *head,
-        "</thead>",
-        "<tbody>",
-        *(body or [_html_row("td", [grid.nothing], "l", spans=[len(grid.headings)])]),
-        "</tbody>",
-        "</table>",
-    ]
-    return "\n".join(lines) + "\n"
+def grid_of(frame: pd.DataFrame, *, title: str = "", note: str = "") -> Grid:
+    """A frame as it is printed: numbers rounded, flags as words, headings without underscores."""
+    columns = [[_cell(str(name), value) for value in frame[name]] for name in frame.columns]
+    return Grid(
+        title=title,
+        note=note,
+        headings=[str(name).replace("_", " ") for name in frame.columns],
+        align="".join("r" if _is_number(frame[name]) else "l" for name in frame.columns),
+        rows=[list(line) for line in zip(*columns, strict=True)],
+    )
+
+
+def chosen_format(format: str | None, file: Path | None) -> str:
+    """The format by its name or by a file's ending; text without either.
+
+    Raises:
+        ValueError: there is no such format, or the ending names none.
+    """
+    if format is not None and format not in (*FORMATS, "text"):
+        raise ValueError(NO_FORMAT.format(format=format))
+    if format is None and file is not None and file.suffix.lower() not in ENDINGS:
+        raise ValueError(f"the ending of {file} names no format: give --format, or end it in {', '.join(ENDINGS)}")
+    return format or ("text" if file is None else ENDINGS[file.suffix.lower()])
 
 
 def as_text(grid: Grid) -> str:
     """Columns aligned for a terminal, the caption around them."""
-    lines = [[visible(cell) for cell in line] for line in (grid.headings, *grid.rows)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    sides: dict[str, Callable[[str, int], str]] = {"l": str.ljust, "r": str.rjust}
-    printed = [
-        "  ".join(sides[side](cell, width) for side, cell, width in zip(grid.align, line, widths, strict=True)).rstrip()
-        for line in lines
-    ]
-    if grid.groups:
-        spans = [sum(widths[columns]) + 2 * (columns.stop - columns.start - 1) for columns in _spans(grid)]
-        over = [visible(group).ljust(span) for (group, _), span in zip(grid.groups, spans, strict=True)]
-        printed.insert(0, "  ".join(over).rstrip())
-    if not grid.rows:
+    rows = [[visible(cell) for cell in row] for row in grid.rows]
+    headings = [visible(heading) for heading in grid.headings]
+    if rows:
+        printed = [line.rstrip() for line in _aligned(rows, headings, grid.align, "plain").splitlines()]
+        if grid.groups:
+            widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
+            spans = [sum(widths[one.first - 1 : one.last]) + 2 * (one.span - 1) for one in _groups(grid)]
+            over = [visible(name).ljust(span) for (name, _), span in zip(grid.groups, spans, strict=True)]
+            printed.insert(0, "  ".join(over).rstrip())
+    else:
         printed = [visible(grid.nothing)]
     head = [visible(grid.title), ""] if grid.title else []
     return "\n".join([*head, *printed, *(["", visible(grid.note)] if grid.note else [])]) + "\n"
 
 
-def _spans(grid: Grid) -> list[slice]:
-    """The columns of each group; all columns where there are no groups."""
-    ends = accumulate((span for _, span in grid.groups), initial=0) if grid.groups else (0, len(grid.headings))
-    return [slice(start, stop) for start, stop in pairwise(ends)]
+def as_markdown(grid: Grid) -> str:
+    """A pipe table under its caption; a group's heading stands in the first heading of its columns."""
+    headings = [markdown_text(heading) for heading in grid.headings]
+    for group in _groups(grid):
+        headings[group.first - 1] = f"{markdown_text(group.name)}: {headings[group.first - 1].lower()}"
+    head = f"**{markdown_text(grid.title)}{'.' if grid.note else ''}** {markdown_text(grid.note)}".rstrip()
+    rows = [[markdown_text(cell) for cell in row] for row in grid.rows]
+    table = _aligned(rows, headings, grid.align, "pipe") if rows else markdown_text(grid.nothing)
+    return "\n".join([*([head, ""] if grid.title else []), table]) + "\n"
 
 
-def _latex_groups(grid: Grid) -> list[str]:
-    if not grid.groups:
-        return []
-    last = len(grid.groups) - 1
-    names, rules = [], []
-    for place, (columns, (group, span)) in enumerate(zip(_spans(grid), grid.groups, strict=True)):
-        first, end = "@{}" * (place == 0), "@{}" * (place == last)
-        names.append(rf"\multicolumn{{{span}}}{{{first}c{end}}}{{{latex_text(group)}}}")
-        trimmed = "l" * (place > 0) + "r" * (place < last)
-        rules.append(rf"\cmidrule({trimmed}){{{columns.start + 1}-{columns.stop}}}")
-    return [" & ".join(names) + r" \\", "".join(rules)]
+def as_latex(grid: Grid) -> str:
+    """A ``table*`` float with the rules of booktabs, in ASCII, for any engine and any document class."""
+    spans = _groups(grid) or [_Group("", 1, len(grid.headings))]
+    return (
+        _environment("latex")
+        .get_template("tables/table.tex.j2")
+        .render(
+            grid=grid,
+            groups=_groups(grid),
+            columns=BETWEEN_GROUPS.join(grid.align[one.first - 1 : one.last] for one in spans),
+            # Symbols are set as mathematics.
+            headings=[f"${heading}$" if heading in P_VALUES else latex_text(heading) for heading in grid.headings],
+        )
+    )
 
 
-def _html_caption(grid: Grid) -> str:
-    note = f". {_html_text(grid.note)}" if grid.note else ""
-    return f"<strong>{_html_text(grid.title)}</strong>{note}"
+def as_html(grid: Grid) -> str:
+    """A ``<table>`` with its caption, in ASCII: it shows the same in any page, by itself, and whatever its encoding."""
+    text = _environment("html").get_template("tables/table.html.j2").render(grid=grid, groups=_groups(grid))
+    return text.encode("ascii", "xmlcharrefreplace").decode("ascii").lstrip()
 
 
-def _html_row(tag: str, cells: Sequence[str], align: str, *, scope: str = "", spans: Sequence[int] = ()) -> str:
-    rule = ";border-bottom:1px solid" if scope == "col" else ""
-    made = []
-    for place, (cell, side) in enumerate(zip(cells, align, strict=True)):
-        span = f' colspan="{spans[place]}"' if spans else ""
-        named = f' scope="{scope}"' if scope else ""
-        style = f"padding:.15em .6em;text-align:{'right' if side == 'r' else 'left'}{rule}"
-        made.append(f'<{tag}{span}{named} style="{style}">{_html_text(cell)}</{tag}>')
-    return f"<tr>{''.join(made)}</tr>"
+LAYOUTS: Mapping[str, Callable[[Grid], str]] = {
+    "md": as_markdown, "latex": as_latex, "html": as_html, "text": as_text,
+}  # fmt: skip
 
 
-def _html_text(text: str) -> str:
-    return escape(visible(text)).encode("ascii", "xmlcharrefreplace").decode("ascii")
+@cache
+def _environment(format: str) -> Environment:
+    """Templates of tables; those of LaTeX have other brackets, since it needs the usual ones."""
+    brackets: dict[str, Any] = {
+        "block_start_string": "<%", "block_end_string": "%>",
+        "variable_start_string": "<<", "variable_end_string": ">>",
+        "comment_start_string": "<#", "comment_end_string": "#>",
+    }  # fmt: skip
+    environment = Environment(
+        loader=PackageLoader("pipeline.report"),
+        autoescape=format == "html",  # noqa: S701 - the filter tex escapes for LaTeX
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=StrictUndefined,
+        finalize=lambda value: visible(value) if type(value) is str and format == "html" else value,
+        **(brackets if format == "latex" else {}),
+    )
+    environment.filters["tex"] = latex_text
+    return environment
+
+
+def _aligned(rows: Sequence[Sequence[str]], headings: Sequence[str], align: str, format: str) -> str:
+    return tabulate(
+        rows,
+        headers=headings,
+        tablefmt=format,
+        colalign=[ALIGN[side] for side in align],
+        disable_numparse=True,
+        preserve_whitespace=True,
+    )
+
+
+def _groups(grid: Grid) -> list[_Group]:
+    ends = list(accumulate(span for _, span in grid.groups))
+    return [_Group(name, end - span + 1, end) for (name, span), end in zip(grid.groups, ends, strict=True)]
+
+
+def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    return [{str(name): _plain(value) for name, value in row.items()} for row in frame.to_dict("records")]
+
+
+def _plain(value: Any) -> Any:
+    """A value that JSON has: null for what is missing or infinite."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or value is pd.NA or (isinstance(value, float) and not math.isfinite(value)):
+        return None
+    return value if isinstance(value, (bool, int, float)) else str(value)
+
+
+def _cell(name: str, value: Any) -> str:
+    if isinstance(value, (bool, np.bool_)):
+        return "yes" if value else "no"
+    if value is None or value is pd.NA:
+        return decimal(None)
+    if isinstance(value, (int, np.integer)):
+        return count(int(value))
+    if isinstance(value, (float, np.floating)):
+        if name.rpartition("_")[2] in P_VALUES:
+            return p_value(float(value))
+        # Photos are counted even where a missing count has made the column one of floats.
+        return count(float(value)) if name.startswith(("photos", "count", "faces")) else decimal(float(value))
+    return str(value)
+
+
+def _is_number(column: "pd.Series[Any]") -> bool:
+    return pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(column.dtype)

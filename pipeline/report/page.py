@@ -13,13 +13,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from pipeline.report import charts, views
-from pipeline.report.album import Album, viewer_view
-from pipeline.report.asked import asked_words
 from pipeline.report.card import CheckResult, check_results, matrix
 from pipeline.report.embedding import source_hash
 from pipeline.report.extras import Extra
 from pipeline.report.tables import FindingTable, placebo_findings, slope_tables
-from pipeline.report.words import poles_of, rule
+from pipeline.report.viewer import Album, viewer_view
+from pipeline.report.words import account_words, poles_of, rule
 from pipeline.run.formats import count, duration, plain
 from pipeline.run.tables import EDIT_ARM
 from pipeline.run.text import visible
@@ -99,7 +98,7 @@ def render(
         exclusions=_by_reason(exclusions),
         excluded=count(len(exclusions)),
         stages=views.stage_rows(provenance),
-        asked=[(name, ", ".join(asked_words(facts))) for name, facts in provenance.get("query", {}).items()],
+        asked=[(name, ", ".join(account_words(facts))) for name, facts in provenance.get("query", {}).items()],
         provenance=views.facts(provenance),
         version=str(provenance.get("packages", {}).get("counterslope", "")),
         commit=str(provenance.get("git_commit") or ""),

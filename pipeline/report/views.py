@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from pipeline.report import words
 from pipeline.report.card import CheckResult, banner
-from pipeline.report.curve_figure import MOST, SHOWN, curve_figure
+from pipeline.report.charts import MOST, SHOWN, curve_figure
 from pipeline.report.embedding import as_data_block
 from pipeline.report.label_table import LabelTable, axis_words, label_table
 from pipeline.report.tables import Finding, FindingTable, finding_key

@@ -1,4 +1,4 @@
-"""Findings worded as evidence: what a slope says, and what the absence of one says. Nothing is computed here.
+"""Sentences of the report: findings worded as evidence, and what querying a classifier came to.
 
 An audit never shows that a classifier treats all alike; the words are "no evidence of an effect larger than …".
 """
@@ -13,6 +13,7 @@ from pipeline.run.formats import count, decimal, interval, p_equals, plain
 from pipeline.run.text import visible
 
 Row = Mapping[Hashable, Any]
+_COUNTS = (("failed", "failed"), ("not_asked", "not asked"))
 
 
 @dataclass(frozen=True)
@@ -99,3 +100,32 @@ def nothing_found(tested: pd.DataFrame, poles: Poles, *, max_p: float, min_slope
     if len(tested) == 1:
         missed = missed.replace("None of the 1 label tested moves", "The one label tested does not move")
     return f"{missed}: no evidence of an effect larger than {decimal(reach)}, the farthest end of the 95 % intervals."
+
+
+def account_words(facts: Mapping[str, Any]) -> list[str]:
+    """What querying one classifier came to, from its account in ``run.json``, as phrases; empty ones are left out."""
+    images = facts.get("images", 0)
+    answered = facts.get("answered", facts.get("known_before", 0) + facts.get("answered_now", 0))
+    parts = [f"{count(answered)} of {count(images)} images answered"]
+    parts += [f"{count(facts[key])} {words}" for key, words in _COUNTS if facts.get(key)]
+    prepared = facts.get("prepared", {})
+    if re_encoded := sum(prepared.get("re_encoded", {}).values()):
+        parts.append(f"{count(re_encoded)} versions re-encoded to fit its limits, all of a photo alike")
+    if prepared.get("excluded"):
+        parts.append(f"{count(prepared['excluded'])} versions left out that cannot fit")
+    if facts.get("usd_so_far"):
+        parts.append(f"about US$ {facts['usd_so_far']:,.2f}")
+    if billed := facts.get("possibly_billed", {}).get("intents"):
+        parts.append(f"{count(billed)} requests possibly billed without an answer that was kept")
+    return parts + _drift_words(facts.get("drift", {}))
+
+
+def _drift_words(drift: Mapping[str, Any]) -> list[str]:
+    if not drift.get("answers"):
+        return []
+    sentinels = f"{count(drift['sentinels'])} sentinel images, {count(drift['answers'])} answers"
+    changed = drift.get("changed", [])
+    if not changed:
+        return [f"{sentinels}: no change of answers or versions seen"]
+    largest = f", a score by up to {drift['largest_score_change']:.2g}" if drift.get("largest_score_change") else ""
+    return [f"{sentinels}: {count(len(changed))} changes seen{largest} ({changed[0]})"]

@@ -112,7 +112,7 @@ def report_stage(audit: Audit, upstream: str) -> None:
         return
     import pandas as pd
 
-    from pipeline.report.examples import album_of
+    from pipeline.report.album import album_of
     from pipeline.report.page import render
     from pipeline.report.tables import frame_from_csv
 
@@ -145,8 +145,8 @@ def report_stage(audit: Audit, upstream: str) -> None:
 
 def _extras(audit: Audit, added: "Additions", *, card: "pd.DataFrame", versions: "pd.DataFrame") -> "list[Extra]":
     """The report's sections of what the commands added, and of the stages' own tables that not every run has."""
+    from pipeline.report.album import faces_of
     from pipeline.report.card import check_results
-    from pipeline.report.exemplars import faces_of
     from pipeline.report.extras.every import every
     from pipeline.report.tables import frame_from_csv
 

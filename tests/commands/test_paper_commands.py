@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from pipeline import open_run
 from pipeline.cli.app import app
-from pipeline.report.frames import FORMATS
+from pipeline.report.markup import FORMATS
 
 MANIFEST = {"keyword": ["ceo" if index % 2 else "nurse" for index in range(90)]}
 

@@ -17,7 +17,7 @@ from pipeline.cli.console import show_plan, summary, tell
 from pipeline.cli.options import consent
 from pipeline.config.options import Settings, load_settings
 from pipeline.querying.plan import Plan, PlanError, nobody
-from pipeline.report.asked import asked_words
+from pipeline.report.words import account_words
 from pipeline.run.folder import Run
 from pipeline.run.tables import COUNTERFACTUALS, read_frame, to_table, write_table
 from pipeline.stages.audit import planned
@@ -287,7 +287,7 @@ def test_the_account_is_told_in_words() -> None:
         "drift": {"sentinels": 3, "answers": 9, "changed": ["a.jpg: answer at the end of round 1"],
                   "largest_score_change": 0.25, "versions": []},
     }  # fmt: skip
-    words = ", ".join(asked_words(facts))
+    words = ", ".join(account_words(facts))
     assert words.startswith(
         "1,190 of 1,200 images answered, 4 failed, 6 not asked, about US$ 1.80, 3 requests possibly"
     )

@@ -3,7 +3,7 @@
 import cv2
 import numpy as np
 
-from pipeline.report.album import Album, Missed, Photo, Said, Sweep
+from pipeline.report.viewer import Album, MissedCheck, Photo, Sweep, SweepScores
 
 VALUES = (-2.0, -1.0, 0.0, 1.0, 2.0)
 NAN = float("nan")
@@ -17,22 +17,22 @@ def film(first=40, *, side=64):
     return cv2.imencode(".webp", np.ascontiguousarray(frames), [cv2.IMWRITE_WEBP_QUALITY, 90])[1].tobytes()
 
 
-def said(rising="smile", *, absent="beard", silent=None):
+def said(rising="smile", *, absent="beard", unanswered=None):
     """``rising`` goes from 0.1 to 0.9; ``absent`` is returned in the middle only."""
     rows = [[0.1, 0.3, 0.5, 0.7, 0.9], [NAN, NAN, 0.25, NAN, NAN], [0.6, 0.6, 0.6, 0.6, 0.6]]
-    return Said([rising, absent, "person"], np.array(rows), silent or {})
+    return SweepScores([rising, absent, "person"], np.array(rows), unanswered or {})
 
 
-def sweep(attribute="gender", arm="edit", *, first=40, adapters=("clarity",), silent=None):
-    return Sweep(attribute, arm, VALUES, film(first), {name: said(silent=silent) for name in adapters})
+def sweep(attribute="gender", arm="edit", *, first=40, adapters=("clarity",), unanswered=None):
+    return Sweep(attribute, arm, VALUES, film(first), {name: said(unanswered=unanswered) for name in adapters})
 
 
 def album(**changes):
     """Three photos: one with two attributes and a placebo, one that misses a check, one with an unanswered version."""
     photos = [
         Photo("ada.jpg", OUTLINE, (), [sweep(), sweep(arm="random", first=45), sweep("race", first=50)]),
-        Photo("bea.jpg", OUTLINE, [Missed("gender", "clipping", 0.4, 0.05)], [sweep(first=60)]),
-        Photo("cleo.jpg", OUTLINE, (), [sweep(first=70, silent={0: "HTTP 503"})]),
+        Photo("bea.jpg", OUTLINE, [MissedCheck("gender", "clipping", 0.4, 0.05)], [sweep(first=60)]),
+        Photo("cleo.jpg", OUTLINE, (), [sweep(first=70, unanswered={0: "HTTP 503"})]),
     ]
     facts = {
         "photos": photos,

@@ -1,142 +1,136 @@
-"""What the viewer's script is given: all scores again, absence apart from 0, and hostile names as harmless text."""
+"""The album of a run: its photos with their films and scores, and what is told of those that are not there."""
 
-import base64
-import json
-import re
-
+import cv2
 import numpy as np
 import pandas as pd
 import pytest
-from drawn_album import NAN, VALUES, album, film, sweep
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 
-from pipeline.report.album import NOT_RETURNED, SCALE, Missed, Photo, Said, Sweep, packed, reading, viewer_view
-from pipeline.report.page import render
-from pipeline.report.words import poles_of
+from pipeline.counterfactuals.validity import FAILURE_COLUMNS
+from pipeline.report import album as album_module
+from pipeline.report.album import album_of, chosen
+from pipeline.run.folder import Run
+from pipeline.run.tables import ANSWERS, LABELS, to_table, write_table
 
-PAIR = ("Black", "White")
-SCORES = st.one_of(st.floats(0, 1), st.just(NAN))
+VALUES = (-2.0, 0.0, 2.0)
+NOTHING_FAILS = pd.DataFrame(columns=FAILURE_COLUMNS)
 
 
-def view(**changes):
-    return viewer_view(album(**changes), race_pair=PAIR)
+def version(photo, arm, step):
+    return {
+        "attribute": "gender", "arm": arm, "photo": photo, "step": step, "value": VALUES[step - 1], "status": "ok",
+        "file": f"images/{photo}-{arm}-{step}.png", "mask": f"masks/{photo}.png",
+    }  # fmt: skip
 
 
-def block(markup):
-    return json.loads(re.fullmatch(r"<script[^>]*>(.*)</script>", str(markup), re.DOTALL)[1])
-
-
-@given(arrays(float, st.tuples(st.integers(0, 5), st.integers(1, 7)), elements=SCORES))
-def test_scores_come_back_to_four_digits_and_absence_is_no_score(scores):
-    steps = scores.shape[1]
-    table = np.frombuffer(base64.b64decode(packed(range(len(scores)), scores)), "<u2").reshape(-1, steps + 1)
-    assert table[:, 0].tolist() == list(range(len(scores)))
-    back = np.where(table[:, 1:] == NOT_RETURNED, NAN, table[:, 1:] / SCALE)
-    np.testing.assert_allclose(back, scores, atol=0.5 / SCALE)
-
-
-@pytest.mark.parametrize(
-    ("value", "attribute", "words"),
-    [
-        (-4 / 3, "gender", "−1.33 · more feminine"),
-        (2.0, "gender", "2 · more masculine"),
-        (0.0, "gender", "0 · the middle"),
-        (-1.0, "race", "−1 · more Black"),
-    ],
-)
-def test_a_value_is_read_out_in_words(value, attribute, words):
-    assert reading(value, poles_of(attribute, race_pair=PAIR)) == words
-
-
-def test_the_script_finds_every_sweep_with_its_film():
-    found = view()
-    index, films = block(found["index"]), block(found["films"])
-    assert [photo["name"] for photo in index["photos"]] == ["ada.jpg", "bea.jpg", "cleo.jpg"]
-    assert [one["subject"] for one in index["attributes"]] == ["perceived gender", "perceived race"]
-    assert index["arms"] == ["the edit", "placebo “random”"]
-    numbers = [sweep["film"] for photo in index["photos"] for sweep in photo["sweeps"]]
-    assert numbers == list(range(len(films)))
-    assert base64.b64decode(films[0]) == film(40)
-    steepest = index["adapters"][0]["steepest"][0]
-    assert [(index["adapters"][0]["labels"][label], slope) for label, slope in steepest] == [
-        ("smile", "+0.310"),
-        ("beard", "−0.120"),
-        ("never said", "+0.100"),
+@pytest.fixture
+def run(tmp_path):
+    """Three photos with an edit and a placebo; a classifier that was unanswered once, and one that says nothing."""
+    run = Run(tmp_path)
+    rng = np.random.default_rng(0)
+    versions = [
+        version(photo, arm, step) for photo in ("b", "a", "c") for arm in ("random", "edit") for step in (1, 2, 3)
     ]
+    for folder in ("images", "masks"):
+        run.path(folder).mkdir()
+    mask = cv2.circle(np.zeros((90, 90), np.uint8), (45, 45), 30, 255, -1)
+    answers, labels = [], []
+    for row in versions:
+        cv2.imwrite(str(run.path(row["file"])), rng.integers(0, 256, (90, 90, 3), dtype=np.uint8))
+        cv2.imwrite(str(run.path(row["mask"])), mask)
+        key = {name: row[name] for name in ("attribute", "arm", "photo", "step", "value")}
+        unanswered = row["photo"] == "b" and row["step"] == 3
+        told = {"status": "failed", "reason": "HTTP 503"} if unanswered else {"status": "ok"}
+        answers += [{**key, "adapter": "clarity", **told}, {**key, "adapter": "mute", "status": "ok"}]
+        for number in () if unanswered else range(20):
+            returned = number != 3 or row["step"] == 2
+            score = (number + row["step"]) / 30 if returned else None
+            labels.append(
+                {**key, "adapter": "clarity", "label": f"l{number:02d}", "score": score, "returned": returned}
+            )
+    write_table(to_table(answers, ANSWERS), run.path("answers.parquet"))
+    write_table(to_table(labels, LABELS), run.path("labels.parquet"))
+    run.note(presence={"clarity": 0.5, "mute": 0.5})
+    return run, pd.DataFrame(versions)
 
 
-def test_failures_are_told_with_their_figures_and_reasons():
-    found = view()
-    index = block(found["index"])
-    assert [photo["troubled"] for photo in index["photos"]] == [False, True, True]
-    assert found["missed"] == 2
-    assert index["photos"][1]["missed"] == [[0, "pixels of the mask that hit black or white: 40.0 %, threshold 5.0 %"]]
-    assert index["reasons"] == ["HTTP 503"]
-    assert index["photos"][2]["sweeps"][0]["said"][0][1] == [[0, 0]]
+def slopes():
+    rows = [(f"l{number:02d}", slope, True) for number, slope in enumerate([0.0, 0.1, -0.4, 0.3])]
+    frame = pd.DataFrame([*rows, ("rare", np.nan, False)], columns=["label", "slope", "estimable"])
+    return frame.assign(arm="edit", attribute="gender", adapter="clarity")
 
 
-def test_the_plain_sweeps_tell_absent_from_unanswered():
-    plain = view()["plain"]
-    assert [one["photo"] for one in plain] == ["ada.jpg", "ada.jpg", "bea.jpg", "cleo.jpg"]
-    rows = {label: cells for _, label, cells in plain[-1]["rows"]}
-    assert rows["smile"][0] == ("?", "HTTP 503")
-    assert rows["beard"][1] == ("–", "not returned")
-    assert rows["smile"][4] == ("0.90", "")
-    assert plain[0]["alt"] == "ada.jpg: 5 versions from a = −2, feminine, to a = 2, masculine"
+def made(run, **changes):
+    folder, versions = run
+    return album_of(folder, **({"versions": versions, "slopes": slopes(), "failures": NOTHING_FAILS} | changes))
 
 
-def test_photos_that_are_not_shown_are_counted():
-    assert view()["left_out"] == ""
-    words = view(total=1003, lost=2)["left_out"]
-    assert "3 of 1,003 photos are here" in words
-    assert "2 photos are not here: the images are no longer in the run’s folder" in words
+def test_photos_are_by_name_and_edits_before_placebos(run):
+    album = made(run)
+    assert [photo.name for photo in album.photos] == ["a", "b", "c"]
+    assert [sweep.arm for sweep in album.photos[0].sweeps] == ["edit", "random"]
+    assert album.photos[0].sweeps[0].values == VALUES
+    assert album.presence == {"clarity": 0.5, "mute": 0.5}
 
 
-def test_an_empty_album_leaves_no_trace_on_the_page(slopes, straight):
-    html = page(slopes, straight(slopes), album(photos=[], total=0))
-    assert "Sweep viewer" not in html
+def test_labels_kept_are_the_steepest_of_the_run_and_the_highest_of_the_photo(run):
+    album = made(run)
+    assert list(album.steepest["gender", "clarity"]) == ["l02", "l03", "l01", "l00"]
+    said = album.photos[0].sweeps[0].scores["clarity"]
+    assert list(said.labels) == ["l02", "l03", "l01", "l00", "l19", "l18", "l17", "l16", "l15", "l14"]
+    np.testing.assert_allclose(said.scores[0], [3 / 30, 4 / 30, 5 / 30])
+    np.testing.assert_array_equal(np.isnan(said.scores[1]), [True, False, True])
 
 
-def test_a_classifier_that_was_not_asked_about_a_sweep_has_nothing_to_show():
-    photos = [Photo("a", "", (), [sweep(adapters=("clarity",))]), Photo("b", "", (), [sweep(adapters=("other",))])]
-    index = block(view(photos=photos, steepest={})["index"])
-    assert [one["name"] for one in index["adapters"]] == ["clarity", "other"]
-    assert index["photos"][0]["sweeps"][0]["said"][1] is None
+def test_a_version_without_an_answer_keeps_its_reason_and_a_mute_classifier_is_there(run):
+    second = made(run).photos[1].sweeps[0].scores
+    assert second["clarity"].unanswered == {2: "HTTP 503"}
+    assert np.isnan(second["clarity"].scores[:, 2]).all()
+    assert list(second["mute"].labels) == []
+    assert second["mute"].unanswered == {}
 
 
-def test_hostile_names_end_no_element_and_stay_readable(slopes, straight, hostile):
-    shown = hostile_album(hostile)
-    html = page(slopes, straight(slopes), shown)
-    assert html.count("<script>") == html.count("</script>") - html.count('<script type="application/json"') == 1
-    assert "<img src=x" not in html
-    assert "alert(1)</script>" not in html
-    assert not re.search("[\u202a-\u202e\u2066-\u2069\x00\x1b\u2028\ud800]", html)
-    index = block(viewer_view(shown, race_pair=PAIR)["index"])
-    assert index["photos"][0]["name"] == hostile[0]
-    assert hostile[1] in index["adapters"][0]["labels"]
+def test_missed_checks_are_told_of_the_photo(run):
+    row = ("b", "gender", "edit", "clipping", 0.4, 0.05)
+    album = made(run, failures=pd.DataFrame([row], columns=FAILURE_COLUMNS))
+    assert [(missed.check, missed.figure) for missed in album.photos[1].missed] == [("clipping", 0.4)]
+    assert not album.photos[0].missed
 
 
-def test_the_same_album_gives_the_same_page(slopes, straight):
-    assert page(slopes, straight(slopes), album()) == page(slopes, straight(slopes), album())
+def test_an_incomplete_sweep_is_not_shown(run):
+    folder, versions = run
+    versions.loc[(versions["photo"] == "c") & (versions["arm"] == "random") & (versions["step"] == 2), "status"] = (
+        "failed"
+    )
+    assert [sweep.arm for sweep in made((folder, versions)).photos[2].sweeps] == ["edit"]
 
 
-def hostile_album(names):
-    said = Said(names, np.full((len(names), len(VALUES)), 0.5), {1: names[0]})
-    photos = [
-        Photo(
-            name,
-            "",
-            [Missed("gender", names[2], 1.0, 0.5)],
-            [Sweep("gender", names[4], VALUES, film(), {names[3]: said})],
-        )
-        for name in names
-    ]
-    return album(photos=photos, total=len(photos), steepest={("gender", names[3]): {names[0]: 0.1}}, presence={})
+def test_photos_whose_images_are_gone_are_counted(run):
+    folder, _ = run
+    folder.path("images/a-edit-2.png").unlink()
+    album = made(run)
+    assert [photo.name for photo in album.photos] == ["b", "c"]
+    assert (album.total, album.lost) == (3, 1)
 
 
-def page(slopes, curves, shown):
-    card = pd.DataFrame(columns=["name", "attribute", "figure", "unit", "threshold", "passed", "words"])
-    left_out = pd.DataFrame(columns=["photo", "reason"])
-    return render(slopes=slopes, curves=curves, card=card, provenance={}, exclusions=left_out, album=shown)
+def test_a_run_without_versions_has_an_empty_album(run):
+    folder, versions = run
+    album = made((folder, versions[:0]))
+    assert (list(album.photos), album.total) == ([], 0)
+
+
+def test_the_same_run_gives_the_same_films(run, monkeypatch):
+    films = [sweep.film for photo in made(run).photos for sweep in photo.sweeps]
+    monkeypatch.setattr(album_module, "THREADS", 1)
+    assert films == [sweep.film for photo in made(run).photos for sweep in photo.sweeps]
+
+
+def test_where_not_all_fit_failing_photos_have_up_to_half_of_the_places():
+    names = [f"{number:03d}" for number in range(100)]
+    failing = set(names[90:])
+    few = chosen(names, failing=failing, most=40)
+    assert len(few) == 40
+    assert few == sorted(few)
+    assert failing <= set(few)
+    assert few[0] == "000"
+    assert len(failing & set(chosen(names, failing=failing, most=10))) <= 6
+    assert chosen(names, failing=failing, most=100) == names

@@ -6,8 +6,7 @@ import subprocess
 import pandas as pd
 import pytest
 
-from pipeline.report.frames import render_frame
-from pipeline.report.markup import LATEX_DOCUMENT
+from pipeline.report.markup import LATEX_DOCUMENT, render_frame
 from pipeline.report.tables import slope_tables, to_latex
 
 WORSE = (

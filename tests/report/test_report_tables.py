@@ -56,7 +56,7 @@ def test_one_table_for_each_adapter_and_attribute(frame, row):
 
 
 def test_markdown_has_the_published_layout(slopes):
-    lines = to_markdown(slope_tables(slopes)).splitlines()
+    lines = [" ".join(line.split()) for line in to_markdown(slope_tables(slopes)).splitlines()]
     assert lines[2] == (
         "| Perceived feminine (slope \\< 0): label | Slope | 95 % interval | p | q "
         "| Perceived masculine (slope \\> 0): label | Slope | 95 % interval | p | q |"
@@ -65,7 +65,7 @@ def test_markdown_has_the_published_layout(slopes):
         "| long hair | −0.310\\*\\*\\* | −0.330 to −0.290 | \\<0.001 | \\<0.001 "
         "| beard | 0.250\\*\\*\\* | 0.230 to 0.270 | \\<0.001 | \\<0.001 |"
     )
-    assert lines[5] == "| smile | −0.120\\*\\*\\* | −0.140 to −0.100 | \\<0.001 | \\<0.001 |  |  |  |  |  |"
+    assert lines[5] == "| smile | −0.120\\*\\*\\* | −0.140 to −0.100 | \\<0.001 | \\<0.001 | | | | | |"
 
 
 def test_latex_has_the_published_layout(slopes):

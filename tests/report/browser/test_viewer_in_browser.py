@@ -5,10 +5,10 @@ import re
 import pandas as pd
 import pytest
 from drawn_album import album, said, sweep
-from test_report_album import hostile_album
+from test_report_viewer import hostile_album
 
-from pipeline.report.album import Photo
 from pipeline.report.page import render
+from pipeline.report.viewer import Photo
 
 PHONE = {"width": 360, "height": 740}
 
@@ -159,7 +159,7 @@ def test_a_finger_drags_the_picture_itself(visit, everyday):
 def test_a_phone_shows_it_whole_and_legibly(visit, everyday, contrast, scheme):
     page = visit(everyday, viewport=PHONE, color_scheme=scheme)
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
-    for name in ("frame", "dial", "said"):
+    for name in ("frame", "dial", "scores"):
         box = page.locator(f"#viewer-{name}").bounding_box()
         assert box["x"] >= 0
         assert box["x"] + box["width"] <= PHONE["width"]
@@ -185,8 +185,8 @@ def test_hostile_names_are_text_and_nothing_runs(visit, page_of, hostile):
     for number in range(len(hostile)):
         page.locator(".viewer-photo").nth(number).click()
         page.locator("#viewer-dial").fill("1")
-    assert page.locator("#viewer-said img, #viewer-said script, #viewer-strip script").count() == 0
-    assert hostile[1] in page.locator("#viewer-said").inner_text()
+    assert page.locator("#viewer-scores img, #viewer-scores script, #viewer-strip script").count() == 0
+    assert hostile[1] in page.locator("#viewer-scores").inner_text()
 
 
 def test_a_thousand_photos_load_only_the_pictures_in_sight(visit, page_of):
@@ -198,4 +198,4 @@ def test_a_thousand_photos_load_only_the_pictures_in_sight(visit, page_of):
     assert page.locator(".viewer-thumb img[src]").count() < 60
     page.locator(".viewer-photo input").last.focus()
     page.locator(".viewer-photo").last.locator("img[src]").wait_for()
-    assert said().labels[0] in page.locator("#viewer-said").inner_text()
+    assert said().labels[0] in page.locator("#viewer-scores").inner_text()

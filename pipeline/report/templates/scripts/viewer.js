@@ -1,4 +1,4 @@
-// The sweep viewer: a photo, an attribute, a value of a; the image, and what each classifier said of it.
+// The sweep viewer: a photo, an attribute, a value of a; the image, and each classifier’s scores for it.
 // Names and labels come from outside: they are set as text, never as HTML.
 
 const live = document.getElementById("viewer-live");
@@ -86,7 +86,7 @@ const choices = index.photos.map((photo, number) => {
   label.title = photo.name;
   label.dataset.photo = number;
   label.append(input, thumb, name);
-  if (photo.troubled) {
+  if (photo.flagged) {
     const mark = made("span", "viewer-mark", "!");
     mark.setAttribute("aria-hidden", "true");
     label.append(mark, made("span", "viewer-unseen", ", has a missed check or an unanswered version"));
@@ -99,10 +99,10 @@ strip.append(...choices.map((choice) => choice.label));
 
 function filter() {
   const wanted = part("search").value.trim().toLowerCase();
-  const troubled = part("troubled")?.checked;
+  const flagged = part("flagged")?.checked;
   let found = 0;
   for (const choice of choices) {
-    const fits = choice.found.includes(wanted) && (!troubled || choice.photo.troubled);
+    const fits = choice.found.includes(wanted) && (!flagged || choice.photo.flagged);
     choice.label.hidden = !fits;
     found += fits;
   }
@@ -149,28 +149,28 @@ function rebuild() {
   part("missed").replaceChildren(...missed.map(([, words]) => made("li", "", `Misses a check: ${words}`)));
   part("missed").hidden = !missed.length;
   rows = [];
-  part("said").replaceChildren(...index.adapters.map((adapter, number) => said(adapter, sweep, sweep.said[number])));
+  part("scores").replaceChildren(...index.adapters.map((adapter, number) => scoresOf(adapter, sweep, sweep.scores[number])));
   step(state.step);
 }
 
-function said(adapter, sweep, words) {
+function scoresOf(adapter, sweep, words) {
   const steps = attribute().values.length;
   const block = made("section", "viewer-adapter");
   const heading = made("h3", "", adapter.name);
-  const silence = made("p", "viewer-silence");
-  silence.hidden = true;
+  const notice = made("p", "viewer-notice");
+  notice.hidden = true;
   block.append(heading);
   if (adapter.presence) block.append(made("p", "note", `A label counts as present from ${adapter.presence}.`));
-  block.append(silence);
+  block.append(notice);
   if (!words) {
-    silence.hidden = false;
-    silence.textContent = "Was not asked about this sweep.";
+    notice.hidden = false;
+    notice.textContent = "This classifier has no answers for this sweep.";
     return block;
   }
   const [packed, unanswered] = words;
   const scores = unpacked(packed, steps);
-  const silent = new Map(unanswered);
-  rows.push({ adapter: adapter.name, silence, silent, bars: [] });
+  const missing = new Map(unanswered);
+  rows.push({ adapter: adapter.name, notice, missing, bars: [] });
   const { bars } = rows[rows.length - 1];
   const steepest = adapter.steepest[sweep.attribute];
   const first = new Set(steepest.map(([label]) => label));
@@ -226,27 +226,27 @@ function step(number) {
   show(part("image"), sweep.film, state.step, values.length);
   part("image").alt = `${current().name}, ${index.arms[sweep.arm]}: ${subject} at a = ${words}`;
   for (const one of rows) {
-    const why = one.silent.get(state.step);
-    one.silence.hidden = why === undefined;
-    one.silence.textContent = why === undefined ? "" : `No answer for this version: ${index.reasons[why]}`;
+    const why = one.missing.get(state.step);
+    one.notice.hidden = why === undefined;
+    one.notice.textContent = why === undefined ? "" : `No answer for this version: ${index.reasons[why]}`;
     for (const bar of one.bars) draw(bar, why !== undefined);
   }
   clearTimeout(speaking);
   speaking = setTimeout(speak, 500, words);
 }
 
-function draw({ scores, row, fill, number }, silent) {
-  const score = silent ? null : scores[state.step];
+function draw({ scores, row, fill, number }, missing) {
+  const score = missing ? null : scores[state.step];
   fill.style.width = score === null ? "0" : `${100 * score}%`;
   row.classList.toggle("viewer-absent", score === null);
-  number.textContent = silent ? "no answer" : score === null ? "not returned" : printed(score);
+  number.textContent = missing ? "no answer" : score === null ? "not returned" : printed(score);
 }
 
 // The value, and of each classifier the labels that moved most from a = 0.
 function speak(words) {
   const { middle } = attribute();
-  const parts = rows.map(({ adapter, silent, bars }) => {
-    if (silent.has(state.step)) return `${adapter}: no answer`;
+  const parts = rows.map(({ adapter, missing, bars }) => {
+    if (missing.has(state.step)) return `${adapter}: no answer`;
     const moved = bars
       .map((bar) => ({ bar, by: Math.abs((bar.scores[state.step] || 0) - (bar.scores[middle] || 0)) }))
       .sort((one, other) => other.by - one.by)
@@ -258,7 +258,7 @@ function speak(words) {
 }
 
 part("search").addEventListener("input", filter);
-part("troubled")?.addEventListener("change", filter);
+part("flagged")?.addEventListener("change", filter);
 part("dial").addEventListener("input", () => step(Number(part("dial").value)));
 part("attribute").addEventListener("change", (event) => {
   state.attribute = Number(event.target.value);

@@ -1,0 +1,295 @@
+"""The sweep viewer: photos with all their versions and the classifiers' scores, packed into the page.
+
+``templates/scripts/viewer.js`` unpacks it; ``album`` chooses the photos, ``thumbnails`` makes their films.
+"""
+
+import base64
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.report.embedding import as_data_block
+from pipeline.report.words import Poles, poles_of
+from pipeline.run.formats import count, decimal, measured, plain
+from pipeline.run.tables import EDIT_ARM
+
+PLAIN = 3  # sweeps that are shown where no script runs, and in print
+PLAIN_LABELS = 3  # of each classifier
+SCALE = 10_000  # scores are packed in ten thousandths
+NOT_RETURNED = 0xFFFF
+MISSED = {
+    "background": ("pixels outside the mask kept", "share"),
+    "monotone": ("rank correlation of the judge’s probability with a", ""),
+    "clipping": ("pixels of the mask that hit black or white", "share"),
+    "seam": ("seam at the mask’s edge", ""),
+    "identity": ("likeness to the unedited face", ""),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class SweepScores:
+    """One classifier's scores along one sweep.
+
+    Attributes:
+        labels: the names of the rows.
+        scores: ``(labels, steps)`` in 0-1, NaN where a label was not returned.
+        unanswered: step, counted from 0 -> the reason why the classifier has no answer for it.
+    """
+
+    labels: Sequence[str]
+    scores: NDArray[np.float64]
+    unanswered: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """One sweep of a photo.
+
+    Attributes:
+        attribute, arm: what is edited, and whether it is the edit or a placebo.
+        values: of a, ascending.
+        film: a WebP image of all versions side by side.
+        scores: adapter -> its scores.
+    """
+
+    attribute: str
+    arm: str
+    values: Sequence[float]
+    film: bytes
+    scores: Mapping[str, SweepScores]
+
+
+@dataclass(frozen=True)
+class MissedCheck:
+    """A validity check that a photo's sweep misses."""
+
+    attribute: str
+    check: str
+    figure: float
+    threshold: float
+
+
+@dataclass(frozen=True)
+class Photo:
+    """A photo, the edge of its mask (an SVG path in a square of ``thumbnails.GRID`` units), its missed checks and its
+    sweeps, edits before placebos."""
+
+    name: str
+    outline: str
+    missed: Sequence[MissedCheck]
+    sweeps: Sequence[Sweep]
+
+
+@dataclass(frozen=True)
+class Album:
+    """What the viewer shows.
+
+    Attributes:
+        photos: those with films, by name.
+        total: how many photos have versions; more than are shown where not all fit.
+        lost: photos that would have been shown, but whose files are no longer in the run.
+        steepest: (attribute, adapter) -> label -> slope, the largest first.
+        presence: adapter -> the score from which a label counts as present.
+    """
+
+    photos: Sequence[Photo]
+    total: int
+    lost: int = 0
+    steepest: Mapping[tuple[str, str], Mapping[str, float]] = field(default_factory=dict)
+    presence: Mapping[str, float] = field(default_factory=dict)
+
+
+def viewer_view(album: Album, *, race_pair: tuple[str, str]) -> dict[str, Any]:
+    """What the viewer's template prints: its two data blocks, some sweeps as plain tables, and what is not shown.
+
+    Args:
+        album: to be shown.
+        race_pair: the races at a = -1 and +1.
+    """
+    sweeps = [sweep for photo in album.photos for sweep in photo.sweeps]
+    films = [base64.b64encode(sweep.film).decode("ascii") for sweep in sweeps]
+    return {
+        "index": as_data_block(_index(album, race_pair=race_pair), id="viewer-index"),
+        "films": as_data_block(films, id="viewer-films"),
+        "plain": [
+            _plain_sweep(photo, sweep, album.steepest, race_pair=race_pair)
+            for photo, sweep in _edits(album.photos[:PLAIN])
+        ],
+        "shown": len(album.photos),
+        "left_out": _left_out(album),
+        "missed": sum(_is_flagged(photo) for photo in album.photos),
+    }
+
+
+def reading(value: float, poles: Poles) -> str:
+    """A value of a in figures and words: ``−1.33 · more feminine``."""
+    if value == 0:
+        return "0 · the middle"
+    return f"{plain(round(value, 2))} · more {poles.short_low if value < 0 else poles.short_high}"
+
+
+def packed(ids: Iterable[int], scores: NDArray[np.float64]) -> str:
+    """Scores as base64: of each label its number and then its scores, 16 bits each, low byte first.
+
+    Args:
+        ids: one for each row, below 2^16.
+        scores: ``(labels, steps)`` in 0-1, NaN where not returned.
+    """
+    whole = np.where(np.isnan(scores), NOT_RETURNED, np.nan_to_num(scores).clip(0, 1) * SCALE).round()
+    table = np.column_stack([np.fromiter(ids, dtype=np.int64), whole])
+    return base64.b64encode(table.astype("<u2").tobytes()).decode("ascii")
+
+
+def _index(album: Album, *, race_pair: tuple[str, str]) -> dict[str, Any]:
+    sweeps = [sweep for photo in album.photos for sweep in photo.sweeps]
+    values = {sweep.attribute: sweep.values for sweep in sweeps}
+    attributes, adapters = _numbers(values), _numbers(name for sweep in sweeps for name in sweep.scores)
+    arms = _numbers(sorted({sweep.arm for sweep in sweeps}, key=lambda arm: (arm != EDIT_ARM, arm)))
+    reasons = _numbers(why for sweep in sweeps for one in sweep.scores.values() for why in one.unanswered.values())
+    labels = {adapter: _numbers(_labels_of(album, sweeps, adapter)) for adapter in adapters}
+    films = iter(range(len(sweeps)))
+    return {
+        "scale": SCALE,
+        "absent": NOT_RETURNED,
+        "attributes": [_attribute(name, values[name], race_pair=race_pair) for name in attributes],
+        "arms": [_arm_words(arm) for arm in arms],
+        "reasons": list(reasons),
+        "adapters": [
+            {
+                "name": adapter,
+                "presence": album.presence.get(adapter),
+                "labels": list(labels[adapter]),
+                "steepest": [
+                    [
+                        [labels[adapter][label], decimal(slope, sign=True)]
+                        for label, slope in album.steepest.get((attribute, adapter), {}).items()
+                    ]
+                    for attribute in attributes
+                ],
+            }
+            for adapter in adapters
+        ],
+        "photos": [
+            {
+                "name": photo.name,
+                "outline": photo.outline,
+                "flagged": _is_flagged(photo),
+                "missed": [[attributes[missed.attribute], _missed_words(missed)] for missed in photo.missed],
+                "sweeps": [
+                    {
+                        "attribute": attributes[sweep.attribute],
+                        "arm": arms[sweep.arm],
+                        "film": next(films),
+                        "scores": [
+                            _packed_scores(sweep.scores.get(adapter), labels[adapter], reasons) for adapter in adapters
+                        ],
+                    }
+                    for sweep in photo.sweeps
+                ],
+            }
+            for photo in album.photos
+        ],
+    }
+
+
+def _numbers(names: Iterable[str]) -> dict[str, int]:
+    """Names in the order of their first occurrence, counted from 0."""
+    return {name: number for number, name in enumerate(dict.fromkeys(names))}
+
+
+def _labels_of(album: Album, sweeps: Sequence[Sweep], adapter: str) -> Iterable[str]:
+    yield from (label for (_, name), found in album.steepest.items() if name == adapter for label in found)
+    yield from (label for sweep in sweeps if adapter in sweep.scores for label in sweep.scores[adapter].labels)
+
+
+def _packed_scores(one: SweepScores | None, labels: Mapping[str, int], reasons: Mapping[str, int]) -> list[Any] | None:
+    """Scores, then [step, reason] of those without an answer."""
+    if one is None:
+        return None
+    scores = packed((labels[label] for label in one.labels), one.scores)
+    return [scores, [[step, reasons[why]] for step, why in sorted(one.unanswered.items())]]
+
+
+def _attribute(name: str, values: Sequence[float], *, race_pair: tuple[str, str]) -> dict[str, Any]:
+    poles = poles_of(name, race_pair=race_pair)
+    return {
+        "subject": poles.subject,
+        "low": poles.short_low,
+        "high": poles.short_high,
+        "values": [plain(round(value, 2)) for value in values],
+        "readings": [reading(value, poles) for value in values],
+        "middle": int(np.abs(np.asarray(values)).argmin()),
+    }
+
+
+def _arm_words(arm: str) -> str:
+    return "the edit" if arm == EDIT_ARM else f"placebo “{arm}”"
+
+
+def _is_flagged(photo: Photo) -> bool:
+    """Whether a check is missed or a classifier gave no answer."""
+    return bool(photo.missed) or any(one.unanswered for sweep in photo.sweeps for one in sweep.scores.values())
+
+
+def _missed_words(missed: MissedCheck) -> str:
+    words, unit = MISSED.get(missed.check, (missed.check, ""))
+    return f"{words}: {measured(missed.figure, unit)}, threshold {measured(missed.threshold, unit)}"
+
+
+def _left_out(album: Album) -> str:
+    shown, others = len(album.photos), album.total - len(album.photos) - album.lost
+    parts = []
+    if others > 0:
+        parts.append(
+            f"{count(shown)} of {count(album.total)} photos are here, so that the file stays small: photos that miss a "
+            "check first, for up to half of the places, then evenly from all."
+        )
+    if album.lost:
+        photos = "1 photo is" if album.lost == 1 else f"{count(album.lost)} photos are"
+        parts.append(f"{photos} not here: the images are no longer in the run’s folder, or cannot be read.")
+    return " ".join(parts)
+
+
+def _edits(photos: Sequence[Photo]) -> Iterable[tuple[Photo, Sweep]]:
+    return ((photo, sweep) for photo in photos for sweep in photo.sweeps if sweep.arm == EDIT_ARM)
+
+
+def _plain_sweep(
+    photo: Photo,
+    sweep: Sweep,
+    steepest: Mapping[tuple[str, str], Mapping[str, float]],
+    *,
+    race_pair: tuple[str, str],
+) -> dict[str, Any]:
+    poles = poles_of(sweep.attribute, race_pair=race_pair)
+    values = [plain(round(value, 2)) for value in sweep.values]
+    return {
+        "photo": photo.name,
+        "poles": poles,
+        "film": f"data:image/webp;base64,{base64.b64encode(sweep.film).decode('ascii')}",
+        "alt": f"{photo.name}: {len(values)} versions from a = {values[0]}, {poles.short_low}, "
+        f"to a = {values[-1]}, {poles.short_high}",
+        "values": values,
+        "rows": [
+            (adapter, label, _cells(one, label))
+            for adapter, one in sweep.scores.items()
+            for label in list(steepest.get((sweep.attribute, adapter), {}))[:PLAIN_LABELS]
+        ],
+    }
+
+
+def _cells(one: SweepScores, label: str) -> list[tuple[str, str]]:
+    """Of every step what is printed and, where there is no score, why."""
+    steps = range(one.scores.shape[1])
+    row = one.scores[list(one.labels).index(label)] if label in one.labels else np.full(len(steps), np.nan)
+    return [
+        ("?", one.unanswered[step])
+        if step in one.unanswered
+        else ("–", "not returned")
+        if np.isnan(row[step])
+        else (decimal(float(row[step]), places=2), "")
+        for step in steps
+    ]
