@@ -1,6 +1,6 @@
 """How large the report of a run is, how long it takes to write and to open, and how much memory that takes:
 
-    python scripts/bench_report.py --photos 1000 --out /tmp/bench-report
+    python scripts/bench/report.py --photos 1000 --out /tmp/bench-report
 
 Plants a run: versions of the sample's photos that are tinted inside a mask, and labels with known slopes, so that no
 network is needed. The time to open is that of a browser, from going to the file until the viewer's image is drawn.
@@ -10,7 +10,6 @@ import argparse
 import multiprocessing
 import resource
 import shutil
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,8 +19,6 @@ import cv2
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from pipeline.config.options import load_settings
 from pipeline.photos import SAMPLE

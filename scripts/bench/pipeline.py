@@ -1,17 +1,14 @@
 """How fast photos become counterfactuals on disk, and how much memory an audit takes:
 
-    python scripts/bench_pipeline.py PHOTOS --out /tmp/bench
+    python scripts/bench/pipeline.py PHOTOS --out /tmp/bench
 
 Runs photos -> faces -> counterfactuals once in a fresh folder and prints the stages' own record.
 """
 
 import argparse
 import shutil
-import sys
 import time
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from pipeline.config.options import load_settings
 from pipeline.stages.audit import generate

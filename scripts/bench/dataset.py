@@ -1,6 +1,6 @@
 """How fast photos become a dataset, and whether memory grows with their number:
 
-    python scripts/bench_dataset.py PHOTOS --out /tmp/bench --sizes 200,2000
+    python scripts/bench/dataset.py PHOTOS --out /tmp/bench --sizes 200,2000
 
 Makes a dataset of the first photos of a folder for each size, in a process of its own, and prints photos per second (of
 the clock and of the processor) and the peak memory.
@@ -14,8 +14,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from pipeline.config.options import load_settings
 from pipeline.dataset.make import make_dataset, run_folder
