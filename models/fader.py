@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from models.judge import RACES
+from models.attributes import RACES
 
 # The decoder's inputs, in order. gender: -1 feminine, +1 masculine. race: a share for each, summing to 1 (a sweep
 # between two races moves along the line through their corners). young and smiling: -1..1, held fixed in a sweep.

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-RACES = ("White", "Black", "Asian", "Indian", "Others")
+from models.attributes import RACES
+
 AGE_STEPS = (20, 30, 40, 50, 60, 70)  # the ages at which "this old or older" is asked
 # gender, races, "at least this old", age, smiling
 OUTPUTS = 1 + len(RACES) + len(AGE_STEPS) + 1 + 1

@@ -22,8 +22,9 @@ from scipy.special import ndtr
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from adapters.planted import Planted, PlantedLabel
+from pipeline.config.attributes import EDIT_ARM
 from pipeline.querying.labels import derive
-from pipeline.run.tables import COUNTERFACTUALS, EDIT_ARM, to_table, write_table
+from pipeline.run.tables import COUNTERFACTUALS, to_table, write_table
 from pipeline.statistics.slopes import slope_table, slopes_of
 from pipeline.statistics.sweeps import Sweeps
 

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from statsmodels.api import OLS, add_constant
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from pipeline.run.tables import ANSWERS, EDIT_ARM, LABELS, read_frame
+from pipeline.config.attributes import EDIT_ARM
+from pipeline.run.tables import ANSWERS, LABELS, read_frame
 from pipeline.statistics.slopes import slope_table, slopes_of
 from pipeline.statistics.sweeps import Sweeps
 

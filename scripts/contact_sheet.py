@@ -9,8 +9,9 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from pipeline.config.attributes import EDIT_ARM
 from pipeline.report.album import evenly
-from pipeline.run.tables import EDIT_ARM, read_frame
+from pipeline.run.tables import read_frame
 
 
 def main() -> None:

@@ -17,9 +17,10 @@ from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from models.attributes import RACES
 from models.confusion import GENDERS, Confusion, write_confusion
 from models.fader import Fader, race_line, smooth_difference
-from models.judge import RACES, Estimator, Judge
+from models.judge import Estimator, Judge
 from models.parser import SmallParser
 from models.training.edits import GENDER, RACE, mask_pixels, own_attributes
 from models.training.faces import FaceSet, load_faces, report_rows, to_unit

@@ -5,8 +5,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from models.attributes import RACES
 from models.fader import Fader, race_line
-from models.judge import RACES, Estimator, Judge
+from models.judge import Estimator, Judge
 from models.training.edits import GENDER, RACE, composite, mask_pixels, own_attributes
 from models.training.faces import FaceSet, selection_rows, to_unit
 

@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from models.judge import RACES
+from models.attributes import RACES
 from models.training import blending
 from models.training.blending import Placed, Source
 

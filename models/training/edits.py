@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
+from models.attributes import RACES
 from models.fader import ATTRIBUTES, race_line, smooth_difference
-from models.judge import RACES, young_from_age
+from models.judge import young_from_age
 from models.training.faces import FaceSet, to_unit
 
 GENDER, RACE = ATTRIBUTES.index("gender"), slice(1, 1 + len(RACES))

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from models.attributes import RACES
 from models.fader import Fader, LatentDiscriminator, PatchDiscriminator, race_line
-from models.judge import RACES, age_in_years, split, view, young_from_age
+from models.judge import age_in_years, split, view, young_from_age
 from models.precision import autocast
 from models.training.averaging import Average, Best
 from models.training.edits import GENDER, RACE, composite, draw_edits, mask_pixels, own_attributes, skin_tones

@@ -15,8 +15,9 @@ from PIL import Image
 from torch.nn import functional as F
 
 from models.alignment import similarity_to_template, warp_to_template
+from models.attributes import RACES
 from models.detector import Detection, FaceDetector
-from models.judge import RACES, _Judging, age_in_years, split, view
+from models.judge import _Judging, age_in_years, split, view
 from models.parser import SmallParser, class_indices
 from models.training.faces import CROP, MARGIN, smiling_proxy, to_unit
 from models.training.parsing import TO_CLASSES

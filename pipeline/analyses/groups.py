@@ -49,7 +49,7 @@ def groups_of(photos: "pd.DataFrame", by: str, *, faces: "pd.DataFrame | None" =
         known = photos[photos[by].notna()]
         return {str(photo): str(value) for photo, value in zip(known["photo"], known[by], strict=True)}
     if by == PERCEIVED and faces is not None:
-        from pipeline.photos.faces import source_groups
+        from pipeline.config.attributes import source_groups
 
         return source_groups(faces)
     return {str(photo): PurePosixPath(photo).parent.as_posix() for photo in photos["photo"]}

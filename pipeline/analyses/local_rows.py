@@ -3,7 +3,7 @@
 The features come from ``pipeline.analyses.features``; the search is in ``pipeline.statistics.local_bias``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from pipeline.analyses.columns import complete_columns
 from pipeline.analyses.features import judged_features, read_features
 from pipeline.analyses.predictions import InputError, read_predictions
+from pipeline.config.attributes import ATTRIBUTES, EDIT_ARM, Attribute
 from pipeline.run.folder import Run, RunError
 from pipeline.run.progress import Watch, unwatched
-from pipeline.run.tables import EDIT_ARM, read_frame
+from pipeline.run.tables import read_frame
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,7 +63,6 @@ def rows_of_run(
     """
     import numpy as np
 
-    from pipeline.analyses.representation import perceived
     from pipeline.run.settings import settings_of
 
     run = Run(folder)
@@ -75,7 +75,7 @@ def rows_of_run(
     faces = faces[faces["status"] == "ok"].reset_index(drop=True)
     answers = read_frame(run.path("answers.parquet"))
     mine = answers[(answers["adapter"] == chosen) & (answers["arm"] == EDIT_ARM)]
-    own = _own_versions(mine, faces, race_pair=settings.sweep.race_pair)
+    own = _own_versions(mine, faces, swept=settings.sweep.chosen())
     labels = read_frame(run.path("labels.parquet"))
     labels = labels[(labels["adapter"] == chosen) & (labels["arm"] == EDIT_ARM) & labels["returned"]]
     wanted = _one_of(label, sorted(set(labels["label"])), "label", folder)
@@ -90,12 +90,13 @@ def rows_of_run(
         table = read_features(features, photos=list(own[PHOTO]))
     if own.empty:
         raise RunError(f"no photo in {folder} has both a face and an answer of {chosen!r}")
-    genders = dict(zip(faces[PHOTO], perceived(faces)["gender"], strict=True))
+    grouping = next(each for each in ATTRIBUTES.values() if not each.categories)
+    groups = dict(zip(faces[PHOTO], grouping.classes_of(faces), strict=True))
     left_out = len(faces) - len(own)
     return LocalRows(
         names=tuple(own[PHOTO]),
         features=table,
-        groups=tuple(genders[photo] for photo in own[PHOTO]),
+        groups=tuple(groups[photo] for photo in own[PHOTO]),
         prediction=np.array(
             [key in shown for key in zip(own["attribute"], own[PHOTO], own["step"], strict=True)], dtype=np.int64
         ),
@@ -152,13 +153,13 @@ def rows_of_file(
     )
 
 
-def _own_versions(answers: "pd.DataFrame", faces: "pd.DataFrame", *, race_pair: Sequence[str]) -> "pd.DataFrame":
+def _own_versions(answers: "pd.DataFrame", faces: "pd.DataFrame", *, swept: Mapping[str, Attribute]) -> "pd.DataFrame":
     """attribute, photo, step of each photo's answered version that is nearest the photo as it is."""
-    attribute = "gender" if (answers["attribute"] == "gender").any() else "race"
-    low, high = (f"race_{race}" for race in race_pair)
-    values = faces["gender"] if attribute == "gender" else faces[high] - faces[low]
-    own = dict(zip(faces[PHOTO], values, strict=True))
-    asked = answers[(answers["attribute"] == attribute) & answers[PHOTO].isin(list(own))]
+    attribute = next(
+        (each for name, each in swept.items() if (answers["attribute"] == name).any()), next(iter(swept.values()))
+    )
+    own = dict(zip(faces[PHOTO], attribute.own_value(faces), strict=True))
+    asked = answers[(answers["attribute"] == attribute.name) & answers[PHOTO].isin(list(own))]
     away = (asked["value"] - asked[PHOTO].map(own)).abs()
     nearest = asked.assign(away=away).sort_values([PHOTO, "away", "step"], kind="stable").drop_duplicates(PHOTO)
     # A photo whose nearest version was not answered is left out: a farther one would be another face.

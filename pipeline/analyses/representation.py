@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pipeline.config.attributes import ATTRIBUTES
 from pipeline.config.options import Settings, StatisticsOptions
 from pipeline.run.files import write_text
 from pipeline.run.folder import Run, RunError
 from pipeline.run.progress import Watch, unwatched
-from pipeline.run.tables import RACES, read_frame
+from pipeline.run.tables import read_frame
 from pipeline.stages.audit import find_faces
 
 if TYPE_CHECKING:
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
 
     from pipeline.statistics.representation import Method
 
-GENDERS = ("feminine", "masculine")
-CATEGORIES = {"gender": GENDERS, "race": RACES}
+CLASSES = {name: attribute.classes for name, attribute in ATTRIBUTES.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,8 +87,8 @@ def represented(run: Run, *, by: str, method: "Method" = "wilson", options: Stat
     shown = faces[(faces["status"] == "ok") & faces["photo"].isin(list(groups))]
     confusion, notes = _confusion()
     parts = shares_by_group(
-        perceived(shown),
-        CATEGORIES,
+        {name: attribute.classes_of(shown) for name, attribute in ATTRIBUTES.items()},
+        CLASSES,
         [groups[photo] for photo in shown["photo"]],
         confusion=confusion,
         method=method,
@@ -102,15 +102,6 @@ def represented(run: Run, *, by: str, method: "Method" = "wilson", options: Stat
     return Represented(frame, notes)
 
 
-def perceived(faces: "pd.DataFrame") -> dict[str, list[str]]:
-    """Attribute -> the category in which each face of the table is perceived."""
-    races = faces[[f"race_{race}" for race in RACES]].to_numpy().argmax(axis=1)
-    return {
-        "gender": [GENDERS[int(gender >= 0)] for gender in faces["gender"]],
-        "race": [RACES[race] for race in races],
-    }
-
-
 def _confusion() -> tuple[dict[str, list[list[int]]] | None, tuple[str, ...]]:
     """The estimator's errors on held-out faces by attribute; without them a note says so."""
     from models.confusion import ConfusionError, read_confusion
@@ -120,4 +111,4 @@ def _confusion() -> tuple[dict[str, list[list[int]]] | None, tuple[str, ...]]:
         matrix = read_confusion("estimator", weights=record("estimator").sha256)
     except ConfusionError as error:
         return None, (f"Shares are not corrected: {error}.",)
-    return {attribute: matrix.of(attribute, names) for attribute, names in CATEGORIES.items()}, ()
+    return {attribute: matrix.of(attribute, names) for attribute, names in CLASSES.items()}, ()

@@ -9,14 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.analyses.predictions import InputError, indicators, read_predictions
 from pipeline.run.folder import RunError
+from pipeline.run.settings import settings_of
 from pipeline.run.tables import read_frame
 
 if TYPE_CHECKING:
     import pandas as pd
-
-POLES = {
-    "gender": (("feminine", "female", "woman", "women"), ("masculine", "male", "man", "men")),
-}  # what the ends of a sweep are called in manifests and tables, lower value first
 
 NO_POLE = "{group!r} is no end of a sweep of this run; they are called {known}"
 NO_LABEL = "no classifier of {folder} returned the label {label!r}"
@@ -44,7 +41,7 @@ def amplification_of_run(
     Args:
         folder: the run's.
         shares: task -> share of ``share_group``, such as women's share in occupations.
-        share_group: what one end of the sweep is called, see ``POLES``; races by their own names.
+        share_group: what one end of the sweep is called, by any of its names in ``config.attributes``.
         observed: manifest columns: of the group each photo is of, and of its tasks.
         tasks: label -> task; every label is its own task unless given.
         values: pairs of values a to compare; the ends of the sweep unless given.
@@ -64,8 +61,8 @@ def amplification_of_run(
     from pipeline.statistics.counterfactual_amplification import COLUMNS, counterfactual_amplification
 
     known = run_sweeps(folder, {"cluster": cluster, "confidence": confidence})
-    pair = known.run.record["settings"]["sweep"]["race_pair"]
-    poles = POLES | {"race": ((pair[0],), (pair[1],))}
+    swept = settings_of(known.run).sweep.chosen()
+    poles = {name: attribute.pole_names for name, attribute in swept.items()}
     returned = {label for each in known.sweeps for label in each.labels}
     for label in tasks or ():
         if label not in returned:

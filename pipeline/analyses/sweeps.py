@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pipeline.config.attributes import EDIT_ARM
 from pipeline.config.options import StatisticsOptions
 from pipeline.run.folder import Run, RunError
 from pipeline.run.settings import settings_of
-from pipeline.run.tables import ANSWERS, EDIT_ARM, LABELS, read_frame
+from pipeline.run.tables import ANSWERS, LABELS, read_frame
 
 if TYPE_CHECKING:
     from pipeline.statistics.sweeps import Sweeps

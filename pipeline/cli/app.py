@@ -42,6 +42,7 @@ from pipeline.cli.options import (
     Rates,
     RunFolder,
     Sentinels,
+    Steps,
     Strict,
     Verbose,
     Yes,
@@ -49,6 +50,7 @@ from pipeline.cli.options import (
     default_out,
     inputs,
     query_options,
+    refuse_old_steps,
     split,
     stop,
     stop_if_incomplete,
@@ -87,6 +89,7 @@ def audit(
     placebo: Placebos = None,
     parser: ParserName = None,
     weights: ParserWeights = None,
+    steps: Steps = None,
     gender_steps: GenderSteps = None,
     race_steps: RaceSteps = None,
     race_pair: RacePair = None,
@@ -113,9 +116,8 @@ def audit(
     from pipeline.stages.audit import audit as perform
 
     attributes = attribute or (None if photos else ["gender", "race"])
-    given = sweep_options(
-        attributes, mode, gender_steps, race_steps, race_pair, image_format, split(placebo), parser, weights
-    )
+    refuse_old_steps(gender_steps, race_steps)
+    given = sweep_options(attributes, mode, steps, race_pair, image_format, split(placebo), parser, weights)
     given["query"] = query_options(
         adapter,
         adapter_option,

@@ -34,7 +34,7 @@ def summary(folder: Path) -> dict[str, Any]:
     return {
         "run": str(folder),
         "running": busy,
-        "race_pair": settings.sweep.race_pair,
+        "poles": {name: attribute.poles for name, attribute in settings.sweep.chosen().items()},
         "stages": {
             name: stage | {"state": _state(stage["state"], busy)} for name, stage in run.record["stages"].items()
         },
@@ -178,8 +178,9 @@ def _tell_findings(console: Any, content: Mapping[str, Any]) -> None:
 
     findings = content["findings"]
     console.print(f"\n{len(findings)} findings among {tables['counts']['estimable']} slopes that could be estimated.")
+    attributes = settings_of(Run(Path(content["run"]))).sweep.chosen()
     for row in sorted(findings, key=lambda row: -abs(row["slope"]))[:STRONGEST]:
-        poles = poles_of(row["attribute"], race_pair=content["race_pair"])
+        poles = poles_of(row["attribute"], attributes)
         console.print(f"  {escape(visible(row['adapter']))}: {escape(visible(finding(row, poles)))}", soft_wrap=True)
 
 

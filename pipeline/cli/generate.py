@@ -20,9 +20,11 @@ from pipeline.cli.options import (
     Quiet,
     RacePair,
     RaceSteps,
+    Steps,
     default_out,
     harmless,
     inputs,
+    refuse_old_steps,
     split,
     stop,
     sweep_options,
@@ -46,6 +48,7 @@ def generate(
     placebo: Placebos = None,
     parser: ParserName = None,
     weights: ParserWeights = None,
+    steps: Steps = None,
     gender_steps: GenderSteps = None,
     race_steps: RaceSteps = None,
     race_pair: RacePair = None,
@@ -81,8 +84,9 @@ def generate(
     as_json: AsJson = False,
 ) -> None:
     """Make the counterfactual versions of photos as a dataset, asking no classifier."""
+    refuse_old_steps(gender_steps, race_steps)
     given: dict[str, dict[str, Any]] = sweep_options(
-        attribute, mode, gender_steps, race_steps, race_pair, image_format, split(placebo), parser, weights
+        attribute, mode, steps, race_pair, image_format, split(placebo), parser, weights
     )
     given["sweep"]["jpeg_quality"] = quality
     given["photos"] = {"opt_out": str(opt_out) if opt_out else None}

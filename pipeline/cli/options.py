@@ -51,8 +51,12 @@ ParserWeights = Annotated[
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="End with exit code 3 if the validity card fails.")]
 Mode = Annotated[str | None, typer.Option(help="delta or reconstruction.", show_default=False)]
-GenderSteps = Annotated[int | None, typer.Option(help="Values of perceived gender, odd.", show_default=False)]
-RaceSteps = Annotated[int | None, typer.Option(help="Values of perceived race, odd.", show_default=False)]
+Steps = Annotated[
+    list[str] | None,
+    typer.Option("--steps", help="ATTRIBUTE=K: values of a sweep, odd. May be given again.", show_default=False),
+]
+GenderSteps = Annotated[int | None, typer.Option(hidden=True)]
+RaceSteps = Annotated[int | None, typer.Option(hidden=True)]
 RacePair = Annotated[str | None, typer.Option(help="LOW,HIGH, such as Black,White.", show_default=False)]
 ImageFormat = Annotated[str | None, typer.Option(help="png (lossless) or jpeg.", show_default=False)]
 MaxP = Annotated[float | None, typer.Option(help="A finding's largest p.", show_default=False)]
@@ -122,8 +126,7 @@ Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say what goes wr
 def sweep_options(
     attribute: list[str] | None,
     mode: str | None,
-    gender_steps: int | None,
-    race_steps: int | None,
+    steps: list[str] | None,
     race_pair: str | None,
     image_format: str | None,
     placebos: list[str] | None = None,
@@ -132,17 +135,34 @@ def sweep_options(
 ) -> dict[str, dict[str, Any]]:
     """The section ``sweep`` as it was given; None where nothing was."""
     options = {
-        "attributes": attribute or None,
+        "attributes": split(attribute),
         "mode": mode,
-        "gender_steps": gender_steps,
-        "race_steps": race_steps,
-        "race_pair": [part.strip() for part in race_pair.split(",")] if race_pair else None,
+        "steps": _steps(steps),
+        "poles": {"race": [part.strip() for part in race_pair.split(",")]} if race_pair else None,
         "image_format": image_format,
         "placebos": placebos,
         "parser": parser,
         "parser_weights": str(weights) if weights else None,
     }
     return {"sweep": options}
+
+
+def _steps(texts: list[str] | None) -> dict[str, str] | None:
+    """ATTRIBUTE=K, repeated or joined by commas, as a table."""
+    parts = split(texts)
+    if parts is None:
+        return None
+    for part in parts:
+        if "=" not in part:
+            stop(f"--steps {part!r} is not of the form ATTRIBUTE=K, such as gender=7")
+    return {name.strip(): number for name, _, number in (part.partition("=") for part in parts)}
+
+
+def refuse_old_steps(gender_steps: int | None, race_steps: int | None) -> None:
+    """End with the new option's name where an old one is given."""
+    for name, number in (("gender", gender_steps), ("race", race_steps)):
+        if number is not None:
+            stop(f"--{name}-steps is now --steps {name}={number}")
 
 
 def split(texts: list[str] | None) -> list[str] | None:

@@ -19,8 +19,10 @@ from pipeline.cli.options import (
     RaceSteps,
     Rates,
     Sentinels,
+    Steps,
     inputs,
     query_options,
+    refuse_old_steps,
     run_folder,
     sweep_options,
     user_errors,
@@ -32,6 +34,7 @@ def plan(
     attribute: Attributes = None,
     adapter: AdapterNames = None,
     adapter_option: AdapterOptions = None,
+    steps: Steps = None,
     gender_steps: GenderSteps = None,
     race_steps: RaceSteps = None,
     rate: Rates = None,
@@ -49,7 +52,8 @@ def plan(
     from pipeline.stages.audit import make_adapters, planned, planned_for_photos
 
     attributes = attribute or (None if photos else ["gender", "race"])
-    given = sweep_options(attributes, None, gender_steps, race_steps, None, None)
+    refuse_old_steps(gender_steps, race_steps)
+    given = sweep_options(attributes, None, steps, None, None)
     given["query"] = query_options(
         adapter, adapter_option, rate=rate, concurrency=concurrency, price=price, sentinels=sentinels
     )

@@ -13,13 +13,11 @@ from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
+from pipeline.config.attributes import ATTRIBUTES, EDIT_ARM, Attribute
 from pipeline.config.redaction import planted_secret
-from pipeline.run.tables import EDIT_ARM
 
-Attribute = Literal["gender", "race"]
-Race = Literal["White", "Black", "Asian", "Indian", "Others"]
 Placebo = Literal["random", "colour"]
 Split = Literal["train", "validation", "test"]
 ENVIRONMENT_PREFIX = "COUNTERSLOPE_"
@@ -31,6 +29,12 @@ class ConfigError(ValueError):
 
 class _Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+def _known_attribute(name: str) -> Attribute:
+    if name not in ATTRIBUTES:
+        raise ValueError(f"there is no attribute {name!r}; there are {', '.join(ATTRIBUTES)}")
+    return ATTRIBUTES[name]
 
 
 class PhotoOptions(_Section):
@@ -52,11 +56,14 @@ class FaceOptions(_Section):
 class SweepOptions(_Section):
     """What is changed in the face, how far, and how it is put back."""
 
-    attributes: tuple[Attribute, ...] = Field(("gender",), description="what is changed, one sweep each")
-    gender_steps: int = Field(7, ge=3, description="values of perceived gender, odd")
-    race_steps: int = Field(5, ge=3, description="values of perceived race, odd")
+    attributes: tuple[str, ...] = Field(("gender",), description="what is changed, one sweep each")
+    steps: Mapping[str, Annotated[int, Field(ge=3, le=201)]] = Field(
+        {}, description="number of values of a sweep, odd, by attribute", validate_default=True
+    )
     reach: float = Field(2.0, gt=0, le=4, description="values span -reach..reach; training spans -2..2")
-    race_pair: tuple[Race, Race] = Field(("Black", "White"), description="the races at -1 and +1")
+    poles: Mapping[str, tuple[str, str]] = Field(
+        {}, description="the categories at -1 and +1, by attribute", validate_default=True
+    )
     mode: Literal["delta", "reconstruction"] = Field("delta", description="how the edit is put back")
     region: tuple[str, ...] = Field(
         ("skin", "nose", "brows", "eyes", "mouth", "lips"), description="face classes that may change"
@@ -71,19 +78,33 @@ class SweepOptions(_Section):
     image_format: Literal["png", "jpeg"] = Field("png", description="png is lossless")
     jpeg_quality: int = Field(95, ge=50, le=100)
 
-    @field_validator("gender_steps", "race_steps")
+    @field_validator("attributes")
     @classmethod
-    def _odd(cls, steps: int) -> int:
-        if steps % 2 == 0:
-            raise ValueError("must be odd, so that the middle step is a = 0")
-        return steps
+    def _known_once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        if not names or len(set(names)) != len(names):
+            raise ValueError("attributes must be named once each, at least one")
+        for name in names:
+            _known_attribute(name)
+        return names
+
+    @field_validator("steps")
+    @classmethod
+    def _odd(cls, steps: Mapping[str, int], info: ValidationInfo) -> Mapping[str, int]:
+        for name, number in steps.items():
+            _known_attribute(name)
+            if number % 2 == 0:
+                raise ValueError(f"{name}={number} must be odd, so that the middle step is a = 0")
+        return {name: ATTRIBUTES[name].default_steps for name in info.data.get("attributes", ())} | dict(steps)
+
+    @field_validator("poles")
+    @classmethod
+    def _categories(cls, poles: Mapping[str, tuple[str, str]], info: ValidationInfo) -> Mapping[str, tuple[str, str]]:
+        swept = (ATTRIBUTES[name] for name in info.data.get("attributes", ()))
+        found = {attribute.name: attribute.poles for attribute in swept if attribute.categories}
+        return found | {name: _known_attribute(name).with_poles(pair).poles for name, pair in poles.items()}
 
     @model_validator(mode="after")
     def _distinct(self) -> "SweepOptions":
-        if not self.attributes or len(set(self.attributes)) != len(self.attributes):
-            raise ValueError("attributes must be named once each, at least one")
-        if self.race_pair[0] == self.race_pair[1]:
-            raise ValueError("race_pair needs two different races")
         if len(set(self.placebos)) != len(self.placebos):
             raise ValueError("placebos must be named once each")
         if (self.parser == "bisenet") != (self.parser_weights is not None):
@@ -95,13 +116,25 @@ class SweepOptions(_Section):
         """What is made of each attribute: the edit and its placebos."""
         return (EDIT_ARM, *self.placebos)
 
-    def steps(self, attribute: str) -> int:
-        """K, the number of values of one attribute's sweep."""
-        return self.gender_steps if attribute == "gender" else self.race_steps
+    @property
+    def versions(self) -> int:
+        """How many images are made of one photo."""
+        return len(self.arms) * sum(len(self.values(name)) for name in self.attributes)
+
+    def chosen(self) -> Mapping[str, Attribute]:
+        """The swept attributes by their names, between the poles of this sweep."""
+        return {
+            name: ATTRIBUTES[name].with_poles(self.poles.get(name, ATTRIBUTES[name].poles)) for name in self.attributes
+        }
+
+    @property
+    def race_pair(self) -> tuple[str, str]:
+        """The races at -1 and +1. To be replaced by ``chosen()``."""
+        return self.poles.get("race", ATTRIBUTES["race"].poles)
 
     def values(self, attribute: str) -> tuple[float, ...]:
         """The K evenly spaced values of a sweep, lowest first."""
-        last = self.steps(attribute) - 1
+        last = self.steps.get(attribute, ATTRIBUTES[attribute].default_steps) - 1
         return tuple(self.reach * (2 * k - last) / last for k in range(last + 1))
 
 
@@ -328,6 +361,19 @@ def checked(sections: Mapping[str, Any], origins: Mapping[tuple[str, ...], Seque
         raise ConfigError("\n".join(lines)) from error
 
 
+def upgraded(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The resolved settings of an older run's record, in today's names."""
+    sections = {section: dict(options) for section, options in settings.items()}
+    sweep = sections.get("sweep", {})
+    if "race_pair" in sweep:
+        swept = sweep.get("attributes", ())
+        steps = {name: sweep.pop(f"{name}_steps") for name in ("gender", "race") if f"{name}_steps" in sweep}
+        sweep["steps"] = {name: number for name, number in steps.items() if name in swept}
+        pair = sweep.pop("race_pair")
+        sweep["poles"] = {"race": pair} if "race" in swept else {}
+    return sections
+
+
 def _read_toml(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
@@ -356,8 +402,8 @@ def _from_text(section: str, name: str, text: str) -> Any:
     options = field.annotation.model_fields if field and isinstance(field.annotation, type) else {}
     if name in options:
         kind = str(options[name].annotation)
+        if "dict" in kind or "Mapping" in kind:
+            return json.loads(text)
         if "tuple" in kind:
             return [part.strip() for part in text.split(",") if part.strip()]
-        if "dict" in kind:
-            return json.loads(text)
     return text

@@ -11,8 +11,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from models.attributes import RACES
 from pipeline.config.options import ValidityOptions
-from pipeline.run.tables import RACES
 
 NAN = float("nan")
 RANKED = 0.9  # Spearman's correlation from which a face's sweep counts as in order

@@ -6,7 +6,7 @@ from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
-from pipeline.run.tables import EDIT_ARM
+from pipeline.config.attributes import EDIT_ARM
 
 
 class Layout(Protocol):

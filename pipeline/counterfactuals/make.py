@@ -10,11 +10,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from models.attributes import RACES
 from models.fader import Fader
 from models.identity import similarity
-from models.judge import RACES, Estimator, Judge
+from models.judge import Estimator, Judge
 from models.parser import BiSeNet, SmallParser
 from models.precision import autocast
+from pipeline.config.attributes import EDIT_ARM
 from pipeline.config.options import SweepOptions
 from pipeline.counterfactuals.compositing import Patch
 from pipeline.counterfactuals.fidelity import psnr, ssim
@@ -35,7 +37,6 @@ from pipeline.counterfactuals.sweep import (
     to_levels,
     unit_batch,
 )
-from pipeline.run.tables import EDIT_ARM
 
 NO_REGION = "no pixel of the face belongs to the region that may change"
 CYCLES = 10

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from models.alignment import invert, similarity_to_template, warp_to_template
+from models.attributes import RACES
 from models.fader import ATTRIBUTES, Fader, race_line, smooth_difference
-from models.judge import RACES
 from models.parser import BiSeNet, SmallParser, class_indices
 from models.precision import autocast
+from pipeline.config.attributes import EDIT_ARM
 from pipeline.counterfactuals.compositing import Patch, feather, locate, trimmed, warp_into
-from pipeline.run.tables import EDIT_ARM
 
 CROP = Fader.size
 # The parser sees a little more than the Fader network does: hair and neck tell it where the face ends.

@@ -10,10 +10,10 @@ from dataclasses import asdict
 import numpy as np
 import pandas as pd
 
+from pipeline.config.attributes import EDIT_ARM
 from pipeline.config.options import ValidityOptions
 from pipeline.counterfactuals import checks
 from pipeline.counterfactuals.checks import Check, perceived_target, wide
-from pipeline.run.tables import EDIT_ARM
 
 CURVE_COLUMNS = ["attribute", "arm", "value", "mean", "low", "high"]
 LIGHTNESS_COLUMNS = ["attribute", "arm", "group", "photos", "value", "change"]

@@ -82,7 +82,7 @@ def _changes(facts: DatasetFacts) -> Iterator[str]:
     sweep = facts.sweep
     yield from ("## What was changed", "")
     for attribute in sweep.attributes:
-        poles = poles_of(attribute, race_pair=sweep.race_pair)
+        poles = poles_of(attribute, sweep.chosen())
         values = sweep.values(attribute)
         yield (
             f"* **{attribute}**: {len(values)} values *a* from {plain(values[0])} ({poles.low.lower()}) to "

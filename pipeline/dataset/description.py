@@ -7,6 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipeline.config.attributes import EDIT_ARM
 from pipeline.dataset import checksums, metadata
 from pipeline.dataset.card import dataset_card
 from pipeline.dataset.croissant import croissant
@@ -15,7 +16,7 @@ from pipeline.dataset.opt_out_file import OPT_OUT, opt_out_text
 from pipeline.dataset.pruning import SPLITS, one_of, prune
 from pipeline.run.files import write_text
 from pipeline.run.folder import digest
-from pipeline.run.tables import COUNTERFACTUALS, EDIT_ARM, plain_rows, read_frame
+from pipeline.run.tables import COUNTERFACTUALS, plain_rows, read_frame
 from pipeline.stages.stages import Audit
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class _Content:
     def frames(self) -> "Iterator[pd.DataFrame]":
         """The versions that were made, some at a time."""
         versions = self.work.run.path("counterfactuals.parquet")
-        return metadata.dataset_frames(versions, hashes=self.hashes, race_pair=self.work.settings.sweep.race_pair)
+        return metadata.dataset_frames(versions, hashes=self.hashes, swept=self.work.settings.sweep.chosen())
 
     def first_versions(self, frame: "pd.DataFrame") -> "pd.DataFrame":
         """One row a photo."""
@@ -94,8 +95,8 @@ def describe(
 
 def _facts(content: _Content, opted_out: Sequence[str]) -> DatasetFacts:
     from models.weights import TERMS
+    from pipeline.config.attributes import source_groups
     from pipeline.counterfactuals.validity import validity_card
-    from pipeline.photos.faces import source_groups
     from pipeline.report.card import check_results
 
     run, settings = content.work.run, content.work.settings

@@ -103,7 +103,7 @@ def _destination(work: Audit, folder: Path, photos: "pd.DataFrame") -> Destinati
             hashes={row["photo"]: row["sha256"] for row in rows},
             splits={row["photo"]: row["split"] for row in rows},
             digits=digits,
-            steps={attribute: sweep.steps(attribute) for attribute in sweep.attributes},
+            steps=dict(sweep.steps),
             weights=weights,
         )
 

@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipeline.config.attributes import Attribute, attribute_of
 from pipeline.run.tables import read_frames
 
 if TYPE_CHECKING:
@@ -42,24 +43,22 @@ def write_run_metadata(versions: Path, images: Path) -> None:
 
 
 def dataset_frames(
-    versions: Path, *, hashes: Mapping[str, str], race_pair: tuple[str, str]
+    versions: Path, *, hashes: Mapping[str, str], swept: Mapping[str, Attribute]
 ) -> "Iterator[pd.DataFrame]":
     """The versions of a dataset that were made, some at a time: ``DATASET_COLUMNS``, ``file`` and ``photo``.
 
     Args:
         versions: the table; ``file`` is relative to the dataset's folder.
         hashes: photo -> sha256.
-        race_pair: the races at -1 and +1.
+        swept: the attributes of the sweeps by their names.
     """
     import pandas as pd
-
-    from pipeline.counterfactuals.checks import perceived_target
 
     for frame in read_frames(versions):
         rows = frame[frame["status"] == "ok"]
         if rows.empty:
             continue
-        perceived = [perceived_target(of, str(name), race_pair=race_pair) for name, of in rows.groupby("attribute")]
+        perceived = [attribute_of(str(name), swept).perceived(of) for name, of in rows.groupby("attribute")]
         places = rows["file"].str.partition("/")
         yield rows.assign(
             split=places[0],

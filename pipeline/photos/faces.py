@@ -15,8 +15,6 @@ from models.alignment import rotation_degrees, similarity_to_template, warp_to_t
 from pipeline.config.options import FaceOptions
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from models.detector import Detection
     from models.judge import Estimator, Judge
 
@@ -157,7 +155,7 @@ def estimate(crops: Sequence[NDArray[np.uint8]], *, estimator: "Estimator | Judg
     """The attributes perceived in aligned ``(128, 128, 3)`` uint8 crops, by the columns of ``records.FACES``."""
     import torch
 
-    from models.judge import RACES
+    from models.attributes import RACES
 
     rows: list[dict[str, float]] = []
     for start in range(0, len(crops), BATCH):
@@ -184,18 +182,6 @@ def own_attributes(row: Mapping[str, Any]) -> NDArray[np.float32]:
     from models.fader import ATTRIBUTES
 
     return np.array([row[name] for name in ATTRIBUTES], dtype=np.float32)
-
-
-def source_groups(faces: "pd.DataFrame") -> dict[str, str]:
-    """Photo -> the group its unchanged face is perceived in, such as "feminine, Black"."""
-    from models.judge import RACES
-
-    usable = faces[faces["status"] == "ok"]
-    likeliest = usable[[f"race_{race}" for race in RACES]].to_numpy().argmax(axis=1)
-    return {
-        str(photo): f"{'masculine' if gender >= 0 else 'feminine'}, {RACES[race]}"
-        for photo, gender, race in zip(usable["photo"], usable["gender"], likeliest, strict=True)
-    }
 
 
 def _face_of(

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.config.attributes import EDIT_ARM
 from pipeline.report.thumbnails import Size, affordable, film, outline, read_mask, window_of
 from pipeline.report.viewer import Album, MissedCheck, Photo, Sweep, SweepScores
 from pipeline.run.folder import Run
-from pipeline.run.tables import EDIT_ARM
 
 if TYPE_CHECKING:
     import pandas as pd

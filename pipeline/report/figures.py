@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from pipeline.config.attributes import ATTRIBUTES, Attribute
 from pipeline.report import charts
 from pipeline.report.tables import FindingTable, slug
 from pipeline.report.words import nothing_found, poles_of, quoted, rule
@@ -90,7 +91,7 @@ def attribute_figures(
     *,
     effectiveness: pd.DataFrame,
     lightness: pd.DataFrame,
-    race_pair: tuple[str, str] = ("Black", "White"),
+    swept: Mapping[str, Attribute] = ATTRIBUTES,
 ) -> list[Figure]:
     """What the edit of one attribute did to the faces: the judge's probability, and lightness by source group.
 
@@ -98,9 +99,9 @@ def attribute_figures(
         attribute: which.
         effectiveness: columns value, mean, low, high of it; may be empty.
         lightness: columns group, photos, value, change of it; may be empty.
-        race_pair: the races at a = -1 and +1.
+        swept: the attributes of the sweeps by their names.
     """
-    poles, found = poles_of(attribute, race_pair=race_pair), []
+    poles, found = poles_of(attribute, swept), []
     if not effectiveness.empty:
         first, last = effectiveness.sort_values("value")["mean"].iloc[[0, -1]]
         caption = (

@@ -12,6 +12,7 @@ import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from pipeline.config.attributes import ATTRIBUTES, EDIT_ARM, Attribute
 from pipeline.report import charts, views
 from pipeline.report.card import CheckResult, check_results, matrix
 from pipeline.report.embedding import source_hash
@@ -20,7 +21,6 @@ from pipeline.report.tables import FindingTable, placebo_findings, slope_tables
 from pipeline.report.viewer import Album, viewer_view
 from pipeline.report.words import account_words, poles_of, rule
 from pipeline.run.formats import count, duration, plain
-from pipeline.run.tables import EDIT_ARM
 from pipeline.run.text import visible
 
 HEADLINES = 5
@@ -44,7 +44,7 @@ def render(
     extras: Sequence[Extra] = (),
     max_p: float = 0.001,
     min_slope: float = 0.03,
-    race_pair: tuple[str, str] = ("Black", "White"),
+    swept: Mapping[str, Attribute] = ATTRIBUTES,
 ) -> str:
     """The whole page as text, to be written in UTF-8.
 
@@ -58,9 +58,9 @@ def render(
         album: sweeps to look at; their images make most of the file's size.
         extras: further sections.
         max_p, min_slope: the rule for findings.
-        race_pair: the races at a = -1 and +1.
+        swept: the attributes of the sweeps by their names.
     """
-    tables = slope_tables(slopes, max_p=max_p, min_slope=min_slope, race_pair=race_pair)
+    tables = slope_tables(slopes, max_p=max_p, min_slope=min_slope, swept=swept)
     checks = check_results(card.to_dict("records"))
     placebos = placebo_findings(slopes, max_p=max_p, min_slope=min_slope)
     attributes = list(dict.fromkeys(table.attribute for table in tables))
@@ -82,8 +82,8 @@ def render(
         facts=_first_facts(tables, provenance),
         card=[(name, [light for light in checks if light.attribute == name]) for name in columns],
         card_rows=matrix(checks, columns),
-        subjects={name: poles_of(name, race_pair=race_pair).subject for name in attributes},
-        effects=_effects(effectiveness, race_pair=race_pair),
+        subjects={name: poles_of(name, swept).subject for name in attributes},
+        effects=_effects(effectiveness, swept=swept),
         headlines=views.strongest(tables, placebos, most=HEADLINES),
         banners=list(dict.fromkeys(block.banner for block in blocks if block.banner)),
         nothing=[block.summary for block in blocks],
@@ -93,7 +93,7 @@ def render(
             (adapter, [block for block in blocks if block.table.adapter == adapter])
             for adapter in dict.fromkeys(table.adapter for table in tables)
         ],
-        viewer=None if album is None else viewer_view(album, race_pair=race_pair),
+        viewer=None if album is None else viewer_view(album, swept=swept),
         extras=extras,
         exclusions=_by_reason(exclusions),
         excluded=count(len(exclusions)),
@@ -177,12 +177,12 @@ def _card_order(checks: Sequence[CheckResult], attributes: Sequence[str]) -> lis
     return [name for name in (*attributes, *others, "") if name in present]
 
 
-def _effects(effectiveness: pd.DataFrame | None, *, race_pair: tuple[str, str]) -> dict[str, str]:
+def _effects(effectiveness: pd.DataFrame | None, *, swept: Mapping[str, Attribute]) -> dict[str, str]:
     if effectiveness is None:
         return {}
     drawings = {}
     for number, (attribute, rows) in enumerate(effectiveness.groupby("attribute", sort=False), start=1):
-        poles = poles_of(str(attribute), race_pair=race_pair)
+        poles = poles_of(str(attribute), swept)
         first, last = rows.sort_values("value")["mean"].iloc[[0, -1]]
         drawings[str(attribute)] = charts.to_svg(
             charts.effectiveness_chart(rows, poles),

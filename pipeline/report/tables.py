@@ -16,11 +16,11 @@ from typing import Any
 
 import pandas as pd
 
+from pipeline.config.attributes import ATTRIBUTES, EDIT_ARM, Attribute
 from pipeline.report.card import CheckResult, banner
 from pipeline.report.markup import LATEX_DOCUMENT, LATEX_NEEDS, Grid, as_html, as_latex, as_markdown, as_text
 from pipeline.report.words import Poles, poles_of, rule
 from pipeline.run.formats import STAR_WORDS, count, decimal, interval, p_value, stars
-from pipeline.run.tables import EDIT_ARM
 from pipeline.run.text import csv_text, from_csv_text, visible
 from pipeline.statistics.findings import findings
 from pipeline.statistics.slopes import FRAME_COLUMNS
@@ -108,7 +108,7 @@ def slope_tables(
     *,
     max_p: float = 0.001,
     min_slope: float = 0.03,
-    race_pair: tuple[str, str] = ("Black", "White"),
+    swept: Mapping[str, Attribute] = ATTRIBUTES,
     arm: str = EDIT_ARM,
     card: Sequence[CheckResult] = (),
 ) -> tuple[FindingTable, ...]:
@@ -117,7 +117,7 @@ def slope_tables(
     Args:
         frame: as ``statistics.slopes_of`` gives it.
         max_p, min_slope: a finding has p < ``max_p`` and |slope| > ``min_slope``.
-        race_pair: the races at a = -1 and +1.
+        swept: the attributes of the sweeps by their names.
         arm: the edit, or a placebo.
         card: the validity card; where it fails, the tables say so.
     """
@@ -132,7 +132,7 @@ def slope_tables(
                 adapter=str(adapter),
                 attribute=str(attribute),
                 arm=arm,
-                poles=poles_of(str(attribute), race_pair=race_pair),
+                poles=poles_of(str(attribute), swept),
                 max_p=max_p,
                 min_slope=min_slope,
                 negative=own[own["direction"] < 0],

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.config.attributes import EDIT_ARM, Attribute
 from pipeline.report.embedding import as_data_block
 from pipeline.report.words import Poles, poles_of
 from pipeline.run.formats import count, decimal, measured, plain
-from pipeline.run.tables import EDIT_ARM
 
 PLAIN = 3  # sweeps that are shown where no script runs, and in print
 PLAIN_LABELS = 3  # of each classifier
@@ -102,21 +102,20 @@ class Album:
     presence: Mapping[str, float] = field(default_factory=dict)
 
 
-def viewer_view(album: Album, *, race_pair: tuple[str, str]) -> dict[str, Any]:
+def viewer_view(album: Album, *, swept: Mapping[str, Attribute]) -> dict[str, Any]:
     """What the viewer's template prints: its two data blocks, some sweeps as plain tables, and what is not shown.
 
     Args:
         album: to be shown.
-        race_pair: the races at a = -1 and +1.
+        swept: the attributes of the sweeps by their names.
     """
     sweeps = [sweep for photo in album.photos for sweep in photo.sweeps]
     films = [base64.b64encode(sweep.film).decode("ascii") for sweep in sweeps]
     return {
-        "index": as_data_block(_index(album, race_pair=race_pair), id="viewer-index"),
+        "index": as_data_block(_index(album, swept=swept), id="viewer-index"),
         "films": as_data_block(films, id="viewer-films"),
         "plain": [
-            _plain_sweep(photo, sweep, album.steepest, race_pair=race_pair)
-            for photo, sweep in _edits(album.photos[:PLAIN])
+            _plain_sweep(photo, sweep, album.steepest, swept=swept) for photo, sweep in _edits(album.photos[:PLAIN])
         ],
         "shown": len(album.photos),
         "left_out": _left_out(album),
@@ -143,7 +142,7 @@ def packed(ids: Iterable[int], scores: NDArray[np.float64]) -> str:
     return base64.b64encode(table.astype("<u2").tobytes()).decode("ascii")
 
 
-def _index(album: Album, *, race_pair: tuple[str, str]) -> dict[str, Any]:
+def _index(album: Album, *, swept: Mapping[str, Attribute]) -> dict[str, Any]:
     sweeps = [sweep for photo in album.photos for sweep in photo.sweeps]
     values = {sweep.attribute: sweep.values for sweep in sweeps}
     attributes, adapters = _numbers(values), _numbers(name for sweep in sweeps for name in sweep.scores)
@@ -154,7 +153,7 @@ def _index(album: Album, *, race_pair: tuple[str, str]) -> dict[str, Any]:
     return {
         "scale": SCALE,
         "absent": NOT_RETURNED,
-        "attributes": [_attribute(name, values[name], race_pair=race_pair) for name in attributes],
+        "attributes": [_attribute(name, values[name], swept=swept) for name in attributes],
         "arms": [_arm_words(arm) for arm in arms],
         "reasons": list(reasons),
         "adapters": [
@@ -213,8 +212,8 @@ def _packed_scores(one: SweepScores | None, labels: Mapping[str, int], reasons: 
     return [scores, [[step, reasons[why]] for step, why in sorted(one.unanswered.items())]]
 
 
-def _attribute(name: str, values: Sequence[float], *, race_pair: tuple[str, str]) -> dict[str, Any]:
-    poles = poles_of(name, race_pair=race_pair)
+def _attribute(name: str, values: Sequence[float], *, swept: Mapping[str, Attribute]) -> dict[str, Any]:
+    poles = poles_of(name, swept)
     return {
         "subject": poles.subject,
         "low": poles.short_low,
@@ -262,9 +261,9 @@ def _plain_sweep(
     sweep: Sweep,
     steepest: Mapping[tuple[str, str], Mapping[str, float]],
     *,
-    race_pair: tuple[str, str],
+    swept: Mapping[str, Attribute],
 ) -> dict[str, Any]:
-    poles = poles_of(sweep.attribute, race_pair=race_pair)
+    poles = poles_of(sweep.attribute, swept)
     values = [plain(round(value, 2)) for value in sweep.values]
     return {
         "photo": photo.name,

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from pipeline.config.attributes import ATTRIBUTES, Attribute, attribute_of
 from pipeline.run.formats import count, decimal, interval, p_equals, plain
 from pipeline.run.text import visible
 
@@ -36,24 +37,17 @@ class Poles:
     short_high: str
 
 
-def poles_of(attribute: str, *, race_pair: tuple[str, str] = ("Black", "White")) -> Poles:
-    """The ends of an attribute; ``race_pair`` are the races at a = -1 and +1."""
-    if attribute == "gender":
-        return Poles(
-            "perceived gender", "Perceived feminine", "Perceived masculine",
-            "with perceived femininity", "with perceived masculinity", "feminine", "masculine",
-        )  # fmt: skip
-    if attribute == "race":
-        low, high = race_pair
-        return Poles(
-            "perceived race", f"Perceived {low}", f"Perceived {high}",
-            f"as faces are perceived as {low} rather than {high}",
-            f"as faces are perceived as {high} rather than {low}", low, high,
-        )  # fmt: skip
-    return Poles(
-        f"perceived {attribute}", f"Perceived {attribute}, a < 0", f"Perceived {attribute}, a > 0",
-        f"towards low perceived {attribute}", f"towards high perceived {attribute}", "low", "high",
-    )  # fmt: skip
+def poles_of(name: str, swept: Mapping[str, Attribute] = ATTRIBUTES) -> Poles:
+    """The ends of an attribute by its name; of one that was not swept, "low" and "high"."""
+    attribute = attribute_of(name, swept)
+    low, high = attribute.poles
+    headings = (
+        (f"Perceived {low}", f"Perceived {high}")
+        if name in ATTRIBUTES
+        else (f"Perceived {name}, a < 0", f"Perceived {name}, a > 0")
+    )
+    with_low, with_high = (words.format(low=low, high=high) for words in attribute.directions)
+    return Poles(attribute.subject, *headings, with_low, with_high, low, high)
 
 
 def quoted(label: object) -> str:

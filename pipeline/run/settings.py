@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipeline.config.options import EVERY, Settings, checked, overlaid
+from pipeline.config.options import EVERY, Settings, checked, overlaid, upgraded
 from pipeline.run.folder import Run, RunError
 
 
@@ -16,7 +16,7 @@ def settings_of(run: Run, changes: Mapping[str, Mapping[str, Any]] | None = None
     """
     if "settings" not in run.record:
         raise RunError(f"{run.folder} holds no run (there is no run.json): make one with `counterslope audit`")
-    kept = dict(run.record["settings"])
+    kept = upgraded(run.record["settings"])
     kept["query"] = {name: value for name, value in kept["query"].items() if name not in ("max_calls", "max_cost")}
     for section, options in (changes or {}).items():
         given = {name: value for name, value in options.items() if value is not None}

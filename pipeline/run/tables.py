@@ -8,12 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from models.attributes import RACES
+
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
 Status = Literal["ok", "failed", "excluded"]
-RACES = ("White", "Black", "Asian", "Indian", "Others")
 
 # Column -> Arrow type. ``step`` counts from 1 to K; ``value`` is the attribute value a; scores are in 0-1.
 PHOTOS = {
@@ -99,7 +100,7 @@ LABELS = {
     "returned": "bool",  # False: returned at another step of this photo's sweep, but not here
 }
 
-EDIT_ARM = "edit"
+
 ROW_GROUP = 4096  # rows held at a time where a table is streamed
 
 

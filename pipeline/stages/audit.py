@@ -187,9 +187,7 @@ def planned_for_photos(photos: Sequence[Path], adapters: "Sequence[Adapter]", se
     from pipeline.querying.enquiries import estimated
 
     statuses = check_photos(find_photos(photos), options=settings.photos)["status"].to_pylist()
-    sweep = settings.sweep
-    versions = len(sweep.arms) * sum(sweep.steps(attribute) for attribute in sweep.attributes)
-    return estimated(adapters, statuses.count("ok") * versions, settings.query)
+    return estimated(adapters, statuses.count("ok") * settings.sweep.versions, settings.query)
 
 
 def _refuse_remote(adapters: "Sequence[Adapter]") -> None:

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from pipeline.config.attributes import EDIT_ARM
 from pipeline.run.files import write_text
 from pipeline.run.folder import digest, digest_of_files
-from pipeline.run.tables import ANSWERS, EDIT_ARM, LABELS, plain_rows, read_frame
+from pipeline.run.tables import ANSWERS, LABELS, plain_rows, read_frame
 from pipeline.stages.stages import Audit
 
 if TYPE_CHECKING:
@@ -36,13 +37,13 @@ def tables_stage(audit: Audit, *, presence: Mapping[str, float]) -> str:
 
     from pipeline.analyses.comparison import adapters_compared
     from pipeline.analyses.groups import clusters_of, groups_of
+    from pipeline.config.attributes import source_groups
     from pipeline.counterfactuals.validity import (
         effectiveness_curve,
         lightness_curve,
         photo_failures,
         validity_card,
     )
-    from pipeline.photos.faces import source_groups
     from pipeline.report.card import check_results
     from pipeline.report.tables import RENDERERS, frame_to_csv, slope_tables
     from pipeline.statistics.curves import CURVE_COLUMNS, curves
@@ -79,7 +80,7 @@ def tables_stage(audit: Audit, *, presence: Mapping[str, float]) -> str:
             slopes,
             max_p=options.max_p,
             min_slope=options.min_slope,
-            race_pair=pair,
+            swept=audit.settings.sweep.chosen(),
             card=check_results(card.to_dict("records")),
         )
         write("slopes.csv", frame_to_csv(slopes))
@@ -136,7 +137,7 @@ def report_stage(audit: Audit, upstream: str) -> None:
             album=album_of(run, versions=versions, slopes=tables["slopes"], failures=tables["photo_failures"]),
             max_p=options.max_p,
             min_slope=options.min_slope,
-            race_pair=audit.settings.sweep.race_pair,
+            swept=audit.settings.sweep.chosen(),
             extras=_extras(audit, added, card=tables["validity"], versions=versions),
         )
         write_text(run.path("report.html"), page)
@@ -160,6 +161,6 @@ def _extras(audit: Audit, added: "Additions", *, card: "pd.DataFrame", versions:
         stale=added.stale,
         card=check_results(card.to_dict("records")),
         by=audit.settings.statistics.by,
-        race_pair=audit.settings.sweep.race_pair,
+        swept=audit.settings.sweep.chosen(),
         pictures=faces_of(audit.run, shown, versions=versions),
     )

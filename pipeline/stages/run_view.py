@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipeline.config.attributes import EDIT_ARM
 from pipeline.run.folder import Run, RunError
 from pipeline.run.settings import settings_of
-from pipeline.run.tables import EDIT_ARM
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,7 +70,7 @@ def findings_of(
         slopes,
         max_p=settings.statistics.max_p if max_p is None else max_p,
         min_slope=settings.statistics.min_slope if min_slope is None else min_slope,
-        race_pair=settings.sweep.race_pair,
+        swept=settings.sweep.chosen(),
         card=check_results(result_table(run, "validity").to_dict("records")),
     )
 
@@ -92,7 +92,7 @@ def figures_of(
     from pipeline.report.figures import attribute_figures, finding_figures
 
     tables = findings_of(run, adapters=adapters, attributes=attributes)
-    pair = settings_of(run).sweep.race_pair
+    swept = settings_of(run).sweep.chosen()
     slopes, curves = result_table(run, "slopes"), result_table(run, "curves")
     known = set(curves.loc[curves["z"].notna(), "label"])
     for label in labels:
@@ -110,7 +110,7 @@ def figures_of(
             attribute,
             effectiveness=effectiveness[_edits(effectiveness, attribute)],
             lightness=lightness[_edits(lightness, attribute)],
-            race_pair=pair,
+            swept=swept,
         )
     return tuple(found)
 

@@ -216,7 +216,7 @@ def counterfactuals_stage(audit: Audit, upstream: str, *, destination: Destinati
         audit.run.note(precision=str(network_dtype()).removeprefix("torch."))
         part_depends = digest([*depends, _reading(audit.settings.photos)])
         parts = _worked(audit.run, "counterfactuals", chunks, part_depends, COUNTERFACTUALS, work, advance)
-        planned = len(rows) * len(sweep.arms) * sum(sweep.steps(attribute) for attribute in sweep.attributes)
+        planned = len(rows) * sweep.versions
         versions = audit.run.path("counterfactuals.parquet")
         statuses = write_joined(parts, versions, COUNTERFACTUALS)
         counts |= check_account(planned=planned, statuses=statuses, stage="counterfactuals")

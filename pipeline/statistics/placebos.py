@@ -8,7 +8,7 @@ from collections.abc import Hashable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from pipeline.run.tables import EDIT_ARM
+from pipeline.config.attributes import EDIT_ARM
 from pipeline.statistics.comparison import compare
 from pipeline.statistics.multiplicity import family_names, within
 from pipeline.statistics.sweeps import Sweeps

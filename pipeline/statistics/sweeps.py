@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pipeline.run.tables import EDIT_ARM
+from pipeline.config.attributes import EDIT_ARM
 
 UNEVEN = "the column 'value' must hold an odd number of values (3 or more), evenly spaced around 0, not {values}"
 

@@ -103,7 +103,7 @@ def plant(
 ) -> None:
     """Write a run of one attribute as if it had been asked about; ``report.html`` and its tables are not made."""
     run = Run(folder)
-    settings = load_settings(given={"sweep": {"gender_steps": STEPS}}, environment={})
+    settings = load_settings(given={"sweep": {"steps": {"gender": STEPS}}}, environment={})
     values = settings.sweep.values("gender")
     names = [f"photo {number:05d}.jpg" for number in range(photos)]
     made = plant_images(folder, values=values, side=side, image_format=image_format)

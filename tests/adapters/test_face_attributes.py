@@ -9,7 +9,8 @@ from torch import Tensor
 import models.weights
 from adapters.base import AdapterError
 from adapters.face_attributes import LABELS, FaceAttributes
-from models.judge import AGE_STEPS, RACES, Judge, Perception
+from models.attributes import RACES
+from models.judge import AGE_STEPS, Judge, Perception
 
 
 class _Leftness(Judge):

@@ -45,7 +45,7 @@ def made(tmp_path_factory) -> Path:
             out="runs/portraits",
             adapters=["opencv", "face-attributes", "python:mine:classify"],
             attributes=["gender"],
-            options={"sweep": {"gender_steps": 3}, "statistics": {"min_count": 1, "resamples": 100}},
+            options={"sweep": {"steps": {"gender": 3}}, "statistics": {"min_count": 1, "resamples": 100}},
         )
     for name in ("may", "june", "pilot"):
         shutil.copytree(home / "runs/portraits", home / "runs" / name, ignore=shutil.ignore_patterns("images", "masks"))

@@ -6,8 +6,9 @@ from pathlib import Path
 import pandas as pd
 from simulated_sweeps import faces, run_of
 
+from models.attributes import RACES
 from pipeline.config.options import load_settings
-from pipeline.run.tables import ANSWERS, COUNTERFACTUALS, FACES, LABELS, RACES, schema, to_table, write_table
+from pipeline.run.tables import ANSWERS, COUNTERFACTUALS, FACES, LABELS, schema, to_table, write_table
 
 PHOTO_COUNT = 90
 

@@ -6,9 +6,10 @@ import pytest
 from typer.testing import CliRunner
 
 from pipeline.cli.app import app
+from pipeline.config.attributes import EDIT_ARM
 from pipeline.config.options import Settings
 from pipeline.run.folder import Run
-from pipeline.run.tables import ANSWERS, EDIT_ARM, LABELS, to_table, write_table
+from pipeline.run.tables import ANSWERS, LABELS, to_table, write_table
 from pipeline.statistics.amplification import attribute_to_task, task_to_attribute
 
 VALUES = np.linspace(-2, 2, 7)

@@ -16,7 +16,7 @@ from pipeline.counterfactuals.make import Networks, make_versions
 from pipeline.counterfactuals.sweep import Subject
 
 SKIN = CLASSES.index("skin")
-BOTH = SweepOptions(attributes=("gender", "race"), gender_steps=5, race_steps=3, region=("skin",))
+BOTH = SweepOptions(attributes=("gender", "race"), steps={"gender": 5, "race": 3}, region=("skin",))
 GENDER = BOTH.model_copy(update={"attributes": ("gender",)})
 
 

@@ -5,10 +5,12 @@ import numpy as np
 import pytest
 from drawn import BOTH, GENDER, Tones, faceless, make, own_values, subject
 
+from models.attributes import RACES
+from pipeline.config.attributes import EDIT_ARM
 from pipeline.counterfactuals.fidelity import psnr
 from pipeline.counterfactuals.make import NO_REGION, unmade
 from pipeline.counterfactuals.validity import validity_card
-from pipeline.run.tables import COUNTERFACTUALS, EDIT_ARM, RACES, to_table
+from pipeline.run.tables import COUNTERFACTUALS, to_table
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +28,7 @@ def of(rows, photo, attribute):
 @pytest.mark.parametrize("attribute", ["gender", "race"])
 def test_every_photo_has_a_row_for_each_value_of_each_attribute(made, photo, attribute):
     rows = of(made[1], photo, attribute)
-    assert [row["step"] for row in rows] == list(range(1, BOTH.steps(attribute) + 1))
+    assert [row["step"] for row in rows] == list(range(1, BOTH.steps[attribute] + 1))
     assert [row["value"] for row in rows] == list(BOTH.values(attribute))
     assert {row["arm"] for row in rows} == {EDIT_ARM}
 

@@ -7,9 +7,9 @@ from drawn import BOTH, GENDER, faceless, make, own_values, subject, tiny_fader
 from PIL import Image
 
 from models.fader import Fader
+from pipeline.config.attributes import EDIT_ARM
 from pipeline.counterfactuals.placebos import colour_placebo, random_placebo
 from pipeline.counterfactuals.sweep import CROP, edit_of, encode
-from pipeline.run.tables import EDIT_ARM
 
 PAIR = ("Black", "White")
 SWEEPS = {"gender": (-2.0, -1.0, 0.0, 0.5, 1.0, 2.0), "race": (-2.0, -1.0, 0.0, 1.0, 2.0)}
@@ -198,7 +198,7 @@ def test_the_edit_is_the_same_with_and_without_placebos(made, tmp_path):
 
 def test_the_colour_placebo_shifts_every_pixel_of_the_full_mask_alike(made):
     folder, rows = made
-    photo, last = subject("a.jpg").pixels.astype(int), PLACEBOS.gender_steps
+    photo, last = subject("a.jpg").pixels.astype(int), PLACEBOS.steps["gender"]
     (row,) = [r for r in rows if (r["attribute"], r["arm"], r["step"]) == ("gender", "colour", last) and "file" in r]
     full = np.array(Image.open(folder / row["mask"])) == 255
     shift = (np.array(Image.open(folder / row["file"])).astype(int) - photo)[full]
@@ -208,7 +208,7 @@ def test_the_colour_placebo_shifts_every_pixel_of_the_full_mask_alike(made):
 
 @pytest.mark.parametrize("mode", ["delta", "reconstruction"])
 def test_placebos_are_made_in_both_modes(tmp_path, mode):
-    options = GENDER.model_copy(update={"placebos": ("colour", "random"), "mode": mode, "gender_steps": 3})
+    options = GENDER.model_copy(update={"placebos": ("colour", "random"), "mode": mode, "steps": {"gender": 3}})
     rows = make([subject("a.jpg")], tmp_path, options)
     assert [row["arm"] for row in rows] == [EDIT_ARM] * 3 + ["colour"] * 3 + ["random"] * 3
     assert all(row["background_kept"] == 1.0 for row in rows)

@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, JpegImagePlugin
 
+from pipeline.config.attributes import EDIT_ARM
 from pipeline.counterfactuals.files import RunLayout, image_folder
 from pipeline.counterfactuals.rendering import ImageFile, render
 from pipeline.counterfactuals.sweep import CROP, patches_of
-from pipeline.run.tables import COUNTERFACTUALS, EDIT_ARM, to_table
+from pipeline.run.tables import COUNTERFACTUALS, to_table
 
 VALUES = (-2.0, 0.0, 2.0)
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=120) | st.lists(

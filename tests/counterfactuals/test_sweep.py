@@ -5,8 +5,9 @@ from drawn import RedIsSkin, face_photo, own_values, subject, tiny_fader
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from models.attributes import RACES
 from models.fader import ATTRIBUTES
-from models.judge import RACES
+from pipeline.config.attributes import EDIT_ARM
 from pipeline.counterfactuals.sweep import (
     CROP,
     Subject,
@@ -23,7 +24,6 @@ from pipeline.counterfactuals.sweep import (
     to_patch,
     unit_batch,
 )
-from pipeline.run.tables import EDIT_ARM
 
 PAIR = ("Black", "White")
 SEVEN = tuple(2 * k / 3 for k in range(-3, 4))

@@ -2,6 +2,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from models.attributes import RACES
+from pipeline.config.attributes import EDIT_ARM
 from pipeline.config.options import ValidityOptions
 from pipeline.counterfactuals.checks import Check
 from pipeline.counterfactuals.validity import (
@@ -15,7 +17,6 @@ from pipeline.counterfactuals.validity import (
     validity_card,
 )
 from pipeline.report.tables import frame_from_csv, frame_to_csv
-from pipeline.run.tables import EDIT_ARM, RACES
 
 FIVE = np.linspace(-2, 2, 5)
 PAIR = ("Black", "White")

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from models.attributes import RACES
 from models.confusion import Confusion, ConfusionError, read_confusion, write_confusion
 from models.weights import record
-from pipeline.run.tables import RACES
 
 MATRIX = Confusion(
     weights="abc",

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from models.attributes import RACES
 from models.fader import (
     ATTRIBUTES,
     Fader,
@@ -15,7 +16,6 @@ from models.fader import (
     race_line,
     smooth_difference,
 )
-from models.judge import RACES
 
 OWN = dict.fromkeys(ATTRIBUTES, 0.0) | {"race_White": 1.0}
 TINY = FaderShape(widths=(8, 8, 8, 8))

@@ -7,7 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.alignment import TEMPLATE
-from models.judge import AGE_STEPS, OUTPUTS, RACES, VIEW, Estimator, Judge, age_in_years, split, view, young_from_age
+from models.attributes import RACES
+from models.judge import (
+    AGE_STEPS,
+    OUTPUTS,
+    VIEW,
+    Estimator,
+    Judge,
+    age_in_years,
+    split,
+    view,
+    young_from_age,
+)
 
 
 def tiny(kind):

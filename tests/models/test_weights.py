@@ -7,11 +7,9 @@ from safetensors.torch import save_file
 
 from models import weights
 from models.fader import Fader
-from models.judge import RACES as JUDGE_RACES
 from models.judge import Estimator, Judge
 from models.parser import CLASSES, SmallParser
 from models.weights import RECORDS, WeightsError, WeightsRecord, load_fader, load_judge, load_parser
-from pipeline.run.tables import RACES as TABLE_RACES
 
 LOADERS = {
     "fader": (Fader, load_fader),
@@ -90,4 +88,3 @@ def test_the_embedded_file_is_the_recorded_one(name):
 
 def test_names_of_classes_agree_everywhere():
     assert RECORDS["parser"].classes == CLASSES
-    assert JUDGE_RACES == TABLE_RACES

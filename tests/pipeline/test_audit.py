@@ -45,7 +45,7 @@ def portraits(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def settings():
     return load_settings(
         given={
-            "sweep": {"attributes": ["gender", "race"], "gender_steps": 3, "race_steps": 3},
+            "sweep": {"attributes": ["gender", "race"], "steps": {"gender": 3, "race": 3}},
             "query": {"adapters": ["opencv", "face-attributes"]},
             "statistics": {"min_count": 1, "resamples": 100},
         },
@@ -105,7 +105,7 @@ def test_the_report_and_the_record_are_complete(run: Run) -> None:
     assert "perceived gender" in page
     record = json.loads(run.path("run.json").read_text())
     assert record["weights"]["fader"]
-    assert record["settings"]["sweep"]["race_steps"] == 3
+    assert record["settings"]["sweep"]["steps"]["race"] == 3
     assert all(stage["state"] == "done" for stage in record["stages"].values())
     assert all(stage["seconds"] >= 0 and stage["peak_mib"] > 0 for stage in record["stages"].values())
     assert not run.path("parts").exists()

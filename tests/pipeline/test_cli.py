@@ -60,10 +60,10 @@ def test_a_misspelt_adapter_is_found_before_any_work(invoke, tmp_path: Path) -> 
 
 def test_a_wrong_option_names_its_source(invoke, tmp_path: Path) -> None:
     config = tmp_path / "audit.toml"
-    config.write_text("[sweep]\ngender_steps = 4\n")
+    config.write_text("[sweep]\nsteps.gender = 4\n")
     result = invoke("audit", str(tmp_path), "--config", str(config), "--out", str(tmp_path / "out"))
     assert result.exit_code == 2
-    assert "sweep.gender_steps" in result.output
+    assert "sweep.steps" in result.output
     assert "audit.toml" in result.output.replace("\n", "")
 
 
@@ -184,4 +184,4 @@ def test_the_readme_s_configuration_is_valid() -> None:
 
     text = (ROOT / "README.md").read_text(encoding="utf-8").split("```toml")[1].split("```")[0]
     settings = Settings.model_validate(tomllib.loads(text))
-    assert settings.sweep.race_pair == ("Asian", "White")
+    assert settings.sweep.poles["race"] == ("Asian", "White")

@@ -87,12 +87,12 @@ def test_a_pair_and_a_table_come_from_the_environment(tmp_path):
     settings = load(
         tmp_path,
         environment={
-            "COUNTERSLOPE_SWEEP__RACE_PAIR": "Asian,White",
+            "COUNTERSLOPE_SWEEP__POLES": '{"race": ["Asian", "White"]}',
             "COUNTERSLOPE_QUERY__OPTIONS": '{"opencv": {"min_size": 30}}',
             "COUNTERSLOPE_QUERY__ADAPTERS": "python:my.module:ask",
         },
     )
-    assert settings.sweep.race_pair == ("Asian", "White")
+    assert settings.sweep.poles["race"] == ("Asian", "White")
     assert settings.query.options == {"opencv": {"min_size": 30}}
     assert settings.query.adapters == ("python:my.module:ask",)
 
@@ -163,16 +163,16 @@ def test_asking_others_about_a_run_leaves_what_was_said_of_the_first_behind(tmp_
         ({"sweep": {"reach": 9}}, ["sweep.reach", "the command line", "less than or equal to 4"]),
         ({"toml": "[sweep]\nreach = 9"}, ["sweep.reach", "options.toml"]),
         ({"environment": {"COUNTERSLOPE_SWEEP__REACH": "far"}}, ["sweep.reach", "the environment", "number"]),
-        ({"toml": "[sweep]\nsteps = 5"}, ["sweep.steps", "options.toml", "not permitted"]),
-        ({"environment": {"COUNTERSLOPE_SWEEP__STEPS": "5"}}, ["sweep.steps", "the environment"]),
+        ({"toml": "[sweep]\nstep = 5"}, ["sweep.step", "options.toml", "not permitted"]),
+        ({"environment": {"COUNTERSLOPE_SWEEP__STEP": "5"}}, ["sweep.step", "the environment"]),
         ({"toml": "[sweeps]\nreach = 1"}, ["sweeps", "options.toml", "not permitted"]),
         ({"toml": "[sweeps]"}, ["sweeps", "options.toml", "not permitted"]),
         ({"environment": {"COUNTERSLOPE_SWEEPS__REACH": "1"}}, ["sweeps", "the environment"]),
         ({"toml": "reach = 1"}, ["'reach'", "options.toml", "outside any section"]),
-        ({"sweep": {"gender_steps": 6}}, ["sweep.gender_steps", "the command line", "odd"]),
+        ({"sweep": {"steps": {"gender": 6}}}, ["sweep.steps", "the command line", "odd"]),
         ({"sweep": {"attributes": ("gender", "gender")}}, ["sweep", "the command line", "once each"]),
         ({"sweep": {"attributes": ()}}, ["sweep", "the command line", "at least one"]),
-        ({"sweep": {"attributes": ("age",)}}, ["sweep.attributes.0", "the command line", "'gender' or 'race'"]),
+        ({"sweep": {"attributes": ("age",)}}, ["sweep.attributes", "the command line", "gender, race"]),
         ({"sweep": {"placebos": ("colour", "colour")}}, ["sweep", "the command line", "placebos", "once each"]),
         ({"sweep": {"placebos": ("shape",)}}, ["sweep.placebos.0", "the command line", "'random' or 'colour'"]),
         ({"sweep": {"parser": "bisenet"}}, ["sweep", "the command line", "needs the file of its weights"]),
@@ -181,7 +181,7 @@ def test_asking_others_about_a_run_leaves_what_was_said_of_the_first_behind(tmp_
         ({"toml": "[validity]\nseam = 0"}, ["validity.seam", "options.toml", "greater than 0"]),
         ({"toml": "[validity]\nsmallest_group = 1"}, ["validity.smallest_group", "greater than or equal to 2"]),
         ({"environment": {"COUNTERSLOPE_VALIDITY__IDENTITY": "-2"}}, ["validity.identity", "the environment"]),
-        ({"sweep": {"race_pair": ("White", "White")}}, ["sweep", "the command line", "two different races"]),
+        ({"sweep": {"poles": {"race": ("White", "White")}}}, ["sweep.poles", "the command line", "two different"]),
         ({"environment": {"COUNTERSLOPE_QUERY__OPTIONS": "{"}}, ["COUNTERSLOPE_QUERY__OPTIONS", "not JSON"]),
         ({"toml": "[sweep\n"}, ["options.toml", "not TOML"]),
     ],
@@ -221,7 +221,7 @@ def test_a_number_that_is_no_number_is_refused(tmp_path):
 
 @given(half=st.integers(1, 60), reach=st.floats(0.01, 4))
 def test_values_are_symmetric_with_exactly_0_in_the_middle(half, reach):
-    values = SweepOptions(gender_steps=2 * half + 1, reach=reach).values("gender")
+    values = SweepOptions(steps={"gender": 2 * half + 1}, reach=reach).values("gender")
     assert len(values) == 2 * half + 1
     assert values[half] == 0
     assert [-value for value in reversed(values)] == list(values)

@@ -15,9 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from models.attributes import RACES
 from models.detector import Detection, FaceDetector
 from models.fader import ATTRIBUTES
-from models.judge import RACES, Estimator
+from models.judge import Estimator
+from pipeline.config.attributes import source_groups
 from pipeline.config.options import FaceOptions, PhotoOptions
 from pipeline.photos import faces as module
 from pipeline.photos.faces import (
@@ -28,7 +30,6 @@ from pipeline.photos.faces import (
     face_rows,
     find_faces,
     own_attributes,
-    source_groups,
 )
 from pipeline.photos.listing import find_photos, read_photo
 from pipeline.run.tables import FACES, to_table

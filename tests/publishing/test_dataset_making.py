@@ -27,7 +27,7 @@ from pipeline.stages.audit import generate
 STEPS = 3
 PORTRAITS = 6
 CHUNK = 2  # photos, so that there are several chunks to be killed between
-SWEEP = {"attributes": ["gender"], "gender_steps": STEPS}
+SWEEP = {"attributes": ["gender"], "steps": {"gender": STEPS}}
 DATASET = {"cluster": "person", "published": "2026-01-02", "split": {"train": 0.5, "test": 0.5}}
 
 

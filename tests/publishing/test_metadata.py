@@ -1,5 +1,6 @@
 import csv
 
+from pipeline.config.attributes import ATTRIBUTES, EDIT_ARM
 from pipeline.dataset.metadata import (
     DATASET_COLUMNS,
     RUN_COLUMNS,
@@ -7,7 +8,7 @@ from pipeline.dataset.metadata import (
     write_dataset_metadata,
     write_run_metadata,
 )
-from pipeline.run.tables import COUNTERFACTUALS, EDIT_ARM, to_table, write_table
+from pipeline.run.tables import COUNTERFACTUALS, to_table, write_table
 
 
 def version(photo, step, *, status="ok", file=None, attribute="gender", **facts):
@@ -69,7 +70,7 @@ def test_a_dataset_has_one_file_a_split_and_tells_what_the_judge_perceived(tmp_p
         version("c.jpg", 1, status="excluded"),
     ]
     hashes = {"a.jpg": "0a" * 32, "b.jpg": "0b" * 32}
-    frames = dataset_frames(table(rows, tmp_path), hashes=hashes, race_pair=("Black", "White"))
+    frames = dataset_frames(table(rows, tmp_path), hashes=hashes, swept=ATTRIBUTES)
     assert write_dataset_metadata(frames, tmp_path / "set", DATASET_COLUMNS) == {"train": 2, "test": 1}
     train, test = (rows_of(tmp_path / "set" / split / "metadata.csv") for split in ("train", "test"))
     assert [row["file_name"] for row in train] == [

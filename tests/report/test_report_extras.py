@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 from extra_frames import NAN, amplification_frame, comparison_rows, local_frames, representation_rows
 
+from pipeline.config.attributes import ATTRIBUTES
 from pipeline.report.extras.amplification import amplification
 from pipeline.report.extras.comparison import adapters_compared, runs_compared
 from pipeline.report.extras.intervals import dots_chart
@@ -17,7 +18,6 @@ from pipeline.report.extras.subgroups import subgroups
 from pipeline.statistics.power import POWER_COLUMNS
 from pipeline.statistics.subgroups import DIFFERENCE_COLUMNS
 
-PAIR = ("Black", "White")
 BASE = {"base": "the shares of female in jobs.csv", "level": 0.95}
 
 
@@ -38,7 +38,7 @@ def only(extra):
 )
 def test_amplification_is_told_as_evidence(overall, words):
     frame = amplification_frame(("cook", 0.05, 0.01, 0.09), ("drive", -0.02, -0.05, 0.01), overall=overall)
-    extra = amplification(frame, BASE, race_pair=PAIR)
+    extra = amplification(frame, BASE, swept=ATTRIBUTES)
     assert words in only(extra).sentences[0]
     assert "the shares of female in jobs.csv" in extra.explanation
 
@@ -46,7 +46,7 @@ def test_amplification_is_told_as_evidence(overall, words):
 def test_amplification_lists_tasks_by_size_the_unknown_last_and_placebos_beside():
     edit = amplification_frame(("drive", -0.02, -0.05, 0.01), ("fly", NAN, NAN, NAN), ("cook", 0.05, 0.01, 0.09))
     placebo = amplification_frame(("cook", 0.01, -0.01, 0.03), arm="random")
-    part = only(amplification(pd.concat([edit, placebo]), BASE, race_pair=PAIR))
+    part = only(amplification(pd.concat([edit, placebo]), BASE, swept=ATTRIBUTES))
     (sheet,) = part.sheets
     assert [row[0] for row in sheet.rows] == ["cook", "drive", "fly"]
     assert sheet.columns[-1] == "Placebo “random”"
@@ -87,21 +87,21 @@ def test_shares_are_drawn_raw_and_corrected():
 
 def test_classifiers_differ_or_there_is_no_evidence_that_they_do():
     rows = comparison_rows(("beard", -0.1, 0.2, 0.3), ("smile", 0.2, 0.05, 0.001), ("tie", NAN, NAN, NAN))
-    part = only(adapters_compared(rows, race_pair=PAIR))
+    part = only(adapters_compared(rows, swept=ATTRIBUTES))
     assert part.heading == "opencv less mine, perceived gender"
     assert "2 labels compared on 90 photos: the slopes of 1 differ" in part.sentences[0]
     assert part.sentences[1].startswith("“smile”: slope +0.300 by opencv, +0.100 by mine; difference +0.200")
     assert [row[0] for row in part.sheets[0].rows] == ["smile", "beard"]
-    alike = only(adapters_compared(rows[:1], race_pair=PAIR))
+    alike = only(adapters_compared(rows[:1], swept=ATTRIBUTES))
     assert "no evidence of a difference of slopes larger than 0.300" in alike.sentences[0]
-    unknown = only(adapters_compared(rows[2:], race_pair=PAIR))
+    unknown = only(adapters_compared(rows[2:], swept=ATTRIBUTES))
     assert "nothing can be said" in unknown.sentences[0]
     assert not unknown.drawings
 
 
 def test_two_runs_say_which_photos_were_left_out():
     about = {"other": "june", "only_first": 3, "only_second": 0}
-    extra = runs_compared(comparison_rows(("smile", 0.2, 0.05, 0.001)), about, race_pair=PAIR)
+    extra = runs_compared(comparison_rows(("smile", 0.2, 0.05, 0.001)), about, swept=ATTRIBUTES)
     assert "the run “june”" in extra.explanation
     assert extra.caveats[0] == "Not compared, being in this run only: 3 photos."
 
@@ -120,12 +120,12 @@ def test_groups_of_photos_are_compared(row):
         "difference_high": 0.4,
     }
     differences = pd.DataFrame([of | numbers | {"p": 0.001, "q": 0.002}], columns=list(DIFFERENCE_COLUMNS))
-    part = only(subgroups(slopes, differences, by="perceived", race_pair=PAIR))
+    part = only(subgroups(slopes, differences, by="perceived", swept=ATTRIBUTES))
     assert "“smile”: slope +0.200 among a, −0.100 among b; difference +0.300" in part.sentences[-1]
     assert len(part.sheets[0].rows) == 2
-    none = only(subgroups(slopes[2:], differences[:0], by="keyword", race_pair=PAIR))
+    none = only(subgroups(slopes[2:], differences[:0], by="keyword", swept=ATTRIBUTES))
     assert none.sentences == ["No label can be estimated in any group (a)."]
-    unsure = only(subgroups(slopes, differences.assign(q=0.5), by="keyword", race_pair=PAIR))
+    unsure = only(subgroups(slopes, differences.assign(q=0.5), by="keyword", swept=ATTRIBUTES))
     assert "no evidence of one larger than 0.400" in unsure.sentences[1]
 
 
@@ -146,7 +146,7 @@ def test_photos_needed_are_listed_fewest_first():
         for label, more in (("hat", 900), ("smile", 80))
     ]  # fmt: skip
     about = {"width": 0.05, "slope": 0.03, "max_p": 0.001, "power": 0.8}
-    part = only(power(pd.DataFrame(rows, columns=list(POWER_COLUMNS)), about, race_pair=PAIR))
+    part = only(power(pd.DataFrame(rows, columns=list(POWER_COLUMNS)), about, swept=ATTRIBUTES))
     assert [row[0] for row in part.sheets[0].rows] == ["smile", "hat"]
     assert part.sentences == ["1 of 2 labels have photos enough now to find such a slope."]
 
@@ -170,8 +170,8 @@ def test_a_chart_survives_missing_and_infinite_ends():
 
 def test_hostile_names_stay_text(hostile):
     labels = comparison_rows(*((name, 0.1, 0.02, 0.001) for name in hostile), first=hostile[0], second=hostile[1])
-    part = only(adapters_compared(labels, race_pair=PAIR))
+    part = only(adapters_compared(labels, swept=ATTRIBUTES))
     svg = Xml.fromstring(part.drawings[0].svg)
     assert not [element for element in svg.iter() if element.tag.endswith(("script", "img", "style"))]
     tasks = amplification_frame(*((name, 0.1, 0.0, 0.2) for name in hostile), adapter=hostile[2])
-    assert len(only(amplification(tasks, BASE, race_pair=PAIR)).sheets[0].rows) == len(hostile)
+    assert len(only(amplification(tasks, BASE, swept=ATTRIBUTES)).sheets[0].rows) == len(hostile)

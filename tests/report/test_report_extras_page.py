@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 from extra_frames import amplification_frame, comparison_rows, local_frames, representation_rows
 
+from pipeline.config.attributes import ATTRIBUTES
 from pipeline.report.card import check_results
 from pipeline.report.extras.every import every
 from pipeline.report.page import render
@@ -19,7 +20,7 @@ ABOUT = {
     "representation": {"by": "keyword", "notes": []},
     "comparison": {"other": "june", "only_first": 0, "only_second": 0},
 }
-OPTIONS = {"about": ABOUT, "card": check_results(CARD.to_dict("records")), "by": None, "race_pair": ("Black", "White")}
+OPTIONS = {"about": ABOUT, "card": check_results(CARD.to_dict("records")), "by": None, "swept": ATTRIBUTES}
 
 
 @pytest.fixture

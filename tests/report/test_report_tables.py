@@ -9,6 +9,7 @@ import pandas as pd
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.config.attributes import ATTRIBUTES
 from pipeline.report.card import CheckResult
 from pipeline.report.tables import (
     frame_from_csv,
@@ -48,7 +49,9 @@ def test_the_note_says_what_was_tested_and_what_was_left_out(slopes):
 
 def test_one_table_for_each_adapter_and_attribute(frame, row):
     rows = [row("x", 0.1, adapter=adapter, attribute=attribute) for adapter in "ba" for attribute in ("gender", "race")]
-    tables = slope_tables(frame(*rows, row("x", 0.5, arm="random")), race_pair=("Asian", "Indian"))
+    tables = slope_tables(
+        frame(*rows, row("x", 0.5, arm="random")), swept={"race": ATTRIBUTES["race"].with_poles(("Asian", "Indian"))}
+    )
     assert [(table.adapter, table.attribute) for table in tables] == [
         ("b", "gender"), ("b", "race"), ("a", "gender"), ("a", "race"),
     ]  # fmt: skip

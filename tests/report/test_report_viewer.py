@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from pipeline.config.attributes import ATTRIBUTES
 from pipeline.report.page import render
 from pipeline.report.viewer import (
     NOT_RETURNED,
@@ -26,12 +27,11 @@ from pipeline.report.viewer import (
 )
 from pipeline.report.words import poles_of
 
-PAIR = ("Black", "White")
 SCORES = st.one_of(st.floats(0, 1), st.just(NAN))
 
 
 def view(**changes):
-    return viewer_view(album(**changes), race_pair=PAIR)
+    return viewer_view(album(**changes), swept=ATTRIBUTES)
 
 
 def block(markup):
@@ -57,7 +57,7 @@ def test_scores_come_back_to_four_digits_and_absence_is_no_score(scores):
     ],
 )
 def test_a_value_is_read_out_in_words(value, attribute, words):
-    assert reading(value, poles_of(attribute, race_pair=PAIR)) == words
+    assert reading(value, poles_of(attribute)) == words
 
 
 def test_the_script_finds_every_sweep_with_its_film():
@@ -123,7 +123,7 @@ def test_hostile_names_end_no_element_and_stay_readable(slopes, straight, hostil
     assert "<img src=x" not in html
     assert "alert(1)</script>" not in html
     assert not re.search("[\u202a-\u202e\u2066-\u2069\x00\x1b\u2028\ud800]", html)
-    index = block(viewer_view(shown, race_pair=PAIR)["index"])
+    index = block(viewer_view(shown, swept=ATTRIBUTES)["index"])
     assert index["photos"][0]["name"] == hostile[0]
     assert hostile[1] in index["adapters"][0]["labels"]
 

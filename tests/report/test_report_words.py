@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from pipeline.config.attributes import ATTRIBUTES
 from pipeline.report.card import banner, check_results
 from pipeline.report.words import finding, no_finding, nothing_found, poles_of
 
@@ -24,7 +25,7 @@ def test_a_finding_is_evidence_with_its_interval_and_q(row):
 
 
 def test_the_races_are_named_as_perceived():
-    race = poles_of("race", race_pair=("Asian", "White"))
+    race = poles_of("race", {"race": ATTRIBUTES["race"].with_poles(("Asian", "White"))})
     assert race.with_high == "as faces are perceived as White rather than Asian"
 
 

@@ -7,7 +7,7 @@ from hypothesis.extra import numpy as hnp
 from simulated_sweeps import SEVEN, faces, run_of, true_slope
 from statsmodels.api import OLS, add_constant
 
-from pipeline.run.tables import EDIT_ARM
+from pipeline.config.attributes import EDIT_ARM
 from pipeline.statistics import photo_slopes as module
 from pipeline.statistics.curves import curves
 from pipeline.statistics.findings import findings

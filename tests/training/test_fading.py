@@ -8,8 +8,9 @@ from drawn_faces_set import SIDE, face_set
 from hypothesis import given
 from hypothesis import strategies as st
 
+from models.attributes import RACES
 from models.fader import ATTRIBUTES, Fader
-from models.judge import OUTPUTS, RACES, Estimator
+from models.judge import OUTPUTS, Estimator
 from models.training.averaging import Average, Best
 from models.training.edits import GENDER, RACE, Edits, composite, draw_edits, mask_pixels, own_attributes
 from models.training.faces import selection_rows

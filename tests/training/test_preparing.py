@@ -7,8 +7,9 @@ import torch
 from PIL import Image
 
 from models.alignment import TEMPLATE
+from models.attributes import RACES
 from models.detector import Detection
-from models.judge import RACES, Estimator
+from models.judge import Estimator
 from models.parser import CLASSES, SmallParser
 from models.training import preparing
 from models.training.faces import CROP, MARGIN, load_faces

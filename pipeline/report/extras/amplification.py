@@ -5,26 +5,26 @@ from typing import Any
 
 import pandas as pd
 
+from pipeline.config.attributes import EDIT_ARM, Attribute
 from pipeline.report.charts import to_svg
 from pipeline.report.extras.intervals import MOST, dots_chart
 from pipeline.report.extras.shape import Drawing, Extra, Part, Sheet, bounds, kinds, things
 from pipeline.report.words import Poles, poles_of, quoted
 from pipeline.run.formats import MISSING, count, decimal, interval, is_missing, plain
-from pipeline.run.tables import EDIT_ARM
 from pipeline.run.text import visible
 
 KEY = "amplification"
 
 
 def amplification(
-    frame: pd.DataFrame, about: Mapping[str, Any], *, race_pair: tuple[str, str], banners: Sequence[str] = ()
+    frame: pd.DataFrame, about: Mapping[str, Any], *, swept: Mapping[str, Attribute], banners: Sequence[str] = ()
 ) -> Extra:
     """The section: one part for each adapter, attribute and pair of values.
 
     Args:
         frame: as ``intervening.amplification_of_run`` gives it.
         about: ``base``, where the signs come from, and ``level``, of the intervals.
-        race_pair: the races at a = -1 and +1.
+        swept: the attributes of the sweeps by their names.
         banners: what stands over it.
     """
     parts = kinds(frame, "adapter", "attribute", "value_low", "value_high")
@@ -38,7 +38,7 @@ def amplification(
             f"The base is {visible(about['base'])}."
         ),
         parts=[
-            _part(rows, about, poles_of(attribute, race_pair=race_pair), key=f"{KEY}-{number}", adapter=adapter)
+            _part(rows, about, poles_of(attribute, swept), key=f"{KEY}-{number}", adapter=adapter)
             for number, ((adapter, attribute, _, _), rows) in enumerate(parts, start=1)
         ],
         caveats=[

@@ -5,12 +5,12 @@ from typing import Any
 
 import pandas as pd
 
+from pipeline.config.attributes import EDIT_ARM, Attribute
 from pipeline.report.charts import to_svg
 from pipeline.report.extras.intervals import MOST, dots_chart
 from pipeline.report.extras.shape import Drawing, Extra, Part, Sheet, bounds, kinds, things
 from pipeline.report.words import Poles, poles_of, quoted
 from pipeline.run.formats import count, decimal, interval, p_equals, p_value
-from pipeline.run.tables import EDIT_ARM
 from pipeline.run.text import visible
 
 SURE = 0.05
@@ -21,7 +21,7 @@ PAIRED = (
 )
 
 
-def adapters_compared(frame: pd.DataFrame, *, race_pair: tuple[str, str], banners: Sequence[str] = ()) -> Extra:
+def adapters_compared(frame: pd.DataFrame, *, swept: Mapping[str, Attribute], banners: Sequence[str] = ()) -> Extra:
     """The section for every two classifiers of a run that have labels in common."""
     return Extra(
         key="classifiers",
@@ -30,7 +30,7 @@ def adapters_compared(frame: pd.DataFrame, *, race_pair: tuple[str, str], banner
             "Labels of the same name from two classifiers: does one move more with the perceived attribute than the "
             "other? " + PAIRED
         ),
-        parts=_parts(frame, "classifiers", race_pair),
+        parts=_parts(frame, "classifiers", swept),
         caveats=[
             "Labels of the same name need not mean the same to both classifiers, nor be given as often.",
             "q: Benjamini–Hochberg over the labels compared.",
@@ -40,7 +40,7 @@ def adapters_compared(frame: pd.DataFrame, *, race_pair: tuple[str, str], banner
 
 
 def runs_compared(
-    frame: pd.DataFrame, about: Mapping[str, Any], *, race_pair: tuple[str, str], banners: Sequence[str] = ()
+    frame: pd.DataFrame, about: Mapping[str, Any], *, swept: Mapping[str, Attribute], banners: Sequence[str] = ()
 ) -> Extra:
     """The section for this run and another; ``about``: the ``other``, photos in ``only_first``, ``only_second``."""
     left_out = [
@@ -52,7 +52,7 @@ def runs_compared(
         key="runs",
         heading="Runs compared",
         explanation=f"This run against the run “{visible(about['other'])}” on the photos that both have. {PAIRED}",
-        parts=_parts(frame, "runs", race_pair),
+        parts=_parts(frame, "runs", swept),
         caveats=[
             *left_out,
             "Two runs differ in whatever was changed between them: the classifier's version, its options, the edits. "
@@ -64,10 +64,10 @@ def runs_compared(
     )
 
 
-def _parts(frame: pd.DataFrame, key: str, race_pair: tuple[str, str]) -> list[Part]:
+def _parts(frame: pd.DataFrame, key: str, swept: Mapping[str, Attribute]) -> list[Part]:
     edits = frame[frame["arm"] == EDIT_ARM]
     return [
-        _part(rows, first, second, poles_of(attribute, race_pair=race_pair), key=f"{key}-{number}")
+        _part(rows, first, second, poles_of(attribute, swept), key=f"{key}-{number}")
         for number, ((attribute, first, second), rows) in enumerate(kinds(edits, "attribute", "first", "second"), 1)
     ]
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 
+from pipeline.config.attributes import Attribute
 from pipeline.report.card import CheckResult, banner
 from pipeline.report.extras.amplification import amplification
 from pipeline.report.extras.comparison import adapters_compared, runs_compared
@@ -26,7 +27,7 @@ def every(
     stale: Mapping[str, str],
     card: Sequence[CheckResult],
     by: str | None,
-    race_pair: tuple[str, str],
+    swept: Mapping[str, Attribute],
     pictures: Mapping[str, bytes],
 ) -> list[Extra]:
     """One section for each result; a table that is missing or empty has none.
@@ -37,7 +38,7 @@ def every(
         stale: the same -> why it is not shown.
         card: the validity card; where it fails for an attribute, that stands over what concerns it.
         by: what the subgroups are grouped by.
-        race_pair: the races at a = -1 and +1.
+        swept: the attributes of the sweeps by their names.
         pictures: photo -> a small WebP image of its face.
     """
     there = {name: frame for name, frame in tables.items() if len(frame)}
@@ -49,20 +50,18 @@ def every(
     found = []
     if "adapter_comparison" in there:
         name = "adapter_comparison"
-        found.append(adapters_compared(there[name], race_pair=race_pair, banners=banners(name)))
+        found.append(adapters_compared(there[name], swept=swept, banners=banners(name)))
     if "comparison" in there:
         kept = about["comparison"]
-        found.append(runs_compared(there["comparison"], kept, race_pair=race_pair, banners=banners("comparison")))
+        found.append(runs_compared(there["comparison"], kept, swept=swept, banners=banners("comparison")))
     if "subgroups" in there:
         differences = tables["subgroup_differences"]
         found.append(
-            subgroups(
-                there["subgroups"], differences, by=by or "group", race_pair=race_pair, banners=banners("subgroups")
-            )
+            subgroups(there["subgroups"], differences, by=by or "group", swept=swept, banners=banners("subgroups"))
         )
     if "amplification" in there:
         kept = about["amplification"]
-        found.append(amplification(there["amplification"], kept, race_pair=race_pair, banners=banners("amplification")))
+        found.append(amplification(there["amplification"], kept, swept=swept, banners=banners("amplification")))
     if "local_clusters" in there:
         parts = (there[f"local_{part}"] for part in ("statistics", "clusters", "exemplars"))
         found.append(local(*parts, pictures=pictures))
@@ -74,7 +73,7 @@ def every(
     if "representation" in there:
         found.append(representation(there["representation"], about["representation"]))
     if "power" in there:
-        found.append(power(there["power"], about["power"], race_pair=race_pair))
+        found.append(power(there["power"], about["power"], swept=swept))
     if stale:
         found.append(_not_shown(stale))
     return found

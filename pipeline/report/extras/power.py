@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 
+from pipeline.config.attributes import Attribute
 from pipeline.report.extras.shape import Extra, Part, Sheet, kinds, things
 from pipeline.report.words import poles_of
 from pipeline.run.formats import count, decimal, measured, plain
@@ -13,7 +14,7 @@ from pipeline.run.text import visible
 KEY = "power"
 
 
-def power(frame: pd.DataFrame, about: Mapping[str, Any], *, race_pair: tuple[str, str]) -> Extra:
+def power(frame: pd.DataFrame, about: Mapping[str, Any], *, swept: Mapping[str, Attribute]) -> Extra:
     """The section; ``about`` holds the ``width``, ``slope``, ``max_p`` and ``power`` that were asked for."""
     wanted = (
         f"an interval {plain(about['width'])} wide",
@@ -27,7 +28,7 @@ def power(frame: pd.DataFrame, about: Mapping[str, Any], *, race_pair: tuple[str
         f"{wanted[0]}, and "
         f"how many for {wanted[1]}?",
         parts=[
-            _part(rows, f"{visible(adapter)}, {poles_of(attribute, race_pair=race_pair).subject}")
+            _part(rows, f"{visible(adapter)}, {poles_of(attribute, swept).subject}")
             for (adapter, attribute), rows in kinds(frame, "adapter", "attribute")
         ],
         caveats=["The figures hold for photos like these; of few photos they are themselves unsure."],

@@ -5,12 +5,12 @@ from typing import Any
 
 import pandas as pd
 
+from pipeline.config.attributes import EDIT_ARM, Attribute
 from pipeline.report.charts import PALETTE, to_svg
 from pipeline.report.extras.intervals import dots_chart
 from pipeline.report.extras.shape import Drawing, Extra, Part, Sheet, bounds, kinds, listed, things
 from pipeline.report.words import Poles, poles_of, quoted
 from pipeline.run.formats import count, decimal, interval, p_equals, p_value
-from pipeline.run.tables import EDIT_ARM
 from pipeline.run.text import visible
 
 KEY = "groups"
@@ -23,7 +23,7 @@ def subgroups(
     differences: pd.DataFrame,
     *,
     by: str,
-    race_pair: tuple[str, str],
+    swept: Mapping[str, Attribute],
     banners: Sequence[str] = (),
 ) -> Extra:
     """The section: one part for each adapter and attribute.
@@ -32,7 +32,7 @@ def subgroups(
         slopes: the columns ``statistics.subgroups.SUBGROUP_COLUMNS``.
         differences: ``DIFFERENCE_COLUMNS``.
         by: what the photos are grouped by.
-        race_pair: the races at a = -1 and +1.
+        swept: the attributes of the sweeps by their names.
         banners: what stands over it.
     """
     parts = []
@@ -43,7 +43,7 @@ def subgroups(
             & (differences["attribute"] == attribute)
             & (differences["arm"] == EDIT_ARM)
         )
-        poles = poles_of(attribute, race_pair=race_pair)
+        poles = poles_of(attribute, swept)
         parts.append(_part(rows, differences[own], adapter, poles, key=f"{KEY}-{number}"))
     groups = "how the unchanged face is perceived" if by == "perceived" else visible(by)
     return Extra(
