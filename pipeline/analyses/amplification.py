@@ -12,9 +12,7 @@ from pipeline.analyses.predictions import InputError, indicators
 if TYPE_CHECKING:
     import pandas as pd
 
-    from pipeline.statistics.amplification import Amplification
-    from pipeline.statistics.multi_attribute import MultiAmplification
-    from pipeline.statistics.signs import Rule
+    from pipeline.statistics import Amplification, MultiAmplification, SignRule
 
 Frames = dict[str, "pd.DataFrame"]
 
@@ -113,7 +111,7 @@ def calibrated(data: Labelled, validation: Labelled, *, train: Labelled | None) 
     """
     import pandas as pd
 
-    from pipeline.statistics.thresholds import calibrated_as_in_code, calibrated_as_in_paper, predicted
+    from pipeline.statistics import at_thresholds, calibrated_as_in_code, calibrated_as_in_paper
 
     def called(name: str) -> "pd.DataFrame | None":
         scores, known = getattr(data, f"predicted_{name}"), getattr(validation, f"predicted_{name}")
@@ -123,7 +121,7 @@ def calibrated(data: Labelled, validation: Labelled, *, train: Labelled | None) 
             thresholds = calibrated_as_in_code(known, getattr(validation, name))
         else:
             thresholds = calibrated_as_in_paper(known, getattr(train, name))
-        return pd.DataFrame(predicted(scores, thresholds), columns=scores.columns)
+        return pd.DataFrame(at_thresholds(scores, thresholds), columns=scores.columns)
 
     return Labelled(data.attributes, data.tasks, called("tasks"), called("attributes"))
 
@@ -153,11 +151,7 @@ def amplified(
     """
     import pandas as pd
 
-    from pipeline.statistics.amplification import attribute_to_task, task_to_attribute
-    from pipeline.statistics.group_rates import group_rates
-    from pipeline.statistics.mals import mals
-    from pipeline.statistics.signs import CODE, PAPER
-    from pipeline.statistics.thresholds import threshold_free
+    from pipeline.statistics import CODE, PAPER, attribute_to_task, group_rates, mals, task_to_attribute, threshold_free
 
     rule = CODE if options.rule == "code" else PAPER
     drawing: dict[str, Any] = {
@@ -208,10 +202,9 @@ def amplified(
 
 
 def _multi(
-    data: Labelled, *, options: Options, train: Labelled | None, drawing: Mapping[str, Any], rule: "Rule"
+    data: Labelled, *, options: Options, train: Labelled | None, drawing: Mapping[str, Any], rule: "SignRule"
 ) -> "list[MultiAmplification]":
-    from pipeline.statistics.multi_attribute import multi_amplification, multi_mals
-    from pipeline.statistics.task_sets import task_sets
+    from pipeline.statistics import multi_amplification, multi_mals, task_sets
 
     labels = data if train is None else train
     base, test = (labels.attributes, labels.tasks), (data.attributes, data.tasks)
@@ -231,10 +224,10 @@ def _multi(
     return found
 
 
-def _base_signs(data: Labelled, base: Mapping[str, float], group: str | None, rule: "Rule") -> Any:
+def _base_signs(data: Labelled, base: Mapping[str, float], group: str | None, rule: "SignRule") -> Any:
     import numpy as np
 
-    from pipeline.statistics.signs import signs_of_shares
+    from pipeline.statistics import signs_of_shares
 
     groups = [str(name) for name in data.attributes.columns]
     if len(groups) != 2 or group not in groups:

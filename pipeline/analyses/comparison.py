@@ -14,7 +14,7 @@ from pipeline.run.folder import RunError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from pipeline.statistics.sweeps import Sweeps
+    from pipeline.statistics import Sweeps
 
 FOR_MACHINES = ["estimable", "family", "tested", "arm", "rd_difference", "rd_low", "rd_high", "rd_p"]
 
@@ -52,7 +52,7 @@ def compare_runs(
         ConfigError: an option has an impossible value.
         ValueError: the sweeps have other values.
     """
-    from pipeline.statistics.comparison import compare, comparison_frame
+    from pipeline.statistics import compare, comparison_frame
 
     if adapters is not None and len(adapters) != 2:
         raise RunError(f"name two adapters, as in --adapters opencv,face-attributes, not {', '.join(adapters)!r}")
@@ -96,7 +96,7 @@ def adapters_compared(
         options: of the section ``statistics``.
         clusters: photo -> cluster, or None.
     """
-    from pipeline.statistics.comparison import compare, comparison_frame
+    from pipeline.statistics import compare, comparison_frame
 
     edits = sorted((each for each in sweeps if each.arm == EDIT_ARM), key=lambda each: (each.attribute, each.adapter))
     comparisons = []

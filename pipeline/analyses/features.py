@@ -1,6 +1,6 @@
 """Features of photos or texts, by which rows are alike: from a file, or a run's faces as the judge sees them.
 
-What is made of them is in ``pipeline.statistics.local_bias``.
+What is made of them is in ``pipeline.statistics.local.logan``.
 """
 
 from collections.abc import Mapping, Sequence

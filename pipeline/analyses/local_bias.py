@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from pipeline.analyses.local_rows import LocalRows
-    from pipeline.statistics.local_bias import LocalBias
+    from pipeline.statistics import LocalBias
 
 CENTRES = ("group", "none")
 TABLES = ("statistics", "clusters", "exemplars", "words")
@@ -55,11 +55,7 @@ def search(
     Raises:
         ValueError: an option does not fit, or there are too few rows.
     """
-    from pipeline.statistics.group_centring import centred_by_group
-    from pipeline.statistics.local_bias import local_bias
-    from pipeline.statistics.local_report import exemplars
-    from pipeline.statistics.local_statistics import Rules
-    from pipeline.statistics.topic_words import topic_words
+    from pipeline.statistics import ClusterRules, centred_by_group, exemplars, local_bias, topic_words
 
     if centre not in CENTRES:
         raise InputError(f"there is no centre {centre!r}; there are {' and '.join(CENTRES)}")
@@ -71,7 +67,7 @@ def search(
         prediction=rows.prediction,
         truth=rows.truth,
         metric=metric or ("presence" if rows.truth is None else "accuracy"),
-        rules=Rules(min_rows=min_rows, min_gap=min_gap),
+        rules=ClusterRules(min_rows=min_rows, min_gap=min_gap),
         **options,
     )
     nearest = exemplars(rows.features, result.labels, rows.groups)

@@ -1,6 +1,6 @@
 """The rows among which local bias is looked for: a run's photos and one label of one adapter, or a plain file's.
 
-The features come from ``pipeline.analyses.features``; the search is in ``pipeline.statistics.local_bias``.
+The features come from ``pipeline.analyses.features``; the search is in ``pipeline.statistics.local.logan``.
 """
 
 from collections.abc import Mapping, Sequence

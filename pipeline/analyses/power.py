@@ -61,7 +61,7 @@ def photos_needed(
         ConfigError: an option of the run does not fit.
         ValueError: a width, slope, power or p out of range.
     """
-    from pipeline.statistics.power import power_frame, power_table
+    from pipeline.statistics import power_frame, power_table
 
     pilot = run_sweeps(run, changes)
     options = pilot.options

@@ -19,7 +19,7 @@ from pipeline.stages.audit import find_faces
 if TYPE_CHECKING:
     import pandas as pd
 
-    from pipeline.statistics.representation import Method
+    from pipeline.statistics import ShareMethod
 
 CLASSES = {name: attribute.classes for name, attribute in ATTRIBUTES.items()}
 
@@ -37,7 +37,7 @@ def represent(
     out: Path,
     *,
     by: str,
-    method: "Method" = "wilson",
+    method: "ShareMethod" = "wilson",
     settings: Settings,
     given: Mapping[str, Any],
     watch: Watch = unwatched,
@@ -64,7 +64,7 @@ def represent(
     return found
 
 
-def represented(run: Run, *, by: str, method: "Method" = "wilson", options: StatisticsOptions) -> Represented:
+def represented(run: Run, *, by: str, method: "ShareMethod" = "wilson", options: StatisticsOptions) -> Represented:
     """The same of a run whose faces are found; nothing in its folder is changed.
 
     Args:
@@ -78,7 +78,7 @@ def represented(run: Run, *, by: str, method: "Method" = "wilson", options: Stat
         ConfigError: the manifest lacks a column.
     """
     from pipeline.analyses.groups import clusters_of, groups_of
-    from pipeline.statistics.representation import representation_frame, shares_by_group
+    from pipeline.statistics import representation_frame, shares_by_group
 
     if not run.path("faces.parquet").is_file():
         raise RunError(f"the faces of {run.folder} are not found yet: finish the run, or name photos")

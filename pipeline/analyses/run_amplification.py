@@ -58,7 +58,7 @@ def amplification_of_run(
     import pandas as pd
 
     from pipeline.analyses.sweeps import run_sweeps
-    from pipeline.statistics.counterfactual_amplification import COLUMNS, counterfactual_amplification
+    from pipeline.statistics import COUNTERFACTUAL_COLUMNS, counterfactual_amplification
 
     known = run_sweeps(folder, {"cluster": cluster, "confidence": confidence})
     swept = settings_of(known.run).sweep.chosen()
@@ -99,7 +99,7 @@ def amplification_of_run(
     if not frames:
         named = share_group if observed is None else f"as in the column {observed[0]!r}"
         raise RunError(NO_SWEEP.format(folder=folder, known=named))
-    return pd.concat(frames, ignore_index=True)[list(COLUMNS)]
+    return pd.concat(frames, ignore_index=True)[list(COUNTERFACTUAL_COLUMNS)]
 
 
 def read_mapping(path: Path) -> dict[str, str]:
@@ -125,7 +125,7 @@ def _signs_of_shares(
     shares: Mapping[str, float], group: str, poles: tuple[tuple[str, ...], tuple[str, ...]]
 ) -> dict[str, int] | None:
     """Task -> +1 where the higher pole has more than its mean share; None where the group is of another attribute."""
-    from pipeline.statistics.signs import signs_of_shares
+    from pipeline.statistics import signs_of_shares
 
     end = _end(group, poles)
     if end is None:
@@ -141,7 +141,7 @@ def _signs_observed(
     import numpy as np
 
     from pipeline.analyses.groups import check_column
-    from pipeline.statistics.signs import signs
+    from pipeline.statistics import signs
 
     column, tasks = observed
     for name in (column, *tasks):

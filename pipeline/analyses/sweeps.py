@@ -12,7 +12,7 @@ from pipeline.run.settings import settings_of
 from pipeline.run.tables import ANSWERS, LABELS, read_frame
 
 if TYPE_CHECKING:
-    from pipeline.statistics.sweeps import Sweeps
+    from pipeline.statistics import Sweeps
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ def run_sweeps(
         ConfigError: an option has an impossible value, or the manifest lacks its column.
     """
     from pipeline.analyses.groups import clusters_of
-    from pipeline.statistics.sweep_tables import sweeps_of
+    from pipeline.statistics import sweeps_of
 
     run = Run(folder)
     own = settings_of(run, {"statistics": changes or {}}).statistics

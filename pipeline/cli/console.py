@@ -185,7 +185,7 @@ def _tell_findings(console: Any, content: Mapping[str, Any]) -> None:
 
 
 def _findings(run: Run, settings: Settings) -> list[dict[str, Any]]:
-    from pipeline.statistics.findings import findings
+    from pipeline.statistics import findings
 
     slopes = _frame(run, "slopes")
     if slopes is None:

@@ -68,7 +68,7 @@ def leakage(
     """Leakage and its amplification (Wang et al.): how well the attribute is guessed from labels and predictions."""
     with user_errors(ValueError):
         from pipeline.analyses.predictions import read_predictions
-        from pipeline.statistics.leakage import leakage as measure
+        from pipeline.statistics import leakage as measure
 
         frame = read_predictions(file)
         result = measure(
@@ -129,7 +129,7 @@ def dpa(
         import pandas as pd
 
         from pipeline.analyses.predictions import read_predictions
-        from pipeline.statistics.dpa import dpa as measure
+        from pipeline.statistics import dpa as measure
 
         frame = read_predictions(file)
         results = measure(
@@ -170,7 +170,7 @@ def _keep(
     equalise: str,
 ) -> None:
     """The table, and beside it the grid of known biases by which a figure can be read (exact attacker)."""
-    from pipeline.statistics.bias_grid import COARSE, bias_grid
+    from pipeline.statistics import COARSE, bias_grid
 
     grid = bias_grid(dataset_biases=COARSE, model_biases=COARSE, quality=quality, equalise=equalise)
     keep(

@@ -22,7 +22,7 @@ from pipeline.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from pipeline.statistics.representation import Method
+    from pipeline.statistics import ShareMethod
 
 
 def represent(
@@ -41,7 +41,7 @@ def represent(
     """Shares of perceived gender and race in photos, or in those of a run, raw and corrected for its errors."""
     if interval not in ("wilson", "exact"):
         stop(f"there is no interval {interval!r}; there are wilson and exact")
-    method: Method = "exact" if interval == "exact" else "wilson"
+    method: ShareMethod = "exact" if interval == "exact" else "wilson"
     title = f"Perceived gender and race by {by}"
     with user_errors():
         from pipeline.analyses.representation import represent as perform

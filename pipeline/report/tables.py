@@ -22,8 +22,7 @@ from pipeline.report.markup import LATEX_DOCUMENT, LATEX_NEEDS, Grid, as_html, a
 from pipeline.report.words import Poles, poles_of, rule
 from pipeline.run.formats import STAR_WORDS, count, decimal, interval, p_value, stars
 from pipeline.run.text import csv_text, from_csv_text, visible
-from pipeline.statistics.findings import findings
-from pipeline.statistics.slopes import FRAME_COLUMNS
+from pipeline.statistics import SLOPE_COLUMNS, findings
 
 HEADINGS = ("Label", "Slope", "95 % interval", "p", "q")
 NUMBERS = (
@@ -271,7 +270,7 @@ def _family(rows: pd.DataFrame, arm: str) -> str:
 
 def _of_placebos(tables: Sequence[FindingTable]) -> list[str]:
     """The columns that stand beside a finding for each placebo (``statistics.placebos``)."""
-    known = {*FRAME_COLUMNS, "direction"}
+    known = {*SLOPE_COLUMNS, "direction"}
     return [str(name) for name in (tables[0].negative.columns if tables else ()) if name not in known]
 
 

@@ -90,7 +90,7 @@ class RunView:
 
         Placebos' rows are among them, in their own ``arm``; thresholds are the run's unless given.
         """
-        from pipeline.statistics.findings import findings
+        from pipeline.statistics import findings
 
         rule = self.settings.statistics
         return findings(

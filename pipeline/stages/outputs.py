@@ -46,11 +46,15 @@ def tables_stage(audit: Audit, *, presence: Mapping[str, float]) -> str:
     )
     from pipeline.report.card import check_results
     from pipeline.report.tables import RENDERERS, frame_to_csv, slope_tables
-    from pipeline.statistics.curves import CURVE_COLUMNS, curves
-    from pipeline.statistics.placebos import beside_placebos
-    from pipeline.statistics.slopes import slope_frame
-    from pipeline.statistics.subgroups import subgroup_frames, subgroup_slopes
-    from pipeline.statistics.sweep_tables import sweeps_of
+    from pipeline.statistics import (
+        CURVE_COLUMNS,
+        curve_frame,
+        slope_frame,
+        subgroup_frames,
+        subgroup_slopes,
+        sweeps_of,
+        with_placebos,
+    )
 
     run, pair = audit.run, audit.settings.sweep.race_pair
     with run.stage("tables", fingerprint) as counts, audit.watch("slopes", total=3) as advance:
@@ -75,7 +79,7 @@ def tables_stage(audit: Audit, *, presence: Mapping[str, float]) -> str:
         drawn: dict[str, Any] = {"resamples": options.resamples, "seed": options.seed}
         shared: dict[str, Any] = {"min_count": options.min_count, "clusters": clusters}
         slopes = slope_frame(sweeps, family=options.family, **drawn, **shared)
-        slopes = beside_placebos(slopes, sweeps, family=options.family, **shared)
+        slopes = with_placebos(slopes, sweeps, family=options.family, **shared)
         found = slope_tables(
             slopes,
             max_p=options.max_p,
@@ -95,7 +99,7 @@ def tables_stage(audit: Audit, *, presence: Mapping[str, float]) -> str:
             for name, frame in zip(SUBGROUPS, subgroup_frames(by_group, family=options.family), strict=True):
                 write(f"{name}.csv", frame_to_csv(frame))
         write(f"{COMPARED}.csv", frame_to_csv(adapters_compared(sweeps, options=options, clusters=clusters)))
-        parts = [curves(each, clusters=clusters) for each in sweeps] or [pd.DataFrame(columns=list(CURVE_COLUMNS))]
+        parts = [curve_frame(each, clusters=clusters) for each in sweeps] or [pd.DataFrame(columns=list(CURVE_COLUMNS))]
         write("curves.csv", frame_to_csv(pd.concat(parts, ignore_index=True)))
         advance(1)
         counts |= {"labels": len(slopes), "estimable": int(slopes["estimable"].sum())}

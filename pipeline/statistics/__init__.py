@@ -1,1 +1,98 @@
-"""Statistics of an audit: pure functions over arrays and frames. Nothing here reads a file or loads a network."""
+"""Statistics of an audit: pure functions over arrays and frames. Nothing here reads a file or loads a network.
+
+The public names are listed here; the modules are loaded when a name is first used.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pipeline.statistics.amplification.counterfactual import (
+        COUNTERFACTUAL_COLUMNS,
+        CounterfactualAmplification,
+        counterfactual_amplification,
+    )
+    from pipeline.statistics.amplification.directional import Amplification, attribute_to_task, task_to_attribute
+    from pipeline.statistics.amplification.group_rates import GroupRates, group_rates
+    from pipeline.statistics.amplification.mals import Mals, mals, mals_of_counts
+    from pipeline.statistics.amplification.multi_attribute import MultiAmplification, multi_amplification, multi_mals
+    from pipeline.statistics.amplification.signs import CODE, PAPER, SignRule, signs, signs_of_shares
+    from pipeline.statistics.amplification.task_sets import task_sets
+    from pipeline.statistics.amplification.thresholds import (
+        at_thresholds,
+        calibrated_as_in_code,
+        calibrated_as_in_paper,
+        threshold_free,
+    )
+    from pipeline.statistics.comparison import COMPARISON_COLUMNS, Comparison, compare, comparison_frame
+    from pipeline.statistics.corrected_shares import corrected_interval, recall, true_shares
+    from pipeline.statistics.curves import CURVE_COLUMNS, curve_frame
+    from pipeline.statistics.local.explanations import centred_by_group, exemplars, topic_words
+    from pipeline.statistics.local.figures import ClusterRules
+    from pipeline.statistics.local.logan import LocalBias, local_bias
+    from pipeline.statistics.multiplicity import benjamini_hochberg, within_families
+    from pipeline.statistics.placebos import with_placebos
+    from pipeline.statistics.power import POWER_COLUMNS, PowerTable, power_frame, power_table
+    from pipeline.statistics.predictability.attackers import ATTACKERS, Attacker
+    from pipeline.statistics.predictability.bias_grid import COARSE, bias_grid
+    from pipeline.statistics.predictability.dpa import Dpa, dpa
+    from pipeline.statistics.predictability.leakage import Leakage, leakage
+    from pipeline.statistics.predictability.qualities import QUALITIES
+    from pipeline.statistics.repeats import Repeats, across_runs
+    from pipeline.statistics.representation import (
+        REPRESENTATION_COLUMNS,
+        Representation,
+        ShareMethod,
+        represent,
+        representation_frame,
+        share_interval,
+        shares_by_group,
+    )
+    from pipeline.statistics.slopes import SLOPE_COLUMNS, SlopeTable, findings, slope_frame, slope_table, slopes_of
+    from pipeline.statistics.subgroups import (
+        DIFFERENCE_COLUMNS,
+        SUBGROUP_COLUMNS,
+        Subgroups,
+        subgroup_frames,
+        subgroup_slopes,
+    )
+    from pipeline.statistics.sweeps import Sweeps, sweeps_of
+
+# fmt: off
+__all__ = [
+    "ATTACKERS", "COARSE", "CODE", "COMPARISON_COLUMNS", "COUNTERFACTUAL_COLUMNS", "CURVE_COLUMNS",
+    "DIFFERENCE_COLUMNS", "PAPER", "POWER_COLUMNS", "QUALITIES", "REPRESENTATION_COLUMNS", "SLOPE_COLUMNS",
+    "SUBGROUP_COLUMNS", "Amplification", "Attacker", "ClusterRules", "Comparison", "CounterfactualAmplification",
+    "Dpa", "GroupRates", "Leakage", "LocalBias", "Mals", "MultiAmplification", "PowerTable", "Repeats",
+    "Representation", "ShareMethod", "SignRule", "SlopeTable", "Subgroups", "Sweeps", "across_runs",
+    "at_thresholds", "attribute_to_task", "benjamini_hochberg", "bias_grid", "calibrated_as_in_code",
+    "calibrated_as_in_paper", "centred_by_group", "compare", "comparison_frame", "corrected_interval",
+    "counterfactual_amplification", "curve_frame", "dpa", "exemplars", "findings", "group_rates", "leakage",
+    "local_bias", "mals", "mals_of_counts", "multi_amplification", "multi_mals", "power_frame", "power_table",
+    "recall", "represent", "representation_frame", "share_interval", "shares_by_group", "signs", "signs_of_shares",
+    "slope_frame", "slope_table", "slopes_of", "subgroup_frames", "subgroup_slopes", "sweeps_of", "task_sets",
+    "task_to_attribute", "threshold_free", "topic_words", "true_shares", "with_placebos", "within_families",
+]
+_MODULES = (
+    "amplification.counterfactual", "amplification.directional", "amplification.group_rates", "amplification.mals",
+    "amplification.multi_attribute", "amplification.signs", "amplification.task_sets", "amplification.thresholds",
+    "comparison", "corrected_shares", "curves", "local.explanations", "local.figures", "local.logan",
+    "multiplicity", "placebos", "power", "predictability.attackers", "predictability.bias_grid",
+    "predictability.dpa", "predictability.leakage", "predictability.qualities", "repeats", "representation",
+    "slopes", "subgroups", "sweeps",
+)
+# fmt: on
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        from importlib import import_module
+
+        for place in _MODULES:
+            module = import_module(f"{__name__}.{place}")
+            if hasattr(module, name):
+                return getattr(module, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

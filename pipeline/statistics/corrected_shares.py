@@ -74,7 +74,7 @@ def corrected_interval(counts: ArrayLike, confusion: ArrayLike, *, level: float)
     skewness (Wilson & Hilferty 1931). What either allows is in the interval. Counts that no true shares explain (fewer
     are perceived than the errors alone make) are measured from the best explanation that there is.
 
-    Coverage of 95 % intervals in simulations (``scripts/bench_representation.py``: 20 to 1,000 photos, true shares of
+    Coverage of 95 % intervals in simulations (``scripts/bench/representation.py``: 20 to 1,000 photos, true shares of
     0 to 98 %, two and five groups, matrices of 100 to 2,000 faces that are right for 80 or 97 %; 800 runs for each of
     1,512 intervals): 93.0 to 100 %, mean 97.4 %; the highest where hardly any photo is expected.
 

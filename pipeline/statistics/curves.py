@@ -16,7 +16,7 @@ from pipeline.statistics.sweeps import Sweeps
 CURVE_COLUMNS = ("adapter", "attribute", "arm", "label", "value", "y", "z", "z_low", "z_high")
 
 
-def curves(
+def curve_frame(
     sweeps: Sweeps,
     *,
     labels: Sequence[str] | None = None,

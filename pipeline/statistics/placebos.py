@@ -18,7 +18,7 @@ OF_PLACEBO = ("slope", "q")
 OF_DIFFERENCE = ("difference", "difference_low", "difference_high", "difference_p", "difference_q")
 
 
-def beside_placebos(
+def with_placebos(
     frame: pd.DataFrame,
     sweeps: Sequence[Sweeps],
     *,

@@ -15,7 +15,7 @@ from scipy.special import betaincinv, ndtri
 from pipeline.statistics.corrected_shares import corrected_interval, recall, true_shares
 from pipeline.statistics.inference import Floats
 
-Method = Literal["wilson", "exact"]
+ShareMethod = Literal["wilson", "exact"]
 REPRESENTATION_COLUMNS = (
     *("group", "attribute", "category", "photos", "count", "share", "share_low", "share_high"),
     *("corrected", "corrected_low", "corrected_high"),
@@ -73,7 +73,7 @@ def represent(
     group: str = "",
     attribute: str = "",
     confusion: ArrayLike | None = None,
-    method: Method = "wilson",
+    method: ShareMethod = "wilson",
     clusters: Sequence[Hashable] | None = None,
     resamples: int = 2000,
     seed: int = 0,
@@ -140,7 +140,7 @@ def represent(
 
 
 def share_interval(
-    count: ArrayLike, of: ArrayLike, *, method: Method = "wilson", level: float = 0.95
+    count: ArrayLike, of: ArrayLike, *, method: ShareMethod = "wilson", level: float = 0.95
 ) -> tuple[Floats, Floats]:
     """Ends of the interval of a binomial share, ``count`` of ``of`` independent photos; NaN of none.
 
@@ -230,7 +230,7 @@ def shares_by_group(
     groups: Sequence[str],
     *,
     confusion: Mapping[str, ArrayLike] | None = None,
-    method: Method = "wilson",
+    method: ShareMethod = "wilson",
     clusters: Sequence[Hashable] | None = None,
     resamples: int = 2000,
     seed: int = 0,

@@ -5,7 +5,7 @@ How sure they are is computed by ``inference``, the arrays come from ``sweeps``;
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -24,12 +24,11 @@ from pipeline.statistics.photo_slopes import (
     slope_unit,
     units_of,
 )
-from pipeline.statistics.sweep_tables import sweeps_of
-from pipeline.statistics.sweeps import Sweeps
+from pipeline.statistics.sweeps import Sweeps, sweeps_of
 
 INNER_REACH = 1.0  # the labels of photos lie within; a face further out exists as a counterfactual only
 
-FRAME_COLUMNS = (
+SLOPE_COLUMNS = (
     *("adapter", "attribute", "arm", "label", "photos", "count_centre", "y_c"),
     *("slope", "slope_low", "slope_high", "p", "q", "permutation_p", "ols_p"),
     *("rd_slope", "rd_low", "rd_high", "bootstrap_low", "bootstrap_high"),
@@ -87,7 +86,7 @@ class SlopeTable:
     reason: NDArray[np.str_]
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a label, the columns of ``FRAME_COLUMNS``."""
+        """One row a label, the columns of ``SLOPE_COLUMNS``."""
         y_c = self.rates[:, self.rates.shape[1] // 2]
         columns = {
             "adapter": self.adapter,
@@ -116,7 +115,7 @@ class SlopeTable:
             "estimable": self.reason == ESTIMABLE,
             "reason": self.reason.tolist(),
         }
-        frame = pd.DataFrame(columns, columns=list(FRAME_COLUMNS), index=range(len(self.labels)))
+        frame = pd.DataFrame(columns, columns=list(SLOPE_COLUMNS), index=range(len(self.labels)))
         return within_families(frame, by=("adapter", "attribute"))
 
 
@@ -224,7 +223,7 @@ def slope_frame(
     level: float = 0.95,
     clusters: Mapping[str, Hashable] | None = None,
 ) -> pd.DataFrame:
-    """Slopes of many sweeps: one row for every adapter, attribute, arm and label, the columns of ``FRAME_COLUMNS``.
+    """Slopes of many sweeps: one row for every adapter, attribute, arm and label, the columns of ``SLOPE_COLUMNS``.
 
     q is Benjamini-Hochberg within a declared family, which the columns ``family`` and ``tested`` name and count.
     Unless told otherwise it is all labels tested in an arm, of all adapters and attributes: a run's edits are one
@@ -245,7 +244,7 @@ def slope_frame(
         for each in sweeps
         if each.labels
     ]
-    frame = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=list(FRAME_COLUMNS))
+    frame = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=list(SLOPE_COLUMNS))
     return within_families(frame, by=family)
 
 
@@ -259,6 +258,32 @@ def slopes_of(
 ) -> pd.DataFrame:
     """Slopes of a whole run: ``slope_frame`` of ``sweeps_of`` its tables. Arguments and errors are those of the two."""
     return slope_frame(sweeps_of(labels, answers, presence=presence, confidence=confidence), **options)
+
+
+def findings(
+    frame: pd.DataFrame,
+    *,
+    max_p: float = 0.001,
+    min_slope: float = 0.03,
+    by: Literal["p", "q", "permutation_p", "ols_p"] = "p",
+) -> pd.DataFrame:
+    """The rows with p < ``max_p`` and |slope| > ``min_slope`` (the seed's rule), largest |slope| first.
+
+    A column ``direction`` is added: -1 where the label rises with perceived femininity or towards the race at -1,
+    +1 where it rises with perceived masculinity or towards the race at +1. Rows are sorted by adapter, attribute,
+    arm and direction first.
+
+    Args:
+        frame: as ``slopes_of`` gives it.
+        max_p: largest p.
+        min_slope: smallest |slope|.
+        by: the column that is compared with ``max_p``.
+    """
+    called = frame[(frame[by] < max_p) & (frame["slope"].abs() > min_slope)]
+    called = called.assign(direction=np.sign(called["slope"].astype(float)).astype(int), size=called["slope"].abs())
+    keys = ["adapter", "attribute", "arm", "direction", "size", "label"]
+    ascending = [key != "size" for key in keys]
+    return called.sort_values(keys, ascending=ascending, ignore_index=True).drop(columns="size")
 
 
 _COMPUTED = (

@@ -15,10 +15,10 @@ from pipeline.statistics import inference
 from pipeline.statistics.inference import Floats, Ratio, Units
 from pipeline.statistics.multiplicity import within_families
 from pipeline.statistics.photo_slopes import ESTIMABLE, blocks, slopes_and_centre, units_of
-from pipeline.statistics.slopes import FRAME_COLUMNS, Estimate, SlopeTable, slope_table
+from pipeline.statistics.slopes import SLOPE_COLUMNS, Estimate, SlopeTable, slope_table
 from pipeline.statistics.sweeps import Sweeps
 
-SUBGROUP_COLUMNS = ("group", *FRAME_COLUMNS)
+SUBGROUP_COLUMNS = ("group", *SLOPE_COLUMNS)
 DIFFERENCE_COLUMNS = (
     *("adapter", "attribute", "arm", "label", "group", "other", "group_slope", "other_slope"),
     *("difference", "difference_low", "difference_high", "p", "q", "rd_difference", "rd_low", "rd_high", "rd_p"),

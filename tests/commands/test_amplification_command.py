@@ -10,7 +10,7 @@ from pipeline.config.attributes import EDIT_ARM
 from pipeline.config.options import Settings
 from pipeline.run.folder import Run
 from pipeline.run.tables import ANSWERS, LABELS, to_table, write_table
-from pipeline.statistics.amplification import attribute_to_task, task_to_attribute
+from pipeline.statistics.amplification.directional import attribute_to_task, task_to_attribute
 
 VALUES = np.linspace(-2, 2, 7)
 

@@ -2,11 +2,11 @@
 
 import importlib
 import re
-import sys
 from pathlib import Path
 
 import pytest
 import typer
+from script_modules import load_script
 
 from pipeline.cli.app import app
 
@@ -22,15 +22,9 @@ def rows(heading):
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in (lines[0], *lines[2:])]
 
 
-@pytest.fixture
-def script(monkeypatch):
-    monkeypatch.setattr(sys, "path", [str(ROOT / "scripts"), *sys.path])
-    return importlib.import_module
-
-
 def test_figure_2(monkeypatch):
-    from pipeline.statistics.amplification import attribute_to_task
-    from pipeline.statistics.mals import mals
+    from pipeline.statistics.amplification.directional import attribute_to_task
+    from pipeline.statistics.amplification.mals import mals
 
     monkeypatch.syspath_prepend(str(ROOT / "tests" / "statistics"))
     examples = importlib.import_module("published_examples")
@@ -43,8 +37,8 @@ def test_figure_2(monkeypatch):
         assert found.value == pytest.approx(float(stated_mals), abs=5e-5)
 
 
-def test_figure_6(script):
-    compas = script("compas")
+def test_figure_6():
+    compas = load_script("reproduce/compas")
     if not compas.data_path().is_file():
         pytest.skip(f"{compas.data_path().name} is not here (COUNTERSLOPE_DATA)")
     stated = rows("decile from")[1:]
@@ -74,12 +68,12 @@ def test_the_commands_exist():
             assert set(options) <= there, first
 
 
-def test_the_lengths_of_training(script):
+def test_the_lengths_of_training():
     from models.training.fading_plan import FadingPlan
     from models.training.judging import JudgingPlan
     from models.training.parsing import ParsingPlan
 
-    plans = script("train_judges").PLANS
+    plans = load_script("train_judges").PLANS
     epochs = ", ".join(f"{plans[name][1].epochs:g}" for name in ("guide", "estimator"))
     for stated in (
         f"{ParsingPlan.steps:,} steps of {ParsingPlan.batch} photos",

@@ -3,12 +3,12 @@
 import pandas as pd
 import pytest
 
-from pipeline.statistics.slopes import FRAME_COLUMNS
+from pipeline.statistics.slopes import SLOPE_COLUMNS
 
 NAN = float("nan")
 NUMBERS = [
     name
-    for name in FRAME_COLUMNS
+    for name in SLOPE_COLUMNS
     if name
     not in {
         *("adapter", "attribute", "arm", "label", "photos", "count_centre", "y_c", "estimable", "reason"),
@@ -39,7 +39,7 @@ def slope_row(label, slope=NAN, *, width=0.02, p=1e-6, reason="", adapter="clari
 
 
 def slopes_frame(*rows):
-    return pd.DataFrame(list(rows), columns=list(FRAME_COLUMNS))
+    return pd.DataFrame(list(rows), columns=list(SLOPE_COLUMNS))
 
 
 def curves_frame(slopes, *, values=(-2, -1, 0, 1, 2)):

@@ -2,8 +2,8 @@
 
 import pandas as pd
 
+from pipeline.statistics.amplification.counterfactual import COUNTERFACTUAL_COLUMNS as AMPLIFICATION_COLUMNS
 from pipeline.statistics.comparison import COMPARISON_COLUMNS
-from pipeline.statistics.counterfactual_amplification import COLUMNS as AMPLIFICATION_COLUMNS
 from pipeline.statistics.representation import REPRESENTATION_COLUMNS
 
 NAN = float("nan")

@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.report.charts import to_svg
 from pipeline.report.heatmaps import bias_heatmap
-from pipeline.statistics.bias_grid import bias_grid
+from pipeline.statistics.predictability.bias_grid import bias_grid
 
 
 def test_every_cell_is_drawn_and_printed():

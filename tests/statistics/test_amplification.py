@@ -8,10 +8,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from published_examples import MINORITY, WIDENED, figure_2, literal, two_columns
 
-from pipeline.statistics import amplification as module
-from pipeline.statistics.amplification import attribute_to_task, task_to_attribute
-from pipeline.statistics.counts import interval
-from pipeline.statistics.signs import CODE, PAPER, Rule, signs
+from pipeline.statistics.amplification import directional as module
+from pipeline.statistics.amplification.counts import interval
+from pipeline.statistics.amplification.directional import attribute_to_task, task_to_attribute
+from pipeline.statistics.amplification.signs import CODE, PAPER, SignRule, signs
 
 FUNCTIONS = {"A->T": attribute_to_task, "T->A": task_to_attribute}
 QUICK = {"resamples": 0}
@@ -84,7 +84,7 @@ def test_an_exact_tie_is_a_tie_where_floats_see_none():
         attributes, tasks = np.zeros((n, 1), dtype=np.int8), np.zeros((n, 1), dtype=np.int8)
         attributes[:n_a], tasks[0], tasks[n_a : n_a + n_t - 1] = 1, 1, 1
         odd += 1 / n != (n_a / n) * (n_t / n)
-        assert signs(attributes, tasks, rule=Rule(base_rows="all")).tolist() == [[0]]
+        assert signs(attributes, tasks, rule=SignRule(base_rows="all")).tolist() == [[0]]
     assert odd > 5
 
 
@@ -130,7 +130,7 @@ def test_a_group_absent_from_training_stays_in_the_mean_as_zero():
     with_sign = attribute_to_task(attributes, tasks, predictions=predictions, train=(train[0], train[1]), **QUICK)
     assert with_sign.sign.ravel().tolist() == [0, 0]  # the row without labels is not counted
     everything = attribute_to_task(
-        attributes, tasks, predictions=predictions, train=train, rule=Rule(base_rows="all"), **QUICK
+        attributes, tasks, predictions=predictions, train=train, rule=SignRule(base_rows="all"), **QUICK
     )
     assert everything.sign.ravel().tolist() == [1, 0]
     assert everything.value == pytest.approx(0.5)

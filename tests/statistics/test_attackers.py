@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.statistics.attackers import ATTACKERS, Logistic, Network, attacker_of
-from pipeline.statistics.predictability import predictability
-from pipeline.statistics.qualities import QUALITIES, quality_of
+from pipeline.statistics.predictability.attackers import ATTACKERS, Logistic, Network, attacker_of
+from pipeline.statistics.predictability.measurement import predictability
+from pipeline.statistics.predictability.qualities import QUALITIES, quality_of
 
 labels = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), min_size=1, max_size=60)
 SMALL = Network("small", (4,), iterations=30, best_epoch=True, batch=16)

@@ -1,17 +1,12 @@
 """The DPA setup on COMPAS: its rows, and what holds whatever the trees; needs ProPublica's table."""
 
-import importlib
-from pathlib import Path
-
 import pytest
-
-SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+from script_modules import load_script
 
 
 @pytest.fixture
-def script(monkeypatch):
-    monkeypatch.syspath_prepend(str(SCRIPTS))
-    return importlib.import_module("compas_dpa")
+def script():
+    return load_script("reproduce/compas_dpa", "reproduce/compas")
 
 
 @pytest.fixture

@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.statistics import counterfactual_amplification as module
-from pipeline.statistics.amplification import attribute_to_task
-from pipeline.statistics.counterfactual_amplification import counterfactual_amplification
+from pipeline.statistics.amplification import counterfactual as module
+from pipeline.statistics.amplification.counterfactual import counterfactual_amplification
+from pipeline.statistics.amplification.directional import attribute_to_task
 from pipeline.statistics.sweeps import Sweeps
 
 VALUES = np.linspace(-2, 2, 5)
@@ -67,7 +67,7 @@ def test_a_task_that_the_base_lacks_leaves_the_mean_and_says_why():
     assert np.isnan([found.amplification[1], found.task_low[1]]).all()
     assert (found.amplification[2], found.task_low[2], found.task_high[2]) == (0, 0, 0)
     frame = found.to_frame()
-    assert tuple(frame.columns) == module.COLUMNS
+    assert tuple(frame.columns) == module.COUNTERFACTUAL_COLUMNS
     assert frame["task"].tolist() == ["", *NAMES]
     assert frame["amplification"].iloc[0] == found.value
 

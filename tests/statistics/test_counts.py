@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
 
-from pipeline.statistics import counts
-from pipeline.statistics.counts import Resamples, interval, together
+from pipeline.statistics.amplification import counts
+from pipeline.statistics.amplification.counts import Resamples, interval, together
 from pipeline.statistics.inference import Units, exact_product
 
 tables = st.integers(1, 12).flatmap(

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.statistics.bias_grid import bias_grid
-from pipeline.statistics.dpa import dpa, relative_change
+from pipeline.statistics.predictability.bias_grid import bias_grid
+from pipeline.statistics.predictability.dpa import dpa, relative_change
 
 quads = st.lists(st.tuples(*[st.integers(0, 1)] * 4), min_size=1, max_size=80)
 

@@ -2,8 +2,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.statistics.counts import Resamples, interval
-from pipeline.statistics.group_rates import group_rates
+from pipeline.statistics.amplification.counts import Resamples, interval
+from pipeline.statistics.amplification.group_rates import group_rates
 from pipeline.statistics.inference import Units
 
 # 4 women (2 positive) and 5 men (2 positive)

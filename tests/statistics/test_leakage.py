@@ -5,10 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.statistics.attackers import Network
 from pipeline.statistics.categories import categories
-from pipeline.statistics.equalising import changed, expected_macro_f1, expected_rows, labels_to_change, macro_f1
-from pipeline.statistics.leakage import leakage
+from pipeline.statistics.predictability.attackers import Network
+from pipeline.statistics.predictability.label_noise import (
+    changed,
+    expected_macro_f1,
+    expected_rows,
+    labels_to_change,
+    macro_f1,
+)
+from pipeline.statistics.predictability.leakage import leakage
 
 triples = st.lists(st.tuples(*[st.integers(0, 1)] * 3), min_size=1, max_size=80)
 

@@ -1,18 +1,19 @@
 """Local bias: figures by hand, merging, row order, permutation tests, exemplars and topic words."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.statistics.group_centring import centred_by_group
-from pipeline.statistics.local_bias import local_bias
-from pipeline.statistics.local_outcomes import outcome_of
-from pipeline.statistics.local_report import exemplars
-from pipeline.statistics.local_statistics import STATISTICS, Rules, figures_of, figures_of_cells, merge_small
-from pipeline.statistics.topic_words import topic_words
+from pipeline.statistics.local.explanations import centred_by_group, exemplars, topic_words
+from pipeline.statistics.local.figures import STATISTICS, ClusterRules, figures_of, figures_of_cells, merge_small
+from pipeline.statistics.local.logan import local_bias
+from pipeline.statistics.local.outcomes import outcome_of
 
-QUICK = {"clusters": 4, "starts": 2, "rules": Rules(min_rows=10, fewest=2)}
+RULES = ClusterRules()
+QUICK = {"clusters": 4, "starts": 2, "rules": ClusterRules(min_rows=10, fewest=2)}
 
 
 def made(seed, *, rows=240, planted=0.0, overall=0.0, difficulty=False):
@@ -37,7 +38,7 @@ def find(seed, *, permutations=0, strength=5.0, objective="literal", **planted):
 def test_the_figures_by_hand():
     counted = np.array([[40, 60], [30, 30], [25, 95], [10, 90]], dtype=float)
     metric = np.array([[0.90, 0.80], [0.80, 0.75], [0.60, 0.64], [0.10, 0.90]])
-    figures = figures_of_cells(counted.sum(axis=1), counted, metric, rules=Rules())
+    figures = figures_of_cells(counted.sum(axis=1), counted, metric, rules=RULES)
     assert figures.reported.tolist() == [True, True, True, False]  # 10 rows of a group are too few
     assert figures.biased.tolist() == [True, True, False, False]  # 5 % itself counts
     assert figures.bcr == pytest.approx(2 / 3)
@@ -51,7 +52,7 @@ def test_the_figures_by_hand():
 def test_the_figures_of_rows_are_those_of_their_counts():
     labels, group = np.repeat([0, 1], 100), np.tile(np.repeat([0, 1], 50), 2)
     right = np.concatenate([np.arange(50) < n for n in (45, 30, 40, 39)]).astype(int)
-    figures = figures_of(labels, group, outcome_of(right, metric="presence"), weights=np.ones(200), rules=Rules())
+    figures = figures_of(labels, group, outcome_of(right, metric="presence"), weights=np.ones(200), rules=RULES)
     np.testing.assert_allclose(figures.metric, [[0.9, 0.6], [0.8, 0.78]])
     assert (figures.bcr, figures.bir, figures.max_gap) == pytest.approx((0.5, 0.5, 0.3))
 
@@ -59,10 +60,10 @@ def test_the_figures_of_rows_are_those_of_their_counts():
 def test_a_group_that_is_not_there_is_not_a_bias():
     figures = figures_of_cells(
         np.array([50.0, 90.0]), np.array([[50.0, 0.0], [40.0, 50.0]]), np.array([[1.0, np.nan], [0.8, 0.8]]),
-        rules=Rules(),
+        rules=RULES,
     )  # fmt: skip
     assert (figures.bcr, figures.max_gap) == (0, 0)
-    nothing = figures_of_cells(np.array([5.0]), np.array([[2.0, 3.0]]), np.array([[1.0, 0.5]]), rules=Rules())
+    nothing = figures_of_cells(np.array([5.0]), np.array([[2.0, 3.0]]), np.array([[1.0, 0.5]]), rules=RULES)
     assert np.isnan(nothing.statistics).all()
 
 
@@ -73,7 +74,12 @@ def test_small_clusters_join_the_nearest_one():
     features = np.concatenate([np.full(60, 0.0), np.full(50, 10.0), np.full(6, 9.0), np.full(40, -5.0)])[:, None]
     labels, group = np.repeat([0, 1, 2, 3], [60, 50, 6, 40]), np.arange(156) % 2
     merged = merge_small(
-        features, labels, group, np.ones(156, dtype=bool), weights=np.ones(156), rules=Rules(min_rows=20, fewest=1)
+        features,
+        labels,
+        group,
+        np.ones(156, dtype=bool),
+        weights=np.ones(156),
+        rules=replace(RULES, fewest=1),
     )
     assert merged.tolist() == [0] * 60 + [1] * 56 + [2] * 40  # 9 is near 10; the largest cluster comes first
 
@@ -81,7 +87,7 @@ def test_small_clusters_join_the_nearest_one():
 def test_merging_stops_at_the_fewest_clusters():
     features, labels = np.arange(12.0)[:, None], np.repeat(np.arange(6), 2)
     everyone = np.ones(12, dtype=bool)
-    merged = merge_small(features, labels, np.arange(12) % 2, everyone, weights=np.ones(12), rules=Rules(fewest=5))
+    merged = merge_small(features, labels, np.arange(12) % 2, everyone, weights=np.ones(12), rules=RULES)
     assert len(set(merged)) == 5
 
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.statistics.local_clustering import Aim, Points, cost, gaps_of, improve, kmeans_labels
-from pipeline.statistics.local_outcomes import MeanOutcome, auc, outcome_of
+from pipeline.statistics.local.clustering import Aim, Points, cost, gaps_of, improve, kmeans_labels
+from pipeline.statistics.local.outcomes import MeanOutcome, auc, outcome_of
 
 
 def made(seed, *, rows=150, dimensions=3, weights=False, counted=False):

@@ -4,10 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from published_examples import MINORITY, WIDENED, figure_2, two_columns
 
-from pipeline.statistics import mals as module
-from pipeline.statistics.counts import Resamples, interval
+from pipeline.statistics.amplification import mals as module
+from pipeline.statistics.amplification.counts import Resamples, interval
+from pipeline.statistics.amplification.mals import mals, mals_of_counts
 from pipeline.statistics.inference import Units
-from pipeline.statistics.mals import mals, mals_of_counts
 
 QUICK = {"resamples": 0}
 

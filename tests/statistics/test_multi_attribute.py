@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.statistics import task_sets as sets_module
-from pipeline.statistics.amplification import attribute_to_task
-from pipeline.statistics.multi_attribute import PAIR_COLUMNS, multi_amplification, multi_mals
-from pipeline.statistics.task_sets import present, task_sets
+from pipeline.statistics.amplification import task_sets as sets_module
+from pipeline.statistics.amplification.directional import attribute_to_task
+from pipeline.statistics.amplification.multi_attribute import PAIR_COLUMNS, multi_amplification, multi_mals
+from pipeline.statistics.amplification.task_sets import present, task_sets
 
 TRAIN = np.array([[1, 0], [1, 0], [0, 1], [0, 0]]), np.array([[1, 1, 0], [1, 1, 0], [0, 0, 1], [1, 0, 1]])
 TEST = np.array([[1, 0], [0, 1], [0, 1]]), np.array([[1, 1, 1], [0, 0, 1], [1, 0, 1]])

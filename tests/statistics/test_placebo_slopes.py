@@ -3,9 +3,9 @@ import pytest
 from simulated_sweeps import faces, run_of
 
 from pipeline.statistics.multiplicity import benjamini_hochberg
-from pipeline.statistics.placebos import beside_placebos
-from pipeline.statistics.slopes import FRAME_COLUMNS, slope_frame
-from pipeline.statistics.sweep_tables import sweeps_of
+from pipeline.statistics.placebos import with_placebos
+from pipeline.statistics.slopes import SLOPE_COLUMNS, slope_frame
+from pipeline.statistics.sweeps import sweeps_of
 
 OPTIONS = {"photos": 120, "labels": 4, "base": 0.3, "spread": 0.1, "noise": 0.3}
 
@@ -24,8 +24,8 @@ def sweeps():
 
 def test_every_edit_has_its_placebos_beside_it(sweeps):
     plain = slope_frame(sweeps, resamples=100)
-    frame = beside_placebos(plain, sweeps)
-    assert list(frame.columns[: len(FRAME_COLUMNS)]) == list(FRAME_COLUMNS)
+    frame = with_placebos(plain, sweeps)
+    assert list(frame.columns[: len(SLOPE_COLUMNS)]) == list(SLOPE_COLUMNS)
     assert len(frame) == len(plain)
     edit = frame[(frame["adapter"] == "one") & (frame["arm"] == "edit")]
     own = plain[plain["arm"] == "random"]
@@ -39,7 +39,7 @@ def test_every_edit_has_its_placebos_beside_it(sweeps):
 
 
 def test_others_have_nothing_beside_them(sweeps):
-    frame = beside_placebos(slope_frame(sweeps, resamples=100), sweeps)
+    frame = with_placebos(slope_frame(sweeps, resamples=100), sweeps)
     others = frame[(frame["adapter"] == "two") | (frame["arm"] != "edit")]
     assert others.filter(regex="^(random|colour)_").isna().all(axis=None)
 
@@ -47,5 +47,5 @@ def test_others_have_nothing_beside_them(sweeps):
 def test_without_placebos_nothing_is_added(sweeps):
     edits = [each for each in sweeps if each.arm == "edit"]
     frame = slope_frame(edits, resamples=100)
-    assert list(beside_placebos(frame, edits).columns) == list(FRAME_COLUMNS)
-    assert beside_placebos(slope_frame([]), []).empty
+    assert list(with_placebos(frame, edits).columns) == list(SLOPE_COLUMNS)
+    assert with_placebos(slope_frame([]), []).empty

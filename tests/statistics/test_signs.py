@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from pipeline.statistics.amplification import attribute_to_task
-from pipeline.statistics.signs import PAPER, signs, signs_of_shares
+from pipeline.statistics.amplification.directional import attribute_to_task
+from pipeline.statistics.amplification.signs import PAPER, signs, signs_of_shares
 
 
 def test_shares_are_compared_with_their_mean_over_the_tasks():

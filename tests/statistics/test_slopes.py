@@ -9,12 +9,10 @@ from statsmodels.api import OLS, add_constant
 
 from pipeline.config.attributes import EDIT_ARM
 from pipeline.statistics import photo_slopes as module
-from pipeline.statistics.curves import curves
-from pipeline.statistics.findings import findings
+from pipeline.statistics.curves import curve_frame
 from pipeline.statistics.multiplicity import benjamini_hochberg
-from pipeline.statistics.slopes import FRAME_COLUMNS, ols, slope_table, slopes_of
-from pipeline.statistics.sweep_tables import sweeps_of
-from pipeline.statistics.sweeps import Sweeps
+from pipeline.statistics.slopes import SLOPE_COLUMNS, findings, ols, slope_table, slopes_of
+from pipeline.statistics.sweeps import Sweeps, sweeps_of
 
 FIVE = np.linspace(-2, 2, 5)
 QUICK = {"min_count": 1, "resamples": 200}
@@ -314,7 +312,7 @@ def run():
 
 def test_every_adapter_and_label_has_a_row(run):
     frame = slopes_of(*run, resamples=200)
-    assert list(frame.columns) == list(FRAME_COLUMNS)
+    assert list(frame.columns) == list(SLOPE_COLUMNS)
     assert frame.groupby(["adapter", "arm"]).size().to_dict() == {
         ("one", "edit"): 4,
         ("two", "edit"): 4,
@@ -353,13 +351,13 @@ def test_a_run_without_answers_or_labels_gives_an_empty_frame(run):
     labels, answers = run
     for frame in (slopes_of(labels.iloc[:0], answers), slopes_of(labels.iloc[:0], answers.iloc[:0])):
         assert frame.empty
-        assert list(frame.columns) == list(FRAME_COLUMNS)
+        assert list(frame.columns) == list(SLOPE_COLUMNS)
         assert findings(frame).empty
 
 
 def test_curves_show_rates_and_bands(run):
     sweeps = sweeps_of(*run)[0]
-    frame = curves(sweeps, labels=["l1", "l0"])
+    frame = curve_frame(sweeps, labels=["l1", "l0"])
     assert frame["label"].unique().tolist() == ["l1", "l0"]
     first = frame[frame["label"] == "l1"]
     np.testing.assert_allclose(first["y"], sweeps.to_array()[:, :, 1].mean(axis=0))
@@ -368,14 +366,14 @@ def test_curves_show_rates_and_bands(run):
     others = first.drop(index=first.index[3])
     assert (others["z_low"] < others["z"]).all()
     assert (others["z"] < others["z_high"]).all()
-    assert len(curves(sweeps)) == 4 * 7
+    assert len(curve_frame(sweeps)) == 4 * 7
     with pytest.raises(KeyError, match="no label 'l9'"):
-        curves(sweeps, labels=["l9"])
+        curve_frame(sweeps, labels=["l9"])
 
 
 def test_a_label_never_seen_at_the_centre_has_no_curve():
     y = np.zeros((4, 5, 1))
     y[:, 4] = 1
-    frame = curves(Sweeps.from_array(y, FIVE))
+    frame = curve_frame(Sweeps.from_array(y, FIVE))
     assert frame["y"].tolist() == [0, 0, 0, 0, 1]
     assert frame[["z", "z_low", "z_high"]].isna().all(axis=None)

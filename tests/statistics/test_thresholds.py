@@ -3,8 +3,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.statistics.amplification import attribute_to_task, task_to_attribute
-from pipeline.statistics.thresholds import calibrated_as_in_code, calibrated_as_in_paper, predicted, threshold_free
+from pipeline.statistics.amplification.directional import attribute_to_task, task_to_attribute
+from pipeline.statistics.amplification.thresholds import (
+    at_thresholds,
+    calibrated_as_in_code,
+    calibrated_as_in_paper,
+    threshold_free,
+)
 
 SCORES = np.array([[0.1], [0.2], [0.3], [0.4], [0.5], [0.6], [0.7], [0.8]])
 
@@ -16,12 +21,12 @@ def labels(positives, rows=8):
 @pytest.mark.parametrize("positives", range(9))
 def test_without_ties_the_paper_calls_the_share_of_training_positive(positives):
     thresholds = calibrated_as_in_paper(SCORES, labels(positives))
-    assert predicted(SCORES, thresholds).sum() == positives
+    assert at_thresholds(SCORES, thresholds).sum() == positives
 
 
 def test_the_papers_share_is_that_of_the_training_set_whatever_its_size():
-    assert predicted(SCORES, calibrated_as_in_paper(SCORES, labels(1, rows=4))).sum() == 2
-    assert predicted(SCORES, calibrated_as_in_paper(SCORES, labels(5, rows=16))).sum() == 3  # 2.5, half up
+    assert at_thresholds(SCORES, calibrated_as_in_paper(SCORES, labels(1, rows=4))).sum() == 2
+    assert at_thresholds(SCORES, calibrated_as_in_paper(SCORES, labels(5, rows=16))).sum() == 3  # 2.5, half up
 
 
 def test_ties_give_the_nearest_count():
@@ -32,7 +37,7 @@ def test_ties_give_the_nearest_count():
 
 @pytest.mark.parametrize("positives", range(7))
 def test_the_code_calls_as_many_positive_as_the_validation_labels(positives):
-    assert predicted(SCORES, calibrated_as_in_code(SCORES, labels(positives))).sum() == positives
+    assert at_thresholds(SCORES, calibrated_as_in_code(SCORES, labels(positives))).sum() == positives
 
 
 @pytest.mark.parametrize("positives", [7, 8])
@@ -51,8 +56,8 @@ def test_the_code_tries_the_next_score_if_ties_make_it_miss():
 
 def test_constant_scores_are_all_negative_where_the_code_fails():
     constant = np.full((5, 1), 0.3)
-    assert not predicted(constant, calibrated_as_in_code(constant, labels(2, rows=5))).any()
-    assert predicted(constant, calibrated_as_in_paper(constant, labels(4, rows=5))).all()
+    assert not at_thresholds(constant, calibrated_as_in_code(constant, labels(2, rows=5))).any()
+    assert at_thresholds(constant, calibrated_as_in_paper(constant, labels(4, rows=5))).all()
 
 
 def literal_code(scores, positives):
@@ -117,4 +122,4 @@ def test_scores_out_of_range_are_refused():
     with pytest.raises(ValueError, match="scores must lie in 0-1 to be integrated"):
         threshold_free(attribute_to_task, groups(4), groups(4), scores=np.full((4, 2), 3.0))
     with pytest.raises(ValueError, match="column 0 of scores must hold finite numbers"):
-        predicted(np.full((4, 2), np.inf), 0.5)
+        at_thresholds(np.full((4, 2), np.inf), 0.5)

@@ -1,0 +1,216 @@
+"""Directional bias amplification with the attribute intervened on: A->T of a sweep, in place of observed groups.
+
+The groups are two steps of the sweep, so both hold the same photos and whatever differs between them was caused by the
+edit. With observed groups it is ``amplification``; the slopes over all steps are in ``slopes``.
+"""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.statistics.amplification.counts import Resamples, interval
+from pipeline.statistics.amplification.directional import TIE
+from pipeline.statistics.amplification.signs import Signs
+from pipeline.statistics.inference import Floats
+from pipeline.statistics.photo_slopes import units_of
+from pipeline.statistics.sweeps import Sweeps
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NOT_IN_BASE = "not in the base"
+NO_PHOTOS = "no photo with a complete sweep"
+DEFINED = ""
+
+OVERALL = ""  # the row of the mean over all tasks
+BAD_VALUES = "values must be two steps of the sweep, the lower first, not {given}; its steps are {steps}"
+UNKNOWN_LABEL = "tasks names the label {label!r}, which {adapter!r} never returned"
+BAD_SIGN = "the sign of {task!r} must be -1, 0 or 1, not {sign}"
+COUNTERFACTUAL_COLUMNS = (
+    *("adapter", "attribute", "arm", "task", "labels", "photos", "value_low", "value_high"),
+    *("rate_low", "rate_high", "sign", "amplification", "low", "high", "reason"),
+)
+BLOCK_CELLS = 2_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class CounterfactualAmplification:
+    """Amplification of one adapter, attribute and arm, as a whole and by task.
+
+    Attributes:
+        adapter, attribute, arm: of the sweeps.
+        tasks: names.
+        labels: the labels of each task.
+        photos: n, with a complete sweep.
+        values: the two values a that are compared, the lower first.
+        rates: ``(|T|, 2)`` P(That_t | do(a)) at either.
+        sign: ``(|T|,)`` of the base: +1 where the task goes with the higher pole, -1 with the lower, else 0.
+        amplification: ``(|T|,)``; NaN where the base does not know the task.
+        task_low, task_high: ``(|T|,)`` ends of their intervals.
+        value: mean over the tasks that the base knows, with ``low`` and ``high``; NaN if none.
+        reason: ``(|T|,)`` why a task is NaN or counts as 0; empty where neither.
+    """
+
+    adapter: str
+    attribute: str
+    arm: str
+    tasks: tuple[str, ...]
+    labels: tuple[tuple[str, ...], ...]
+    photos: int
+    values: tuple[float, float]
+    rates: Floats
+    sign: Signs
+    amplification: Floats
+    task_low: Floats
+    task_high: Floats
+    value: float
+    low: float
+    high: float
+    reason: NDArray[np.str_]
+
+    def to_frame(self) -> "pd.DataFrame":
+        """A row for the mean over the tasks, task empty, then one for each task; ``COUNTERFACTUAL_COLUMNS``."""
+        import pandas as pd
+
+        columns = {
+            "task": [OVERALL, *self.tasks],
+            "labels": ["", *(" + ".join(labels) for labels in self.labels)],
+            "rate_low": [np.nan, *self.rates[:, 0]],
+            "rate_high": [np.nan, *self.rates[:, 1]],
+            "sign": [0, *self.sign],
+            "amplification": [self.value, *self.amplification],
+            "low": [self.low, *self.task_low],
+            "high": [self.high, *self.task_high],
+            "reason": ["", *self.reason.tolist()],
+        }
+        frame = pd.DataFrame(columns).assign(
+            adapter=self.adapter,
+            attribute=self.attribute,
+            arm=self.arm,
+            photos=self.photos,
+            value_low=self.values[0],
+            value_high=self.values[1],
+        )
+        return frame[list(COUNTERFACTUAL_COLUMNS)]
+
+
+def counterfactual_amplification(
+    sweeps: Sweeps,
+    *,
+    signs: Mapping[str, int],
+    tasks: Mapping[str, str] | None = None,
+    values: tuple[float, float] | None = None,
+    resamples: int = 1000,
+    seed: int = 0,
+    level: float = 0.95,
+    clusters: Mapping[str, Hashable] | None = None,
+) -> CounterfactualAmplification:
+    """BiasAmp_A->T with ``do(A = a)`` in place of the observed group.
+
+    With the two groups "shown at the lower value" and "shown at the higher value" of the same photos,
+
+        D_at = P(That_t = 1 | do(a)) - P(T_t = 1),    value = mean over a and t of y_at D_at,
+
+    as in Wang & Russakovsky 2021 (Eq. 2-3), where P(T_t = 1 | A_a) is P(T_t = 1) at either value, for a photo's true
+    task does not move with the edit. So the task's own rate cancels between the groups (y is opposite in them), no
+    label of the photos is needed, and per task the value is half of ``y_t (P(That | do high) - P(That | do low))``.
+
+    For the same reason the photos cannot tell the sign: in them task and attribute are independent, a tie. It comes
+    from a base: a training set, the observed attributes and tasks of the photos, or labour statistics (``signs``).
+    A positive value means that the classifier, shown the attribute alone, leans the way the base leans.
+
+    The interval is the percentile bootstrap's over photos; the base is held fixed.
+
+    Args:
+        sweeps: the responses; a mean score stands for a rate where they are scores.
+        signs: task -> +1 where the base has it more with the attribute's higher pole, -1 with the lower, 0 for a tie.
+            Tasks that it lacks are NaN and leave the mean.
+        tasks: label -> task; a task is predicted where any of its labels is present (for scores: their largest). Labels
+            that it lacks are left out. Every label is its own task unless given.
+        values: the two values a; the ends of the sweep unless given. Photos themselves lie within |a| <= 1.
+        resamples: R; 0 for no intervals.
+        seed: of the bootstrap; the same seed gives the same bytes.
+        level: of the intervals, 0-1.
+        clusters: photo -> cluster, resampled in the photos' place.
+
+    Raises:
+        ValueError: values that are no two steps, a label that was never returned, a sign that is none, a photo without
+            cluster, or an option out of range.
+    """
+    steps = _steps(sweeps, values)
+    members = _members(sweeps, tasks)
+    names = tuple(members)
+    for task, given in signs.items():
+        if given not in (-1, 0, 1):
+            raise ValueError(BAD_SIGN.format(task=task, sign=given))
+    known = np.array([name in signs for name in names], dtype=bool)
+    sign = np.array([signs.get(name, 0) for name in names], dtype=np.int8)
+    photos = len(sweeps.photos)
+    drawn = Resamples.of(units_of(sweeps, clusters), resamples=resamples, seed=seed, level=level)
+    sizes = drawn.sums(np.ones((photos, 1), dtype=np.int8))
+    rates = np.full((len(names), 2), np.nan)
+    low, high = np.full((2, len(names)), np.nan)
+    total = np.zeros(len(drawn))
+    size = max(1, BLOCK_CELLS // max(photos, 1))
+    for rows in np.split(np.arange(len(names)), range(size, len(names), size)) if photos else ():
+        shown = np.stack([_shown(sweeps, members[names[row]])[list(steps)] for row in rows])
+        rates[rows] = shown.mean(axis=2)
+        halves = drawn.sums((shown[:, 1] - shown[:, 0]).T) * (sign[rows, None] / 2) / sizes
+        low[rows], high[rows] = interval(halves, level, units=len(drawn.units))
+        total += halves[known[rows]].sum(axis=0)
+    amplification = np.where(known, sign * (rates[:, 1] - rates[:, 0]) / 2, np.nan)
+    defined = ~np.isnan(amplification)
+    count = np.count_nonzero(defined)
+    ends = interval((total / count)[None], level, units=len(drawn.units)) if count else np.full((2, 1), np.nan)
+    return CounterfactualAmplification(
+        adapter=sweeps.adapter,
+        attribute=sweeps.attribute,
+        arm=sweeps.arm,
+        tasks=names,
+        labels=tuple(tuple(sweeps.labels[row] for row in members[name]) for name in names),
+        photos=photos,
+        values=(float(sweeps.values[steps[0]]), float(sweeps.values[steps[1]])),
+        rates=rates,
+        sign=sign,
+        amplification=amplification,
+        task_low=np.where(defined, low, np.nan),
+        task_high=np.where(defined, high, np.nan),
+        value=float(amplification[defined].mean()) if count else float("nan"),
+        low=float(ends[0][0]),
+        high=float(ends[1][0]),
+        reason=np.select([~known, np.isnan(rates[:, 0]), sign == 0], [NOT_IN_BASE, NO_PHOTOS, TIE], DEFINED),
+    )
+
+
+def _steps(sweeps: Sweeps, values: tuple[float, float] | None) -> tuple[int, int]:
+    if values is None:
+        return 0, len(sweeps.values) - 1
+    places = [np.flatnonzero(np.isclose(sweeps.values, value, rtol=0, atol=1e-6)) for value in values]
+    if len(values) != 2 or any(len(place) == 0 for place in places) or values[0] >= values[1]:
+        steps = ", ".join(f"{value:g}" for value in sweeps.values)
+        raise ValueError(BAD_VALUES.format(given=", ".join(f"{value:g}" for value in values), steps=steps))
+    return int(places[0][0]), int(places[1][0])
+
+
+def _members(sweeps: Sweeps, tasks: Mapping[str, str] | None) -> dict[str, list[int]]:
+    """Task -> rows of its labels, both in the order of the sweeps' labels."""
+    if tasks is None:
+        return {label: [row] for row, label in enumerate(sweeps.labels)}
+    returned = set(sweeps.labels)
+    for label in tasks:
+        if label not in returned:
+            raise ValueError(UNKNOWN_LABEL.format(label=label, adapter=sweeps.adapter))
+    members: dict[str, list[int]] = {}
+    for row, label in enumerate(sweeps.labels):
+        if label in tasks:
+            members.setdefault(tasks[label], []).append(row)
+    return members
+
+
+def _shown(sweeps: Sweeps, rows: Sequence[int]) -> NDArray[np.generic]:
+    """``(K, n)`` whether any of some labels is present, or their largest score."""
+    shown: NDArray[np.generic] = sweeps.block(rows).max(axis=0)
+    return shown

@@ -1,0 +1,185 @@
+"""Bias amplification as Zhao et al. 2017 ("men also like shopping") measure it: BiasAmp_MALS, with an interval.
+
+Kept for comparison with published figures: it sees only what a group has too much of, and mixes the two directions that
+``amplification`` holds apart (Wang & Russakovsky 2021, section 3).
+"""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pipeline.statistics.amplification.counts import Resamples, interval, ratio, together
+from pipeline.statistics.checks import binary, names_of, shares
+from pipeline.statistics.inference import Floats, Units
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Why a pair counts as 0.
+NOT_IN_BASE = "the task is with no group in the base"
+NOT_MORE = "not more than an even share in the base"
+NEVER_PREDICTED = "the task is predicted with no group"
+COUNTED = ""
+
+BAD_COUNTS = "{name} must hold counts of 0 or more in the shape (groups, tasks){like}, but has the shape {shape}"
+PAIR_COLUMNS = (
+    *("attribute", "task", "base_count", "predicted_count"),
+    *("base_share", "predicted_share", "delta", "reason"),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Mals:
+    """BiasAmp_MALS as a whole and by pair of a group and a task.
+
+    Attributes:
+        attributes: names of the groups.
+        tasks: names of the tasks.
+        value: ``sum of delta / |T|`` over the pairs counted.
+        low, high: ends of its interval; NaN without resamples.
+        base_count, predicted_count: ``(|A|, |T|)`` co-occurrences.
+        base_share, predicted_share: ``(|A|, |T|)`` b_at and bh_at; NaN where the task is with no group.
+        delta: ``(|A|, |T|)`` bh_at - b_at where the pair counts, else 0; NaN where the task is predicted with no group.
+        reason: ``(|A|, |T|)`` why a pair counts as 0; empty where it counts.
+    """
+
+    attributes: tuple[str, ...]
+    tasks: tuple[str, ...]
+    value: float
+    low: float
+    high: float
+    base_count: NDArray[Any]
+    predicted_count: NDArray[Any]
+    base_share: Floats
+    predicted_share: Floats
+    delta: Floats
+    reason: NDArray[np.str_]
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One row a pair, group after group: the columns of ``PAIR_COLUMNS``."""
+        import pandas as pd
+
+        columns = {
+            "attribute": np.repeat(self.attributes, len(self.tasks)),
+            "task": np.tile(self.tasks, len(self.attributes)),
+            "base_count": self.base_count.ravel(),
+            "predicted_count": self.predicted_count.ravel(),
+            "base_share": self.base_share.ravel(),
+            "predicted_share": self.predicted_share.ravel(),
+            "delta": self.delta.ravel(),
+            "reason": self.reason.ravel().tolist(),
+        }
+        return pd.DataFrame(columns, columns=list(PAIR_COLUMNS))
+
+
+def mals(
+    attributes: ArrayLike,
+    tasks: ArrayLike,
+    *,
+    predicted_attributes: ArrayLike,
+    predicted_tasks: ArrayLike,
+    resamples: int = 1000,
+    seed: int = 0,
+    level: float = 0.95,
+    clusters: Sequence[Hashable] | None = None,
+    attribute_names: Sequence[str] | None = None,
+    task_names: Sequence[str] | None = None,
+) -> Mals:
+    """BiasAmp_MALS of predictions against a base.
+
+    ``1/|T| sum over a, t of 1[b_at > 1/|A|] (bh_at - b_at)`` with b_at = P(A_a | T_t) on the base and bh_at =
+    P(Ahat_a | That_t) on the predictions, both among the rows that have a group. Source: Zhao et al. 2017, as restated
+    in Wang & Russakovsky 2021, Eq. 1; published code and paper agree. ``>`` is strict and exact; a task that the base
+    or the predictions have with no group adds 0, and |T| stays. A binary task may be one column or two (present,
+    absent): the values differ, and both are in print.
+
+    Args:
+        attributes: ``(m, |A|)`` labels of the base, usually the training set, 0 and 1.
+        tasks: ``(m, |T|)`` labels of the base.
+        predicted_attributes: ``(n, |A|)`` predictions on the test set, 0 and 1, or probabilities.
+        predicted_tasks: ``(n, |T|)``; a co-occurrence of probabilities is their product.
+        resamples: R of the percentile bootstrap over the predictions, the base held fixed; 0 for no interval.
+        seed: of the bootstrap; the same seed gives the same bytes.
+        level: of the interval, 0-1.
+        clusters: the cluster of each predicted row, resampled in the rows' place.
+        attribute_names, task_names: of the columns; a frame's own, or numbers, unless given.
+
+    Raises:
+        ValueError: shapes that do not fit, values that cannot be, an option out of range.
+    """
+    names = names_of(attributes, attribute_names, "attributes"), names_of(tasks, task_names, "tasks")
+    a = binary(attributes, "attributes")
+    t = binary(tasks, "tasks", rows=len(a))
+    a_hat = shares(predicted_attributes, "predicted_attributes", columns=a.shape[1])
+    t_hat = shares(predicted_tasks, "predicted_tasks", rows=len(a_hat), columns=t.shape[1])
+    drawn = Resamples.of(Units.of(len(a_hat), clusters=clusters), resamples=resamples, seed=seed, level=level)
+    base, predicted = together(a, t), together(a_hat, t_hat)
+    delta_drawn, _ = _deltas(base, drawn.together(a_hat, t_hat))
+    value_drawn = np.nansum(delta_drawn, axis=(0, 1)) / t.shape[1]
+    held = drawn.holding(t_hat)
+    units = held[held > 0].size / (1 / held[held > 0]).sum() if held.any() else 0
+    low, high = interval(value_drawn[None], level, units=units)
+    return _mals(names, base, predicted, ends=(float(low[0]), float(high[0])))
+
+
+def mals_of_counts(
+    base: ArrayLike,
+    predicted: ArrayLike,
+    *,
+    attribute_names: Sequence[str] | None = None,
+    task_names: Sequence[str] | None = None,
+) -> Mals:
+    """The same from co-occurrence counts alone, ``(|A|, |T|)`` each; without an interval.
+
+    Raises:
+        ValueError: other shapes, or numbers below 0.
+    """
+    tables: list[NDArray[Any]] = []
+    for name, values in (("base", base), ("predicted", predicted)):
+        table = np.asarray(values)
+        fits = table.ndim == 2 and table.size and (not tables or table.shape == tables[0].shape)
+        if not (fits and table.dtype.kind in "biuf" and (table >= 0).all()):
+            like = f" = {tables[0].shape}" if tables else ""
+            raise ValueError(BAD_COUNTS.format(name=name, like=like, shape=table.shape))
+        tables.append(table)
+    names = names_of(tables[0].T, attribute_names, "attributes"), names_of(tables[0], task_names, "tasks")
+    return _mals(names, tables[0], tables[1], ends=(np.nan, np.nan))
+
+
+def _mals(
+    names: tuple[tuple[str, ...], tuple[str, ...]],
+    base: NDArray[Any],
+    predicted: NDArray[Any],
+    *,
+    ends: tuple[float, float],
+) -> Mals:
+    delta, counted = _deltas(base, predicted[:, :, None])
+    delta = delta[:, :, 0]
+    reason = np.select(
+        [np.broadcast_to(base.sum(axis=0) == 0, base.shape), ~counted, np.isnan(delta)],
+        [NOT_IN_BASE, NOT_MORE, NEVER_PREDICTED],
+        COUNTED,
+    )
+    return Mals(
+        attributes=names[0],
+        tasks=names[1],
+        value=float(np.nansum(delta) / base.shape[1]),
+        low=ends[0],
+        high=ends[1],
+        base_count=base,
+        predicted_count=predicted,
+        base_share=ratio(base, base.sum(axis=0)),
+        predicted_share=ratio(predicted, predicted.sum(axis=0)),
+        delta=delta,
+        reason=reason.astype(np.str_),
+    )
+
+
+def _deltas(base: NDArray[Any], predicted: NDArray[Any]) -> tuple[Floats, NDArray[np.bool_]]:
+    """``(|A|, |T|)`` and ``(|A|, |T|, R)`` counts -> the deltas of every resample, and which pairs count."""
+    counted = base * len(base) > base.sum(axis=0)
+    share = ratio(base, base.sum(axis=0))[:, :, None]
+    return np.where(counted[:, :, None], ratio(predicted, predicted.sum(axis=0)) - share, 0.0), counted

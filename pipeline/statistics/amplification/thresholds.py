@@ -1,0 +1,132 @@
+"""From scores to predictions: thresholds calibrated on a validation set, and amplification without any one threshold.
+
+Amplification itself is ``amplification``'s.
+"""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pipeline.statistics.amplification.directional import Amplification
+from pipeline.statistics.checks import binary, numbers
+from pipeline.statistics.inference import Floats
+
+BAD_SCORES = "scores must lie in 0-1 to be integrated over thresholds; integrate over ranks, or rescale them"
+
+
+def calibrated_as_in_paper(validation_scores: ArrayLike, train_labels: ArrayLike) -> Floats:
+    """Thresholds at which as large a share of a validation set is positive as was of the training set.
+
+    With p the positive share in training, the N p highest-scoring of N validation examples are positive (Wang &
+    Russakovsky 2021, section 3.3). N p is rounded half up. Where tied scores leave no such threshold, the one whose
+    count of positives is nearest is taken, of two equally near the higher.
+
+    Args:
+        validation_scores: ``(N, L)`` any numbers.
+        train_labels: ``(m, L)`` 0 and 1.
+
+    Returns:
+        ``(L,)``; a score above it is positive. -inf where all are to be positive.
+
+    Raises:
+        ValueError: shapes that do not fit, values that cannot be.
+    """
+    scores = numbers(validation_scores, "validation_scores")
+    labels = binary(train_labels, "train_labels", columns=scores.shape[1])
+    positives = (2 * labels.sum(axis=0, dtype=np.int64) * len(scores) + len(labels)) // (2 * len(labels))
+    return np.array([_nearest(column, int(count)) for column, count in zip(scores.T, positives, strict=True)])
+
+
+def calibrated_as_in_code(validation_scores: ArrayLike, validation_labels: ArrayLike) -> Floats:
+    """The same as the published code of Wang & Russakovsky and of Zhao et al. 2023 has it.
+
+    It takes the count of positives from the validation labels themselves, and the score that follows the so many
+    highest as the threshold; where ties make the count miss, the next higher score if that comes closer. With positives
+    in all rows or all but one it is the lowest score, which itself stays negative. Where the code fails (no next higher
+    score, e.g. constant scores) the threshold stays, and nothing is positive.
+
+    Args:
+        validation_scores: ``(N, L)`` any numbers.
+        validation_labels: ``(N, L)`` 0 and 1.
+
+    Returns:
+        ``(L,)``; a score above it is positive.
+
+    Raises:
+        ValueError: shapes that do not fit, values that cannot be.
+    """
+    scores = numbers(validation_scores, "validation_scores")
+    labels = binary(validation_labels, "validation_labels", rows=len(scores), columns=scores.shape[1])
+    thresholds = []
+    for column, positives in zip(scores.T, labels.sum(axis=0, dtype=np.int64), strict=True):
+        ascending = np.sort(column)
+        threshold = ascending[-positives - 1] if positives + 1 < len(ascending) else ascending[0]
+        higher = ascending[ascending > threshold]
+        if len(higher) and abs(np.count_nonzero(higher > higher[0]) - positives) < abs(len(higher) - positives):
+            threshold = higher[0]
+        thresholds.append(threshold)
+    return np.array(thresholds)
+
+
+def at_thresholds(scores: ArrayLike, thresholds: ArrayLike) -> NDArray[np.int8]:
+    """``(n, L)`` 1 where a score is above its column's threshold: strictly, as in the published code."""
+    table = numbers(scores, "scores")
+    limits = np.broadcast_to(np.asarray(thresholds, dtype=np.float64), (table.shape[1],))
+    return (table > limits).astype(np.int8)
+
+
+def threshold_free(
+    measure: Callable[..., Amplification],
+    attributes: ArrayLike,
+    tasks: ArrayLike,
+    *,
+    scores: ArrayLike,
+    over: Literal["scores", "ranks"] = "scores",
+    **options: Any,
+) -> Amplification:
+    """BiasAmp-> averaged over all thresholds, so that none need be chosen.
+
+    Averaging over thresholds is linear and only the predicted rate depends on them, so the average is that of one soft
+    prediction, and is exact:
+
+    - over "scores", thresholds evenly spread in 0-1: the mean over thresholds of P(s > threshold) is the mean of s;
+    - over "ranks", thresholds that call every share of the rows positive equally often, a rule that no monotone change
+      of the scores alters: the share of the rows with a lower score, ties counting half.
+
+    With "ranks" half of the rows are positive on average, whatever the labels' share; with two groups that are opposite
+    in sign this offset nearly cancels. Resamples keep the ranks of the whole sample.
+
+    Args:
+        measure: ``attribute_to_task`` or ``task_to_attribute``.
+        attributes, tasks: as for it.
+        scores: ``(n, |T|)`` or ``(n, |A|)``, in the predictions' place; in 0-1 for "scores".
+        over: what the thresholds are spread over.
+        **options: of ``measure``.
+
+    Raises:
+        ValueError: as ``measure``; scores out of 0-1 for "scores".
+    """
+    table = numbers(scores, "scores")
+    if over == "ranks":
+        return measure(attributes, tasks, predictions=_mid_ranks(table), **options)
+    if table.min() < 0 or table.max() > 1:
+        raise ValueError(BAD_SCORES)
+    return measure(attributes, tasks, predictions=table, **options)
+
+
+def _nearest(scores: Floats, positives: int) -> float:
+    candidates = np.concatenate([np.unique(scores)[::-1], [-np.inf]])
+    counts = len(scores) - np.searchsorted(np.sort(scores), candidates, side="right")
+    return float(candidates[np.argmin(np.abs(counts - positives))])
+
+
+def _mid_ranks(scores: Floats) -> Floats:
+    """``(n, L)`` share of the rows with a lower score in the column, ties half: in 0-1."""
+    ranks = np.empty_like(scores)
+    for column, line in zip(scores.T, ranks.T, strict=True):
+        ascending = np.sort(column)
+        below, up_to = (np.searchsorted(ascending, column, side=side) for side in ("left", "right"))
+        line[:] = (below + up_to) / (2 * len(column))
+    return ranks

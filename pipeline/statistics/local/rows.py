@@ -1,0 +1,134 @@
+"""The rows of a search for local bias in an order of their own, their permutations, and one search on them.
+
+Rows are sorted by their bytes, so that nothing depends on how they came. What is tested, and the result, are
+``local_bias``'.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pipeline.statistics.categories import Codes, categories, check_rows, scores
+from pipeline.statistics.inference import Floats
+from pipeline.statistics.local.clustering import Aim, Points, improve
+from pipeline.statistics.local.figures import ClusterRules, LocalFigures, figures_of, merge_small
+from pipeline.statistics.local.outcomes import Outcome
+
+TWO_GROUPS = "groups must hold two groups, but holds {count}: {names}"
+
+
+@dataclass(frozen=True, eq=False)
+class SortedRows:
+    """All rows in a fixed order.
+
+    Attributes:
+        order: ``(n,)`` where each row stood.
+        unique: ``(u, D)`` the different features, centred on the mean of all rows.
+        times: ``(u,)`` how many rows have them.
+        which: ``(n,)`` the features of each row.
+        group: ``(n,)`` 0 or 1.
+        outcome: of ``n`` rows.
+        names: of the two groups.
+    """
+
+    order: Codes
+    unique: Floats
+    times: Floats
+    which: Codes
+    group: Codes
+    outcome: Outcome
+    names: tuple[str, str]
+
+    @classmethod
+    def of(cls, features: ArrayLike, groups: ArrayLike, outcome: Outcome, *, scale: str) -> "SortedRows":
+        """Checked and sorted rows; see ``local_bias`` for the arguments."""
+        table = scores(features, "features")
+        (group,) = categories(groups=groups)
+        check_rows({"features": table, "groups": group, "prediction": outcome.codes})
+        codes = group.joint()
+        names = [" ".join(str(part) for part in pair) for pair in _different(groups, codes)]
+        if len(names) != 2:
+            shown = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
+            raise ValueError(TWO_GROUPS.format(count=len(names), names=shown))
+        # The bytes of a row, with -0 written as 0, give an order that is the same however the rows came.
+        keyed = np.column_stack([table, codes, outcome.codes]) + 0.0
+        order = np.argsort(np.ascontiguousarray(keyed).view(f"V{keyed.shape[1] * 8}").reshape(-1), kind="stable")
+        table = table[order]
+        new = np.concatenate([[True], (table[1:] != table[:-1]).any(axis=1)])
+        unique, which = table[new], np.cumsum(new) - 1
+        times = np.bincount(which).astype(np.float64)
+        unique = unique - times @ unique / len(table)
+        if scale == "variance":
+            variance = float(times @ (unique**2).sum(axis=1)) / len(table)
+            unique = unique / np.sqrt(variance) if variance > 0 else unique
+        elif scale != "none":
+            raise ValueError(f"scale must be 'none' or 'variance', not {scale!r}")
+        return cls(order, unique, times, which, codes[order], outcome.take(order), (names[0], names[1]))
+
+    def points(self, outcome: Outcome) -> tuple[Points, Codes]:
+        """The different rows under an outcome, and ``(n,)`` which of them each row is."""
+        codes = outcome.codes
+        key = (self.which * 2 + self.group) * (int(codes.max()) + 1) + codes
+        _, first, which, times = np.unique(key, return_index=True, return_inverse=True, return_counts=True)
+        points = Points(
+            self.unique[self.which[first]], times.astype(np.float64), self.group[first], outcome.take(first)
+        )
+        return points, which.reshape(-1)
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """``unmerged`` and ``labels`` ``(n,)`` of all rows, in the fixed order."""
+
+    unmerged: Codes
+    labels: Codes
+    figures: LocalFigures
+    converged: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """From an outcome to merged clusters; without an aim, those of k-means."""
+
+    rows: SortedRows
+    start: Codes
+    aim: Aim | None
+    rules: ClusterRules
+    count: int
+
+    def clusters(self, outcome: Outcome) -> Found:
+        """What is found if the outcome is this."""
+        labels, converged = self.start[self.rows.which], True
+        if self.aim is not None:
+            points, which = self.rows.points(outcome)
+            start = np.empty(len(points.weights), dtype=np.intp)
+            start[which] = labels
+            better = improve(points, start, self.aim, clusters=self.count)
+            labels, converged = better.labels[which], better.converged
+        merged = merge_small(
+            self.rows.unique[self.rows.which],
+            labels,
+            self.rows.group,
+            outcome.counted,
+            weights=np.ones(len(labels)),
+            rules=self.rules,
+        )
+        return Found(labels, merged, self.figures(merged, outcome), converged)
+
+    def figures(self, labels: Codes, outcome: Outcome) -> LocalFigures:
+        """The figures of given clusters if the outcome is this."""
+        return figures_of(labels, self.rows.group, outcome, weights=np.ones(len(labels)), rules=self.rules)
+
+
+def shuffled(strata: Codes, random: np.random.Generator) -> Codes:
+    """A random order of the rows that leaves each in its stratum."""
+    order = np.empty(len(strata), dtype=np.intp)
+    order[np.argsort(strata, kind="stable")] = np.lexsort((random.random(len(strata)), strata))
+    return order
+
+
+def _different(groups: ArrayLike, codes: Codes) -> list[tuple[Any, ...]]:
+    table: NDArray[Any] = np.asarray(groups).reshape(len(codes), -1)
+    return [tuple(table[np.argmax(codes == code)]) for code in np.unique(codes)]

@@ -1,0 +1,79 @@
+"""How often local bias is found where there is some, and called where there is none:
+
+    python scripts/bench/local_bias.py --sets 100
+
+Made-up photos lie in five clouds of features, or in one; both groups in each. Planted: one cloud (a fifth of the
+photos) in which one group is wrong more often by the gap. None: no gap, a gap that is the same everywhere, clouds of
+unequal difficulty.
+"""
+
+import argparse
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.statistics.local.figures import STATISTICS
+from pipeline.statistics.local.logan import local_bias
+
+CLOUDS = 5
+RIGHT = 0.8  # of the answers, where nothing is planted
+KINDS = ("planted", "no gap", "same gap", "unequal clouds")
+
+
+def made_up(
+    *, kind: str, rows: int, gap: float, apart: float, random: np.random.Generator
+) -> tuple[NDArray[np.float64], NDArray[np.intp], NDArray[np.intp]]:
+    """Features ``(n, 8)``, groups and whether the answer is right ``(n,)``; ``apart`` 0 makes one cloud of all."""
+    cloud, group = random.integers(0, CLOUDS, size=rows), random.integers(0, 2, size=rows)
+    features = random.normal(size=(rows, 8)) + apart * np.eye(CLOUDS, 8)[cloud]
+    chance = np.full(rows, RIGHT)
+    if kind == "planted":
+        chance -= gap * (group == 1) * (cloud == 0)
+    elif kind == "same gap":
+        chance -= gap * (group == 1)
+    elif kind == "unequal clouds":
+        chance -= gap * (cloud < 2)
+    return features, group, (random.random(rows) < chance).astype(np.intp)
+
+
+def called(
+    *, kind: str, rows: int, gap: float, apart: float, strength: float, sets: int, permutations: int
+) -> dict[str, float]:
+    """Statistic -> share of the sets in which its p is 0.05 or less; "kmeans": of the largest gap of k-means."""
+    found: list[list[float]] = []
+    for number in range(sets):
+        random = np.random.default_rng([number, rows, round(100 * gap)])
+        features, group, right = made_up(kind=kind, rows=rows, gap=gap, apart=apart, random=random)
+        result = local_bias(
+            features, group, prediction=right, truth=np.ones(rows, dtype=np.intp), clusters=CLOUDS,
+            strength=strength, permutations=permutations, starts=3, seed=number,
+        )  # fmt: skip
+        found.append([*(result.found.p[name] for name in STATISTICS), result.kmeans.p["max_gap"]])
+    shares = (np.array(found) <= 0.05).mean(axis=0)
+    return dict(zip((*STATISTICS, "kmeans"), shares.tolist(), strict=True))
+
+
+def main() -> None:
+    """Print a line for each kind of data."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sets", type=int, default=100, help="of each kind")
+    parser.add_argument("--permutations", type=int, default=59)
+    parser.add_argument("--strength", type=float, default=5.0)
+    parser.add_argument("--rows", type=int, nargs="+", default=[250, 500, 1000])
+    parser.add_argument("--gaps", type=float, nargs="+", default=[0.2, 0.4, 0.6])
+    options = parser.parse_args()
+    print("share of sets with p <= 0.05, in per cent; kmeans: of its largest gap")
+    for kind in KINDS:
+        for apart in (4.0, 0.0) if kind != "planted" else (4.0,):
+            for rows in options.rows:
+                for gap in options.gaps if kind != "no gap" else (0.0,):
+                    shares = called(
+                        kind=kind, rows=rows, gap=gap, apart=apart, strength=options.strength,
+                        sets=options.sets, permutations=options.permutations,
+                    )  # fmt: skip
+                    words = "  ".join(f"{name} {100 * share:.0f}" for name, share in shares.items())
+                    print(f"{kind}, {'clouds' if apart else 'one cloud'}, n {rows}, gap {gap}: {words}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""How often the intervals of corrected shares hold the truth, over a grid of samples and confusion matrices:
+
+    python scripts/bench/representation.py --runs 800
+
+Two and five groups, 20 to 1,000 photos, true shares of 0 to 98 %, and a matrix that is right for 80 or 97 % of the
+faces, known from 100 to 2,000 judged ones.
+"""
+
+import argparse
+import itertools
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.statistics.corrected_shares import recall, share_scores, true_shares
+
+LIMIT = 1.959964  # of 95 % intervals
+SHARES = (0.0, 0.02, 0.05, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98)
+OTHERS = {2: (1.0,), 5: (0.7, 0.2, 0.08, 0.02)}  # how the rest is shared out
+JUDGED = {2: (0.5, 0.5), 5: (0.1, 0.4, 0.25, 0.125, 0.125)}  # of the held-out faces
+Floats = NDArray[np.float64]
+
+
+def errors(groups: int, right: float) -> Floats:
+    """``(C, C)`` P(perceived | true): uneven errors, so that some groups are mostly taken for one other."""
+    random = np.random.default_rng(5)
+    wrong = [random.dirichlet(np.full(groups - 1, 0.7)) * (1 - right) for _ in range(groups)]
+    return np.array([np.insert(row, group, right) for group, row in enumerate(wrong)])
+
+
+def coverage(*, groups: int, right: float, faces: int, photos: int, share: float, runs: int) -> Floats:
+    """``(C,)`` how often each group's true share is in its interval: the first one's is ``share``.
+
+    A share is in the interval where its own hypothesis is not rejected, so that no interval need be made.
+    """
+    random = np.random.default_rng([groups, faces, photos, round(100 * share)])
+    truth, matrix = np.array([share, *(np.array(OTHERS[groups]) * (1 - share))]), errors(groups, right)
+    counts = random.multinomial(photos, truth @ matrix, size=runs).astype(np.float64)
+    judged = zip(JUDGED[groups], matrix, strict=True)
+    confusion = np.stack([random.multinomial(round(part * faces), row, size=runs) for part, row in judged], axis=1)
+    tables = counts, confusion.astype(np.float64)
+    from_truth = share_scores(np.tile(truth, (runs, 1)), *tables)
+    from_best = share_scores(true_shares(counts, recall(tables[1])), *tables)
+    inside: Floats = (np.abs(from_truth - from_best).min(axis=0) <= LIMIT).mean(axis=0)
+    return inside
+
+
+def main() -> None:
+    """Print every cell, then the lowest, the mean and the highest."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=800, help="simulated sets of photos and of judged faces a cell")
+    options = parser.parse_args()
+    print("groups, right, judged faces, photos, share of the first: intervals that hold the truth, in per cent")
+    cells = []
+    for groups, right, faces, photos, share in itertools.product(
+        OTHERS, (0.97, 0.8), (100, 400, 2000), (20, 50, 200, 1000), SHARES
+    ):
+        found = coverage(groups=groups, right=right, faces=faces, photos=photos, share=share, runs=options.runs)
+        cells += found.tolist()
+        shown = "  ".join(f"{100 * part:5.1f}" for part in found)
+        print(f"{groups}  {right:.2f}  {faces:4d}  {photos:4d}  {share:.2f}:  {shown}", flush=True)
+    low, middle, high = 100 * np.min(cells), 100 * np.mean(cells), 100 * np.max(cells)
+    print(f"{len(cells)} intervals: {low:.1f} - {high:.1f}, mean {middle:.1f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,20 @@
+"""Scripts as modules, for the tests of what they compute."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
+
+
+def load_script(name, *needs):
+    """The module of ``scripts/NAME.py``, after those that it imports from its own folder."""
+    path = SCRIPTS / f"{name}.py"
+    for other in needs:
+        load_script(other)
+    if path.stem not in sys.modules:
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[path.stem] = module
+        spec.loader.exec_module(module)
+    return sys.modules[path.stem]
