@@ -1,6 +1,6 @@
 """How fast photos become counterfactuals on disk, and how much memory an audit takes:
 
-    python scripts/bench/pipeline.py PHOTOS --out /tmp/bench
+    python scripts/bench/stages.py PHOTOS --out /tmp/bench
 
 Runs photos -> faces -> counterfactuals once in a fresh folder and prints the stages' own record.
 """
