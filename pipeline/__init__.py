@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pipeline.config.options import ConfigError
     from pipeline.photos.listing import NoUsablePhotos
     from pipeline.querying.plan import PlanError
-    from pipeline.run.folder import RunError
+    from pipeline.run.record import RunError
     from pipeline.stages.opened import RunView
 
 __all__ = [
@@ -32,7 +32,7 @@ _PLACES = {
     "NoUsablePhotos": "pipeline.photos.listing",
     "PlanError": "pipeline.querying.plan",
     "RunView": "pipeline.stages.opened",
-    "RunError": "pipeline.run.folder",
+    "RunError": "pipeline.run.record",
     "audit": "pipeline.api",
     "open_run": "pipeline.api",
 }

@@ -6,16 +6,16 @@ What is in them is the commands' own; how the page shows them is ``report.extras
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.run.folder import Run, digest, digest_of_files
+from pipeline.run.files import digest, digest_of_files
+from pipeline.run.folder import Run, settings_of
+from pipeline.run.record import Artifact, now
 
 if TYPE_CHECKING:
     import pandas as pd
 
-RECORD = "additions"
 ANSWERED = ("photos.parquet", "answers.parquet", "labels.parquet")
 
 CHANGED = "{file} has changed since"
@@ -86,54 +86,60 @@ def add(
     from pipeline.run.files import write_text
 
     with run.locked():
-        kept = run.record.get(RECORD, {}).get(name)
+        kept = run.record.artifacts.get(name)
         if by and kept is not None and not _why_stale(run, kept):
-            older = {each: _read(run, each) for each in kept["tables"]}
+            older = {each: _read(run, each) for each in kept.tables}
             tables = {
                 each: pd.concat([_others(older[each], frame, by), frame], ignore_index=True) if each in older else frame
                 for each, frame in tables.items()
             }
         for each, frame in tables.items():
             write_text(_path(run, each), frame_to_csv(frame))
-        entry = {
-            "tables": {each: digest_of_files(_path(run, each)) for each in tables},
-            "files": {file: digest_of_files(run.path(file)) for file in sources.files},
-            "elsewhere": {str(path.resolve()): digest_of_files(path) for path in sources.elsewhere},
-            "options": {option: run.record["settings"]["statistics"].get(option) for option in sources.options},
-            "about": dict(about or {}),
-            "written": datetime.now(UTC).isoformat(timespec="seconds"),
-        }
-        run.note(**{RECORD: {**run.record.get(RECORD, {}), name: entry}})
+        own = _statistics(run)
+        entry = Artifact(
+            tables={each: digest_of_files(_path(run, each)) for each in tables},
+            files={file: digest_of_files(run.path(file)) for file in sources.files},
+            elsewhere={str(path.resolve()): digest_of_files(path) for path in sources.elsewhere},
+            options={option: own.get(option) for option in sources.options},
+            about=dict(about or {}),
+            written=now(),
+        )
+        run.note(artifacts={**run.record.artifacts, name: entry})
 
 
 def additions_of(run: Run) -> Additions:
     """The added tables of a run that are current; of the others why they are not."""
     tables: dict[str, pd.DataFrame] = {}
     about, stale = {}, {}
-    for name, entry in run.record.get(RECORD, {}).items():
+    for name, entry in run.record.artifacts.items():
         if reason := _why_stale(run, entry):
             stale[name] = reason
             continue
-        about[name] = {**entry["about"], "written": entry["written"], "tables": entry["tables"]}
-        tables |= {each: _read(run, each) for each in entry["tables"]}
+        about[name] = {**entry.about, "written": entry.written, "tables": entry.tables}
+        tables |= {each: _read(run, each) for each in entry.tables}
     return Additions(tables, about, stale)
 
 
-def _why_stale(run: Run, entry: Mapping[str, Any]) -> str:
+def _why_stale(run: Run, entry: Artifact) -> str:
     """Why a result is not current; empty where it is."""
-    files = {run.path(file): sha256 for file, sha256 in entry["files"].items()}
-    files |= {_path(run, each): sha256 for each, sha256 in entry["tables"].items()}
-    files |= {Path(file): sha256 for file, sha256 in entry["elsewhere"].items()}
+    files = {run.path(file): sha256 for file, sha256 in entry.files.items()}
+    files |= {_path(run, each): sha256 for each, sha256 in entry.tables.items()}
+    files |= {Path(file): sha256 for file, sha256 in entry.elsewhere.items()}
     for path, sha256 in files.items():
         if not path.is_file():
             return GONE.format(file=path.name)
         if digest_of_files(path) != sha256:
             return CHANGED.format(file=path.name)
-    own = run.record["settings"]["statistics"]
-    for option, value in entry["options"].items():
+    own = _statistics(run)
+    for option, value in entry.options.items():
         if own.get(option) != value:
             return OTHER_OPTION.format(option=option)
     return ""
+
+
+def _statistics(run: Run) -> dict[str, Any]:
+    """The run's own options of the section ``statistics``, as ``run.json`` holds them."""
+    return settings_of(run).statistics.model_dump(mode="json")
 
 
 def _others(older: "pd.DataFrame", newer: "pd.DataFrame", by: Sequence[str]) -> "pd.DataFrame":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.analyses.sweeps import RunSweeps, run_sweeps
 from pipeline.config.attributes import EDIT_ARM
 from pipeline.config.options import StatisticsOptions
-from pipeline.run.folder import RunError
+from pipeline.run.record import RunError
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.config.options import ConfigError, Settings
-from pipeline.run.folder import Run, RunError, chunks_of, digest
+from pipeline.run.files import digest
+from pipeline.run.folder import Run, chunks_of
 from pipeline.run.progress import Watch, unwatched
+from pipeline.run.record import RunError
 from pipeline.run.tables import check_account, read_frame, write_table
 
 if TYPE_CHECKING:
@@ -69,11 +71,10 @@ def judged_features(run: Run, *, settings: Settings, watch: Watch = unwatched) -
     """
     from models.weights import record
 
-    faces = run.record["stages"].get("faces", {})
-    if faces.get("state") != "done":
+    if not run.record.is_done("faces"):
         raise RunError(f"the faces in {run.folder} are not complete: run the audit's own command again first")
     path = run.path("features.parquet")
-    fingerprint = digest(["features", faces["fingerprint"], record("judge").sha256])
+    fingerprint = digest(["features", run.record.stages["faces"].fingerprint, record("judge").sha256])
     if not (run.is_done("features", fingerprint) and path.exists()):
         _embed(run, fingerprint, settings=settings, watch=watch)
     kept = read_frame(path)

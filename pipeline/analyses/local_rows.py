@@ -12,8 +12,9 @@ from pipeline.analyses.columns import complete_columns
 from pipeline.analyses.features import judged_features, read_features
 from pipeline.analyses.predictions import InputError, read_predictions
 from pipeline.config.attributes import ATTRIBUTES, EDIT_ARM, Attribute
-from pipeline.run.folder import Run, RunError
+from pipeline.run.folder import Run
 from pipeline.run.progress import Watch, unwatched
+from pipeline.run.record import RunError
 from pipeline.run.tables import read_frame
 
 if TYPE_CHECKING:
@@ -63,12 +64,12 @@ def rows_of_run(
     """
     import numpy as np
 
-    from pipeline.run.settings import settings_of
+    from pipeline.run.folder import settings_of
 
     run = Run(folder)
     settings = settings_of(run)
-    thresholds = run.record.get("presence")
-    if thresholds is None:
+    thresholds = run.record.presence_thresholds
+    if not thresholds:
         raise RunError(f"no classifier has labelled the versions in {folder}: ask one with `counterslope query`")
     chosen = _one_of(adapter, sorted(thresholds), "adapter", folder)
     faces = read_frame(run.path("faces.parquet"))

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from pipeline.config.attributes import ATTRIBUTES
 from pipeline.config.options import Settings, StatisticsOptions
 from pipeline.run.files import write_text
-from pipeline.run.folder import Run, RunError
+from pipeline.run.folder import Run
 from pipeline.run.progress import Watch, unwatched
+from pipeline.run.record import RunError
 from pipeline.run.tables import read_frame
 from pipeline.stages.audit import find_faces
 

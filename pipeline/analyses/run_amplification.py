@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.analyses.predictions import InputError, indicators, read_predictions
-from pipeline.run.folder import RunError
-from pipeline.run.settings import settings_of
+from pipeline.run.folder import settings_of
+from pipeline.run.record import RunError
 from pipeline.run.tables import read_frame
 
 if TYPE_CHECKING:

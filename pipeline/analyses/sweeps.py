@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.config.attributes import EDIT_ARM
 from pipeline.config.options import StatisticsOptions
-from pipeline.run.folder import Run, RunError
-from pipeline.run.settings import settings_of
+from pipeline.run.folder import Run, settings_of
+from pipeline.run.record import RunError
 from pipeline.run.tables import ANSWERS, LABELS, read_frame
 
 if TYPE_CHECKING:
@@ -51,10 +51,10 @@ def run_sweeps(
     run = Run(folder)
     own = settings_of(run, {"statistics": changes or {}}).statistics
     options = own if options is None else options
-    if "presence" not in run.record:
+    if not run.record.presence_thresholds:
         raise RunError(f"no classifier has labelled the versions in {folder}: ask one with `counterslope query`")
     photos = read_frame(run.path("photos.parquet"))
-    declared = run.record["presence"]
+    declared = run.record.presence_thresholds
     presence = {name: least if options.presence is None else options.presence for name, least in declared.items()}
     labels = read_frame(run.path("labels.parquet"), columns=list(LABELS))
     answers = read_frame(run.path("answers.parquet"), columns=list(ANSWERS))

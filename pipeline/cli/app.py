@@ -141,7 +141,7 @@ def audit(
         )
         tell(run.folder, as_json=as_json)
         stop_if_incomplete(run.folder)
-        if strict and any(check["passed"] is False for check in run.record["validity"]):
+        if strict and any(check.passed is False for check in run.record.validity):
             stop("the validity card fails (--strict)", code=CARD_FAILS)
 
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.config.options import Settings
 from pipeline.report.words import account_words
-from pipeline.run.folder import Run
-from pipeline.run.settings import settings_of
+from pipeline.run.folder import Run, settings_of
 from pipeline.run.tables import plain_rows
 from pipeline.run.text import visible
 
@@ -36,7 +35,7 @@ def summary(folder: Path) -> dict[str, Any]:
         "running": busy,
         "poles": {name: attribute.poles for name, attribute in settings.sweep.chosen().items()},
         "stages": {
-            name: stage | {"state": _state(stage["state"], busy)} for name, stage in run.record["stages"].items()
+            name: stage.model_dump() | {"state": _state(stage.state, busy)} for name, stage in run.record.stages.items()
         },
         "query": _asking(run),
         "validity": _plain(_frame(run, "validity")),
@@ -61,7 +60,7 @@ def tell(folder: Path) -> None:
 
 def stopped(folder: Path) -> list[str]:
     """Why classifiers of a run stopped before everything was asked."""
-    return [facts["stopped"] for facts in Run(folder).record.get("query", {}).values() if "stopped" in facts]
+    return [account.stopped for account in Run(folder).record.query.values() if account.stopped is not None]
 
 
 def show_plan(plan: "Plan", *, error: bool = True) -> None:
@@ -122,7 +121,7 @@ def _asking(run: Run) -> dict[str, dict[str, Any]]:
     """The account of each classifier, and how far the answers on disk are by now."""
     from pipeline.querying.tallies import LATELY, tallies
 
-    account: dict[str, dict[str, Any]] = {name: dict(facts) for name, facts in run.record.get("query", {}).items()}
+    account = {name: facts.model_dump(mode="json", exclude_none=True) for name, facts in run.record.query.items()}
     for tally in tallies(run.path("responses.sqlite")):
         facts = account.get(tally.adapter)
         if facts is None:

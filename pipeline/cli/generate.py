@@ -137,7 +137,7 @@ def _summary(made: "Dataset") -> dict[str, Any]:
         "left_out": dict(facts.left_out),
         "opted_out": len(facts.opted_out),
         "opt_out_unmatched": list(made.unmatched),
-        "validity": made.run.record["validity"],
+        "validity": [check.model_dump() for check in made.run.record.validity],
         "not_stated": _not_stated(made),
     }
 

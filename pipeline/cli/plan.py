@@ -47,8 +47,7 @@ def plan(
     """Calls, money, time, and where the faces would go: of a run (exact), or of photos (before it). Asks nobody."""
     from pipeline.cli.console import show_plan
     from pipeline.config.options import load_settings
-    from pipeline.run.folder import Run
-    from pipeline.run.settings import settings_of
+    from pipeline.run.folder import Run, settings_of
     from pipeline.stages.audit import make_adapters, planned, planned_for_photos
 
     attributes = attribute or (None if photos else ["gender", "race"])

@@ -47,8 +47,7 @@ def represent(
         from pipeline.analyses.representation import represent as perform
         from pipeline.analyses.representation import represented
         from pipeline.config.options import load_settings
-        from pipeline.run.folder import Run
-        from pipeline.run.settings import settings_of
+        from pipeline.run.folder import Run, settings_of
 
         given = {"statistics": {"cluster": cluster}} if cluster else {}
         folder = run_folder(photos)

@@ -14,8 +14,7 @@ from pipeline.dataset.croissant import croissant
 from pipeline.dataset.facts import DatasetFacts, SplitFacts
 from pipeline.dataset.opt_out_file import OPT_OUT, opt_out_text
 from pipeline.dataset.pruning import SPLITS, one_of, prune
-from pipeline.run.files import write_text
-from pipeline.run.folder import digest
+from pipeline.run.files import digest, write_text
 from pipeline.run.tables import COUNTERFACTUALS, plain_rows, read_frame
 from pipeline.stages.stages import Audit
 
@@ -129,10 +128,10 @@ def _facts(content: _Content, opted_out: Sequence[str]) -> DatasetFacts:
         columns=content.columns,
         sweep=settings.sweep,
         options=settings.dataset,
-        weights=run.record["weights"],
+        weights=run.record.weights,
         terms=TERMS,
         validity=check_results(card.to_dict("records")),
-        published=str(settings.dataset.published or run.record["created"][:10]),
+        published=str(settings.dataset.published or run.record.created[:10]),
         program=f"Counterslope {version('counterslope')}",
     )
 

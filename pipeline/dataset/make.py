@@ -19,8 +19,10 @@ from pipeline.dataset.pruning import withdraw
 from pipeline.dataset.splits import keys_of, split_of
 from pipeline.photos.listing import find_photos
 from pipeline.photos.opt_out import read_opt_out
-from pipeline.run.folder import Run, RunError, digest
+from pipeline.run.files import digest
+from pipeline.run.folder import Run
 from pipeline.run.progress import Watch, unwatched
+from pipeline.run.record import RunError
 from pipeline.run.tables import read_frame
 from pipeline.stages.audit import begun
 from pipeline.stages.stages import Audit, Destination, counterfactuals_stage, faces_stage, photos_stage
@@ -93,7 +95,7 @@ def _destination(work: Audit, folder: Path, photos: "pd.DataFrame") -> Destinati
     keys = keys_of(photos[photos["status"] == "ok"], cluster=options.cluster)
     # By the whole list, so that a photo that is left out later moves no file of the others.
     digits = shard_digits(len(photos))
-    weights = work.run.record["weights"]["fader"]
+    weights = work.run.record.weights["fader"]
 
     def layout_of(rows: Sequence[Mapping[str, Any]]) -> DatasetLayout:
         # From the first image on that is made anew, the dataset is not what its checksums say.

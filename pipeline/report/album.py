@@ -82,7 +82,7 @@ def album_of(run: Run, *, versions: "pd.DataFrame", slopes: "pd.DataFrame", fail
         total=len(photos),
         lost=len(shown) - len(found),
         steepest=steepest,
-        presence=run.record.get("presence", {}),
+        presence=run.record.presence_thresholds,
     )
 
 

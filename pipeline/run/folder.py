@@ -1,68 +1,41 @@
-"""One run: its folder, its record (``run.json``), which stages are done, and work in chunks that survives a kill.
+"""A run's folder: its record, its lock, which stages are done, and work in chunks that survives a kill.
 
-What the stages do is in ``pipeline.stages.stages``; nothing here knows a photo or a classifier.
+What the stages do is in ``pipeline.stages``; nothing here knows a photo or an adapter.
 """
 
 import fcntl
-import json
-import platform
 import resource
-import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from hashlib import file_digest, sha256
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pipeline.config.options import EVERY, Settings, checked, overlaid
+from pipeline.run.files import PARTIAL, digest
+from pipeline.run.record import RunError, RunRecord, Stage, now, read_record, write_record
 from pipeline.run.tables import schema, to_table, write_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SCHEMA_VERSION = 1
-PACKAGES = (
-    "counterslope", "torch", "torchvision", "facenet-pytorch", "opencv-python-headless", "numpy", "scipy",
-    "statsmodels", "pandas", "pyarrow", "pillow", "requests", "altair", "vl-convert-python",
-)  # fmt: skip
-
-
 # What a run that was killed before its first record leaves behind.
-BEFORE_THE_RECORD = {".lock", "run.json.partial"}
-
-
-class RunError(Exception):
-    """A run's folder cannot be used; the message says why and what to do."""
-
-
-@dataclass
-class Stage:
-    """What the record keeps of one stage.
-
-    ``fingerprint`` names everything its result depends on; ``counts`` holds planned, ok, failed, excluded and whatever
-    else the stage counts; ``seconds`` adds up over restarts; ``peak_mib`` is the process's peak memory at its end.
-    """
-
-    fingerprint: str
-    state: str = "running"
-    counts: dict[str, int] = field(default_factory=dict)
-    seconds: float = 0.0
-    peak_mib: float = 0.0
-    finished: str | None = None
+BEFORE_THE_RECORD = {".lock", f"run.json{PARTIAL}"}
 
 
 class Run:
-    """A run's folder, opened for work by one process at a time."""
+    """A run's folder, opened for work by one process at a time.
+
+    Raises:
+        RunError: the folder holds something else, or a record that cannot be used.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.record: dict[str, Any] = {"schema": SCHEMA_VERSION, "created": _now(), "stages": {}}
+        self.record = RunRecord()
         path = folder / "run.json"
         if path.exists():
-            self.record = _read_record(path)
+            self.record = read_record(path)
         elif folder.exists() and (not folder.is_dir() or {file.name for file in folder.iterdir()} - BEFORE_THE_RECORD):
             raise RunError(f"{folder} exists and is not a run: name another folder with --out")
 
@@ -85,7 +58,7 @@ class Run:
                 raise RunError(f"another process is working on {self.folder}") from error
             if self.path("run.json").exists():
                 # Another process may have finished its work between our opening the folder and taking the lock.
-                self.record = _read_record(self.path("run.json"))
+                self.record = read_record(self.path("run.json"))
             yield
 
     def busy(self) -> bool:
@@ -101,53 +74,51 @@ class Run:
         return False
 
     def note(self, **facts: Any) -> None:
-        """Add facts to the record and write it."""
-        self.record |= facts
-        self.record["updated"] = _now()
-        self.folder.mkdir(parents=True, exist_ok=True)
-        partial = self.path("run.json.partial")
-        partial.write_text(json.dumps(self.record, indent=2, default=str) + "\n", encoding="utf-8")
-        partial.replace(self.path("run.json"))
+        """Set fields of the record and write it."""
+        for name, value in facts.items():
+            setattr(self.record, name, value)
+        self.record.updated = now()
+        write_record(self.record, self.path("run.json"))
 
     def is_done(self, stage: str, fingerprint: str) -> bool:
         """Whether a stage was finished from exactly these inputs."""
-        kept = self.record["stages"].get(stage)
-        return kept is not None and kept["state"] == "done" and kept["fingerprint"] == fingerprint
+        return self.record.is_done(stage) and self.record.stages[stage].fingerprint == fingerprint
 
     @contextmanager
     def stage(self, name: str, fingerprint: str, *, try_again: str | None = None) -> Iterator[dict[str, int]]:
         """Record a stage while it runs; the caller fills the yielded counts.
 
-        An exception leaves the stage as "stopped" in the record, so that ``status`` tells where a run ended.
+        An exception leaves the stage as "stopped" in the record, so that ``status`` shows where a run ended.
 
         Args:
-            name: of the stage.
-            fingerprint: of all that its result depends on.
+            name: the stage's name in the record.
+            fingerprint: names everything that its result depends on.
             try_again: the count of what may succeed another time (a network, a server): with any, the stage ends
                 "incomplete", not "done", and the next run of the same command tries again.
         """
-        kept = self.record["stages"].get(name)
-        again = kept is not None and kept["fingerprint"] == fingerprint
-        stage = Stage(fingerprint, seconds=kept["seconds"] if again else 0.0)
+        before = self.record.stages.get(name)
+        counts: dict[str, int] = {}
+        stage = Stage(fingerprint=fingerprint)
+        if before is not None and before.fingerprint == fingerprint:
+            stage.seconds = before.seconds
         started = time.monotonic()
         self._keep(name, stage)
         try:
-            yield stage.counts
+            yield counts
         except BaseException:
             stage.state = "stopped"
             raise
         else:
-            left = try_again is not None and stage.counts.get(try_again, 0) > 0
-            stage.state, stage.finished = "incomplete" if left else "done", _now()
+            left = try_again is not None and counts.get(try_again, 0) > 0
+            stage.state, stage.finished = "incomplete" if left else "done", now()
         finally:
+            stage.counts = counts
             stage.seconds = round(stage.seconds + time.monotonic() - started, 2)
             stage.peak_mib = round(peak_mib(), 1)
             self._keep(name, stage)
 
     def _keep(self, name: str, stage: Stage) -> None:
-        stages = dict(self.record["stages"])
-        stages[name] = vars(stage).copy()
-        self.note(stages=stages)
+        self.note(stages={**self.record.stages, name: stage.model_copy()})
 
     def in_chunks(
         self,
@@ -226,32 +197,37 @@ class Run:
                 empty.rmdir()
 
 
-def _read_record(path: Path) -> dict[str, Any]:
-    try:
-        record: Any = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise RunError(f"{path} cannot be read: {error}") from error
-    found = record.get("schema") if isinstance(record, dict) else None
-    if found != SCHEMA_VERSION:
-        raise RunError(
-            f"{path.parent} was written in schema {found!r}, this program writes {SCHEMA_VERSION}: "
-            "name another folder with --out"
-        )
-    return dict(record)
+def settings_of(run: Run, changes: Mapping[str, Mapping[str, Any]] | None = None) -> Settings:
+    """The options a run was made with, some of them changed. Limits of calls and cost hold for one command only.
+
+    Args:
+        run: an opened run.
+        changes: section -> option -> value; None keeps the run's own.
+
+    Raises:
+        RunError: the folder holds no run.
+        ConfigError: a change does not fit.
+    """
+    if run.record.settings is None:
+        raise RunError(f"{run.folder} holds no run (there is no run.json): make one with `counterslope audit`")
+    kept = run.record.settings.model_dump(mode="json")
+    kept["query"] |= {"max_calls": None, "max_cost": None}
+    for section, options in (changes or {}).items():
+        given = {name: value for name, value in options.items() if value is not None}
+        if "adapters" in given:  # options of adapters that are left out go with them
+            kept[section] = _only_adapters(given["adapters"], kept[section])
+        kept[section] = overlaid(kept.get(section, {}), given)
+    return checked(kept)
 
 
-def digest(content: Any) -> str:
-    """Sixteen hex digits that name a JSON-like value."""
-    return sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()[:16]
-
-
-def digest_of_files(*paths: Path) -> str:
-    """Sixteen hex digits that name the content of files."""
-    content = sha256()
-    for path in paths:
-        with path.open("rb") as file:
-            content.update(file_digest(file, "sha256").digest())
-    return content.hexdigest()[:16]
+def _only_adapters(adapters: Sequence[str], query: Mapping[str, Any]) -> dict[str, Any]:
+    """The section ``query`` without options of other adapters than these."""
+    return {
+        name: {adapter: value for adapter, value in table.items() if adapter in (*adapters, EVERY)}
+        if isinstance(table, dict)
+        else table
+        for name, table in query.items()
+    }
 
 
 def chunks_of(rows: Sequence[Mapping[str, Any]], *, size: int) -> list[list[Mapping[str, Any]]]:
@@ -262,37 +238,3 @@ def chunks_of(rows: Sequence[Mapping[str, Any]], *, size: int) -> list[list[Mapp
 def peak_mib() -> float:
     """The most memory this process has held so far, in MiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
-def provenance() -> dict[str, Any]:
-    """What made the run: versions of the code, Python and packages."""
-    versions = {}
-    for package in PACKAGES:
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return {"python": platform.python_version(), "platform": platform.platform(), "packages": versions, **_git_state()}
-
-
-def _git_state() -> dict[str, Any]:
-    source = Path(__file__).resolve().parents[2]
-
-    def git(*arguments: str) -> str | None:
-        try:
-            done = subprocess.run(  # noqa: S603 - fixed words, no user input
-                ["git", "-C", str(source), *arguments],  # noqa: S607 - git is where the user has it
-                capture_output=True, text=True, timeout=10, check=True,
-            )  # fmt: skip
-        except (OSError, subprocess.SubprocessError):
-            return None
-        return done.stdout.strip()
-
-    if not (source / ".git").exists():
-        return {"git_commit": None, "git_dirty": None}
-    changes = git("status", "--porcelain")
-    return {"git_commit": git("rev-parse", "HEAD"), "git_dirty": None if changes is None else bool(changes)}
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

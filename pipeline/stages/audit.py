@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.config.options import Settings
 from pipeline.querying.plan import Consent, Plan, PlanError, nobody, unconfirmed
-from pipeline.run.folder import Run, RunError, provenance
+from pipeline.run.folder import Run, settings_of
 from pipeline.run.progress import Watch, unwatched
-from pipeline.run.settings import settings_of
+from pipeline.run.record import RunError, provenance
 from pipeline.run.tables import read_frame
 from pipeline.stages.outputs import report_stage, tables_stage
 from pipeline.stages.query import query_stage, versions_of
@@ -47,7 +47,7 @@ def audit(
     # Made before anything else, so that a misspelt name is not found out after an hour of editing.
     adapters = make_adapters(settings, out) if adapters is None else adapters
     run = Run(out)
-    if consent is nobody and "query" not in run.record["stages"]:
+    if consent is nobody and "query" not in run.record.stages:
         _refuse_remote(adapters)
     with run.locked():
         work = begun(run, photos, settings=settings, given=given, watch=watch, consent=consent)
@@ -102,11 +102,11 @@ def ask_again(
     settings = settings_of(run, changes)
     adapters = make_adapters(settings, out) if adapters is None else adapters
     with run.locked():
-        kept = run.record["stages"].get("counterfactuals", {})
-        if kept.get("state") != "done":
+        if not run.record.is_done("counterfactuals"):
             raise RunError(f"the versions in {out} are not complete: run the audit's own command again first")
-        run.note(settings=settings.model_dump(mode="json"))
-        _after_versions(Audit(run, settings, (), watch, consent), kept["fingerprint"], adapters)
+        run.note(settings=settings)
+        versions = run.record.stages["counterfactuals"].fingerprint
+        _after_versions(Audit(run, settings, (), watch, consent), versions, adapters)
     return run
 
 
@@ -124,10 +124,10 @@ def estimate_again(out: Path, *, changes: Mapping[str, Mapping[str, Any]], watch
     run = Run(out)
     settings = settings_of(run, changes)
     with run.locked():
-        if "presence" not in run.record:
+        if not run.record.presence_thresholds:
             raise RunError(f"no classifier has labelled the versions in {out}: ask one with `counterslope query`")
         _check_columns(Audit(run, settings, (), watch))
-        run.note(settings=settings.model_dump(mode="json"))
+        run.note(settings=settings)
         run.path("report.html").unlink(missing_ok=True)
         _after_labels(Audit(run, settings, (), watch))
     return run
@@ -167,7 +167,7 @@ def planned(run: Run, adapters: "Sequence[Adapter]", settings: Settings) -> Plan
     from pipeline.querying.enquiries import enquire, plan_of
     from pipeline.querying.store import Store
 
-    if run.record["stages"].get("counterfactuals", {}).get("state") != "done":
+    if not run.record.is_done("counterfactuals"):
         raise RunError(f"the versions in {run.folder} are not complete: plan from its photos, or finish the run")
     versions = versions_of(run, read_frame(run.path("counterfactuals.parquet")))
     store = run.path("responses.sqlite")
@@ -213,7 +213,7 @@ def begun(
     """
     run.note(
         photos=[str(path) for path in photos],
-        settings=settings.model_dump(mode="json"),
+        settings=settings,
         settings_given=dict(given),
         weights=_weights(settings),
         **provenance(),
@@ -244,13 +244,13 @@ def _check_columns(work: Audit) -> None:
 def _after_versions(work: Audit, versions: str, adapters: "Sequence[Adapter]") -> None:
     query_stage(work, versions, adapters)
     # Kept, so that estimating again needs no classifier.
-    work.run.note(presence={adapter.name: adapter.capabilities.presence for adapter in adapters})
+    work.run.note(presence_thresholds={adapter.name: adapter.capabilities.presence for adapter in adapters})
     _after_labels(work)
 
 
 def _after_labels(work: Audit) -> None:
     threshold = work.settings.statistics.presence
-    declared = work.run.record["presence"]
+    declared = work.run.record.presence_thresholds
     report_stage(
         work, tables_stage(work, presence={n: d if threshold is None else threshold for n, d in declared.items()})
     )

@@ -7,7 +7,7 @@ from pipeline.config.options import ConfigError
 from pipeline.photos.listing import NoUsablePhotos
 from pipeline.querying.plan import PlanError
 from pipeline.querying.store import StoreError
-from pipeline.run.folder import RunError
+from pipeline.run.record import RunError
 
 USER_ERRORS: tuple[type[Exception], ...] = (
     AdapterError,

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pipeline.config.options import Settings
 from pipeline.querying.plan import Consent, nobody
-from pipeline.run.folder import Run, RunError
+from pipeline.run.folder import Run, settings_of
 from pipeline.run.progress import Bars, Watch, unwatched
-from pipeline.run.settings import settings_of
+from pipeline.run.record import RunError
 from pipeline.run.tables import read_frame
 from pipeline.stages.audit import ask_again, estimate_again
 from pipeline.stages.classifiers import adapter_names, made_adapters

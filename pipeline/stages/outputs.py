@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pipeline.config.attributes import EDIT_ARM
-from pipeline.run.files import write_text
-from pipeline.run.folder import digest, digest_of_files
+from pipeline.run.files import digest, digest_of_files, write_text
 from pipeline.run.tables import ANSWERS, LABELS, plain_rows, read_frame
 from pipeline.stages.stages import Audit
 
@@ -136,7 +135,7 @@ def report_stage(audit: Audit, upstream: str) -> None:
             **{name: tables[name] for name in ("slopes", "curves")},
             effectiveness=effectiveness[effectiveness["arm"] == EDIT_ARM],
             card=tables["validity"],
-            provenance=run.record,
+            provenance=run.record.plain(),
             exclusions=pd.concat(excluded, ignore_index=True),
             album=album_of(run, versions=versions, slopes=tables["slopes"], failures=tables["photo_failures"]),
             max_p=options.max_p,

@@ -11,7 +11,8 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from adapters.base import AdapterError
-from pipeline.run.folder import Run, digest
+from pipeline.run.files import digest
+from pipeline.run.folder import Run
 from pipeline.run.progress import Advance, Watch
 from pipeline.run.tables import read_frame
 from pipeline.stages.stages import Audit

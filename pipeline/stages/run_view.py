@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.config.attributes import EDIT_ARM
-from pipeline.run.folder import Run, RunError
-from pipeline.run.settings import settings_of
+from pipeline.run.folder import Run, settings_of
+from pipeline.run.record import RunError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,8 +24,7 @@ ESTIMATED = ("slopes", "curves", "validity", "effectiveness", "lightness", "phot
 
 def is_estimated(run: Run) -> bool:
     """Whether all tables of the run's current options are there."""
-    stage = run.record["stages"].get("tables", {})
-    return stage.get("state") == "done" and all(run.path(f"tables/{name}.csv").is_file() for name in ESTIMATED)
+    return run.record.is_done("tables") and all(run.path(f"tables/{name}.csv").is_file() for name in ESTIMATED)
 
 
 def result_table(run: Run, name: str) -> "pd.DataFrame":

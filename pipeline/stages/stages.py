@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.config.options import PhotoOptions, Settings
 from pipeline.querying.plan import Consent, nobody
-from pipeline.run.folder import Run, digest
+from pipeline.run.files import digest
+from pipeline.run.folder import Run
 from pipeline.run.progress import Watch, unwatched
 from pipeline.run.tables import COUNTERFACTUALS, FACES, check_account, read_frame, write_joined, write_table
 

@@ -64,7 +64,7 @@ def measure(photos: Path, out: Path, size: int) -> dict[str, object]:
         "processor": used.ru_utime + used.ru_stime,
         "peak_mib": used.ru_maxrss / 1024,
         "images": made.facts.images,
-        "stages": made.run.record["stages"],
+        "stages": made.run.record.plain()["stages"],
     }
 
 

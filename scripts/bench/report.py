@@ -123,8 +123,8 @@ def plant(
     write(folder, "answers", pd.concat([answers for answers, _ in said]), ANSWERS)
     write(folder, "labels", pd.concat([scores for _, scores in said]), LABELS)
     run.note(
-        settings=settings.model_dump(mode="json"),
-        presence={f"classifier {number}": 0.5 for number in range(adapters)},
+        settings=settings,
+        presence_thresholds={f"classifier {number}": 0.5 for number in range(adapters)},
     )
 
 

@@ -25,10 +25,10 @@ def main() -> None:
     started = time.perf_counter()
     run = generate(options.photos, options.out, settings=settings, given={})
     seconds = time.perf_counter() - started
-    stages = run.record["stages"]
+    stages = run.record.stages
     for name, stage in stages.items():
-        print(f"{name:<16} {stage['seconds']:8.2f} s   peak {stage['peak_mib']:7.0f} MiB   {stage['counts']}")
-    photos = stages["faces"]["counts"]["ok"]
+        print(f"{name:<16} {stage.seconds:8.2f} s   peak {stage.peak_mib:7.0f} MiB   {stage.counts}")
+    photos = stages["faces"].counts["ok"]
     print(
         f"{photos} photos in {seconds:.1f} s: {photos / seconds:.1f} photos/s with {options.attribute}'s sweep on disk"
     )

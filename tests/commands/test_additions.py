@@ -112,7 +112,7 @@ def test_two_runs_compared_are_kept_in_the_first(invoke, run, tmp_path):
     kept = additions_of(Run(run))
     assert set(kept.tables["comparison"]["first"]) == {"may: opencv"}
     assert kept.about["comparison"]["other"] == "june"
-    assert "additions" not in Run(other).record
+    assert not Run(other).record.artifacts
     write_parquet(read_frame(other / "labels.parquet")[1:], other / "labels.parquet")
     assert "labels.parquet has changed" in additions_of(Run(run)).stale["comparison"]
 
@@ -132,7 +132,7 @@ def test_who_is_shown_in_a_run(invoke, run):
     kept = additions_of(Run(run))
     assert kept.about["representation"]["by"] == "keyword"
     assert set(kept.tables["representation"]["group"]) == {"ceo", "nurse"}
-    assert Run(run).record["settings"] == before
+    assert Run(run).record.plain()["settings"] == before
     refused = CliRunner().invoke(app, ["represent", str(run), "--out", str(run)])
     assert refused.exit_code == 2
     assert "stands alone" in refused.output

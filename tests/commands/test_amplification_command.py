@@ -149,7 +149,7 @@ def test_what_cannot_be_is_refused_with_what_to_do(table, options, message):
 def run(tmp_path):
     """40 photos; "nurse" is returned for faces shown as feminine, "driver" for those shown as masculine."""
     run = Run(tmp_path / "run")
-    run.note(settings=Settings().model_dump(mode="json"), presence={"fake": 0.5})
+    run.note(settings=Settings(), presence_thresholds={"fake": 0.5})
     random = np.random.default_rng(0)
     photos = [f"{number:02d}.png" for number in range(40)]
     steps = [(photo, k + 1, a) for photo in photos for k, a in enumerate(VALUES)]

@@ -12,7 +12,8 @@ from pipeline.analyses.local_rows import rows_of_file, rows_of_run
 from pipeline.analyses.predictions import InputError
 from pipeline.cli.app import app
 from pipeline.config.options import ConfigError, Settings
-from pipeline.run.folder import Run, RunError
+from pipeline.run.folder import Run
+from pipeline.run.record import RunError, RunRecord, write_record
 from pipeline.run.tables import ANSWERS, FACES, LABELS, PHOTOS, to_table, write_table
 
 PHOTO_COUNT = 40
@@ -91,8 +92,8 @@ def run(tmp_path):
     for name, (rows, columns) in (tables | {"photos": (photos, PHOTOS)}).items():
         write_table(to_table(rows, columns), folder / f"{name}.parquet")
     stages = {"faces": {"state": "done", "fingerprint": "f", "seconds": 0, "counts": {}, "peak_mib": 0}}
-    record = {"schema": 1, "settings": Settings().model_dump(mode="json"), "presence": {"mine": 0.5}, "stages": stages}
-    (folder / "run.json").write_text(json.dumps(record))
+    record = RunRecord(settings=Settings(), presence_thresholds={"mine": 0.5}, stages=stages)
+    write_record(record, folder / "run.json")
     table = pd.DataFrame({"photo": names[::-1], "x": np.arange(PHOTO_COUNT)[::-1] % 7, "y": 1.5})
     table.to_csv(tmp_path / "features.csv", index=False)
     return folder, names, masculine, smiles
@@ -129,8 +130,8 @@ def test_a_run_s_features_are_the_judge_s_and_kept(run, tmp_path):
     assert frame["photo"].tolist() == names[:-1]  # the last photo is no longer there
     judge = load_judge("judge")
     assert len(frame["features"][0]) == judge.heads.in_features
-    stages = Run(folder).record["stages"]
-    assert stages["features"]["counts"] == {"planned": 40, "ok": 39, "failed": 1, "excluded": 0}
+    stages = Run(folder).record.stages
+    assert stages["features"].counts == {"planned": 40, "ok": 39, "failed": 1, "excluded": 0}
     for name in names:
         (tmp_path / name).unlink(missing_ok=True)
     again = judged_features(Run(folder), settings=Settings())  # from the file: no photo is needed

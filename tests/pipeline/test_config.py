@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from pipeline.config.options import ConfigError, Settings, SweepOptions, load_settings
-from pipeline.run.folder import Run
-from pipeline.run.settings import settings_of
+from pipeline.run.folder import Run, settings_of
 from pipeline.stages.audit import make_adapters
 
 # From the weakest source to the strongest, with a value of its own each.
@@ -146,7 +145,7 @@ def test_nothing_said_of_a_classifier_that_is_not_asked_vanishes(tmp_path, sourc
 def test_asking_others_about_a_run_leaves_what_was_said_of_the_first_behind(tmp_path):
     run = Run(tmp_path / "run")
     query = {"adapters": ["google", "azure"], "options": {"google": {"faces": True}}, "rate": {"azure": 2.0, "*": 3.0}}
-    run.note(settings=load(tmp_path, query=query).model_dump(mode="json"))
+    run.note(settings=load(tmp_path, query=query))
     again = settings_of(run, {"query": {"adapters": None, "options": {"google": {"max_results": 5}}}}).query
     assert again.options == {"google": {"faces": True, "max_results": 5}}
     others = settings_of(run, {"query": {"adapters": ["clip"], "options": {"clip": {"top_k": 1}}}}).query

@@ -19,6 +19,7 @@ from pipeline.config.options import Settings, load_settings
 from pipeline.querying.plan import Plan, PlanError, nobody
 from pipeline.report.words import account_words
 from pipeline.run.folder import Run
+from pipeline.run.record import Drift, Prepared, PriceFacts, Stage
 from pipeline.run.tables import COUNTERFACTUALS, read_frame, to_table, write_table
 from pipeline.stages.audit import planned
 from pipeline.stages.query import query_stage
@@ -43,10 +44,9 @@ def run(tmp_path: Path) -> Run:
                  "status": "ok", "file": str(file), "sha256": sha256(path.read_bytes()).hexdigest()}
             )  # fmt: skip
     write_table(to_table(rows, COUNTERFACTUALS), tmp_path / "run" / "counterfactuals.parquet")
-    (tmp_path / "run" / "run.json").write_text(json.dumps({"schema": 1, "created": "", "stages": {}}))
+    (tmp_path / "run" / "run.json").write_text(json.dumps({"schema": 2}))
     made = Run(tmp_path / "run")
-    stage = {"fingerprint": "v", "state": "done", "counts": {}, "seconds": 0.0, "peak_mib": 1.0, "finished": "now"}
-    made.note(settings=Settings().model_dump(mode="json"), stages={"counterfactuals": stage})
+    made.note(settings=Settings(), stages={"counterfactuals": Stage(fingerprint="v", state="done")})
     return made
 
 
@@ -64,9 +64,9 @@ def test_without_consent_nothing_leaves_and_nothing_is_asked(run: Run) -> None:
         with pytest.raises(PlanError, match="--yes"):
             ask(run, LoopbackAdapter(service.url), yes=False)
         assert not service.times
-        assert run.record["stages"]["query"]["state"] == "stopped"
+        assert run.record.stages["query"].state == "stopped"
         ask(run, LoopbackAdapter(service.url))
-        assert run.record["stages"]["query"]["state"] == "done"
+        assert run.record.stages["query"].state == "done"
         asked = len(service.times)
         ask(run, LoopbackAdapter(service.url), yes=False)
         assert len(service.times) == asked, "nothing left to ask, nothing to confirm"
@@ -87,13 +87,11 @@ def test_consent_is_asked_with_the_exact_plan(run: Run) -> None:
         assert seen == [before]
         assert before.calls == len(service.times) == PHOTOS * STEPS + 3 * 3
         assert before.usd == pytest.approx(before.calls * 2.0 / 1000)
-        account = run.record["query"]["loopback"]
-        assert account["price"] == {"usd_per_1000": 2.0, "as_of": "2026-01-01", "source": "a page", "note": ""}
-        assert account["usd_so_far"] == pytest.approx(before.usd)
-        assert account["service"]["host"].startswith("127.0.0.1")
-        assert account["drift"] == {
-            "sentinels": 3, "answers": 9, "changed": [], "largest_score_change": 0.0, "versions": ["model_version=v1"],
-        }  # fmt: skip
+        account = run.record.query["loopback"]
+        assert account.price == PriceFacts(usd_per_1000=2.0, as_of="2026-01-01", source="a page")
+        assert account.usd_so_far == pytest.approx(before.usd)
+        assert account.service.host.startswith("127.0.0.1")
+        assert account.drift == Drift(sentinels=3, answers=9, versions=["model_version=v1"])
 
 
 @pytest.mark.parametrize(("limit", "words"), [({"max_calls": 20}, "--max-calls"), ({"max_cost": 0.01}, "--max-cost")])
@@ -113,8 +111,8 @@ def test_what_cannot_be_read_is_done_and_not_asked_again(run: Run) -> None:
     with Loopback(lambda number, _: "html" if number == 1 else None) as service:
         adapter = LoopbackAdapter(service.url, concurrency=1)
         ask(run, adapter, sentinels=0)
-        stage = run.record["stages"]["query"]
-        assert (stage["state"], stage["counts"]["failed"], stage["counts"]["unanswered"]) == ("done", 1, 0)
+        stage = run.record.stages["query"]
+        assert (stage.state, stage.counts["failed"], stage.counts["unanswered"]) == ("done", 1, 0)
         ask(run, adapter, sentinels=0)
         assert max(service.asked.values()) == 1
 
@@ -123,9 +121,9 @@ def test_what_got_no_answer_leaves_the_run_incomplete_and_is_asked_again(run: Ru
     with Loopback(lambda number, _: "redirect" if number == 1 else None) as service:
         adapter = LoopbackAdapter(service.url, concurrency=1)
         ask(run, adapter, sentinels=0)
-        assert run.record["stages"]["query"]["state"] == "incomplete"
+        assert run.record.stages["query"].state == "incomplete"
         ask(run, adapter, sentinels=0)
-        assert run.record["stages"]["query"]["state"] == "done"
+        assert run.record.stages["query"].state == "done"
         assert sorted(service.asked.values()) == [1] * 11 + [2]
 
 
@@ -139,8 +137,8 @@ def test_one_classifier_that_cannot_be_used_does_not_take_the_others_answers(run
         assert answers.groupby("adapter")["status"].unique().map(list).to_dict() == {
             "broken": ["failed"], "works": ["ok"],
         }  # fmt: skip
-        assert f"set {KEY}" in run.record["query"]["broken"]["stopped"]
-        assert run.record["stages"]["query"]["state"] == "incomplete"
+        assert f"set {KEY}" in run.record.query["broken"].stopped
+        assert run.record.stages["query"].state == "incomplete"
 
 
 def test_versions_that_do_not_fit_are_re_encoded_alike_and_their_labels_come_back(run: Run) -> None:
@@ -150,19 +148,19 @@ def test_versions_that_do_not_fit_are_re_encoded_alike_and_their_labels_come_bac
         assert len(labels) == PHOTOS * STEPS * 2
         versions = set(read_frame(run.path("counterfactuals.parquet"))["sha256"])
         assert versions.isdisjoint(service.asked)
-        prepared = run.record["query"]["loopback"]["prepared"]
-        assert prepared == {"re_encoded": {"side lengths × 2, png": PHOTOS * STEPS}, "excluded": 0}
+        prepared = run.record.query["loopback"].prepared
+        assert prepared == Prepared(re_encoded={"side lengths × 2, png": PHOTOS * STEPS})
         ask(run, LoopbackAdapter(service.url, name="other", limits=Limits(max_bytes=20)), sentinels=0)
         answers = read_frame(run.path("answers.parquet"))
         assert set(answers["status"]) == {"excluded"}
         assert answers["reason"].str.contains("it cannot be sent: .*20 are accepted").all()
-        assert run.record["stages"]["query"]["state"] == "done"
+        assert run.record.stages["query"].state == "done"
 
 
 def test_status_tells_how_far_a_run_is_that_died(run: Run) -> None:
     with Loopback(lambda number, _: "unauthorised" if number == 6 else None) as service:
         ask(run, LoopbackAdapter(service.url, concurrency=1), sentinels=0)
-    run.record["stages"]["query"]["state"] = "running"  # as a killed process leaves it
+    run.record.stages["query"].state = "running"  # as a killed process leaves it
     run.note()
     content = summary(run.folder)
     assert content["running"] is False
@@ -239,7 +237,7 @@ def test_a_plan_for_photos_is_an_upper_bound(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(
         "pipeline.stages.audit.make_adapters", lambda settings, out: [LoopbackAdapter("http://127.0.0.1:9", batch=4)]
     )
-    words = ["plan", str(tmp_path / "in"), "--attribute", "gender", "--gender-steps", "5", "--json"]
+    words = ["plan", str(tmp_path / "in"), "--attribute", "gender", "--steps", "gender=5", "--json"]
     plan = json.loads(CliRunner().invoke(app, words).output)
     assert not plan["exact"]
     assert plan["adapters"][0]["images"] == 15

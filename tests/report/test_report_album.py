@@ -49,7 +49,7 @@ def run(tmp_path):
             )
     write_table(to_table(answers, ANSWERS), run.path("answers.parquet"))
     write_table(to_table(labels, LABELS), run.path("labels.parquet"))
-    run.note(presence={"clarity": 0.5, "mute": 0.5})
+    run.note(presence_thresholds={"clarity": 0.5, "mute": 0.5})
     return run, pd.DataFrame(versions)
 
 

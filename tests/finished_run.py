@@ -1,6 +1,5 @@
 """A run as it lies on disk after the classifiers have answered, made without any photo."""
 
-import json
 from pathlib import Path
 
 import pandas as pd
@@ -8,6 +7,7 @@ from simulated_sweeps import faces, run_of
 
 from models.attributes import RACES
 from pipeline.config.options import load_settings
+from pipeline.run.record import RunRecord, write_record
 from pipeline.run.tables import ANSWERS, COUNTERFACTUALS, FACES, LABELS, schema, to_table, write_table
 
 PHOTO_COUNT = 90
@@ -30,13 +30,8 @@ def write_run(folder: Path, parts, *, manifest=None) -> Path:
     write_parquet(labels.assign(sha256="", reason=None)[list(LABELS)], folder / "labels.parquet")
     write_parquet(answers.assign(sha256="", reason=None)[list(ANSWERS)], folder / "answers.parquet")
     settings = load_settings(given={"statistics": {"min_count": 5, "resamples": 100}}, environment={})
-    record = {
-        "schema": 1,
-        "stages": {},
-        "settings": settings.model_dump(mode="json"),
-        "presence": {part[0]: 0.5 for part in parts},
-    }
-    (folder / "run.json").write_text(json.dumps(record))
+    record = RunRecord(settings=settings, presence_thresholds={part[0]: 0.5 for part in parts})
+    write_record(record, folder / "run.json")
     return folder
 
 

@@ -18,7 +18,8 @@ from pipeline.config.options import load_settings
 from pipeline.photos import SAMPLE
 from pipeline.photos.listing import NoUsablePhotos
 from pipeline.report.tables import frame_from_csv
-from pipeline.run.folder import Run, RunError
+from pipeline.run.folder import Run
+from pipeline.run.record import RunError
 from pipeline.run.tables import read_frame
 from pipeline.stages.audit import ask_again, audit, estimate_again, generate
 
@@ -69,7 +70,7 @@ def test_every_file_is_accounted_for(run: Run) -> None:
     assert len(photos) == PORTRAITS + 1
     assert photos.set_index("photo").at["notes.txt", "status"] != "ok"
     for stage in ("photos", "faces", "counterfactuals", "query"):
-        counts = run.record["stages"][stage]["counts"]
+        counts = run.record.stages[stage].counts
         assert counts["planned"] == counts["ok"] + counts["failed"] + counts["excluded"], stage
     assert read_frame(run.path("faces.parquet"))["status"].eq("ok").all()
 
@@ -137,7 +138,7 @@ def test_lightness_and_the_photos_that_fail_are_tables_too(run: Run) -> None:
     assert list(failures.columns) == ["photo", "attribute", "arm", "check", "figure", "threshold"]
     versions = read_frame(run.path("counterfactuals.parquet"))
     assert set(failures["photo"]) <= set(versions["photo"])
-    clipped = versions[versions["clipped_share"] > run.record["settings"]["validity"]["clipped"]]
+    clipped = versions[versions["clipped_share"] > run.record.settings.validity.clipped]
     assert set(failures.loc[failures["check"] == "clipping", "photo"]) == set(clipped["photo"])
 
 
@@ -151,11 +152,11 @@ def test_placebos_are_made_asked_about_and_estimated_beside_the_edit(portraits: 
     for table, each in (("counterfactuals", 3), ("answers", 3)):
         rows = read_frame(made.path(f"{table}.parquet"))
         assert rows["arm"].value_counts().to_dict() == dict.fromkeys(arms, 2 * each)
-        assert made.record["stages"]["counterfactuals"]["counts"]["ok"] == 2 * 3 * len(arms)
+        assert made.record.stages["counterfactuals"].counts["ok"] == 2 * 3 * len(arms)
     for table in ("effectiveness", "lightness", "slopes", "curves"):
         frame = frame_from_csv(made.path(f"tables/{table}.csv").read_text(encoding="utf-8"))
         assert set(frame["arm"]) == arms, table
-    card = {check["name"]: check for check in made.record["validity"]}
+    card = {check.name: check for check in made.record.validity}
     assert {"placebo: random", "placebo: colour"} <= set(card)
     metadata = pd.read_csv(made.path("images/metadata.csv"))
     assert set(metadata["arm"]) == arms
@@ -166,12 +167,12 @@ def test_other_thresholds_of_the_card_ask_and_edit_nothing_again(run: Run, tmp_p
     before = json.loads(run.path("run.json").read_text())["stages"]
     shutil.copytree(run.folder, tmp_path / "copy")
     changed = estimate_again(tmp_path / "copy", changes={"validity": {"off_target": 1.0, "clipped": 1.0}})
-    stages = changed.record["stages"]
+    stages = changed.record.plain()["stages"]
     assert all(stages[name] == before[name] for name in ("photos", "faces", "counterfactuals", "query"))
     assert stages["tables"]["fingerprint"] != before["tables"]["fingerprint"]
-    card = {(check["attribute"], check["name"]): check for check in changed.record["validity"]}
-    assert card["gender", "clipping"]["threshold"] == 1.0
-    assert card["gender", "off-target: young"]["passed"] is True
+    card = {(check.attribute, check.name): check for check in changed.record.validity}
+    assert card["gender", "clipping"].threshold == 1.0
+    assert card["gender", "off-target: young"].passed is True
 
 
 def test_the_same_command_again_does_nothing(run: Run, portraits: Path, settings) -> None:
@@ -179,7 +180,7 @@ def test_the_same_command_again_does_nothing(run: Run, portraits: Path, settings
     stages = json.loads(run.path("run.json").read_text())["stages"]
     continued = audit([portraits], run.folder, settings=settings, given={})
     assert tables_of(run.folder) == before
-    assert continued.record["stages"] == stages
+    assert continued.record.plain()["stages"] == stages
 
 
 def test_other_thresholds_load_no_classifier(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,8 +189,8 @@ def test_other_thresholds_load_no_classifier(run: Run, monkeypatch: pytest.Monke
 
     monkeypatch.setattr("adapters.registry.create", refuse)
     changed = estimate_again(run.folder, changes={"statistics": {"max_p": 0.5, "min_slope": 0.0}})
-    assert changed.record["settings"]["statistics"]["max_p"] == 0.5
-    assert changed.record["stages"]["query"] == run.record["stages"]["query"]
+    assert changed.record.settings.statistics.max_p == 0.5
+    assert changed.record.stages["query"] == run.record.stages["query"]
     assert run.path("report.html").exists()
 
 

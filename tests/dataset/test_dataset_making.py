@@ -20,7 +20,7 @@ import pipeline.stages.stages
 from pipeline.config.options import load_settings
 from pipeline.dataset.make import make_dataset, run_folder
 from pipeline.photos import SAMPLE
-from pipeline.run.folder import RunError
+from pipeline.run.record import RunError
 from pipeline.run.tables import read_frame
 from pipeline.stages.audit import generate
 
@@ -129,7 +129,7 @@ def test_every_image_tells_its_origin_and_an_audits_tells_nothing(made, bare_run
         packet = info_of(row["path"])["xmp"]
         text = packet.decode() if isinstance(packet, bytes) else packet
         assert row["photo_sha256"] in text
-        assert made.run.record["weights"]["fader"] in text
+        assert made.run.record.weights["fader"] in text
         assert "compositeWithTrainedAlgorithmicMedia" in text
     for path in bare_run.path("images").rglob("*.png"):
         assert not info_of(path)
@@ -148,7 +148,7 @@ def test_names_are_told_if_asked_for(portraits, made, tmp_path):
     shutil.copytree(run_folder(made.folder), tmp_path / "faces.run")
     named = make(portraits.manifest, tmp_path / "faces", photo_names=True)
     assert {row["photo"] for row in rows_of(named.folder)} == set(portraits.names)
-    assert named.run.record["stages"]["counterfactuals"] == made.run.record["stages"]["counterfactuals"]
+    assert named.run.record.stages["counterfactuals"] == made.run.record.stages["counterfactuals"]
 
 
 def test_the_checksums_hold_and_are_of_every_file(made):
@@ -162,7 +162,7 @@ def test_the_card_tells_what_one_must_know(made):
     assert card.startswith("---\n")
     for words in ("not stated: state it before you publish", "non-commercial", "Opting out", "off-target: young"):
         assert words in card
-    assert all(sum_ in card for sum_ in made.run.record["weights"].values())
+    assert all(sum_ in card for sum_ in made.run.record.weights.values())
 
 
 # Loaders
@@ -233,11 +233,11 @@ def test_croissant_is_valid_and_its_records_are_the_images(made):
 def test_the_same_call_again_changes_nothing(made, portraits):
     before = content_of(made.folder)
     written = {path: path.stat().st_mtime_ns for path in made.folder.rglob("*")}
-    stages = made.run.record["stages"]
+    stages = made.run.record.stages
     again = make(portraits.manifest, made.folder)
     assert content_of(made.folder) == before
     assert {path: path.stat().st_mtime_ns for path in made.folder.rglob("*")} == written
-    assert again.run.record["stages"] == stages
+    assert again.run.record.stages == stages
     assert again.facts == made.facts
 
 

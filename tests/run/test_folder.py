@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.run.folder import SCHEMA_VERSION, Run, RunError, chunks_of, digest, peak_mib, provenance
+from pipeline.run.files import digest
+from pipeline.run.folder import Run, chunks_of, peak_mib
+from pipeline.run.record import SCHEMA_VERSION, RunError, provenance
 
 COLUMNS = {"photo": "string", "value": "double"}
 ROWS = [{"photo": f"p{number}", "value": float(number)} for number in range(11)]
@@ -193,8 +195,8 @@ def test_seconds_add_up_over_restarts_of_the_same_stage(tmp_path):
 
 def test_the_record_is_whole_after_every_step(tmp_path):
     run = Run(tmp_path)
-    run.note(settings={"sweep": {"reach": 2.0}}, where=tmp_path)
-    assert record_of(tmp_path)["settings"] == {"sweep": {"reach": 2.0}}
+    run.note(settings_given={"sweep": {"reach": 2.0}, "where": tmp_path})
+    assert record_of(tmp_path)["settings_given"] == {"sweep": {"reach": 2.0}, "where": str(tmp_path)}
     assert record_of(tmp_path)["schema"] == SCHEMA_VERSION
     created = record_of(tmp_path)["created"]
     with run.stage("photos", "one"):
@@ -202,7 +204,7 @@ def test_the_record_is_whole_after_every_step(tmp_path):
     with run.stage("faces", "two"):
         assert set(record_of(tmp_path)["stages"]) == {"photos", "faces"}
     final = record_of(tmp_path)
-    assert final["settings"] == {"sweep": {"reach": 2.0}}
+    assert final["settings_given"]["sweep"] == {"reach": 2.0}
     assert final["created"] == created
     assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
 
@@ -252,22 +254,22 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path):
 
 def test_an_empty_or_new_folder_becomes_a_run(tmp_path):
     Run(tmp_path)
-    Run(tmp_path / "new" / "deeper").note(a=1)
-    assert record_of(tmp_path / "new" / "deeper")["a"] == 1
+    Run(tmp_path / "new" / "deeper").note(precision="float32")
+    assert record_of(tmp_path / "new" / "deeper")["precision"] == "float32"
 
 
 def test_a_run_killed_before_its_first_record_can_be_begun_again(tmp_path):
     with Run(tmp_path).locked():
         pass
     (tmp_path / "run.json.partial").write_text("{")
-    Run(tmp_path).note(a=1)
-    assert record_of(tmp_path)["a"] == 1
+    Run(tmp_path).note(precision="float32")
+    assert record_of(tmp_path)["precision"] == "float32"
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('{"schema": 99}', "written in schema 99, this program writes 1: name another"),
+        ('{"schema": 99}', "written in schema 99, this program reads up to 2: update counterslope"),
         ("{}", "schema None"),
         ("[1]", "schema None"),
         ('{"schema": 1', "run.json cannot be read"),

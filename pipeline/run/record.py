@@ -1,0 +1,259 @@
+"""The run record (``run.json``) as a typed model: what made a run, how far it is, what was spent.
+
+Records of older schema versions are upgraded when they are read; the next write keeps them in the current version.
+"""
+
+import json
+import platform
+import subprocess
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from pipeline.config.options import Settings, upgraded
+from pipeline.run.files import write_text
+
+SCHEMA_VERSION = 2
+PACKAGES = (
+    "counterslope", "torch", "torchvision", "facenet-pytorch", "opencv-python-headless", "numpy", "scipy",
+    "statsmodels", "pandas", "pyarrow", "pillow", "requests", "altair", "vl-convert-python",
+)  # fmt: skip
+
+State = Literal["running", "done", "incomplete", "stopped", "interrupted"]
+
+
+class RunError(Exception):
+    """A run's folder cannot be used; the message says why and what to do."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(validate_assignment=True, extra="forbid", populate_by_name=True)
+
+
+class Stage(_Part):
+    """One stage of a run.
+
+    ``fingerprint`` names everything its result depends on; ``counts`` holds planned, ok, failed, excluded and whatever
+    else the stage counts; ``seconds`` adds up over restarts; ``peak_mib`` is the process's peak memory at its end.
+    """
+
+    fingerprint: str
+    state: State = "running"
+    counts: dict[str, int] = {}
+    seconds: float = 0.0
+    peak_mib: float = 0.0
+    finished: str | None = None
+
+
+class ValidityCheck(_Part):
+    """One row of the validity card."""
+
+    name: str
+    attribute: str
+    figure: float | None
+    unit: str
+    threshold: float | None
+    passed: bool | None
+    words: str
+
+
+class Service(_Part):
+    """Where the faces of a remote adapter go."""
+
+    provider: str
+    host: str
+    retention: str
+    version: str | None = None
+
+
+class PriceFacts(_Part):
+    """A price with its date and source."""
+
+    usd_per_1000: float
+    as_of: str
+    source: str
+    note: str = ""
+
+
+class Prepared(_Part):
+    """What was done to images that a service does not take as they are: way -> versions, and versions left out."""
+
+    re_encoded: dict[str, int] = {}
+    excluded: int = 0
+
+
+class Billed(_Part):
+    """Requests without an outcome that may have been billed, and their images."""
+
+    intents: int = 0
+    images: list[str] = []
+
+
+class Drift(_Part):
+    """What the sentinel images showed of changes of a service."""
+
+    sentinels: int
+    answers: int
+    changed: list[str] = []
+    largest_score_change: float = 0.0
+    versions: list[str] = []
+
+
+class Account(_Part):
+    """What became of querying one adapter; parts that do not apply are None."""
+
+    images: int
+    known_before: int
+    calls_planned: int
+    features: int = 1
+    rate_limit: float | None = None
+    service: Service | None = None
+    usd_expected: float | None = None
+    price: PriceFacts | None = None
+    answered_now: int = 0
+    failed: int = 0
+    not_asked: int = 0
+    calls: int = 0
+    asked_again: int = 0
+    throttled: int = 0
+    stopped: str | None = None
+    problem: str | None = None
+    prepared: Prepared | None = None
+    possibly_billed: Billed | None = None
+    drift: Drift | None = None
+    usd_so_far: float | None = None
+
+
+class Artifact(_Part):
+    """Tables that a command added to a run, with the digests of what they were made from.
+
+    Attributes:
+        tables: table -> digest of its file.
+        files: file of the run -> digest.
+        elsewhere: path of another file -> digest.
+        options: option of the section ``statistics`` -> value.
+        about: plain values that the report needs next to the tables.
+        written: when, in ISO 8601.
+    """
+
+    tables: dict[str, str]
+    files: dict[str, str] = {}
+    elsewhere: dict[str, str] = {}
+    options: dict[str, Any] = {}
+    about: dict[str, Any] = {}
+    written: str
+
+
+class RunRecord(_Part):
+    """A run: its input and options, what made it, its stages and their results in short."""
+
+    schema_version: Literal[2] = Field(2, alias="schema")
+    created: str = Field(default_factory=lambda: now())
+    updated: str | None = None
+    photos: list[str] = []
+    settings: Settings | None = None
+    settings_given: dict[str, Any] = {}
+    weights: dict[str, str] = {}
+    python: str | None = None
+    platform: str | None = None
+    packages: dict[str, str] = {}
+    git_commit: str | None = None
+    git_dirty: bool | None = None
+    precision: str | None = None
+    stages: dict[str, Stage] = {}
+    query: dict[str, Account] = {}
+    presence_thresholds: dict[str, float] = Field({}, description="adapter -> score from which a label is present")
+    validity: list[ValidityCheck] = []
+    artifacts: dict[str, Artifact] = {}
+
+    def plain(self) -> dict[str, Any]:
+        """The record in the plain values that stand in ``run.json``."""
+        plain: dict[str, Any] = self.model_dump(mode="json", by_alias=True)
+        plain["query"] = {name: one.model_dump(mode="json", exclude_none=True) for name, one in self.query.items()}
+        return plain
+
+    def is_done(self, stage: str) -> bool:
+        """Whether a stage was finished, from whatever inputs."""
+        return stage in self.stages and self.stages[stage].state == "done"
+
+
+def read_record(path: Path) -> RunRecord:
+    """Read ``run.json``.
+
+    Raises:
+        RunError: the file cannot be read, is damaged, or was written by a newer program.
+    """
+    try:
+        content: Any = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RunError(f"{path} cannot be read ({error}): restore it, or name another folder with --out") from error
+    found = content.get("schema") if isinstance(content, dict) else None
+    if found not in (1, SCHEMA_VERSION):
+        raise RunError(
+            f"{path.parent} was written in schema {found!r}, this program reads up to {SCHEMA_VERSION}: "
+            "update counterslope, or name another folder with --out"
+        )
+    try:
+        return RunRecord.model_validate(upgrade(content) if found == 1 else content)
+    except ValidationError as error:
+        damage = _first_problem(error)
+        raise RunError(f"{path} is damaged ({damage}): restore it, or name another folder with --out") from error
+
+
+def write_record(record: RunRecord, path: Path) -> None:
+    """Write ``run.json``, whole or not at all."""
+    write_text(path, json.dumps(record.plain(), indent=2, default=str) + "\n")
+
+
+def upgrade(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A record of schema version 1 as version 2 has it: renamed options and parts have their new names."""
+    renamed = {"presence": "presence_thresholds", "additions": "artifacts"}
+    found = {renamed.get(name, name): part for name, part in record.items()} | {"schema": SCHEMA_VERSION}
+    settings = found.get("settings")
+    if isinstance(settings, Mapping) and all(isinstance(section, Mapping) for section in settings.values()):
+        found["settings"] = upgraded(settings)
+    return found
+
+
+def provenance() -> dict[str, Any]:
+    """What made the run: versions of the code, Python and packages."""
+    versions = {}
+    for package in PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return {"python": platform.python_version(), "platform": platform.platform(), "packages": versions, **_git_state()}
+
+
+def now() -> str:
+    """This moment in UTC, ISO 8601, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _first_problem(error: ValidationError) -> str:
+    problem = error.errors(include_input=False)[0]
+    return f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
+
+
+def _git_state() -> dict[str, Any]:
+    source = Path(__file__).resolve().parents[2]
+
+    def git(*arguments: str) -> str | None:
+        try:
+            done = subprocess.run(  # noqa: S603 - fixed words, no user input
+                ["git", "-C", str(source), *arguments],  # noqa: S607 - git is where the user has it
+                capture_output=True, text=True, timeout=10, check=True,
+            )  # fmt: skip
+        except (OSError, subprocess.SubprocessError):
+            return None
+        return done.stdout.strip()
+
+    if not (source / ".git").exists():
+        return {"git_commit": None, "git_dirty": None}
+    changes = git("status", "--porcelain")
+    return {"git_commit": git("rev-parse", "HEAD"), "git_dirty": None if changes is None else bool(changes)}
