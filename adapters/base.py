@@ -79,6 +79,10 @@ class Price:
     source: str
     note: str = ""
 
+    def usd(self, images: int, *, features: int = 1) -> float:
+        """US$ for so many images with so many features each, free allowances not taken off."""
+        return images * features * self.usd_per_1000 / 1000
+
 
 @dataclass(frozen=True)
 class Service:

@@ -64,11 +64,14 @@ def checked_url(url: str, *, adapter: str, option: str, credential: bool, query:
 
 
 def on_this_machine(host: str) -> bool:
-    """Whether a host name or address is this machine's own (loopback)."""
+    """Whether a host name or address, with or without a port, is this machine's own (loopback)."""
     try:
-        return ip_address(host).is_loopback
+        return ip_address(host.strip("[]")).is_loopback
     except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
+        name = host.partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+    if name != host:
+        return on_this_machine(name.removeprefix("["))
+    return host == "localhost" or host.endswith(".localhost")
 
 
 def without(text: bytes, secrets: Iterable[str]) -> bytes:

@@ -193,5 +193,5 @@ def price_of_one(capabilities: Capabilities) -> str:
     price = capabilities.service.price if capabilities.service else None
     if price is None:
         return "what it costs is not known here"
-    usd = price.usd_per_1000 * len(capabilities.features) / 1000
+    usd = price.usd(1, features=len(capabilities.features))
     return f"about US$ {usd:.4f} as of {price.as_of}"

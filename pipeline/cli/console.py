@@ -75,7 +75,7 @@ def show_plan(plan: "Plan", *, error: bool = True) -> None:
         table.add_column(column, justify="right")
     for one in plan.adapters:
         usd = "unknown" if one.usd is None else f"{one.usd:,.2f}" if one.service is not None else "–"
-        numbers = [f"{number:,}" for number in (one.images, one.known, one.to_ask, one.calls)]
+        numbers = [f"{number:,}" for number in (one.images, one.known, one.to_send, one.calls)]
         table.add_row(escape(visible(one.adapter)), *numbers, usd, "–" if one.seconds is None else _time(one.seconds))
     about = "" if plan.exact else "at most "
     total = f"Together {about}{plan.calls:,} calls, {about}US$ {plan.usd:,.2f} as far as prices are known."
@@ -86,7 +86,7 @@ def show_plan(plan: "Plan", *, error: bool = True) -> None:
             continue
         service, price = one.service, one.price
         lines = [
-            f"{one.adapter}: faces go to {service.host} ({service.provider}). Kept there: {service.retention}.",
+            f"{one.adapter}: faces go to {one.host} ({service.provider}). Kept there: {service.retention}.",
             "  Price: not known; say it with --price."
             if price is None
             else f"  Price: US$ {price.usd_per_1000:g} per 1,000 images and feature ({one.features}), as of "
@@ -119,7 +119,7 @@ def _state(state: str, busy: bool) -> str:
 
 def _asking(run: Run) -> dict[str, dict[str, Any]]:
     """The account of each classifier, and how far the answers on disk are by now."""
-    from pipeline.querying.tallies import LATELY, tallies
+    from pipeline.querying.account import LATELY, tallies
 
     account = {name: facts.model_dump(mode="json", exclude_none=True) for name, facts in run.record.query.items()}
     for tally in tallies(run.path("responses.sqlite")):

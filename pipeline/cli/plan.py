@@ -66,7 +66,7 @@ def plan(
             found = planned_for_photos(inputs(photos), make_adapters(settings, Path("runs")), settings)
         if as_json:
             rows = [
-                asdict(one) | {"to_ask": one.to_ask, "usd": one.usd, "seconds": one.seconds} for one in found.adapters
+                asdict(one) | {"to_ask": one.to_send, "usd": one.usd, "seconds": one.seconds} for one in found.adapters
             ]
             content = {"exact": found.exact, "calls": found.calls, "usd": found.usd, "adapters": rows}
             typer.echo(json.dumps(content, indent=2, default=str))

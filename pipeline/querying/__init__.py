@@ -1,1 +1,1 @@
-"""Asking classifiers: the calls, every raw answer kept, and the labels derived from them."""
+"""Querying classifiers: the plan, the calls, every raw answer kept, and the labels derived from them."""

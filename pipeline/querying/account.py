@@ -1,110 +1,129 @@
-"""What became of asking the classifiers, as plain values for run.json: nothing billed, lost or left out goes unsaid."""
+"""The account of the queries, for run.json and ``status``: nothing that was billed, lost or left out is unnamed."""
 
+import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
-from adapters.base import Price, RawAnswer
 from pipeline.querying.drift import drift_of
-from pipeline.querying.enquiries import AdapterRequest
-from pipeline.querying.plan import AdapterPlan
+from pipeline.querying.plan import AdapterPlan, AdapterRequest
+from pipeline.querying.runner import AdapterOutcome
 from pipeline.querying.store import Store
-from pipeline.querying.together import Outcome
+from pipeline.run.record import Account, Billed, Drift, Prepared, PriceFacts, Service
 
 MOST_IMAGES = 1000  # that are named
+LATELY = timedelta(seconds=60)
 
 
-def before(plan: AdapterPlan) -> dict[str, Any]:
-    """The account of a classifier that is about to be asked."""
-    facts: dict[str, Any] = {
-        "images": plan.images,
-        "known_before": plan.known,
-        "calls_planned": plan.calls,
-        "features": plan.features,
-        "rate_limit": plan.rate,
-    }
-    if plan.service is not None:
-        facts["service"] = {
-            "provider": plan.service.provider,
-            "host": plan.service.host,
-            "retention": plan.service.retention,
-            "version": plan.service.version,
-        }
-        facts["usd_expected"] = None if plan.usd is None else round(plan.usd, 4)
-    if plan.price is not None:
-        facts["price"] = price_facts(plan.price)
-    return facts
+def account_before(plan: AdapterPlan) -> Account:
+    """The account of a classifier before its first call."""
+    service, price = plan.service, plan.price
+    return Account(
+        images=plan.images,
+        known_before=plan.known,
+        calls_planned=plan.calls,
+        features=plan.features,
+        rate_limit=plan.rate,
+        service=None
+        if service is None
+        else Service(provider=service.provider, host=plan.host, retention=service.retention, version=service.version),
+        usd_expected=None if service is None or plan.usd is None else round(plan.usd, 4),
+        price=None if price is None else PriceFacts(**asdict(price) | {"as_of": str(price.as_of)}),
+    )
 
 
-def after(enquiry: AdapterRequest, outcome: Outcome, store: Store, *, plan: AdapterPlan) -> dict[str, Any]:
-    """The account of a classifier that was asked, with what the store keeps; ``plan`` is as it was before."""
-    counts, adapter = outcome.counts, enquiry.adapter
-    names = {image.sha256: "/".join(image.path.parts[-3:]) for image in (*enquiry.images, *enquiry.manner.panel)}
-    facts = before(plan) | {
-        "answered_now": counts.answered,
-        "failed": counts.failed,
-        "not_asked": counts.not_asked,
-        "calls": counts.calls,
-        "asked_again": counts.repeated,
-        "throttled": counts.throttled,
-    }
-    if counts.stopped is not None:
-        facts["stopped"] = counts.stopped
-    if outcome.problem is not None:
-        facts["problem"] = outcome.problem
-    if enquiry.sent:
-        facts["prepared"] = _prepared(enquiry)
-    if adapter.capabilities.remote:
-        classifier = store.classifier(adapter=adapter.name, model=adapter.model, parameters=adapter.parameters)
-        billed = store.possibly_billed(classifier=classifier)
-        facts["possibly_billed"] = {
-            "intents": len(billed),
-            "images": sorted({names.get(image, image) for image in billed})[:MOST_IMAGES],
-        }
-        sentinels = store.sentinels(classifier=classifier)
-        if sentinels:
-            drift = drift_of(sentinels, parse=adapter.parse)
-            facts["drift"] = {
-                "sentinels": drift.images,
-                "answers": drift.answered,
-                "changed": [
-                    f"{names.get(image, image)}: {what} at the {moment}" for image, moment, what in drift.changed
-                ],
-                "largest_score_change": round(drift.largest, 6),
-                "versions": list(drift.versions),
-            }
-        paid = (
-            counts.known + counts.answered + sum(isinstance(one.outcome, RawAnswer) for one in sentinels) + len(billed)
+def account_after(request: AdapterRequest, outcome: AdapterOutcome, store: Store) -> Account:
+    """The account of a classifier after its last call, with what the store keeps."""
+    counts, adapter = outcome.counts, request.adapter
+    account = account_before(request.plan)
+    account.answered_now, account.unreadable = counts.answered, counts.unreadable
+    account.failed, account.not_asked = counts.failed, counts.not_sent
+    account.calls, account.asked_again, account.throttled = counts.calls, counts.repeated, counts.throttled
+    account.stopped, account.problem = counts.stopped, outcome.problem
+    if request.sent:
+        encodings = Counter(sent.how for sent in request.sent.values() if sent.sha256 is not None)
+        excluded = sum(sent.sha256 is None for sent in request.sent.values())
+        account.prepared = Prepared(re_encoded=dict(encodings), excluded=excluded)
+    if not adapter.capabilities.remote:
+        return account
+    names = {image.sha256: "/".join(image.path.parts[-3:]) for image in (*request.images, *request.policy.sentinels)}
+    classifier = store.number_of(adapter)
+    billed = store.possibly_billed(classifier=classifier)
+    account.possibly_billed = Billed(
+        intents=len(billed), images=sorted({names.get(image, image) for image in billed})[:MOST_IMAGES]
+    )
+    if sentinels := store.sentinels(classifier=classifier):
+        drift = drift_of(sentinels, parse=adapter.parse)
+        account.drift = Drift(
+            sentinels=drift.images,
+            answers=drift.answered,
+            changed=[f"{names.get(image, image)}: {what} at the {moment}" for image, moment, what in drift.changed],
+            largest_score_change=round(drift.largest, 6),
+            versions=list(drift.versions),
         )
-        facts["usd_so_far"] = usd_of(paid, plan)
-    return facts
-
-
-def price_facts(price: Price) -> dict[str, Any]:
-    """A price with its date and source."""
-    return {"usd_per_1000": price.usd_per_1000, "as_of": str(price.as_of), "source": price.source, "note": price.note}
+    account.usd_so_far = usd_of(store.billed(classifier=classifier), request.plan)
+    return account
 
 
 def usd_of(images: int, plan: AdapterPlan) -> float | None:
-    """What so many billed images cost, by the price that the plan was made with; None where none is known."""
-    if plan.price is None:
-        return None
-    return round(images * plan.features * plan.price.usd_per_1000 / 1000, 4)
+    """The cost of so many billed images at the plan's price, in US$; None where no price is known."""
+    return None if plan.price is None else round(plan.price.usd(images, features=plan.features), 4)
 
 
-def totals(outcomes: Iterable[Outcome], told: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+def totals(outcomes: Iterable[AdapterOutcome], accounts: Iterable[Account]) -> dict[str, int]:
     """The counts of the stage, over all classifiers."""
     counts = [outcome.counts for outcome in outcomes]
     return {
         "answered_now": sum(one.answered for one in counts),
         "known_before": sum(one.known for one in counts),
-        "unanswered": sum(one.failed + one.not_asked for one in counts),
+        "unanswered": sum(one.failed + one.not_sent for one in counts),
         "possibly_asked_twice": sum(one.unresolved for one in counts),
-        "possibly_billed": sum(facts.get("possibly_billed", {}).get("intents", 0) for facts in told),
+        "possibly_billed": sum(one.possibly_billed.intents for one in accounts if one.possibly_billed is not None),
     }
 
 
-def _prepared(enquiry: AdapterRequest) -> dict[str, Any]:
-    ways = Counter(sent.how for sent in enquiry.sent.values() if sent.sha256 is not None)
-    excluded: Sequence[str] = [sent.how for sent in enquiry.sent.values() if sent.sha256 is None]
-    return {"re_encoded": dict(ways), "excluded": len(excluded)}
+@dataclass(frozen=True)
+class Tally:
+    """One classifier's part of a store.
+
+    Attributes:
+        adapter: its name.
+        model: its version.
+        answered: images that have an answer.
+        failed: images that failed, and have none.
+        unresolved: intents without outcome: on their way, or lost with a process that ended.
+        lately: answers of the last minute.
+    """
+
+    adapter: str
+    model: str
+    answered: int
+    failed: int
+    unresolved: int
+    lately: int
+
+
+def tallies(path: Path) -> list[Tally]:
+    """All classifiers of the store at ``path``, which another process may be writing; none where there is no store."""
+    if not path.exists():
+        return []
+    query = """
+        SELECT adapter, model,
+            (SELECT count(*) FROM answers WHERE classifier = classifiers.id),
+            count(DISTINCT CASE WHEN state = 'failed' AND key NOT IN (SELECT key FROM answers) THEN key END),
+            count(CASE WHEN state = 'open' THEN 1 END),
+            count(CASE WHEN state = 'answered' AND time > ? THEN 1 END)
+        FROM classifiers LEFT JOIN intents ON intents.classifier = classifiers.id
+        GROUP BY classifiers.id ORDER BY classifiers.id
+    """
+    since = (datetime.now(UTC) - LATELY).isoformat(timespec="milliseconds")
+    try:
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5)
+        try:
+            return [Tally(*row) for row in connection.execute(query, (since,)).fetchall()]
+        finally:
+            connection.close()
+    except sqlite3.DatabaseError:
+        return []

@@ -1,6 +1,6 @@
-"""Whether a remote classifier changed while it was asked: the same few images at the start, in the middle, at the end.
+"""Whether a remote classifier changed during a run: the same sentinel images at the start, the middle and the end.
 
-Their answers are never taken from those that are kept, and never used as answers. When they are asked is the engine's.
+Their answers are never taken from those that are kept, and never used as answers.
 """
 
 import json
@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from adapters.base import AnswerError, Label, NoAnswer, RawAnswer
-from pipeline.querying.store import Moment, Question, Sentinel, Store
+from adapters.base import Label, RawAnswer
+from pipeline.querying.requests import ImageRef
+from pipeline.querying.store import Moment, Sentinel
 
 MOMENTS: tuple[Moment, ...] = ("start", "middle", "end")
 _VERSION_WORDS = ("version", "model", "system_fingerprint")
@@ -17,76 +18,48 @@ _VERSION_WORDS = ("version", "model", "system_fingerprint")
 
 @dataclass(frozen=True)
 class Panel:
-    """The images of one round, and which have been asked at which moment. An interrupted run continues its round."""
+    """The sentinel images of one round, and which were sent at which moment. An interrupted run continues its round."""
 
-    images: tuple[str, ...]
+    images: tuple[ImageRef, ...]
     number: int
-    asked: frozenset[tuple[Moment, str]] = frozenset()
+    sent: frozenset[tuple[Moment, str]] = frozenset()
 
     @classmethod
-    def of(cls, images: Sequence[str], store: Store, classifier: int) -> "Panel":
-        """The round that is under way, or a new one after a round whose end was asked."""
-        before = store.sentinels(classifier=classifier) if images else []
+    def of(cls, images: Sequence[ImageRef], before: Sequence[Sentinel], *, pending: int) -> "Panel":
+        """The round that is under way, or a new one after a round that is over.
+
+        Args:
+            images: the sentinel images.
+            before: the sentinels that were sent so far.
+            pending: images that have no answer yet. Fewer than a round has requests need no new round of their own.
+        """
         number = max((sentinel.round for sentinel in before), default=1)
         this = [sentinel for sentinel in before if sentinel.round == number]
         if any(sentinel.moment == "end" for sentinel in this):
-            return cls(tuple(images), number + 1)
-        asked = frozenset((sentinel.moment, sentinel.image_sha256) for sentinel in this if sentinel.outcome is not None)
-        return cls(tuple(images), number, asked)
+            return cls(tuple(images) if pending >= len(MOMENTS) * len(images) else (), number + 1)
+        sent = frozenset((sentinel.moment, sentinel.image_sha256) for sentinel in this if sentinel.outcome is not None)
+        return cls(tuple(images), number, sent)
 
+    def sizes(self, *, pending: int) -> list[int]:
+        """How many images are still to be sent at each moment; a single pending image has no middle."""
+        moments = [moment for moment in MOMENTS if pending > (moment == "middle")]
+        return [len(self.missing(moment)) for moment in moments]
 
-class PanelLedger:
-    """Where a round's outcomes are written.
-
-    Args:
-        store: of the run.
-        classifier: its number in the store.
-        panel: the round.
-    """
-
-    def __init__(self, store: Store, classifier: int, panel: Panel) -> None:
-        self._store, self._classifier, self._panel = store, classifier, panel
-
-    def missing(self, moment: Moment) -> list[str]:
-        """The images (sha256) that are still to be asked at a moment."""
-        return [image for image in self._panel.images if (moment, image) not in self._panel.asked]
-
-    def at(self, moment: Moment) -> "_MomentLedger":
-        """The ledger of one moment; see ``querying.ledger.Ledger``."""
-        return _MomentLedger(self._store, self._classifier, self._panel.number, moment)
-
-
-@dataclass(frozen=True)
-class _MomentLedger:
-    store: Store
-    classifier: int
-    number: int
-    moment: Moment
-
-    def begin(self, questions: Sequence[Question]) -> Sequence[Any]:
-        images = [question.image_sha256 for question in questions]
-        return self.store.begin_sentinels(images, classifier=self.classifier, number=self.number, moment=self.moment)
-
-    def finish(self, outcomes: Sequence[tuple[Any, RawAnswer | NoAnswer]]) -> None:
-        self.store.finish_sentinels(outcomes)
-
-    def withdraw(self, intents: Sequence[Any]) -> None:
-        self.store.finish_sentinels((intent, None) for intent in intents)
-
-    def refuse(self, question: Question, *, error: str) -> None:
-        self.store.finish_sentinels((intent, NoAnswer(error)) for intent in self.begin([question]))
+    def missing(self, moment: Moment) -> list[ImageRef]:
+        """The images that are still to be sent at a moment."""
+        return [image for image in self.images if (moment, image.sha256) not in self.sent]
 
 
 @dataclass(frozen=True)
 class Drift:
-    """What the panel showed, over all rounds.
+    """What the sentinels showed, over all rounds.
 
     Attributes:
         images: of the panel.
         answered: how often one of them was answered.
         changed: (image sha256, moment, what changed since its first answer), in the order it was seen.
         largest: the largest change of a label's score, 0-1; a label that came or went counts with its score.
-        versions: what the answers said about their model's version, in the order it was seen.
+        versions: the model's versions that the answers named, in the order they were seen.
     """
 
     images: int
@@ -97,8 +70,8 @@ class Drift:
 
 
 def drift_of(sentinels: Iterable[Sentinel], *, parse: Callable[[RawAnswer], list[Label]]) -> Drift:
-    """Compare every answer about a sentinel with the first one."""
-    first: dict[str, tuple[Mapping[str, float] | bytes, tuple[str, ...]]] = {}
+    """Compare every answer about a sentinel with the first one; an answer without labels is no answer."""
+    first: dict[str, tuple[Mapping[str, float], tuple[str, ...]]] = {}
     changed: list[tuple[str, str, str]] = []
     versions: dict[str, None] = {}
     answered, largest, images = 0, 0.0, set()
@@ -106,24 +79,28 @@ def drift_of(sentinels: Iterable[Sentinel], *, parse: Callable[[RawAnswer], list
         images.add(sentinel.image_sha256)
         if not isinstance(sentinel.outcome, RawAnswer):
             continue
+        try:
+            scores: Mapping[str, float] = {label.name: label.score for label in parse(sentinel.outcome)}
+        except Exception:  # noqa: S112 - a reply that was lost on its way says nothing about the model
+            continue
         answered += 1
-        said = _labels(sentinel.outcome, parse)
         version = tuple(versions_in(sentinel.outcome))
         versions.update(dict.fromkeys(version))
-        said_first, version_first = first.setdefault(sentinel.image_sha256, (said, version))
+        first_scores, first_version = first.setdefault(sentinel.image_sha256, (scores, version))
         moment = f"{sentinel.moment} of round {sentinel.round}"
-        if version != version_first:
+        if version != first_version:
             changed.append((sentinel.image_sha256, moment, "version"))
-        if said != said_first:
+        if scores != first_scores:
             changed.append((sentinel.image_sha256, moment, "answer"))
-            largest = max(largest, _largest_change(said_first, said))
+            names = {*first_scores, *scores}
+            largest = max(largest, *(abs(first_scores.get(name, 0.0) - scores.get(name, 0.0)) for name in names))
     return Drift(len(images), answered, tuple(changed), largest, tuple(versions))
 
 
 def versions_in(answer: RawAnswer) -> Iterator[str]:
-    """What an answer says about the version of its model, as ``name=value``, in headers and anywhere in its JSON."""
+    """The versions of its model that an answer names, as ``name=value``, in headers and anywhere in its JSON."""
     for name, value in sorted(answer.headers.items()):
-        if _tells_version(name):
+        if _names_version(name):
             yield f"{name}={value}"
     try:
         content = json.loads(answer.body)
@@ -137,7 +114,7 @@ def _versions_in_json(content: Any, *, depth: int) -> Iterator[str]:
         return
     if isinstance(content, Mapping):
         for name, value in content.items():
-            if isinstance(value, str | int | float) and not isinstance(value, bool) and _tells_version(name):
+            if isinstance(value, str | int | float) and not isinstance(value, bool) and _names_version(name):
                 yield f"{name}={value}"[:200]
             elif name.lower() == "model_version" and isinstance(value, Mapping) and isinstance(value.get("id"), str):
                 yield f"{name}={value['id']}"[:200]
@@ -148,21 +125,6 @@ def _versions_in_json(content: Any, *, depth: int) -> Iterator[str]:
             yield from _versions_in_json(value, depth=depth + 1)
 
 
-def _tells_version(name: str) -> bool:
+def _names_version(name: str) -> bool:
     last = name.lower().replace("-", "_")
     return last in _VERSION_WORDS or last.endswith(("version", "_model"))
-
-
-def _labels(answer: RawAnswer, parse: Callable[[RawAnswer], list[Label]]) -> Mapping[str, float] | bytes:
-    try:
-        return {label.name: label.score for label in parse(answer)}
-    except AnswerError:
-        return answer.body
-    except Exception:  # a parser of someone else's must not take the run with it
-        return answer.body
-
-
-def _largest_change(one: Mapping[str, float] | bytes, other: Mapping[str, float] | bytes) -> float:
-    if isinstance(one, bytes) or isinstance(other, bytes):
-        return 1.0
-    return max(abs(one.get(name, 0.0) - other.get(name, 0.0)) for name in {*one, *other})

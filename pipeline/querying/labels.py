@@ -1,6 +1,6 @@
-"""Labels from raw answers: a pure function of the counterfactuals and what was answered, and its writing in blocks.
+"""Labels from raw answers: a pure function of counterfactuals and answers, and its writing in blocks.
 
-Nothing is asked here, and nothing is estimated: a label that was not returned stays *not returned*.
+Nothing is sent or estimated here: a label that was not returned stays *not returned*.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from adapters.answers import checked
 from adapters.base import Adapter, AnswerError, Label, RawAnswer
-from pipeline.querying.keys import key_maker
-from pipeline.querying.preparing import SentImage
+from pipeline.querying.encoding import SentImage
+from pipeline.querying.requests import key_maker_of
 from pipeline.querying.store import Store
 from pipeline.run.tables import ANSWERS, LABELS, check_account, schema
 
@@ -51,7 +51,7 @@ def derive(
     adapter: str,
     parse: Callable[[RawAnswer], list[Label]],
 ) -> Derived:
-    """What a classifier said about each counterfactual.
+    """The answers and labels of one classifier for each counterfactual.
 
     Args:
         counterfactuals: rows of the table of counterfactuals; whole sweeps, since a label returned at any step of a
@@ -74,7 +74,7 @@ def derive(
             statuses.append("excluded")
             reasons.append(why if isinstance(why, str) else "there is no counterfactual")
             continue
-        outcome = outcomes.get(digest, "not asked yet")
+        outcome = outcomes.get(digest, "not sent yet")
         if isinstance(outcome, Unsendable):
             statuses.append("excluded")
             reasons.append(f"it cannot be sent: {outcome.reason}")
@@ -229,8 +229,8 @@ def _cuts(sweeps: "Integers", *, block: int) -> list[int]:
 def _outcomes(
     adapter: Adapter, digests: Sequence[str], store: Store, sent: Mapping[str, SentImage]
 ) -> dict[str, RawAnswer | Unsendable | str]:
-    """What became of each image; several versions may have been sent as the same bytes."""
-    key = key_maker(adapter=adapter.name, model=adapter.model, parameters=adapter.parameters)
+    """The outcome of each image; several versions may have been sent as the same bytes."""
+    key = key_maker_of(adapter)
     outcomes: dict[str, RawAnswer | Unsendable | str] = {}
     digests_of: dict[str, list[str]] = {}
     for digest in digests:
@@ -238,8 +238,8 @@ def _outcomes(
         if instead is not None and instead.sha256 is None:
             outcomes[digest] = Unsendable(instead.how)
         else:
-            asked = digest if instead is None or instead.sha256 is None else instead.sha256
-            digests_of.setdefault(key(asked), []).append(digest)
+            image = digest if instead is None or instead.sha256 is None else instead.sha256
+            digests_of.setdefault(key(image), []).append(digest)
     for found, reason in store.failures(digests_of).items():
         outcomes.update(dict.fromkeys(digests_of[found], reason))
     for found, answer in store.answers(digests_of):

@@ -1,4 +1,4 @@
-"""The tables of ``responses.sqlite``, as named steps from an empty file. What they are used for is in ``store``."""
+"""The tables of ``responses.sqlite``, as named steps from an empty file."""
 
 import sqlite3
 

@@ -1,33 +1,46 @@
-"""What asking would come to, before anyone is asked: calls, money, time, and where the faces would go. Pure."""
+"""The plan: what each classifier is sent, what that takes in calls, money and time, and whether faces may leave."""
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import date
+from hashlib import sha256
+from pathlib import Path
+from urllib.parse import urlsplit
 
 from adapters.base import Adapter, Price, Service
+from adapters.credentials import on_this_machine
+from pipeline.config.options import QueryOptions
+from pipeline.photos import SAMPLE
+from pipeline.querying.drift import Panel
+from pipeline.querying.encoding import SentImage, Version, images_to_send, prepare, recorded
+from pipeline.querying.limits import Budget, CallPolicy
+from pipeline.querying.requests import ImageRef, Pending, batches_of, key_maker_of, pending_requests
+from pipeline.querying.runner import AdapterCalls
+from pipeline.querying.store import Store
 
 
 class PlanError(Exception):
-    """A run was not begun because of what it would come to; the message says what would let it."""
+    """Nothing was sent, because of what the plan comes to; the message says what to do."""
 
 
 @dataclass(frozen=True)
 class AdapterPlan:
-    """What asking one classifier would come to.
+    """What querying one classifier comes to.
 
     Attributes:
         adapter: its name.
-        service: what is known of the service; None for a classifier on this machine.
+        service: the service behind it; None for a classifier on this machine.
+        host: the host that is called, with its port where there is one; empty for a classifier on this machine.
         images: distinct images.
         known: have an answer already.
         calls: requests for the rest, and for the sentinels.
-        sentinels: images of the panel that are asked about on top, at all moments together.
-        features: asked about each image, each billed on its own.
-        price: what the estimate is made with; None where nothing is charged or nothing is known.
-        seconds: at the rate limit; None where there is none.
+        sentinels: images of the panel that are sent besides, at all moments together.
+        features: wanted of each image, each billed on its own.
+        price: the price of the estimate; None where nothing is charged or nothing is known.
         rate: requests per second; None where there is no limit.
-        elsewhere: another address is asked than the service's own, one that speaks its protocol.
+        elsewhere: another address is called than the service's own, one that speaks its protocol.
     """
 
     adapter: str
@@ -35,6 +48,7 @@ class AdapterPlan:
     images: int
     known: int
     calls: int
+    host: str = ""
     sentinels: int = 0
     features: int = 1
     price: Price | None = None
@@ -42,7 +56,7 @@ class AdapterPlan:
     elsewhere: bool = False
 
     @property
-    def to_ask(self) -> int:
+    def to_send(self) -> int:
         """Images that have no answer yet."""
         return self.images - self.known
 
@@ -51,7 +65,7 @@ class AdapterPlan:
         """Expected cost in US$, free allowances not taken off; None where no price is known."""
         if self.price is None:
             return 0.0 if self.service is None or not self.calls else None
-        return (self.to_ask + self.sentinels) * self.features * self.price.usd_per_1000 / 1000
+        return self.price.usd(self.to_send + self.sentinels, features=self.features)
 
     @property
     def seconds(self) -> float | None:
@@ -61,7 +75,7 @@ class AdapterPlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """What asking all classifiers would come to; ``exact`` False: the versions are not made yet."""
+    """What querying all classifiers comes to; ``exact`` False: the versions are not made yet."""
 
     adapters: tuple[AdapterPlan, ...]
     exact: bool = True
@@ -78,8 +92,80 @@ class Plan:
 
     @property
     def leaving(self) -> tuple[AdapterPlan, ...]:
-        """Those by which faces would leave this machine."""
+        """Those by which faces would leave this program."""
         return tuple(one for one in self.adapters if one.service is not None and one.calls)
+
+    @property
+    def hosts(self) -> list[str]:
+        """Where faces would be sent, in alphabetical order."""
+        return sorted({one.host for one in self.leaving})
+
+
+@dataclass(frozen=True)
+class AdapterRequest:
+    """One classifier's part of a run.
+
+    Attributes:
+        adapter: the classifier.
+        images: one image to send for each version that can be sent.
+        sent: versions (sha256) that are sent as another file, or cannot be sent.
+        pending: the requests for images without an answer.
+        policy: how the calls are made.
+        plan: what they come to.
+    """
+
+    adapter: Adapter
+    images: tuple[ImageRef, ...]
+    sent: Mapping[str, SentImage]
+    pending: Pending
+    policy: CallPolicy
+    plan: AdapterPlan
+
+    @property
+    def calls(self) -> AdapterCalls:
+        """What ``run_adapters`` takes."""
+        return AdapterCalls(self.adapter, self.images, self.policy, self.pending)
+
+
+def adapter_requests(
+    adapters: Sequence[Adapter],
+    versions: Sequence[Version],
+    options: QueryOptions,
+    *,
+    folder: Path,
+    store: Store | None,
+    make: bool = True,
+) -> list[AdapterRequest]:
+    """The requests of a run, classifier by classifier.
+
+    Args:
+        adapters: the classifiers.
+        versions: every version of every photo.
+        options: how the calls are made.
+        folder: where re-encoded versions are kept.
+        store: the answers that are there; None where there are none yet.
+        make: re-encode what does not fit; False: only look at what was re-encoded before.
+    """
+    budget = Budget(options.max_calls, options.max_cost)
+    return [
+        _adapter_request(adapter, versions, options, folder=folder, store=store, make=make, budget=budget)
+        for adapter in adapters
+    ]
+
+
+def plan_of(requests: Sequence[AdapterRequest]) -> Plan:
+    """What they all come to."""
+    return Plan(tuple(request.plan for request in requests))
+
+
+def estimated(adapters: Sequence[Adapter], images: int, options: QueryOptions) -> Plan:
+    """What querying about so many images would come to, before they are made."""
+    plans = []
+    for adapter in adapters:
+        panel = Panel.of(_sentinels(adapter, options), (), pending=images)
+        calls = -(-images // adapter.capabilities.batch)
+        plans.append(_plan(adapter, options, images=images, known=0, calls=calls, panel=panel))
+    return Plan(tuple(plans), exact=False)
 
 
 def price_for(adapter: Adapter, override: float | None, *, today: date) -> Price | None:
@@ -90,21 +176,30 @@ def price_for(adapter: Adapter, override: float | None, *, today: date) -> Price
     return service.price if service is not None else None
 
 
-def usd_each(price: Price, features: Sequence[str]) -> float:
-    """US$ for all that is asked about one image."""
-    return price.usd_per_1000 * len(features) / 1000
+def called_host(adapter: Adapter) -> str:
+    """The host that an adapter really calls: that of its endpoint, where it names one, else its service's."""
+    service = adapter.capabilities.service
+    if service is None:
+        return ""
+    for name in ("endpoint", "url"):
+        given = adapter.parameters.get(name)
+        if isinstance(given, str):
+            with suppress(ValueError):
+                if host := urlsplit(given).netloc:
+                    return host
+    return service.host
 
 
 def check_limits(plan: Plan, *, max_calls: int | None, max_cost: float | None) -> None:
-    """Stop before asking what would pass a limit.
+    """Stop before anything is sent if a limit would be passed.
 
     Raises:
         PlanError: it would; or a cost limit is given and a price is not known.
     """
     if max_calls is not None and plan.calls > max_calls:
         raise PlanError(
-            f"asking would take {plan.calls:,} calls, more than the {max_calls:,} allowed (--max-calls): nothing was "
-            "asked; the same command with a higher limit continues"
+            f"it would take {plan.calls:,} calls, more than the {max_calls:,} allowed (--max-calls): nothing was "
+            "sent; the same command with a higher limit continues"
         )
     if max_cost is None:
         return
@@ -112,61 +207,140 @@ def check_limits(plan: Plan, *, max_calls: int | None, max_cost: float | None) -
         if one.usd is None:
             raise PlanError(
                 f"the price of {one.adapter} is not known, so --max-cost cannot be kept: "
-                f"say it with --price {one.adapter}=US$_PER_1000_IMAGES; nothing was asked"
+                f"give it with --price {one.adapter}=US$_PER_1000_IMAGES; nothing was sent"
             )
     if plan.usd > max_cost and not math.isclose(plan.usd, max_cost):
         raise PlanError(
-            f"asking would cost about US$ {plan.usd:,.4f}, more than the US$ {max_cost:,.4f} allowed (--max-cost): "
-            "nothing was asked; the same command with a higher limit continues"
+            f"it would cost about US$ {plan.usd:,.4f}, more than the US$ {max_cost:,.4f} allowed (--max-cost): "
+            "nothing was sent; the same command with a higher limit continues"
         )
 
 
 def check_lifecycles(plan: Plan, *, today: date) -> None:
-    """Refuse services that are no longer there; one that is not really contacted (all known, or elsewhere) passes.
+    """Refuse services that are no longer there; one that is not really called (all known, or elsewhere) passes.
 
     Raises:
         PlanError: one of them is discontinued.
     """
     for one in plan.leaving:
         service = one.service
-        if service is None or one.elsewhere or on_this_machine(service.host):
+        if service is None or one.elsewhere or on_this_machine(one.host):
             continue
         ended = service.lifecycle == "discontinued" or (service.ends is not None and service.ends <= today)
         if ended:
             since = f" on {service.ends}" if service.ends is not None else ""
             raise PlanError(
-                f"{one.adapter}: {service.provider} ended this service{since}, so {service.host} cannot be asked; "
+                f"{one.adapter}: {service.provider} ended this service{since}, so {one.host} cannot be called; "
                 "replay recorded answers, or name an endpoint that speaks its protocol"
             )
-
-
-def on_this_machine(host: str) -> bool:
-    """Whether a host (with or without a port) is this machine itself."""
-    name = host.strip("[]") if host.startswith("[") else host.rpartition(":")[0] or host
-    return name in ("localhost", "::1") or name.startswith("127.")
 
 
 Consent = Callable[[Plan], bool]
 
 
 def check_consent(plan: Plan, *, consent: Consent) -> None:
-    """Ask whether faces may leave this machine, where they would.
+    """Get consent to send faces to other programs and machines, where they would be sent.
 
     Raises:
-        PlanError: they may not.
+        PlanError: there is none.
     """
     if plan.leaving and not consent(plan):
-        raise PlanError(unconfirmed(sorted({one.service.host for one in plan.leaving if one.service is not None})))
+        raise PlanError(unconfirmed(plan.hosts))
 
 
 def unconfirmed(hosts: Sequence[str]) -> str:
     """The message where nobody agreed that faces leave this machine."""
     return (
-        f"faces would be sent to {', '.join(hosts)}, which nobody confirmed: nothing was asked. "
+        f"faces would be sent to {', '.join(hosts)}, which nobody confirmed: nothing was sent. "
         "Confirm on a terminal, or with --yes in a script; `counterslope plan` shows what it would come to"
     )
 
 
 def nobody(plan: Plan) -> bool:
-    """Consent where nobody can be asked: no."""
+    """Consent where there is nobody to confirm: no."""
     return False
+
+
+def _adapter_request(
+    adapter: Adapter,
+    versions: Sequence[Version],
+    options: QueryOptions,
+    *,
+    folder: Path,
+    store: Store | None,
+    make: bool,
+    budget: Budget,
+) -> AdapterRequest:
+    limits = adapter.capabilities.limits
+    answered = store.answered if store is not None else _nothing
+    key = key_maker_of(adapter)
+    keys = {key(version.sha256): version.sha256 for version in versions}
+    known = {keys[found] for found in answered(list(keys))}
+    found = prepare(versions, limits, folder=folder, answered=known) if make else recorded(folder, limits)
+    sent = {version.sha256: found[version.sha256] for version in versions if version.sha256 in found}
+    images = images_to_send(versions, sent)
+    pending = pending_requests(adapter, images, answered=answered)
+    sentinels = _sentinels(adapter, options, folder=folder, make=make) if pending.requests else ()
+    number = store.find(adapter) if store is not None and sentinels else None
+    before = store.sentinels(classifier=number) if store is not None and number is not None else ()
+    plan = _plan(
+        adapter,
+        options,
+        images=pending.images,
+        known=pending.known,
+        calls=len(batches_of(adapter, pending.requests)),
+        panel=Panel.of(sentinels, before, pending=len(pending.requests)),
+    )
+    cost = 0.0 if plan.price is None else plan.price.usd(1, features=plan.features)
+    policy = replace(_policy(adapter, options), sentinels=sentinels, usd=cost, budget=budget)
+    return AdapterRequest(adapter, tuple(images), sent, pending, policy, plan)
+
+
+def _plan(adapter: Adapter, options: QueryOptions, *, images: int, known: int, calls: int, panel: Panel) -> AdapterPlan:
+    """The plan of ``calls`` calls about images and those about the sentinels."""
+    declared = adapter.capabilities
+    own = getattr(getattr(type(adapter), "capabilities", None), "service", None)
+    moments = panel.sizes(pending=images - known)
+    price = options.of("price", adapter.name, remote=declared.remote)
+    return AdapterPlan(
+        adapter=adapter.name,
+        service=declared.service,
+        images=images,
+        known=known,
+        calls=calls + sum(-(-size // declared.batch) for size in moments),
+        host=called_host(adapter),
+        sentinels=sum(moments),
+        features=len(declared.features),
+        price=price_for(adapter, price, today=date.today()),
+        rate=_policy(adapter, options).rate_for(adapter),
+        elsewhere=own is not None and called_host(adapter) != own.host,
+    )
+
+
+def _policy(adapter: Adapter, options: QueryOptions) -> CallPolicy:
+    remote = adapter.capabilities.remote
+    concurrency = options.of("concurrency", adapter.name, remote=remote)
+    return CallPolicy(
+        rate=options.of("rate", adapter.name, remote=remote),
+        concurrency=None if concurrency is None else int(concurrency),
+    )
+
+
+def _sentinels(
+    adapter: Adapter, options: QueryOptions, *, folder: Path | None = None, make: bool = False
+) -> tuple[ImageRef, ...]:
+    """The first portraits of the embedded sample, evenly spread over it, encoded for a remote classifier."""
+    if not adapter.capabilities.remote:
+        return ()
+    files = sorted(SAMPLE.glob("*.jpg"))
+    chosen = [files[len(files) * number // options.sentinels] for number in range(options.sentinels)]
+    versions = [Version(path.name, sha256(path.read_bytes()).hexdigest(), path) for path in chosen]
+    if folder is None:
+        return tuple(images_to_send(versions, {}))
+    limits = adapter.capabilities.limits
+    sent = prepare(versions, limits, folder=folder) if make else recorded(folder, limits)
+    return tuple(images_to_send(versions, sent))
+
+
+def _nothing(keys: Collection[str]) -> set[str]:
+    return set()

@@ -1,7 +1,7 @@
-"""``responses.sqlite``: every raw answer as it came, and every intent to ask, written before asking.
+"""``responses.sqlite``: every raw answer as it came, and every intent to send an image, written before it is sent.
 
-What an answer means is not known here; whom to ask is not decided here. Read by others: the view ``responses`` has one
-row an answered image (key, classifier, image, body, status, headers, time, position).
+Read by others: the view ``responses`` has one row an answered image (key, classifier, image, body, status, headers,
+time, position).
 """
 
 import json
@@ -9,19 +9,21 @@ import sqlite3
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from adapters.base import NoAnswer, RawAnswer
-from pipeline.querying.committing import GroupCommit, Result, Write
-from pipeline.querying.keys import canonical_json
+from adapters.base import Adapter, NoAnswer, RawAnswer
+from pipeline.querying.group_commit import GroupCommit, Result, Write
 from pipeline.querying.migrations import MIGRATIONS, NewerSchemaError, migrate
-from pipeline.querying.rows import Intent, Question, Replies, intend, now, raw_answer, settle, shortened
+from pipeline.querying.requests import Request, canonical_json
 
-__all__ = ["MIGRATIONS", "Intent", "Moment", "Question", "Sentinel", "Store", "StoreError"]
+__all__ = ["MIGRATIONS", "Intent", "Moment", "Request", "Sentinel", "Store", "StoreError"]
 
 _CHUNK = 20_000  # keys per look-up
+_REASON_LENGTH = 500
+_KEPT_OF_A_FAILURE = 65_536  # bytes of the reply
 
 Moment = Literal["start", "middle", "end"]
 
@@ -31,8 +33,17 @@ class StoreError(Exception):
 
 
 @dataclass(frozen=True)
+class Intent:
+    """A request that is about to be sent for the ``attempt``-th time, or as the sentinel of that ``row``."""
+
+    request: Request
+    attempt: int
+    row: int | None = None
+
+
+@dataclass(frozen=True)
 class Sentinel:
-    """An image of the panel as it was asked at one moment; ``outcome`` is None where the process ended before."""
+    """A sentinel image as it was sent at one moment; ``outcome`` is None where the process ended before."""
 
     row: int
     round: int
@@ -96,7 +107,7 @@ class Store:
             self._connection.execute("PRAGMA synchronous = FULL")
 
     def classifier(self, *, adapter: str, model: str, parameters: Mapping[str, Any]) -> int:
-        """The number that stands for a classifier asked in one way."""
+        """The number that stands for a classifier with these parameters."""
         row = (adapter, model, canonical_json(dict(parameters)))
 
         def write(connection: sqlite3.Connection) -> int:
@@ -108,53 +119,65 @@ class Store:
 
         return self._write(write)
 
-    def begin(self, questions: Sequence[Question], *, classifier: int) -> list[Intent]:
-        """Write down that these are about to be asked."""
-        return self._write(
-            lambda connection: [intend(connection, question, classifier, "open", None) for question in questions]
-        )
+    def number_of(self, adapter: Adapter) -> int:
+        """The number that stands for an adapter as it is."""
+        return self.classifier(adapter=adapter.name, model=adapter.model, parameters=adapter.parameters)
 
-    def refuse(self, question: Question, *, classifier: int, error: str) -> None:
-        """Write down that this could not even be asked."""
-        self._write(lambda connection: intend(connection, question, classifier, "unsent", error))
+    def find(self, adapter: Adapter) -> int | None:
+        """The number that stands for an adapter as it is; None where it has none yet."""
+        query = "SELECT id FROM classifiers WHERE adapter = ? AND model = ? AND parameters = ?"
+        with self._lock:
+            row = (adapter.name, adapter.model, canonical_json(dict(adapter.parameters)))
+            found = self._connection.execute(query, row).fetchone()
+        return None if found is None else int(found[0])
+
+    def begin(
+        self, requests: Sequence[Request], *, classifier: int, sentinel: tuple[int, Moment] | None = None
+    ) -> list[Intent]:
+        """Write down that these are about to be sent; with ``sentinel``, as the sentinels of that round and moment."""
+
+        def write(connection: sqlite3.Connection) -> list[Intent]:
+            if sentinel is None:
+                return [_intend(connection, request, classifier, "open", None) for request in requests]
+            query = (
+                "INSERT INTO sentinels (classifier, round, moment, image, time, state) VALUES (?, ?, ?, ?, ?, 'open')"
+            )
+            rows = [connection.execute(query, (classifier, *sentinel, one.sha256, _now())) for one in requests]
+            return [Intent(one, 1, row.lastrowid) for one, row in zip(requests, rows, strict=True)]
+
+        return self._write(write)
+
+    def refuse(self, request: Request, *, classifier: int, error: str) -> None:
+        """Write down that this could not even be sent."""
+        self._write(lambda connection: _intend(connection, request, classifier, "unsent", error))
 
     def finish(self, outcomes: Iterable[tuple[Intent, RawAnswer | NoAnswer]], *, classifier: int) -> None:
-        """Keep what came of one call: answers, and why there are none. Should one key ever get two, the first stays."""
+        """Keep the outcomes of one call. Should one key ever get two answers, the first that can be read stays."""
         rows = list(outcomes)
 
         def write(connection: sqlite3.Connection) -> None:
-            replies = Replies(connection)
+            replies = _Replies(connection)
             for intent, outcome in rows:
-                question = intent.question
+                values: tuple[Any, ...]
                 if isinstance(outcome, NoAnswer):
-                    settle(connection, intent, "failed", outcome, reply=replies.of_failure(outcome))
-                    continue
-                connection.execute(
-                    "INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?)",
-                    (question.key, classifier, question.image_sha256, replies.row(outcome), outcome.position),
-                )
-                settle(connection, intent, "answered")
-
-        self._write(write)
-
-    def fail(self, intents: Iterable[Intent], *, error: str, billed: bool = False) -> None:
-        """Write down that these were asked in vain; they will be asked again."""
-        why = NoAnswer(error, billed=billed)
-        rows = list(intents)
-
-        def write(connection: sqlite3.Connection) -> None:
-            for intent in rows:
-                settle(connection, intent, "failed", why)
-
-        self._write(write)
-
-    def withdraw(self, intents: Iterable[Intent]) -> None:
-        """Write down that these were not asked after all."""
-        rows = list(intents)
-
-        def write(connection: sqlite3.Connection) -> None:
-            for intent in rows:
-                settle(connection, intent, "unsent")
+                    values = ("failed", shortened(outcome.reason), outcome.billed, replies.of_failure(outcome))
+                else:
+                    number = replies.row(outcome)
+                    # The reply of an answered request is found by its answer, that of a sentinel by itself.
+                    values = ("answered", None, False, None if intent.row is None else number)
+                    if intent.row is None:
+                        _keep(connection, intent.request, (classifier, number, outcome.position))
+                if intent.row is None:
+                    place = (
+                        "UPDATE intents SET state = ?, error = ?, billed = ?, reply = ? WHERE key = ? AND attempt = ?"
+                    )
+                    connection.execute(place, (*values, intent.request.key, intent.attempt))
+                else:
+                    position = 0 if isinstance(outcome, NoAnswer) else outcome.position
+                    place = (
+                        "UPDATE sentinels SET state = ?, error = ?, billed = ?, reply = ?, position = ? WHERE id = ?"
+                    )
+                    connection.execute(place, (*values, position, intent.row))
 
         self._write(write)
 
@@ -169,7 +192,7 @@ class Store:
         of_replies = "SELECT id, body, status, headers FROM replies WHERE id IN {keys}"
         replies = {number: reply for number, *reply in self._among({number for _, number, _ in rows}, of_replies)}
         for key, number, position in rows:
-            yield key, raw_answer([*replies[number], position])
+            yield key, _raw_answer([*replies[number], position])
 
     def failures(self, keys: Collection[str]) -> dict[str, str]:
         """The last error of each key that ever failed, whether or not it has an answer by now."""
@@ -179,15 +202,13 @@ class Store:
         return dict(rows)
 
     def unresolved(self, *, classifier: int) -> int:
-        """How many intents have no outcome: asked, perhaps answered and billed, but the process ended before."""
-        query = "SELECT count(*) FROM intents WHERE state = 'open' AND classifier = ?"
-        with self._lock:
-            return int(self._connection.execute(query, (classifier,)).fetchone()[0])
+        """How many intents have no outcome: sent, perhaps answered and billed, but the process ended before."""
+        return self._count("SELECT count(*) FROM intents WHERE state = 'open' AND classifier = ?", classifier)
 
     def possibly_billed(self, *, classifier: int) -> list[str]:
         """The images (sha256) of the intents that may have been charged for in vain, one for each intent.
 
-        The process ended before the outcome was kept, or the answer was lost on its way.
+        The process ended before the outcome was kept, or the answer was lost on its way or cannot be read.
         """
         tables = ("intents", "sentinels")
         query = " UNION ALL ".join(
@@ -197,40 +218,16 @@ class Store:
         with self._lock:
             return [image for (image,) in self._connection.execute(query, (classifier,) * len(tables)).fetchall()]
 
-    def begin_sentinels(self, images: Sequence[str], *, classifier: int, number: int, moment: Moment) -> list[Sentinel]:
-        """Write down that these of the panel are about to be asked in the round of this ``number``."""
-
-        def write(connection: sqlite3.Connection) -> list[Sentinel]:
-            columns = "classifier, round, moment, image, time, state"
-            query = f"INSERT INTO sentinels ({columns}) VALUES (?, ?, ?, ?, ?, 'open')"  # noqa: S608 - our names
-            rows = [connection.execute(query, (classifier, number, moment, image, now())) for image in images]
-            return [
-                Sentinel(row.lastrowid or 0, number, moment, image) for row, image in zip(rows, images, strict=True)
-            ]
-
-        return self._write(write)
-
-    def finish_sentinels(self, outcomes: Iterable[tuple[Sentinel, RawAnswer | NoAnswer | None]]) -> None:
-        """Keep what came of asking the panel; None: it was not asked after all."""
-        rows = list(outcomes)
-
-        def write(connection: sqlite3.Connection) -> None:
-            replies = Replies(connection)
-            query = "UPDATE sentinels SET state = ?, error = ?, billed = ?, reply = ?, position = ? WHERE id = ?"
-            for asked, outcome in rows:
-                if outcome is None:
-                    values: tuple[Any, ...] = ("unsent", None, False, None, 0)
-                elif isinstance(outcome, NoAnswer):
-                    reply = replies.of_failure(outcome)
-                    values = ("failed", shortened(outcome.reason), outcome.billed, reply, 0)
-                else:
-                    values = ("answered", None, False, replies.row(outcome), outcome.position)
-                connection.execute(query, (*values, asked.row))
-
-        self._write(write)
+    def billed(self, *, classifier: int) -> int:
+        """For how many images the service charged, those of sentinels and those possibly billed included."""
+        answers = self._count("SELECT count(*) FROM answers WHERE classifier = ?", classifier)
+        sentinels = self._count(
+            "SELECT count(*) FROM sentinels WHERE state = 'answered' AND classifier = ?", classifier
+        )
+        return answers + sentinels + len(self.possibly_billed(classifier=classifier))
 
     def sentinels(self, *, classifier: int) -> list[Sentinel]:
-        """The panel as it was asked so far, in order."""
+        """The sentinel images as they were sent so far, in order."""
         query = """
             SELECT sentinels.id, round, moment, image, error, body, replies.status, headers, position
             FROM sentinels LEFT JOIN replies ON replies.id = reply
@@ -239,9 +236,15 @@ class Store:
         with self._lock:
             rows = self._connection.execute(query, (classifier,)).fetchall()
         return [
-            Sentinel(row, number, moment, image, raw_answer(reply) if error is None and reply[0] is not None else error)
+            Sentinel(
+                row, number, moment, image, _raw_answer(reply) if error is None and reply[0] is not None else error
+            )
             for row, number, moment, image, error, *reply in rows
         ]
+
+    def _count(self, query: str, classifier: int) -> int:
+        with self._lock:
+            return int(self._connection.execute(query, (classifier,)).fetchone()[0])
 
     def _write(self, write: Write[Result]) -> Result:
         try:
@@ -264,3 +267,72 @@ class Store:
                     query.format(keys="(SELECT value FROM json_each(?))"), (chunk,)
                 ).fetchall()
             yield from rows
+
+
+class _Replies:
+    """The replies of one call, each kept once however many images it answers."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._rows: dict[tuple[bytes, int | None, str], int] = {}
+
+    def row(self, answer: RawAnswer) -> int:
+        """The row of a reply, which is written where it is the first of its kind."""
+        reply = (answer.body, answer.status, json.dumps(dict(answer.headers), sort_keys=True))
+        if reply not in self._rows:
+            query = "INSERT INTO replies (body, status, headers, time) VALUES (?, ?, ?, ?)"
+            self._rows[reply] = self._connection.execute(query, (*reply, _now())).lastrowid or 0
+        return self._rows[reply]
+
+    def of_failure(self, failure: NoAnswer) -> int | None:
+        """The row of what came instead of an answer, cut to a length that is worth keeping."""
+        reply = failure.reply
+        if reply is None:
+            return None
+        return self.row(RawAnswer(reply.body[:_KEPT_OF_A_FAILURE], reply.status, reply.headers))
+
+
+def shortened(text: str) -> str:
+    """A reason, as long as it is worth keeping."""
+    return text[:_REASON_LENGTH]
+
+
+def _intend(
+    connection: sqlite3.Connection,
+    request: Request,
+    classifier: int,
+    state: Literal["open", "unsent"],
+    error: str | None,
+) -> Intent:
+    query = "SELECT coalesce(max(attempt), 0) + 1 FROM intents WHERE key = ?"
+    (attempt,) = connection.execute(query, (request.key,)).fetchone()
+    query = "INSERT INTO intents (key, attempt, classifier, image, time, state, error) VALUES (?, ?, ?, ?, ?, ?, ?)"
+    why = None if error is None else shortened(error)
+    connection.execute(query, (request.key, attempt, classifier, request.sha256, _now(), state, why))
+    return Intent(request, attempt)
+
+
+def _keep(connection: sqlite3.Connection, request: Request, answer: tuple[int, int, int]) -> None:
+    """Keep an answer (classifier, reply, position) under its key, where there is none that can be read."""
+    if request.replaces:  # the reply that could not be read stays with the intent that led to it
+        connection.execute(
+            "UPDATE intents SET reply = (SELECT reply FROM answers WHERE answers.key = intents.key) "
+            "WHERE key = ? AND state = 'answered' AND reply IS NULL",
+            (request.key,),
+        )
+        connection.execute("DELETE FROM answers WHERE key = ?", (request.key,))
+    classifier, reply, position = answer
+    connection.execute(
+        "INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?)",
+        (request.key, classifier, request.sha256, reply, position),
+    )
+
+
+def _raw_answer(reply: Sequence[Any]) -> RawAnswer:
+    """The answer of a row: body, status, headers, position."""
+    body, status, headers, position = reply
+    return RawAnswer(body=bytes(body), status=status, headers=json.loads(headers), position=position)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -115,6 +115,7 @@ class Account(_Part):
     usd_expected: float | None = None
     price: PriceFacts | None = None
     answered_now: int = 0
+    unreadable: int = 0
     failed: int = 0
     not_asked: int = 0
     calls: int = 0

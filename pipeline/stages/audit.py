@@ -164,7 +164,7 @@ def planned(run: Run, adapters: "Sequence[Adapter]", settings: Settings) -> Plan
     Raises:
         RunError: its versions are not complete.
     """
-    from pipeline.querying.enquiries import enquire, plan_of
+    from pipeline.querying.plan import adapter_requests, plan_of
     from pipeline.querying.store import Store
 
     if not run.record.is_done("counterfactuals"):
@@ -172,9 +172,8 @@ def planned(run: Run, adapters: "Sequence[Adapter]", settings: Settings) -> Plan
     versions = versions_of(run, read_frame(run.path("counterfactuals.parquet")))
     store = run.path("responses.sqlite")
     with Store(store) if store.exists() else nullcontext() as known:
-        answered = known.answered if known is not None else lambda _keys: set()
-        found = enquire(adapters, versions, settings.query, folder=run.path("sent"), answered=answered, make=False)
-        return plan_of(found)
+        folder = run.path("sent")
+        return plan_of(adapter_requests(adapters, versions, settings.query, folder=folder, store=known, make=False))
 
 
 def planned_for_photos(photos: Sequence[Path], adapters: "Sequence[Adapter]", settings: Settings) -> Plan:
@@ -184,7 +183,7 @@ def planned_for_photos(photos: Sequence[Path], adapters: "Sequence[Adapter]", se
         NoUsablePhotos: there is nothing to audit.
     """
     from pipeline.photos.listing import check_photos, find_photos
-    from pipeline.querying.enquiries import estimated
+    from pipeline.querying.plan import estimated
 
     statuses = check_photos(find_photos(photos), options=settings.photos)["status"].to_pylist()
     return estimated(adapters, statuses.count("ok") * settings.sweep.versions, settings.query)

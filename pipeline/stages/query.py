@@ -1,7 +1,4 @@
-"""The stage that asks classifiers: what it would come to, whether that is wanted, the asking, the labels, the account.
-
-Each of these is in ``pipeline.querying``; here they meet the run's folder, its record and its watchers.
-"""
+"""The query stage: the plan, whether it is wanted, the calls, the labels and the account, with the run's folder."""
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,31 +18,35 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from adapters.base import Adapter
-    from pipeline.querying.engine import AskCounts
+    from pipeline.querying.client import RequestCounts
+    from pipeline.querying.encoding import Version
     from pipeline.querying.plan import AdapterPlan, Plan
-    from pipeline.querying.preparing import Version
-    from pipeline.querying.together import Outcome, Progress
+    from pipeline.querying.runner import AdapterOutcome, Progress
 
 LOG = logging.getLogger("counterslope.querying")
 
 
 def query_stage(audit: Audit, upstream: str, adapters: "Sequence[Adapter]") -> None:
-    """Ask every classifier about every version that it has not answered yet, and derive the labels.
+    """Send every classifier each version that it has not answered yet, and derive the labels.
+
+    Args:
+        audit: the run, its options and its watchers.
+        upstream: the fingerprint of the versions.
+        adapters: the classifiers.
 
     Raises:
-        PlanError: asking would pass a limit, is not confirmed, or a service is gone; nothing was asked.
+        PlanError: a limit would be passed, nobody consents, or a service is gone; nothing was sent.
         AdapterError: no classifier could be used.
     """
-    asked = [[adapter.name, adapter.model, dict(adapter.parameters)] for adapter in adapters]
-    fingerprint = digest(["query", upstream, asked])
+    classifiers = [[adapter.name, adapter.model, dict(adapter.parameters)] for adapter in adapters]
+    fingerprint = digest(["query", upstream, classifiers])
     if audit.run.is_done("query", fingerprint):
         return
-    from pipeline.querying import account
-    from pipeline.querying.enquiries import enquire, plan_of
+    from pipeline.querying.account import account_after, account_before, totals
     from pipeline.querying.labels import derive_blocks, write_derived
-    from pipeline.querying.plan import check_consent, check_lifecycles, check_limits
+    from pipeline.querying.plan import adapter_requests, check_consent, check_lifecycles, check_limits, plan_of
+    from pipeline.querying.runner import run_adapters
     from pipeline.querying.store import Store
-    from pipeline.querying.together import ask_all
 
     run, options = audit.run, audit.settings.query
     table = read_frame(run.path("counterfactuals.parquet"))
@@ -54,23 +55,20 @@ def query_stage(audit: Audit, upstream: str, adapters: "Sequence[Adapter]") -> N
         run.stage("query", fingerprint, try_again="unanswered") as counts,
         Store(run.path("responses.sqlite")) as store,
     ):
-        enquiries = enquire(adapters, versions, options, folder=run.path("sent"), answered=store.answered)
-        plan = plan_of(enquiries)
+        requests = adapter_requests(adapters, versions, options, folder=run.path("sent"), store=store)
+        plan = plan_of(requests)
         check_lifecycles(plan, today=date.today())
         check_limits(plan, max_calls=options.max_calls, max_cost=options.max_cost)
         check_consent(plan, consent=audit.consent)
-        run.note(query={one.adapter: account.before(one) for one in plan.adapters})
+        run.note(query={one.adapter: account_before(one) for one in plan.adapters})
         with _watched(audit.watch, plan) as progress:
-            outcomes = ask_all([enquiry.asked for enquiry in enquiries], store, progress=progress, log=LOG.info)
-        told = {
-            enquiry.adapter.name: account.after(enquiry, outcomes[enquiry.adapter.name], store, plan=one)
-            for enquiry, one in zip(enquiries, plan.adapters, strict=True)
-        }
-        run.note(query=told)
-        counts |= account.totals(outcomes.values(), told.values())
+            outcomes = run_adapters([request.calls for request in requests], store, progress=progress, log=LOG.info)
+        accounts = {one.adapter.name: account_after(one, outcomes[one.adapter.name], store) for one in requests}
+        run.note(query=accounts)
+        counts |= totals(outcomes.values(), accounts.values())
         _stop_if_none_can_be_used(outcomes.values())
         counts |= write_derived(
-            derive_blocks(table, adapters, store, sent={e.adapter.name: e.sent for e in enquiries}),
+            derive_blocks(table, adapters, store, sent={one.adapter.name: one.sent for one in requests}),
             answers=run.path("answers.parquet"),
             labels=run.path("labels.parquet"),
             planned=len(table) * len(adapters),
@@ -79,7 +77,7 @@ def query_stage(audit: Audit, upstream: str, adapters: "Sequence[Adapter]") -> N
 
 def versions_of(run: Run, table: "pd.DataFrame") -> "list[Version]":
     """The versions that were made, of a table of counterfactuals."""
-    from pipeline.querying.preparing import Version
+    from pipeline.querying.encoding import Version
 
     made = table[table["status"] == "ok"]
     return [
@@ -95,18 +93,18 @@ def _watched(watch: Watch, plan: "Plan") -> "Iterator[Progress]":
     with ExitStack() as stack:
         bars: dict[str, Advance] = {}
         for one in plan.adapters:
-            bars[one.adapter] = stack.enter_context(watch(f"ask {one.adapter}", total=one.images))
+            bars[one.adapter] = stack.enter_context(watch(f"query {one.adapter}", total=one.images))
         prices = {one.adapter: one for one in plan.adapters}
         seen = dict.fromkeys(bars, 0)
 
-        def progress(name: str, counts: "AskCounts") -> None:
+        def progress(name: str, counts: "RequestCounts") -> None:
             bars[name](counts.done - seen[name], _note(prices[name], counts, seconds=monotonic() - started))
             seen[name] = counts.done
 
         yield progress
 
 
-def _note(plan: "AdapterPlan", counts: "AskCounts", *, seconds: float) -> str:
+def _note(plan: "AdapterPlan", counts: "RequestCounts", *, seconds: float) -> str:
     from pipeline.querying.account import usd_of
 
     usd = usd_of(counts.answered, plan)
@@ -115,7 +113,7 @@ def _note(plan: "AdapterPlan", counts: "AskCounts", *, seconds: float) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def _stop_if_none_can_be_used(outcomes: "Iterable[Outcome]") -> None:
+def _stop_if_none_can_be_used(outcomes: "Iterable[AdapterOutcome]") -> None:
     """Where there is nothing to derive labels from, the reason is the run's outcome.
 
     Raises:

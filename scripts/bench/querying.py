@@ -22,10 +22,9 @@ from typing import Any
 from adapters.answers import from_answer
 from adapters.base import Capabilities, Label, NoAnswer, RawAnswer, Service
 from adapters.calling import Call, Caller, unanswered
-from pipeline.querying.engine import AskCounts, ask
-from pipeline.querying.keys import key_maker
-from pipeline.querying.manner import CallPolicy
-from pipeline.querying.questions import ImageRef
+from pipeline.querying.client import RequestCounts, query_adapter
+from pipeline.querying.limits import CallPolicy
+from pipeline.querying.requests import ImageRef, key_maker
 from pipeline.querying.store import Store
 from pipeline.run.folder import peak_mib
 
@@ -117,7 +116,7 @@ def asked(folder: Path, images: list[ImageRef], *, limit: float | None, rate: fl
     adapter = Remote(f"http://127.0.0.1:{ours.recv()}", rate=rate, concurrency=concurrency)
     began, cpu = perf_counter(), process_time()
     with Store(folder / f"{limit}.sqlite") as store:
-        counts = ask(adapter, images, store, manner=CallPolicy(concurrency=concurrency))
+        counts = query_adapter(adapter, images, store, policy=CallPolicy(concurrency=concurrency))
     seconds, cpu = perf_counter() - began, process_time() - cpu
     ours.send("stop")
     log = ours.recv()
@@ -165,9 +164,9 @@ def known(folder: Path, count: int) -> str:
     images = [ImageRef(digest, folder / digest) for digest in digests]
     began, cpu = perf_counter(), process_time()
     with Store(path) as store:
-        counts = ask(adapter, images, store)
+        counts = query_adapter(adapter, images, store)
     seconds, cpu = perf_counter() - began, process_time() - cpu
-    assert counts == AskCounts(images=count, known=count)
+    assert counts == RequestCounts(images=count, known=count)
     return (
         f"{count} known answers: nothing to do, decided in {seconds:.2f} s ({cpu:.2f} s of a core), "
         f"peak {peak_mib():.0f} MiB"

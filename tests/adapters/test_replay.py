@@ -13,7 +13,7 @@ from adapters import registry
 from adapters.base import Adapter, AdapterError, AnswerError, NoAnswer, RawAnswer
 from adapters.replay import PARSERS
 from pipeline.querying.migrations import MIGRATIONS
-from pipeline.querying.store import Question, Store
+from pipeline.querying.store import Request, Store
 
 IMAGES = sweep()
 DIGESTS = [sha256(image).hexdigest() for image in IMAGES]
@@ -58,9 +58,9 @@ BODIES: list[tuple[str, Any, dict[str, Any]]] = [
 def record(path: Path, adapter: str, bodies: Sequence[bytes], *, model: str = "m", **parameters: Any) -> None:
     with Store(path) as store:
         number = store.classifier(adapter=adapter, model=model, parameters=parameters)
-        questions = [Question(f"{adapter} {model} {digest}", digest) for digest in DIGESTS]
+        requests = [Request(f"{adapter} {model} {digest}", digest) for digest in DIGESTS]
         answers = [RawAnswer(body, 200, {"x-request-id": "7"}) for body in bodies]
-        store.finish(zip(store.begin(questions, classifier=number), answers, strict=False), classifier=number)
+        store.finish(zip(store.begin(requests, classifier=number), answers, strict=False), classifier=number)
 
 
 def scores(adapter: Adapter) -> list[dict[str, float]]:

@@ -13,26 +13,26 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from asking import write_images
+from counting import write_images
 from loopback import Loopback, LoopbackAdapter
 
-from pipeline.querying.engine import AskCounts, ask
-from pipeline.querying.keys import key_maker
+from pipeline.querying.client import RequestCounts, query_adapter
+from pipeline.querying.requests import key_maker
 from pipeline.querying.store import Store
 
 CHILD = """
 import sys
 sys.path[:] = {path!r}
 from pathlib import Path
-from asking import write_images
+from counting import write_images
 from loopback import LoopbackAdapter
-from pipeline.querying.engine import ask
+from pipeline.querying.client import query_adapter
 from pipeline.querying.store import Store
 folder = Path({folder!r})
 images = write_images(folder / "images", [str(n) for n in range({count})])
 with Store(folder / "responses.sqlite") as store:
     print("asking", flush=True)
-    ask(LoopbackAdapter({url!r}, batch={batch}, concurrency={concurrency}, rate={rate}), images, store)
+    query_adapter(LoopbackAdapter({url!r}, batch={batch}, concurrency={concurrency}, rate={rate}), images, store)
 """
 
 
@@ -40,7 +40,7 @@ with Store(folder / "responses.sqlite") as store:
 class Seen:
     """What killing led to: the last run's counts, what the service billed, what is reported, whether labels agree."""
 
-    counts: AskCounts
+    counts: RequestCounts
     billed: Counter[str]
     reported: Counter[str]
     same_answers: bool
@@ -71,14 +71,14 @@ def kill_many(
         key = key_maker(adapter=adapter.name, model=adapter.model, parameters=adapter.parameters)
         keys = {key(image.sha256): image.sha256 for image in refs}
         with Store(folder / "responses.sqlite") as store:
-            counts = ask(adapter, refs, store)
+            counts = query_adapter(adapter, refs, store)
             number = store.classifier(adapter=adapter.name, model=adapter.model, parameters=adapter.parameters)
             reported = Counter(store.possibly_billed(classifier=number))
             labels = {keys[k]: adapter.parse(answer) for k, answer in store.answers(keys)}
         billed = service.billed.copy()
     with Loopback() as service, Store(folder / "straight.sqlite") as store:
         adapter = LoopbackAdapter(service.url, batch=batch, concurrency=concurrency)
-        ask(adapter, refs, store)
+        query_adapter(adapter, refs, store)
         straight = {keys[k]: adapter.parse(answer) for k, answer in store.answers(keys)}
     return Seen(counts, billed, reported, labels == straight and len(labels) == images, killed)
 

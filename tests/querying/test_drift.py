@@ -3,13 +3,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from asking import write_images
+from counting import write_images
 from loopback import Loopback, LoopbackAdapter
 
 from adapters.base import AdapterError, RawAnswer
+from pipeline.querying.client import query_adapter
 from pipeline.querying.drift import drift_of, versions_in
-from pipeline.querying.engine import ImageRef, ask
-from pipeline.querying.manner import CallPolicy
+from pipeline.querying.limits import CallPolicy
+from pipeline.querying.requests import ImageRef
 from pipeline.querying.store import Sentinel, Store
 
 
@@ -35,7 +36,7 @@ def test_the_panel_is_asked_at_start_middle_and_end_and_kept_apart(
     images = write_images(tmp_path / "images", [str(n) for n in range(20)])
     with Loopback() as service:
         adapter = LoopbackAdapter(service.url, concurrency=1)
-        counts = ask(adapter, images, store, manner=CallPolicy(panel=panel))
+        counts = query_adapter(adapter, images, store, policy=CallPolicy(sentinels=panel))
         assert (counts.images, counts.answered, counts.calls) == (20, 20, 26)
         asked = _asked(store, adapter)
         assert [(one.moment, one.image_sha256) for one in asked] == [
@@ -44,9 +45,13 @@ def test_the_panel_is_asked_at_start_middle_and_end_and_kept_apart(
         drift = drift_of(asked, parse=adapter.parse)
         assert (drift.images, drift.answered, drift.changed) == (2, 6, ())
         assert drift.versions == ("model_version=v1",)
-        assert ask(adapter, images, store, manner=CallPolicy(panel=panel)).calls == 0, "nothing to ask, no panel"
-        more = write_images(tmp_path / "more", ["x", "y"])
-        ask(adapter, more, store, manner=CallPolicy(panel=panel))
+        assert query_adapter(adapter, images, store, policy=CallPolicy(sentinels=panel)).calls == 0, (
+            "nothing to ask, no panel"
+        )
+        few = write_images(tmp_path / "few", [f"few {n}" for n in range(5)])
+        assert query_adapter(adapter, few, store, policy=CallPolicy(sentinels=panel)).calls == 5, "too few for a round"
+        more = write_images(tmp_path / "more", [f"more {n}" for n in range(6)])
+        query_adapter(adapter, more, store, policy=CallPolicy(sentinels=panel))
         assert [one.round for one in _asked(store, adapter)] == [1] * 6 + [2] * 6
 
 
@@ -59,7 +64,7 @@ def test_a_change_of_version_in_the_middle_is_seen(tmp_path: Path, store: Store,
 
         service.fault = update
         adapter = LoopbackAdapter(service.url, concurrency=1)
-        ask(adapter, images, store, manner=CallPolicy(panel=panel))
+        query_adapter(adapter, images, store, policy=CallPolicy(sentinels=panel))
         drift = drift_of(_asked(store, adapter), parse=adapter.parse)
     assert {(moment, what) for _, moment, what in drift.changed} == {("end of round 1", "version")}
     assert drift.versions == ("model_version=v1", "model_version=v2")
@@ -70,8 +75,8 @@ def test_an_interrupted_round_is_continued(tmp_path: Path, store: Store, panel: 
     with Loopback(lambda number, _: "unauthorised" if number == 5 else None) as service:
         adapter = LoopbackAdapter(service.url, concurrency=1)
         with pytest.raises(AdapterError):
-            ask(adapter, images, store, manner=CallPolicy(panel=panel))
-        ask(adapter, images, store, manner=CallPolicy(panel=panel))
+            query_adapter(adapter, images, store, policy=CallPolicy(sentinels=panel))
+        query_adapter(adapter, images, store, policy=CallPolicy(sentinels=panel))
         assert [one.moment for one in _asked(store, adapter)] == ["start"] * 2 + ["middle"] * 2 + ["end"] * 2
 
 

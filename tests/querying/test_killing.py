@@ -8,20 +8,20 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from asking import CountingAdapter, write_images
+from counting import CountingAdapter, write_images
 from kill_many import kill_many
 
-from pipeline.querying.engine import ask
-from pipeline.querying.keys import key_maker
+from pipeline.querying.client import query_adapter
+from pipeline.querying.requests import key_maker
 from pipeline.querying.store import Store
 
 CHILD = """
 import sys, time
 sys.path[:] = {path!r}
 from pathlib import Path
-from asking import CountingAdapter, write_images
+from counting import CountingAdapter, write_images
 from kill_many import kill_many
-from pipeline.querying.engine import ask
+from pipeline.querying.client import query_adapter
 from pipeline.querying.store import Store
 folder = Path({folder!r})
 images = write_images(folder / "images", [str(n) for n in range({count})])
@@ -30,7 +30,7 @@ adapter = CountingAdapter(
 )
 with Store(folder / "responses.sqlite") as store:
     print("asking", flush=True)
-    ask(adapter, images, store)
+    query_adapter(adapter, images, store)
 """
 COUNT = 150
 
@@ -50,12 +50,12 @@ def test_killed_at_random_moments(tmp_path: Path, batch: int, concurrency: int) 
     adapter = CountingAdapter(log=tmp_path / "log")
     key = key_maker(adapter=adapter.name, model=adapter.model, parameters=adapter.parameters)
     with Store(tmp_path / "responses.sqlite") as store:
-        counts = ask(adapter, images, store)
+        counts = query_adapter(adapter, images, store)
         bodies = {k: answer.body for k, answer in store.answers([key(image.sha256) for image in images])}
     assert counts.known > 0, "killed before anything was answered: nothing was shown"
     assert counts.failed == 0
     with Store(tmp_path / "uninterrupted.sqlite") as store:
-        ask(CountingAdapter(), images, store)
+        query_adapter(CountingAdapter(), images, store)
         assert bodies == {k: answer.body for k, answer in store.answers([key(image.sha256) for image in images])}
     asked = Counter((tmp_path / "log").read_text().split())
     assert len(asked) == COUNT

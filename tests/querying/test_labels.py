@@ -7,13 +7,13 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from asking import CountingAdapter, write_images
+from counting import CountingAdapter, write_images
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adapters.answers import from_answer
 from adapters.base import Label, RawAnswer
-from pipeline.querying.engine import ask
+from pipeline.querying.client import query_adapter
 from pipeline.querying.labels import derive, derive_blocks, write_derived
 from pipeline.querying.store import Store
 from pipeline.run.tables import ANSWERS, COUNTERFACTUALS, LABELS, read_frame, schema, to_table
@@ -83,7 +83,7 @@ def test_every_counterfactual_has_an_answers_row_with_its_reason() -> None:
     reasons = [reason for _, _, reason in rows]
     assert reasons[0] is None
     assert "not JSON" in reasons[1]
-    assert reasons[2:] == ["timed out", "not asked yet", "no mask", "there is no counterfactual"]
+    assert reasons[2:] == ["timed out", "not sent yet", "no mask", "there is no counterfactual"]
     assert _rows(derived.labels, "step", "label") == [(1, "a")], "a step without an answer says nothing about labels"
 
 
@@ -178,7 +178,7 @@ def test_blocks_make_the_same_tables_as_one(tmp_path: Path) -> None:
     shuffled = frame.sample(frac=1, random_state=0)
     adapter = CountingAdapter()
     with Store(tmp_path / "responses.sqlite") as store:
-        ask(adapter, images[:-1], store)
+        query_adapter(adapter, images[:-1], store)
         frames = []
         for number, (rows, block) in enumerate([(frame, 1000), (frame, 7), (shuffled, 1)]):
             answers, labels = tmp_path / f"answers{number}.parquet", tmp_path / f"labels{number}.parquet"

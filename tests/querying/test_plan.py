@@ -2,7 +2,7 @@ from dataclasses import replace
 from datetime import date
 
 import pytest
-from asking import SERVICE
+from counting import SERVICE
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,12 +16,22 @@ from pipeline.querying.plan import (
     check_limits,
     nobody,
 )
-from pipeline.querying.questions import in_batches
+from pipeline.querying.requests import in_batches
 
 TODAY = date(2026, 6, 1)
 PRICE = Price(1.5, date(2026, 5, 28), "a page")
-REMOTE = AdapterPlan("cloud", replace(SERVICE, host="vision.example"), images=1000, known=400, calls=38, price=PRICE,
-                     features=2, rate=10.0, sentinels=9)  # fmt: skip
+REMOTE = AdapterPlan(
+    "cloud",
+    replace(SERVICE, host="vision.example"),
+    images=1000,
+    known=400,
+    calls=38,
+    host="vision.example",
+    price=PRICE,
+    features=2,
+    rate=10.0,
+    sentinels=9,
+)
 LOCAL = AdapterPlan("here", None, images=1000, known=0, calls=1000)
 
 
@@ -63,13 +73,23 @@ def test_nothing_leaves_the_machine_without_consent() -> None:
         ({"lifecycle": "discontinued"}, "gone.example", 0, False),
         ({"lifecycle": "discontinued"}, "127.0.0.1:8080", 5, False),
         ({"lifecycle": "discontinued"}, "localhost", 5, False),
+        ({"lifecycle": "discontinued"}, "127.0.0.1.evil.example", 5, True),
+        ({"lifecycle": "discontinued"}, "127.0.0.1.evil.example:8080", 5, True),
     ],
 )
 def test_a_service_that_is_gone_is_refused_unless_it_is_not_really_contacted(
     changes: dict[str, object], host: str, calls: int, refused: bool
 ) -> None:
     plan = Plan(
-        (replace(REMOTE, service=replace(SERVICE, host=host, **changes), calls=calls, elsewhere="elsewhere" in host),)
+        (
+            replace(
+                REMOTE,
+                service=replace(SERVICE, host=host, **changes),
+                calls=calls,
+                host=host,
+                elsewhere="elsewhere" in host,
+            ),
+        )
     )  # type: ignore[arg-type]
     if refused:
         with pytest.raises(PlanError, match="ended this service"):

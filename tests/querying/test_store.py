@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from adapters.base import RawAnswer
-from pipeline.querying.store import MIGRATIONS, Question, Store, StoreError
+from adapters.base import NoAnswer, RawAnswer
+from pipeline.querying.store import MIGRATIONS, Request, Store, StoreError
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def test_an_answer_is_kept_byte_for_byte(tmp_path: Path) -> None:
     answer = RawAnswer(body=bytes(range(256)), status=207, headers={"x-request-id": "é"})
     with Store(tmp_path / "responses.sqlite") as store:
         number = _classifier(store)
-        intents = store.begin([Question("key", "image")], classifier=number)
+        intents = store.begin([Request("key", "image")], classifier=number)
         store.finish([(intents[0], answer)], classifier=number)
     with Store(tmp_path / "responses.sqlite") as store:
         assert dict(store.answers(["key", "another"])) == {"key": answer}
@@ -33,13 +33,13 @@ def test_an_answer_is_kept_byte_for_byte(tmp_path: Path) -> None:
 
 def test_intents_without_outcome_are_counted_for_their_classifier(store: Store) -> None:
     number, other = _classifier(store), _classifier(store, model="2")
-    one, two, three = store.begin([Question(str(n), str(n)) for n in range(3)], classifier=number)
+    one, two, three = store.begin([Request(str(n), str(n)) for n in range(3)], classifier=number)
     assert store.unresolved(classifier=number) == 3
     store.finish([(one, RawAnswer(body=b""))], classifier=number)
-    store.fail([two], error="timed out")
+    store.finish([(two, NoAnswer("timed out"))], classifier=number)
     assert store.unresolved(classifier=number) == 1
     assert store.unresolved(classifier=other) == 0
-    again = store.begin([three.question], classifier=number)[0]
+    again = store.begin([three.request], classifier=number)[0]
     store.finish([(again, RawAnswer(body=b""))], classifier=number)
     assert again.attempt == 2
     assert store.unresolved(classifier=number) == 1, "the first attempt may have been billed all the same"
@@ -47,8 +47,9 @@ def test_intents_without_outcome_are_counted_for_their_classifier(store: Store) 
 
 def test_the_latest_failure_is_told_and_is_no_answer(store: Store) -> None:
     number = _classifier(store)
-    question = Question("key", "image")
-    store.fail(store.begin([question], classifier=number), error="first")
+    question = Request("key", "image")
+    [intent] = store.begin([question], classifier=number)
+    store.finish([(intent, NoAnswer("first"))], classifier=number)
     store.refuse(question, classifier=number, error="second")
     assert store.failures(["key"]) == {"key": "second"}
     assert store.answered(["key"]) == set()
@@ -56,10 +57,21 @@ def test_the_latest_failure_is_told_and_is_no_answer(store: Store) -> None:
 
 def test_the_first_answer_of_a_key_stays(store: Store) -> None:
     number = _classifier(store)
-    first, second = (store.begin([Question("key", "image")], classifier=number)[0] for _ in range(2))
+    first, second = (store.begin([Request("key", "image")], classifier=number)[0] for _ in range(2))
     store.finish([(second, RawAnswer(body=b"2"))], classifier=number)
     store.finish([(first, RawAnswer(body=b"1"))], classifier=number)
     assert dict(store.answers(["key"]))["key"].body == b"2"
+
+
+def test_an_answer_that_cannot_be_read_may_be_replaced_and_its_reply_is_kept(store: Store) -> None:
+    number = _classifier(store)
+    for body, replaces in ((b"<html>", False), (b"{}", True)):
+        request = Request("key", "image", replaces=replaces)
+        store.finish([(store.begin([request], classifier=number)[0], RawAnswer(body))], classifier=number)
+    assert dict(store.answers(["key"]))["key"].body == b"{}"
+    rows = store._connection.execute("SELECT body FROM intents JOIN replies ON replies.id = intents.reply").fetchall()
+    assert rows == [(b"<html>",)]
+    assert store.billed(classifier=number) == 1
 
 
 def test_a_classifier_has_one_number_whatever_the_order_of_its_parameters(store: Store) -> None:
@@ -93,7 +105,7 @@ def test_a_full_disk_is_told_as_such_and_leaves_what_was_kept(tmp_path: Path) ->
     path = tmp_path / "responses.sqlite"
     with Store(path) as store:
         number = _classifier(store)
-        first, second = store.begin([Question(name, name) for name in ("one", "two")], classifier=number)
+        first, second = store.begin([Request(name, name) for name in ("one", "two")], classifier=number)
         store.finish([(first, RawAnswer(b"1"))], classifier=number)
         store._connection.execute("PRAGMA max_page_count = 1")
         with pytest.raises(StoreError, match=r"cannot be written \(database or disk is full\): see to the disk"):
@@ -110,7 +122,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 def test_a_reply_to_many_images_is_held_once(store: Store) -> None:
     number = _classifier(store)
-    intents = store.begin([Question(str(n), str(n)) for n in range(3)], classifier=number)
+    intents = store.begin([Request(str(n), str(n)) for n in range(3)], classifier=number)
     store.finish([(one, RawAnswer(b"all", 200, {}, n)) for n, one in enumerate(intents)], classifier=number)
     answers = dict(store.answers(["0", "1", "2"]))
     assert [answers[str(n)].position for n in range(3)] == [0, 1, 2]

@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from asking import CountingAdapter, write_images
+from counting import CountingAdapter, write_images
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from adapters.base import AdapterError, RawAnswer
-from pipeline.querying.engine import AskCounts, ImageRef, ask
-from pipeline.querying.keys import key_maker
+from pipeline.querying.client import RequestCounts, query_adapter
+from pipeline.querying.requests import ImageRef, key_maker
 from pipeline.querying.store import Store
 
 
@@ -29,10 +29,10 @@ def test_identical_images_are_asked_once_and_known_ones_never_again(tmp_path: Pa
     images = write_images(tmp_path / "images", ["a", "b", "a", "c", "b"])
     adapter = CountingAdapter()
     with Store(tmp_path / "responses.sqlite") as store:
-        assert ask(adapter, images, store) == AskCounts(images=3, answered=3)
-        assert ask(adapter, images, store) == AskCounts(images=3, known=3)
+        assert query_adapter(adapter, images, store) == RequestCounts(images=3, answered=3)
+        assert query_adapter(adapter, images, store) == RequestCounts(images=3, known=3)
         assert set(adapter.asked.values()) == {1}
-        assert ask(CountingAdapter(model="2"), images, store).answered == 3
+        assert query_adapter(CountingAdapter(model="2"), images, store).answered == 3
 
 
 @pytest.mark.parametrize("concurrency", [1, 4])
@@ -44,11 +44,11 @@ def test_one_bad_image_does_not_take_its_batch_with_it(tmp_path: Path, concurren
     images = write_images(tmp_path / "images", ["a", "b", "bad", "c", "d", "e"])
     adapter = CountingAdapter(batch=4, concurrency=concurrency, fails=refuse_bad)
     with Store(tmp_path / "responses.sqlite") as store:
-        assert ask(adapter, images, store) == AskCounts(images=6, answered=5, failed=1)
+        assert query_adapter(adapter, images, store) == RequestCounts(images=6, answered=5, failed=1)
         assert "OSError: cannot read this image" in _failures(store, adapter, images[2:3])
         assert adapter.asked == {b"a": 2, b"b": 2, b"bad": 2, b"c": 2, b"d": 1, b"e": 1}
         mended = CountingAdapter(batch=4)
-        assert ask(mended, images, store) == AskCounts(images=6, known=5, answered=1)
+        assert query_adapter(mended, images, store) == RequestCounts(images=6, known=5, answered=1)
         assert mended.asked == {b"bad": 1}
 
 
@@ -58,7 +58,7 @@ def test_an_image_that_is_missing_or_changed_is_not_sent_and_fails_by_name(tmp_p
     images[1].path.unlink()
     adapter = CountingAdapter(batch=3)
     with Store(tmp_path / "responses.sqlite") as store:
-        assert ask(adapter, images, store) == AskCounts(images=3, answered=1, failed=2)
+        assert query_adapter(adapter, images, store) == RequestCounts(images=3, answered=1, failed=2)
         reasons = sorted(_failures(store, adapter, images))
     assert "0000.png was changed" in reasons[0]
     assert "0001.png cannot be read" in reasons[1]
@@ -75,12 +75,12 @@ def test_a_classifier_that_cannot_be_used_stops_the_asking_with_its_message(tmp_
     adapter = CountingAdapter(concurrency=concurrency, fails=out_of_credit)
     with Store(tmp_path / "responses.sqlite") as store:
         with pytest.raises(AdapterError, match="top it up"):
-            ask(adapter, images, store)
+            query_adapter(adapter, images, store)
         assert sum(adapter.asked.values()) < 20
         kept = len(_bodies(store, adapter, images))
         assert kept >= 3
         again = CountingAdapter()
-        assert ask(again, images, store) == AskCounts(images=40, known=kept, answered=40 - kept)
+        assert query_adapter(again, images, store) == RequestCounts(images=40, known=kept, answered=40 - kept)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_answers_that_break_the_contract_fail_by_name(
     adapter = CountingAdapter()
     adapter.send = answers  # type: ignore[method-assign]
     with Store(tmp_path / "responses.sqlite") as store:
-        assert ask(adapter, images, store) == AskCounts(images=1, failed=1)
+        assert query_adapter(adapter, images, store) == RequestCounts(images=1, failed=1)
         assert message in _failures(store, adapter, images)[0]
 
 
@@ -117,16 +117,16 @@ def test_calls_run_at_once_up_to_the_declared_number(tmp_path: Path) -> None:
 
     images = write_images(tmp_path / "images", [str(n) for n in range(30)])
     with Store(tmp_path / "responses.sqlite") as store:
-        assert ask(CountingAdapter(concurrency=3, fails=watch), images, store).answered == 30
+        assert query_adapter(CountingAdapter(concurrency=3, fails=watch), images, store).answered == 30
     assert most == 3
 
 
 def test_progress_counts_up_to_all(tmp_path: Path) -> None:
     images = write_images(tmp_path / "images", [str(n) for n in range(10)])
-    seen: list[AskCounts] = []
+    seen: list[RequestCounts] = []
     with Store(tmp_path / "responses.sqlite") as store:
-        ask(CountingAdapter(), images[:3], store)
-        ask(CountingAdapter(batch=2), images, store, progress=seen.append)
+        query_adapter(CountingAdapter(), images[:3], store)
+        query_adapter(CountingAdapter(batch=2), images, store, progress=seen.append)
     assert [counts.done for counts in seen] == [3, 5, 7, 9, 10]
     assert all(counts.images == 10 for counts in seen)
 
@@ -145,7 +145,7 @@ def test_interrupted_and_resumed_equals_uninterrupted(
     images = write_images(folder / "images", texts)
     straight = CountingAdapter()
     with Store(folder / "straight.sqlite") as store:
-        ask(straight, images, store)
+        query_adapter(straight, images, store)
         expected = _bodies(store, straight, images)
 
     asked: list[bytes] = []
@@ -162,7 +162,7 @@ def test_interrupted_and_resumed_equals_uninterrupted(
             adapter = CountingAdapter(batch=batch, concurrency=concurrency, fails=stop_after)
             before = _bodies(store, adapter, images)
             try:
-                counts = ask(adapter, images, store)
+                counts = query_adapter(adapter, images, store)
             except AdapterError:
                 continue
             finally:

@@ -1,4 +1,4 @@
-"""Turns, pauses, probes and waits: how fast a service is asked, and when it is left alone."""
+"""Turns, pauses, waits and budgets: how fast requests are sent, and when a service is left alone."""
 
 import random
 import threading
@@ -9,10 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.base import NoAnswer
-from pipeline.querying.breaker import Breaker, BreakerPolicy
-from pipeline.querying.pacing import MARGIN, RateLimiter
-from pipeline.querying.retrying import RetryPolicy, next_try
-from pipeline.querying.waiting import DelayQueue
+from pipeline.querying.limits import BreakerPolicy, Budget, CircuitBreaker, RetryPolicy, next_try
+from pipeline.querying.schedule import MARGIN, DelayQueue, RateLimiter
 
 NEVER = threading.Event()
 
@@ -68,41 +66,69 @@ def test_a_wait_that_the_service_asks_for_holds_all_and_ends_when_stopped() -> N
     assert not pacer.wait_turn(stopped)
 
 
-def test_a_breaker_pauses_probes_and_gives_up() -> None:
-    breaker = Breaker(BreakerPolicy(in_a_row=3, pauses=(0.02, 0.02)))
+def test_a_breaker_lets_one_request_through_a_pause_and_gives_up_when_patience_ends() -> None:
+    breaker = CircuitBreaker(BreakerPolicy(in_a_row=3, patience=0.1, pause=0.02, longest_pause=0.04))
     for _ in range(3):
-        assert breaker.admit(NEVER) == "request"
-        breaker.told("later", admitted="request", reason="HTTP 503")
-    for _ in range(2):
-        began = monotonic()
-        assert breaker.admit(NEVER) == "probe"
-        assert monotonic() - began >= 0.015
-        breaker.told("later", admitted="probe", reason="HTTP 503")
-    assert breaker.admit(NEVER) is None
+        assert not breaker.failing
+        assert breaker.admit(NEVER)
+        breaker.record("later", reason="HTTP 503")
+    assert breaker.failing
+    began, requests = monotonic(), 0
+    while breaker.gave_up is None:
+        assert breaker.admit(NEVER)
+        requests += 1
+        assert monotonic() - began >= 0.015 * requests
+        breaker.record("later", reason="HTTP 503")
+    assert 0.08 <= monotonic() - began < 1
+    assert not breaker.admit(NEVER)
     assert "HTTP 503" in str(breaker.gave_up)
+    assert "--patience" in str(breaker.gave_up)
 
 
-def test_a_probe_that_is_answered_lets_requests_through_again() -> None:
-    breaker = Breaker(BreakerPolicy(in_a_row=1, pauses=(0.01,)))
-    breaker.told("later", admitted="request")
-    assert breaker.admit(NEVER) == "probe"
-    breaker.told("answer", admitted="probe")
-    assert breaker.admit(NEVER) == "request"
+def test_while_a_service_fails_threads_wait_for_their_pause() -> None:
+    breaker, stopped = CircuitBreaker(BreakerPolicy(in_a_row=1, pause=30.0)), threading.Event()
+    breaker.record("later")
+    threading.Timer(0.05, stopped.set).start()
+    assert not breaker.admit(stopped)
+
+
+def test_an_answer_lets_requests_through_again() -> None:
+    breaker = CircuitBreaker(BreakerPolicy(in_a_row=1, pause=0.01))
+    breaker.record("later")
+    assert breaker.failing
+    assert breaker.admit(NEVER)
+    breaker.record("answer")
+    assert not breaker.failing
     for _ in range(5):
-        breaker.told("slower", admitted="request")
-    assert breaker.admit(NEVER) == "request", "a service that wants less speed is there"
+        breaker.record("slower")
+    assert not breaker.failing, "a service that wants less speed is there"
 
 
 def test_a_service_that_refuses_everything_is_given_up_one_that_refuses_something_is_not() -> None:
-    breaker = Breaker(BreakerPolicy(never_in_a_row=3))
-    for outcome in ("never", "never", "answer", "never", "never"):
-        breaker.told(outcome, admitted="request")  # type: ignore[arg-type]
+    breaker = CircuitBreaker(BreakerPolicy(never_in_a_row=3))
+    for result in ("never", "never", "answer", "never", "never"):
+        breaker.record(result)  # type: ignore[arg-type]
     assert breaker.gave_up is None
-    breaker.told("never", admitted="request", reason="HTTP 404")
+    breaker.record("never", reason="HTTP 404")
     assert "HTTP 404" in str(breaker.gave_up)
 
 
-PATIENCE = RetryPolicy(attempts=5, seconds=100.0, first=0.5, longest=20.0)
+def test_a_budget_waits_for_calls_that_may_yet_be_free() -> None:
+    budget, taken = Budget(usd=1.0, spent=0.5), []
+    assert budget.take(0.4)
+    thread = threading.Thread(target=lambda: taken.append(budget.take(0.2)))
+    thread.start()
+    thread.join(0.05)
+    assert thread.is_alive(), "the call on its way may be free"
+    budget.settle(0.4, charged=0.0)
+    thread.join()
+    assert taken == [True]
+    budget.settle(0.2, charged=0.2)
+    assert not budget.take(0.4)
+    assert "US$ 1.0000" in budget.exhausted
+
+
+POLICY = RetryPolicy(attempts=5, seconds=100.0, first=0.5, longest=20.0)
 
 
 @given(
@@ -116,7 +142,7 @@ def test_a_wait_is_bounded_and_honours_what_was_asked(
     attempts: int, elapsed: float, wait: float | None, retry: str, seed: int
 ) -> None:
     failure = NoAnswer("why", retry=retry, wait=wait)  # type: ignore[arg-type]
-    delay = next_try(failure, attempts=attempts, elapsed=elapsed, patience=PATIENCE, chance=random.Random(seed))
+    delay = next_try(failure, attempts=attempts, elapsed=elapsed, policy=POLICY, chance=random.Random(seed))
     if delay is None:
         assert retry == "never" or attempts >= 5 or elapsed + 20 + 20 > 100
     else:

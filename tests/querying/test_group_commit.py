@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.querying.committing import GroupCommit
+from pipeline.querying.group_commit import GroupCommit
 
 
 @pytest.fixture

@@ -1,26 +1,30 @@
-"""When the next request may be sent: evenly spaced over all threads, slower after a refusal, faster again with time.
+"""When requests are due: turns evenly spaced over all threads, and a queue in which what failed waits for its time."""
 
-Ready-made limiters count requests in windows: they let a window's worth go at once, which a service that counts in
-shorter windows refuses, and their rate is fixed. Here no burst is ever made up for lost time, and the rate is a number.
-"""
-
+import heapq
 import threading
-from math import ceil
+from collections import deque
+from collections.abc import Iterable
 from time import monotonic
+from typing import Generic, TypeVar
+
+Job = TypeVar("Job")
 
 # Of the allowed rate: a service that counts any second's requests meets one too many where two were shaken together.
 MARGIN = 0.975
 LATE = 0.02  # seconds; a request that comes later than this takes a new turn, so that stalls do not become bursts
-AHEAD = 0.1  # seconds; about so far ahead of its turn a request is made ready
 SLOWER = 0.7
 RECOVERY = 0.05  # of the allowed rate, per second without refusal
 CAREFUL_RECOVERY = 0.005  # near the rate that was refused last
 LONGEST_PAUSE = 5.0  # seconds for all; an image that is to wait longer waits by itself
 _TURNS = 5
+_LOOK = 0.1  # seconds; how often a waiting thread looks whether the work was stopped
 
 
 class RateLimiter:
-    """Gives out turns at up to ``rate`` requests per second.
+    """Gives out turns at up to ``rate`` requests per second; slower after a refusal, faster again with time.
+
+    Ready-made limiters count requests in windows: they let a window's worth go at once, which a service that counts in
+    shorter windows refuses, and their rate is fixed. Here no burst makes up for lost time, and the rate is a number.
 
     Args:
         rate: the allowed requests per second; None: no limit.
@@ -34,8 +38,6 @@ class RateLimiter:
         self._paused_until = 0.0
         self._slowed = 0.0
         self._lock = threading.Lock()
-        # Few requests are made ready (their intents written) long before they are sent.
-        self.entrance = threading.BoundedSemaphore(10_000 if rate is None else max(2, ceil(rate * AHEAD) + 1))
 
     @property
     def rate(self) -> float | None:
@@ -82,3 +84,56 @@ class RateLimiter:
             slot = max(self._next, now - LATE / 2, self._paused_until)
             self._next = slot + 1 / self._rate
             return slot
+
+
+class DelayQueue(Generic[Job]):
+    """Hands out jobs to threads until there are none and none is at work, or the work is stopped.
+
+    What is due to be tried again comes before what is new.
+
+    Args:
+        jobs: due at once, in their order.
+        stopped: when set, nothing more is handed out.
+    """
+
+    def __init__(self, jobs: Iterable[Job], *, stopped: threading.Event) -> None:
+        self._new = deque(jobs)
+        self._later: list[tuple[float, int, Job]] = []
+        self._numbered = 0
+        self._at_work = 0
+        self._stopped = stopped
+        self._changed = threading.Condition()
+
+    def put(self, job: Job, *, delay: float = 0.0) -> None:
+        """Add a job that is not due before ``delay`` seconds have passed."""
+        with self._changed:
+            self._numbered += 1
+            heapq.heappush(self._later, (monotonic() + delay, self._numbered, job))
+            self._changed.notify()
+
+    def take(self) -> Job | None:
+        """The next job, waiting until one is due; None: there is nothing more to do. After it, call `done`."""
+        with self._changed:
+            while not self._stopped.is_set():
+                now = monotonic()
+                if self._later and self._later[0][0] <= now:
+                    self._at_work += 1
+                    return heapq.heappop(self._later)[2]
+                if self._new:
+                    self._at_work += 1
+                    return self._new.popleft()
+                if not self._later and not self._at_work:
+                    break
+                self._changed.wait(min(_LOOK, self._later[0][0] - now) if self._later else _LOOK)
+            return None
+
+    def done(self) -> None:
+        """A job that was taken has been dealt with (its successors, if any, were put before this)."""
+        with self._changed:
+            self._at_work -= 1
+            self._changed.notify_all()
+
+    def left(self) -> list[Job]:
+        """What nobody took."""
+        with self._changed:
+            return [*self._new, *(job for _, _, job in self._later)]

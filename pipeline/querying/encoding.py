@@ -1,5 +1,6 @@
-"""What is sent of each photo: its versions as they were made, or, where a classifier's limits forbid that, all of them
-re-encoded in one and the same way. Versions of one face are never treated differently, and no adapter resizes anything.
+"""What is sent of each photo: its versions as they are, or, where they do not fit a classifier, all re-encoded alike.
+
+Versions of one face are never treated differently, and no adapter resizes anything.
 """
 
 import math
@@ -12,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from adapters.base import Limits
-from pipeline.querying.keys import canonical_json
+from pipeline.querying.requests import ImageRef, canonical_json
+from pipeline.run.files import write_bytes
 from pipeline.run.tables import SENT, read_frame, to_table, write_table
 
 if TYPE_CHECKING:
@@ -78,7 +80,7 @@ def prepare(
     made: dict[str, SentImage] = {}
     for photo in photos.values():
         if not all(version.sha256 in kept or version.sha256 in answered for version in photo):
-            made |= _photo(photo, limits, folder / _name(limits))
+            made |= _encode_photo(photo, limits, folder / _name(limits))
     if made:
         _record(kept | made, limits, folder)
     return kept | made
@@ -94,6 +96,18 @@ def recorded(folder: Path, limits: Limits) -> dict[str, SentImage]:
         row["sha256"]: SentImage(row["sent_sha256"], path.parent / row["file"] if row["file"] else None, row["how"])
         for row in rows
     }
+
+
+def images_to_send(versions: Sequence[Version], sent: Mapping[str, SentImage]) -> list[ImageRef]:
+    """The image to send for each version that can be sent; ``sent`` as `prepare` returned it."""
+    images = []
+    for version in versions:
+        instead = sent.get(version.sha256)
+        if instead is None:
+            images.append(ImageRef(version.sha256, version.path, version.photo))
+        elif instead.sha256 is not None and instead.path is not None:
+            images.append(ImageRef(instead.sha256, instead.path, version.photo))
+    return images
 
 
 def misfit(path: Path, limits: Limits) -> str | None:
@@ -116,7 +130,7 @@ def misfit(path: Path, limits: Limits) -> str | None:
     return None
 
 
-def recipes(width: int, height: int, limits: Limits) -> Iterator[Encoding]:
+def encodings(width: int, height: int, limits: Limits) -> Iterator[Encoding]:
     """The ways to encode an image of this size within the limits but for its bytes, from the best to the smallest."""
     least = max(1.0, (limits.min_side or 1) / min(width, height))
     most = min(
@@ -134,24 +148,24 @@ def recipes(width: int, height: int, limits: Limits) -> Iterator[Encoding]:
             return
 
 
-def encode(image: "Image.Image", recipe: Encoding) -> bytes:
+def encode(image: "Image.Image", encoding: Encoding) -> bytes:
     """An RGB image as bytes; the same image gives the same bytes, which hold nothing but pixels."""
     from PIL import Image
 
-    if recipe.scale != 1:
-        size = (math.ceil(image.width * recipe.scale - 1e-9), math.ceil(image.height * recipe.scale - 1e-9))
-        if recipe.scale < 1:
-            size = (math.floor(image.width * recipe.scale), math.floor(image.height * recipe.scale))
+    if encoding.scale != 1:
+        size = (math.ceil(image.width * encoding.scale - 1e-9), math.ceil(image.height * encoding.scale - 1e-9))
+        if encoding.scale < 1:
+            size = (math.floor(image.width * encoding.scale), math.floor(image.height * encoding.scale))
         image = image.resize(size, Image.Resampling.LANCZOS)
     stream = BytesIO()
-    if recipe.format == "png":
+    if encoding.format == "png":
         image.save(stream, "PNG")
     else:
-        image.save(stream, "JPEG", quality=recipe.quality, subsampling=0)
+        image.save(stream, "JPEG", quality=encoding.quality, subsampling=0)
     return stream.getvalue()
 
 
-def _photo(versions: Sequence[Version], limits: Limits, folder: Path) -> dict[str, SentImage]:
+def _encode_photo(versions: Sequence[Version], limits: Limits, folder: Path) -> dict[str, SentImage]:
     from PIL import Image
 
     try:
@@ -163,19 +177,19 @@ def _photo(versions: Sequence[Version], limits: Limits, folder: Path) -> dict[st
             with Image.open(version.path) as opened:
                 images[version.sha256] = opened.convert("RGB")
     except OSError:
-        return {}  # the engine names the file that cannot be read
+        return {}  # the client names the file that cannot be read
     first = next(iter(reasons.values()))
     if len({image.size for image in images.values()}) > 1:
         return _excluded(versions, f"its versions differ in size, and do not all fit ({first})")
     width, height = next(iter(images.values())).size
-    for recipe in recipes(width, height, limits):
+    for encoding in encodings(width, height, limits):
         contents: dict[str, bytes] = {}
         for name, image in images.items():
-            contents[name] = encode(image, recipe)
+            contents[name] = encode(image, encoding)
             if limits.max_bytes is not None and len(contents[name]) > limits.max_bytes:
                 break
         else:
-            return {name: _written(content, recipe, folder) for name, content in contents.items()}
+            return {name: _written(content, encoding, folder) for name, content in contents.items()}
     return _excluded(versions, f"{first}; no encoding fits")
 
 
@@ -183,15 +197,12 @@ def _excluded(versions: Sequence[Version], why: str) -> dict[str, SentImage]:
     return {version.sha256: SentImage(None, None, why) for version in versions}
 
 
-def _written(content: bytes, recipe: Encoding, folder: Path) -> SentImage:
+def _written(content: bytes, encoding: Encoding, folder: Path) -> SentImage:
     name = sha256(content).hexdigest()
-    path = folder / f"{name}{_SUFFIX[recipe.format]}"
+    path = folder / f"{name}{_SUFFIX[encoding.format]}"
     if not path.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(".partial")
-        partial.write_bytes(content)
-        partial.replace(path)
-    return SentImage(name, path, recipe.words)
+        write_bytes(path, content)
+    return SentImage(name, path, encoding.words)
 
 
 def _record(sent: Mapping[str, SentImage], limits: Limits, folder: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from adapters.answers import from_answer
 from adapters.base import Capabilities, Label, RawAnswer, Service
-from pipeline.querying.engine import ImageRef
+from pipeline.querying.requests import ImageRef
 
 SERVICE = Service(provider="Nobody", host="127.0.0.1", retention="nothing", version="none")
 

@@ -107,14 +107,16 @@ def test_a_run_that_would_pass_a_limit_stops_before_and_can_be_resumed(
         assert len(service.times) == 21
 
 
-def test_what_cannot_be_read_is_done_and_not_asked_again(run: Run) -> None:
-    with Loopback(lambda number, _: "html" if number == 1 else None) as service:
+def test_what_cannot_be_read_is_tried_again_then_done_and_not_sent_another_time(run: Run) -> None:
+    bad = (run.folder / "images" / "gender" / "1" / "step2.png").read_bytes()
+    with Loopback(lambda _, images: "html" if bad in images else None) as service:
         adapter = LoopbackAdapter(service.url, concurrency=1)
         ask(run, adapter, sentinels=0)
         stage = run.record.stages["query"]
         assert (stage.state, stage.counts["failed"], stage.counts["unanswered"]) == ("done", 1, 0)
+        assert run.record.query["loopback"].unreadable == 1
         ask(run, adapter, sentinels=0)
-        assert max(service.asked.values()) == 1
+        assert sorted(service.asked.values()) == [1] * 11 + [3]
 
 
 def test_what_got_no_answer_leaves_the_run_incomplete_and_is_asked_again(run: Run) -> None:
@@ -278,7 +280,7 @@ def test_on_a_terminal_the_plan_is_shown_and_asked_about(
     assert "kept for a day" in shown
 
 
-def test_the_account_is_told_in_words() -> None:
+def test_the_account_is_put_into_words() -> None:
     facts = {
         "images": 1200, "known_before": 200, "answered_now": 990, "failed": 4, "not_asked": 6, "usd_so_far": 1.8,
         "possibly_billed": {"intents": 3, "images": []},
@@ -289,4 +291,4 @@ def test_the_account_is_told_in_words() -> None:
     assert words.startswith(
         "1,190 of 1,200 images answered, 4 failed, 6 not asked, about US$ 1.80, 3 requests possibly"
     )
-    assert words.endswith("9 times: 1 changes seen, a score by up to 0.25 (a.jpg: answer at the end of round 1)")
+    assert words.endswith("9 answers: 1 changes seen, a score by up to 0.25 (a.jpg: answer at the end of round 1)")

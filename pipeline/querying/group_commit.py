@@ -1,7 +1,4 @@
-"""Writes of many threads in few transactions: a disk that takes milliseconds to be sure serves hundreds a second.
-
-Which writes there are is not known here.
-"""
+"""Writes of many threads in few transactions: a disk that takes milliseconds to be sure serves hundreds a second."""
 
 import sqlite3
 import threading
@@ -14,7 +11,7 @@ Write = Callable[[sqlite3.Connection], Result]
 
 
 @dataclass
-class _Waiting(Generic[Result]):
+class _Queued(Generic[Result]):
     write: Write[Result]
     done: bool = False
     result: Result | None = None
@@ -25,7 +22,8 @@ class GroupCommit:
     """Runs writes, each of which has been committed when its call returns.
 
     Whichever thread gets the connection first writes for all that wait, in one transaction. A write that fails is
-    undone and raises in its own thread; the others stand.
+    undone and raises in its own thread; the others stand. One transaction a request would bound the rate of all
+    threads by the disk: each must be durable before an image is sent.
 
     Args:
         connection: in autocommit mode.
@@ -36,11 +34,11 @@ class GroupCommit:
         self._connection = connection
         self._lock = lock
         self._arriving = threading.Lock()
-        self._queue: list[_Waiting[Any]] = []
+        self._queue: list[_Queued[Any]] = []
 
     def __call__(self, write: Write[Result]) -> Result:
-        """Run one write; what it returns."""
-        mine = _Waiting(write)
+        """Run one write and return its result."""
+        mine = _Queued(write)
         with self._arriving:
             self._queue.append(mine)
         with self._lock:
@@ -52,9 +50,9 @@ class GroupCommit:
             raise mine.error
         return mine.result  # type: ignore[return-value]  # set by the write, which did not fail
 
-    def _commit(self, group: list[_Waiting[Any]]) -> None:
+    def _commit(self, group: list[_Queued[Any]]) -> None:
         try:
-            results = self._together(group)
+            results = self._in_one_transaction(group)
         except Exception as error:
             if len(group) > 1:
                 for one in group:
@@ -69,7 +67,7 @@ class GroupCommit:
         for one, result in zip(group, results, strict=True):
             one.done, one.result = True, result
 
-    def _together(self, group: list[_Waiting[Any]]) -> list[Any]:
+    def _in_one_transaction(self, group: list[_Queued[Any]]) -> list[Any]:
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             results = [one.write(self._connection) for one in group]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from adapters.base import Limits
-from pipeline.querying.preparing import Version, misfit, prepare, recipes
+from pipeline.querying.encoding import Version, encodings, misfit, prepare
 
 
 def write_photo(folder: Path, photo: str, *, size: tuple[int, int], steps: int = 3, seed: int = 0) -> list[Version]:
@@ -106,6 +106,6 @@ def test_every_recipe_keeps_the_limits_of_size(
     width: int, height: int, min_side: int | None, max_pixels: int | None
 ) -> None:
     limits = Limits(min_side=min_side, max_pixels=max_pixels)
-    for recipe in recipes(width, height, limits):
-        assert min(width, height) * recipe.scale >= (min_side or 1) - 1e-6
-        assert max_pixels is None or width * height * recipe.scale**2 <= max_pixels * (1 + 1e-9)
+    for encoding in encodings(width, height, limits):
+        assert min(width, height) * encoding.scale >= (min_side or 1) - 1e-6
+        assert max_pixels is None or width * height * encoding.scale**2 <= max_pixels * (1 + 1e-9)

@@ -1,0 +1,416 @@
+"""The client of one classifier: sends what has no answer yet, keeps every outcome, and names every failure."""
+
+import random
+import re
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from time import monotonic
+
+from adapters.base import Adapter, AdapterError, NoAnswer, RawAnswer
+from pipeline.config.redaction import Redactor
+from pipeline.querying.drift import Panel
+from pipeline.querying.limits import CallPolicy, CallResult, CircuitBreaker, next_try
+from pipeline.querying.requests import ImageError, ImageRef, Pending, Request, batches_of, pending_requests, read_image
+from pipeline.querying.schedule import DelayQueue, RateLimiter
+from pipeline.querying.store import Intent, Moment, Store
+
+__all__ = ["ImageRef", "RequestCounts", "query_adapter"]
+
+PARTIAL = frozenset({204, 205, 206})  # statuses of success without a whole reply
+_ESCAPE_CODE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.?)")
+
+Outcome = RawAnswer | NoAnswer
+
+
+class Unreadable(NoAnswer):
+    """An answer came and was charged for, but no labels can be read from it; another try may give a good one."""
+
+
+@dataclass(frozen=True)
+class RequestCounts:
+    """Counts of images; ``images = known + answered + unreadable + failed + not_sent`` once all are done.
+
+    Attributes:
+        images: distinct images, by their bytes.
+        known: had an answer before.
+        answered: got one now.
+        unreadable: got one now that holds no labels; sent again only where that is wanted.
+        failed: got none; they are sent again by the next run.
+        not_sent: left out, because the client stopped before.
+        unresolved: intents of earlier, interrupted runs that have no outcome: possibly sent, and billed, twice.
+        calls: made now, those for sentinels and those in vain included.
+        repeated: images that were sent again after a failure, once for each time.
+        throttled: calls that came too fast for the service.
+        stopped: why the client stopped before all were sent.
+    """
+
+    images: int
+    known: int = 0
+    answered: int = 0
+    unreadable: int = 0
+    failed: int = 0
+    not_sent: int = 0
+    unresolved: int = 0
+    calls: int = field(default=0, compare=False)
+    repeated: int = field(default=0, compare=False)
+    throttled: int = field(default=0, compare=False)
+    stopped: str | None = None
+
+    @property
+    def done(self) -> int:
+        """How many images have been dealt with."""
+        return self.known + self.answered + self.unreadable + self.failed
+
+
+@dataclass(frozen=True)
+class _Call:
+    """One call to be made: ordinary images, or the sentinels of some moment."""
+
+    requests: tuple[Request, ...]
+    moment: Moment | None = None
+
+
+def query_adapter(
+    adapter: Adapter,
+    images: Iterable[ImageRef],
+    store: Store,
+    *,
+    policy: CallPolicy | None = None,
+    pending: Pending | None = None,
+    progress: Callable[[RequestCounts], None] | None = None,
+    stopped: threading.Event | None = None,
+    log: Callable[[str], None] | None = None,
+) -> RequestCounts:
+    """Send a classifier every image that has no answer yet; images of identical bytes are sent once.
+
+    Args:
+        adapter: the classifier.
+        images: all images for it.
+        store: where answers are and go.
+        policy: how the calls are made.
+        pending: the requests for ``images``, where they are known already.
+        progress: called with the counts so far after each call.
+        stopped: nothing more is sent once it is set; it is set when the client stops by itself.
+        log: called with what went wrong on the way, without secrets.
+
+    Raises:
+        AdapterError: the classifier cannot be used; every answer it gave before is kept.
+    """
+    return _Client(
+        adapter,
+        store,
+        pending or pending_requests(adapter, images, answered=store.answered),
+        policy=policy or CallPolicy(),
+        progress=progress or (lambda _: None),
+        stopped=stopped or threading.Event(),
+        log=log or (lambda _: None),
+    ).run()
+
+
+class _Client:
+    """The threads that send requests to one classifier."""
+
+    def __init__(
+        self,
+        adapter: Adapter,
+        store: Store,
+        pending: Pending,
+        *,
+        policy: CallPolicy,
+        progress: Callable[[RequestCounts], None],
+        stopped: threading.Event,
+        log: Callable[[str], None],
+    ) -> None:
+        service = adapter.capabilities.service
+        if service is not None:
+            store.outlive_power_loss()
+        self._adapter, self._store, self._policy, self._progress, self._log = adapter, store, policy, progress, log
+        self._classifier = store.number_of(adapter)
+        self._redactor = Redactor(service.credentials if service is not None else ())
+        self._limiter = RateLimiter(policy.rate_for(adapter))
+        self._breaker = CircuitBreaker(policy.breaker)
+        self._chance = random.Random()  # noqa: S311 - jitter
+        self._stopped = stopped
+        self._error: BaseException | None = None
+        self._lock = threading.Lock()
+        self._todo = len(pending.requests)
+        self._counts = RequestCounts(
+            images=pending.images, known=pending.known, unresolved=store.unresolved(classifier=self._classifier)
+        )
+        wanted = policy.sentinels if pending.requests and service is not None else ()
+        self._panel = Panel.of(wanted, store.sentinels(classifier=self._classifier), pending=self._todo)
+        self._calls = self._sentinel_calls("start")
+        self._calls += [_Call(batch) for batch in batches_of(adapter, pending.requests)]
+        self._queue = DelayQueue(self._calls, stopped=stopped)
+
+    def run(self) -> RequestCounts:
+        """Send until everything is done or the client stopped; the final counts."""
+        self._progress(self._counts)
+        threads = min(self._policy.concurrency_for(self._adapter), len(self._calls))
+        if threads <= 1:
+            self._work()  # in the caller's own thread: local models and users' functions may depend on it
+        else:
+            pool = [threading.Thread(target=self._work, name=f"query {self._adapter.name}") for _ in range(threads)]
+            for thread in pool:
+                thread.start()
+            try:
+                for thread in pool:
+                    thread.join()
+            except BaseException:
+                self._halt(None)
+                for thread in pool:
+                    thread.join()
+                raise
+        if self._error is not None:
+            raise self._error
+        left = [request for call in self._queue.left() if call.moment is None for request in call.requests]
+        done = replace(self._counts, failed=self._counts.failed + sum(_was_sent(request) for request in left))
+        return replace(done, not_sent=done.images - done.done)
+
+    def _work(self) -> None:
+        while (call := self._queue.take()) is not None:
+            try:
+                self._make(call)
+            except BaseException as error:  # raised again in the caller's thread
+                self._halt(error)
+            finally:
+                self._queue.done()
+
+    def _halt(self, error: BaseException | None) -> None:
+        with self._lock:
+            self._error = self._error or error
+        self._stopped.set()
+
+    def _give_up(self, reason: str) -> None:
+        with self._lock:
+            if self._counts.stopped is None:
+                self._counts = replace(self._counts, stopped=f"{self._adapter.name}: {reason}")
+        self._log(f"{self._adapter.name}: {reason}")
+        self._stopped.set()
+
+    def _make(self, call: _Call) -> None:
+        """Make one call: its intents first, then the call, then its outcomes."""
+        requests, contents = self._read(call)
+        if not requests:
+            return
+        cost = self._policy.usd * len(requests)
+        if not (self._breaker.admit(self._stopped) and self._limiter.wait_turn(self._stopped)):
+            return self._leave(call, requests, self._breaker.gave_up)
+        # Taken only now, so that a call that waits for its turn holds nothing that others could spend.
+        if not self._policy.budget.take(cost, stopped=self._stopped):
+            return self._leave(call, requests, self._policy.budget.exhausted)
+        sentinel = None if call.moment is None else (self._panel.number, call.moment)
+        intents = self._store.begin(requests, classifier=self._classifier, sentinel=sentinel)
+        sent = monotonic()
+        with self._lock:
+            self._counts = replace(self._counts, calls=self._counts.calls + 1)
+        outcomes: list[Outcome]
+        try:
+            outcomes = contract_checked(self._adapter.send(contents), expected=len(contents))
+        except AdapterError as error:
+            reason = self._clean(str(error))
+            self._store.finish([(one, NoAnswer(reason)) for one in intents], classifier=self._classifier)
+            self._policy.budget.settle(cost, charged=0.0)
+            raise AdapterError(reason) from None
+        except Exception as error:  # one image's failure, whatever it is, must not take the run with it
+            remote = self._adapter.capabilities.remote
+            outcomes = [NoAnswer(f"{type(error).__name__}: {error}", billed=remote)] * len(contents)
+        outcomes = [self._readable(self._redactor.outcome(outcome)) for outcome in outcomes]
+        charged = sum(not isinstance(outcome, NoAnswer) or outcome.billed for outcome in outcomes)
+        self._policy.budget.settle(cost, charged=self._policy.usd * charged)
+        self._settle(call, list(zip(requests, intents, outcomes, strict=True)), sent=sent)
+        self._learn(outcomes, sent=sent)
+
+    def _read(self, call: _Call) -> tuple[list[Request], list[bytes]]:
+        """The requests of a call whose images can be sent, with the bytes; the others fail by name."""
+        requests: list[Request] = []
+        contents: list[bytes] = []
+        for request in call.requests:
+            try:
+                contents.append(read_image(request.path, request.sha256))
+            except ImageError as error:
+                if call.moment is None:
+                    self._store.refuse(request, classifier=self._classifier, error=str(error))
+                self._count(call, failed=1)
+            else:
+                requests.append(request)
+        return requests, contents
+
+    def _readable(self, outcome: Outcome) -> Outcome:
+        """An outcome as it is to be dealt with: an answer without labels is a failure that may pass."""
+        if isinstance(outcome, NoAnswer):
+            return replace(outcome, reason=self._clean(outcome.reason))
+        why = unreadable(outcome, self._adapter)
+        if not why:
+            return outcome
+        remote = self._adapter.capabilities.remote
+        reason = self._clean(f"an answer without labels: {why}")
+        return Unreadable(reason, retry="later" if remote else "never", billed=remote, reply=outcome)
+
+    def _settle(self, call: _Call, outcomes: Sequence[tuple[Request, Intent, Outcome]], *, sent: float) -> None:
+        """Keep the outcomes of a call; put back what may be answered later; count the rest."""
+        results = [outcome for _, _, outcome in outcomes]
+        # The service said no to the whole call: one of its images may be the reason.
+        split = len(results) > 1 and all(_refused_for_free(outcome) for outcome in results)
+        kept: list[tuple[Intent, Outcome]] = []
+        together: list[Request] = []
+        alone: list[Request] = []
+        delay, counted = 0.0, {"answered": 0, "unreadable": 0, "failed": 0}
+        for request, intent, outcome in outcomes:
+            final: Outcome = outcome
+            if not isinstance(outcome, NoAnswer):
+                counted["answered"] += 1
+            elif split:
+                alone.append(request)
+            else:
+                wait = self._wait(request, outcome, sent=sent)
+                self._report(request, outcome, wait)
+                if wait is not None and isinstance(outcome, Unreadable):
+                    alone.append(replace(request, unreadable=request.unreadable + 1))
+                elif wait is not None:
+                    together.append(request)
+                if wait is not None:
+                    delay = max(delay, wait)
+                elif isinstance(outcome, Unreadable) and outcome.reply is not None and call.moment is None:
+                    final = outcome.reply  # it was paid for: labels may be read from it with other options one day
+                    counted["unreadable"] += 1
+                else:
+                    counted["failed"] += 1
+            kept.append((intent, final))
+        self._store.finish(kept, classifier=self._classifier)
+        for group in [together, *([request] for request in alone)]:
+            if group:
+                self._put_back(call, group, delay=delay, sent=sent)
+        self._count(call, **counted)
+
+    def _wait(self, request: Request, failure: NoAnswer, *, sent: float) -> float | None:
+        """Seconds until a request is sent again; None: it is not."""
+        policy = self._policy.retry
+        last = isinstance(failure, Unreadable) and request.unreadable + 1 >= policy.unreadable
+        if last or self._stopped.is_set():
+            return None
+        elapsed = monotonic() - (request.first or sent)
+        return next_try(failure, attempts=request.attempts + 1, elapsed=elapsed, policy=policy, chance=self._chance)
+
+    def _report(self, request: Request, failure: NoAnswer, wait: float | None) -> None:
+        then = "" if wait is None else f"; again in {wait:.1f} s"
+        name = f"{request.photo} ({request.path.name})" if request.photo else request.path.name
+        self._log(f"{self._adapter.name}: {name}: {failure.reason}{then}")
+
+    def _put_back(self, call: _Call, requests: Sequence[Request], *, delay: float, sent: float) -> None:
+        # While the service answers nobody, its failures say nothing about an image.
+        attempt = 0 if self._breaker.failing else 1
+        again = tuple(replace(one, attempts=one.attempts + attempt, first=one.first or sent) for one in requests)
+        self._queue.put(_Call(again, call.moment), delay=delay)
+        with self._lock:
+            self._counts = replace(self._counts, repeated=self._counts.repeated + len(again))
+
+    def _learn(self, outcomes: Sequence[Outcome], *, sent: float) -> None:
+        """Take note of what a call's outcomes say about the service: its speed, and whether it is there at all."""
+        result, reason = call_result(outcomes)
+        if result == "slower":
+            waits = [outcome.wait for outcome in outcomes if isinstance(outcome, NoAnswer) and outcome.wait]
+            self._limiter.refused(sent=sent, wait=max(waits, default=None))
+            with self._lock:
+                self._counts = replace(self._counts, throttled=self._counts.throttled + 1)
+        elif result == "answer":
+            self._limiter.accepted()
+        self._breaker.record(result, reason=reason)
+        if self._breaker.gave_up is not None:
+            self._give_up(self._breaker.gave_up)
+
+    def _leave(self, call: _Call, requests: Sequence[Request], reason: str | None) -> None:
+        """Leave out a call because the client stops; images that were sent before stay failed."""
+        if not self._stopped.is_set() and reason is not None:
+            self._give_up(reason)
+        self._stopped.set()
+        self._count(call, failed=sum(_was_sent(request) for request in requests))
+
+    def _count(self, call: _Call, *, answered: int = 0, unreadable: int = 0, failed: int = 0) -> None:
+        if call.moment is not None or not answered + unreadable + failed:
+            return
+        with self._lock:
+            counts = self._counts
+            before = counts.done - counts.known
+            self._counts = replace(
+                counts,
+                answered=counts.answered + answered,
+                unreadable=counts.unreadable + unreadable,
+                failed=counts.failed + failed,
+            )
+            after = self._counts.done - counts.known
+            self._progress(self._counts)
+        if before < self._todo // 2 <= after and self._todo > 1:
+            self._put_sentinels("middle")
+        if before < self._todo <= after:
+            self._put_sentinels("end")
+
+    def _put_sentinels(self, moment: Moment) -> None:
+        for call in self._sentinel_calls(moment):
+            self._queue.put(call)
+
+    def _sentinel_calls(self, moment: Moment) -> list[_Call]:
+        requests = [Request("", image.sha256, image.path) for image in self._panel.missing(moment)]
+        return [_Call(batch, moment) for batch in batches_of(self._adapter, requests)]
+
+    def _clean(self, reason: str) -> str:
+        return printable(self._redactor.text(reason))
+
+
+def contract_checked(outcomes: Sequence[Outcome], *, expected: int) -> list[Outcome]:
+    """The outcomes of a call with so many images, if the adapter keeps its contract.
+
+    Raises:
+        ValueError, TypeError: it does not.
+    """
+    if len(outcomes) != expected:
+        raise ValueError(f"the adapter gave {len(outcomes)} answers for {expected} images")
+    for outcome in outcomes:
+        reply = outcome.reply if isinstance(outcome, NoAnswer) else outcome
+        if reply is None:
+            continue
+        if not isinstance(reply, RawAnswer) or not isinstance(reply.body, bytes):
+            raise TypeError(f"the adapter gave {type(reply).__name__} instead of a RawAnswer with bytes")
+        if not all(isinstance(part, str) for header in reply.headers.items() for part in header):
+            raise TypeError("the adapter gave headers that are not text")
+    return list(outcomes)
+
+
+def call_result(outcomes: Sequence[Outcome]) -> tuple[CallResult, str]:
+    """The result of a call as a whole, and the reason where nothing was answered."""
+    failures = [outcome for outcome in outcomes if isinstance(outcome, NoAnswer)]
+    whole = len(failures) == len(outcomes)
+    kinds: tuple[CallResult, ...] = ("slower", "later", "never")
+    for kind in kinds:
+        of_kind = [failure for failure in failures if failure.retry == kind]
+        if of_kind and (kind == "slower" or whole):
+            # Each unreadable answer is charged for: after many in a row, nothing is gained by more of them.
+            return "never" if isinstance(of_kind[0], Unreadable) else kind, of_kind[0].reason
+    return "answer", ""
+
+
+def unreadable(answer: RawAnswer, adapter: Adapter) -> str:
+    """Why no labels can be read from an answer; "" where they can."""
+    if answer.status in PARTIAL:
+        return f"HTTP {answer.status} instead of a whole reply"
+    try:
+        adapter.parse(answer)
+    except Exception as error:  # a parser of someone else's must not take the run with it
+        return str(error) or type(error).__name__
+    return ""
+
+
+def printable(text: str) -> str:
+    """A text on one line, without what a terminal would obey."""
+    plain = _ESCAPE_CODE.sub("", text)
+    return " ".join("".join(sign if sign.isprintable() else " " for sign in plain).split())
+
+
+def _refused_for_free(outcome: Outcome) -> bool:
+    """The service said no, and sending the same again is no use."""
+    return isinstance(outcome, NoAnswer) and outcome.retry == "never" and not outcome.billed
+
+
+def _was_sent(request: Request) -> bool:
+    return request.first > 0

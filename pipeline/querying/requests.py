@@ -1,0 +1,166 @@
+"""Requests: each distinct image once, under the key of its answer, put together into calls. Nothing is sent here."""
+
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from adapters.base import Adapter
+
+
+@dataclass(frozen=True)
+class ImageRef:
+    """An image to send: the sha256 of the file's bytes, the file, and the photo that it is a version of."""
+
+    sha256: str
+    path: Path
+    photo: str = ""
+
+
+@dataclass(frozen=True)
+class Request:
+    """One image for one classifier.
+
+    Attributes:
+        key: under which the answer is kept; see ``answer_key``.
+        sha256: of the image's bytes.
+        path: the image's file.
+        photo: the photo that the image is a version of, for messages.
+        attempts: how often it was sent without an answer.
+        unreadable: how many of these attempts brought an answer without labels.
+        first: when it was sent first, in monotonic seconds.
+        replaces: an answer that cannot be read is there, and is to be replaced.
+    """
+
+    key: str
+    sha256: str
+    path: Path = Path()
+    photo: str = ""
+    attempts: int = 0
+    unreadable: int = 0
+    first: float = 0.0
+    replaces: bool = False
+
+
+@dataclass(frozen=True)
+class Pending:
+    """The distinct images for one classifier: how many there are, and the requests for those without an answer."""
+
+    images: int
+    requests: tuple[Request, ...]
+
+    @property
+    def known(self) -> int:
+        """How many images have an answer."""
+        return self.images - len(self.requests)
+
+
+class ImageError(Exception):
+    """An image cannot be sent."""
+
+
+def canonical_json(value: Any) -> str:
+    """JSON in which equal values are equal texts: keys sorted, no spaces, NaN refused.
+
+    Raises:
+        ValueError, TypeError: the value is not plain JSON, or a key is not text.
+    """
+    _refuse_other_keys(value)
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
+def key_maker(*, adapter: str, model: str, parameters: Mapping[str, Any]) -> Callable[[str], str]:
+    """The function from an image's sha256 to the key of its answer by this classifier with these parameters."""
+    classifier = canonical_json([adapter, model, dict(parameters)])
+    start = sha256(f"{classifier[:-1]},".encode())
+
+    def key(image_sha256: str) -> str:
+        digest = start.copy()
+        digest.update(f"{canonical_json(image_sha256)}]".encode())
+        return digest.hexdigest()
+
+    return key
+
+
+def key_maker_of(adapter: Adapter) -> Callable[[str], str]:
+    """``key_maker`` for an adapter as it is."""
+    return key_maker(adapter=adapter.name, model=adapter.model, parameters=adapter.parameters)
+
+
+def answer_key(image_sha256: str, *, adapter: str, model: str, parameters: Mapping[str, Any]) -> str:
+    """The key of one image: sha256 of the canonical JSON ``[adapter, model, parameters, image_sha256]``."""
+    return key_maker(adapter=adapter, model=model, parameters=parameters)(image_sha256)
+
+
+def pending_requests(
+    adapter: Adapter, images: Iterable[ImageRef], *, answered: Callable[[Collection[str]], set[str]]
+) -> Pending:
+    """Requests for the images without an answer; images of equal bytes share one.
+
+    Args:
+        adapter: the classifier.
+        images: all images for it.
+        answered: returns those of the given keys that have an answer.
+    """
+    key = key_maker_of(adapter)
+    distinct: dict[str, Request] = {}
+    for image in images:
+        if image.sha256 not in distinct:
+            distinct[image.sha256] = Request(key(image.sha256), image.sha256, image.path, image.photo)
+    known = answered([request.key for request in distinct.values()])
+    return Pending(len(distinct), tuple(request for request in distinct.values() if request.key not in known))
+
+
+def batches_of(adapter: Adapter, requests: Sequence[Request]) -> list[tuple[Request, ...]]:
+    """Requests put together into calls."""
+    declared = adapter.capabilities
+    weigh = declared.batch > 1 and declared.batch_bytes is not None
+    sizes = [_size(request.path) if weigh else None for request in requests]
+    return [tuple(requests[part]) for part in in_batches(sizes, most=declared.batch, most_bytes=declared.batch_bytes)]
+
+
+def in_batches(sizes: Sequence[int | None], *, most: int, most_bytes: int | None) -> list[slice]:
+    """Consecutive images, at most ``most`` and ``most_bytes`` bytes together (or one image) in each batch."""
+    cuts, weight = [0], 0
+    for index, size in enumerate(sizes):
+        weight += size or 0
+        if index > cuts[-1] and (index - cuts[-1] == most or (most_bytes is not None and weight > most_bytes)):
+            cuts.append(index)
+            weight = size or 0
+    return [slice(start, end) for start, end in zip(cuts, [*cuts[1:], len(sizes)], strict=True) if end > start]
+
+
+def read_image(path: Path, expected: str) -> bytes:
+    """The bytes of an image, if their sha256 is ``expected``.
+
+    Raises:
+        ImageError: it is not, or the file cannot be read.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ImageError(f"the image {path.name} cannot be read ({error.strerror}): make the images again") from error
+    if sha256(content).hexdigest() != expected:
+        raise ImageError(f"the image {path.name} was changed after it was made: make the images again")
+    return content
+
+
+def _size(path: Path) -> int | None:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return None
+
+
+def _refuse_other_keys(value: Any) -> None:
+    """JSON would turn the keys 1 and "1" into the same text."""
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            if not isinstance(name, str):
+                raise TypeError(f"a parameter's key must be text, not {name!r}")
+            _refuse_other_keys(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            _refuse_other_keys(inner)
