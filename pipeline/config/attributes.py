@@ -3,6 +3,7 @@
 A new attribute is a new row of ``ATTRIBUTES``; nothing else in the house names one.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -12,6 +13,9 @@ from models.attributes import RACES
 
 if TYPE_CHECKING:
     import pandas as pd
+
+# Words that add nothing to the name of a pole: "masculine appearance", "perceived White", "Black person".
+_NEUTRAL = frozenset(["adult", "appearance", "face", "human", "looking", "of", "or", "perceived", "people", "person"])
 
 EDIT_ARM = "edit"  # the arm of the real edit; the other arms of a sweep are placebos
 
@@ -56,6 +60,7 @@ class Attribute:
             reported without a threshold.
         categories: the classes of a categorical attribute; empty for an axis.
         synonyms: what manifests and tables call each pole, besides its own word.
+        control_words: further words by which labels restate the attribute, such as "girl" for gender.
         names_groups: whether source groups of photos are named by it, such as "feminine, Black".
     """
 
@@ -70,6 +75,7 @@ class Attribute:
     moves_colour: bool = False
     categories: tuple[str, ...] = ()
     synonyms: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    control_words: frozenset[str] = frozenset()
     names_groups: bool = False
 
     @property
@@ -86,6 +92,17 @@ class Attribute:
     def pole_names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Every word for the lower and for the higher pole."""
         return (self.poles[0], *self.synonyms[0]), (self.poles[1], *self.synonyms[1])
+
+    def is_restated_by(self, label: str) -> bool:
+        """Whether a label names the attribute itself, such as "woman" or "masculine appearance" for gender.
+
+        A slope of such a label is a positive control: it shows that the classifier sees the edit, not that it treats
+        people differently.
+        """
+        names = {self.name, *self.classes, *self.control_words}.union(*self.pole_names)
+        known = {word for name in names for word in re.findall(r"[^\W\d_]+", name.lower())}
+        words = set(re.findall(r"[^\W\d_]+", label.lower()))
+        return bool(words & known) and words <= known | _NEUTRAL
 
     def with_poles(self, poles: Sequence[str]) -> "Attribute":
         """The same attribute between two other categories.
@@ -158,6 +175,7 @@ ATTRIBUTES: Mapping[str, Attribute] = MappingProxyType(
                 judged_as="perceived masculinity",
                 must_not_move=(YOUNG, SMILING, RACE),
                 synonyms=(("female", "woman", "women"), ("male", "man", "men")),
+                control_words=frozenset(("boy", "gentleman", "girl", "guy", "lady", "sex")),
                 names_groups=True,
             ),
             Attribute(
@@ -174,6 +192,7 @@ ATTRIBUTES: Mapping[str, Attribute] = MappingProxyType(
                 must_not_move=(YOUNG, SMILING, MASCULINE),
                 moves_colour=True,
                 categories=RACES,
+                control_words=frozenset(("african", "american", "caucasian", "ethnicity", "european", "skin")),
                 names_groups=True,
             ),
         )

@@ -3,6 +3,7 @@
 No image is kept longer than it takes to make its film.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,16 +14,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.config.attributes import EDIT_ARM
+from pipeline.config.attributes import EDIT_ARM, source_groups
 from pipeline.report.thumbnails import Size, affordable, film, outline, read_mask, window_of
 from pipeline.report.viewer import Album, MissedCheck, Photo, Sweep, SweepScores
 from pipeline.run.folder import Run
+from pipeline.run.tables import read_frame
 
 if TYPE_CHECKING:
     import pandas as pd
 
 STEEPEST = 6  # labels of each classifier
 THREADS = 2
+PRINTED = 6  # photos that are shown where no script runs, and in print
 LIKELIEST = 6  # labels of each classifier besides, those that it scores highest for the photo
 SWEEP = ["photo", "attribute", "arm"]
 ANSWERED_SWEEP = [*SWEEP, "adapter"]
@@ -79,11 +82,44 @@ def album_of(run: Run, *, versions: "pd.DataFrame", slopes: "pd.DataFrame", fail
             found.append(Photo(name, edge, missed.get(name, ()), shots))
     return Album(
         photos=found,
+        printed=diverse(found, source_groups(read_frame(run.path("faces.parquet"))), most=PRINTED),
+        first=most_moving(found, steepest),
         total=len(photos),
         lost=len(shown) - len(found),
         steepest=steepest,
         presence=run.record.presence_thresholds,
     )
+
+
+def diverse(photos: Sequence[Photo], groups: Mapping[str, str], *, most: int) -> list[Photo]:
+    """Up to ``most`` photos, one of each perceived group before a second of any; without missed checks first."""
+    ranked = sorted(photos, key=lambda photo: bool(photo.missed))
+    seen: Counter[str] = Counter()
+    places = []
+    for place, photo in enumerate(ranked):
+        group = groups.get(photo.name, "")
+        places.append((seen[group], place))
+        seen[group] += 1
+    return [ranked[place] for _, place in sorted(places)[:most]]
+
+
+def most_moving(photos: Sequence[Photo], steepest: Mapping[tuple[str, str], Mapping[str, float]]) -> int:
+    """The number of the photo, without a missed check if there is one, whose scores of steep labels move most."""
+
+    def moves(photo: Photo) -> float:
+        return max(
+            (
+                float(np.ptp(np.nan_to_num(one.scores[row])))
+                for sweep in photo.sweeps
+                if sweep.arm == EDIT_ARM
+                for adapter, one in sweep.scores.items()
+                for row, label in enumerate(one.labels)
+                if label in steepest.get((sweep.attribute, adapter), {})
+            ),
+            default=0.0,
+        )
+
+    return max(range(len(photos)), key=lambda place: (not photos[place].missed, moves(photos[place])), default=0)
 
 
 def sweeps_of_photos(versions: "pd.DataFrame") -> dict[str, dict[Kind, Versions]]:

@@ -86,6 +86,11 @@ def banner(card: Sequence[CheckResult], attribute: str) -> str | None:
     return None
 
 
+def short_banner(attribute: str) -> str:
+    """The banner where its reasons have been given already."""
+    return f"The validity card does not hold for {attribute}: these slopes may be due to flaws of the edit."
+
+
 def _state(check: Mapping[Hashable, Any]) -> State:
     passed = check["passed"]
     if passed is not None and not (isinstance(passed, float) and math.isnan(passed)):

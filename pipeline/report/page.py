@@ -20,7 +20,7 @@ from pipeline.report.extras import Extra
 from pipeline.report.tables import FindingTable, placebo_findings, slope_tables
 from pipeline.report.viewer import Album, viewer_view
 from pipeline.report.words import account_words, poles_of, rule
-from pipeline.run.formats import count, duration, plain
+from pipeline.run.formats import count, duration, plain, pluralise
 from pipeline.run.text import visible
 
 HEADLINES = 5
@@ -68,6 +68,7 @@ def render(
         views.block(table, slopes, curves, key=f"s{number}", card=checks, placebos=placebos)
         for number, table in enumerate(tables, start=1)
     ]
+    found = views.headlines(tables, placebos, swept=swept, most=HEADLINES)
     columns = _card_order(checks, attributes)
     environment = _environment()
     style = "\n".join(_source(environment, f"styles/{name}.css") for name in STYLES)
@@ -79,12 +80,13 @@ def render(
         style=Markup(style),  # noqa: S704 - our own files
         script=Markup(script),  # noqa: S704 - our own files
         title=_title(tables),
-        facts=_first_facts(tables, provenance),
+        facts=_first_facts(tables, provenance, controls=len(found.controls)),
         card=[(name, [light for light in checks if light.attribute == name]) for name in columns],
         card_rows=matrix(checks, columns),
         subjects={name: poles_of(name, swept).subject for name in attributes},
         effects=_effects(effectiveness, swept=swept),
-        headlines=views.strongest(tables, placebos, most=HEADLINES),
+        headlines=found,
+        example=views.example(found.findings, curves, album, key="first"),
         banners=list(dict.fromkeys(block.banner for block in blocks if block.banner)),
         nothing=[block.summary for block in blocks],
         placebo_arms=bool((slopes["arm"] != EDIT_ARM).any()),
@@ -144,7 +146,9 @@ def _listed(names: Sequence[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _first_facts(tables: Sequence[FindingTable], provenance: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _first_facts(
+    tables: Sequence[FindingTable], provenance: Mapping[str, Any], *, controls: int
+) -> list[tuple[str, str]]:
     stages = provenance.get("stages", {})
     given = stages.get("photos", {}).get("counts", {}).get("planned")
     photos = max((table.photos for table in tables), default=0)
@@ -154,7 +158,7 @@ def _first_facts(tables: Sequence[FindingTable], provenance: Mapping[str, Any]) 
         ("Classifiers", _listed([table.adapter for table in tables])),
         ("Changed", "; ".join(dict.fromkeys(_sweep_words(table, sweep) for table in tables))),
         ("Labels tested", count(sum(table.tested for table in tables))),
-        ("Findings", count(sum(table.findings for table in tables))),
+        ("Findings", _counted_findings(sum(table.findings for table in tables), controls)),
     ]
     if provenance.get("created"):
         rows.append(("Started", str(provenance["created"])[:16].replace("T", ", ")))
@@ -163,8 +167,13 @@ def _first_facts(tables: Sequence[FindingTable], provenance: Mapping[str, Any]) 
     return rows
 
 
+def _counted_findings(found: int, controls: int) -> str:
+    """``4, of which 2 positive controls``."""
+    return count(found) + (f", of which {pluralise(controls, 'positive control')}" if controls else "")
+
+
 def _sweep_words(table: FindingTable, sweep: Mapping[str, Any]) -> str:
-    steps = sweep.get(f"{table.attribute}_steps")
+    steps = sweep.get("steps", {}).get(table.attribute)
     if steps is None:
         return table.poles.subject
     return f"{table.poles.subject}, {steps} values of a"

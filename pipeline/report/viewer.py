@@ -93,6 +93,8 @@ class Album:
         lost: photos that would have been shown, but whose files are no longer in the run.
         steepest: (attribute, adapter) -> label -> slope, the largest first.
         presence: adapter -> the score from which a label counts as present.
+        printed: photos whose sweeps are shown where no script runs, and in print; the first ones unless given.
+        first: the number of the photo that the viewer opens on.
     """
 
     photos: Sequence[Photo]
@@ -100,6 +102,8 @@ class Album:
     lost: int = 0
     steepest: Mapping[tuple[str, str], Mapping[str, float]] = field(default_factory=dict)
     presence: Mapping[str, float] = field(default_factory=dict)
+    printed: Sequence[Photo] = ()
+    first: int = 0
 
 
 def viewer_view(album: Album, *, swept: Mapping[str, Attribute]) -> dict[str, Any]:
@@ -115,12 +119,28 @@ def viewer_view(album: Album, *, swept: Mapping[str, Attribute]) -> dict[str, An
         "index": as_data_block(_index(album, swept=swept), id="viewer-index"),
         "films": as_data_block(films, id="viewer-films"),
         "plain": [
-            _plain_sweep(photo, sweep, album.steepest, swept=swept) for photo, sweep in _edits(album.photos[:PLAIN])
+            _plain_sweep(photo, sweep, album.steepest, poles_of(sweep.attribute, swept))
+            for photo, sweep in _edits(album.printed or album.photos[:PLAIN])
         ],
         "shown": len(album.photos),
         "left_out": _left_out(album),
         "missed": sum(_is_flagged(photo) for photo in album.photos),
     }
+
+
+def moving_sweep(album: Album, attribute: str, adapter: str, label: str, poles: Poles) -> dict[str, Any] | None:
+    """The photo whose score of a label moves most along an attribute's edit, as a plain table; None without one."""
+    best, moved = None, 0.0
+    for photo, sweep in _edits(album.photos):
+        one = sweep.scores.get(adapter)
+        if sweep.attribute != attribute or one is None or label not in one.labels:
+            continue
+        scores = np.nan_to_num(one.scores[list(one.labels).index(label)])
+        if float(np.ptp(scores)) > moved and not photo.missed:
+            best, moved = (photo, sweep), float(np.ptp(scores))
+    return (
+        None if best is None else _plain_sweep(*best, {(attribute, adapter): {label: 0.0}}, poles, adapters=[adapter])
+    )
 
 
 def reading(value: float, poles: Poles) -> str:
@@ -153,6 +173,7 @@ def _index(album: Album, *, swept: Mapping[str, Attribute]) -> dict[str, Any]:
     return {
         "scale": SCALE,
         "absent": NOT_RETURNED,
+        "first": album.first,
         "attributes": [_attribute(name, values[name], swept=swept) for name in attributes],
         "arms": [_arm_words(arm) for arm in arms],
         "reasons": list(reasons),
@@ -215,6 +236,7 @@ def _packed_scores(one: SweepScores | None, labels: Mapping[str, int], reasons: 
 def _attribute(name: str, values: Sequence[float], *, swept: Mapping[str, Attribute]) -> dict[str, Any]:
     poles = poles_of(name, swept)
     return {
+        "name": name,
         "subject": poles.subject,
         "low": poles.short_low,
         "high": poles.short_high,
@@ -260,10 +282,10 @@ def _plain_sweep(
     photo: Photo,
     sweep: Sweep,
     steepest: Mapping[tuple[str, str], Mapping[str, float]],
+    poles: Poles,
     *,
-    swept: Mapping[str, Attribute],
+    adapters: Sequence[str] = (),
 ) -> dict[str, Any]:
-    poles = poles_of(sweep.attribute, swept)
     values = [plain(round(value, 2)) for value in sweep.values]
     return {
         "photo": photo.name,
@@ -275,6 +297,7 @@ def _plain_sweep(
         "rows": [
             (adapter, label, _cells(one, label))
             for adapter, one in sweep.scores.items()
+            if not adapters or adapter in adapters
             for label in list(steepest.get((sweep.attribute, adapter), {}))[:PLAIN_LABELS]
         ],
     }

@@ -5,17 +5,20 @@ Nothing here is HTML but the charts' SVG; escaping is the templates' work.
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from markupsafe import Markup
 
-from pipeline.report import words
-from pipeline.report.card import CheckResult, banner
+from pipeline.config.attributes import Attribute, attribute_of
+from pipeline.report import charts, words
+from pipeline.report.card import CheckResult, banner, short_banner
 from pipeline.report.charts import MOST, SHOWN, curve_figure
 from pipeline.report.embedding import as_data_block
 from pipeline.report.label_table import LabelTable, axis_words, label_table
 from pipeline.report.tables import Finding, FindingTable, finding_key
+from pipeline.report.viewer import Album, moving_sweep
 from pipeline.run.formats import MISSING, count, duration, memory
 
 Row = Mapping[Hashable, Any]
@@ -32,6 +35,7 @@ class Block:
     key: str
     table: FindingTable
     banner: str | None
+    banner_short: str
     summary: str
     steepest: Sequence[str]
     labels: LabelTable
@@ -68,6 +72,7 @@ def block(
         key=key,
         table=table,
         banner=banner(card, table.attribute),
+        banner_short=short_banner(table.attribute),
         summary=_summary(table, tested),
         steepest=[]
         if table.findings
@@ -91,19 +96,82 @@ def block(
     )
 
 
-def strongest(tables: Sequence[FindingTable], placebos: frozenset[Finding], *, most: int) -> list[str]:
-    """The findings with the largest |slope| of all tables in one sentence each, without those a placebo shows too."""
+@dataclass(frozen=True, eq=False)
+class Headline:
+    """A finding of the first screen: its sentence, and the table and row that it is made of."""
+
+    sentence: str
+    table: FindingTable
+    row: Row
+
+
+@dataclass(frozen=True)
+class Headlines:
+    """The strongest findings, the positive controls, and how many further findings there are."""
+
+    findings: Sequence[Headline]
+    controls: Sequence[Headline]
+    more: int
+
+
+def headlines(
+    tables: Sequence[FindingTable], placebos: frozenset[Finding], *, swept: Mapping[str, Attribute], most: int
+) -> Headlines:
+    """The findings with the largest |slope|, without those that a placebo shows too.
+
+    The strongest finding of every classifier comes first. A label that restates the edited attribute is a positive
+    control: it shows that the classifier perceives the edit.
+    """
+    several = len({table.adapter for table in tables}) > 1
     found = [
-        (abs(row["slope"]), table, row)
+        Headline(
+            (f"{table.adapter}: " if several else "") + words.finding(row, table.poles),
+            table,
+            row,
+        )
         for table in tables
         for rows in (table.negative, table.positive)
         for row in rows.to_dict("records")
         if finding_key(row) not in placebos
     ]
-    found.sort(key=lambda item: -item[0])
-    several = len({table.adapter for table in tables}) > 1
-    prefix = "{adapter}: " if several else ""
-    return [prefix.format(adapter=table.adapter) + words.finding(row, table.poles) for _, table, row in found[:most]]
+    found.sort(key=lambda one: -abs(one.row["slope"]))
+    controls = [one for one in found if attribute_of(one.table.attribute, swept).is_restated_by(str(one.row["label"]))]
+    others = [one for one in found if one not in controls]
+    first = list({one.table.adapter: one for one in reversed(others)}.values())
+    first.sort(key=lambda one: -abs(one.row["slope"]))
+    ordered = first + [one for one in others if one not in first]
+    return Headlines(ordered[:most], controls[:most], max(0, len(ordered) - most))
+
+
+def example(found: Sequence[Headline], curves: pd.DataFrame, album: Album | None, *, key: str) -> dict[str, Any] | None:
+    """A curve and a face for the first screen: of the first finding that has both, or else a curve.
+
+    Args:
+        found: the findings, strongest first.
+        curves: the whole frame.
+        album: the photos to choose the face from.
+        key: an id that is unique on the page.
+    """
+    shown = [one for headline in found if (one := _curve_and_face(headline, curves, album, key=key)) is not None]
+    return next((one for one in shown if one["sweep"] is not None), shown[0] if shown else None)
+
+
+def _curve_and_face(
+    headline: Headline, curves: pd.DataFrame, album: Album | None, *, key: str
+) -> dict[str, Any] | None:
+    table, label = headline.table, str(headline.row["label"])
+    own = _of(curves, table)
+    own = own[(own["arm"] == table.arm) & (own["label"] == label) & own["z"].notna()]
+    if own.empty:
+        return None
+    title = f"Normalised rate of {words.quoted(label)} against the value a: {table.adapter}, {table.poles.subject}"
+    chart = charts.curve_chart(own, table.poles, labels=[label])
+    return {
+        "curve": charts.to_svg(chart, key=key, title=title, description=charts.curve_words(label, own)),
+        "label": label,
+        "adapter": table.adapter,
+        "sweep": None if album is None else moving_sweep(album, table.attribute, table.adapter, label, table.poles),
+    }
 
 
 def stage_rows(provenance: Mapping[str, Any]) -> list[tuple[str, ...]]:
@@ -190,7 +258,9 @@ def _flat(mapping: Mapping[Any, Any], prefix: str = "") -> list[tuple[str, str]]
 
 def _plain_text(value: Any) -> str:
     if isinstance(value, (list, tuple)):
-        return ", ".join(map(str, value))
+        return ", ".join(map(_plain_text, value))
     if value is None:
         return MISSING
+    if isinstance(value, str) and Path(value).is_absolute():
+        return Path(value).name  # where the run's own computer keeps its files is nobody else's business
     return str(value) if not isinstance(value, bool) else "yes" if value else "no"

@@ -65,6 +65,11 @@ def count(number: float | None) -> str:
     return decimal(number, places=0)
 
 
+def pluralise(number: float, noun: str) -> str:
+    """``1 label``, ``2 labels``."""
+    return f"{count(number)} {noun}" + ("" if number == 1 else "s")
+
+
 def plain(number: float | None) -> str:
     """Up to three significant digits and no needless zeros: thresholds, values of a."""
     if number is None or math.isnan(number) or math.isinf(number):

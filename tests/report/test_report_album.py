@@ -8,8 +8,9 @@ import pytest
 from pipeline.counterfactuals.validity import FAILURE_COLUMNS
 from pipeline.report import album as album_module
 from pipeline.report.album import album_of, chosen
+from pipeline.report.viewer import MissedCheck, Photo
 from pipeline.run.folder import Run
-from pipeline.run.tables import ANSWERS, LABELS, to_table, write_table
+from pipeline.run.tables import ANSWERS, FACES, LABELS, to_table, write_table
 
 VALUES = (-2.0, 0.0, 2.0)
 NOTHING_FAILS = pd.DataFrame(columns=FAILURE_COLUMNS)
@@ -24,7 +25,7 @@ def version(photo, arm, step):
 
 @pytest.fixture
 def run(tmp_path):
-    """Three photos with an edit and a placebo; a classifier that was unanswered once, and one that says nothing."""
+    """Three photos with an edit and a placebo; a classifier without one answer, and one that returns no label."""
     run = Run(tmp_path)
     rng = np.random.default_rng(0)
     versions = [
@@ -49,6 +50,7 @@ def run(tmp_path):
             )
     write_table(to_table(answers, ANSWERS), run.path("answers.parquet"))
     write_table(to_table(labels, LABELS), run.path("labels.parquet"))
+    write_table(to_table([{"photo": name, "status": "failed"} for name in "abc"], FACES), run.path("faces.parquet"))
     run.note(presence_thresholds={"clarity": 0.5, "mute": 0.5})
     return run, pd.DataFrame(versions)
 
@@ -70,6 +72,24 @@ def test_photos_are_by_name_and_edits_before_placebos(run):
     assert [sweep.arm for sweep in album.photos[0].sweeps] == ["edit", "random"]
     assert album.photos[0].sweeps[0].values == VALUES
     assert album.presence == {"clarity": 0.5, "mute": 0.5}
+
+
+def test_what_is_printed_has_one_photo_of_each_group_before_a_second_of_any():
+    photos = [Photo(name, "", [MissedCheck("gender", "seam", 1, 0)] if name == "d" else [], []) for name in "abcde"]
+    groups = {"a": "one", "b": "one", "c": "one", "d": "two", "e": "three"}
+    assert [photo.name for photo in album_module.diverse(photos, groups, most=3)] == ["a", "e", "d"]
+    assert [photo.name for photo in album_module.diverse(photos, groups, most=9)] == ["a", "e", "d", "b", "c"]
+
+
+def test_the_viewer_opens_on_the_photo_whose_scores_move_most(run):
+    album = made(run)
+    missed = [
+        {"photo": name, "attribute": "gender", "arm": "edit", "check": "seam", "figure": 1.0, "threshold": 0.1}
+        for name in ("a", "b")
+    ]
+    assert album.photos[album.first].name == "a"
+    flagged = made(run, failures=pd.DataFrame(missed))
+    assert flagged.photos[flagged.first].name == "c"
 
 
 def test_labels_kept_are_the_steepest_of_the_run_and_the_highest_of_the_photo(run):

@@ -150,7 +150,8 @@ def test_the_policy_names_the_one_script_and_the_one_style_sheet(plain_page):
 
 def test_a_failed_check_stands_over_the_findings_and_over_every_table(slopes, straight):
     html = page(slopes, straight(slopes), card=(GOOD, BAD))
-    assert html.count("The validity card fails for gender: lightness (9.00 ΔL*, threshold 5 ΔL*)") == 2
+    assert html.count("The validity card fails for gender: lightness (9.00 ΔL*, threshold 5 ΔL*)") == 1
+    assert html.count("The validity card does not hold for gender") == 1
     assert html.index("The validity card fails") < html.index("rises with perceived")
     assert "The validity card fails" not in page(slopes, straight(slopes))
 
@@ -171,6 +172,39 @@ def test_a_finding_that_a_placebo_shows_is_marked_and_no_headline(frame, row, st
     assert "“smile”" not in headlines
     assert "smile † (a placebo shows it too)" in text
     assert "Placebo “random”" in text
+
+
+def test_labels_that_restate_the_attribute_are_controls_and_every_classifier_has_its_best_finding(frame, row, straight):
+    slopes = frame(
+        row("woman", -0.9), row("masculine appearance", 0.8), row("smile", -0.3), row("dress", -0.2),
+        row("smile", -0.04, adapter="dim"), row("businesswoman", -0.1, adapter="dim"),
+    )  # fmt: skip
+    text = Reader(page(slopes, straight(slopes))).flat
+    findings, controls = text[text.index("Strongest findings") : text.index("Validity card Check")].split(
+        "Positive controls"
+    )
+    places = [findings.index(words) for words in ("clarity: “smile”", "dim: “businesswoman”", "clarity: “dress”")]
+    assert places == sorted(places), "the best of each classifier, then the steepest"
+    assert "“woman”" in controls
+    assert "“masculine appearance”" in controls
+    assert "“woman”" not in findings
+    assert "6, of which 2 positive controls" in text
+
+
+def test_the_first_screen_shows_the_curve_of_a_finding_and_a_face(slopes, straight):
+    shown = album()
+    shown.photos[0].sweeps[0].scores["clarity"].labels[0] = "long hair"
+    html = page(slopes, straight(slopes), album=shown)
+    first = html[: html.index("Strongest findings")]
+    assert "first-title" in first, "a curve"
+    assert "data:image/webp;base64," in first, "a face"
+
+
+def test_no_folder_of_the_computer_that_ran_it_is_in_the_page(slopes, straight):
+    settings = {"photos": {"opt_out": "/home/kim/secret/opted-out.txt"}}
+    html = page(slopes, straight(slopes), provenance={**RECORD, "settings": settings, "inputs": ["/home/kim/photos"]})
+    assert "/home/kim" not in html
+    assert "opted-out.txt" in html
 
 
 def test_without_findings_the_page_bounds_what_it_could_have_seen(frame, row, straight):

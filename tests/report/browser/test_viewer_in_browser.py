@@ -130,6 +130,19 @@ def test_failures_are_named(visit, everyday):
     assert score(page, "smile") == "0.30"
 
 
+def test_a_link_leads_to_a_face_an_attribute_and_a_step(visit, everyday):
+    page = visit(everyday)
+    page.get_by_role("slider").press("End")
+    link = page.evaluate("location.hash")
+    assert link.startswith("#viewer:photo=")
+    shown = reading(page), page.locator("#viewer-name").inner_text()
+    page.evaluate("location.hash = '#findings'")
+    page.get_by_role("slider").press("Home")
+    page.evaluate(f"location.hash = {link!r}")
+    page.wait_for_function("() => document.querySelector('#viewer-dial').value !== '0'")
+    assert (reading(page), page.locator("#viewer-name").inner_text()) == shown
+
+
 def test_photos_are_found_by_name(visit, everyday):
     page = visit(everyday)
     page.get_by_role("searchbox", name="Find a photo by name").fill("CLEO")

@@ -186,7 +186,9 @@ function enliven(part) {
     show();
   });
   table.classList.add("live");
-  part.querySelector(".controls").hidden = false;
+  const filters = part.querySelector(".filters");
+  filters.hidden = false;
+  filters.open = !matchMedia("(max-width: 560px)").matches; // on a phone they would fill the screen
   show();
 }
 

@@ -10,7 +10,7 @@ const index = data("index");
 const films = data("films");
 const OTHERS = "Scored highest for this photo";
 
-const state = { photo: 0, attribute: 0, arm: 0, step: 0 };
+const state = { photo: index.first, attribute: 0, arm: 0, step: 0 };
 let rows = []; // the bars on the page: what they show at each step, and their elements
 let speaking = 0;
 
@@ -77,7 +77,7 @@ const arrived = new IntersectionObserver(
 const choices = index.photos.map((photo, number) => {
   const label = made("label", "viewer-photo");
   const input = made("input");
-  Object.assign(input, { type: "radio", name: "viewer-photo", value: number, checked: number === 0 });
+  Object.assign(input, { type: "radio", name: "viewer-photo", value: number, checked: number === index.first });
   const thumb = made("span", "viewer-thumb");
   const image = made("img");
   image.alt = "";
@@ -284,10 +284,37 @@ function drag(event) {
   step(Math.round(((event.clientX - left) / width) * (attribute().values.length - 1)));
 }
 
+// ---- a link to a face, an attribute and a step: #viewer:photo=NAME&attribute=gender&step=3
+
+const LINK = "#viewer:";
+
+function keepLink() {
+  const { name } = current();
+  const link = new URLSearchParams({ photo: name, attribute: attribute().name, step: state.step + 1 });
+  history.replaceState(null, "", LINK + link);
+}
+
+function follow() {
+  if (!location.hash.startsWith(LINK)) return;
+  const link = new URLSearchParams(location.hash.slice(LINK.length));
+  const photo = index.photos.findIndex((one) => one.name === link.get("photo"));
+  if (photo < 0) return;
+  const wanted = index.attributes.findIndex((one) => one.name === link.get("attribute"));
+  state.photo = photo;
+  choices[photo].input.checked = true;
+  if (current().sweeps.some((sweep) => sweep.attribute === wanted)) state.attribute = wanted;
+  state.step = Number(link.get("step")) - 1 || 0;
+  rebuild();
+  document.getElementById("viewer").scrollIntoView();
+}
+
 state.attribute = current().sweeps[0].attribute;
 state.arm = current().sweeps[0].arm;
 state.step = attribute().middle;
 filter();
 rebuild();
+follow();
+addEventListener("hashchange", follow);
+for (const control of [part("dial"), part("attribute"), part("strip")]) control.addEventListener("change", keepLink);
 live.hidden = false;
 part("plain").classList.add("viewer-replaced"); // not hidden: it is what is printed
