@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import pipeline
 from pipeline import AdapterError, ConfigError, InputError, PlanError, RunError, audit, open_run
 from pipeline.cli.app import app
-from pipeline.report.tables import frame_from_csv
+from pipeline.run.tables import column_types, frame_from_csv
 
 
 @pytest.fixture
@@ -24,20 +24,22 @@ def run(tmp_path: Path):
     return open_run(write_run(tmp_path / "may", parts)).estimate()
 
 
-def printed(*words) -> pd.DataFrame:
+def printed(*words, like: pd.DataFrame | None = None) -> pd.DataFrame:
+    """What a command prints as CSV; its columns have the types of the frame that it is like."""
     result = CliRunner().invoke(app, [*map(str, words), "--format", "csv"])
     assert result.exit_code == 0, result.output
-    return frame_from_csv(result.stdout)
+    return frame_from_csv(result.stdout, {} if like is None else column_types(like))
 
 
-def same(left: pd.DataFrame, right: pd.DataFrame) -> None:
-    pd.testing.assert_frame_equal(left.reset_index(drop=True), right, check_dtype=False)
+def same(frame: pd.DataFrame, *words) -> None:
+    """Whether a command prints this frame."""
+    pd.testing.assert_frame_equal(frame.reset_index(drop=True), printed(*words, like=frame), check_dtype=False)
 
 
 def test_the_numbers_are_the_commands(run):
-    same(run.power(width=0.1), printed("power", run.folder, "--width", 0.1))
-    same(run.compare(adapters=["opencv", "mine"]), printed("compare", run.folder, "--adapters", "opencv,mine"))
-    same(run.validity(), printed("validity", run.folder))
+    same(run.power(width=0.1), "power", run.folder, "--width", 0.1)
+    same(run.compare(adapters=["opencv", "mine"]), "compare", run.folder, "--adapters", "opencv,mine")
+    same(run.validity(), "validity", run.folder)
     found = run.findings()
     listed = printed("slopes", run.folder)
     assert list(found["slope"]) == list(listed["slope"])

@@ -82,22 +82,19 @@ def add(
     """
     import pandas as pd
 
-    from pipeline.report.tables import frame_to_csv
-    from pipeline.run.files import write_text
-
     with run.locked():
         kept = run.record.artifacts.get(name)
         if by and kept is not None and not _why_stale(run, kept):
-            older = {each: _read(run, each) for each in kept.tables}
+            older = {each: run.read_csv(each) for each in kept.tables}
             tables = {
                 each: pd.concat([_others(older[each], frame, by), frame], ignore_index=True) if each in older else frame
                 for each, frame in tables.items()
             }
         for each, frame in tables.items():
-            write_text(_path(run, each), frame_to_csv(frame))
+            run.write_csv(each, frame)
         own = _statistics(run)
         entry = Artifact(
-            tables={each: digest_of_files(_path(run, each)) for each in tables},
+            tables={each: digest_of_files(run.csv_path(each)) for each in tables},
             files={file: digest_of_files(run.path(file)) for file in sources.files},
             elsewhere={str(path.resolve()): digest_of_files(path) for path in sources.elsewhere},
             options={option: own.get(option) for option in sources.options},
@@ -116,14 +113,14 @@ def additions_of(run: Run) -> Additions:
             stale[name] = reason
             continue
         about[name] = {**entry.about, "written": entry.written, "tables": entry.tables}
-        tables |= {each: _read(run, each) for each in entry.tables}
+        tables |= {each: run.read_csv(each) for each in entry.tables}
     return Additions(tables, about, stale)
 
 
 def _why_stale(run: Run, entry: Artifact) -> str:
     """Why a result is not current; empty where it is."""
     files = {run.path(file): sha256 for file, sha256 in entry.files.items()}
-    files |= {_path(run, each): sha256 for each, sha256 in entry.tables.items()}
+    files |= {run.csv_path(each): sha256 for each, sha256 in entry.tables.items()}
     files |= {Path(file): sha256 for file, sha256 in entry.elsewhere.items()}
     for path, sha256 in files.items():
         if not path.is_file():
@@ -146,13 +143,3 @@ def _others(older: "pd.DataFrame", newer: "pd.DataFrame", by: Sequence[str]) -> 
     replaced = set(newer[list(by)].itertuples(index=False, name=None))
     stays = [key not in replaced for key in older[list(by)].itertuples(index=False, name=None)]
     return older[stays]
-
-
-def _path(run: Run, table: str) -> Path:
-    return run.path("tables") / f"{table}.csv"
-
-
-def _read(run: Run, table: str) -> "pd.DataFrame":
-    from pipeline.report.tables import frame_from_csv
-
-    return frame_from_csv(_path(run, table).read_text(encoding="utf-8"))

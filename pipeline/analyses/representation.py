@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.config.attributes import ATTRIBUTES
 from pipeline.config.options import Settings, StatisticsOptions
-from pipeline.run.files import write_text
 from pipeline.run.folder import Run
 from pipeline.run.progress import Watch, unwatched
 from pipeline.run.record import RunError
@@ -57,11 +56,10 @@ def represent(
     Raises:
         NoUsablePhotos, RunError, ConfigError: with what to do about it.
     """
-    from pipeline.report.tables import frame_to_csv
 
     run = find_faces(photos, out, settings=settings, given=given, watch=watch)
     found = represented(run, by=by, method=method, options=settings.statistics)
-    write_text(run.path("tables") / "representation.csv", frame_to_csv(found.frame))
+    run.write_csv("representation", found.frame)
     return found
 
 

@@ -195,10 +195,7 @@ def _findings(run: Run, settings: Settings) -> list[dict[str, Any]]:
 
 def _frame(run: Run, table: str) -> "pd.DataFrame | None":
     """A table of the run, or None where it is not there yet."""
-    from pipeline.report.tables import frame_from_csv
-
-    path = run.path(f"tables/{table}.csv")
-    return frame_from_csv(path.read_text(encoding="utf-8")) if path.exists() else None
+    return run.read_csv(table) if run.csv_path(table).exists() else None
 
 
 def _plain(frame: "pd.DataFrame | None") -> list[dict[str, Any]]:

@@ -91,7 +91,7 @@ def render_frame(
         ValueError: there is no such format.
     """
     if format == "csv":
-        from pipeline.report.tables import frame_to_csv
+        from pipeline.run.tables import frame_to_csv
 
         return frame_to_csv(frame)
     if format == "json":

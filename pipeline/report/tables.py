@@ -4,8 +4,6 @@ Which labels are findings is decided by ``statistics.findings``; here they are l
 and, by ``markup``, Markdown, LaTeX and HTML. The page has its own template.
 """
 
-import csv
-import io
 import json
 import math
 import re
@@ -21,7 +19,8 @@ from pipeline.report.card import CheckResult, banner
 from pipeline.report.markup import LATEX_DOCUMENT, LATEX_NEEDS, Grid, as_html, as_latex, as_markdown, as_text
 from pipeline.report.words import Poles, poles_of, rule
 from pipeline.run.formats import STAR_WORDS, count, decimal, interval, p_value, stars
-from pipeline.run.text import csv_text, from_csv_text, visible
+from pipeline.run.tables import frame_to_csv
+from pipeline.run.text import visible
 from pipeline.statistics import SLOPE_COLUMNS, findings
 
 HEADINGS = ("Label", "Slope", "95 % interval", "p", "q")
@@ -38,13 +37,6 @@ NUMBERS = (
         "count_centre",
         "y_c",
     ),
-)
-TEXT_COLUMNS = frozenset(
-    (
-        *("adapter", "attribute", "arm", "label", "reason", "direction", "stars", "photo", "name", "unit", "words"),
-        *("family", "group", "other", "first", "second", "category", "task", "labels", "statistic", "metric"),
-        *("objective", "null", "centre", "quantity", "attacker", "quality", "flips"),
-    )
 )
 Finding = tuple[str, str, str, int]
 
@@ -169,29 +161,6 @@ def cells(row: Mapping[Any, Any]) -> tuple[str, str, str, str, str, str]:
     )
 
 
-def frame_to_csv(frame: pd.DataFrame) -> str:
-    """Any frame as CSV: numbers in full, text neutralised for spreadsheets, what is missing left empty."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([csv_text(name) for name in frame.columns])
-    for row in frame.astype(object).itertuples(index=False, name=None):
-        writer.writerow([_csv_cell(value) for value in row])
-    return out.getvalue()
-
-
-def frame_from_csv(text: str) -> pd.DataFrame:
-    """What ``frame_to_csv`` wrote: labels such as "NA" or "007" are text again, and every number is the same."""
-    header = next(csv.reader(io.StringIO(text)), [])
-    frame = pd.read_csv(
-        io.StringIO(text),
-        dtype={name: str for name in header if name in TEXT_COLUMNS},
-        keep_default_na=False,
-        na_values={name: [""] for name in header if name not in TEXT_COLUMNS},
-    )
-    texts = {name: frame[name].map(from_csv_text) for name in header if name in TEXT_COLUMNS}
-    return frame.assign(**texts)
-
-
 def to_csv(tables: Sequence[FindingTable]) -> str:
     """One line a finding, numbers in full; the direction is a column."""
     columns = ["adapter", "attribute", "arm", "direction", "label", *NUMBERS[:5], "stars", *NUMBERS[5:]]
@@ -301,12 +270,6 @@ def _grid(table: FindingTable) -> Grid:
 def slug(name: str) -> str:
     """Any name as one that a file or a reference may have."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "unnamed"
-
-
-def _csv_cell(value: Any) -> Any:
-    if isinstance(value, str):
-        return csv_text(value)
-    return "" if value is None or (isinstance(value, float) and math.isnan(value)) else value
 
 
 def _json_number(value: float | None) -> float | None:

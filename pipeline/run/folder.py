@@ -12,13 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.config.options import EVERY, Settings, checked, overlaid
-from pipeline.run.files import PARTIAL, digest
+from pipeline.run.files import PARTIAL, digest, write_text
 from pipeline.run.record import RunError, RunRecord, Stage, now, read_record, write_record
-from pipeline.run.tables import schema, to_table, write_table
+from pipeline.run.tables import column_types, frame_from_csv, frame_to_csv, schema, to_table, write_table
 
 if TYPE_CHECKING:
+    import pandas as pd
     import pyarrow as pa
 
+NO_TABLE = "{folder} has no table {table!r} (yet): estimate its slopes with `counterslope slopes {folder}`"
+DAMAGED_TABLE = "{path} is damaged ({error}): write it again with `counterslope slopes {folder}`"
 # What a run that was killed before its first record leaves behind.
 BEFORE_THE_RECORD = {".lock", f"run.json{PARTIAL}"}
 
@@ -79,6 +82,29 @@ class Run:
             setattr(self.record, name, value)
         self.record.updated = now()
         write_record(self.record, self.path("run.json"))
+
+    def csv_path(self, table: str) -> Path:
+        """The file of a table of results."""
+        return self.path("tables") / f"{table}.csv"
+
+    def write_csv(self, table: str, frame: "pd.DataFrame") -> None:
+        """Write a table of results; the types of its columns are kept in the record."""
+        write_text(self.csv_path(table), frame_to_csv(frame))
+        self.note(tables={**self.record.tables, table: column_types(frame)})
+
+    def read_csv(self, table: str) -> "pd.DataFrame":
+        """A table of results, such as ``slopes``, ``curves`` or ``validity``.
+
+        Raises:
+            RunError: the run has no such table, or the file is damaged.
+        """
+        path, types = self.csv_path(table), self.record.tables
+        if not path.is_file():
+            raise RunError(NO_TABLE.format(folder=self.folder, table=table))
+        try:
+            return frame_from_csv(path.read_text(encoding="utf-8"), types.get(table, types.get("*", {})))
+        except ValueError as error:
+            raise RunError(DAMAGED_TABLE.format(path=path, error=error, folder=self.folder)) from error
 
     def is_done(self, stage: str, fingerprint: str) -> bool:
         """Whether a stage was finished from exactly these inputs."""

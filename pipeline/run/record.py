@@ -22,6 +22,11 @@ PACKAGES = (
     "counterslope", "torch", "torchvision", "facenet-pytorch", "opencv-python-headless", "numpy", "scipy",
     "statsmodels", "pandas", "pyarrow", "pillow", "requests", "altair", "vl-convert-python",
 )  # fmt: skip
+# Version 1 did not record the types of columns: these were text, in whatever table.
+VERSION_1_TEXTS = """
+    adapter attribute arm label reason direction stars photo name unit words family group other first second category
+    task labels statistic metric objective null centre quantity attacker quality flips
+"""
 
 State = Literal["running", "done", "incomplete", "stopped", "interrupted"]
 
@@ -170,6 +175,7 @@ class RunRecord(_Part):
     presence_thresholds: dict[str, float] = Field({}, description="adapter -> score from which a label is present")
     validity: list[ValidityCheck] = []
     artifacts: dict[str, Artifact] = {}
+    tables: dict[str, dict[str, str]] = Field({}, description="table in ``tables/`` -> column -> type; * is any other")
 
     def plain(self) -> dict[str, Any]:
         """The record in the plain values that stand in ``run.json``."""
@@ -212,8 +218,12 @@ def write_record(record: RunRecord, path: Path) -> None:
 
 def upgrade(record: Mapping[str, Any]) -> dict[str, Any]:
     """A record of schema version 1 as version 2 has it: renamed options and parts have their new names."""
+    texts = dict.fromkeys(VERSION_1_TEXTS.split(), "string")
     renamed = {"presence": "presence_thresholds", "additions": "artifacts"}
-    found = {renamed.get(name, name): part for name, part in record.items()} | {"schema": SCHEMA_VERSION}
+    found = {renamed.get(name, name): part for name, part in record.items()} | {
+        "schema": SCHEMA_VERSION,
+        "tables": {"*": texts},
+    }
     settings = found.get("settings")
     if isinstance(settings, Mapping) and all(isinstance(section, Mapping) for section in settings.values()):
         found["settings"] = upgraded(settings)

@@ -1,14 +1,18 @@
-"""The tables of a run: their columns, and how they are read and written (whole or not at all).
+"""The tables of a run: their columns, and how they are read and written, as Parquet and as CSV.
 
 Every other file that needs a column's name or a status takes it from here.
 """
 
+import csv
+import io
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from models.attributes import RACES
+from pipeline.run.files import atomic_write
+from pipeline.run.text import csv_text, from_csv_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -133,10 +137,8 @@ def write_table(table: "pa.Table", path: Path) -> None:
     """Write Parquet so that ``path`` is either the old file or the whole new one."""
     import pyarrow.parquet as pq
 
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
-    pq.write_table(table, partial, compression="zstd")
-    partial.replace(path)
+    with atomic_write(path) as partial:
+        pq.write_table(table, partial, compression="zstd")
 
 
 def write_joined(parts: Iterable[Path], path: Path, columns: Mapping[str, str]) -> dict[str, int]:
@@ -148,10 +150,8 @@ def write_joined(parts: Iterable[Path], path: Path, columns: Mapping[str, str]) 
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
     statuses: Counter[str] = Counter()
-    with pq.ParquetWriter(partial, schema(columns), compression="zstd") as writer:
+    with atomic_write(path) as partial, pq.ParquetWriter(partial, schema(columns), compression="zstd") as writer:
         held: list[pa.Table] = []
         for part in parts:
             held.append(pq.read_table(part))
@@ -161,7 +161,6 @@ def write_joined(parts: Iterable[Path], path: Path, columns: Mapping[str, str]) 
                 held.clear()
         if held:
             writer.write_table(pa.concat_tables(held))
-    partial.replace(path)
     return dict(statuses)
 
 
@@ -179,6 +178,58 @@ def read_frame(path: Path, *, columns: list[str] | None = None) -> "pd.DataFrame
     import pyarrow.parquet as pq
 
     frame: pd.DataFrame = pq.read_table(path, columns=columns).to_pandas()
+    return frame
+
+
+def column_types(frame: "pd.DataFrame") -> dict[str, str]:
+    """The types of a frame's columns, by which ``frame_from_csv`` reads them back: string, bool, int64 or double."""
+    import pandas as pd
+
+    kinds = {
+        "boolean": "bool",
+        "integer": "int64",
+        "floating": "double",
+        "mixed-integer-float": "double",
+        "empty": "any",
+    }
+    types = {}
+    for name, column in frame.items():
+        kind = kinds.get(pd.api.types.infer_dtype(column, skipna=True), "string")
+        # Integers with gaps come back as the floats that pandas makes of them.
+        types[str(name)] = "double" if kind == "int64" and column.hasnans else kind
+    return types
+
+
+def frame_to_csv(frame: "pd.DataFrame") -> str:
+    """Any frame as CSV: numbers in full, text neutralised for spreadsheets, what is missing left empty."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([csv_text(name) for name in frame.columns])
+    for row in frame.astype(object).where(frame.notna(), None).itertuples(index=False, name=None):
+        writer.writerow([csv_text(value) if isinstance(value, str) else value for value in row])
+    return out.getvalue()
+
+
+def frame_from_csv(text: str, types: Mapping[str, str]) -> "pd.DataFrame":
+    """What ``frame_to_csv`` wrote: every column has its declared type, so that the label "007" stays text.
+
+    Args:
+        text: of the file.
+        types: column -> type, as ``column_types`` gives it; a column without one is read as pandas does.
+    """
+    import pandas as pd
+
+    header = next(csv.reader(io.StringIO(text)), [])
+    dtypes: dict[str, Any] = {"string": str, "double": "float64", "int64": "int64"}
+    texts = [name for name in header if types.get(name) == "string"]
+    frame: pd.DataFrame = pd.read_csv(
+        io.StringIO(text),
+        dtype={name: dtypes[types[name]] for name in header if types.get(name) in dtypes},
+        keep_default_na=False,
+        na_values={name: [""] for name in header if name not in texts},
+    )
+    for name in texts:
+        frame[name] = frame[name].map(from_csv_text)
     return frame
 
 

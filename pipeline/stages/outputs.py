@@ -44,7 +44,7 @@ def tables_stage(audit: Audit, *, presence: Mapping[str, float]) -> str:
         validity_card,
     )
     from pipeline.report.card import check_results
-    from pipeline.report.tables import RENDERERS, frame_to_csv, slope_tables
+    from pipeline.report.tables import RENDERERS, slope_tables
     from pipeline.statistics import (
         CURVE_COLUMNS,
         curve_frame,
@@ -57,18 +57,14 @@ def tables_stage(audit: Audit, *, presence: Mapping[str, float]) -> str:
 
     run, pair = audit.run, audit.settings.sweep.race_pair
     with run.stage("tables", fingerprint) as counts, audit.watch("slopes", total=3) as advance:
-
-        def write(name: str, text: str) -> None:
-            write_text(run.path("tables") / name, text)
-
         versions, faces = read_frame(run.path("counterfactuals.parquet")), read_frame(run.path("faces.parquet"))
         groups, mode = source_groups(faces), audit.settings.sweep.mode
         card = validity_card(versions, race_pair=pair, groups=groups, options=card_options, mode=mode)
-        write("validity.csv", frame_to_csv(card))
+        run.write_csv("validity", card)
         run.note(validity=plain_rows(card))
-        write("effectiveness.csv", frame_to_csv(effectiveness_curve(versions, race_pair=pair)))
-        write("lightness.csv", frame_to_csv(lightness_curve(versions, groups=groups)))
-        write("photo_failures.csv", frame_to_csv(photo_failures(versions, race_pair=pair, options=card_options)))
+        run.write_csv("effectiveness", effectiveness_curve(versions, race_pair=pair))
+        run.write_csv("lightness", lightness_curve(versions, groups=groups))
+        run.write_csv("photo_failures", photo_failures(versions, race_pair=pair, options=card_options))
         advance(1)
         labels = read_frame(run.path("labels.parquet"), columns=list(LABELS))
         answers = read_frame(run.path("answers.parquet"), columns=list(ANSWERS))
@@ -86,20 +82,20 @@ def tables_stage(audit: Audit, *, presence: Mapping[str, float]) -> str:
             swept=audit.settings.sweep.chosen(),
             card=check_results(card.to_dict("records")),
         )
-        write("slopes.csv", frame_to_csv(slopes))
+        run.write_csv("slopes", slopes)
         for ending, format in (("csv", "csv"), ("json", "json"), ("md", "md"), ("tex", "latex"), ("html", "html")):
-            write(f"findings.{ending}", RENDERERS[format](found))
+            write_text(run.path(f"tables/findings.{ending}"), RENDERERS[format](found))
         advance(1)
         for name in SUBGROUPS if options.by is None else ():
-            run.path(f"tables/{name}.csv").unlink(missing_ok=True)
+            run.csv_path(name).unlink(missing_ok=True)
         if options.by is not None:
             groups = groups_of(photos, options.by, faces=faces)
             by_group = [subgroup_slopes(each, groups, **drawn, **shared) for each in sweeps]
             for name, frame in zip(SUBGROUPS, subgroup_frames(by_group, family=options.family), strict=True):
-                write(f"{name}.csv", frame_to_csv(frame))
-        write(f"{COMPARED}.csv", frame_to_csv(adapters_compared(sweeps, options=options, clusters=clusters)))
+                run.write_csv(name, frame)
+        run.write_csv(COMPARED, adapters_compared(sweeps, options=options, clusters=clusters))
         parts = [curve_frame(each, clusters=clusters) for each in sweeps] or [pd.DataFrame(columns=list(CURVE_COLUMNS))]
-        write("curves.csv", frame_to_csv(pd.concat(parts, ignore_index=True)))
+        run.write_csv("curves", pd.concat(parts, ignore_index=True))
         advance(1)
         counts |= {"labels": len(slopes), "estimable": int(slopes["estimable"].sum())}
     return fingerprint
@@ -118,12 +114,10 @@ def report_stage(audit: Audit, upstream: str) -> None:
 
     from pipeline.report.album import album_of
     from pipeline.report.page import render
-    from pipeline.report.tables import frame_from_csv
 
     with run.stage("report", fingerprint), audit.watch("report", total=1) as advance:
         tables = {
-            name: frame_from_csv(run.path(f"tables/{name}.csv").read_text(encoding="utf-8"))
-            for name in ("slopes", "curves", "validity", "effectiveness", "photo_failures")
+            name: run.read_csv(name) for name in ("slopes", "curves", "validity", "effectiveness", "photo_failures")
         }
         versions = read_frame(run.path("counterfactuals.parquet"))
         excluded = [
@@ -152,10 +146,9 @@ def _extras(audit: Audit, added: "Additions", *, card: "pd.DataFrame", versions:
     from pipeline.report.album import faces_of
     from pipeline.report.card import check_results
     from pipeline.report.extras.every import every
-    from pipeline.report.tables import frame_from_csv
 
-    own = {name: audit.run.path(f"tables/{name}.csv") for name in (*SUBGROUPS, COMPARED)}
-    tables = {name: frame_from_csv(path.read_text(encoding="utf-8")) for name, path in own.items() if path.exists()}
+    run = audit.run
+    tables = {name: run.read_csv(name) for name in (*SUBGROUPS, COMPARED) if run.csv_path(name).exists()}
     tables |= added.tables
     shown = tables["local_exemplars"]["photo"] if "local_exemplars" in tables else ()
     return every(

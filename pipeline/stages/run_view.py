@@ -17,14 +17,13 @@ if TYPE_CHECKING:
     from pipeline.report.figures import Figure
     from pipeline.report.tables import FindingTable
 
-NOT_ESTIMATED = "{folder} has no table {name!r} (yet): estimate its slopes with `counterslope slopes {folder}`"
 NOT_THERE = "there is no {what} {name!r} in {folder}; there are {known}"
 ESTIMATED = ("slopes", "curves", "validity", "effectiveness", "lightness", "photo_failures")
 
 
 def is_estimated(run: Run) -> bool:
     """Whether all tables of the run's current options are there."""
-    return run.record.is_done("tables") and all(run.path(f"tables/{name}.csv").is_file() for name in ESTIMATED)
+    return run.record.is_done("tables") and all(run.csv_path(name).is_file() for name in ESTIMATED)
 
 
 def result_table(run: Run, name: str) -> "pd.DataFrame":
@@ -33,13 +32,8 @@ def result_table(run: Run, name: str) -> "pd.DataFrame":
     Raises:
         RunError: the folder holds no run, or the run has no such table.
     """
-    from pipeline.report.tables import frame_from_csv
-
     settings_of(run)
-    path = run.path(f"tables/{name}.csv")
-    if not path.is_file():
-        raise RunError(NOT_ESTIMATED.format(folder=run.folder, name=name))
-    return frame_from_csv(path.read_text(encoding="utf-8"))
+    return run.read_csv(name)
 
 
 def findings_of(

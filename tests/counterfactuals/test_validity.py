@@ -16,7 +16,7 @@ from pipeline.counterfactuals.validity import (
     photo_failures,
     validity_card,
 )
-from pipeline.report.tables import frame_from_csv, frame_to_csv
+from pipeline.run.tables import column_types, frame_from_csv, frame_to_csv
 
 FIVE = np.linspace(-2, 2, 5)
 PAIR = ("Black", "White")
@@ -27,6 +27,11 @@ PERFECT = {
     "judge_young": 0.0, "judge_smiling": 0.0, "judge_masculine": 0.5, "judge_age": 40.0,
     **{f"judge_race_{race}": 0.2 for race in RACES},
 }  # fmt: skip
+
+
+def read_back(frame):
+    """A frame as it is read from the CSV that it is written to."""
+    return frame_from_csv(frame_to_csv(frame), column_types(frame))
 
 
 def versions(*, photos=20, values=FIVE, attribute="gender", arm=EDIT_ARM, **columns):
@@ -400,8 +405,8 @@ def test_a_card_fails_by_one_failed_check_and_by_nothing_that_was_not_measured()
     bad = validity_card(versions(judge_masculine=masculine(0.1)), race_pair=PAIR, groups={})
     assert card_fails(bad)
     # So does the card that the run's folder holds.
-    assert card_fails(frame_from_csv(frame_to_csv(bad)))
-    assert not card_fails(frame_from_csv(frame_to_csv(validity_card(unknown, race_pair=PAIR, groups={}))))
+    assert card_fails(read_back(bad))
+    assert not card_fails(read_back(validity_card(unknown, race_pair=PAIR, groups={})))
 
 
 # Photos that fail by themselves

@@ -6,14 +6,10 @@ import json
 from xml.etree import ElementTree as Xml
 
 import pandas as pd
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pipeline.config.attributes import ATTRIBUTES
 from pipeline.report.card import CheckResult
 from pipeline.report.tables import (
-    frame_from_csv,
-    frame_to_csv,
     slope_tables,
     to_csv,
     to_html,
@@ -91,27 +87,6 @@ def test_csv_reads_back_to_the_same_numbers(slopes):
     called = pd.concat([table.negative, table.positive])
     for column in ("slope", "slope_low", "slope_high", "p", "q", "ols_p", "rd_slope", "inner_p", "y_c"):
         assert list(back[column]) == list(called[column])
-
-
-def test_any_frame_as_csv(slopes):
-    pd.testing.assert_frame_equal(frame_from_csv(frame_to_csv(slopes)), slopes, check_exact=True)
-
-
-@given(st.lists(st.text(st.characters(categories=["L", "N", "P", "S", "Zs"])), min_size=1), st.floats(allow_nan=False))
-def test_labels_and_numbers_come_back_from_csv(labels, number):
-    frame = pd.DataFrame({"label": [*labels, "NA", "007", "'=x", "null"], "slope": number})
-    back = frame_from_csv(frame_to_csv(frame))
-    assert list(back["label"]) == list(frame["label"])
-    assert list(back["slope"]) == list(frame["slope"])
-
-
-def test_what_is_missing_comes_back_missing():
-    frame = frame_from_csv(
-        frame_to_csv(pd.DataFrame({"name": ["a", "b"], "passed": [True, None], "figure": [1.0, None]}))
-    )
-    assert frame["passed"][0] is True
-    assert pd.isna(frame["passed"][1])
-    assert pd.isna(frame["figure"][1])
 
 
 def test_json_is_strict_and_keeps_labels_as_they_came(frame, row, hostile):

@@ -2,7 +2,9 @@ import json
 import multiprocessing
 import time
 from contextlib import suppress
+from pathlib import Path
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -12,6 +14,7 @@ from pipeline.run.files import digest
 from pipeline.run.folder import Run, chunks_of, peak_mib
 from pipeline.run.record import SCHEMA_VERSION, RunError, provenance
 
+VERSION_1 = Path(__file__).with_name("version_1_run.json")
 COLUMNS = {"photo": "string", "value": "double"}
 ROWS = [{"photo": f"p{number}", "value": float(number)} for number in range(11)]
 CHUNKS = chunks_of(ROWS, size=3)
@@ -207,6 +210,33 @@ def test_the_record_is_whole_after_every_step(tmp_path):
     assert final["settings_given"]["sweep"] == {"reach": 2.0}
     assert final["created"] == created
     assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+
+
+# Tables of results
+
+
+def test_a_table_of_results_comes_back_as_it_was_written(tmp_path):
+    frame = pd.DataFrame({"label": ["007", "smile"], "slope": [0.1, 0.2]})
+    Run(tmp_path).write_csv("slopes", frame)
+    pd.testing.assert_frame_equal(Run(tmp_path).read_csv("slopes"), frame)
+
+
+def test_a_table_of_a_run_of_version_1_keeps_its_text(tmp_path):
+    (tmp_path / "run.json").write_bytes(VERSION_1.read_bytes())
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables/slopes.csv").write_text("adapter,label,slope\n1,007,0.5\n")
+    assert Run(tmp_path).read_csv("slopes").values.tolist() == [["1", "007", 0.5]]
+
+
+def test_a_table_that_is_missing_or_damaged_is_named_with_what_to_do(tmp_path):
+    run = Run(tmp_path)
+    with pytest.raises(RunError, match=r"no table 'slopes' .*counterslope slopes"):
+        run.read_csv("slopes")
+    run.write_csv("slopes", pd.DataFrame({"label": ["smile"], "slope": [0.1]}))
+    for content in (b"label,slope\nsmile,far\n", b'label,slope\n"smile,0.1\n', b"\xff\xfe\x00"):
+        (tmp_path / "tables/slopes.csv").write_bytes(content)
+        with pytest.raises(RunError, match=r"slopes.csv is damaged .*counterslope slopes"):
+            run.read_csv("slopes")
 
 
 # The folder

@@ -1,10 +1,23 @@
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.run import tables as records
-from pipeline.run.tables import FACES, LABELS, PHOTOS, check_account, read_frame, schema, to_table, write_table
+from pipeline.run.tables import (
+    FACES,
+    LABELS,
+    PHOTOS,
+    check_account,
+    column_types,
+    frame_from_csv,
+    frame_to_csv,
+    read_frame,
+    schema,
+    to_table,
+    write_table,
+)
 
 TABLES = {"photos": PHOTOS, "faces": FACES, "labels": LABELS}
 STATUSES = ("ok", "failed", "excluded")
@@ -73,3 +86,53 @@ def test_every_column_has_a_type_that_arrow_knows():
     assert len(tables) >= 5
     for columns in tables:
         assert schema(columns).names == list(columns)
+
+
+# Tables of results, in CSV
+
+
+def read_back(frame):
+    return frame_from_csv(frame_to_csv(frame), column_types(frame))
+
+
+def test_every_column_of_a_csv_comes_back_with_its_type():
+    frame = pd.DataFrame(
+        {
+            "label": ["007", "NA", ""],
+            "month": ["01", "02", "03"],
+            "photos": [1, 2, 3],
+            "slope": [1.0, 2.0, 3.0],
+            "p": [0.1, 1e-300, float("nan")],
+            "high": [float("inf"), 1 / 3, -0.0],
+            "estimable": [True, False, True],
+            "nothing": [None, None, None],
+        }
+    )
+    back = read_back(frame)
+    pd.testing.assert_frame_equal(back.drop(columns="nothing"), frame.drop(columns="nothing"), check_exact=True)
+    assert back["nothing"].isna().all()
+
+
+def test_counts_with_gaps_come_back_as_numbers():
+    back = read_back(pd.DataFrame({"photos": [3, None], "rows": pd.array([3, None], dtype="Int64")}))
+    assert back["photos"].iloc[0] == back["rows"].iloc[0] == 3
+    assert back.isna().sum().tolist() == [1, 1]
+
+
+def test_an_empty_csv_has_its_columns():
+    assert list(read_back(pd.DataFrame(columns=["label", "slope"])).columns) == ["label", "slope"]
+
+
+@given(st.lists(st.text(st.characters(categories=["L", "N", "P", "S", "Zs"])), min_size=1), st.floats(allow_nan=False))
+def test_labels_and_numbers_come_back_from_csv(labels, number):
+    frame = pd.DataFrame({"label": [*labels, "NA", "007", "'=x", "null"], "slope": number})
+    back = read_back(frame)
+    assert list(back["label"]) == list(frame["label"])
+    assert list(back["slope"]) == list(frame["slope"])
+
+
+def test_what_is_missing_comes_back_missing():
+    frame = read_back(pd.DataFrame({"name": ["a", "b"], "passed": [True, None], "figure": [1.0, None]}))
+    assert frame["passed"][0] is True
+    assert pd.isna(frame["passed"][1])
+    assert pd.isna(frame["figure"][1])

@@ -17,7 +17,6 @@ import pytest
 from pipeline.config.options import load_settings
 from pipeline.photos import SAMPLE
 from pipeline.photos.listing import NoUsablePhotos
-from pipeline.report.tables import frame_from_csv
 from pipeline.run.folder import Run
 from pipeline.run.record import RunError
 from pipeline.run.tables import read_frame
@@ -113,7 +112,7 @@ def test_the_report_and_the_record_are_complete(run: Run) -> None:
 
 
 def test_the_validity_card_is_in_the_record_and_among_the_tables(run: Run) -> None:
-    card = frame_from_csv(run.path("tables/validity.csv").read_text(encoding="utf-8"))
+    card = run.read_csv("validity")
     recorded = json.loads(run.path("run.json").read_text())["validity"]
     assert [(check["attribute"], check["name"]) for check in recorded] == list(
         zip(card["attribute"], card["name"], strict=True)
@@ -129,12 +128,12 @@ def test_the_validity_card_is_in_the_record_and_among_the_tables(run: Run) -> No
 
 
 def test_lightness_and_the_photos_that_fail_are_tables_too(run: Run) -> None:
-    lightness = frame_from_csv(run.path("tables/lightness.csv").read_text(encoding="utf-8"))
+    lightness = run.read_csv("lightness")
     assert set(lightness["attribute"]) == {"gender", "race"}
     assert set(lightness.loc[lightness["value"] == 0, "change"]) == {0}
     groups = lightness.drop_duplicates(["attribute", "group"])
     assert groups.groupby("attribute")["photos"].sum().to_dict() == {"gender": PORTRAITS, "race": PORTRAITS}
-    failures = frame_from_csv(run.path("tables/photo_failures.csv").read_text(encoding="utf-8"))
+    failures = run.read_csv("photo_failures")
     assert list(failures.columns) == ["photo", "attribute", "arm", "check", "figure", "threshold"]
     versions = read_frame(run.path("counterfactuals.parquet"))
     assert set(failures["photo"]) <= set(versions["photo"])
@@ -154,7 +153,7 @@ def test_placebos_are_made_asked_about_and_estimated_beside_the_edit(portraits: 
         assert rows["arm"].value_counts().to_dict() == dict.fromkeys(arms, 2 * each)
         assert made.record.stages["counterfactuals"].counts["ok"] == 2 * 3 * len(arms)
     for table in ("effectiveness", "lightness", "slopes", "curves"):
-        frame = frame_from_csv(made.path(f"tables/{table}.csv").read_text(encoding="utf-8"))
+        frame = made.read_csv(table)
         assert set(frame["arm"]) == arms, table
     card = {check.name: check for check in made.record.validity}
     assert {"placebo: random", "placebo: colour"} <= set(card)
