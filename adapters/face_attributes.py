@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from models.detector import FaceDetector
-    from models.judge import Estimator, Judge, Perception
+    from models.judge import Classifier, Perception
 
 _CROP = 128  # pixels a side of the aligned face, as in training
 _BATCH = 32
@@ -67,7 +67,7 @@ class FaceAttributes:
         return f"judge sha256 {record('judge').sha256}, facenet-pytorch {version('facenet-pytorch')}"
 
     @cached_property
-    def _network(self) -> "Estimator | Judge":
+    def _network(self) -> "Classifier":
         from models.errors import WeightsError
         from models.weights import load_judge
 
@@ -101,33 +101,21 @@ class FaceAttributes:
 
     def _central_face(self, image: "NDArray[np.uint8]") -> "tuple[NDArray[np.uint8] | None, int]":
         """The aligned face nearest the centre, None where there is none, and how many faces were found."""
-        from models.alignment import similarity_to_template, warp_to_template
+        from models.alignment import aligned_crop
+        from models.detector import central_face
 
         # One image at a time: in batches MTCNN's last digits depend on the batch's other images.
         faces = self._detector.detect([image])[0]
-        if not faces:
-            return None, 0
-        centre = image.shape[1] / 2, image.shape[0] / 2
-        nearest = min(faces, key=lambda face: _distance(face.box, centre))
-        transform = similarity_to_template(nearest.landmarks, size=_CROP)
-        return warp_to_template(image, transform, size=_CROP), len(faces)
+        nearest = central_face(faces, width=image.shape[1], height=image.shape[0])
+        return None if nearest is None else aligned_crop(image, nearest.landmarks, size=_CROP), len(faces)
 
     def _perceive(self, crops: "Sequence[NDArray[np.uint8]]") -> list[list[Label]]:
-        import numpy as np
-        import torch
+        from models.judge import perceive_crops
 
         if not crops:
             return []
-        # Always a full batch, so that an answer's last digits do not depend on how many images came along.
-        batch = np.zeros((max(_BATCH, len(crops)), _CROP, _CROP, 3), dtype=np.uint8)
-        batch[: len(crops)] = crops
-        with torch.inference_mode():
-            faces = torch.from_numpy(batch).permute(0, 3, 1, 2).float() / 127.5 - 1
-            scores = _scores(self._network.perceive(faces)).clamp(0, 1)
-        return [
-            [Label(name, float(score)) for name, score in zip(LABELS, row, strict=True)]
-            for row in scores[: len(crops)].tolist()
-        ]
+        scores = _scores(perceive_crops(self._network, crops)).clamp(0, 1)
+        return [[Label(name, float(score)) for name, score in zip(LABELS, row, strict=True)] for row in scores.tolist()]
 
 
 def _scores(perceived: "Perception") -> "Tensor":
@@ -146,8 +134,3 @@ def _scores(perceived: "Perception") -> "Tensor":
         ],
         dim=1,
     )
-
-
-def _distance(box: tuple[float, float, float, float], centre: tuple[float, float]) -> float:
-    left, top, right, bottom = box
-    return ((left + right) / 2 - centre[0]) ** 2 + ((top + bottom) / 2 - centre[1]) ** 2

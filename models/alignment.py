@@ -63,6 +63,11 @@ def warp_to_template(image: NDArray[np.uint8], transform: NDArray[np.floating], 
     return np.asarray(warped, dtype=np.uint8)
 
 
+def aligned_crop(image: NDArray[np.uint8], landmarks: NDArray[np.floating], *, size: int) -> NDArray[np.uint8]:
+    """The aligned ``(size, size, 3)`` crop of the face with these landmarks ``(5, 2)``."""
+    return warp_to_template(image, similarity_to_template(landmarks, size=size), size=size)
+
+
 def invert(transform: NDArray[np.floating]) -> NDArray[np.float64]:
     """The ``(2, 3)`` transform from the crop back to the photo."""
     return np.asarray(cv2.invertAffineTransform(np.asarray(transform)), dtype=np.float64)

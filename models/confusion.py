@@ -1,6 +1,6 @@
-"""How often estimator and judge take one face for another: counts on held-out faces, shipped beside the weights.
+"""How often estimator and judge take one face for another: counts on held-out faces, shipped with the weights.
 
-``scripts/evaluate_models.py`` writes them; what is corrected with them is the statistics' business. No torch here.
+``scripts/reproduce/evaluate_models.py`` writes them. No torch here.
 """
 
 import json
@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 FILE = Path(__file__).parent / "weights" / "confusion.json"
-GENDERS = ("feminine", "masculine")
 
 
 class ConfusionError(Exception):
@@ -23,7 +22,7 @@ class Confusion:
     Attributes:
         weights: sha256 of the weights file that perceived them.
         data: which faces they are.
-        groups: "feminine, White" and so on; gender first.
+        groups: one category of each attribute, such as "feminine, White".
         counts: ``(G, G)``, one row an annotated group, one column a perceived one.
     """
 
@@ -37,10 +36,17 @@ class Confusion:
         """How many faces were held out."""
         return sum(map(sum, self.counts))
 
-    def of(self, attribute: str, categories: Sequence[str]) -> list[list[int]]:
-        """Counts ``(C, C)`` of one attribute, "gender" or "race", in the order of its categories."""
-        part = ("gender", "race").index(attribute)
-        places = [categories.index(group.split(", ")[part]) for group in self.groups]
+    def of(self, categories: Sequence[str]) -> list[list[int]]:
+        """Counts ``(C, C)`` of the attribute that has these categories, in their order.
+
+        Raises:
+            ConfusionError: no attribute of the groups has them.
+        """
+        attributes = zip(*(group.split(", ") for group in self.groups), strict=True)
+        named = next((names for names in attributes if {*names} == {*categories}), None)
+        if named is None:
+            raise ConfusionError(f"no confusion matrix is kept for the categories {', '.join(categories)}")
+        places = [categories.index(name) for name in named]
         counts = [[0] * len(categories) for _ in categories]
         for row, line in zip(places, self.counts, strict=True):
             for column, count in zip(places, line, strict=True):
@@ -68,7 +74,7 @@ def read_confusion(name: str, *, weights: str, file: Path | None = None) -> Conf
         ConfusionError: there is none, or it is of other weights.
     """
     file = file or FILE
-    mend = "make it with scripts/evaluate_models.py"
+    remedy = "make it with scripts/reproduce/evaluate_models.py"
     try:
         kept = json.loads(file.read_text(encoding="utf-8"))[name]
         matrix = Confusion(
@@ -78,7 +84,7 @@ def read_confusion(name: str, *, weights: str, file: Path | None = None) -> Conf
             counts=tuple(tuple(line) for line in kept["counts"]),
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfusionError(f"there is no confusion matrix of the {name} in {file.name}: {mend}") from error
+        raise ConfusionError(f"there is no confusion matrix of the {name} in {file.name}: {remedy}") from error
     if matrix.weights != weights:
-        raise ConfusionError(f"the confusion matrix of the {name} in {file.name} is of other weights: {mend}")
+        raise ConfusionError(f"the confusion matrix of the {name} in {file.name} is of other weights: {remedy}")
     return matrix

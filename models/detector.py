@@ -131,6 +131,25 @@ class FaceDetector:
         return torch.from_numpy(scaled).permute(0, 3, 1, 2).to(self._device)
 
 
+def central_face(
+    detections: Sequence[Detection], *, width: int, height: int, min_score: float = 0.0
+) -> Detection | None:
+    """The face whose box's centre is nearest the photo's; of equals, the one with the higher score.
+
+    Args:
+        detections: all faces of the photo.
+        width: the photo's width in pixels.
+        height: the photo's height in pixels.
+        min_score: the lowest score of a face that may be chosen, 0-1.
+    """
+
+    def rank(face: Detection) -> tuple[float, float]:
+        left, top, right, bottom = face.box
+        return float(np.hypot((left + right - width) / 2, (top + bottom - height) / 2)), -face.score
+
+    return min((face for face in detections if face.score >= min_score), key=rank, default=None)
+
+
 @contextmanager
 def _one_thread() -> Iterator[None]:
     before = torch.get_num_threads()

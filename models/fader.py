@@ -1,9 +1,8 @@
-"""The Fader network (Lample et al. 2017): an encoder whose code should not tell the attributes, and a decoder that is
-told them at every layer. Named attributes are its inputs; any real number is a valid value.
+"""The Fader network (Lample et al. 2017): an encoder whose code should hold no attribute, and a decoder that takes the
+attributes as inputs of every layer. Any real number is a valid value.
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -11,10 +10,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from models.attributes import RACES
+from models.image_metrics import batch_luma
 
 # The decoder's inputs, in order. gender: -1 feminine, +1 masculine. race: a share for each, summing to 1 (a sweep
 # between two races moves along the line through their corners). young and smiling: -1..1, held fixed in a sweep.
 ATTRIBUTES = ("gender", *(f"race_{race}" for race in RACES), "young", "smiling")
+GENDER, RACE = ATTRIBUTES.index("gender"), slice(1, 1 + len(RACES))
+SCALED = ("gender", "race")  # the attributes that `Fader.strength` scales, in its order
 
 
 @dataclass(frozen=True)
@@ -50,12 +52,12 @@ class Fader(nn.Module):
         )
         # ``erased``: the difference of the mean codes of feminine and masculine faces; ``reading``: the linear reading
         # of a code, 1 on that difference, by which so much of it is taken out. The means then agree, as far as the
-        # training faces tell them, and where they do no linear reading tells the two apart (Belrose et al. 2023,
+        # training faces show, and where they do no linear reading separates the two (LEACE, Belrose et al. 2023,
         # theorem 3.1). An encoder that learned on afterwards would find other directions, so it is frozen then.
         self.register_buffer("reading", torch.zeros(math.prod(self.shape.code)))
         self.register_buffer("erased", torch.zeros(math.prod(self.shape.code)))
-        # By how much a change of gender and of race is scaled, so that one unit of the dial means as much for both.
-        self.register_buffer("strength", torch.ones(2))
+        # By how much a change of each of `SCALED` is multiplied, so that one unit of the value means as much for all.
+        self.register_buffer("strength", torch.ones(len(SCALED)))
         # Straight to colours: feature maps at full resolution would cost as much as all the rest.
         self.to_rgb = nn.ConvTranspose2d(widths[0], 3, 4, stride=2, padding=1)
 
@@ -77,6 +79,10 @@ class Fader(nn.Module):
             x = layer(x, attributes)
         return torch.tanh(self.to_rgb(x))
 
+    def strength_of(self, attribute: str) -> float:
+        """By how much a change of one attribute is multiplied; 1 for those that were not calibrated."""
+        return float(self.strength[SCALED.index(attribute)]) if attribute in SCALED else 1.0
+
     def forward(self, crops: Tensor, attributes: Tensor) -> Tensor:
         """Decode the code of ``crops`` with ``attributes``."""
         return self.decode(self.encode(crops), attributes)
@@ -90,69 +96,18 @@ class _Down(nn.Sequential):
 
 
 class _Up(nn.Module):
-    """Twice the size; the attribute values scale and shift every channel (Perez et al. 2018), which contains the
+    """Twice the size; the attribute values scale and shift every channel (FiLM, Perez et al. 2018), which contains the
     constant maps of the original as its shift."""
 
     def __init__(self, channels: int, width: int) -> None:
         super().__init__()
         self.conv = nn.ConvTranspose2d(channels, width, 4, stride=2, padding=1)
         self.norm = nn.GroupNorm(8, width)
-        self.told = nn.Linear(len(ATTRIBUTES), 2 * width)
+        self.film = nn.Linear(len(ATTRIBUTES), 2 * width)
 
     def forward(self, x: Tensor, attributes: Tensor) -> Tensor:
-        scale, shift = self.told(attributes)[:, :, None, None].chunk(2, dim=1)
+        scale, shift = self.film(attributes)[:, :, None, None].chunk(2, dim=1)
         return F.leaky_relu(self.norm(self.conv(x)) * (1 + scale) + shift, 0.2)
-
-
-class LatentDiscriminator(nn.Module):
-    """Tries to read gender and race from a code; the encoder is trained to make it fail. Training only."""
-
-    def __init__(self, shape: FaderShape | None = None) -> None:
-        super().__init__()
-        self.layers = nn.Sequential(
-            nn.Flatten(),
-            nn.Dropout(0.2),
-            nn.Linear(math.prod((shape or FaderShape()).code), 512),
-            nn.LeakyReLU(0.2),
-            nn.Dropout(0.2),
-            nn.Linear(512, 256),
-            nn.LeakyReLU(0.2),
-            nn.Linear(256, 1 + len(RACES)),
-        )
-
-    def forward(self, codes: Tensor) -> tuple[Tensor, Tensor]:
-        """Codes ``(B, 256, 8, 8)`` -> logits of masculine ``(B,)`` and of race ``(B, 5)``."""
-        outputs = self.layers(codes)
-        return outputs[:, 0], outputs[:, 1:]
-
-
-class PatchDiscriminator(nn.Module):
-    """Tells photos from edits, patch by patch, spectrally normalised (Miyato et al. 2018). Training only."""
-
-    def __init__(self, widths: tuple[int, ...] = (32, 64, 128)) -> None:
-        super().__init__()
-        layers: list[nn.Module] = []
-        for before, width in zip((3, *widths[:-1]), widths, strict=True):
-            conv = nn.Conv2d(before, width, 4, stride=2, padding=1)
-            layers += [nn.utils.parametrizations.spectral_norm(conv), nn.LeakyReLU(0.2, inplace=True)]
-        layers.append(nn.utils.parametrizations.spectral_norm(nn.Conv2d(widths[-1], 1, 4, padding=1)))
-        self.layers = nn.Sequential(*layers)
-
-    def forward(self, crops: Tensor) -> Tensor:
-        """``(B, 3, 128, 128)`` in -1..1 -> one logit a patch, ``(B, 1, 15, 15)``."""
-        logits: Tensor = self.layers(crops)
-        return logits
-
-
-def attribute_vector(values: Mapping[str, float]) -> Tensor:
-    """Named values as one row ``(8,)`` in the order of `ATTRIBUTES`.
-
-    Raises:
-        KeyError: a name is missing or unknown.
-    """
-    if set(values) != set(ATTRIBUTES):
-        raise KeyError(f"attribute values needed for exactly {', '.join(ATTRIBUTES)}, not {', '.join(sorted(values))}")
-    return torch.tensor([float(values[name]) for name in ATTRIBUTES])
 
 
 def race_line(value: Tensor, low: Tensor, high: Tensor) -> Tensor:
@@ -177,8 +132,7 @@ def smooth_difference(edited: Tensor, reference: Tensor) -> Tensor:
     noise, and noise is what fools classifiers; the photo keeps its own fine texture.
     """
     change = edited - reference
-    weights = change.new_tensor([0.299, 0.587, 0.114])[:, None, None]
-    luma = (change * weights).sum(dim=1, keepdim=True)
+    luma = batch_luma(change)
     return _coarse(luma, 2) + _coarse(change - luma, 8)
 
 

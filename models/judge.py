@@ -1,23 +1,28 @@
 """Perceived attributes of an aligned face: the *estimator* (steers the edit) and the *judge* (only checks it).
 
-They are two architectures trained on disjoint halves of the data, so that the judge never marks its own homework.
+Two architectures, trained on disjoint halves of the data, so that the judge never marks its own homework.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from models.attributes import RACES
+from models.precision import unit_batch
 
-AGE_STEPS = (20, 30, 40, 50, 60, 70)  # the ages at which "this old or older" is asked
-# gender, races, "at least this old", age, smiling
+AGE_STEPS = (20, 30, 40, 50, 60, 70)  # an output each: at least this many years old
+# gender, races, AGE_STEPS, age, smiling
 OUTPUTS = 1 + len(RACES) + len(AGE_STEPS) + 1 + 1
 
 # The part of an aligned crop that is looked at, in template fractions (left, top, side): brow to chin and
 # a little hair. It is what every training photo really shows; the rest of the crop may be repeated border.
 VIEW = (0.125, 0.12, 0.75)
+BATCH = 32  # faces perceived at once by `perceive_crops`
 
 
 @dataclass(frozen=True)
@@ -38,13 +43,19 @@ class Perception:
 
     @property
     def gender(self) -> Tensor:
-        """Perceived gender on the dial's scale: -1 feminine, +1 masculine."""
+        """Perceived gender ``(B,)``: -1 feminine, +1 masculine."""
         return 2 * self.masculine - 1
 
     @property
     def young(self) -> Tensor:
-        """Perceived youth on the dial's scale: +1 young, -1 old, 0 at 40 years."""
+        """Perceived youth ``(B,)``: +1 young, -1 old, 0 at 40 years."""
         return young_from_age(self.age)
+
+    def named(self) -> dict[str, Tensor]:
+        """Each figure ``(B,)`` by its name, a race's probability as ``race_<race>``."""
+        races = {f"race_{race}": self.race[:, place] for place, race in enumerate(RACES)}
+        figures = {"gender": self.gender, "masculine": self.masculine, **races}
+        return figures | {"age": self.age, "young": self.young, "smiling": self.smiling}
 
 
 def young_from_age(age: Tensor) -> Tensor:
@@ -59,7 +70,7 @@ def view(crops: Tensor) -> Tensor:
     return crops[..., top : top + side, left : left + side]
 
 
-class _Judging(nn.Module):
+class Classifier(nn.Module):
     """What both networks share: the heads' layout, temperatures, and reading the outputs as a `Perception`."""
 
     size = 96
@@ -98,6 +109,23 @@ class _Judging(nn.Module):
         )
 
 
+@torch.inference_mode()
+def perceive_crops(network: Classifier, crops: Sequence[NDArray[np.uint8]]) -> Perception:
+    """What a network perceives in any number of aligned ``(S, S, 3)`` uint8 crops of one size.
+
+    Batches are always full, filled up with black: a face's last digits do not depend on the faces that it came with.
+    """
+    parts = []
+    for start in range(0, max(1, len(crops)), BATCH):
+        some = crops[start : start + BATCH]
+        batch = np.zeros((BATCH, *(some[0].shape if len(some) else (network.size, network.size, 3))), dtype=np.uint8)
+        for place, crop in enumerate(some):
+            batch[place] = crop
+        parts.append(network.perceive(unit_batch(list(batch))))
+    names = [field.name for field in fields(Perception)]
+    return Perception(**{name: torch.cat([getattr(part, name) for part in parts])[: len(crops)] for name in names})
+
+
 def split(outputs: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """The 14 raw outputs as gender ``(B,)``, race ``(B, 5)``, at_least ``(B, 6)``, age ``(B,)``, smiling ``(B,)``."""
     gender, race, at_least, age, smiling = outputs.split((1, len(RACES), len(AGE_STEPS), 1, 1), dim=1)
@@ -109,7 +137,7 @@ def age_in_years(raw: Tensor) -> Tensor:
     return (40 + 20 * raw).clamp(min=0)
 
 
-class Estimator(_Judging):
+class Estimator(Classifier):
     """A residual network (He et al. 2016), four stages; gives the edit its starting values."""
 
     def __init__(self, widths: tuple[int, int, int, int] = (32, 64, 128, 224)) -> None:
@@ -144,7 +172,7 @@ class _Residual(nn.Module):
         return F.relu(self.norm2(self.conv2(inner)) + self.shortcut(x), inplace=True)
 
 
-class Judge(_Judging):
+class Judge(Classifier):
     """A plain stack of convolutions with group norm and channel attention (Hu et al. 2018); checks the results."""
 
     def __init__(self, widths: tuple[int, int, int, int] = (40, 80, 160, 240)) -> None:
@@ -155,13 +183,13 @@ class Judge(_Judging):
             if stage > 0:
                 layers += [nn.Conv2d(channels, width, 3, stride=2, padding=1), nn.GroupNorm(8, width), nn.SiLU()]
             for _ in range(1 if stage == 0 else 2):
-                layers.append(_Attending(width))
+                layers.append(_AttentionBlock(width))
             channels = width
         self.trunk = nn.Sequential(*layers)
         self.heads = nn.Linear(channels, OUTPUTS)
 
 
-class _Attending(nn.Module):
+class _AttentionBlock(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
         self.conv = nn.Conv2d(width, width, 3, padding=1)

@@ -1,11 +1,25 @@
-"""The number format that the networks run in: bfloat16 where the processor computes in it, else float32."""
+"""The numbers that networks compute with: pixels in -1..1, in bfloat16 where the processor has it, else in float32."""
 
+from collections.abc import Sequence
 from functools import cache
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 # Of torch.cpu.get_capabilities: x86's two ways of multiplying bfloat16, and ARM's.
 _NATIVE = ("amx_bf16", "avx512_bf16", "bf16")
+
+
+def to_unit(pixels: Tensor) -> Tensor:
+    """Pixel levels 0..255 of any shape as float32 in -1..1."""
+    return pixels.float() / 127.5 - 1
+
+
+def unit_batch(images: Sequence[NDArray[np.uint8]]) -> Tensor:
+    """``(H, W, 3)`` uint8 images of one size as a batch ``(B, 3, H, W)`` in -1..1."""
+    return to_unit(torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2))
 
 
 def autocast(device: str = "cpu") -> torch.autocast:
@@ -26,5 +40,5 @@ def network_dtype(device: str = "cpu") -> torch.dtype:
 
 @cache
 def _native() -> bool:
-    capabilities: dict[str, object] = getattr(torch.cpu, "get_capabilities", dict)()  # an older torch cannot tell
+    capabilities: dict[str, object] = getattr(torch.cpu, "get_capabilities", dict)()  # an older torch lacks it
     return any(capabilities.get(name, False) for name in _NATIVE)

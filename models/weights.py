@@ -1,6 +1,6 @@
 """The embedded weights: what each file is, where it comes from, and how it is loaded.
 
-Files are safetensors in half precision beside this module; a model card of the same name says how they were made.
+Files are safetensors in half precision in ``weights/``; a model card of the same name says how they were made.
 """
 
 from dataclasses import dataclass
@@ -8,11 +8,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Literal, TypeVar
 
+import torch
 from torch import nn
 
 from models.errors import WeightsError
 from models.fader import Fader
-from models.judge import Estimator, Judge
+from models.judge import Classifier, Estimator, Judge
 from models.parser import CLASSES, BiSeNet, SmallParser
 
 FOLDER = Path(__file__).parent / "weights"
@@ -48,7 +49,7 @@ class WeightsRecord:
 _ALIGNED = "RGB in -1..1, 128 x 128, aligned by models.alignment"
 RECORDS = {
     "fader": WeightsRecord(
-        "fader.safetensors", "1d98a5d89164965343dd491867f9cb56c3496aaba57845385689628333aada6c", TERMS, _ALIGNED
+        "fader.safetensors", "b20905219357417a312d799f9edfc4756c920be35186d4ba0bf33369c829eebf", TERMS, _ALIGNED
     ),
     "parser": WeightsRecord(
         "parser.safetensors",
@@ -82,7 +83,7 @@ def load_fader() -> Fader:
     return _load(Fader(), record("fader"))
 
 
-def load_judge(name: Literal["estimator", "judge"]) -> Estimator | Judge:
+def load_judge(name: Literal["estimator", "judge"]) -> Classifier:
     """The embedded estimator or judge, frozen, in evaluation mode."""
     return _load(Estimator() if name == "estimator" else Judge(), record(name))
 
@@ -128,8 +129,6 @@ def public_bisenet(path: Path) -> bytes:
 def _load_public_bisenet(path: Path) -> BiSeNet:
     from io import BytesIO
 
-    import torch
-
     content = public_bisenet(path)
     network = BiSeNet()
     try:
@@ -140,6 +139,27 @@ def _load_public_bisenet(path: Path) -> BiSeNet:
 
 
 N = TypeVar("N", bound=nn.Module)
+
+
+def read_weights(network: N, path: Path, *, strict: bool = True) -> N:
+    """Load a safetensors file of any precision into ``network``, in float32.
+
+    Args:
+        network: changed in place.
+        path: the file.
+        strict: whether the file must hold every tensor of the network, and no other.
+    """
+    from safetensors.torch import load_file
+
+    network.load_state_dict({name: tensor.float() for name, tensor in load_file(path).items()}, strict=strict)
+    return network
+
+
+def write_weights(network: nn.Module, path: Path) -> None:
+    """Write a network's tensors in half precision, as they are shipped."""
+    from safetensors.torch import save_file
+
+    save_file({name: tensor.half().contiguous().cpu() for name, tensor in network.state_dict().items()}, path)
 
 
 def _load(network: N, of: WeightsRecord) -> N:

@@ -1,1 +1,1 @@
-"""How the shipped weights were trained. Read by ``scripts/train_*.py`` only; an audit never imports this."""
+"""How the shipped weights were trained. Read by ``scripts/train.py`` only; an audit never imports this."""

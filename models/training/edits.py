@@ -1,4 +1,4 @@
-"""What the Fader network is asked for in training: which value each face shall take, and the composite that results."""
+"""The edits that the Fader network is trained on: which value each face shall take, and the composite that results."""
 
 from dataclasses import dataclass
 
@@ -9,17 +9,21 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from models.attributes import RACES
-from models.fader import ATTRIBUTES, race_line, smooth_difference
-from models.judge import young_from_age
-from models.training.faces import FaceSet, to_unit
+from models.fader import GENDER, RACE, race_line, smooth_difference
+from models.judge import Perception, young_from_age
+from models.precision import to_unit
+from models.training.data import FaceSet
 
-GENDER, RACE = ATTRIBUTES.index("gender"), slice(1, 1 + len(RACES))
+DEFAULT_PAIR = ("Black", "White")  # the races at -1 and +1
 
 
 @dataclass(frozen=True)
 class Edits:
-    """What each face of a batch shall become. ``attributes`` ``(B, 8)``; ``value`` ``(B,)`` on the dial; ``of_gender``
-    ``(B,)`` bool, else of race; ``low``, ``high`` ``(B,)`` the race pair."""
+    """What each face of a batch shall become.
+
+    ``attributes`` ``(B, 8)`` are the decoder's inputs; ``value`` ``(B,)`` is that of the edited one, which is
+    gender where ``of_gender`` ``(B,)`` is true, else race; ``low`` and ``high`` ``(B,)`` are the races at -1 and +1.
+    """
 
     attributes: Tensor
     value: Tensor
@@ -44,12 +48,31 @@ def draw_edits(own: Tensor, *, reach: float, random: torch.Generator) -> Edits:
     high = (low + torch.randint(1, len(RACES) - 1, (count,), generator=random)) % (len(RACES) - 1)
     # Half of the race edits are between the default pair, the others between any two of the first four races.
     default = torch.rand(count, generator=random) < 0.5
-    low = torch.where(default, RACES.index("Black"), low)
-    high = torch.where(default, RACES.index("White"), high)
+    low = torch.where(default, RACES.index(DEFAULT_PAIR[0]), low)
+    high = torch.where(default, RACES.index(DEFAULT_PAIR[1]), high)
     attributes = own.clone()
     attributes[of_gender, GENDER] = value[of_gender]
     attributes[~of_gender, RACE] = race_line(value, low, high)[~of_gender]
     return Edits(attributes, value, of_gender, low, high)
+
+
+def with_value(own: Tensor, attribute: str, value: float) -> Tensor:
+    """Attribute values ``(B, 8)`` with one of ``fader.SCALED`` at ``value``; race runs along the default pair."""
+    wanted, everywhere = own.clone(), torch.full((len(own),), value, device=own.device)
+    if attribute == "gender":
+        wanted[:, GENDER] = everywhere
+    else:
+        low, high = (torch.full((len(own),), RACES.index(race), device=own.device) for race in DEFAULT_PAIR)
+        wanted[:, RACE] = race_line(everywhere, low, high)
+    return wanted
+
+
+def high_end(seen: Perception, attribute: str) -> Tensor:
+    """The perceived probability ``(B,)`` of the end at +1: masculine, or the pair's second given one of the pair."""
+    if attribute == "gender":
+        return seen.masculine
+    low, high = (seen.race[:, RACES.index(race)] for race in DEFAULT_PAIR)
+    return high / (low + high)
 
 
 def composite(photos: Tensor, masks: Tensor, edited: Tensor, reference: Tensor) -> Tensor:

@@ -19,11 +19,10 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from models.judge import Estimator, Judge
+    from models.judge import Classifier
 
 FEATURES = {"photo": "string", "status": "string", "reason": "string", "features": "list<double>"}
 CHUNK = 64
-BATCH = 32
 ENDINGS = (".npy", ".csv", ".parquet")
 
 
@@ -81,31 +80,24 @@ def judged_features(run: Run, *, settings: Settings, watch: Watch = unwatched) -
     return kept.loc[kept["status"] == "ok", ["photo", "features"]].reset_index(drop=True)
 
 
-def embed(crops: "Sequence[NDArray[np.uint8]]", *, judge: "Estimator | Judge") -> "list[list[float]]":
+def embed(crops: "Sequence[NDArray[np.uint8]]", *, judge: "Classifier") -> "list[list[float]]":
     """The penultimate layer's values for aligned ``(S, S, 3)`` uint8 crops, ``F`` numbers each."""
-    import numpy as np
-    import torch
+    from models.judge import perceive_crops
 
-    rows: list[list[float]] = []
-    for start in range(0, len(crops), BATCH):
-        some = crops[start : start + BATCH]
-        # Always a full batch, so that a face's last digits do not depend on how many came along.
-        batch = np.zeros((BATCH, *some[0].shape), dtype=np.uint8)
-        batch[: len(some)] = some
-        with torch.inference_mode():
-            seen = judge.perceive(torch.from_numpy(batch).permute(0, 3, 1, 2).float() / 127.5 - 1)
-        rows += seen.features[: len(some)].double().tolist()
-    return rows
+    if not crops:
+        return []
+    embedded: list[list[float]] = perceive_crops(judge, crops).features.double().tolist()
+    return embedded
 
 
 def _embed(run: Run, fingerprint: str, *, settings: Settings, watch: Watch) -> None:
     import numpy as np
     import torch
 
-    from models.alignment import similarity_to_template, warp_to_template
+    from models.alignment import aligned_crop
     from models.weights import load_judge
+    from pipeline.photos.decoding import PhotoError, read_photo
     from pipeline.photos.faces import CROP
-    from pipeline.photos.listing import PhotoError, read_photo
 
     paths = read_frame(run.path("photos.parquet"), columns=["photo", "path"]).set_index("photo")["path"]
     faces = read_frame(run.path("faces.parquet"), columns=["photo", "status", "landmarks"])
@@ -125,7 +117,7 @@ def _embed(run: Run, fingerprint: str, *, settings: Settings, watch: Watch) -> N
                 lost.append({"photo": row["photo"], "status": "failed", "reason": str(error)})
                 continue
             landmarks = np.array(row["landmarks"], dtype=np.float64).reshape(5, 2)
-            crops.append(warp_to_template(photo.pixels, similarity_to_template(landmarks, size=CROP), size=CROP))
+            crops.append(aligned_crop(photo.pixels, landmarks, size=CROP))
             read.append(row["photo"])
         embedded = embed(crops, judge=judge)
         return lost + [

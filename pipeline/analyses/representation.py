@@ -110,4 +110,4 @@ def _confusion() -> tuple[dict[str, list[list[int]]] | None, tuple[str, ...]]:
         matrix = read_confusion("estimator", weights=record("estimator").sha256)
     except ConfusionError as error:
         return None, (f"Shares are not corrected: {error}.",)
-    return {attribute: matrix.of(attribute, names) for attribute, names in CLASSES.items()}, ()
+    return {attribute: matrix.of(names) for attribute, names in CLASSES.items()}, ()

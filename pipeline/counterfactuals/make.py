@@ -13,13 +13,13 @@ from torch import Tensor, nn
 from models.attributes import RACES
 from models.fader import Fader
 from models.identity import similarity
-from models.judge import Estimator, Judge
+from models.image_metrics import psnr, ssim
+from models.judge import Classifier
 from models.parser import BiSeNet, SmallParser
-from models.precision import autocast
+from models.precision import autocast, unit_batch
 from pipeline.config.attributes import EDIT_ARM
 from pipeline.config.options import SweepOptions
 from pipeline.counterfactuals.compositing import Patch
-from pipeline.counterfactuals.fidelity import psnr, ssim
 from pipeline.counterfactuals.files import Layout
 from pipeline.counterfactuals.placebos import colour_placebo, random_placebo
 from pipeline.counterfactuals.rendering import ImageFile, Version, render
@@ -35,7 +35,6 @@ from pipeline.counterfactuals.sweep import (
     null_cycles,
     patches_of,
     to_levels,
-    unit_batch,
 )
 
 NO_REGION = "no pixel of the face belongs to the region that may change"
@@ -49,7 +48,7 @@ class Networks:
 
     fader: Fader
     parser: SmallParser | BiSeNet
-    judge: Estimator | Judge
+    judge: Classifier
     recogniser: nn.Module | None = None
 
 
@@ -211,7 +210,7 @@ def _identity(network: nn.Module, versions: Sequence[Version], reference: Tensor
 
 
 @torch.inference_mode()
-def _judge(judge: Estimator | Judge, crops: Sequence[NDArray[np.uint8]]) -> list[dict[str, float]]:
+def _judge(judge: Classifier, crops: Sequence[NDArray[np.uint8]]) -> list[dict[str, float]]:
     if not crops:
         return []
     with autocast():

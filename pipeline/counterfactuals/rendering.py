@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.alignment import warp_to_template
+from models.image_metrics import seam
 from pipeline.counterfactuals.compositing import (
     Patch,
     add_change,
@@ -21,7 +22,6 @@ from pipeline.counterfactuals.compositing import (
     widened,
     without_colour,
 )
-from pipeline.counterfactuals.fidelity import seam
 from pipeline.counterfactuals.files import Layout
 from pipeline.counterfactuals.sweep import CROP, Subject, to_patch
 

@@ -16,7 +16,7 @@ from models.alignment import invert, similarity_to_template, warp_to_template
 from models.attributes import RACES
 from models.fader import ATTRIBUTES, Fader, race_line, smooth_difference
 from models.parser import BiSeNet, SmallParser, class_indices
-from models.precision import autocast
+from models.precision import autocast, unit_batch
 from pipeline.config.attributes import EDIT_ARM
 from pipeline.counterfactuals.compositing import Patch, feather, locate, trimmed, warp_into
 
@@ -72,11 +72,6 @@ class Edit:
 def crops_of(subjects: Sequence[Subject]) -> Tensor:
     """The aligned crops ``(B, 3, 128, 128)`` in -1..1."""
     return unit_batch([warp_to_template(subject.pixels, subject.to_crop, size=CROP) for subject in subjects])
-
-
-def unit_batch(images: Sequence[NDArray[np.uint8]]) -> Tensor:
-    """``(H, W, 3)`` uint8 images of one size as ``(B, 3, H, W)`` in -1..1."""
-    return torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).float() / 127.5 - 1
 
 
 @torch.inference_mode()

@@ -6,8 +6,8 @@ import pytest
 from drawn import BOTH, GENDER, Tones, faceless, make, own_values, subject
 
 from models.attributes import RACES
+from models.image_metrics import psnr
 from pipeline.config.attributes import EDIT_ARM
-from pipeline.counterfactuals.fidelity import psnr
 from pipeline.counterfactuals.make import NO_REGION, unmade
 from pipeline.counterfactuals.validity import validity_card
 from pipeline.run.tables import COUNTERFACTUALS, to_table

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from models.attributes import RACES
 from models.fader import ATTRIBUTES
+from models.precision import unit_batch
 from pipeline.config.attributes import EDIT_ARM
 from pipeline.counterfactuals.sweep import (
     CROP,
@@ -22,7 +23,6 @@ from pipeline.counterfactuals.sweep import (
     targets,
     to_levels,
     to_patch,
-    unit_batch,
 )
 
 PAIR = ("Black", "White")

@@ -50,7 +50,7 @@ def test_the_masks_region_and_edge():
 
 @pytest.mark.parametrize("attribute", ["gender", "race"])
 def test_the_dials_calibration(attribute):
-    from models.training.calibrating import STRENGTHS, WANTED
+    from models.training.calibration import STRENGTHS, WANTED
 
     stated = re.search(r"rises by ([\d.]+) \(gender\) or ([\d.]+)\s+\(race\)", TEXT)
     assert stated

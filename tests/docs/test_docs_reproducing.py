@@ -69,15 +69,14 @@ def test_the_commands_exist():
 
 
 def test_the_lengths_of_training():
-    from models.training.fading_plan import FadingPlan
-    from models.training.judging import JudgingPlan
-    from models.training.parsing import ParsingPlan
+    from models.training.classifiers import PLANS, ClassifierPlan
+    from models.training.fader import FaderPlan
+    from models.training.parser import ParserPlan
 
-    plans = load_script("train_judges").PLANS
-    epochs = ", ".join(f"{plans[name][1].epochs:g}" for name in ("guide", "estimator"))
+    epochs = ", ".join(f"{PLANS[name][1].epochs:g}" for name in ("guide", "estimator"))
     for stated in (
-        f"{ParsingPlan.steps:,} steps of {ParsingPlan.batch} photos",
-        f"{epochs} and {plans['judge'][1].epochs:g} epochs, batches of {JudgingPlan.batch}",
-        f"{FadingPlan.steps:,} steps of {FadingPlan.batch} faces",
+        f"{ParserPlan.steps:,} steps of {ParserPlan.batch} photos",
+        f"{epochs} and {PLANS['judge'][1].epochs:g} epochs, batches of {ClassifierPlan.batch}",
+        f"{FaderPlan.steps:,} steps of {FaderPlan.batch} faces",
     ):
         assert stated in TEXT

@@ -21,7 +21,7 @@ def test_the_shipped_matrices_are_of_the_shipped_weights(name):
     matrix = read_confusion(name, weights=record(name).sha256)
     assert matrix.faces > 1000
     for attribute, categories in (("gender", ("feminine", "masculine")), ("race", RACES)):
-        counts = matrix.of(attribute, categories)
+        counts = matrix.of(categories)
         right = sum(counts[place][place] for place in range(len(categories)))
         assert right / matrix.faces > {"gender": 0.9, "race": 0.75}[attribute]
 
@@ -32,8 +32,8 @@ def test_what_was_written_is_read(tmp_path: Path):
 
 
 def test_one_attribute_is_counted_over_the_other():
-    assert MATRIX.of("gender", ("masculine", "feminine")) == [[17, 3], [2, 18]]
-    assert MATRIX.of("race", ("White", "Black")) == [[19, 1], [1, 19]]
+    assert MATRIX.of(("masculine", "feminine")) == [[17, 3], [2, 18]]
+    assert MATRIX.of(("White", "Black")) == [[19, 1], [1, 19]]
 
 
 def test_a_matrix_of_other_weights_says_nothing(tmp_path: Path):
@@ -46,3 +46,8 @@ def test_a_matrix_of_other_weights_says_nothing(tmp_path: Path):
     file.write_text('{"judge": 3}')
     with pytest.raises(ConfusionError, match="evaluate_models"):
         read_confusion("judge", weights="abc", file=file)
+
+
+def test_categories_of_no_attribute_are_refused():
+    with pytest.raises(ConfusionError, match="no confusion matrix is kept for the categories young, old"):
+        MATRIX.of(("young", "old"))

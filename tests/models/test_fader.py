@@ -8,17 +8,22 @@ from torch import nn
 from models.attributes import RACES
 from models.fader import (
     ATTRIBUTES,
+    GENDER,
+    RACE,
+    SCALED,
     Fader,
     FaderShape,
-    LatentDiscriminator,
-    PatchDiscriminator,
-    attribute_vector,
     race_line,
     smooth_difference,
 )
+from models.training.discriminators import LatentDiscriminator, PatchDiscriminator
 
 OWN = dict.fromkeys(ATTRIBUTES, 0.0) | {"race_White": 1.0}
 TINY = FaderShape(widths=(8, 8, 8, 8))
+
+
+def vector(values):
+    return torch.tensor([values[name] for name in ATTRIBUTES])
 
 
 @pytest.fixture(scope="module")
@@ -45,16 +50,16 @@ def test_code_and_face_have_the_promised_shapes(fader):
     crops = torch.rand(2, 3, 128, 128) * 2 - 1
     codes = fader.encode(crops)
     assert codes.shape == (2, 256, 8, 8)
-    faces = fader.decode(codes, attribute_vector(OWN).expand(2, -1))
+    faces = fader.decode(codes, vector(OWN).expand(2, -1))
     assert faces.shape == (2, 3, 128, 128)
     assert faces.abs().max() <= 1
-    np.testing.assert_allclose(fader(crops, attribute_vector(OWN).expand(2, -1)), faces, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(fader(crops, vector(OWN).expand(2, -1)), faces, rtol=1e-5, atol=1e-6)
 
 
-def test_the_decoder_is_told_the_values_at_every_layer(fader):
-    assert all(layer.told.in_features == len(ATTRIBUTES) for layer in fader.decoder)
+def test_the_decoder_takes_the_values_at_every_layer(fader):
+    assert all(layer.film.in_features == len(ATTRIBUTES) for layer in fader.decoder)
     codes = torch.randn(1, 256, 8, 8)
-    plain, changed = attribute_vector(OWN)[None], attribute_vector(OWN | {"gender": 1.0})[None]
+    plain, changed = vector(OWN)[None], vector(OWN | {"gender": 1.0})[None]
     assert (fader.decode(codes, plain) != fader.decode(codes, changed)).any()
 
 
@@ -78,14 +83,14 @@ def test_attributes_come_in_their_fixed_order():
     assert ATTRIBUTES == (
         "gender", "race_White", "race_Black", "race_Asian", "race_Indian", "race_Others", "young", "smiling",
     )  # fmt: skip
-    values = {name: float(place) for place, name in enumerate(ATTRIBUTES)}
-    assert attribute_vector(dict(reversed(values.items()))).tolist() == list(range(8))
+    assert ATTRIBUTES[GENDER] == "gender"
+    assert ATTRIBUTES[RACE] == tuple(f"race_{race}" for race in RACES)
 
 
-@pytest.mark.parametrize("wrong", [{k: v for k, v in OWN.items() if k != "young"}, OWN | {"hair": 1.0}])
-def test_missing_and_unknown_attributes_are_refused(wrong):
-    with pytest.raises(KeyError, match=r"exactly gender.*not"):
-        attribute_vector(wrong)
+def test_a_strength_is_kept_for_each_calibrated_attribute_and_is_1_for_others():
+    network = Fader(TINY)
+    network.strength.copy_(torch.tensor([1.25, 1.5]))
+    assert [network.strength_of(name) for name in (*SCALED, "smiling")] == [1.25, 1.5, 1.0]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ On portraits of the embedded sample, with things drawn over them; and on held-ou
 
 import csv
 import io
+import os
 import tarfile
 from collections import defaultdict
 from dataclasses import dataclass
@@ -19,17 +20,18 @@ from PIL import Image
 from models.alignment import warp_to_template
 from models.detector import FaceDetector
 from models.parser import CLASSES, class_indices
-from models.training.faces import part_of
-from models.training.parsing import TO_CLASSES
-from models.training.preparing import data_folder
+from models.precision import unit_batch
+from models.training.data import part_of
+from models.training.parser import TO_CLASSES
 from models.weights import load_parser
 from pipeline.config.options import SweepOptions
-from pipeline.counterfactuals.sweep import parser_view, unit_batch
+from pipeline.counterfactuals.sweep import parser_view
 from pipeline.photos import SAMPLE
 
 RACES = ("White", "Black", "Asian", "Indian", "Others")
 FACE = list(class_indices(SweepOptions().region))
-ARCHIVE = data_folder() / "faceparsing.tar"
+DATA = Path(os.environ.get("COUNTERSLOPE_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
+ARCHIVE = DATA / "faceparsing.tar"
 PER_RACE = 3
 
 

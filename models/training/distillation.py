@@ -1,0 +1,145 @@
+"""Training of the shipped Fader network from a trained, coarser one: the same edits, a code that keeps more of a face.
+
+The teacher has learned from a guide and from discriminators what a value shall look like; its code is too small for a
+sharp reconstruction. The network that learns from it has only to copy: each photo, and the teacher's change of it. So
+it can have the larger code, and lose what shows gender in it, without the edits being learned anew.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from models.fader import SCALED, Fader
+from models.precision import to_unit
+from models.training.concept_erasure import fit_erasure
+from models.training.data import FaceSet, balanced_weights, flip_some, selection_rows, shifts
+from models.training.edits import draw_edits, mask_pixels, own_attributes, with_value
+from models.training.loop import Schedule, Session, generator, one_cycle
+from models.training.losses import structure_loss
+from models.training.weight_averaging import Average
+
+
+@dataclass(frozen=True)
+class DistillationPlan:
+    """The losses' weights and the run's length.
+
+    ``reach``: edits are drawn from -reach..reach. ``change``, ``structure``: weights, the reconstruction's L1 being 1.
+    """
+
+    steps: int = 1800
+    batch: int = 24
+    rate: float = 1e-3
+    reach: float = 2.0
+    change: float = 4.0
+    structure: float = 0.3
+    seed: int = 11
+
+    @property
+    def settled(self) -> int:
+        """The step from which the encoder and what is erased are kept, and the decoder gets used to them."""
+        return int(0.6 * self.steps)
+
+
+def train(
+    fader: Fader, teacher: Fader, faces: FaceSet, masks: NDArray[np.uint8], plan: DistillationPlan, folder: Path,
+    *, device: str,
+) -> Average:  # fmt: skip
+    """Train ``fader`` in place to rebuild photos and to change them as ``teacher`` does; returns its running average.
+
+    The teacher's calibrated strengths go into the changes: the network that has learned them needs none.
+
+    Args:
+        masks: ``(N, 144, 144)`` uint8 edit regions of ``faces.crops``.
+    """
+    fader.to(device).to(memory_format=torch.channels_last)
+    teacher.to(device).to(memory_format=torch.channels_last).eval().requires_grad_(False)
+    average = Average(fader).to(device)
+    optimiser = torch.optim.Adam(fader.parameters(), lr=plan.rate, betas=(0.9, 0.99))
+    session = Session(
+        folder, Schedule(plan.steps, save_every=200), {"fader": fader, "average": average, "optimiser": optimiser}
+    )
+    rows = faces.rows(0, 1)
+    weights = balanced_weights(faces, rows, power=0.5)
+
+    def one_step(step: int) -> dict[str, float]:
+        random = generator(plan.seed, step)
+        if step == plan.settled:
+            fit_erasure(fader, faces, device=device)
+        # An encoder that learned on would write gender along other directions.
+        fader.encoder.requires_grad_(step < plan.settled)
+        for group in optimiser.param_groups:
+            group["lr"] = one_cycle(step, steps=plan.steps, peak=plan.rate, warm_up=0.05)
+        chosen = rows[torch.multinomial(weights, plan.batch, replacement=True, generator=random)]
+        shift = shifts(plan.batch, reach=3, random=random)
+        both = torch.cat([to_unit(faces.pixels(chosen, shift)), mask_pixels(masks, chosen, shift)], dim=1)
+        both = flip_some(both, random).to(device, memory_format=torch.channels_last)
+        crops, mask = both[:, :3], both[:, 3:]
+        own = own_attributes(faces, chosen)
+        edits = draw_edits(own, reach=plan.reach, random=random)
+        own, wanted = own.to(device), edits.attributes.to(device)
+        with torch.no_grad():
+            scale = teacher.strength[(~edits.of_gender).long()].to(device)
+            change = scale[:, None, None, None] * change_of(teacher, crops, own, wanted)[1]
+        rebuilt, copied = change_of(fader, crops, own, wanted)
+        weight = 0.3 + 1.7 * mask
+        losses = {
+            "reconstruction": (weight * (rebuilt - crops).abs()).mean(),
+            "structure": plan.structure * structure_loss(rebuilt, crops, mask),
+            "change": plan.change * (weight * (copied - change).abs()).mean(),
+        }
+        optimiser.zero_grad(set_to_none=True)
+        torch.stack(list(losses.values())).sum().backward()
+        nn.utils.clip_grad_norm_(fader.parameters(), 1.0)
+        optimiser.step()
+        # Weights from before belong to other codes: the average begins anew.
+        average.update(fader, step - plan.settled if step >= plan.settled else step)
+        return {name: loss.item() for name, loss in losses.items()}
+
+    for _ in session.run(one_step):
+        session.log(**evaluate(average.module, teacher, faces, masks, device=device))
+    return average
+
+
+def change_of(fader: Fader, crops: Tensor, own: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+    """The reconstruction of crops ``(B, 3, 128, 128)`` with their own values, and its change with the wanted ones."""
+    codes = fader.encode(crops)
+    rebuilt, edited = fader.decode(torch.cat([codes, codes]), torch.cat([own, wanted])).chunk(2)
+    return rebuilt, edited - rebuilt
+
+
+@torch.no_grad()
+def evaluate(
+    fader: Fader, teacher: Fader, faces: FaceSet, masks: NDArray[np.uint8], *, device: str, count: int = 96
+) -> dict[str, float]:
+    """On held-out faces kept for choosing, inside the mask: PSNR and mean SSIM of the reconstruction, and the share of
+    the teacher's change at -1 and +1 (in mean square) that is not copied."""
+    rows = selection_rows(faces)
+    rows = rows[:: max(1, len(rows) // count)]
+    crops = to_unit(faces.pixels(rows)).to(device)
+    mask = mask_pixels(masks, rows, torch.zeros(len(rows), 2, dtype=torch.long)).to(device)
+    own = own_attributes(faces, rows).to(device)
+    missed, wanted_change = torch.zeros(()), torch.zeros(())
+    rebuilt = crops
+    for value in (-1.0, 1.0):
+        wanted = with_value(own, SCALED[0], value)
+        change = teacher.strength[0] * change_of(teacher, crops, own, wanted)[1]
+        rebuilt, copied = change_of(fader, crops, own, wanted)
+        missed = missed + (mask * (copied - change).square()).sum().cpu()
+        wanted_change = wanted_change + (mask * change.square()).sum().cpu()
+    error = (mask * (rebuilt - crops).square()).sum() / (3 * mask.sum())
+    return {
+        "psnr": (10 * torch.log10(4 / error)).item(),
+        "ssim": 1 - structure_loss(rebuilt, crops, mask).item(),
+        "gender_change_missed": (missed / wanted_change).item(),
+    }
+
+
+def inherit(fader: Fader, teacher: Fader) -> None:
+    """Start ``fader`` from the layers of a teacher with one layer more on each side of its code."""
+    fader.encoder.load_state_dict(teacher.encoder[: len(fader.encoder)].state_dict())
+    fader.decoder.load_state_dict(nn.ModuleList(list(teacher.decoder)[-len(fader.decoder) :]).state_dict())
+    fader.to_rgb.load_state_dict(teacher.to_rgb.state_dict())

@@ -1,0 +1,166 @@
+"""From the archives of photos to the arrays that training reads: faces found, aligned and cut, labels, masks."""
+
+import csv
+import io
+import os
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import cv2
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch.nn import functional as F
+
+from models.alignment import similarity_to_template, warp_to_template
+from models.attributes import RACES
+from models.detector import Detection, FaceDetector, central_face
+from models.judge import Classifier, age_in_years, split, view
+from models.parser import SmallParser, class_indices
+from models.precision import unit_batch
+from models.training.data import CROP, MARGIN, smiling_proxy
+from models.training.parser import TO_CLASSES
+
+SIDE = CROP + 2 * MARGIN
+YOUNGEST = 12  # perceived gender of small children is guesswork, in the labels as anywhere
+REGION = ("skin", "nose", "brows", "eyes", "mouth", "lips")
+
+
+def data_folder() -> Path | None:
+    """Where the archives lie: ``COUNTERSLOPE_DATA``; None where that is not set."""
+    folder = os.environ.get("COUNTERSLOPE_DATA")
+    return Path(folder) if folder else None
+
+
+def read_archive(archive: Path) -> Iterator[tuple[str, NDArray[np.uint8]]]:
+    """Name and pixels of each image in a tar archive: ``(H, W, 3)`` RGB for JPEG, ``(H, W)`` indices for PNG."""
+    with tarfile.open(archive) as tar:
+        for member in tar:
+            if not member.isfile():
+                continue
+            content = tar.extractfile(member)
+            assert content is not None  # noqa: S101 - isfile() says so
+            image = Image.open(io.BytesIO(content.read()))
+            name = Path(member.name)
+            pixels = np.array(image if name.suffix == ".png" else image.convert("RGB"))
+            yield (f"{name.parent.name}/{name.name}", pixels)
+
+
+def main_faces(
+    images: Iterator[tuple[str, NDArray[np.uint8]]], detector: FaceDetector, *, batch: int = 32
+) -> Iterator[tuple[str, NDArray[np.uint8], Detection]]:
+    """Each image with the face nearest its centre; images without a face are left out."""
+    waiting: list[tuple[str, NDArray[np.uint8]]] = []
+
+    def found() -> Iterator[tuple[str, NDArray[np.uint8], Detection]]:
+        for (name, pixels), faces in zip(waiting, detector.detect([p for _, p in waiting]), strict=True):
+            face = central_face(faces, width=pixels.shape[1], height=pixels.shape[0])
+            if face is not None:
+                yield name, pixels, face
+
+    for item in images:
+        waiting.append(item)
+        if len(waiting) == batch:
+            yield from found()
+            waiting.clear()
+    yield from found()
+
+
+def prepare_faces(data: Path, out: Path, *, limit: int | None = None) -> int:
+    """``crops.npy`` ``(N, 144, 144, 3)`` and ``faces.npz`` (labels) from UTKFace; how many faces."""
+    with (data / "utkface.csv").open() as table:
+        labels = {row["file"]: row for row in csv.DictReader(table) if int(row["age"]) >= YOUNGEST}
+    wanted = ((Path(n).name, pixels) for n, pixels in read_archive(data / "utkface.tar") if Path(n).name in labels)
+    names, crops, landmarks = [], [], []
+    for name, pixels, face in main_faces(wanted, FaceDetector(smallest_face=0.25)):
+        names.append(name)
+        landmarks.append(face.landmarks)
+        crops.append(cut(pixels, face.landmarks))
+        if limit is not None and len(names) >= limit:
+            break
+    out.mkdir(parents=True, exist_ok=True)
+    np.save(out / "crops.npy", np.stack(crops))
+    np.savez(
+        out / "faces.npz",
+        files=np.array(names),
+        gender=np.array([1 if labels[name]["gender"] == "male" else -1 for name in names]),
+        race=np.array([RACES.index(labels[name]["race"]) for name in names]),
+        age=np.array([int(labels[name]["age"]) for name in names]),
+        smiling=smiling_proxy(np.stack(landmarks)),
+    )
+    return len(names)
+
+
+def prepare_masks(data: Path, out: Path, *, limit: int | None = None) -> int:
+    """``photos.npy``, ``masks.npy`` and ``masks.npz`` from the face parsing photos; how many."""
+    photos: dict[str, NDArray[np.uint8]] = {}
+    masks: dict[str, NDArray[np.uint8]] = {}
+    for name, pixels in read_archive(data / "faceparsing.tar"):
+        kind, file = name.split("/")
+        (photos if kind == "images" else masks)[Path(file).stem] = pixels
+    both = ((stem, photos[stem]) for stem in sorted(photos)[:limit] if stem in masks)
+    kept = list(main_faces(both, FaceDetector(smallest_face=0.25)))
+    out.mkdir(parents=True, exist_ok=True)
+    np.save(out / "photos.npy", np.stack([pixels for _, pixels, _ in kept]))
+    np.save(out / "masks.npy", np.stack([TO_CLASSES[masks[stem]] for stem, _, _ in kept]))
+    np.savez(
+        out / "masks.npz",
+        files=np.array([f"{stem}.jpg" for stem, _, _ in kept]),
+        landmarks=np.stack([face.landmarks for _, _, face in kept]),
+    )
+    return len(kept)
+
+
+@torch.inference_mode()
+def prepare_edits(faces: Path, masks: Path, out: Path, *, parser: SmallParser, guide: Classifier) -> int:
+    """What the Fader network learns from: the labelled faces, and the parsing photos with labels as the guide sees
+    them (their surroundings are real, where those of tightly cut faces are repeated border); with edit regions."""
+    table, crops = np.load(faces / "faces.npz"), np.load(faces / "crops.npy", mmap_mode="r")
+    more, photos = np.load(masks / "masks.npz"), np.load(masks / "photos.npy", mmap_mode="r")
+    truth = np.load(masks / "masks.npy", mmap_mode="r")
+    indices = class_indices(REGION)
+    extra = np.stack([cut(photo, points) for photo, points in zip(photos, more["landmarks"], strict=True)])
+    regions = np.zeros((len(crops) + len(extra), SIDE, SIDE), dtype=np.uint8)
+    for start in range(0, len(crops), 64):
+        regions[start : start + len(crops[start : start + 64])] = _region(parser, crops[start : start + 64], indices)
+    for place, (mask, points) in enumerate(zip(truth, more["landmarks"], strict=True)):
+        inside = cv2.GaussianBlur(np.isin(mask, indices).astype(np.float32) * 255, (0, 0), 1.0)
+        regions[len(crops) + place] = cv2.warpAffine(inside, _transform(points), (SIDE, SIDE), flags=cv2.INTER_AREA)
+    seen = torch.cat([guide(view(_inner(chunk)))[0] for chunk in np.array_split(extra, max(1, len(extra) // 32))])
+    gender, race, _, age, smiling = split(seen)
+    out.mkdir(parents=True, exist_ok=True)
+    np.save(out / "crops.npy", np.concatenate([crops, extra]))
+    np.save(out / "masks.npy", regions)
+    np.savez(
+        out / "faces.npz",
+        files=np.concatenate([table["files"], more["files"]]),
+        gender=np.concatenate([table["gender"], np.where(gender > 0, 1, -1)]),
+        race=np.concatenate([table["race"], race.argmax(1).numpy()]),
+        age=np.concatenate([table["age"], age_in_years(age).round().numpy()]),
+        smiling=np.concatenate([table["smiling"], torch.tanh(smiling).numpy()]),
+    )
+    return len(regions)
+
+
+def cut(pixels: NDArray[np.uint8], landmarks: NDArray[np.float64]) -> NDArray[np.uint8]:
+    """The aligned crop with its margin, ``(144, 144, 3)``."""
+    return warp_to_template(pixels, _transform(landmarks), size=SIDE)
+
+
+def _transform(landmarks: NDArray[np.float64]) -> NDArray[np.float64]:
+    transform = similarity_to_template(landmarks, size=CROP)
+    transform[:, 2] += MARGIN
+    return transform
+
+
+def _inner(crops: NDArray[np.uint8]) -> torch.Tensor:
+    return unit_batch(list(crops[:, MARGIN:-MARGIN, MARGIN:-MARGIN]))
+
+
+def _region(parser: SmallParser, crops: NDArray[np.uint8], indices: tuple[int, ...]) -> NDArray[np.uint8]:
+    inputs = F.interpolate(unit_batch(list(crops)), size=(parser.size, parser.size), mode="bilinear")
+    inside = parser(inputs).softmax(dim=1)[:, list(indices)].sum(dim=1, keepdim=True)
+    small = F.interpolate(inside, size=(SIDE, SIDE), mode="area")[:, 0]
+    return np.asarray((small * 255).round().byte().numpy(), dtype=np.uint8)

@@ -1,0 +1,180 @@
+"""The model cards' figures, on faces that no network was trained on.
+
+``python scripts/reproduce/evaluate_models.py OUT``, the folder with faces, masks and edits, writes
+models/weights/confusion.json too, by which shares of perceived groups are corrected.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from scipy.linalg import sqrtm
+from torch import Tensor
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from models.attributes import GENDERS, RACES
+from models.confusion import Confusion, write_confusion
+from models.fader import SCALED, Fader, smooth_difference
+from models.image_metrics import psnr, ssim
+from models.judge import Classifier
+from models.parser import SmallParser
+from models.precision import to_unit
+from models.training.classifiers import evaluate
+from models.training.data import FaceSet, load_faces, report_rows
+from models.training.edits import high_end, mask_pixels, own_attributes, with_value
+from models.training.parser import evaluate as evaluate_parser
+from models.training.parser import load_masks
+from models.training.probes import balanced_rows, codes_of, gender_probe
+from models.weights import load_fader, load_judge, load_parser, record
+
+SWEEP = (-2.0, -4 / 3, -2 / 3, 0.0, 2 / 3, 4 / 3, 2.0)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("prepared", type=Path, help="folder with faces, masks and edits, from train.py prepare")
+    parser.add_argument("--faces", type=int, default=400, help="held-out faces for the Fader network")
+    parser.add_argument("--confusion", action="store_true", help="only write the confusion matrices")
+    options = parser.parse_args()
+    faces = load_faces(options.prepared / "faces")
+    names: tuple[Literal["estimator", "judge"], ...] = ("estimator", "judge")
+    write_confusion({name: confusion(name, faces, faces.rows(2)) for name in names})
+    if options.confusion:
+        return
+    for name in names:
+        network = load_judge(name)
+        figures = evaluate(network, faces, report_rows(faces), device="cpu")
+        figures |= calibration_errors(network, faces, report_rows(faces))
+        print(name, rounded(figures))
+    parsing = load_parser()
+    if isinstance(parsing, SmallParser):
+        print("parser", rounded(evaluate_parser(parsing, load_masks(options.prepared / "masks"), device="cpu")))
+    masks = np.load(options.prepared / "edits" / "masks.npy", mmap_mode="r")
+    edits = load_faces(options.prepared / "edits")
+    rows = report_rows(edits)
+    rows = rows[:: max(1, len(rows) // options.faces)]
+    fader = load_fader()
+    print("fader", rounded(evaluate_fader(fader, load_judge("judge"), edits, masks, rows)))
+    print("code", rounded(evaluate_code(fader, faces)))
+
+
+@torch.inference_mode()
+def calibration_errors(network: Classifier, faces: FaceSet, rows: Tensor) -> dict[str, float]:
+    """Expected calibration errors of perceived gender and race (Guo et al. 2017, eq. 3)."""
+    seen = [network.perceive(to_unit(faces.pixels(chunk))) for chunk in rows.split(256)]
+    masculine, race = torch.cat([one.masculine for one in seen]), torch.cat([one.race for one in seen])
+    return {
+        "gender_calibration_error": calibration_error(
+            torch.maximum(masculine, 1 - masculine), (masculine > 0.5) == (faces.gender[rows] > 0)
+        ),
+        "race_calibration_error": calibration_error(race.amax(dim=1), race.argmax(dim=1) == faces.race[rows]),
+    }
+
+
+def calibration_error(confidence: Tensor, right: Tensor, *, bins: int = 15) -> float:
+    """Mean gap of confidence and accuracy over equal-width bins of confidence, weighted by their faces."""
+    place = (confidence * bins).long().clamp(max=bins - 1)
+    gaps = [
+        (place == b).float().mean() * (confidence[place == b].mean() - right[place == b].float().mean()).abs()
+        for b in range(bins)
+        if (place == b).any()
+    ]
+    return float(torch.stack(gaps).sum())
+
+
+def evaluate_code(fader: Fader, faces: FaceSet) -> dict[str, float]:
+    """Accuracy of fresh gender probes on frozen codes, trained and tested on as many feminine as masculine faces."""
+    train, test = (
+        balanced_rows(faces, rows, seed=seed) for rows, seed in ((faces.rows(0, 1), 1), (report_rows(faces), 2))
+    )
+    sets = [(codes_of(fader, faces, rows), (faces.gender[rows] > 0).float()) for rows in (train, test)]
+    return {
+        name: gender_probe(sets[0], sets[1], hidden=hidden)
+        for name, hidden in (("linear_probe", None), ("hidden_layer_probe", 256))
+    }
+
+
+def frechet_distance(one: Tensor, other: Tensor) -> float:
+    """The Fréchet distance of two sets of features ``(N, F)`` as Gaussians (Heusel et al. 2017, eq. 6)."""
+    a, b = (features.double().numpy() for features in (one, other))
+    covariances = np.cov(a, rowvar=False), np.cov(b, rowvar=False)
+    root = sqrtm(covariances[0] @ covariances[1]).real
+    return float(((a.mean(axis=0) - b.mean(axis=0)) ** 2).sum() + np.trace(covariances[0] + covariances[1] - 2 * root))
+
+
+@torch.inference_mode()
+def confusion(name: Literal["estimator", "judge"], faces: FaceSet, rows: Tensor) -> Confusion:
+    """How one network perceives held-out faces of every annotated gender and race."""
+    network = load_judge(name)
+    seen = [network.perceive(to_unit(faces.pixels(chunk))) for chunk in rows.split(256)]
+    perceived = torch.cat([len(RACES) * (each.gender >= 0).long() + each.race.argmax(dim=1) for each in seen])
+    annotated = len(RACES) * (faces.gender[rows] > 0).long() + faces.race[rows]
+    groups = [f"{gender}, {race}" for gender in GENDERS for race in RACES]
+    counts = torch.bincount(annotated * len(groups) + perceived, minlength=len(groups) ** 2)
+    return Confusion(
+        weights=record(name).sha256,
+        data="UTKFace, age of 12 and more, held out of all training by a hash of the file name",
+        groups=tuple(groups),
+        counts=tuple(tuple(line) for line in counts.reshape(len(groups), -1).tolist()),
+    )
+
+
+@torch.inference_mode()
+def evaluate_fader(
+    fader: Fader, judge: Classifier, faces: FaceSet, masks: np.ndarray, rows: Tensor
+) -> dict[str, float]:
+    """The judge's view of composites along both sweeps, and the reconstruction's error inside the mask.
+
+    The Fréchet distances are between the judge's features of edits at -1 and +1 and of reconstructions (their mean).
+    """
+    crops = to_unit(faces.pixels(rows))
+    mask = mask_pixels(masks, rows, torch.zeros(len(rows), 2, dtype=torch.long))
+    own = own_attributes(faces, rows)
+    codes = fader.encode(crops)
+    null = fader.decode(codes, own)
+    pairs = [
+        [((image.permute(1, 2, 0).numpy() + 1) * 127.5) for image in pair] for pair in zip(null, crops, strict=True)
+    ]
+    figures = {
+        name: float(np.mean([compare(a, b, soft[0].numpy()) for (a, b), soft in zip(pairs, mask, strict=True)]))
+        for name, compare in (("null_psnr", psnr), ("null_ssim", ssim))
+    }
+    rebuilt = judge.perceive(crops + mask * (null - crops)).features
+    for attribute in SCALED:
+        target, young, smiling, features = [], [], [], []
+        for value in (*SWEEP, -1.0, 1.0):
+            edited = fader.decode(codes, with_value(own, attribute, value))
+            change = smooth_difference(null + fader.strength_of(attribute) * (edited - null), null)
+            seen = judge.perceive((crops + mask * change).clamp(-1, 1))
+            target.append(high_end(seen, attribute))
+            young.append(seen.young / 2)
+            smiling.append(seen.smiling / 2)
+            if abs(value) == 1:
+                features.append(seen.features)
+        along = torch.stack(target[: len(SWEEP)], dim=1)
+        ranks = along.argsort(dim=1).argsort(dim=1).float()
+        order = torch.arange(len(SWEEP)).float()
+        spearman = torch.stack([torch.corrcoef(torch.stack([row, order]))[0, 1] for row in ranks])
+        figures |= {
+            f"{attribute}_1": float((target[-1] - target[-2]).mean()),
+            f"{attribute}_2": float((along[:, -1] - along[:, 0]).mean()),
+            f"{attribute}_monotone": float((spearman >= 0.9).float().mean()),
+            f"{attribute}_moves_young": float((young[-1] - young[-2]).mean()),
+            f"{attribute}_moves_smiling": float((smiling[-1] - smiling[-2]).mean()),
+            f"{attribute}_moves_young_2": float((young[len(SWEEP) - 1] - young[0]).mean()),
+            f"{attribute}_moves_smiling_2": float((smiling[len(SWEEP) - 1] - smiling[0]).mean()),
+            f"{attribute}_frechet": float(np.mean([frechet_distance(one, rebuilt) for one in features])),
+        }
+    return figures
+
+
+def rounded(figures: dict[str, float]) -> dict[str, float]:
+    return {name: round(figure, 3) for name, figure in figures.items()}
+
+
+if __name__ == "__main__":
+    main()

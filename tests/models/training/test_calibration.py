@@ -1,0 +1,26 @@
+import numpy as np
+import torch
+from drawn_faces_set import face_set
+
+from models.fader import Fader
+from models.judge import Estimator
+from models.training import calibration
+from models.training.calibration import STRENGTHS, calibrate
+
+
+def calibrated(monkeypatch, wanted):
+    torch.manual_seed(0)
+    faces = face_set(40)
+    faces.part[:8] = 2
+    fader, estimator = Fader().eval(), Estimator(widths=(8, 8, 16, 16)).eval()
+    monkeypatch.setattr(calibration, "WANTED", {"gender": wanted, "race": wanted})
+    calibrate(fader, estimator, faces, np.full((40, 144, 144), 255, np.uint8))
+    return [round(strength, 4) for strength in fader.strength.tolist()]
+
+
+def test_a_dial_that_does_enough_is_left_as_it_is(monkeypatch):
+    assert calibrated(monkeypatch, -1.0) == [1.0, 1.0]
+
+
+def test_a_dial_that_can_never_do_enough_is_turned_up_to_the_bound(monkeypatch):
+    assert calibrated(monkeypatch, 1.0) == [STRENGTHS[-1]] * 2

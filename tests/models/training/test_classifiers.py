@@ -1,0 +1,112 @@
+import pytest
+import torch
+from drawn_faces_set import face_set
+from torch import nn
+
+from models.judge import OUTPUTS, Estimator, Judge
+from models.training.classifiers import ClassifierPlan, calibrate, classifier_losses, evaluate, outputs_of, train
+from models.training.data import report_rows, selection_rows
+
+
+@pytest.fixture(scope="module")
+def faces():
+    return face_set(60)
+
+
+class Known(nn.Module):
+    """Answers from a table, whatever it is shown."""
+
+    def __init__(self, answers):
+        super().__init__()
+        self.answers, self.place = answers, 0
+        self.register_buffer("gender_temperature", torch.ones(()))
+        self.register_buffer("race_temperature", torch.ones(()))
+
+    def forward(self, inputs):
+        rows = self.answers[self.place : self.place + len(inputs)]
+        self.place += len(inputs)
+        return rows, rows
+
+
+def perfect(faces, rows):
+    answers = torch.zeros(len(rows), OUTPUTS)
+    answers[:, 0] = 8 * faces.gender[rows]
+    answers[torch.arange(len(rows)), 1 + faces.race[rows]] = 8
+    answers[:, 12] = (faces.age[rows] - 40) / 20
+    answers[:, 13] = torch.atanh(faces.smiling[rows].clamp(-0.999, 0.999))
+    return answers
+
+
+def test_a_network_that_knows_the_labels_is_found_perfect(faces):
+    rows = faces.rows(2)
+    figures = evaluate(Known(perfect(faces, rows)), faces, rows, device="cpu")
+    assert figures["gender_accuracy"] == figures["race_accuracy"] == 1
+    assert figures["age_error"] == pytest.approx(0, abs=0.2)
+    assert figures["smiling_correlation"] == pytest.approx(1, abs=1e-3)
+
+
+def test_every_loss_is_finite_and_least_for_the_labels(faces):
+    rows = torch.arange(len(faces))
+    right = classifier_losses(perfect(faces, rows) * 0.5, faces, rows)
+    wrong = classifier_losses(-perfect(faces, rows) * 0.5, faces, rows)
+    assert set(right) == {"gender", "race", "at_least", "age", "smiling"}
+    for name, loss in right.items():
+        assert loss.isfinite()
+        assert name == "at_least" or loss < wrong[name]
+
+
+def test_overconfidence_is_calibrated_away():
+    # Right three times in four, but sure of itself each time: the fitting temperature is logit / log(3).
+    faces = face_set(400)
+    rows = torch.arange(400)
+    answers = perfect(faces, rows)
+    answers[:, 0] = 5 * faces.gender
+    answers[::4, 0] *= -1
+    network = Known(answers)
+    calibrate(network, faces, rows, device="cpu")
+    assert network.gender_temperature.item() == pytest.approx(5 / torch.tensor(3.0).log().item(), rel=0.05)
+    assert network.race_temperature.item() == pytest.approx(10**-0.7, rel=0.01)  # always right: the coldest tried
+
+
+@pytest.mark.parametrize("kind", [Estimator, Judge])
+def test_a_short_training_learns_and_leaves_a_calibrated_network(faces, tmp_path, capsys, kind):
+    torch.manual_seed(0)
+    network = kind(widths=(8, 8, 8, 8))
+    plan = ClassifierPlan(parts=(0, 1), epochs=2.0, batch=8, peak_rate=5e-3, seed=1)
+    rows = faces.rows(0, 1)
+    before = classifier_losses(outputs_of(network, faces, rows, device="cpu"), faces, rows)
+    train(network, faces, plan, tmp_path, device="cpu")
+    after = classifier_losses(outputs_of(network, faces, rows, device="cpu"), faces, rows)
+    assert sum(after.values()) < sum(before.values())
+    assert not network.training
+    assert network.gender_temperature != 1
+    assert "gender_accuracy" in (tmp_path / "log.jsonl").read_text()
+
+
+def test_it_is_calibrated_on_the_faces_kept_for_choosing_and_on_no_others(faces, tmp_path, capsys):
+    def trained(folder, of):
+        torch.manual_seed(0)
+        network = Estimator(widths=(8, 8, 8, 8))
+        train(network, of, ClassifierPlan(parts=(0,), epochs=0.4, batch=4), folder, device="cpu")
+        return network
+
+    network = trained(tmp_path / "a", faces)
+    temperature = network.gender_temperature.clone()
+    calibrate(network, faces, selection_rows(faces), device="cpu")
+    assert network.gender_temperature == temperature
+    other = face_set(60)
+    other.crops[report_rows(other).numpy()] = 99
+    assert trained(tmp_path / "b", other).gender_temperature == temperature
+
+
+def test_the_parts_that_are_not_named_are_not_looked_at(faces, tmp_path, capsys):
+    def trained(folder, crops):
+        torch.manual_seed(0)
+        network = Judge(widths=(8, 8, 8, 8))
+        train(network, crops, ClassifierPlan(parts=(0,), epochs=0.4, batch=4), folder, device="cpu")
+        return dict(network.named_parameters())
+
+    other = face_set(60)
+    other.crops[other.part.numpy() != 0] = 99
+    first, second = trained(tmp_path / "a", faces), trained(tmp_path / "b", other)
+    assert all(torch.equal(first[name], value) for name, value in second.items())
