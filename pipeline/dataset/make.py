@@ -17,8 +17,7 @@ from pipeline.dataset.facts import DatasetFacts
 from pipeline.dataset.layout import DatasetLayout, id_of, shard_digits
 from pipeline.dataset.pruning import withdraw
 from pipeline.dataset.splits import keys_of, split_of
-from pipeline.photos.listing import find_photos
-from pipeline.photos.opt_out import read_opt_out
+from pipeline.photos.listing import find_photos, read_opt_out
 from pipeline.run.files import digest
 from pipeline.run.folder import Run
 from pipeline.run.progress import Watch, unwatched

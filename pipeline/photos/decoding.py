@@ -1,12 +1,16 @@
-"""From an image file's bytes to upright RGB pixels of bounded size, or to a named reason why not.
+"""From an image file to upright RGB pixels of bounded size, or to a named reason why not.
 
 Which files are looked at, and the table that is kept of them, are in ``pipeline.photos.listing``.
 """
 
+import os
+import stat
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from io import BufferedReader
+from pathlib import Path
 from typing import BinaryIO
 
 import cv2
@@ -21,6 +25,7 @@ from PIL.PngImagePlugin import PngImageFile
 from PIL.TiffImagePlugin import TiffImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 
+from pipeline.config.options import PhotoOptions
 from pipeline.run.tables import Status
 
 ACCEPTED = "JPEG, PNG, WebP, BMP, GIF and TIFF"
@@ -98,23 +103,61 @@ class Photo:
         return int(self.pixels.shape[0])
 
 
-def decode(stream: BinaryIO, *, long_side: int, max_megapixels: float) -> Photo:
-    """The first picture of an image file, upright, at most ``long_side`` pixels long.
+def read_photo(path: Path, *, options: PhotoOptions) -> Photo:
+    """One photo, upright RGB, at most ``options.long_side`` pixels long.
+
+    Raises:
+        PhotoError: the file cannot be used; its ``reason`` says why.
+    """
+    with open_photo(path, options=options) as stream:
+        return decode(stream, options=options)
+
+
+def open_photo(path: Path, *, options: PhotoOptions) -> BufferedReader:
+    """The bytes of a file, if it is a regular one and not too long to hold a picture of the size that is allowed.
+
+    Raises:
+        PhotoError: the file cannot be used; its ``reason`` says why.
+    """
+    try:
+        str(path).encode("utf-8")
+        state = path.stat()
+        if not stat.S_ISREG(state.st_mode):  # reading a pipe would wait for ever
+            if stat.S_ISDIR(state.st_mode) and not os.access(path, os.R_OK | os.X_OK):
+                raise PhotoError(Reason.NOT_PERMITTED, "a folder")
+            raise PhotoError(Reason.NOT_A_FILE)
+        # Four channels of 16 bits, uncompressed, and a megabyte of everything else.
+        if state.st_size > options.max_megapixels * 8e6 + 1e6:
+            raise PhotoError(Reason.OVERSIZED, f"{state.st_size / 1e6:.0f} MB")
+        return path.open("rb")
+    except FileNotFoundError as error:
+        raise PhotoError(Reason.MISSING) from error
+    except PermissionError as error:
+        raise PhotoError(Reason.NOT_PERMITTED) from error
+    except UnicodeEncodeError as error:
+        raise PhotoError(Reason.BAD_NAME) from error
+    except (OSError, ValueError) as error:  # ValueError: a name with a null in it
+        raise PhotoError(Reason.UNREADABLE, str(error)) from error
+
+
+def decode(stream: BinaryIO, *, options: PhotoOptions) -> Photo:
+    """The first picture of an image file, upright and of bounded size.
 
     Transparent parts show white; 16 bits are scaled to 8; CMYK is converted without a colour profile.
 
     Args:
         stream: the file's bytes, from their start.
-        long_side: longer pictures are shrunk by area.
-        max_megapixels: larger pictures are refused by their header, before any pixel is decoded.
+        options: pictures longer than ``long_side`` pixels are shrunk by area; those of more than ``max_megapixels`` are
+            refused by their header, before any pixel is decoded.
 
     Raises:
         PhotoError: the bytes hold no picture that can be used; never any other error.
     """
-    _hush()
+    long_side = options.long_side
+    _silence_pillow()
     try:
         with _reader(stream)(stream) as image:
-            _check_size(image.size, max_megapixels)
+            _check_size(image.size, options.max_megapixels)
             # JPEG can be decoded at a half, a quarter or an eighth of its size; a no-op for the other formats.
             image.draft(None, (long_side, long_side))
             image.load()
@@ -130,7 +173,7 @@ def decode(stream: BinaryIO, *, long_side: int, max_megapixels: float) -> Photo:
     return Photo(_bounded(pixels, long_side))
 
 
-def _hush() -> None:
+def _silence_pillow() -> None:
     """Silence Pillow's warnings for good: what they warn of either fails with a reason or does not matter here.
 
     ``warnings.catch_warnings`` cannot be used, as photos are read in threads and it would change their filters too.
@@ -184,7 +227,7 @@ def _rgb(image: Image.Image) -> NDArray[np.uint8]:
 def _eight_bits(grey: NDArray[np.generic]) -> NDArray[np.uint8]:
     """Grey levels of 16 or 32 bits scaled to 8.
 
-    Pillow does not tell how deep an ``I`` or ``F`` picture really is, so its brightest pixel decides.
+    Pillow does not say how deep an ``I`` or ``F`` picture really is, so its brightest pixel decides.
     """
     levels = np.nan_to_num(np.asarray(grey, dtype=np.float64), nan=0.0, posinf=0.0, neginf=0.0)
     brightest = levels.max()

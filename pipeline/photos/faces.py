@@ -11,17 +11,17 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from models.alignment import rotation_degrees, similarity_to_template, warp_to_template
+from models.alignment import aligned_crop, rotation_degrees, similarity_to_template
 from pipeline.config.options import FaceOptions
+from pipeline.run.tables import FACES
 
 if TYPE_CHECKING:
     from models.detector import Detection
-    from models.judge import Estimator, Judge
+    from models.judge import Classifier
 
 FINE_SEARCH = 0.05  # of the shorter side: the smallest face of the second search
 BORDER = 0.25  # of the shorter side: the border put around the photo for the third search
 CROP = 128  # pixels a side of the aligned face that the estimator sees
-BATCH = 32  # faces estimated at once
 
 NO_FACE = "no face found"
 LOW_SCORE = "score below the option min_score"
@@ -32,7 +32,7 @@ DEGENERATE = "landmarks do not form a face"
 
 
 class Detector(Protocol):
-    """What is needed of ``models.detector.FaceDetector``."""
+    """The part of ``models.detector.FaceDetector`` that finds faces."""
 
     def detect(
         self, photos: Sequence[NDArray[np.uint8]], *, smallest_face: float | None = None
@@ -55,10 +55,6 @@ class Face:
     rotation: float
     faces_found: int
 
-    def to_template(self, *, size: int) -> NDArray[np.float64]:
-        """The ``(2, 3)`` transform from the photo to the aligned crop of ``size`` pixels."""
-        return similarity_to_template(self.landmarks, size=size)
-
 
 @dataclass(frozen=True)
 class Excluded:
@@ -66,23 +62,6 @@ class Excluded:
 
     reason: str
     faces_found: int
-
-
-def choose_face(detections: "Sequence[Detection]", *, width: int, height: int, min_score: float) -> "Detection | None":
-    """The face whose box's centre is nearest the photo's, of those with a sufficient score; of equals, the surer one.
-
-    Args:
-        detections: all faces of the photo.
-        width: of the photo, in pixels.
-        height: of the photo, in pixels.
-        min_score: lowest score, 0-1.
-    """
-
-    def rank(face: "Detection") -> tuple[float, float]:
-        left, top, right, bottom = face.box
-        return float(np.hypot((left + right - width) / 2, (top + bottom - height) / 2)), -face.score
-
-    return min((face for face in detections if face.score >= min_score), key=rank, default=None)
 
 
 def check_face(landmarks: NDArray[np.float64], *, width: int, height: int, options: FaceOptions) -> str | None:
@@ -121,13 +100,13 @@ def face_rows(
     photos: Sequence[NDArray[np.uint8]],
     *,
     detector: Detector,
-    estimator: "Estimator | Judge",
+    estimator: "Classifier",
     options: FaceOptions,
 ) -> list[dict[str, Any]]:
-    """Rows of ``records.FACES``, one a photo; a row does not depend on the photos it is made with.
+    """Rows of ``run.tables.FACES``, one a photo; a row does not depend on the other photos.
 
     Args:
-        names: what the tables call the photos.
+        names: the photos' names in the tables.
         photos: ``(H, W, 3)`` uint8 RGB, of any sizes.
         detector: finds the faces.
         estimator: perceives the attributes of an aligned face.
@@ -135,7 +114,7 @@ def face_rows(
     """
     found = find_faces(photos, detector=detector, options=options)
     crops = [
-        warp_to_template(photo, face.to_template(size=CROP), size=CROP)
+        aligned_crop(photo, face.landmarks, size=CROP)
         for photo, face in zip(photos, found, strict=True)
         if isinstance(face, Face)
     ]
@@ -151,30 +130,16 @@ def face_rows(
     ]
 
 
-def estimate(crops: Sequence[NDArray[np.uint8]], *, estimator: "Estimator | Judge") -> list[dict[str, float]]:
-    """The attributes perceived in aligned ``(128, 128, 3)`` uint8 crops, by the columns of ``records.FACES``."""
-    import torch
+def estimate(crops: Sequence[NDArray[np.uint8]], *, estimator: "Classifier") -> list[dict[str, float]]:
+    """The attributes perceived in aligned ``(128, 128, 3)`` uint8 crops, by the columns of ``run.tables.FACES``."""
+    from models.judge import perceive_crops
 
-    from models.attributes import RACES
-
-    rows: list[dict[str, float]] = []
-    for start in range(0, len(crops), BATCH):
-        some = crops[start : start + BATCH]
-        # Always a full batch, so that a face's last digits do not depend on how many came along.
-        batch = np.zeros((BATCH, CROP, CROP, 3), dtype=np.uint8)
-        batch[: len(some)] = some
-        with torch.inference_mode():
-            seen = estimator.perceive(torch.from_numpy(batch).permute(0, 3, 1, 2).float() / 127.5 - 1)
-        columns = {
-            "gender": seen.gender,
-            **{f"race_{race}": seen.race[:, index] for index, race in enumerate(RACES)},
-            "age": seen.age,
-            "young": seen.young,
-            "smiling": seen.smiling,
-        }
-        values = {name: column.tolist() for name, column in columns.items()}
-        rows += [{name: column[index] for name, column in values.items()} for index in range(len(some))]
-    return rows
+    if not crops:
+        return []
+    columns = {
+        name: column.tolist() for name, column in perceive_crops(estimator, crops).named().items() if name in FACES
+    }
+    return [{name: column[place] for name, column in columns.items()} for place in range(len(crops))]
 
 
 def own_attributes(row: Mapping[str, Any]) -> NDArray[np.float32]:
@@ -187,10 +152,12 @@ def own_attributes(row: Mapping[str, Any]) -> NDArray[np.float32]:
 def _face_of(
     photo: NDArray[np.uint8], first: "list[Detection]", *, detector: Detector, options: FaceOptions
 ) -> Face | Excluded:
+    from models.detector import central_face
+
     height, width = photo.shape[:2]
     best = 0.0
     for detections in _searches(photo, first, detector):
-        chosen = choose_face(detections, width=width, height=height, min_score=options.min_score)
+        chosen = central_face(detections, width=width, height=height, min_score=options.min_score)
         if chosen is None:
             best = max([best, *(face.score for face in detections)])
             continue
@@ -204,7 +171,7 @@ def _face_of(
 
 
 def _searches(photo: NDArray[np.uint8], first: "list[Detection]", detector: Detector) -> "Iterator[list[Detection]]":
-    """What each search finds, in the photo's pixels; the next is made only when it is asked for."""
+    """What each search finds, in the photo's pixels; the next is made only when it is needed."""
     yield first
     yield detector.detect([photo], smallest_face=FINE_SEARCH)[0]
     border = round(BORDER * min(photo.shape[:2]))

@@ -1,23 +1,20 @@
-"""The photos of a run: which files there are, whether each can be used, and why not.
+"""The photos of a run: the files of a folder, a list or a manifest; which can be used, and why not; who opted out.
 
-How a file becomes pixels is in ``pipeline.photos.decoding``; what a manifest holds, in ``pipeline.photos.manifest``.
+How a file becomes pixels is in ``pipeline.photos.decoding``.
 """
 
 import hashlib
-import io
 import os
-import stat
+import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from pipeline.config.options import PhotoOptions
-from pipeline.photos.decoding import ACCEPTED, Photo, PhotoError, Reason, decode
-from pipeline.photos.manifest import ENDINGS, ManifestError, read_manifest
-from pipeline.photos.opt_out import NOBODY, OptOut
+from pipeline.config.options import ConfigError, PhotoOptions
+from pipeline.photos.decoding import ACCEPTED, PhotoError, Reason, decode, open_photo
 from pipeline.run.tables import PHOTOS, to_table
 
 if TYPE_CHECKING:
@@ -25,8 +22,8 @@ if TYPE_CHECKING:
 
 CHUNK = 64
 THREADS = 2  # decoding lets go of Python's lock, so they do run at once
-
-__all__ = ["NoUsablePhotos", "PhotoError", "PhotoList", "check_photos", "find_photos", "photo_rows", "read_photo"]
+MANIFEST_ENDINGS = (".csv", ".parquet")
+_SHA256 = re.compile(r"(?:sha256:)?([0-9a-f]{64})", re.IGNORECASE)
 
 
 class NoUsablePhotos(Exception):  # noqa: N818 - says what it is
@@ -84,26 +81,88 @@ def find_photos(inputs: Sequence[Path]) -> PhotoList:
         if not found:
             raise NoUsablePhotos(f"the folder {paths[0]} holds no file; {_accepted()}")
         return PhotoList(_names(found, paths[0]), found)
-    if len(paths) == 1 and paths[0].suffix.lower() in ENDINGS and paths[0].is_file():
-        try:
-            manifest = read_manifest(paths[0])
-        except ManifestError as error:
-            raise NoUsablePhotos(str(error)) from error
-        return PhotoList(_names(manifest.photos, paths[0].parent), manifest.photos, manifest.columns)
+    if len(paths) == 1 and paths[0].suffix.lower() in MANIFEST_ENDINGS and paths[0].is_file():
+        return read_manifest(paths[0])
     folders = [path for path in paths if path.is_dir()]
     if folders:
         raise NoUsablePhotos(f"{folders[0]} is a folder among other inputs: give one folder, or files only")
     return PhotoList(_names(paths, Path(os.path.commonpath([path.parent for path in paths]))), tuple(paths))
 
 
-def read_photo(path: Path, *, options: PhotoOptions) -> Photo:
-    """One photo, upright RGB, at most ``options.long_side`` pixels long.
+def read_manifest(path: Path) -> PhotoList:
+    """Read a manifest: a column ``photo`` (paths from the manifest's folder, or absolute) and any others.
 
     Raises:
-        PhotoError: the file cannot be used; its ``reason`` says why.
+        NoUsablePhotos: it cannot be read, lists nothing, has no column ``photo``, names a photo twice or none in some
+            row, or has a column that the table of photos needs for itself.
     """
-    with _opened(path, options) as stream:
-        return decode(stream, long_side=options.long_side, max_megapixels=options.max_megapixels)
+    table = _manifest_table(path)
+    names = table.column_names
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise NoUsablePhotos(f"the manifest {path} has more than one column {_quoted(repeated)}: rename all but one")
+    if "photo" not in names:
+        raise NoUsablePhotos(f"the manifest {path} has no column 'photo'; its columns are {_quoted(names)}")
+    clashes = [name for name in names if name in PHOTOS and name != "photo"]
+    if clashes:
+        raise NoUsablePhotos(
+            f"the manifest {path} has the column {_quoted(clashes)}, "
+            "which the table of photos needs for itself: rename it"
+        )
+    if table.num_rows == 0:
+        raise NoUsablePhotos(f"the manifest {path} lists no photo")
+    photos = _located(table.column("photo").to_pylist(), path)
+    return PhotoList(_names(photos, path.parent), photos, table.drop_columns(["photo"]))
+
+
+@dataclass(frozen=True)
+class OptOut:
+    """The entries of a list: ``names`` of photos, whole or their last part; ``hashes`` in lower case."""
+
+    names: frozenset[str] = frozenset()
+    hashes: frozenset[str] = frozenset()
+
+    def __bool__(self) -> bool:
+        return bool(self.names or self.hashes)
+
+    def names_photo(self, photo: str) -> bool:
+        """Whether an entry is this photo's name, whole or the last part."""
+        return photo in self.names or PurePosixPath(photo).name in self.names
+
+    def with_hashes_of(self, names: Sequence[str], paths: Sequence[Path]) -> "OptOut":
+        """The list with the sha256 of every photo that it names, as far as the files can be read."""
+        found = set(self.hashes)
+        for name, path in zip(names, paths, strict=True):
+            if self.names_photo(name) and path.is_file():
+                with path.open("rb") as file:
+                    found.add(hashlib.file_digest(file, "sha256").hexdigest())
+        return OptOut(self.names, frozenset(found))
+
+    def unmatched(self, photos: Sequence[str], hashes: Sequence[str | None]) -> list[str]:
+        """The entries that are no photo's name and no photo's sha256: perhaps misspelt."""
+        known = {*photos, *(PurePosixPath(photo).name for photo in photos)}
+        return sorted(self.names - known) + sorted(self.hashes - set(hashes))
+
+
+NOBODY = OptOut()
+
+
+def read_opt_out(path: Path | None) -> OptOut:
+    """Read a list: one photo a line, by name or by sha256 (64 hex digits); empty lines and ``#`` comments are skipped.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
+    if path is None:
+        return NOBODY
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the opt-out list {path} cannot be read: {error}") from error
+    entries = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    hashes = {entry: found[1].lower() for entry in entries if (found := _SHA256.fullmatch(entry))}
+    names = (entry.replace("\\", "/").removeprefix("./") for entry in entries if entry not in hashes)
+    return OptOut(frozenset(names), frozenset(hashes.values()))
 
 
 def photo_rows(found: PhotoList, *, options: PhotoOptions, opt_out: OptOut = NOBODY) -> Iterator[dict[str, Any]]:
@@ -160,6 +219,40 @@ def check_photos(
     return table
 
 
+def _manifest_table(path: Path) -> "pa.Table":
+    import pyarrow as pa
+    import pyarrow.csv as csv
+    import pyarrow.parquet as pq
+
+    try:
+        if path.suffix.lower() == ".csv":
+            # A photo called 007 is not the number seven.
+            convert = csv.ConvertOptions(column_types={"photo": pa.string()}, strings_can_be_null=True)
+            return csv.read_csv(path, convert_options=convert, parse_options=csv.ParseOptions(newlines_in_values=True))
+        return pq.ParquetFile(path).read()
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowKeyError, OSError) as error:
+        raise NoUsablePhotos(f"the manifest {path} cannot be read: {error}") from error
+
+
+def _located(values: Iterable[object], manifest: Path) -> tuple[Path, ...]:
+    """Each row's path, joined to the manifest's folder."""
+    rows: dict[Path, int] = {}
+    for row, value in enumerate(values, start=1):
+        if not isinstance(value, str) or not value.strip():
+            raise NoUsablePhotos(f"row {row} of the manifest {manifest} names no photo")
+        photo = Path(os.path.normpath(manifest.parent / value.strip()))
+        if photo in rows:
+            raise NoUsablePhotos(
+                f"the manifest {manifest} names {value!r} twice, in rows {rows[photo]} and {row}: remove one"
+            )
+        rows[photo] = row
+    return tuple(rows)
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(repr(name) for name in names)
+
+
 def _files(folder: Path) -> list[Path]:
     """Every file below a folder, sorted by name; a subfolder that may not be read stands for its files."""
     closed: list[Path] = []
@@ -184,12 +277,12 @@ def _check(path: Path, options: PhotoOptions, *, opted_out: Set[str]) -> dict[st
     """What the table says of one file, but for its name."""
     row: dict[str, Any] = {"sha256": None, "width": None, "height": None}
     try:
-        with _opened(path, options) as stream:
+        with open_photo(path, options=options) as stream:
             row["sha256"] = hashlib.file_digest(stream, "sha256").hexdigest()
             if row["sha256"] in opted_out:
                 return row | _refusal(PhotoError(Reason.OPTED_OUT))
             stream.seek(0)
-            photo = decode(stream, long_side=options.long_side, max_megapixels=options.max_megapixels)
+            photo = decode(stream, options=options)
     except PhotoError as error:
         return row | _refusal(error)
     return row | {"width": photo.width, "height": photo.height, "status": "ok", "reason": None}
@@ -197,29 +290,6 @@ def _check(path: Path, options: PhotoOptions, *, opted_out: Set[str]) -> dict[st
 
 def _refusal(error: PhotoError) -> dict[str, str]:
     return {"status": error.reason.status, "reason": str(error)}
-
-
-def _opened(path: Path, options: PhotoOptions) -> io.BufferedReader:
-    """The file's bytes, if it is one and not too long to hold a picture of the size that is allowed."""
-    try:
-        str(path).encode("utf-8")
-        state = path.stat()
-        if not stat.S_ISREG(state.st_mode):  # reading a pipe would wait for ever
-            if stat.S_ISDIR(state.st_mode) and not os.access(path, os.R_OK | os.X_OK):
-                raise PhotoError(Reason.NOT_PERMITTED, "a folder")
-            raise PhotoError(Reason.NOT_A_FILE)
-        # Four channels of 16 bits, uncompressed, and a megabyte of everything else.
-        if state.st_size > options.max_megapixels * 8e6 + 1e6:
-            raise PhotoError(Reason.OVERSIZED, f"{state.st_size / 1e6:.0f} MB")
-        return path.open("rb")
-    except FileNotFoundError as error:
-        raise PhotoError(Reason.MISSING) from error
-    except PermissionError as error:
-        raise PhotoError(Reason.NOT_PERMITTED) from error
-    except UnicodeEncodeError as error:
-        raise PhotoError(Reason.BAD_NAME) from error
-    except (OSError, ValueError) as error:  # ValueError: a name with a null in it
-        raise PhotoError(Reason.UNREADABLE, str(error)) from error
 
 
 def _counted(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -60,8 +60,7 @@ def photos_stage(audit: Audit) -> str:
     Raises:
         NoUsablePhotos: there is nothing to audit.
     """
-    from pipeline.photos.listing import check_photos, find_photos
-    from pipeline.photos.opt_out import read_opt_out
+    from pipeline.photos.listing import check_photos, find_photos, read_opt_out
 
     found = find_photos(audit.inputs)
     opt_out = read_opt_out(audit.settings.photos.opt_out)
@@ -272,7 +271,7 @@ def _read_again(
     pool: ThreadPoolExecutor, rows: Sequence[Mapping[str, Any]], *, options: PhotoOptions
 ) -> "tuple[list[tuple[Mapping[str, Any], NDArray[np.uint8]]], list[tuple[Mapping[str, Any], str]]]":
     """Rows with their photos' pixels; and rows whose photo can no longer be read, with the reason."""
-    from pipeline.photos.listing import PhotoError, read_photo
+    from pipeline.photos.decoding import PhotoError, read_photo
 
     def read(row: Mapping[str, Any]) -> "NDArray[np.uint8] | str":
         try:

@@ -16,22 +16,22 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from models.attributes import RACES
-from models.detector import Detection, FaceDetector
+from models.detector import Detection, FaceDetector, central_face
 from models.fader import ATTRIBUTES
 from models.judge import Estimator
 from pipeline.config.attributes import source_groups
 from pipeline.config.options import FaceOptions, PhotoOptions
 from pipeline.photos import faces as module
+from pipeline.photos.decoding import read_photo
 from pipeline.photos.faces import (
     Excluded,
     Face,
     check_face,
-    choose_face,
     face_rows,
     find_faces,
     own_attributes,
 )
-from pipeline.photos.listing import find_photos, read_photo
+from pipeline.photos.listing import find_photos
 from pipeline.run.tables import FACES, to_table
 
 OPTIONS = FaceOptions()
@@ -84,27 +84,27 @@ def estimator() -> Estimator:
 
 def test_of_several_faces_the_one_nearest_the_centre_is_chosen() -> None:
     faces = [face_at(60, 60, scale=0.9), face_at(120, 140, scale=0.4), face_at(180, 220, score=1.0)]
-    assert choose_face(faces, width=WIDTH, height=HEIGHT, min_score=0.9) is faces[1]
+    assert central_face(faces, width=WIDTH, height=HEIGHT, min_score=0.9) is faces[1]
 
 
 def test_a_doubtful_face_is_not_chosen_however_central() -> None:
     faces = [face_at(112.5, 137.5, score=0.85), face_at(40, 40, score=0.95)]
-    assert choose_face(faces, width=WIDTH, height=HEIGHT, min_score=0.9) is faces[1]
-    assert choose_face(faces, width=WIDTH, height=HEIGHT, min_score=0.96) is None
-    assert choose_face([], width=WIDTH, height=HEIGHT, min_score=0) is None
+    assert central_face(faces, width=WIDTH, height=HEIGHT, min_score=0.9) is faces[1]
+    assert central_face(faces, width=WIDTH, height=HEIGHT, min_score=0.96) is None
+    assert central_face([], width=WIDTH, height=HEIGHT, min_score=0) is None
 
 
 def test_of_two_equally_central_faces_the_surer_is_chosen() -> None:
     faces = [face_at(100, 137.5, score=0.95), face_at(125, 137.5, score=0.98)]
-    assert choose_face(faces, width=WIDTH, height=HEIGHT, min_score=0.9) is faces[1]
-    assert choose_face(faces[::-1], width=WIDTH, height=HEIGHT, min_score=0.9) is faces[1]
+    assert central_face(faces, width=WIDTH, height=HEIGHT, min_score=0.9) is faces[1]
+    assert central_face(faces[::-1], width=WIDTH, height=HEIGHT, min_score=0.9) is faces[1]
 
 
 @given(st.lists(st.tuples(st.integers(0, 224), st.integers(0, 274), st.integers(1, 99)), unique=True, max_size=8))
 def test_the_choice_does_not_depend_on_the_order_of_the_faces(spots: list[tuple[int, int, int]]) -> None:
     faces = [face_at(x, y, score=score / 100) for x, y, score in spots]
-    one = choose_face(faces, width=WIDTH, height=HEIGHT, min_score=0.5)
-    other = choose_face(faces[::-1], width=WIDTH, height=HEIGHT, min_score=0.5)
+    one = central_face(faces, width=WIDTH, height=HEIGHT, min_score=0.5)
+    other = central_face(faces[::-1], width=WIDTH, height=HEIGHT, min_score=0.5)
     assert (one is None) == (other is None)
     if one is not None and other is not None:
         centre = np.array([WIDTH / 2, HEIGHT / 2])

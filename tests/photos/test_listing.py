@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from pipeline.config.options import PhotoOptions
-from pipeline.photos.decoding import PhotoError, Reason, decode
-from pipeline.photos.listing import NoUsablePhotos, check_photos, find_photos, photo_rows, read_photo
+from pipeline.photos.decoding import PhotoError, Reason, decode, read_photo
+from pipeline.photos.listing import NoUsablePhotos, check_photos, find_photos, photo_rows
 from pipeline.run.tables import PHOTOS
 
 OPTIONS = PhotoOptions()
@@ -42,7 +42,8 @@ def encoded(image: Image.Image, kind: str = "PNG", **options: object) -> bytes:
 
 
 def pixels_of(data: bytes, *, long_side: int = 1280, max_megapixels: float = 100) -> np.ndarray:
-    return decode(BytesIO(data), long_side=long_side, max_megapixels=max_megapixels).pixels
+    options = PhotoOptions(long_side=long_side, max_megapixels=max_megapixels)
+    return decode(BytesIO(data), options=options).pixels
 
 
 def reason_of(data: bytes, **options: float) -> Reason:

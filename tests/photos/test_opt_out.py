@@ -5,8 +5,7 @@ from PIL import Image
 
 from pipeline.config.options import ConfigError, PhotoOptions
 from pipeline.dataset.opt_out_file import opt_out_text
-from pipeline.photos.listing import check_photos, find_photos
-from pipeline.photos.opt_out import NOBODY, OptOut, read_opt_out
+from pipeline.photos.listing import NOBODY, OptOut, check_photos, find_photos, read_opt_out
 
 
 def listed(folder, text):
