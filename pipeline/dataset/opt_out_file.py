@@ -13,5 +13,5 @@ _HEAD = (
 
 
 def opt_out_text(hashes: Iterable[str]) -> str:
-    """The file; ``pipeline.photos.opt_out`` reads it again."""
+    """The file; ``pipeline.photos.listing`` reads it again."""
     return "\n".join([*_HEAD, *sorted(hashes)]) + "\n"
