@@ -4,9 +4,9 @@ No image is kept longer than it takes to make its film.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.config.attributes import EDIT_ARM, source_groups
-from pipeline.report.thumbnails import Size, affordable, film, outline, read_mask, window_of
+from pipeline.report.thumbnails import Size, Window, affordable, film, outline, read_mask, window_of
 from pipeline.report.viewer import Album, MissedCheck, Photo, Sweep, SweepScores
+from pipeline.run.files import digest, write_bytes
 from pipeline.run.folder import Run
 from pipeline.run.tables import read_frame
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 STEEPEST = 6  # labels of each classifier
-THREADS = 2
+FILMS = "films"  # folder of a run: the films of its last report
 PRINTED = 6  # photos that are shown where no script runs, and in print
 LIKELIEST = 6  # labels of each classifier besides, those that it scores highest for the photo
 SWEEP = ["photo", "attribute", "arm"]
@@ -39,14 +40,22 @@ SweepKey = tuple[str, str, str]  # photo, attribute, arm
 
 @dataclass(frozen=True)
 class Versions:
-    """A complete sweep as a run has it: its values, its files from the first step to the last, its mask's file."""
+    """A complete sweep as a run has it: its values, its files and their sha256 from the first step, its mask's file."""
 
     values: Sequence[float]
     files: Sequence[str]
+    digests: Sequence[str]
     mask: str
 
 
-def album_of(run: Run, *, versions: "pd.DataFrame", slopes: "pd.DataFrame", failures: "pd.DataFrame") -> Album:
+def album_of(
+    run: Run,
+    *,
+    versions: "pd.DataFrame",
+    slopes: "pd.DataFrame",
+    failures: "pd.DataFrame",
+    advance: Callable[[int], None] = lambda _: None,
+) -> Album:
     """As many photos as fit into a page, by name, with all their complete sweeps.
 
     Args:
@@ -54,6 +63,7 @@ def album_of(run: Run, *, versions: "pd.DataFrame", slopes: "pd.DataFrame", fail
         versions: the counterfactuals table.
         slopes: as ``statistics.slopes_of`` gives it.
         failures: as ``validity.photo_failures`` gives it.
+        advance: is called with the number of photos that are done with.
     """
     whole = (versions["status"] == "ok").groupby([versions[name] for name in SWEEP]).transform("all")
     made = versions[whole]
@@ -69,17 +79,23 @@ def album_of(run: Run, *, versions: "pd.DataFrame", slopes: "pd.DataFrame", fail
     steps = {(photo, *kind): len(own.values) for photo, kinds in sweeps.items() for kind, own in kinds.items()}
     scores = scores_of(run, steps, steepest)
     missed = _missed(failures, sweeps)
-    with ThreadPoolExecutor(THREADS) as pool:
-        pictures = list(pool.map(partial(_pictures, run.folder, size=size), sweeps.values()))
+    advance(len(photos) - len(shown))
+    kept = {path.name for path in run.path(FILMS).glob("*.webp")}
+    used: set[str] = set()
     found = []
-    for (name, own), pictured in zip(sweeps.items(), pictures, strict=True):
-        if pictured is not None:
-            edge, films = pictured
-            shots = [
-                Sweep(attribute, arm, one.values, picture, scores[name, attribute, arm])
-                for ((attribute, arm), one), picture in zip(own.items(), films, strict=True)
-            ]
-            found.append(Photo(name, edge, missed.get(name, ()), shots))
+    with ThreadPoolExecutor() as pool:
+        pictures = pool.map(partial(_pictures, run.folder, size=size, used=used), sweeps.values())
+        for (name, own), pictured in zip(sweeps.items(), pictures, strict=True):
+            advance(1)
+            if pictured is not None:
+                edge, films = pictured
+                shots = [
+                    Sweep(attribute, arm, one.values, picture, scores[name, attribute, arm])
+                    for ((attribute, arm), one), picture in zip(own.items(), films, strict=True)
+                ]
+                found.append(Photo(name, edge, missed.get(name, ()), shots))
+    for name in kept - used:  # of versions or sizes that are shown no more
+        (run.path(FILMS) / name).unlink(missing_ok=True)
     return Album(
         photos=found,
         printed=diverse(found, source_groups(read_frame(run.path("faces.parquet"))), most=PRINTED),
@@ -128,7 +144,9 @@ def sweeps_of_photos(versions: "pd.DataFrame") -> dict[str, dict[Kind, Versions]
     ordered = versions.assign(placebo=versions["arm"] != EDIT_ARM).sort_values(order)
     found: dict[str, dict[Kind, Versions]] = {}
     for (photo, attribute, arm), rows in ordered.groupby(SWEEP, sort=False):
-        own = Versions(tuple(rows["value"].astype(float)), tuple(rows["file"]), str(rows["mask"].iloc[0]))
+        own = Versions(
+            tuple(rows["value"].astype(float)), tuple(rows["file"]), tuple(rows["sha256"]), str(rows["mask"].iloc[0])
+        )
         found.setdefault(str(photo), {})[str(attribute), str(arm)] = own
     return found
 
@@ -226,20 +244,34 @@ def faces_of(run: Run, photos: Iterable[str], *, versions: "pd.DataFrame") -> di
     return found
 
 
-def _pictures(folder: Path, sweeps: Mapping[Kind, Versions], *, size: Size) -> tuple[str, list[bytes]] | None:
-    """The mask's outline and the films of one photo's sweeps; None where a file is gone or spoilt."""
+def _pictures(
+    folder: Path, sweeps: Mapping[Kind, Versions], *, size: Size, used: set[str]
+) -> tuple[str, list[bytes]] | None:
+    """The mask's outline and the films of one photo's sweeps; None where a file is gone or unreadable."""
     made = list(sweeps.values())
     try:
         # The mask is the photo's: all its sweeps have the same.
         mask = read_mask(folder / made[0].mask)
         window = window_of(mask)
-        films = [
-            film([folder / file for file in one.files], window, side=size.side, most_bytes=size.film_bytes)
-            for one in made
-        ]
+        films = [_kept_film(folder, one, window, size=size, used=used) for one in made]
     except OSError:
         return None
     return outline(mask, window), films
+
+
+def _kept_film(folder: Path, versions: Versions, window: Window, *, size: Size, used: set[str]) -> bytes:
+    """A sweep's film, made once: its name is a digest of all that it is made from."""
+    files = [folder / file for file in versions.files]
+    if missing := [file for file in files if not file.is_file()]:
+        raise FileNotFoundError(missing[0])
+    made_from = [list(versions.digests), asdict(window), size.side, size.film_bytes]
+    kept = folder / FILMS / f"{digest(made_from)}.webp"
+    used.add(kept.name)
+    if kept.is_file():
+        return kept.read_bytes()
+    content = film(files, window, side=size.side, most_bytes=size.film_bytes)
+    write_bytes(kept, content)
+    return content
 
 
 def _missed(failures: "pd.DataFrame", sweeps: Mapping[str, Mapping[Kind, Versions]]) -> dict[str, list[MissedCheck]]:

@@ -5,11 +5,13 @@ A sweep is one image, its *film*: all its versions side by side, so that going f
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 # 18 MB in base64, so that a page with all else on it stays below 25 MB.
 ROOM = 13_500_000  # bytes
@@ -106,13 +108,15 @@ def film(files: Sequence[Path], window: Window, *, side: int, most_bytes: int) -
         OSError: a file cannot be read, or is not an image.
         ValueError: it does not fit, however small.
     """
-    frames = np.hstack([_frame(path, window, side=side) for path in files])
+    frames = np.hstack([_frame(path, window, side=side) for path in files])[..., ::-1]
     for scale in (1.0, 0.5, 0.25):
         small = frames if scale == 1.0 else cv2.resize(frames, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
         for quality in QUALITIES:
-            content = cv2.imencode(".webp", small, [cv2.IMWRITE_WEBP_QUALITY, quality])[1].tobytes()
-            if len(content) <= most_bytes:
-                return bytes(content)
+            content = BytesIO()
+            # Method 2 of 0-6: twice as fast as OpenCV's 4, for 3 % more bytes.
+            Image.fromarray(small).save(content, "WEBP", quality=quality, method=2)
+            if content.tell() <= most_bytes:
+                return content.getvalue()
     raise ValueError(f"{len(files)} versions do not fit into {most_bytes} bytes")
 
 

@@ -115,11 +115,12 @@ def report_stage(audit: Audit, upstream: str) -> None:
     from pipeline.report.album import album_of
     from pipeline.report.page import render
 
-    with run.stage("report", fingerprint), audit.watch("report", total=1) as advance:
+    versions = read_frame(run.path("counterfactuals.parquet"))
+    made = versions.loc[versions["status"] == "ok", "photo"].nunique()
+    with run.stage("report", fingerprint), audit.watch("report", total=made + 1) as advance:
         tables = {
             name: run.read_csv(name) for name in ("slopes", "curves", "validity", "effectiveness", "photo_failures")
         }
-        versions = read_frame(run.path("counterfactuals.parquet"))
         excluded = [
             frame.loc[frame["status"] != "ok", ["photo", "reason"]].drop_duplicates()
             for frame in (read_frame(run.path("photos.parquet")), read_frame(run.path("faces.parquet")), versions)
@@ -131,7 +132,9 @@ def report_stage(audit: Audit, upstream: str) -> None:
             card=tables["validity"],
             provenance=run.record.plain(),
             exclusions=pd.concat(excluded, ignore_index=True),
-            album=album_of(run, versions=versions, slopes=tables["slopes"], failures=tables["photo_failures"]),
+            album=album_of(
+                run, versions=versions, slopes=tables["slopes"], failures=tables["photo_failures"], advance=advance
+            ),
             max_p=options.max_p,
             min_slope=options.min_slope,
             swept=audit.settings.sweep.chosen(),

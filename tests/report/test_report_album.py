@@ -1,5 +1,7 @@
 """The album of a run: its photos with their films and scores, and what is told of those that are not there."""
 
+import shutil
+
 import cv2
 import numpy as np
 import pandas as pd
@@ -20,6 +22,7 @@ def version(photo, arm, step):
     return {
         "attribute": "gender", "arm": arm, "photo": photo, "step": step, "value": VALUES[step - 1], "status": "ok",
         "file": f"images/{photo}-{arm}-{step}.png", "mask": f"masks/{photo}.png",
+        "sha256": f"{photo}{arm}{step}",
     }  # fmt: skip
 
 
@@ -92,6 +95,26 @@ def test_the_viewer_opens_on_the_photo_whose_scores_move_most(run):
     assert flagged.photos[flagged.first].name == "c"
 
 
+def test_films_are_made_once_and_kept_only_while_they_are_shown(run, monkeypatch):
+    folder, versions = run
+    first = [sweep.film for photo in made(run).photos for sweep in photo.sweeps]
+    kept = set(folder.path("films").iterdir())
+    assert len(kept) == len(first)
+
+    def fail(*_, **__):
+        raise AssertionError("a film was made again")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(album_module, "film", fail)
+        assert [sweep.film for photo in made(run).photos for sweep in photo.sweeps] == first
+    one = versions["photo"] == "a"
+    changed = versions.assign(sha256=versions["sha256"].where(~one, "new " + versions["sha256"]))
+    album_of(folder, versions=changed, slopes=slopes(), failures=NOTHING_FAILS)
+    now = set(folder.path("films").iterdir())
+    assert len(now) == len(kept), "films of images that are gone are gone"
+    assert len(now - kept) == 2
+
+
 def test_labels_kept_are_the_steepest_of_the_run_and_the_highest_of_the_photo(run):
     album = made(run)
     assert list(album.steepest["gender", "clarity"]) == ["l02", "l03", "l01", "l00"]
@@ -138,9 +161,9 @@ def test_a_run_without_versions_has_an_empty_album(run):
     assert (list(album.photos), album.total) == ([], 0)
 
 
-def test_the_same_run_gives_the_same_films(run, monkeypatch):
+def test_the_same_run_gives_the_same_films(run):
     films = [sweep.film for photo in made(run).photos for sweep in photo.sweeps]
-    monkeypatch.setattr(album_module, "THREADS", 1)
+    shutil.rmtree(run[0].path("films"))
     assert films == [sweep.film for photo in made(run).photos for sweep in photo.sweeps]
 
 
