@@ -55,7 +55,7 @@ class Options:
     rule: Literal["code", "paper"] = "code"
     sets: Literal["code", "paper"] | None = None
     over: Literal["scores", "ranks"] | None = None
-    resamples: int = 1000
+    resamples: int = 2000
     seed: int = 0
     level: float = 0.95
 
@@ -179,14 +179,16 @@ def amplified(
         raise InputError("nothing is predicted: name columns with --predicted-task or --predicted-attribute")
     rows = [row for each in found for row in _directed_rows(each)]
     if data.predicted_tasks is not None and options.over is None:
-        rates = group_rates(data.attributes, data.tasks, predictions=data.predicted_tasks, **drawing).to_frame()
+        rates = group_rates(
+            data.attributes, data.tasks, predictions=data.predicted_tasks, level=options.level, clusters=clusters
+        ).to_frame()
     if data.predicted_tasks is not None and data.predicted_attributes is not None and options.over is None:
         labels = data if train is None else train
         both = mals(
             labels.attributes,
             labels.tasks,
-            predicted_attributes=data.predicted_attributes,
-            predicted_tasks=data.predicted_tasks,
+            attribute_predictions=data.predicted_attributes,
+            task_predictions=data.predicted_tasks,
             **drawing,
         )
         rows.append(_row("BiasAmp MALS", both.value, both.low, both.high))
@@ -218,7 +220,10 @@ def _multi(
     if data.predicted_tasks is not None and data.predicted_attributes is not None:
         found.append(
             multi_mals(
-                *base, predicted_attributes=data.predicted_attributes, predicted_tasks=data.predicted_tasks, sets=sets
+                *base,
+                attribute_predictions=data.predicted_attributes,
+                task_predictions=data.predicted_tasks,
+                sets=sets,
             )
         )
     return found

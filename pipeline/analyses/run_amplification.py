@@ -30,7 +30,7 @@ def amplification_of_run(
     values: Sequence[tuple[float, float]] = (),
     cluster: str | None = None,
     confidence: bool | None = None,
-    resamples: int = 1000,
+    resamples: int = 2000,
     seed: int = 0,
     level: float = 0.95,
 ) -> "pd.DataFrame":

@@ -53,7 +53,7 @@ def amplification(
     show: Annotated[
         str, typer.Option(help="Of a file: summary, pairs, or rates (TPR, FPR, accuracy by group).")
     ] = SHOWN[0],
-    resamples: Annotated[int, typer.Option(help="Bootstrap resamples; 0 for no intervals.")] = 1000,
+    resamples: Annotated[int, typer.Option(help="Bootstrap resamples; 0 for no intervals.")] = 2000,
     seed: int = 0,
     level: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
     format: TableFormat = None,

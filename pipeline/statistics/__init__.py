@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pipeline.statistics.comparison import COMPARISON_COLUMNS, Comparison, compare, comparison_frame
     from pipeline.statistics.corrected_shares import corrected_interval, recall, true_shares
     from pipeline.statistics.curves import CURVE_COLUMNS, curve_frame
+    from pipeline.statistics.inference import share_interval
     from pipeline.statistics.local.explanations import centred_by_group, exemplars, topic_words
     from pipeline.statistics.local.figures import ClusterRules
     from pipeline.statistics.local.logan import LocalBias, local_bias
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
         ShareMethod,
         represent,
         representation_frame,
-        share_interval,
         shares_by_group,
     )
     from pipeline.statistics.slopes import SLOPE_COLUMNS, SlopeTable, findings, slope_frame, slope_table, slopes_of
@@ -75,7 +75,7 @@ __all__ = [
 _MODULES = (
     "amplification.counterfactual", "amplification.directional", "amplification.group_rates", "amplification.mals",
     "amplification.multi_attribute", "amplification.signs", "amplification.task_sets", "amplification.thresholds",
-    "comparison", "corrected_shares", "curves", "local.explanations", "local.figures", "local.logan",
+    "comparison", "corrected_shares", "curves", "inference", "local.explanations", "local.figures", "local.logan",
     "multiplicity", "placebos", "power", "predictability.attackers", "predictability.bias_grid",
     "predictability.dpa", "predictability.leakage", "predictability.qualities", "repeats", "representation",
     "slopes", "subgroups", "sweeps",

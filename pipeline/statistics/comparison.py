@@ -11,7 +11,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pipeline.statistics import inference
-from pipeline.statistics.inference import Floats, Ratio
+from pipeline.statistics.arrays import Floats
+from pipeline.statistics.inference import Ratio
 from pipeline.statistics.multiplicity import benjamini_hochberg, within_families
 from pipeline.statistics.photo_slopes import ESTIMABLE, blocks, reasons_of, slopes_and_centre, units_of
 from pipeline.statistics.slopes import Estimate

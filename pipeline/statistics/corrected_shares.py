@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import nnls
 from scipy.special import ndtri
 
-from pipeline.statistics.inference import Floats
+from pipeline.statistics.arrays import Floats
 
 SUM_WEIGHT = 1e4
 FITTING_STEPS = 100  # of EM; ten times as many move no end in its fourth decimal

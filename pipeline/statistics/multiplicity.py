@@ -33,11 +33,11 @@ def benjamini_hochberg(p: ArrayLike) -> NDArray[np.float64]:
         raise ValueError(f"p must be one-dimensional, but has the shape {p.shape}")
     if np.any((p < 0) | (p > 1)):
         raise ValueError("p must lie in 0-1")
-    q = np.full(p.shape, np.nan)
-    tested = np.flatnonzero(~np.isnan(p))
-    order = tested[np.argsort(p[tested], kind="stable")]
-    adjusted = p[order] * (len(order) / np.arange(1, len(order) + 1))
-    q[order] = np.minimum(np.minimum.accumulate(adjusted[::-1])[::-1], 1)
+    from statsmodels.stats.multitest import multipletests
+
+    q, tested = np.full(p.shape, np.nan), ~np.isnan(p)
+    if tested.any():
+        q[tested] = multipletests(p[tested], method="fdr_bh")[1]
     return q
 
 

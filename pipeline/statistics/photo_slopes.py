@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.statistics.inference import Floats, Units
+from pipeline.statistics.arrays import Floats
+from pipeline.statistics.inference import Units
 from pipeline.statistics.sweeps import Sweeps
 
 # Why a label has no slope. Of several reasons the first in this order is given.

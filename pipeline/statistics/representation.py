@@ -10,10 +10,10 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betaincinv, ndtri
 
+from pipeline.statistics.arrays import Floats, check_count, check_level, cluster_codes
 from pipeline.statistics.corrected_shares import corrected_interval, recall, true_shares
-from pipeline.statistics.inference import Floats
+from pipeline.statistics.inference import RESAMPLES, share_interval
 
 ShareMethod = Literal["wilson", "exact"]
 REPRESENTATION_COLUMNS = (
@@ -75,7 +75,7 @@ def represent(
     confusion: ArrayLike | None = None,
     method: ShareMethod = "wilson",
     clusters: Sequence[Hashable] | None = None,
-    resamples: int = 2000,
+    resamples: int = RESAMPLES,
     seed: int = 0,
     level: float = 0.95,
 ) -> Representation:
@@ -103,12 +103,12 @@ def represent(
     """
     if not len(perceived):
         raise ValueError(f"the group {group!r} has no photo with a perceived {attribute or 'category'}")
+    check_level(level)
+    check_count(resamples, "resamples", least=1)
     place = {name: number for number, name in enumerate(categories)}
     unknown = sorted({str(name) for name in perceived if name not in place})
     if unknown:
         raise ValueError(f"the column {attribute!r} holds {', '.join(unknown)}, but may hold {', '.join(categories)}")
-    if clusters is not None and len(clusters) != len(perceived):
-        raise ValueError(f"clusters must name one cluster for each of {len(perceived)} photos, not {len(clusters)}")
     codes = np.array([place[name] for name in perceived], dtype=np.intp)
     table = _by_cluster(codes, clusters, categories=len(categories))
     counts = table.sum(axis=0)
@@ -137,34 +137,6 @@ def represent(
         corrected_low=corrected_low,
         corrected_high=corrected_high,
     )
-
-
-def share_interval(
-    count: ArrayLike, of: ArrayLike, *, method: ShareMethod = "wilson", level: float = 0.95
-) -> tuple[Floats, Floats]:
-    """Ends of the interval of a binomial share, ``count`` of ``of`` independent photos; NaN of none.
-
-    "wilson" (Wilson 1927) covers ``level`` on average over shares, "exact" (Clopper & Pearson 1934) at least ``level``
-    for every share, and is wider.
-
-    Raises:
-        ValueError: there is no such method, or more are counted than there are.
-    """
-    k, n = np.broadcast_arrays(np.asarray(count, dtype=np.float64), np.asarray(of, dtype=np.float64))
-    if np.any((k < 0) | (k > n)):
-        raise ValueError("count must lie between 0 and the number of photos")
-    n = np.where(n > 0, n, np.nan)
-    if method == "wilson":
-        z = ndtri((1 + level) / 2)
-        centre, scale = (k + z * z / 2) / (n + z * z), z / (n + z * z)
-        reach = scale * np.sqrt(k * (n - k) / n + z * z / 4)
-        low, high = centre - reach, centre + reach
-    elif method == "exact":
-        tail = (1 - level) / 2
-        low, high = betaincinv(np.maximum(k, 1), n - k + 1, tail), betaincinv(k + 1, np.maximum(n - k, 1), 1 - tail)
-    else:
-        raise ValueError(f"there is no method {method!r}; there are wilson and exact")
-    return np.where(k == 0, 0 * n, low), np.where(k == n, 1 + 0 * n, high)
 
 
 def resampled_counts(table: NDArray[np.int64], *, resamples: int, seed: int) -> Floats:
@@ -211,9 +183,8 @@ def _by_cluster(codes: NDArray[np.intp], clusters: Sequence[Hashable] | None, *,
     """``(G, C)`` counts of every cluster; one row where photos are independent."""
     if clusters is None:
         return np.bincount(codes, minlength=categories)[None].astype(np.int64)
-    numbers: dict[Hashable, int] = {}
-    units = np.array([numbers.setdefault(name, len(numbers)) for name in clusters], dtype=np.intp)
-    table = np.zeros((len(numbers), categories), dtype=np.int64)
+    units = cluster_codes(clusters, rows=len(codes))
+    table = np.zeros((units.max() + 1, categories), dtype=np.int64)
     np.add.at(table, (units, codes), 1)
     return table
 
@@ -232,7 +203,7 @@ def shares_by_group(
     confusion: Mapping[str, ArrayLike] | None = None,
     method: ShareMethod = "wilson",
     clusters: Sequence[Hashable] | None = None,
-    resamples: int = 2000,
+    resamples: int = RESAMPLES,
     seed: int = 0,
     level: float = 0.95,
 ) -> tuple[Representation, ...]:

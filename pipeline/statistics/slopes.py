@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from scipy.special import stdtr
 
 from pipeline.statistics import inference
-from pipeline.statistics.inference import Floats, Spread, Units
+from pipeline.statistics.arrays import Floats
+from pipeline.statistics.inference import RESAMPLES, Spread, Units
 from pipeline.statistics.multiplicity import benjamini_hochberg, within_families
 from pipeline.statistics.photo_slopes import (
     ESTIMABLE,
@@ -151,7 +152,7 @@ def slope_table(
     sweeps: Sweeps,
     *,
     min_count: float = 30,
-    resamples: int = 2000,
+    resamples: int = RESAMPLES,
     seed: int = 0,
     level: float = 0.95,
     clusters: Mapping[str, Hashable] | None = None,
@@ -218,7 +219,7 @@ def slope_frame(
     *,
     family: Sequence[str] = (),
     min_count: float = 30,
-    resamples: int = 2000,
+    resamples: int = RESAMPLES,
     seed: int = 0,
     level: float = 0.95,
     clusters: Mapping[str, Hashable] | None = None,

@@ -12,7 +12,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pipeline.statistics import inference
-from pipeline.statistics.inference import Floats, Ratio, Units
+from pipeline.statistics.arrays import Floats
+from pipeline.statistics.inference import RESAMPLES, Ratio, Units
 from pipeline.statistics.multiplicity import within_families
 from pipeline.statistics.photo_slopes import ESTIMABLE, blocks, slopes_and_centre, units_of
 from pipeline.statistics.slopes import SLOPE_COLUMNS, Estimate, SlopeTable, slope_table
@@ -101,7 +102,7 @@ def subgroup_slopes(
     groups: Mapping[str, str],
     *,
     min_count: float = 30,
-    resamples: int = 2000,
+    resamples: int = RESAMPLES,
     seed: int = 0,
     level: float = 0.95,
     clusters: Mapping[str, Hashable] | None = None,

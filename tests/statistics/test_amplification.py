@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from published_examples import MINORITY, WIDENED, figure_2, literal, two_columns
 
 from pipeline.statistics.amplification import directional as module
-from pipeline.statistics.amplification.counts import interval
+from pipeline.statistics.amplification.counts import harmonic_mean
 from pipeline.statistics.amplification.directional import attribute_to_task, task_to_attribute
 from pipeline.statistics.amplification.signs import CODE, PAPER, SignRule, signs
+from pipeline.statistics.inference import interval
 
 FUNCTIONS = {"A->T": attribute_to_task, "T->A": task_to_attribute}
 QUICK = {"resamples": 0}
@@ -217,7 +218,7 @@ def test_the_interval_equals_a_plain_bootstrap(direction, given_base, soft):
     for weights in drawn:
         rows = np.repeat(np.arange(60), weights)
         values.append(value(direction, attributes[rows], tasks[rows], predictions[rows], base=base))
-    expected = interval(np.array([values]), 0.9, units=found.differences.typical_units())
+    expected = interval(np.array([values]), 0.9, units=harmonic_mean(found.differences.units))
     assert [found.low, found.high] == pytest.approx([end[0] for end in expected], abs=1e-10)
 
 

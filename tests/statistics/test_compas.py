@@ -39,8 +39,8 @@ def test_the_ends_call_everybody_alike():
     table = script.people(DATA, filtered=True)
     attributes = (table["race"].to_numpy()[:, None] == list(script.GROUPS)).astype(int)
     for everybody in (0, 1):
-        options = {"predictions": table[["two_year_recid"]] * 0 + everybody, "resamples": 0}
-        found = attribute_to_task(attributes, table[["two_year_recid"]], **options)
+        options = {"predictions": table[["two_year_recid"]] * 0 + everybody}
+        found = attribute_to_task(attributes, table[["two_year_recid"]], resamples=0, **options)
         assert found.value == pytest.approx(-0.066140, abs=5e-7)
         rates = group_rates(attributes, table[["two_year_recid"]], **options)
         assert rates.differences["fpr"].value.tolist() == [0]

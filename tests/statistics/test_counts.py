@@ -6,8 +6,8 @@ from hypothesis.extra import numpy as hnp
 from scipy import stats
 
 from pipeline.statistics.amplification import counts
-from pipeline.statistics.amplification.counts import Resamples, interval, together
-from pipeline.statistics.inference import Units, exact_product
+from pipeline.statistics.amplification.counts import Resamples, together
+from pipeline.statistics.inference import Units, exact_product, interval
 
 tables = st.integers(1, 12).flatmap(
     lambda rows: st.tuples(

@@ -95,5 +95,5 @@ def test_integers_too_large_for_float32_stay_exact():
 
 
 def test_clusters_must_name_every_photo():
-    with pytest.raises(ValueError, match="for each of 3 photos, not 2"):
+    with pytest.raises(ValueError, match="for each of 3 rows, not 2"):
         Units.of(3, clusters=["a", "b"])

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.statistics.categories import categories
+from pipeline.statistics.arrays import categories
 from pipeline.statistics.predictability.attackers import Network
 from pipeline.statistics.predictability.label_noise import (
     changed,

@@ -123,7 +123,7 @@ def test_multi_mals_equals_the_formula(seed, groups):
     sets = task_sets(train, guessed)
     if not sets:
         return
-    found = multi_mals(*train, predicted_attributes=guessed[0], predicted_tasks=guessed[1], sets=sets)
+    found = multi_mals(*train, attribute_predictions=guessed[0], task_predictions=guessed[1], sets=sets)
     delta = np.zeros((groups, len(sets)))
     for place, chosen in enumerate(sets):
         counts = [labels[0][labels[1][:, chosen].all(axis=1)].sum(axis=0) for labels in (train, guessed)]
@@ -138,7 +138,7 @@ def test_multi_mals_equals_the_formula(seed, groups):
 def test_rows_without_a_group_are_left_out_or_the_first_groups():
     train = np.array([[1, 0], [1, 0], [0, 1]]), np.ones((3, 1))
     guessed = np.array([[0, 1], [0, 0], [0, 0]]), np.ones((3, 1))
-    options = {"predicted_attributes": guessed[0], "predicted_tasks": guessed[1], "sets": [(0,)]}
+    options = {"attribute_predictions": guessed[0], "task_predictions": guessed[1], "sets": [(0,)]}
     assert multi_mals(*train, **options).signed == pytest.approx(-2 / 3)
     assert multi_mals(*train, **options, rows_without_group="first group").signed == pytest.approx(0)
 

@@ -34,7 +34,7 @@ def test_a_share_of_nothing_has_no_interval():
     assert np.isnan(share_interval(0, 0)).all()
     with pytest.raises(ValueError, match="between 0 and"):
         share_interval(3, 2)
-    with pytest.raises(ValueError, match="wilson and exact"):
+    with pytest.raises(ValueError, match="wilson, exact"):
         share_interval(1, 2, method="wald")
 
 
@@ -185,7 +185,7 @@ def test_groups_and_attributes_make_one_table():
     [
         ([], {}, "group '' has no photo"),
         (["other"], {}, "holds other, but may hold feminine, masculine"),
-        (["feminine"], {"clusters": [1, 2]}, "each of 1 photos, not 2"),
+        (["feminine"], {"clusters": [1, 2]}, "each of 1 rows, not 2"),
         (["feminine"], {"confusion": [[1, 2]]}, "square table of counts"),
         (["feminine"], {"confusion": [[1, 2], [0, 0]]}, "no face of the categories"),
     ],

@@ -6,25 +6,21 @@ edit. With observed groups it is ``amplification``; the slopes over all steps ar
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from pipeline.statistics.amplification.counts import Resamples, interval
-from pipeline.statistics.amplification.directional import TIE
+from pipeline.statistics.amplification.counts import Resamples
+from pipeline.statistics.amplification.directional import DEFINED, TIE
 from pipeline.statistics.amplification.signs import Signs
-from pipeline.statistics.inference import Floats
+from pipeline.statistics.arrays import Floats
+from pipeline.statistics.inference import RESAMPLES, interval
 from pipeline.statistics.photo_slopes import units_of
 from pipeline.statistics.sweeps import Sweeps
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 NOT_IN_BASE = "not in the base"
 NO_PHOTOS = "no photo with a complete sweep"
-DEFINED = ""
-
 OVERALL = ""  # the row of the mean over all tasks
 BAD_VALUES = "values must be two steps of the sweep, the lower first, not {given}; its steps are {steps}"
 UNKNOWN_LABEL = "tasks names the label {label!r}, which {adapter!r} never returned"
@@ -71,10 +67,8 @@ class CounterfactualAmplification:
     high: float
     reason: NDArray[np.str_]
 
-    def to_frame(self) -> "pd.DataFrame":
+    def to_frame(self) -> pd.DataFrame:
         """A row for the mean over the tasks, task empty, then one for each task; ``COUNTERFACTUAL_COLUMNS``."""
-        import pandas as pd
-
         columns = {
             "task": [OVERALL, *self.tasks],
             "labels": ["", *(" + ".join(labels) for labels in self.labels)],
@@ -103,7 +97,7 @@ def counterfactual_amplification(
     signs: Mapping[str, int],
     tasks: Mapping[str, str] | None = None,
     values: tuple[float, float] | None = None,
-    resamples: int = 1000,
+    resamples: int = RESAMPLES,
     seed: int = 0,
     level: float = 0.95,
     clusters: Mapping[str, Hashable] | None = None,

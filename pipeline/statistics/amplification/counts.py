@@ -1,20 +1,87 @@
-"""Co-occurrence counts of groups and tasks, and the same counts in every bootstrap resample.
+"""Labels of groups and tasks, their co-occurrence counts, and the same counts in every bootstrap resample.
 
 Every metric of amplification is a reduction of these counts; none is computed here.
 """
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr, stdtrit
 
-from pipeline.statistics.inference import Floats, Units, bootstrap_counts, exact_product, percentiles
+from pipeline.statistics.arrays import Floats, aligned, binary, check_count, check_level, names_of, shares
+from pipeline.statistics.inference import Units, bootstrap_counts, exact_product
 
-BAD_LEVEL = "level must lie between 0 and 1, not {level}"
+Direction = Literal["A->T", "T->A"]
+DIRECTIONS = ("A->T", "T->A")
 MOST_WEIGHTS = 2**26  # held as numbers to multiply with at a time; changes no result
-BAD_RESAMPLES = "resamples must be 0 (no intervals) or more, not {resamples}"
+
+
+@dataclass(frozen=True, eq=False)
+class LabelTable:
+    """Labels of ``n`` rows, checked: ``attributes`` ``(n, |A|)`` and ``tasks`` ``(n, |T|)`` of 0 and 1.
+
+    ``given`` holds both as they came, in whose order predictions are put; the names are those of the columns.
+    """
+
+    attributes: NDArray[np.int8]
+    tasks: NDArray[np.int8]
+    attribute_names: tuple[str, ...]
+    task_names: tuple[str, ...]
+    given: tuple[Any, Any]
+
+    @classmethod
+    def of(
+        cls,
+        attributes: ArrayLike,
+        tasks: ArrayLike,
+        *,
+        attribute_names: Sequence[str] | None = None,
+        task_names: Sequence[str] | None = None,
+    ) -> "LabelTable":
+        """Checked labels; of frames the rows are matched by index.
+
+        Raises:
+            ValueError: shapes that do not fit, values that cannot be, rows that cannot be matched.
+        """
+        names = names_of(attributes, attribute_names, "attributes"), names_of(tasks, task_names, "tasks")
+        a = binary(attributes, "attributes")
+        t = binary(aligned(tasks, attributes, "tasks", to="attributes"), "tasks", rows=len(a))
+        return cls(a, t, *names, (attributes, tasks))
+
+    def other(
+        self,
+        attributes: ArrayLike,
+        tasks: ArrayLike,
+        *,
+        names: tuple[str, str],
+        check: Callable[..., NDArray[Any]] = binary,
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Groups and tasks of other rows, such as a training set, with the same columns.
+
+        Args:
+            attributes: ``(m, |A|)``.
+            tasks: ``(m, |T|)``.
+            names: what the two are called in errors.
+            check: ``binary``, or ``shares`` for predictions.
+        """
+        given = attributes, tasks
+        groups, labels = (
+            aligned(part, own, name, to=to, rows=False, columns=True)
+            for part, own, name, to in zip(given, self.given, names, ("attributes", "tasks"), strict=True)
+        )
+        labels = aligned(labels, attributes, names[1], to=names[0])
+        a = check(groups, names[0], columns=self.attributes.shape[1])
+        return a, check(labels, names[1], rows=len(a), columns=self.tasks.shape[1])
+
+    def predicted(self, values: ArrayLike, direction: Direction, *, name: str = "predictions") -> NDArray[Any]:
+        """Predictions of the tasks ("A->T") or of the groups ("T->A") of the same rows, 0 to 1."""
+        place = 0 if direction == "T->A" else 1
+        ordered = aligned(values, self.given[place], name, to=("attributes", "tasks")[place], columns=True)
+        columns = (self.attributes, self.tasks)[place].shape[1]
+        return shares(ordered, name, rows=len(self.attributes), columns=columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,10 +105,8 @@ class Resamples:
         Raises:
             ValueError: an option out of range.
         """
-        if not 0 < level < 1:
-            raise ValueError(BAD_LEVEL.format(level=level))
-        if resamples < 0:
-            raise ValueError(BAD_RESAMPLES.format(resamples=resamples))
+        check_level(level)
+        check_count(resamples, "resamples")
         if resamples == 0 or len(units) == 0:
             return cls(units, np.empty((0, len(units)), dtype=np.uint8), level)
         return cls(units, bootstrap_counts(units, resamples=resamples, seed=seed), level)
@@ -99,31 +164,10 @@ def together(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
     return sums if "f" in left.dtype.kind + right.dtype.kind else sums.astype(np.int64)
 
 
-def interval(samples: Floats, level: float, *, units: ArrayLike) -> tuple[Floats, Floats]:
-    """Percentile interval over the last axis of any array, expanded for small samples.
-
-    A percentile interval is too narrow for few units: its spread is that of a variance with divisor n, and its shape
-    that of a normal. It is taken at the level at which, for a mean, it has the width of a t interval (Hesterberg 2015,
-    "What teachers should know about the bootstrap").
-
-    Args:
-        samples: ``(…, R)``.
-        level: 0-1.
-        units: n, for all or ``(…,)`` for each.
-
-    Returns:
-        both ends, ``(…,)``; NaN without resamples or for fewer than two units.
-    """
-    shape = samples.shape[:-1]
-    count = np.broadcast_to(np.asarray(units, dtype=np.float64), shape).ravel()
-    told = count >= 2
-    if samples.shape[-1] == 0 or not told.any():
-        return np.full(shape, np.nan), np.full(shape, np.nan)
-    freedom = np.where(told, count - 1, 1.0)
-    reach = np.sqrt((freedom + 1) / freedom) * stdtrit(freedom, (1 + level) / 2)
-    ends = percentiles(samples.reshape(-1, samples.shape[-1]), level=2 * ndtr(reach) - 1)
-    low, high = (np.where(told, end, np.nan).reshape(shape) for end in ends)
-    return low, high
+def harmonic_mean(units: NDArray[Any]) -> float:
+    """Of the numbers above 0, 0 if there are none: as few as the smallest make a mean of pairs uncertain."""
+    held = units[units > 0]
+    return float(held.size / (1 / held).sum()) if held.size else 0.0
 
 
 def ratio(top: NDArray[Any], bottom: NDArray[Any]) -> Floats:
@@ -131,3 +175,9 @@ def ratio(top: NDArray[Any], bottom: NDArray[Any]) -> Floats:
     bottom = np.broadcast_to(bottom, top.shape)
     quotient: Floats = np.divide(top, bottom, out=np.full(top.shape, np.nan), where=bottom > 0)
     return quotient
+
+
+def pairs_frame(attributes: Sequence[str], tasks: Sequence[str], columns: Mapping[str, Any]) -> pd.DataFrame:
+    """One row a pair of a group and a task, group after group; ``columns`` are numbers or ``(|A|, |T|)`` tables."""
+    names = {"attribute": np.repeat(attributes, len(tasks)), "task": np.tile(tasks, len(attributes))}
+    return pd.DataFrame(names | {name: np.ravel(part) if np.ndim(part) else part for name, part in columns.items()})

@@ -1,18 +1,26 @@
 """Directional bias amplification, BiasAmp-> (Wang & Russakovsky 2021): A->T and T->A, with intervals.
 
 The older measure is in ``mals``, sets of tasks in ``multi_attribute``, the attribute intervened on in
-``counterfactual_amplification``. Counts come from ``counts``, signs from ``signs``.
+``counterfactual``. Counts come from ``counts``, signs from ``signs``.
 """
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from pipeline.statistics.amplification.counts import Resamples, interval
-from pipeline.statistics.amplification.differences import Differences, Direction, differences
+from pipeline.statistics.amplification.counts import (
+    Direction,
+    LabelTable,
+    Resamples,
+    harmonic_mean,
+    pairs_frame,
+    ratio,
+    together,
+)
 from pipeline.statistics.amplification.signs import (
     CODE,
     SignRule,
@@ -23,11 +31,8 @@ from pipeline.statistics.amplification.signs import (
     signs,
     signs_drawn,
 )
-from pipeline.statistics.checks import binary, names_of, shares
-from pipeline.statistics.inference import Floats, Units
-
-if TYPE_CHECKING:
-    import pandas as pd
+from pipeline.statistics.arrays import Floats
+from pipeline.statistics.inference import RESAMPLES, Units, interval
 
 # Why a pair has no difference, or counts as 0.
 NO_ROWS_OF_GROUP = "no row of this group"
@@ -43,13 +48,32 @@ PAIR_COLUMNS = (
 
 
 @dataclass(frozen=True, eq=False)
+class Differences:
+    """How far predicted conditional rates are from those of the labels, pair by pair.
+
+    Attributes:
+        rows: ``(|A|, |T|)`` rows of the event that is given.
+        units: ``(|A|, |T|)`` rows or clusters that hold it.
+        label_rate, predicted_rate: ``(|A|, |T|)`` P(T|A) and P(That|A), or P(A|T) and P(Ahat|T); NaN without rows.
+        delta: ``(|A|, |T|)`` predicted - label, exactly 0 where the counts agree.
+        samples: ``(|A|, |T|, R)`` delta in every resample.
+    """
+
+    rows: NDArray[np.int64]
+    units: NDArray[np.int64]
+    label_rate: Floats
+    predicted_rate: Floats
+    delta: Floats
+    samples: Floats
+
+
+@dataclass(frozen=True, eq=False)
 class Amplification:
     """Directional bias amplification of a classifier, as a whole and by pair of a group and a task.
 
     Attributes:
         direction: "A->T" or "T->A".
-        attributes: names of the groups.
-        tasks: names of the tasks.
+        attributes, tasks: names of the groups and of the tasks.
         value: the mean over pairs of sign times delta; NaN where no pair is defined.
         low, high: ends of its interval; NaN without resamples.
         either_low, either_high: ends of a wider one, which allows every sign that is not sure to be the other: from the
@@ -88,27 +112,12 @@ class Amplification:
         """``(|A|, |T|)`` sign times delta, of which ``value`` is the mean."""
         return self.sign * self.differences.delta
 
-    def to_frame(self) -> "pd.DataFrame":
+    def to_frame(self) -> pd.DataFrame:
         """One row a pair, group after group: the columns of ``PAIR_COLUMNS``."""
-        import pandas as pd
-
-        pairs = self.differences
-        columns = {
-            "direction": self.direction,
-            "attribute": np.repeat(self.attributes, len(self.tasks)),
-            "task": np.tile(self.tasks, len(self.attributes)),
-            "sign": self.sign.ravel(),
-            "sign_support": self.sign_support.ravel(),
-            "rows": pairs.rows.ravel(),
-            "label_rate": pairs.label_rate.ravel(),
-            "predicted_rate": pairs.predicted_rate.ravel(),
-            "delta": pairs.delta.ravel(),
-            "delta_low": self.delta_low.ravel(),
-            "delta_high": self.delta_high.ravel(),
-            "amplification": self.contributions.ravel(),
-            "reason": self.reason.ravel().tolist(),
-        }
-        return pd.DataFrame(columns, columns=list(PAIR_COLUMNS))
+        own = ("direction", "sign", "sign_support", "delta", "delta_low", "delta_high", "reason")
+        columns = {name: getattr(self, name) for name in own} | {"amplification": self.contributions}
+        columns |= {name: getattr(self.differences, name) for name in ("rows", "label_rate", "predicted_rate")}
+        return pairs_frame(self.attributes, self.tasks, columns)[list(PAIR_COLUMNS)]
 
 
 def attribute_to_task(
@@ -119,7 +128,7 @@ def attribute_to_task(
     train: tuple[ArrayLike, ArrayLike] | None = None,
     base: ArrayLike | None = None,
     rule: SignRule = CODE,
-    resamples: int = 1000,
+    resamples: int = RESAMPLES,
     seed: int = 0,
     level: float = 0.95,
     clusters: Sequence[Hashable] | None = None,
@@ -134,18 +143,16 @@ def attribute_to_task(
     a tie and stays in it as 0.
 
     The interval is the bootstrap's percentile interval over rows or clusters, expanded for small groups. Signs from
-    ``train`` or ``base`` are held fixed; those of the test set are drawn anew in every resample, which covers better.
-    Of 95 % intervals, 93 to 96 % held the truth in simulations with signs given (200 to 1,000 rows, 1 to 20 tasks; see
-    ``scripts/bench/amplification.py``), and as many with the test set's signs where groups differ clearly. Where pairs
-    are near independence the test set's signs mislead (79 to 99 %): such a sign comes from the same noise as its delta,
-    which pulls the value below its truth. ``unsure`` names those pairs, and the interval from ``either_low`` to
-    ``either_high`` allows them either sign: it held the truth of 98 to 100 % of such sets, up to 3.5 times as wide.
-    Give a base where there is one.
+    ``train`` or ``base`` are held fixed. Signs of the test set are drawn anew in every resample; near independence they
+    mislead, because a sign comes from the same noise as its delta. ``unsure`` names those pairs, and ``either_low`` to
+    ``either_high`` allows them either sign. ``docs/methods.md`` has the measured coverage. Give a base where there is
+    one.
 
     Args:
         attributes: ``(n, |A|)`` labels of the test set, 0 and 1; groups may overlap or be missing in a row.
         tasks: ``(n, |T|)`` labels of the test set, 0 and 1.
-        predictions: ``(n, |T|)`` of the tasks, 0 and 1, or probabilities, which are averaged.
+        predictions: ``(n, |T|)`` of the tasks, 0 and 1, or probabilities, which are averaged. Frames are matched by
+            index, and by column name where they share names.
         train: attributes and tasks of the training set, whose signs count.
         base: ``(|A|, |T|)`` signs from elsewhere, as ``signs`` or ``signs_of_shares`` gives them. With neither
             ``train`` nor ``base`` the test labels are the base.
@@ -159,9 +166,9 @@ def attribute_to_task(
     Raises:
         ValueError: shapes that do not fit, values that cannot be, an option out of range.
     """
-    names = names_of(attributes, attribute_names, "attributes"), names_of(tasks, task_names, "tasks")
-    drawing = Drawing(resamples, seed, level, clusters)
-    return _directed("A->T", (attributes, tasks, predictions), names, drawing, train=train, base=base, rule=rule)
+    table = LabelTable.of(attributes, tasks, attribute_names=attribute_names, task_names=task_names)
+    drawn = Resamples.of(Units.of(len(table.tasks), clusters=clusters), resamples=resamples, seed=seed, level=level)
+    return _directed("A->T", table, predictions, drawn, train=train, base=base, rule=rule)
 
 
 def task_to_attribute(
@@ -172,7 +179,7 @@ def task_to_attribute(
     train: tuple[ArrayLike, ArrayLike] | None = None,
     base: ArrayLike | None = None,
     rule: SignRule = CODE,
-    resamples: int = 1000,
+    resamples: int = RESAMPLES,
     seed: int = 0,
     level: float = 0.95,
     clusters: Sequence[Hashable] | None = None,
@@ -184,14 +191,13 @@ def task_to_attribute(
     ``D_at = P(Ahat_a=1 | T_t=1) - P(A_a=1 | T_t=1)``; ``predictions`` are ``(n, |A|)`` of the groups. All else as for
     ``attribute_to_task``, with a pair NaN where no row has the task.
     """
-    names = names_of(attributes, attribute_names, "attributes"), names_of(tasks, task_names, "tasks")
-    drawing = Drawing(resamples, seed, level, clusters)
-    return _directed("T->A", (attributes, tasks, predictions), names, drawing, train=train, base=base, rule=rule)
+    table = LabelTable.of(attributes, tasks, attribute_names=attribute_names, task_names=task_names)
+    drawn = Resamples.of(Units.of(len(table.tasks), clusters=clusters), resamples=resamples, seed=seed, level=level)
+    return _directed("T->A", table, predictions, drawn, train=train, base=base, rule=rule)
 
 
 def base_signs(
-    attributes: NDArray[np.int8],
-    tasks: NDArray[np.int8],
+    table: LabelTable,
     drawn: Resamples,
     *,
     train: tuple[ArrayLike, ArrayLike] | None,
@@ -202,7 +208,7 @@ def base_signs(
     """The signs of ``base``, else of ``train``, else of the test labels; and those of every resample.
 
     Args:
-        attributes, tasks: test labels as ``binary`` gives them.
+        table: test labels.
         drawn: resamples of them.
         train, base, rule: as for ``attribute_to_task``.
         columns: from the tasks to what stands in their place, such as sets of them.
@@ -213,90 +219,86 @@ def base_signs(
     Raises:
         ValueError: both are given, or one does not fit the test set.
     """
-    seen = columns(tasks)
-    shape = attributes.shape[1], seen.shape[1]
+    seen = columns(table.tasks)
     if train is not None and base is not None:
         raise ValueError(TWO_BASES)
     if base is not None:
-        fixed = checked_signs(base, shape)
+        fixed = checked_signs(base, (table.attributes.shape[1], seen.shape[1]))
     elif train is not None:
-        train_attributes = binary(train[0], "train attributes", columns=shape[0])
-        train_tasks = binary(train[1], "train tasks", rows=len(train_attributes), columns=tasks.shape[1])
-        counted = counted_rows(train_attributes, train_tasks, rule)
-        fixed = signs(train_attributes, columns(train_tasks), rule=rule, counted=counted)
+        groups, tasks = table.other(*train, names=("train attributes", "train tasks"))
+        fixed = signs(groups, columns(tasks), rule=rule, counted=counted_rows(groups, tasks, rule))
     else:
-        counted = counted_rows(attributes, tasks, rule)
-        own = signs(attributes, seen, rule=rule, counted=counted)
-        return own, signs_drawn(attributes, seen, drawn, rule=rule, counted=counted)
+        counted = counted_rows(table.attributes, table.tasks, rule)
+        own = signs(table.attributes, seen, rule=rule, counted=counted)
+        return own, signs_drawn(table.attributes, seen, drawn, rule=rule, counted=counted)
     return fixed, fixed[:, :, None]
 
 
-@dataclass(frozen=True, eq=False)
-class Drawing:
-    """How intervals are drawn: see ``attribute_to_task``."""
+def differences(
+    direction: Direction,
+    attributes: NDArray[np.int8],
+    tasks: NDArray[np.int8],
+    predictions: NDArray[Any],
+    drawn: Resamples,
+) -> Differences:
+    """The differences of all pairs, from counts; arrays as ``LabelTable`` gives them."""
+    given, axis, labels = (attributes, 1, tasks) if direction == "A->T" else (tasks, 0, attributes)
+    rows = np.expand_dims(given.sum(axis=0, dtype=np.int64), axis)
+    if direction == "A->T":
+        left, right = attributes, predictions - labels
+        predicted = together(attributes, predictions)
+    else:
+        left, right = predictions - labels, tasks
+        predicted = together(predictions, tasks)
+    pairs = together(attributes, tasks)
+    return Differences(
+        rows=np.broadcast_to(rows, pairs.shape),
+        units=np.broadcast_to(np.expand_dims(drawn.holding(given), axis), pairs.shape),
+        label_rate=ratio(pairs, rows),
+        predicted_rate=ratio(predicted, rows),
+        delta=ratio(predicted - pairs, rows),
+        samples=ratio(drawn.together(left, right), np.expand_dims(drawn.sums(given), axis)),
+    )
 
-    resamples: int
-    seed: int
-    level: float
-    clusters: Sequence[Hashable] | None
 
-    def of(self, rows: int) -> Resamples:
-        """Resamples of so many rows, or of their clusters."""
-        units = Units.of(rows, clusters=self.clusters)
-        return Resamples.of(units, resamples=self.resamples, seed=self.seed, level=self.level)
+def interval_of_mean(
+    contributions: Floats, pairs: Differences, drawn: Resamples, rule: SignRule
+) -> tuple[float, float]:
+    """Ends of the interval of a mean over pairs, from ``(|A|, |T|, R)`` resampled contributions."""
+    low, high = interval(mean_of_pairs(contributions, rule)[None], drawn.level, units=harmonic_mean(pairs.units))
+    return float(low[0]), float(high[0])
 
 
 def _directed(
     direction: Direction,
-    given: tuple[ArrayLike, ArrayLike, ArrayLike],
-    names: tuple[tuple[str, ...], tuple[str, ...]],
-    drawing: Drawing,
+    table: LabelTable,
+    predictions: ArrayLike,
+    drawn: Resamples,
     *,
     train: tuple[ArrayLike, ArrayLike] | None,
     base: ArrayLike | None,
     rule: SignRule,
 ) -> Amplification:
-    """Either direction, from attributes, tasks and predictions as they were given."""
-    attributes = binary(given[0], "attributes")
-    tasks = binary(given[1], "tasks", rows=len(attributes))
-    columns = tasks.shape[1] if direction == "A->T" else attributes.shape[1]
-    predicted = shares(given[2], "predictions", rows=len(attributes), columns=columns)
-    drawn = drawing.of(len(attributes))
-    signed = base_signs(attributes, tasks, drawn, train=train, base=base, rule=rule)
-    pairs = differences(direction, attributes, tasks, predicted, drawn)
-    return _amplification(direction, names, pairs, signed, rule, drawing.level)
-
-
-def _amplification(
-    direction: Direction,
-    names: tuple[tuple[str, ...], tuple[str, ...]],
-    pairs: Differences,
-    signed: tuple[Signs, Signs],
-    rule: SignRule,
-    level: float,
-) -> Amplification:
-    sign, sign_drawn = signed
-    units = pairs.typical_units()
-
-    def ends(signs_drawn: Signs) -> tuple[float, float]:
-        low, high = interval(mean_of_pairs(signs_drawn * pairs.samples, rule)[None], level, units=units)
-        return float(low[0]), float(high[0])
-
+    predicted = table.predicted(predictions, direction)
+    sign, sign_drawn = base_signs(table, drawn, train=train, base=base, rule=rule)
+    pairs = differences(direction, table.attributes, table.tasks, predicted, drawn)
     resampled = sign_drawn.shape[2]
     support = (sign_drawn == sign[:, :, None]).sum(axis=2) / resampled if resampled else np.full(sign.shape, np.nan)
-    unsure = (support < (1 + level) / 2) & ~np.isnan(pairs.delta)
-    low, high = ends(sign_drawn)
+    undefined = np.isnan(pairs.delta)
+    unsure = (support < (1 + drawn.level) / 2) & ~undefined
+    low, high = interval_of_mean(sign_drawn * pairs.samples, pairs, drawn, rule)
     either_low, either_high = low, high
     if unsure.any():
         upwards = np.where(pairs.delta < 0, -1, 1)
         smallest, largest = (np.where(unsure, way * upwards, sign)[:, :, None] for way in (-1, 1))
-        either_low, either_high = min(low, ends(smallest)[0]), max(high, ends(largest)[1])
-    delta_low, delta_high = interval(pairs.samples, level, units=pairs.units)
+        either_low = min(low, interval_of_mean(smallest * pairs.samples, pairs, drawn, rule)[0])
+        either_high = max(high, interval_of_mean(largest * pairs.samples, pairs, drawn, rule)[1])
+    delta_low, delta_high = interval(pairs.samples, drawn.level, units=pairs.units)
     missing = NO_ROWS_OF_GROUP if direction == "A->T" else NO_ROWS_OF_TASK
     return Amplification(
         direction=direction,
-        attributes=names[0],
-        tasks=names[1],
+        attributes=table.attribute_names,
+        tasks=table.task_names,
         value=float(mean_of_pairs(sign * pairs.delta, rule)),
         low=low,
         high=high,
@@ -308,5 +310,5 @@ def _amplification(
         differences=pairs,
         delta_low=delta_low,
         delta_high=delta_high,
-        reason=np.where(np.isnan(pairs.delta), missing, np.where(sign == 0, TIE, DEFINED)),
+        reason=np.where(undefined, missing, np.where(sign == 0, TIE, DEFINED)),
     )

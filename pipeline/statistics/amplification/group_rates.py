@@ -1,24 +1,24 @@
-"""Fairness metrics that stand beside amplification: true and false positive rates and accuracy by group.
+"""Fairness metrics next to amplification: true and false positive rates and accuracy by group, with score intervals.
 
-All are reductions of the counts in ``counts``; what the labels' own bias has to do with them is ``amplification``'s.
+What the labels' own bias has to do with them is ``directional``'s.
 """
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri, stdtrit
 
-from pipeline.statistics.amplification.counts import Resamples, interval, ratio
-from pipeline.statistics.checks import binary, names_of, shares
-from pipeline.statistics.inference import Floats, Units
-
-if TYPE_CHECKING:
-    import pandas as pd
+from pipeline.statistics.amplification.counts import LabelTable
+from pipeline.statistics.arrays import Floats, check_level
+from pipeline.statistics.inference import Ratio, Units, share_interval
 
 RATES = ("tpr", "fpr", "accuracy")
 UNKNOWN_GROUP = "between names {group!r}, which is not a group; there are {groups}"
+BLOCK_CELLS = 4_000_000  # of a block of tasks, held at a time; changes no result
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,9 +37,9 @@ class GroupRates:
     Attributes:
         attributes: names of the groups.
         tasks: names of the tasks.
-        between: the groups whose rates are compared, the first less the second.
+        between: the two groups whose rates are compared; a difference is the last one's less the first one's.
         rates: "tpr" P(That | T, A), "fpr" P(That | not T, A), "accuracy" P(That = T | A): each ``(|A|, |T|)``.
-        differences: the same names: ``(|T|,)`` first group less second.
+        differences: the same names: ``(|T|,)`` last group less first.
         mean_group_accuracy: ``(|T|,)`` mean over groups of the accuracy.
         mean_subgroup_accuracy: ``(|T|,)`` mean over groups and over present and absent of the share that is right.
     """
@@ -52,26 +52,24 @@ class GroupRates:
     mean_group_accuracy: Rate
     mean_subgroup_accuracy: Rate
 
-    def to_frame(self) -> "pd.DataFrame":
-        """One row a number: columns metric, attribute (empty for a mean), task, value, low, high."""
-        import pandas as pd
-
-        first, second = self.between
-        rows = [
-            (metric, group, task, *ends)
-            for metric in RATES
-            for group, line in zip(self.attributes, _lines(self.rates[metric]), strict=True)
-            for task, ends in zip(self.tasks, line, strict=True)
+    def to_frame(self) -> pd.DataFrame:
+        """One row a number: metric, attribute (the pair for a difference, empty for a mean), task, value, low, high."""
+        first, last = self.between
+        parts: list[tuple[str, str, Rate, Any]] = [
+            (metric, group, self.rates[metric], row) for metric in RATES for row, group in enumerate(self.attributes)
         ]
-        summaries = [(f"{metric} difference", f"{first} - {second}", self.differences[metric]) for metric in RATES]
-        summaries += [
-            ("mean group accuracy", "", self.mean_group_accuracy),
-            ("mean subgroup accuracy", "", self.mean_subgroup_accuracy),
+        parts += [(f"{metric} difference", f"{last} - {first}", self.differences[metric], ...) for metric in RATES]
+        parts += [
+            ("mean group accuracy", "", self.mean_group_accuracy, ...),
+            ("mean subgroup accuracy", "", self.mean_subgroup_accuracy, ...),
         ]
-        for metric, group, rate in summaries:
-            found = zip(self.tasks, rate.value, rate.low, rate.high, strict=True)
-            rows += [(metric, group, task, *ends) for task, *ends in found]
-        return pd.DataFrame(rows, columns=["metric", "attribute", "task", "value", "low", "high"])
+        frames = [
+            pd.DataFrame({"metric": metric, "attribute": group, "task": self.tasks}).assign(
+                value=rate.value[row], low=rate.low[row], high=rate.high[row]
+            )
+            for metric, group, rate, row in parts
+        ]
+        return pd.concat(frames, ignore_index=True)
 
 
 def group_rates(
@@ -80,77 +78,129 @@ def group_rates(
     *,
     predictions: ArrayLike,
     between: tuple[str, str] | None = None,
-    resamples: int = 1000,
-    seed: int = 0,
     level: float = 0.95,
     clusters: Sequence[Hashable] | None = None,
     attribute_names: Sequence[str] | None = None,
     task_names: Sequence[str] | None = None,
 ) -> GroupRates:
-    """Rates of a classifier by group, with percentile bootstrap intervals over rows or clusters.
+    """Rates of a classifier by group, with intervals that do not shrink to a point at rates of 0 and 1.
+
+    A rate has Wilson's score interval. With clusters or probabilities the rows are replaced by as many independent ones
+    as would give the variance seen (Korn & Graubard 1998). Differences and means of rates combine the rates' own
+    intervals by squaring and adding, with the correlation seen where groups share rows or clusters (Newcombe 1998,
+    method 10; Zou & Donner 2008).
 
     Args:
         attributes: ``(n, |A|)`` labels, 0 and 1.
         tasks: ``(n, |T|)`` labels.
         predictions: ``(n, |T|)``, 0 and 1, or probabilities: then the rates are expected ones.
-        between: names of the two groups compared; the first and the last unless given.
-        resamples, seed, level, clusters, attribute_names, task_names: as for ``attribute_to_task``.
+        between: names of the two groups compared, the first and the last of the columns unless given.
+        level, clusters, attribute_names, task_names: as for ``attribute_to_task``.
 
     Raises:
         ValueError: shapes that do not fit, values that cannot be, an unknown group.
     """
-    groups, labels = names_of(attributes, attribute_names, "attributes"), names_of(tasks, task_names, "tasks")
+    check_level(level)
+    table = LabelTable.of(attributes, tasks, attribute_names=attribute_names, task_names=task_names)
+    groups = table.attribute_names
     pair = (groups[0], groups[-1]) if between is None else between
     for group in pair:
         if group not in groups:
             raise ValueError(UNKNOWN_GROUP.format(group=group, groups=", ".join(map(repr, groups))))
-    a = binary(attributes, "attributes")
-    t = binary(tasks, "tasks", rows=len(a))
-    predicted = shares(predictions, "predictions", rows=len(a), columns=t.shape[1])
-    everything = Resamples(Units.of(len(a)), np.ones((1, len(a)), dtype=np.uint8), level)
-    drawn = Resamples.of(Units.of(len(a), clusters=clusters), resamples=resamples, seed=seed, level=level)
-    value, samples = (_numbers(a, t, predicted, source) for source in (everything, drawn))
-    first, second = (groups.index(group) for group in pair)
-
-    members = drawn.holding(a)
-
-    def rate(name: str) -> Rate:
-        units = members[:, None] if name in RATES else members.min()
-        return Rate(value[name][..., 0], *interval(samples[name], level, units=units))
-
-    def difference(name: str) -> Rate:
-        seen, resampled = (numbers[name][first] - numbers[name][second] for numbers in (value, samples))
-        return Rate(seen[..., 0], *interval(resampled, level, units=members[[first, second]].min()))
-
+    predicted = table.predicted(predictions, "A->T")
+    units = Units.of(len(table.tasks), clusters=clusters)
+    independent = clusters is None and predicted.dtype.kind == "i"
+    size = max(1, BLOCK_CELLS // (len(units) * 3 * len(groups)))
+    parts = [
+        _block(
+            table.attributes, table.tasks[:, columns], predicted[:, columns], units, independent, level, groups, pair
+        )
+        for columns in np.split(np.arange(len(table.task_names)), range(size, len(table.task_names), size))
+    ]
+    joined = {
+        name: Rate(*np.concatenate([[part[name].value, part[name].low, part[name].high] for part in parts], axis=-1))
+        for name in parts[0]
+    }
     return GroupRates(
         attributes=groups,
-        tasks=labels,
+        tasks=table.task_names,
         between=pair,
-        rates={name: rate(name) for name in RATES},
-        differences={name: difference(name) for name in RATES},
-        mean_group_accuracy=rate("group"),
-        mean_subgroup_accuracy=rate("subgroup"),
+        rates={name: joined[name] for name in RATES},
+        differences={name: joined[f"{name} difference"] for name in RATES},
+        mean_group_accuracy=joined["group"],
+        mean_subgroup_accuracy=joined["subgroup"],
     )
 
 
-def _numbers(
-    attributes: NDArray[np.int8], tasks: NDArray[np.int8], predictions: NDArray[Any], drawn: Resamples
-) -> dict[str, Floats]:
-    """Every rate ``(|A|, |T|, R)`` and mean ``(|T|, R)`` from true and false positives."""
-    members = drawn.sums(attributes)[:, None]
-    positives, called = drawn.together(attributes, tasks), drawn.together(attributes, predictions)
-    true_positives = drawn.together(attributes, tasks * predictions)
-    false_positives, negatives = called - true_positives, members - positives
-    tpr, fpr = ratio(true_positives, positives), ratio(false_positives, negatives)
-    accuracy = ratio(negatives - false_positives + true_positives, members)
-    return {
-        "tpr": tpr,
-        "fpr": fpr,
-        "accuracy": accuracy,
-        "group": accuracy.mean(axis=0),
-        "subgroup": ((tpr + 1 - fpr) / 2).mean(axis=0),
-    }
+def _block(
+    attributes: NDArray[np.int8],
+    tasks: NDArray[np.int8],
+    predictions: NDArray[Any],
+    units: Units,
+    independent: bool,
+    level: float,
+    groups: tuple[str, ...],
+    pair: tuple[str, str],
+) -> dict[str, Rate]:
+    """All rates, differences and means of some tasks."""
+    count = len(groups)
+    right = predictions * tasks + (1 - predictions) * (1 - tasks)
+    kinds = {"tpr": (predictions, tasks), "fpr": (predictions, 1 - tasks), "accuracy": (right, np.ones_like(tasks))}
+    ratios, held, rows = [], [], []
+    for numbers, condition in kinds.values():
+        for group in attributes.T:
+            given = (condition * group[:, None]).T
+            below = units.sums(given)
+            ratios.append(Ratio.of(units.sums(numbers.T * given), below))
+            held.append(np.count_nonzero(below, axis=1))
+            rows.append(given.sum(axis=1))
+    value = np.array([each.value for each in ratios])  # (3 |A|, T)
+    n = np.array(rows, dtype=np.float64)
+    if not independent:
+        n = _independent_rows(value, np.array([each.error() for each in ratios]), np.array(held), n, level)
+    low, high = share_interval(np.nan_to_num(value) * n, n, level=level)
+    correlation = _correlation([each.errors for each in ratios])
+    rate = Rate(value, low, high)
+    first, last = (groups.index(name) for name in pair)
+    found = {}
+    for number, name in enumerate(kinds):
+        own = slice(number * count, (number + 1) * count)
+        found[name] = Rate(value[own], low[own], high[own])
+        ends = {number * count + last: 1.0, number * count + first: -1.0}
+        found[f"{name} difference"] = _combined(rate, correlation, ends if first != last else {})
+    found["group"] = _combined(rate, correlation, {2 * count + group: 1 / count for group in range(count)})
+    halves = dict.fromkeys(range(count), 1 / (2 * count)) | {count + group: -1 / (2 * count) for group in range(count)}
+    found["subgroup"] = _combined(rate, correlation, halves, offset=0.5)
+    return found
 
 
-def _lines(rate: Rate) -> list[list[tuple[float, ...]]]:
-    return [list(zip(*line, strict=True)) for line in zip(rate.value, rate.low, rate.high, strict=True)]
+def _independent_rows(value: Floats, error: Floats, held: NDArray[Any], rows: Floats, level: float) -> Floats:
+    """As many independent rows as have the variance seen, with a t quantile's width; the units where none is seen."""
+    binomial = value * (1 - value)
+    seen = (error > 0) & (binomial > 0)
+    n = np.divide(binomial, error**2, out=held.astype(np.float64), where=seen)
+    few = held >= 2
+    widened = (ndtri((1 + level) / 2) / stdtrit(np.where(few, held - 1, 1), (1 + level) / 2)) ** 2
+    return np.where(rows > 0, np.where(few, n * widened, held), 0.0)
+
+
+def _correlation(errors: Sequence[Floats]) -> Floats:
+    """``(T, J, J)`` of the rates' sampling errors, from ``J`` arrays ``(T, G)``."""
+    stacked = np.nan_to_num(np.stack(errors, axis=1))
+    length = np.sqrt((stacked**2).sum(axis=2, keepdims=True))
+    scaled = np.divide(stacked, length, out=np.zeros_like(stacked), where=length > 0)
+    correlation: Floats = scaled @ scaled.transpose(0, 2, 1)
+    correlation[:, range(len(errors)), range(len(errors))] = 1.0
+    return correlation
+
+
+def _combined(rate: Rate, correlation: Floats, weights: dict[int, float], *, offset: float = 0.0) -> Rate:
+    """A weighted sum of rates with the interval of squaring and adding; ``weights`` by place."""
+    places, factors = list(weights), np.array(list(weights.values()), dtype=np.float64)
+    value, low, high = (part[places] for part in (rate.value, rate.low, rate.high))
+    own = correlation[:, places][:, :, places]
+    down = np.where(factors[:, None] > 0, value - low, value - high) * factors[:, None]
+    up = np.where(factors[:, None] > 0, high - value, low - value) * factors[:, None]
+    centre = offset + factors @ value
+    reaches = [np.sqrt(np.maximum(np.einsum("jt,tjk,kt->t", part, own, part), 0)) for part in (down, up)]
+    return Rate(centre, centre - reaches[0], centre + reaches[1])

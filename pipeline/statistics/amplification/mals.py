@@ -6,17 +6,15 @@ Kept for comparison with published figures: it sees only what a group has too mu
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from pipeline.statistics.amplification.counts import Resamples, interval, ratio, together
-from pipeline.statistics.checks import binary, names_of, shares
-from pipeline.statistics.inference import Floats, Units
-
-if TYPE_CHECKING:
-    import pandas as pd
+from pipeline.statistics.amplification.counts import LabelTable, Resamples, harmonic_mean, pairs_frame, ratio, together
+from pipeline.statistics.arrays import Floats, names_of, shares
+from pipeline.statistics.inference import RESAMPLES, Units, interval
 
 # Why a pair counts as 0.
 NOT_IN_BASE = "the task is with no group in the base"
@@ -24,6 +22,7 @@ NOT_MORE = "not more than an even share in the base"
 NEVER_PREDICTED = "the task is predicted with no group"
 COUNTED = ""
 
+PREDICTIONS = ("attribute_predictions", "task_predictions")
 BAD_COUNTS = "{name} must hold counts of 0 or more in the shape (groups, tasks){like}, but has the shape {shape}"
 PAIR_COLUMNS = (
     *("attribute", "task", "base_count", "predicted_count"),
@@ -58,30 +57,19 @@ class Mals:
     delta: Floats
     reason: NDArray[np.str_]
 
-    def to_frame(self) -> "pd.DataFrame":
+    def to_frame(self) -> pd.DataFrame:
         """One row a pair, group after group: the columns of ``PAIR_COLUMNS``."""
-        import pandas as pd
-
-        columns = {
-            "attribute": np.repeat(self.attributes, len(self.tasks)),
-            "task": np.tile(self.tasks, len(self.attributes)),
-            "base_count": self.base_count.ravel(),
-            "predicted_count": self.predicted_count.ravel(),
-            "base_share": self.base_share.ravel(),
-            "predicted_share": self.predicted_share.ravel(),
-            "delta": self.delta.ravel(),
-            "reason": self.reason.ravel().tolist(),
-        }
-        return pd.DataFrame(columns, columns=list(PAIR_COLUMNS))
+        columns = {name: getattr(self, name) for name in PAIR_COLUMNS[2:]}
+        return pairs_frame(self.attributes, self.tasks, columns)
 
 
 def mals(
     attributes: ArrayLike,
     tasks: ArrayLike,
     *,
-    predicted_attributes: ArrayLike,
-    predicted_tasks: ArrayLike,
-    resamples: int = 1000,
+    attribute_predictions: ArrayLike,
+    task_predictions: ArrayLike,
+    resamples: int = RESAMPLES,
     seed: int = 0,
     level: float = 0.95,
     clusters: Sequence[Hashable] | None = None,
@@ -99,8 +87,8 @@ def mals(
     Args:
         attributes: ``(m, |A|)`` labels of the base, usually the training set, 0 and 1.
         tasks: ``(m, |T|)`` labels of the base.
-        predicted_attributes: ``(n, |A|)`` predictions on the test set, 0 and 1, or probabilities.
-        predicted_tasks: ``(n, |T|)``; a co-occurrence of probabilities is their product.
+        attribute_predictions: ``(n, |A|)`` predictions on the test set, 0 and 1, or probabilities.
+        task_predictions: ``(n, |T|)``; a co-occurrence of probabilities is their product.
         resamples: R of the percentile bootstrap over the predictions, the base held fixed; 0 for no interval.
         seed: of the bootstrap; the same seed gives the same bytes.
         level: of the interval, 0-1.
@@ -110,18 +98,14 @@ def mals(
     Raises:
         ValueError: shapes that do not fit, values that cannot be, an option out of range.
     """
-    names = names_of(attributes, attribute_names, "attributes"), names_of(tasks, task_names, "tasks")
-    a = binary(attributes, "attributes")
-    t = binary(tasks, "tasks", rows=len(a))
-    a_hat = shares(predicted_attributes, "predicted_attributes", columns=a.shape[1])
-    t_hat = shares(predicted_tasks, "predicted_tasks", rows=len(a_hat), columns=t.shape[1])
+    table = LabelTable.of(attributes, tasks, attribute_names=attribute_names, task_names=task_names)
+    a_hat, t_hat = table.other(attribute_predictions, task_predictions, names=PREDICTIONS, check=shares)
     drawn = Resamples.of(Units.of(len(a_hat), clusters=clusters), resamples=resamples, seed=seed, level=level)
-    base, predicted = together(a, t), together(a_hat, t_hat)
+    base, predicted = together(table.attributes, table.tasks), together(a_hat, t_hat)
     delta_drawn, _ = _deltas(base, drawn.together(a_hat, t_hat))
-    value_drawn = np.nansum(delta_drawn, axis=(0, 1)) / t.shape[1]
-    held = drawn.holding(t_hat)
-    units = held[held > 0].size / (1 / held[held > 0]).sum() if held.any() else 0
-    low, high = interval(value_drawn[None], level, units=units)
+    value_drawn = np.nansum(delta_drawn, axis=(0, 1)) / len(table.task_names)
+    low, high = interval(value_drawn[None], level, units=harmonic_mean(drawn.holding(t_hat)))
+    names = table.attribute_names, table.task_names
     return _mals(names, base, predicted, ends=(float(low[0]), float(high[0])))
 
 

@@ -1,29 +1,27 @@
 """Multi-attribute bias amplification (Zhao, Andrews & Xiang 2023): Multi-> in both directions, and Multi_MALS.
 
 Which sets of tasks (the paper's "attributes") are looked at is decided in ``task_sets``; differences and counts are
-those of ``amplification`` and ``mals``.
+those of ``directional`` and ``mals``.
 """
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 
-from pipeline.statistics.amplification.counts import Resamples, interval
-from pipeline.statistics.amplification.differences import Direction, differences
-from pipeline.statistics.amplification.directional import base_signs
-from pipeline.statistics.amplification.mals import mals
+from pipeline.statistics.amplification.counts import DIRECTIONS, Direction, LabelTable, Resamples, pairs_frame
+from pipeline.statistics.amplification.directional import base_signs, differences, interval_of_mean
+from pipeline.statistics.amplification.mals import PREDICTIONS, mals
 from pipeline.statistics.amplification.signs import CODE, SignRule, Signs, mean_of_pairs
 from pipeline.statistics.amplification.task_sets import checked_sets, present
-from pipeline.statistics.checks import binary, names_of
-from pipeline.statistics.inference import Floats, Units
-
-if TYPE_CHECKING:
-    import pandas as pd
+from pipeline.statistics.arrays import Floats, binary, check_choice
+from pipeline.statistics.inference import RESAMPLES, Units, interval
 
 PAIR_COLUMNS = ("direction", "attribute", "tasks", "size", "sign", "delta", "delta_low", "delta_high")
+WITHOUT_GROUP = ("left out", "first group")
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,21 +62,12 @@ class MultiAmplification:
     delta_low: Floats
     delta_high: Floats
 
-    def to_frame(self) -> "pd.DataFrame":
+    def to_frame(self) -> pd.DataFrame:
         """One row a pair, group after group: the columns of ``PAIR_COLUMNS``; tasks joined by " + "."""
-        import pandas as pd
-
-        columns = {
-            "direction": self.direction,
-            "attribute": np.repeat(self.attributes, len(self.sets)),
-            "tasks": [" + ".join(names) for names in self.sets] * len(self.attributes),
-            "size": [len(names) for names in self.sets] * len(self.attributes),
-            "sign": self.sign.ravel(),
-            "delta": self.delta.ravel(),
-            "delta_low": self.delta_low.ravel(),
-            "delta_high": self.delta_high.ravel(),
-        }
-        return pd.DataFrame(columns, columns=list(PAIR_COLUMNS))
+        columns = {name: getattr(self, name) for name in ("direction", "sign", "delta", "delta_low", "delta_high")}
+        columns["size"] = [len(names) for names in self.sets] * len(self.attributes)
+        frame = pairs_frame(self.attributes, [" + ".join(names) for names in self.sets], columns)
+        return frame.rename(columns={"task": "tasks"})[list(PAIR_COLUMNS)]
 
 
 def multi_amplification(
@@ -91,7 +80,7 @@ def multi_amplification(
     train: tuple[ArrayLike, ArrayLike] | None = None,
     base: ArrayLike | None = None,
     rule: SignRule = CODE,
-    resamples: int = 1000,
+    resamples: int = RESAMPLES,
     seed: int = 0,
     level: float = 0.95,
     clusters: Sequence[Hashable] | None = None,
@@ -113,36 +102,34 @@ def multi_amplification(
         rule, resamples, seed, level, clusters, attribute_names, task_names: as for ``attribute_to_task``.
 
     Raises:
-        ValueError: shapes that do not fit, values that cannot be, no sets.
+        ValueError: another direction, shapes that do not fit, values that cannot be, no sets.
     """
-    names = names_of(attributes, attribute_names, "attributes"), names_of(tasks, task_names, "tasks")
-    a = binary(attributes, "attributes")
-    t = binary(tasks, "tasks", rows=len(a))
-    chosen = checked_sets(sets, t.shape[1])
-    width = t.shape[1] if direction == "A->T" else a.shape[1]
-    predicted = binary(predictions, "predictions", rows=len(a), columns=width)
+    check_choice(direction, "direction", DIRECTIONS)
+    table = LabelTable.of(attributes, tasks, attribute_names=attribute_names, task_names=task_names)
+    chosen = checked_sets(sets, len(table.task_names))
+    predicted = binary(table.predicted(predictions, direction), "predictions")
     predicted = present(predicted, chosen) if direction == "A->T" else predicted
-    drawn = Resamples.of(Units.of(len(a), clusters=clusters), resamples=resamples, seed=seed, level=level)
+    drawn = Resamples.of(Units.of(len(table.tasks), clusters=clusters), resamples=resamples, seed=seed, level=level)
     sign, sign_drawn = base_signs(
-        a, t, drawn, train=train, base=base, rule=rule, columns=lambda labels: present(labels, chosen)
+        table, drawn, train=train, base=base, rule=rule, columns=lambda labels: present(labels, chosen)
     )
-    pairs = differences(direction, a, present(t, chosen), predicted, drawn)
+    pairs = differences(direction, table.attributes, present(table.tasks, chosen), predicted, drawn)
     oriented = sign * pairs.delta
-    units = pairs.typical_units()
-    low, high = interval(mean_of_pairs(np.abs(pairs.samples), rule)[None], level, units=units)
-    signed_low, signed_high = interval(mean_of_pairs(sign_drawn * pairs.samples, rule)[None], level, units=units)
+    low, high = interval_of_mean(np.abs(pairs.samples), pairs, drawn, rule)
+    signed_low, signed_high = interval_of_mean(sign_drawn * pairs.samples, pairs, drawn, rule)
     delta_low, delta_high = interval(pairs.samples, level, units=pairs.units)
+    noise = mean_of_pairs(np.abs(pairs.samples - pairs.delta[:, :, None]), rule)
     return MultiAmplification(
         direction=direction,
-        attributes=names[0],
-        sets=tuple(tuple(names[1][task] for task in tasks_of) for tasks_of in chosen),
+        attributes=table.attribute_names,
+        sets=_named(chosen, table.task_names),
         value=float(mean_of_pairs(np.abs(pairs.delta), rule)),
-        low=float(low[0]),
-        high=float(high[0]),
-        noise=_mean(mean_of_pairs(np.abs(pairs.samples - pairs.delta[:, :, None]), rule)),
+        low=low,
+        high=high,
+        noise=float(np.nanmean(noise)) if (~np.isnan(noise)).any() else float("nan"),
         signed=float(mean_of_pairs(oriented, rule)),
-        signed_low=float(signed_low[0]),
-        signed_high=float(signed_high[0]),
+        signed_low=signed_low,
+        signed_high=signed_high,
         variance=_variance(pairs.delta),
         oriented_variance=_variance(oriented),
         sign=sign,
@@ -156,8 +143,8 @@ def multi_mals(
     attributes: ArrayLike,
     tasks: ArrayLike,
     *,
-    predicted_attributes: ArrayLike,
-    predicted_tasks: ArrayLike,
+    attribute_predictions: ArrayLike,
+    task_predictions: ArrayLike,
     sets: Sequence[Sequence[int]],
     rows_without_group: Literal["left out", "first group"] = "left out",
     attribute_names: Sequence[str] | None = None,
@@ -170,30 +157,34 @@ def multi_mals(
 
     Args:
         attributes, tasks: labels of the base, as for ``mals``.
-        predicted_attributes, predicted_tasks: predictions on the test set, 0 and 1.
+        attribute_predictions, task_predictions: predictions on the test set, 0 and 1.
         sets: as ``task_sets`` gives them.
         rows_without_group: "left out", as the formula has it, or counted as the "first group", as the published code
             does (a row with several groups is then of the first of them).
         attribute_names, task_names: of the columns; a frame's own, or numbers, unless given.
 
     Raises:
-        ValueError: shapes that do not fit, values that cannot be, no sets.
+        ValueError: shapes that do not fit, values that cannot be, no sets, another word for ``rows_without_group``.
     """
-    names = names_of(attributes, attribute_names, "attributes"), names_of(tasks, task_names, "tasks")
-    t = binary(tasks, "tasks")
-    a = binary(attributes, "attributes", rows=len(t))
-    t_hat = binary(predicted_tasks, "predicted_tasks", columns=t.shape[1])
-    a_hat = binary(predicted_attributes, "predicted_attributes", rows=len(t_hat), columns=a.shape[1])
+    check_choice(rows_without_group, "rows_without_group", WITHOUT_GROUP)
+    table = LabelTable.of(attributes, tasks, attribute_names=attribute_names, task_names=task_names)
+    a, (a_hat, t_hat) = table.attributes, table.other(attribute_predictions, task_predictions, names=PREDICTIONS)
     if rows_without_group == "first group":
         a, a_hat = (np.eye(a.shape[1], dtype=np.int8)[groups.argmax(axis=1)] for groups in (a, a_hat))
-    chosen = checked_sets(sets, t.shape[1])
-    found = mals(a, present(t, chosen), predicted_attributes=a_hat, predicted_tasks=present(t_hat, chosen), resamples=0)
-    counted = found.base_count * len(names[0]) > found.base_count.sum(axis=0)
-    nothing, unknown = np.full(found.delta.shape, np.nan), np.nan
+    chosen = checked_sets(sets, len(table.task_names))
+    found = mals(
+        a,
+        present(table.tasks, chosen),
+        attribute_predictions=a_hat,
+        task_predictions=present(t_hat, chosen),
+        resamples=0,
+    )
+    counted = found.base_count * a.shape[1] > found.base_count.sum(axis=0)
+    nothing, unknown = np.full(found.delta.shape, np.nan), float("nan")
     return MultiAmplification(
         direction="MALS",
-        attributes=names[0],
-        sets=tuple(tuple(names[1][task] for task in tasks_of) for tasks_of in chosen),
+        attributes=table.attribute_names,
+        sets=_named(chosen, table.task_names),
         value=float(np.nansum(np.abs(found.delta)) / len(chosen)),
         low=unknown,
         high=unknown,
@@ -210,9 +201,9 @@ def multi_mals(
     )
 
 
+def _named(sets: Sequence[Sequence[int]], names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(names[task] for task in tasks_of) for tasks_of in sets)
+
+
 def _variance(delta: Floats) -> float:
     return float(np.nanvar(delta)) if (~np.isnan(delta)).any() else float("nan")
-
-
-def _mean(samples: Floats) -> float:
-    return float(np.nanmean(samples)) if (~np.isnan(samples)).any() else float("nan")

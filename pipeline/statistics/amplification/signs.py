@@ -11,9 +11,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pipeline.statistics.amplification.counts import Resamples, together
-from pipeline.statistics.checks import binary, shares
-from pipeline.statistics.inference import Floats
+from pipeline.statistics.amplification.counts import LabelTable, Resamples, together
+from pipeline.statistics.arrays import Floats, shares
 
 Signs = NDArray[np.int8]
 
@@ -62,8 +61,8 @@ def signs(
     Raises:
         ValueError: arrays that are no such labels.
     """
-    attributes = binary(attributes, "attributes")
-    tasks = binary(tasks, "tasks", rows=len(attributes))
+    table = LabelTable.of(attributes, tasks)
+    attributes, tasks = table.attributes, table.tasks
     n_a, n_t = attributes.sum(axis=0, dtype=np.int64), tasks.sum(axis=0, dtype=np.int64)
     rows = int((counted_rows(attributes, tasks, rule) if counted is None else counted).sum(dtype=np.int64))
     return _broken(rows * together(attributes, tasks) - n_a[:, None] * n_t, rule)

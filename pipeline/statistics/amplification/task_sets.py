@@ -9,7 +9,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pipeline.statistics.checks import binary
+from pipeline.statistics.amplification.counts import LabelTable
+from pipeline.statistics.arrays import check_choice, check_count
 
 Sets = tuple[tuple[int, ...], ...]
 
@@ -19,7 +20,7 @@ TOO_MANY_SETS = (
     "or choose sets by their full label sets (rule 'code')"
 )
 NO_SETS = "no set of tasks fits the rule: train and test share none"
-BAD_SIZES = "smallest must be at least 1 and min_rows too"
+RULES = ("code", "paper")
 BAD_SET = "a set must hold different numbers of tasks from 0 to {last}, not {given}"
 
 
@@ -50,15 +51,12 @@ def task_sets(
     Raises:
         ValueError: labels that do not fit, or more than ``MOST_SETS`` sets.
     """
-    if smallest < 1 or min_rows < 1:
-        raise ValueError(BAD_SIZES)
-    grouped = [binary(part[0], f"{name} attributes") for name, part in (("train", train), ("test", test))]
-    tasks = [
-        binary(part[1], f"{name} tasks", rows=len(groups))
-        for (name, part), groups in zip((("train", train), ("test", test)), grouped, strict=True)
-    ]
-    if tasks[1].shape[1] != tasks[0].shape[1]:
-        raise ValueError(f"test tasks must have {tasks[0].shape[1]} columns, not {tasks[1].shape[1]}")
+    check_choice(rule, "rule", RULES)
+    check_count(smallest, "smallest", least=1)
+    check_count(min_rows, "min_rows", least=1)
+    table = LabelTable.of(*train)
+    found_in = table.other(*test, names=("test attributes", "test tasks"))
+    grouped, tasks = (table.attributes, found_in[0]), (table.tasks, found_in[1])
     most = tasks[0].shape[1] if largest is None else largest
     if rule == "code":
         full, counts = np.unique(tasks[0], axis=0, return_counts=True)

@@ -7,12 +7,13 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from pipeline.statistics.amplification.directional import Amplification
-from pipeline.statistics.checks import binary, numbers
-from pipeline.statistics.inference import Floats
+from pipeline.statistics.arrays import Floats, binary, check_choice, numbers
 
+OVER = ("scores", "ranks")
 BAD_SCORES = "scores must lie in 0-1 to be integrated over thresholds; integrate over ranks, or rescale them"
 
 
@@ -108,12 +109,14 @@ def threshold_free(
     Raises:
         ValueError: as ``measure``; scores out of 0-1 for "scores".
     """
+    check_choice(over, "over", OVER)
     table = numbers(scores, "scores")
-    if over == "ranks":
-        return measure(attributes, tasks, predictions=_mid_ranks(table), **options)
-    if table.min() < 0 or table.max() > 1:
+    if over == "scores" and not (table.min() >= 0 and table.max() <= 1):
         raise ValueError(BAD_SCORES)
-    return measure(attributes, tasks, predictions=table, **options)
+    soft = table if over == "scores" else _mid_ranks(table)
+    # A frame stays one, so that its rows and columns are matched by name.
+    predictions = pd.DataFrame(soft, scores.index, scores.columns) if isinstance(scores, pd.DataFrame) else soft
+    return measure(attributes, tasks, predictions=predictions, **options)
 
 
 def _nearest(scores: Floats, positives: int) -> float:

@@ -10,8 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from pipeline.statistics.categories import Codes
-from pipeline.statistics.inference import Floats
+from pipeline.statistics.arrays import Codes, Floats
 from pipeline.statistics.local.outcomes import Outcome
 from pipeline.statistics.predictability.attackers import one_thread
 

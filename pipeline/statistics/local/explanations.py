@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from pipeline.statistics.categories import categories, check_rows, scores
-from pipeline.statistics.inference import Floats
+from pipeline.statistics.arrays import Floats, categories, check_rows, scores
 
 WORD = r"(?u)\b[^\W\d_]{2,}\b"
 TOPIC_COLUMNS = ("cluster", "rank", "word", "texts", "share_inside", "share_outside", "chi2")

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.statistics.categories import Codes
-from pipeline.statistics.inference import Floats
+from pipeline.statistics.arrays import Codes, Floats
 from pipeline.statistics.local.outcomes import Outcome
 
 STATISTICS = ("bcr", "bir", "mean_biased_gap", "max_gap", "mean_gap")

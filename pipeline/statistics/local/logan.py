@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from pipeline.statistics.categories import Codes
-from pipeline.statistics.inference import Floats
+from pipeline.statistics.arrays import Codes, Floats
 from pipeline.statistics.local.clustering import OBJECTIVES, Aim, cost, kmeans_labels
 from pipeline.statistics.local.figures import STATISTICS, ClusterRules, LocalFigures
 from pipeline.statistics.local.outcomes import Metric, Outcome, outcome_of

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
-from pipeline.statistics.categories import Codes, check_rows
-from pipeline.statistics.inference import Floats
+from pipeline.statistics.arrays import Codes, Floats, check_rows
 
 Metric = Callable[[NDArray[Any], NDArray[Any]], float]
 NO_TRUTH = "the metric {metric!r} needs truth"

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pipeline.statistics.categories import Codes, categories, check_rows, scores
-from pipeline.statistics.inference import Floats
+from pipeline.statistics.arrays import Codes, Floats, categories, check_rows, scores
 from pipeline.statistics.local.clustering import Aim, Points, improve
 from pipeline.statistics.local.figures import ClusterRules, LocalFigures, figures_of, merge_small
 from pipeline.statistics.local.outcomes import Outcome

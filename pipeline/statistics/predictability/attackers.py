@@ -11,8 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pipeline.statistics.categories import Codes
-from pipeline.statistics.inference import Floats
+from pipeline.statistics.arrays import Codes, Floats
 
 NOT_CONVERGED = "the attacker {name!r} had not converged after {iterations} iterations"
 ONE_CLASS = "only one category to learn: the attacker {name!r} always guesses it"

@@ -13,8 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from pipeline.statistics.categories import Categories, Codes, categories, check_rows
-from pipeline.statistics.inference import Floats
+from pipeline.statistics.arrays import Categories, Codes, Floats, categories, check_rows
 from pipeline.statistics.predictability.attackers import Attacker
 from pipeline.statistics.predictability.label_noise import labels_to_change
 from pipeline.statistics.predictability.measurement import (

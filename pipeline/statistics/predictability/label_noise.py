@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from pipeline.statistics.categories import Categories, Codes
-from pipeline.statistics.inference import Floats
+from pipeline.statistics.arrays import Categories, Codes, Floats
 from pipeline.statistics.predictability.qualities import f1_of_counts, f1_of_guesses
 
 RULES = ("accuracy", "macro_f1", "none")

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from pipeline.statistics.categories import Codes, categories, check_rows, scores
-from pipeline.statistics.inference import Floats
+from pipeline.statistics.arrays import Codes, Floats, categories, check_rows, scores
 from pipeline.statistics.predictability.attackers import Attacker
 from pipeline.statistics.predictability.label_noise import labels_to_change
 from pipeline.statistics.predictability.measurement import (

@@ -10,8 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pipeline.statistics.categories import Categories, Codes, categories, check_rows
-from pipeline.statistics.inference import Floats
+from pipeline.statistics.arrays import Categories, Codes, Floats, categories, check_rows
 from pipeline.statistics.predictability.attackers import Attacker, attacker_of
 from pipeline.statistics.predictability.label_noise import changed, expected_rows
 from pipeline.statistics.predictability.qualities import Quality, quality_of

@@ -10,9 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from pipeline.statistics.amplification.counts import interval
-from pipeline.statistics.categories import Categories, Codes
-from pipeline.statistics.inference import Floats
+from pipeline.statistics.arrays import Categories, Codes, Floats
+from pipeline.statistics.inference import interval
 
 LEFT_OUT = "no interval over examples: it is for attacks in which nothing is drawn"
 EXAMPLES = 3  # what the random numbers are for, beside the purposes in ``predictability``

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.statistics.categories import Codes
-from pipeline.statistics.inference import Floats
+from pipeline.statistics.arrays import Codes, Floats
 
 Measure = Callable[[Codes, Floats, Floats], float]
 LEAST_CHANCE = 1e-12  # a chance of 0 or 1 has an infinite cross-entropy: it is taken as this far from it

@@ -1,0 +1,314 @@
+"""Labels, predictions, scores and options as they come, checked: shapes, values, names, rows that belong together.
+
+Only checked and narrowed here; what is counted in them is in ``amplification.counts``.
+"""
+
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+NOT_TABLE = "{name} must have the shape (rows, columns), but has {shape}"
+BAD_SHAPE = "{name} must have the shape (n,) or (n, C), but has {shape}"
+EMPTY = "{name} is empty: its shape is {shape}"
+NOT_NUMBERS = "{name} must hold numbers, but holds {kind}"
+MISSING = "column {column} of {name} has no value in row {row}, counting from 0"
+NOT_FINITE = "column {column} of {name} must hold finite numbers, but has {value:g} in row {row}, counting from 0"
+NOT_BINARY = "column {column} of {name} must hold 0 and 1, but has {value:g} in row {row}, counting from 0"
+NOT_SHARE = "column {column} of {name} must lie in 0-1, but has {value:g} in row {row}, counting from 0"
+OTHER_ROWS = "{name} must have {wanted} rows, as the labels have, not {rows}"
+OTHER_COLUMNS = "{name} must have {wanted} columns, not {columns}"
+OTHER_INDEX = "the index of {name} names other rows than that of {first}: give both the same index, or arrays"
+OTHER_NAMES = "the columns of {name} are {given}, those of {first} {wanted}: name them alike, or give an array"
+BAD_NAMES = "the names of {name} must be {wanted} different ones, not {given}"
+
+MISSING_CATEGORY = "{name} has a missing value in row {row}, counting from 0"
+NOT_CATEGORIES = "{name} holds {value} in row {row}, which is no category (rows count from 0): give labels, not scores"
+MIXED = "{name} holds {kind} and {first} {other}: give the same labels in both"
+DIFFERENT_ROWS = "{name} has {rows} rows, but {first} has {expected}"
+DIFFERENT_COLUMNS = "{name} has {columns} columns, but {first} has {expected}"
+
+BAD_LEVEL = "level must lie between 0 and 1, not {level}"
+BAD_COUNT = "{name} must be a whole number of {least} or more, not {value!r}"
+UNKNOWN = "there is no {name} {value!r}; there are {known}"
+BAD_CLUSTERS = "clusters must name one cluster for each of {rows} rows, not {given}"
+NO_CLUSTER = "clusters names no cluster for row {row}, counting from 0"
+
+
+def binary(values: ArrayLike, name: str, *, rows: int | None = None, columns: int | None = None) -> NDArray[np.int8]:
+    """0 and 1, ``(rows, columns)``.
+
+    Args:
+        values: an array or a frame.
+        name: of the argument, for the error.
+        rows, columns: how many there must be.
+
+    Raises:
+        ValueError: another shape, nothing at all, missing or other values; the column is named.
+    """
+    table = _table(values, name, rows=rows, columns=columns)
+    _refuse(NOT_BINARY, table, (table != 0) & (table != 1), values, name)
+    return table.astype(np.int8, copy=False)
+
+
+def shares(values: ArrayLike, name: str, *, rows: int | None = None, columns: int | None = None) -> NDArray[Any]:
+    """Predictions in 0-1: int8 where all are 0 or 1, else float64. Arguments and errors as for ``binary``."""
+    table = _table(values, name, rows=rows, columns=columns)
+    if ((table == 0) | (table == 1)).all():
+        return table.astype(np.int8, copy=False)
+    _refuse(NOT_SHARE, table, ~((table >= 0) & (table <= 1)), values, name)
+    return table.astype(np.float64, copy=False)
+
+
+def numbers(values: ArrayLike, name: str, *, columns: int | None = None) -> Floats:
+    """Any finite numbers, such as scores. Arguments and errors as for ``binary``."""
+    table = _table(values, name, rows=None, columns=columns).astype(np.float64)
+    _refuse(NOT_FINITE, table, np.isinf(table), values, name)
+    return table
+
+
+def aligned(values: Any, first: Any, name: str, *, to: str, rows: bool = True, columns: bool = False) -> Any:
+    """``values`` with their rows, their columns or both in the order of ``first``, by their names.
+
+    Arrays are taken as they stand. Frames and series are matched by index. Columns are matched by name where two frames
+    have the same names; where they have none in common, they are taken to stand in the same order.
+
+    Args:
+        values: what is put in order.
+        first: what gives the order.
+        name, to: what the two are called in errors.
+        rows: match the rows.
+        columns: match the columns, which mean the same in both.
+
+    Raises:
+        ValueError: other rows, or column names of which only some agree.
+    """
+    index, wanted = getattr(values, "index", None), getattr(first, "index", None)
+    if rows and isinstance(index, pd.Index) and isinstance(wanted, pd.Index) and not index.equals(wanted):
+        if len(index) != len(wanted):
+            return values  # the number of rows is refused by name where it is looked at
+        if not (index.is_unique and wanted.is_unique and index.isin(wanted).all()):
+            raise ValueError(OTHER_INDEX.format(name=name, first=to))
+        values = values.loc[wanted]
+    if columns and isinstance(values, pd.DataFrame) and isinstance(first, pd.DataFrame):
+        given, names = [list(map(str, frame.columns)) for frame in (values, first)]
+        if given != names and set(given) & set(names):
+            if sorted(given) != sorted(names) or len(set(given)) < len(given):
+                raise ValueError(
+                    OTHER_NAMES.format(name=name, given=", ".join(given), first=to, wanted=", ".join(names))
+                )
+            values = values.iloc[:, [given.index(column) for column in names]]
+    return values
+
+
+def names_of(values: ArrayLike, names: Sequence[str] | None, name: str) -> tuple[str, ...]:
+    """The names given, or a frame's own, or numbers from 0, for the columns of ``values``.
+
+    Raises:
+        ValueError: no table, another number of names than of columns, or one twice.
+    """
+    shape = np.shape(values)
+    if len(shape) != 2:
+        raise ValueError(NOT_TABLE.format(name=name, shape=shape))
+    given = getattr(values, "columns", range(shape[1])) if names is None else names
+    chosen = tuple(str(part) for part in given)
+    if len(chosen) != shape[1] or len(set(chosen)) != shape[1]:
+        raise ValueError(BAD_NAMES.format(name=name, wanted=shape[1], given=", ".join(map(repr, chosen))))
+    return chosen
+
+
+@dataclass(frozen=True, eq=False)
+class Categories:
+    """``n`` rows of ``C`` categorical columns.
+
+    Attributes:
+        codes: ``(n, C)`` integers, the place of each entry in its column's ``names``.
+        names: the categories of each column, sorted. A column of only 0 and 1 always has both.
+    """
+
+    codes: Codes
+    names: tuple[NDArray[Any], ...]
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many categories each column has."""
+        return tuple(len(names) for names in self.names)
+
+    def features(self) -> Floats:
+        """``(n, F)`` numbers for an attacker: a column of two categories as 0 and 1, others one-hot."""
+        parts = [
+            self.codes[:, [column]] if size <= 2 else self.codes[:, [column]] == np.arange(size)
+            for column, size in enumerate(self.sizes)
+        ]
+        return np.concatenate(parts, axis=1).astype(np.float64)
+
+    def with_codes(self, codes: Codes) -> "Categories":
+        """The same columns with other entries."""
+        return Categories(codes, self.names)
+
+    def take(self, rows: Codes) -> "Categories":
+        """Some rows, in the order given."""
+        return self.with_codes(self.codes[rows])
+
+    def joint(self) -> Codes:
+        """``(n,)`` one code for each different row, in the order of the rows' codes."""
+        return row_numbers(self.codes)
+
+
+def categories(**arrays: ArrayLike) -> tuple[Categories, ...]:
+    """Labels that share their categories, such as a task and its predictions, rows in the order of the first.
+
+    Args:
+        arrays: name -> ``(n,)`` or ``(n, C)`` numbers, booleans or text, all of one shape.
+
+    Raises:
+        ValueError: a shape that does not fit, nothing in it, a missing value, numbers that are no whole numbers, text
+            in one and numbers in another, or rows that cannot be matched; the message names the argument.
+    """
+    first = next(iter(arrays))
+    ordered = {name: aligned(values, arrays[first], name, to=first) for name, values in arrays.items()}
+    tables = {name: _labels(name, values) for name, values in ordered.items()}
+    check_rows(tables)
+    for name, table in tables.items():
+        if table.shape[1] != tables[first].shape[1]:
+            raise ValueError(
+                DIFFERENT_COLUMNS.format(
+                    name=name, columns=table.shape[1], first=first, expected=tables[first].shape[1]
+                )
+            )
+        kinds = ["text" if part.dtype.kind in "US" else "numbers" for part in (table, tables[first])]
+        if kinds[0] != kinds[1]:
+            raise ValueError(MIXED.format(name=name, kind=kinds[0], first=first, other=kinds[1]))
+    names, columns = [], []
+    for column in np.concatenate(list(tables.values())).T:
+        known, codes = np.unique(column, return_inverse=True)
+        if known.dtype.kind in "biuf" and np.isin(known, (0, 1)).all():
+            known, codes = np.array([0, 1]), column.astype(np.intp)
+        names.append(known)
+        columns.append(codes.reshape(-1))
+    parts = np.split(np.stack(columns, axis=1).astype(np.intp), len(tables))
+    return tuple(Categories(part, tuple(names)) for part in parts)
+
+
+def scores(values: ArrayLike, name: str) -> Floats:
+    """``(n, F)`` finite numbers from ``(n,)`` or ``(n, F)``.
+
+    Raises:
+        ValueError: a shape that does not fit, nothing in it, or an entry that is no finite number.
+    """
+    return numbers(_two_dimensional(name, np.asarray(values)), name)
+
+
+def row_numbers(table: NDArray[Any]) -> Codes:
+    """``(n,)`` one number for each different row of ``(n, C)``, in the order of the rows."""
+    column = table[:, 0] if table.shape[1] == 1 else table
+    return np.unique(column, axis=0, return_inverse=True)[1].reshape(-1)
+
+
+def check_rows(tables: Mapping[str, Any]) -> None:
+    """Raise ValueError unless all have as many rows as the first."""
+    first, *others = tables
+    for name in others:
+        if len(tables[name]) != len(tables[first]):
+            raise ValueError(
+                DIFFERENT_ROWS.format(name=name, rows=len(tables[name]), first=first, expected=len(tables[first]))
+            )
+
+
+def cluster_codes(clusters: Sequence[Hashable], *, rows: int) -> Codes:
+    """``(n,)`` a number for each row's cluster, in the order in which the clusters first appear.
+
+    Raises:
+        ValueError: not one cluster a row, or a missing one.
+    """
+    if len(clusters) != rows:
+        raise ValueError(BAD_CLUSTERS.format(rows=rows, given=len(clusters)))
+    codes: Codes = pd.factorize(pd.Series(list(clusters), dtype=object))[0].astype(np.intp)
+    if (codes < 0).any():
+        raise ValueError(NO_CLUSTER.format(row=int(np.argmax(codes < 0))))
+    return codes
+
+
+def check_level(level: float) -> None:
+    """Raise ValueError unless ``level`` lies between 0 and 1."""
+    if not 0 < level < 1:
+        raise ValueError(BAD_LEVEL.format(level=level))
+
+
+def check_count(value: Any, name: str, *, least: int = 0) -> None:
+    """Raise ValueError unless ``value`` is a whole number of ``least`` or more."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(BAD_COUNT.format(name=name, least=least, value=value))
+
+
+def check_choice(value: Any, name: str, known: Collection[str]) -> None:
+    """Raise ValueError unless ``value`` is one of the words known."""
+    if value not in known:
+        raise ValueError(UNKNOWN.format(name=name, value=value, known=", ".join(known)))
+
+
+def _table(values: ArrayLike, name: str, *, rows: int | None, columns: int | None) -> NDArray[Any]:
+    table = np.asarray(values)
+    if table.ndim != 2:
+        raise ValueError(NOT_TABLE.format(name=name, shape=table.shape))
+    if rows is not None and len(table) != rows:
+        raise ValueError(OTHER_ROWS.format(name=name, wanted=rows, rows=len(table)))
+    if columns is not None and table.shape[1] != columns:
+        raise ValueError(OTHER_COLUMNS.format(name=name, wanted=columns, columns=table.shape[1]))
+    if table.size == 0:
+        raise ValueError(EMPTY.format(name=name, shape=table.shape))
+    if table.dtype.kind == "O":
+        try:
+            table = table.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(NOT_NUMBERS.format(name=name, kind="text or other things")) from error
+    if table.dtype.kind not in "biuf":
+        raise ValueError(NOT_NUMBERS.format(name=name, kind=f"values of the type {table.dtype}"))
+    if table.dtype.kind == "f":
+        _refuse(MISSING, table, np.isnan(table), values, name)
+    return table
+
+
+def _refuse(message: str, table: NDArray[Any], wrong: NDArray[np.bool_], values: ArrayLike, name: str) -> None:
+    """The error about the first wrong cell, if there is any, by its column's name in a frame."""
+    if wrong.any():
+        row, column = (int(place[0]) for place in np.nonzero(wrong))
+        named = repr(str(values.columns[column])) if hasattr(values, "columns") else column
+        raise ValueError(message.format(column=named, name=name, row=row, value=float(table[row, column])))
+
+
+def _labels(name: str, values: ArrayLike) -> NDArray[Any]:
+    """``(n, C)`` labels: whole numbers, booleans or text."""
+    array = np.asarray(values)
+    if array.dtype == object:
+        _refuse_label(pd.isna(array), MISSING_CATEGORY, name, array)
+        numeric = all(isinstance(value, bool | int | float | np.number | np.bool_) for value in array.ravel())
+        array = array.astype(np.float64) if numeric and array.size else array.astype(str)
+    table = _two_dimensional(name, array)
+    if table.dtype.kind == "f":
+        _refuse_label(np.isnan(table), MISSING_CATEGORY, name, table)
+        _refuse_label(table != np.floor(table), NOT_CATEGORIES, name, table)
+    return table
+
+
+def _two_dimensional(name: str, array: NDArray[Any]) -> NDArray[Any]:
+    if array.ndim not in (1, 2):
+        raise ValueError(BAD_SHAPE.format(name=name, shape=array.shape))
+    if array.size == 0:
+        raise ValueError(EMPTY.format(name=name, shape=array.shape))
+    return array.reshape(len(array), -1)
+
+
+def _refuse_label(wrong: NDArray[np.bool_], text: str, name: str, array: NDArray[Any]) -> None:
+    if wrong.any():
+        place = np.argwhere(wrong)[0]
+        raise ValueError(text.format(name=name, row=int(place[0]), value=array[tuple(place)]))
