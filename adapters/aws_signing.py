@@ -11,6 +11,7 @@ from threading import Lock
 from typing import Any
 
 from adapters.base import AdapterError
+from adapters.credentials import credentials_needed
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class AwsSigner:
         self._lock = Lock()
         session = _session(adapter)
         self.region = region or os.environ.get("AWS_REGION", "") or _region(session, adapter)
-        self._credentials = _credentials(session, adapter)
+        self._credentials = _credentials(session, adapter) if credentials_needed() else None
         # In debug mode the signer would log the session token.
         logging.getLogger("botocore.auth").setLevel(logging.INFO)
 
@@ -91,6 +92,8 @@ def _region(session: Any, adapter: str) -> str:
         region = session.get_config_variable("region")
     except BotoCoreError as error:
         raise AdapterError(f"the adapter {adapter!r}: the AWS configuration cannot be read: {error}") from error
+    if not region and not credentials_needed():
+        return "us-east-1"
     if not region:
         raise AdapterError(
             f"the adapter {adapter!r} needs an AWS region: export AWS_REGION=eu-west-1, or option region"

@@ -11,7 +11,7 @@ from urllib.parse import urlencode, urlsplit
 from adapters.answers import checked, inner, json_object, objects, scored
 from adapters.base import AdapterError, AnswerError, Capabilities, Label, Limits, NoAnswer, Price, RawAnswer, Service
 from adapters.calling import Call, Caller, Reply, shared_answers, unanswered, words
-from adapters.credentials import checked_url, secret
+from adapters.credentials import checked_url, credentials_needed, secret
 
 _API = "2024-02-01"
 _HEADERS = ("apim-request-id", "x-ms-region", "csp-billing-usage")
@@ -91,6 +91,8 @@ class Azure:
         if not re.fullmatch(r"[A-Za-z-]{2,10}", language):
             raise AdapterError(f"option language of the adapter azure is a code such as en, not {language!r}")
         base = endpoint or environ.get("VISION_ENDPOINT", "").strip()
+        if not base and not credentials_needed():
+            base = f"https://{_SERVICE.host}"
         if not base:
             raise AdapterError(
                 "the adapter 'azure' needs the address of your resource: "

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from adapters.base import AdapterError, Capabilities, Label, Limits, NoAnswer, Price, RawAnswer, Service
 from adapters.calling import Call, Caller, Reply
-from adapters.credentials import checked_url, secret
+from adapters.credentials import checked_url, credentials_needed, secret
 from adapters.google_account import ServiceAccount
 from adapters.google_answers import labels_of, outcomes
 
@@ -155,7 +155,7 @@ _JSON = {"Content-Type": "application/json; charset=utf-8"}
 
 
 def _credentials(caller: Caller) -> str | ServiceAccount:
-    if os.environ.get("GOOGLE_API_KEY", "").strip():
+    if os.environ.get("GOOGLE_API_KEY", "").strip() or not credentials_needed():
         return secret("GOOGLE_API_KEY", adapter="google")
     file = os.environ.get("GOOGLE_APPLICATION_CREDENTIALS", "").strip()
     if not file:

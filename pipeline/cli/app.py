@@ -24,6 +24,7 @@ from pipeline.cli.options import (
     Concurrencies,
     Confidence,
     Config,
+    Drop,
     GenderSteps,
     ImageFormat,
     MaxCalls,
@@ -31,8 +32,11 @@ from pipeline.cli.options import (
     MaxP,
     MinSlope,
     Mode,
+    NoReport,
+    Only,
     ParserName,
     ParserWeights,
+    Patience,
     Photos,
     Placebos,
     Prices,
@@ -40,12 +44,14 @@ from pipeline.cli.options import (
     RacePair,
     RaceSteps,
     Rates,
+    Retry,
     RunFolder,
     Sentinels,
     Steps,
     Strict,
     Verbose,
     Yes,
+    adapter_options,
     consent,
     default_out,
     inputs,
@@ -105,6 +111,10 @@ def audit(
     concurrency: Concurrencies = None,
     price: Prices = None,
     sentinels: Sentinels = None,
+    patience: Patience = None,
+    only: Only = False,
+    drop: Drop = None,
+    no_report: NoReport = False,
     config: Config = None,
     strict: Strict = False,
     quiet: Quiet = False,
@@ -127,6 +137,7 @@ def audit(
         concurrency=concurrency,
         price=price,
         sentinels=sentinels,
+        patience=patience,
     )
     given["statistics"] = {"max_p": max_p, "min_slope": min_slope, "confidence": confidence, "cluster": cluster}
     with user_errors(verbose=verbose):
@@ -138,6 +149,9 @@ def audit(
             given=_as_given(given),
             watch=watch(quiet, as_json),
             consent=consent(yes),
+            only=only,
+            drop=drop or (),
+            report=not no_report,
         )
         tell(run.folder, as_json=as_json)
         stop_if_incomplete(run.folder)
@@ -163,11 +177,18 @@ def query(
     concurrency: Concurrencies = None,
     price: Prices = None,
     sentinels: Sentinels = None,
+    patience: Patience = None,
+    only: Only = False,
+    drop: Drop = None,
+    retry: Retry = None,
+    no_report: NoReport = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
-    """Ask classifiers about the versions that a run has; answers that are there are not asked for again."""
+    """Send classifiers the versions that a run has, but for those that they answered; others of the run stay in it."""
+    if retry not in (None, "failed", "unreadable"):
+        stop(f"--retry is failed or unreadable, not {retry!r}")
     options = query_options(
         adapter,
         adapter_option,
@@ -177,11 +198,39 @@ def query(
         concurrency=concurrency,
         price=price,
         sentinels=sentinels,
+        patience=patience,
     )
     with user_errors(verbose=verbose):
         from pipeline.stages.audit import ask_again
 
-        ask_again(run, changes={"query": options}, watch=watch(quiet, as_json), consent=consent(yes))
+        ask_again(
+            run,
+            changes={"query": options},
+            watch=watch(quiet, as_json),
+            consent=consent(yes),
+            only=only,
+            drop=drop or (),
+            retry="failed" if retry == "failed" else "unreadable" if retry else None,
+            report=not no_report,
+        )
+        tell(run, as_json=as_json)
+        stop_if_incomplete(run)
+
+
+@app.command(epilog="Example: counterslope labels runs/portraits --adapter-option http.score=score")
+def labels(
+    run: RunFolder,
+    adapter_option: AdapterOptions = None,
+    no_report: NoReport = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Derive a run's labels anew from its raw answers, with other options of how they are read; nothing is sent."""
+    with user_errors():
+        from pipeline.stages.audit import label_again
+
+        changes = {"query": {"options": adapter_options(adapter_option)}}
+        label_again(run, changes=changes, watch=watch(quiet, as_json), report=not no_report)
         tell(run, as_json=as_json)
         stop_if_incomplete(run)
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pipeline.querying.plan import Plan
 
 STRONGEST = 5
+ENOUGH = 0.95  # of the versions; with labels of fewer, a command ends with an exit code of its own
 
 
 def summary(folder: Path) -> dict[str, Any]:
@@ -63,6 +64,18 @@ def stopped(folder: Path) -> list[str]:
     return [account.stopped for account in Run(folder).record.query.values() if account.stopped is not None]
 
 
+def few_labels(folder: Path) -> list[tuple[str, float]]:
+    """Classifiers of a run that labelled fewer versions than `ENOUGH`, in words with the reasons, and the share."""
+    few = []
+    for name, account in Run(folder).record.query.items():
+        wanted = account.ok + account.without_labels
+        if wanted and account.ok < ENOUGH * wanted:
+            lines = [f"{name}: {account.ok:,} of {wanted:,} versions have labels; the others have none because:"]
+            lines += [f"  {one.count:,} times: {one.reason}" for one in account.reasons]
+            few.append(("\n".join(lines), account.ok / wanted))
+    return few
+
+
 def show_plan(plan: "Plan", *, error: bool = True) -> None:
     """Print what asking would come to, on standard error or on standard output."""
     from rich.console import Console
@@ -93,9 +106,7 @@ def show_plan(plan: "Plan", *, error: bool = True) -> None:
             f"{price.as_of}, {price.source}{f'; {price.note}' if price.note else ''}. An estimate, not a promise.",
         ]
         if one.sentinels:
-            lines.append(
-                f"  On top come {one.sentinels} questions about portraits of nobody, to see whether it changes."
-            )
+            lines.append(f"  {one.sentinels} of the calls' images are portraits of nobody, to see whether it changes.")
         for line in lines:
             console.print(escape(visible(line)), soft_wrap=True)
 
@@ -142,11 +153,15 @@ def _tell_asking(console: Any, query: Mapping[str, Mapping[str, Any]], *, busy: 
 
     for name, facts in query.items():
         parts = account_words(facts)
+        if facts.get("without_labels"):
+            parts.append(f"{facts['without_labels']:,} versions without labels")
         if busy and facts.get("seconds_left"):
             parts.append(f"{facts['answers_last_minute']} in the last minute, {_time(facts['seconds_left'])} left")
         if not busy and facts.get("without_outcome") and "possibly_billed" not in facts:
             parts.append(f"{facts['without_outcome']} requests without outcome, possibly billed")
         console.print(escape(visible(f"{name}: {', '.join(parts)}")), soft_wrap=True)
+        for one in facts.get("reasons", []):
+            console.print(escape(visible(f"  {one['count']:,} times: {one['reason']}")), soft_wrap=True)
 
 
 def _time(seconds: float) -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 BAD_INPUT = 2
 CARD_FAILS = 3
+FEW_ANSWERS = 4
 
 Photos = Annotated[
     list[Path] | None,
@@ -120,6 +121,23 @@ Sentinels = Annotated[
         help="Portraits of nobody asked at start, middle and end to see a service change.", show_default=False
     ),
 ]
+Patience = Annotated[
+    float | None,
+    typer.Option(help="Seconds to wait for a service that answers nobody (600 unless given).", show_default=False),
+]
+Only = Annotated[bool, typer.Option("--only", help="Classifiers that are not named now leave the run.")]
+Drop = Annotated[
+    list[str] | None,
+    typer.Option("--drop", help="A classifier that leaves the run. May be given again.", show_default=False),
+]
+Retry = Annotated[
+    str | None,
+    typer.Option(
+        help="failed: send again whatever has no labels; unreadable: only what was answered without labels.",
+        show_default=False,
+    ),
+]
+NoReport = Annotated[bool, typer.Option("--no-report", help="Tables only, no report.html.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say what goes wrong on the way, call by call.")]
 
 
@@ -180,6 +198,7 @@ def query_options(
     concurrency: list[str] | None = None,
     price: list[str] | None = None,
     sentinels: int | None = None,
+    patience: float | None = None,
 ) -> dict[str, Any]:
     """The section ``query`` as it was given; None where nothing was."""
     return {
@@ -191,6 +210,7 @@ def query_options(
         "concurrency": _by_adapter("--concurrency", concurrency),
         "price": _by_adapter("--price", price),
         "sentinels": sentinels,
+        "patience": patience,
     }
 
 
@@ -328,11 +348,14 @@ def print_text(text: str, out: Path | None) -> None:
 
 
 def stop_if_incomplete(folder: Path) -> None:
-    """End with exit code 2 and the reasons where a classifier stopped before everything was asked."""
-    from pipeline.cli.console import stopped
+    """End with exit code 2 where a classifier stopped early or labelled nothing, with 4 where it labelled little."""
+    from pipeline.cli.console import few_labels, stopped
 
-    if reasons := stopped(folder):
+    few = few_labels(folder)
+    if reasons := [*stopped(folder), *(words for words, share in few if not share)]:
         stop("\n".join(reasons))
+    if few:
+        stop("\n".join(words for words, _ in few), code=FEW_ANSWERS)
 
 
 @contextmanager

@@ -56,7 +56,9 @@ def plan(
     given["query"] = query_options(
         adapter, adapter_option, rate=rate, concurrency=concurrency, price=price, sentinels=sentinels
     )
-    with user_errors():
+    from adapters.credentials import without_credentials
+
+    with user_errors(), without_credentials():
         run = run_folder(photos)
         if run is not None:
             settings = settings_of(Run(run), {"query": given["query"]})

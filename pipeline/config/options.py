@@ -167,6 +167,9 @@ class QueryOptions(_Section):
     options: dict[str, dict[str, Any]] = Field(default_factory=dict, description="options of each adapter, by its name")
     max_calls: int | None = Field(None, ge=0, description="stop before asking if it takes more calls")
     max_cost: float | None = Field(None, ge=0, description="US$; stop before asking if it would cost more")
+    patience: float = Field(
+        600, ge=0, le=604_800, description="seconds to wait for a service that answers nobody, before it is given up"
+    )
     sentinels: int = Field(3, ge=0, le=20, description="images asked at start, middle and end to see a service change")
     rate: dict[str, Annotated[float, Field(gt=0, le=10_000)]] = Field(
         default_factory=dict, description="requests per second, by adapter"

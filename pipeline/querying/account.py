@@ -63,7 +63,7 @@ def account_after(request: AdapterRequest, outcome: AdapterOutcome, store: Store
             largest_score_change=round(drift.largest, 6),
             versions=list(drift.versions),
         )
-    account.usd_so_far = usd_of(store.billed(classifier=classifier), request.plan)
+    account.usd_so_far = usd_of(store.billed(adapter.name), request.plan)
     return account
 
 

@@ -3,7 +3,7 @@
 Nothing is sent or estimated here: a label that was not returned stays *not returned*.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -148,6 +148,59 @@ def write_derived(blocks: Iterable[Derived], *, answers: Path, labels: Path, pla
     for path, written in partial.items():
         written.replace(path)
     return account
+
+
+def write_run_labels(
+    folder: Path,
+    counterfactuals: "pd.DataFrame",
+    adapters: Sequence[Adapter],
+    store: Store,
+    *,
+    sent: Mapping[str, Mapping[str, SentImage]],
+    keep: Collection[str] = (),
+) -> "tuple[dict[str, int], pd.DataFrame]":
+    """Write both tables of a run: the rows of ``adapters`` derived anew, those of ``keep`` as they stand.
+
+    Returns:
+        The counts as `write_derived` returns them, and the statuses by adapter as `statuses_of`.
+    """
+    answers, labels = folder / "answers.parquet", folder / "labels.parquet"
+    derived = {adapter.name: adapter for adapter in adapters}
+
+    def blocks() -> Iterator[Derived]:
+        for name in sorted({*derived, *keep}):
+            if name in derived:
+                yield from derive_blocks(counterfactuals, [derived[name]], store, sent=sent)
+            else:
+                yield from kept_blocks(name, answers=answers, labels=labels)
+
+    planned = len(counterfactuals) * len({*derived, *keep})
+    return write_derived(blocks(), answers=answers, labels=labels, planned=planned), statuses_of(answers)
+
+
+def kept_blocks(adapter: str, *, answers: Path, labels: Path) -> Iterator[Derived]:
+    """The rows of a classifier as they stand in both tables, some at a time."""
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    nothing = {path: schema(columns).empty_table() for path, columns in ((answers, ANSWERS), (labels, LABELS))}
+    for path in (answers, labels):
+        with pq.ParquetFile(path) as file:
+            for number in range(file.num_row_groups):
+                rows = file.read_row_group(number)
+                rows = rows.filter(pc.equal(rows["adapter"], adapter))
+                if rows.num_rows:
+                    yield Derived(*(rows if one == path else nothing[one] for one in (answers, labels)))
+
+
+def statuses_of(answers: Path) -> "pd.DataFrame":
+    """How many answers of each adapter have each status and reason: columns adapter, status, reason and count."""
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(answers, columns=["adapter", "status", "reason"])
+    counts = table.group_by(["adapter", "status", "reason"]).aggregate([([], "count_all")])
+    frame: pd.DataFrame = counts.rename_columns(["adapter", "status", "reason", "count"]).to_pandas()
+    return frame
 
 
 def _labels_or_reason(outcome: RawAnswer | str, parse: Callable[[RawAnswer], list[Label]]) -> list[Label] | str:

@@ -7,18 +7,22 @@ from dataclasses import dataclass, replace
 from datetime import date
 from hashlib import sha256
 from pathlib import Path
+from typing import Literal
 from urllib.parse import urlsplit
 
 from adapters.base import Adapter, Price, Service
 from adapters.credentials import on_this_machine
 from pipeline.config.options import QueryOptions
 from pipeline.photos import SAMPLE
+from pipeline.querying.client import unreadable
 from pipeline.querying.drift import Panel
 from pipeline.querying.encoding import SentImage, Version, images_to_send, prepare, recorded
-from pipeline.querying.limits import Budget, CallPolicy
-from pipeline.querying.requests import ImageRef, Pending, batches_of, key_maker_of, pending_requests
+from pipeline.querying.limits import BreakerPolicy, Budget, CallPolicy, RetryPolicy
+from pipeline.querying.requests import ImageRef, Pending, Request, batches_of, key_maker_of, pending_requests
 from pipeline.querying.runner import AdapterCalls
 from pipeline.querying.store import Store
+
+Retry = Literal["failed", "unreadable"]
 
 
 class PlanError(Exception):
@@ -41,6 +45,7 @@ class AdapterPlan:
         price: the price of the estimate; None where nothing is charged or nothing is known.
         rate: requests per second; None where there is no limit.
         elsewhere: another address is called than the service's own, one that speaks its protocol.
+        spent: what the run has cost so far with this classifier, in US$.
     """
 
     adapter: str
@@ -54,6 +59,7 @@ class AdapterPlan:
     price: Price | None = None
     rate: float | None = None
     elsewhere: bool = False
+    spent: float = 0.0
 
     @property
     def to_send(self) -> int:
@@ -75,10 +81,17 @@ class AdapterPlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """What querying all classifiers comes to; ``exact`` False: the versions are not made yet."""
+    """What querying all classifiers comes to.
+
+    Attributes:
+        adapters: their plans.
+        exact: False: the versions are not made yet.
+        spent: what the run has cost so far, other classifiers included, in US$.
+    """
 
     adapters: tuple[AdapterPlan, ...]
     exact: bool = True
+    spent: float = 0.0
 
     @property
     def calls(self) -> int:
@@ -134,6 +147,8 @@ def adapter_requests(
     *,
     folder: Path,
     store: Store | None,
+    spent: float = 0.0,
+    retry: Retry | None = None,
     make: bool = True,
 ) -> list[AdapterRequest]:
     """The requests of a run, classifier by classifier.
@@ -144,18 +159,22 @@ def adapter_requests(
         options: how the calls are made.
         folder: where re-encoded versions are kept.
         store: the answers that are there; None where there are none yet.
+        spent: what the run has cost so far with other classifiers, in US$; it counts towards ``options.max_cost``.
+        retry: "failed": also send again what was answered without labels; "unreadable": nothing else.
         make: re-encode what does not fit; False: only look at what was re-encoded before.
     """
-    budget = Budget(options.max_calls, options.max_cost)
-    return [
-        _adapter_request(adapter, versions, options, folder=folder, store=store, make=make, budget=budget)
+    requests = [
+        _adapter_request(adapter, versions, options, folder=folder, store=store, make=make, retry=retry)
         for adapter in adapters
     ]
+    budget = Budget(options.max_calls, options.max_cost, spent=plan_of(requests, spent=spent).spent)
+    return [replace(request, policy=replace(request.policy, budget=budget)) for request in requests]
 
 
-def plan_of(requests: Sequence[AdapterRequest]) -> Plan:
-    """What they all come to."""
-    return Plan(tuple(request.plan for request in requests))
+def plan_of(requests: Sequence[AdapterRequest], *, spent: float = 0.0) -> Plan:
+    """What they all come to, where the run has cost ``spent`` US$ with other classifiers."""
+    plans = tuple(request.plan for request in requests)
+    return Plan(plans, spent=spent + sum(plan.spent for plan in plans))
 
 
 def estimated(adapters: Sequence[Adapter], images: int, options: QueryOptions) -> Plan:
@@ -190,8 +209,27 @@ def called_host(adapter: Adapter) -> str:
     return service.host
 
 
+def check_images(requests: Sequence[AdapterRequest]) -> None:
+    """Stop before anything is sent if none of the images to send is there.
+
+    Raises:
+        PlanError: they are gone.
+    """
+    paths = [request.path for one in requests for request in one.pending.requests]
+    if paths and not any(path.exists() for path in paths):
+        raise PlanError(
+            f"the {len(paths):,} images to send are gone, such as {'/'.join(paths[0].parts[-4:])}: nothing was sent. "
+            "Put them back, or make them again with the command that made the run"
+        )
+
+
 def check_limits(plan: Plan, *, max_calls: int | None, max_cost: float | None) -> None:
     """Stop before anything is sent if a limit would be passed.
+
+    Args:
+        plan: of the calls to come.
+        max_calls: of this command.
+        max_cost: of the run, in US$, what it has cost so far included.
 
     Raises:
         PlanError: it would; or a cost limit is given and a price is not known.
@@ -209,9 +247,11 @@ def check_limits(plan: Plan, *, max_calls: int | None, max_cost: float | None) -
                 f"the price of {one.adapter} is not known, so --max-cost cannot be kept: "
                 f"give it with --price {one.adapter}=US$_PER_1000_IMAGES; nothing was sent"
             )
-    if plan.usd > max_cost and not math.isclose(plan.usd, max_cost):
+    total = plan.usd + plan.spent
+    if plan.usd and total > max_cost and not math.isclose(total, max_cost):
+        before = f" on top of the US$ {plan.spent:,.4f} that the run has cost" if plan.spent else ""
         raise PlanError(
-            f"it would cost about US$ {plan.usd:,.4f}, more than the US$ {max_cost:,.4f} allowed (--max-cost): "
+            f"it would cost about US$ {plan.usd:,.4f}{before}, more than the US$ {max_cost:,.4f} allowed (--max-cost): "
             "nothing was sent; the same command with a higher limit continues"
         )
 
@@ -269,7 +309,7 @@ def _adapter_request(
     folder: Path,
     store: Store | None,
     make: bool,
-    budget: Budget,
+    retry: Retry | None,
 ) -> AdapterRequest:
     limits = adapter.capabilities.limits
     answered = store.answered if store is not None else _nothing
@@ -280,6 +320,9 @@ def _adapter_request(
     sent = {version.sha256: found[version.sha256] for version in versions if version.sha256 in found}
     images = images_to_send(versions, sent)
     pending = pending_requests(adapter, images, answered=answered)
+    if retry is not None and store is not None:
+        again = [replace(one, replaces=True) for one in unreadable_requests(adapter, images, store)]
+        pending = replace(pending, requests=(*(pending.requests if retry == "failed" else ()), *again))
     sentinels = _sentinels(adapter, options, folder=folder, make=make) if pending.requests else ()
     number = store.find(adapter) if store is not None and sentinels else None
     before = store.sentinels(classifier=number) if store is not None and number is not None else ()
@@ -292,7 +335,9 @@ def _adapter_request(
         panel=Panel.of(sentinels, before, pending=len(pending.requests)),
     )
     cost = 0.0 if plan.price is None else plan.price.usd(1, features=plan.features)
-    policy = replace(_policy(adapter, options), sentinels=sentinels, usd=cost, budget=budget)
+    if cost and store is not None:
+        plan = replace(plan, spent=cost * store.billed(adapter.name))
+    policy = replace(_policy(adapter, options), sentinels=sentinels, usd=cost)
     return AdapterRequest(adapter, tuple(images), sent, pending, policy, plan)
 
 
@@ -320,7 +365,10 @@ def _plan(adapter: Adapter, options: QueryOptions, *, images: int, known: int, c
 def _policy(adapter: Adapter, options: QueryOptions) -> CallPolicy:
     remote = adapter.capabilities.remote
     concurrency = options.of("concurrency", adapter.name, remote=remote)
+    patience = options.patience
     return CallPolicy(
+        retry=RetryPolicy(seconds=max(patience, RetryPolicy.seconds)),
+        breaker=BreakerPolicy(patience=patience),
         rate=options.of("rate", adapter.name, remote=remote),
         concurrency=None if concurrency is None else int(concurrency),
     )
@@ -340,6 +388,12 @@ def _sentinels(
     limits = adapter.capabilities.limits
     sent = prepare(versions, limits, folder=folder) if make else recorded(folder, limits)
     return tuple(images_to_send(versions, sent))
+
+
+def unreadable_requests(adapter: Adapter, images: Sequence[ImageRef], store: Store) -> list[Request]:
+    """Requests for the images with an answer from which no labels can be read."""
+    every = {one.key: one for one in pending_requests(adapter, images, answered=_nothing).requests}
+    return [every[key] for key, answer in store.answers(every) if unreadable(answer, adapter)]
 
 
 def _nothing(keys: Collection[str]) -> set[str]:

@@ -203,7 +203,9 @@ class Store:
 
     def unresolved(self, *, classifier: int) -> int:
         """How many intents have no outcome: sent, perhaps answered and billed, but the process ended before."""
-        return self._count("SELECT count(*) FROM intents WHERE state = 'open' AND classifier = ?", classifier)
+        query = "SELECT count(*) FROM intents WHERE state = 'open' AND classifier = ?"
+        with self._lock:
+            return int(self._connection.execute(query, (classifier,)).fetchone()[0])
 
     def possibly_billed(self, *, classifier: int) -> list[str]:
         """The images (sha256) of the intents that may have been charged for in vain, one for each intent.
@@ -218,13 +220,18 @@ class Store:
         with self._lock:
             return [image for (image,) in self._connection.execute(query, (classifier,) * len(tables)).fetchall()]
 
-    def billed(self, *, classifier: int) -> int:
-        """For how many images the service charged, those of sentinels and those possibly billed included."""
-        answers = self._count("SELECT count(*) FROM answers WHERE classifier = ?", classifier)
-        sentinels = self._count(
-            "SELECT count(*) FROM sentinels WHERE state = 'answered' AND classifier = ?", classifier
+    def billed(self, adapter: str) -> int:
+        """For how many images an adapter's service charged, whatever its model and parameters were at the time.
+
+        Those of sentinels and those possibly billed are included.
+        """
+        where = (
+            "WHERE (state IN ('open', 'answered') OR billed) "
+            "AND classifier IN (SELECT id FROM classifiers WHERE adapter = ?)"
         )
-        return answers + sentinels + len(self.possibly_billed(classifier=classifier))
+        query = " + ".join(f"(SELECT count(*) FROM {table} {where})" for table in ("intents", "sentinels"))  # noqa: S608
+        with self._lock:
+            return int(self._connection.execute(f"SELECT {query}", (adapter, adapter)).fetchone()[0])
 
     def sentinels(self, *, classifier: int) -> list[Sentinel]:
         """The sentinel images as they were sent so far, in order."""
@@ -241,10 +248,6 @@ class Store:
             )
             for row, number, moment, image, error, *reply in rows
         ]
-
-    def _count(self, query: str, classifier: int) -> int:
-        with self._lock:
-            return int(self._connection.execute(query, (classifier,)).fetchone()[0])
 
     def _write(self, write: Write[Result]) -> Result:
         try:

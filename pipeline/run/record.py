@@ -108,6 +108,13 @@ class Drift(_Part):
     versions: list[str] = []
 
 
+class Reason(_Part):
+    """Why versions have no labels, and how many."""
+
+    reason: str
+    count: int
+
+
 class Account(_Part):
     """What became of querying one adapter; parts that do not apply are None."""
 
@@ -132,6 +139,11 @@ class Account(_Part):
     possibly_billed: Billed | None = None
     drift: Drift | None = None
     usd_so_far: float | None = None
+    versions: str = Field("", description="fingerprint of the versions that the labels are of")
+    fingerprint: str = Field("", description="names everything that the labels depend on")
+    ok: int = Field(0, description="versions with labels")
+    without_labels: int = Field(0, description="versions that were to have labels and have none")
+    reasons: list[Reason] = Field([], description="the most frequent reasons for that")
 
 
 class Artifact(_Part):
@@ -172,6 +184,7 @@ class RunRecord(_Part):
     precision: str | None = None
     stages: dict[str, Stage] = {}
     query: dict[str, Account] = {}
+    spent: dict[str, float] = Field({}, description="adapter -> US$ so far, of those that were dropped, too")
     presence_thresholds: dict[str, float] = Field({}, description="adapter -> score from which a label is present")
     validity: list[ValidityCheck] = []
     artifacts: dict[str, Artifact] = {}

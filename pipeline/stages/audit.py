@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.config.options import Settings
-from pipeline.querying.plan import Consent, Plan, PlanError, nobody, unconfirmed
+from pipeline.querying.plan import Consent, Plan, PlanError, Retry, called_host, nobody, unconfirmed
 from pipeline.run.folder import Run, settings_of
 from pipeline.run.progress import Watch, unwatched
 from pipeline.run.record import RunError, provenance
@@ -29,8 +29,11 @@ def audit(
     adapters: "Sequence[Adapter] | None" = None,
     watch: Watch = unwatched,
     consent: Consent = nobody,
+    only: bool = False,
+    drop: Sequence[str] = (),
+    report: bool = True,
 ) -> Run:
-    """Audit classifiers on photos; the same call on the same folder continues.
+    """Audit classifiers on photos; the same call on the same folder continues, another classifier is added.
 
     Args:
         photos: a folder, files, or one manifest.
@@ -40,19 +43,26 @@ def audit(
         adapters: the classifiers, where they are made already; else those that ``settings`` name.
         watch: is told how far each stage is.
         consent: decides whether faces may leave this machine, where they would.
+        only: classifiers that are not named now leave the run.
+        drop: names of classifiers that leave the run.
+        report: write ``report.html``, too.
 
     Raises:
         NoUsablePhotos, RunError, AdapterError, PlanError: with what to do about it.
     """
+    run = Run(out)
+    if adapters is None and run.record.query and "adapters" not in settings.query.model_fields_set:
+        settings = _with_kept(settings, run, keep=[name for name in run.record.query if name not in drop])
     # Made before anything else, so that a misspelt name is not found out after an hour of editing.
     adapters = make_adapters(settings, out) if adapters is None else adapters
-    run = Run(out)
+    keep = _kept(run, adapters, only=only, drop=drop)
+    settings = _with_kept(settings, run, keep=keep, named=[adapter.name for adapter in adapters])
     if consent is nobody and "query" not in run.record.stages:
         _refuse_remote(adapters)
     with run.locked():
         work = begun(run, photos, settings=settings, given=given, watch=watch, consent=consent)
         versions = _versions(work)
-        _after_versions(work, versions, adapters)
+        _after_versions(work, versions, adapters, keep=keep, report=report)
     return run
 
 
@@ -84,30 +94,118 @@ def ask_again(
     adapters: "Sequence[Adapter] | None" = None,
     watch: Watch = unwatched,
     consent: Consent = nobody,
+    only: bool = False,
+    drop: Sequence[str] = (),
+    retry: Retry | None = None,
+    report: bool = True,
 ) -> Run:
-    """Ask further classifiers about the versions that a run has, and estimate and report anew.
+    """Send further classifiers the versions that a run has, and estimate and report anew; the others stay in the run.
 
     Args:
         out: the run's folder.
         changes: section -> option -> value, in place of what the run was made with.
         adapters: the classifiers, where they are made already; else those that the options name.
-        watch: is told how far each stage is.
+        watch: shows how far each stage is.
         consent: decides whether faces may leave this machine, where they would.
+        only: classifiers that are not named now leave the run.
+        drop: names of classifiers that leave the run; without any that are named now, nothing is sent.
+        retry: "failed": also send again what was answered without labels; "unreadable": nothing else.
+        report: write ``report.html``, too.
 
     Raises:
-        RunError: the folder holds no run, or one whose versions are not complete.
-        AdapterError, PlanError: nothing could be asked, or was to be.
+        RunError: the folder holds no run, one whose versions are not complete, or none of the classifiers to drop.
+        AdapterError, PlanError: no classifier could be used, or nothing was sent; with what to do.
     """
     run = Run(out)
     settings = settings_of(run, changes)
+    if drop and adapters is None and changes.get("query", {}).get("adapters") is None:
+        adapters = ()
     adapters = make_adapters(settings, out) if adapters is None else adapters
+    keep = _kept(run, adapters, only=only, drop=drop)
+    settings = _with_kept(settings, run, keep=keep, named=[adapter.name for adapter in adapters])
     with run.locked():
-        if not run.record.is_done("counterfactuals"):
-            raise RunError(f"the versions in {out} are not complete: run the audit's own command again first")
+        versions = _complete_versions(run)
         run.note(settings=settings)
-        versions = run.record.stages["counterfactuals"].fingerprint
-        _after_versions(Audit(run, settings, (), watch, consent), versions, adapters)
+        work = Audit(run, settings, (), watch, consent)
+        _after_versions(work, versions, adapters, keep=keep, retry=retry, report=report)
     return run
+
+
+def label_again(
+    out: Path, *, changes: Mapping[str, Mapping[str, Any]], watch: Watch = unwatched, report: bool = True
+) -> Run:
+    """Derive a run's labels anew from its raw answers, and estimate and report anew; nothing is sent.
+
+    Args:
+        out: the run's folder.
+        changes: section -> option -> value, in place of what the run was made with.
+        watch: shows how far each stage is.
+        report: write ``report.html``, too.
+
+    Raises:
+        RunError: the folder holds no run, or one without answers.
+        AdapterError: a classifier cannot be made.
+        PlanError: the changed options are not those that the answers were given to.
+    """
+    from adapters.base import AdapterError
+    from adapters.credentials import without_credentials
+
+    run = Run(out)
+    settings = settings_of(run, changes)
+    if not run.record.query:
+        raise RunError(f"there are no answers in {out}: send its versions with `counterslope query`")
+    settings = _with_kept(settings, run, keep=[], named=list(run.record.query))
+    adapters, keep = [], []
+    for name in run.record.query:
+        try:
+            with without_credentials():
+                adapters.append(make_adapter(name, settings, out))
+        except AdapterError:
+            if name in settings.query.options:
+                raise
+            keep.append(name)  # a function of a Python program: its answers hold its labels
+    with run.locked():
+        versions = _complete_versions(run)
+        run.note(settings=settings)
+        work = Audit(run, settings, (), watch)
+        _after_versions(work, versions, adapters, keep=keep, send=False, report=report)
+    return run
+
+
+def _kept(run: Run, adapters: "Sequence[Adapter]", *, only: bool, drop: Sequence[str]) -> list[str]:
+    """The classifiers of a run that stay in it next to ``adapters``.
+
+    Raises:
+        RunError: the run has none of a name to drop.
+    """
+    for name in drop:
+        if name not in run.record.query:
+            raise RunError(
+                f"{run.folder} has no adapter {name} to drop; it has {', '.join(run.record.query) or 'none'}"
+            )
+    named = {adapter.name for adapter in adapters}
+    return [] if only else [name for name in run.record.query if name not in (*named, *drop)]
+
+
+def _with_kept(settings: Settings, run: Run, *, keep: Sequence[str], named: Sequence[str] = ()) -> Settings:
+    """The settings with the classifiers that stay in a run, and with its options for them."""
+    changes: dict[str, Any] = {"adapters": (*keep, *named)}
+    if run.record.settings is not None:
+        for table in ("options", "rate", "concurrency", "price"):
+            before: Mapping[str, Any] = getattr(run.record.settings.query, table)
+            changes[table] = {n: v for n, v in before.items() if n in keep} | getattr(settings.query, table)
+    return settings.model_copy(update={"query": settings.query.model_copy(update=changes)})
+
+
+def _complete_versions(run: Run) -> str:
+    """The fingerprint of a run's versions.
+
+    Raises:
+        RunError: they are not complete.
+    """
+    if not run.record.is_done("counterfactuals"):
+        raise RunError(f"the versions in {run.folder} are not complete: run the audit's own command again first")
+    return run.record.stages["counterfactuals"].fingerprint
 
 
 def estimate_again(out: Path, *, changes: Mapping[str, Mapping[str, Any]], watch: Watch = unwatched) -> Run:
@@ -191,7 +289,7 @@ def planned_for_photos(photos: Sequence[Path], adapters: "Sequence[Adapter]", se
 
 def _refuse_remote(adapters: "Sequence[Adapter]") -> None:
     """Nobody will be there to confirm: better said before an hour of editing than after it."""
-    hosts = sorted({one.capabilities.service.host for one in adapters if one.capabilities.service is not None})
+    hosts = sorted({called_host(one) for one in adapters if one.capabilities.remote})
     if hosts:
         raise PlanError(unconfirmed(hosts))
 
@@ -240,19 +338,37 @@ def _check_columns(work: Audit) -> None:
             check_column(photos, options.cluster, purpose="cluster")
 
 
-def _after_versions(work: Audit, versions: str, adapters: "Sequence[Adapter]") -> None:
-    query_stage(work, versions, adapters)
+def _after_versions(
+    work: Audit,
+    versions: str,
+    adapters: "Sequence[Adapter]",
+    *,
+    keep: Sequence[str] = (),
+    retry: Retry | None = None,
+    send: bool = True,
+    report: bool = True,
+) -> None:
+    run = work.run
+    tables = run.path("answers.parquet").exists() and run.path("labels.parquet").exists()
+    stale = [name for name in keep if not tables or run.record.query[name].versions != versions]
+    adapters = [*adapters, *(make_adapter(name, work.settings, run.folder) for name in stale)]
+    keep = [name for name in keep if name not in stale]
+    query_stage(work, versions, adapters, keep=keep, retry=retry, send=send)
     # Kept, so that estimating again needs no classifier.
-    work.run.note(presence_thresholds={adapter.name: adapter.capabilities.presence for adapter in adapters})
-    _after_labels(work)
+    declared = {name: run.record.presence_thresholds[name] for name in keep}
+    declared |= {adapter.name: adapter.capabilities.presence for adapter in adapters}
+    run.note(presence_thresholds=declared)
+    _after_labels(work, report=report)
 
 
-def _after_labels(work: Audit) -> None:
+def _after_labels(work: Audit, *, report: bool = True) -> None:
     threshold = work.settings.statistics.presence
     declared = work.run.record.presence_thresholds
-    report_stage(
-        work, tables_stage(work, presence={n: d if threshold is None else threshold for n, d in declared.items()})
-    )
+    tables = tables_stage(work, presence={n: d if threshold is None else threshold for n, d in declared.items()})
+    if report:
+        report_stage(work, tables)
+    else:  # one that is there would show what was estimated before
+        work.run.path("report.html").unlink(missing_ok=True)
 
 
 def _weights(settings: Settings) -> dict[str, str]:

@@ -306,12 +306,18 @@ class RunView:
         options: Mapping[str, Any] | None = None,
         send_faces: bool = False,
         progress: bool = False,
+        only: bool = False,
+        drop: Sequence[str] = (),
+        retry: Literal["failed", "unreadable"] | None = None,
     ) -> "RunView":
-        """Ask these classifiers about the versions that the run has, as ``counterslope query``; itself.
+        """Send these classifiers the versions that the run has, as ``counterslope query``; itself.
 
         Args:
-            adapters: all that the run shall have answers of; what is answered is not asked again.
+            adapters: the classifiers; what they have answered is not sent again, and others of the run stay in it.
             options: of the section ``[query]``.
+            only: classifiers that are not named now leave the run.
+            drop: names of classifiers that leave the run.
+            retry: "failed": also send again what was answered without labels; "unreadable": nothing else.
             send_faces: agree that faces are sent to the remote classifiers named.
             progress: show bars on standard error.
 
@@ -326,6 +332,9 @@ class RunView:
             adapters=made_adapters(adapters, settings, self.folder),
             watch=shown(progress),
             consent=agreed(send_faces),
+            only=only,
+            drop=drop,
+            retry=retry,
         )
         return finished(self.folder)
 
@@ -356,9 +365,9 @@ class RunView:
 
 def finished(folder: Path) -> RunView:
     """A run that was just asked about; a classifier that stopped early is warned of."""
-    from pipeline.cli.console import stopped
+    from pipeline.cli.console import few_labels, stopped
 
-    for reason in stopped(folder):
+    for reason in (*stopped(folder), *(words for words, _ in few_labels(folder))):
         warnings.warn(reason, UserWarning, stacklevel=3)
     return RunView(folder)
 

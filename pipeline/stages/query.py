@@ -8,6 +8,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from adapters.base import AdapterError
+from pipeline.config.options import QueryOptions
 from pipeline.run.files import digest
 from pipeline.run.folder import Run
 from pipeline.run.progress import Advance, Watch
@@ -20,59 +21,139 @@ if TYPE_CHECKING:
     from adapters.base import Adapter
     from pipeline.querying.client import RequestCounts
     from pipeline.querying.encoding import Version
-    from pipeline.querying.plan import AdapterPlan, Plan
+    from pipeline.querying.plan import AdapterPlan, AdapterRequest, Plan, Retry
     from pipeline.querying.runner import AdapterOutcome, Progress
+    from pipeline.run.record import Account
 
+REASONS = 5  # that are kept for each classifier
 LOG = logging.getLogger("counterslope.querying")
 
 
-def query_stage(audit: Audit, upstream: str, adapters: "Sequence[Adapter]") -> None:
+def query_stage(
+    audit: Audit,
+    upstream: str,
+    adapters: "Sequence[Adapter]",
+    *,
+    keep: Sequence[str] = (),
+    retry: "Retry | None" = None,
+    send: bool = True,
+) -> None:
     """Send every classifier each version that it has not answered yet, and derive the labels.
 
     Args:
         audit: the run, its options and its watchers.
         upstream: the fingerprint of the versions.
         adapters: the classifiers.
+        keep: names of other classifiers of the run, whose answers and labels stay as they are.
+        retry: "failed": also send again what was answered without labels; "unreadable": nothing else.
+        send: False: derive the labels anew from the answers that are there; nothing is sent.
 
     Raises:
         PlanError: a limit would be passed, nobody consents, or a service is gone; nothing was sent.
         AdapterError: no classifier could be used.
     """
-    classifiers = [[adapter.name, adapter.model, dict(adapter.parameters)] for adapter in adapters]
-    fingerprint = digest(["query", upstream, classifiers])
-    if audit.run.is_done("query", fingerprint):
+    run, options = audit.run, audit.settings.query
+    prints = {one.name: adapter_fingerprint(one, upstream, options) for one in adapters}
+    prints |= {name: run.record.query[name].fingerprint for name in keep}
+    fingerprint = digest(["query", sorted(prints.items())])
+    if run.is_done("query", fingerprint) and retry is None and send:
         return
     from pipeline.querying.account import account_after, account_before, totals
-    from pipeline.querying.labels import derive_blocks, write_derived
-    from pipeline.querying.plan import adapter_requests, check_consent, check_lifecycles, check_limits, plan_of
-    from pipeline.querying.runner import run_adapters
+    from pipeline.querying.client import RequestCounts
+    from pipeline.querying.labels import write_run_labels
+    from pipeline.querying.plan import adapter_requests, plan_of
+    from pipeline.querying.runner import AdapterOutcome, run_adapters
     from pipeline.querying.store import Store
 
-    run, options = audit.run, audit.settings.query
     table = read_frame(run.path("counterfactuals.parquet"))
-    versions = versions_of(run, table)
+    kept = {name: run.record.query[name] for name in keep}
+    spent = sum(usd for name, usd in run.record.spent.items() if name not in prints or name in kept)
     with (
         run.stage("query", fingerprint, try_again="unanswered") as counts,
         Store(run.path("responses.sqlite")) as store,
     ):
-        requests = adapter_requests(adapters, versions, options, folder=run.path("sent"), store=store)
-        plan = plan_of(requests)
-        check_lifecycles(plan, today=date.today())
-        check_limits(plan, max_calls=options.max_calls, max_cost=options.max_cost)
-        check_consent(plan, consent=audit.consent)
-        run.note(query={one.adapter: account_before(one) for one in plan.adapters})
-        with _watched(audit.watch, plan) as progress:
-            outcomes = run_adapters([request.calls for request in requests], store, progress=progress, log=LOG.info)
-        accounts = {one.adapter.name: account_after(one, outcomes[one.adapter.name], store) for one in requests}
-        run.note(query=accounts)
-        counts |= totals(outcomes.values(), accounts.values())
-        _stop_if_none_can_be_used(outcomes.values())
-        counts |= write_derived(
-            derive_blocks(table, adapters, store, sent={one.adapter.name: one.sent for one in requests}),
-            answers=run.path("answers.parquet"),
-            labels=run.path("labels.parquet"),
-            planned=len(table) * len(adapters),
+        requests = adapter_requests(
+            adapters,
+            versions_of(run, table),
+            options,
+            folder=run.path("sent"),
+            store=store,
+            spent=spent,
+            retry=retry,
+            make=send,
         )
+        plan = plan_of(requests, spent=spent)
+        if send:
+            _check(plan, requests, audit)
+            run.note(query=kept | {one.adapter: account_before(one) for one in plan.adapters})
+            with _watched(audit.watch, plan) as progress:
+                outcomes = run_adapters([one.calls for one in requests], store, progress=progress, log=LOG.info)
+        else:
+            _check_answers(plan)
+            nothing = {one.adapter: RequestCounts(one.images, one.known, not_sent=one.to_send) for one in plan.adapters}
+            outcomes = {name: AdapterOutcome(one) for name, one in nothing.items()}
+        accounts = {one.adapter.name: account_after(one, outcomes[one.adapter.name], store) for one in requests}
+        run.note(query=kept | accounts, spent=run.record.spent | {n: a.usd_so_far or 0.0 for n, a in accounts.items()})
+        counts |= totals(outcomes.values(), accounts.values())
+        counts["unanswered"] += sum(account.failed + account.not_asked for account in kept.values())
+        _stop_if_none_can_be_used(outcomes.values())
+        sent = {one.adapter.name: one.sent for one in requests}
+        planned, statuses = write_run_labels(run.folder, table, adapters, store, sent=sent, keep=keep)
+        counts |= planned
+        for name, account in accounts.items():
+            _note_statuses(account, statuses[statuses["adapter"] == name])
+            account.versions, account.fingerprint = upstream, prints[name]
+        run.note(query=kept | accounts)
+
+
+def adapter_fingerprint(adapter: "Adapter", upstream: str, options: QueryOptions) -> str:
+    """Names everything that a classifier's labels depend on: versions, model, parameters, and how answers are read."""
+    given = options.options.get(adapter.name, {})
+    return digest([upstream, adapter.name, adapter.model, dict(adapter.parameters), given])
+
+
+def _check(plan: "Plan", requests: "Sequence[AdapterRequest]", audit: Audit) -> None:
+    """Everything that can stop a run before anything is sent; consent last.
+
+    Raises:
+        PlanError: something does.
+    """
+    from pipeline.querying.plan import check_consent, check_images, check_lifecycles, check_limits
+
+    options = audit.settings.query
+    check_lifecycles(plan, today=date.today())
+    check_images(requests)
+    check_limits(plan, max_calls=options.max_calls, max_cost=options.max_cost)
+    check_consent(plan, consent=audit.consent)
+
+
+def _check_answers(plan: "Plan") -> None:
+    """Whether there are answers to derive labels from.
+
+    Raises:
+        PlanError: a classifier has none.
+    """
+    from pipeline.querying.plan import PlanError
+
+    for one in plan.adapters:
+        if one.images and not one.known:
+            raise PlanError(
+                f"there is no answer of {one.adapter} with these options, so no labels can be derived; "
+                "`counterslope query` sends the images"
+            )
+
+
+def _note_statuses(account: "Account", statuses: "pd.DataFrame") -> None:
+    """Note how many versions have labels, and the most frequent reasons why others have none."""
+    from pipeline.run.record import Reason
+
+    failed = statuses[statuses["status"] == "failed"].sort_values(["count", "reason"], ascending=[False, True])
+    account.ok = int(statuses.loc[statuses["status"] == "ok", "count"].sum())
+    account.without_labels = int(failed["count"].sum())
+    account.reasons = [
+        Reason(reason=reason, count=count)
+        for reason, count in zip(failed["reason"].head(REASONS), failed["count"].head(REASONS), strict=True)
+    ]
 
 
 def versions_of(run: Run, table: "pd.DataFrame") -> "list[Version]":
