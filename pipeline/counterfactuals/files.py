@@ -1,12 +1,22 @@
-"""Where the versions of photos and their masks lie: the contract, and the layout of a run's own folder."""
+"""Where the versions of photos and their masks lie: the contract, a run's own layout, and its metadata.csv."""
 
 import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pipeline.config.attributes import EDIT_ARM
+from pipeline.run.files import atomic_write
+from pipeline.run.tables import read_frames
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+METADATA = "metadata.csv"  # the name that image-folder loaders look for
+METADATA_COLUMNS = ("file_name", "photo", "attribute", "arm", "step", "value", "sha256")
 
 
 class Layout(Protocol):
@@ -65,3 +75,24 @@ def image_folder(photo: str) -> PurePosixPath:
     clean = [re.sub(r"[^\w.\- ]", "_", part)[:60].strip(" .") or "_" for part in parts] or ["_"]
     clean[-1] = f"{clean[-1]}-{sha256(photo.encode('utf-8', 'surrogateescape')).hexdigest()[:8]}"
     return PurePosixPath(*clean)
+
+
+def write_metadata(versions: Path, images: Path) -> None:
+    """Write ``metadata.csv`` into a run's folder of images: one row a version that was made.
+
+    Args:
+        versions: the counterfactuals table.
+        images: the folder; ``file_name`` is relative to it.
+    """
+    with metadata_file(images, METADATA_COLUMNS) as write:
+        for rows in read_frames(versions, columns=["file", "status", *METADATA_COLUMNS[1:]]):
+            made = rows[rows["status"] == "ok"]
+            write(made.assign(file_name=made["file"].str.removeprefix(f"{images.name}/")))
+
+
+@contextmanager
+def metadata_file(folder: Path, columns: Sequence[str]) -> "Iterator[Callable[[pd.DataFrame], None]]":
+    """Give the function that adds rows to ``metadata.csv`` of a folder; the file is there when all is written."""
+    with atomic_write(folder / METADATA) as partial, partial.open("w", newline="", encoding="utf-8") as file:
+        file.write(",".join(columns) + "\n")
+        yield lambda rows: rows.to_csv(file, columns=list(columns), header=False, index=False, lineterminator="\n")

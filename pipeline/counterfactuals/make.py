@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,12 @@ from torch import Tensor, nn
 
 from models.attributes import RACES
 from models.fader import Fader
-from models.identity import similarity
+from models.identity import load_recogniser, similarity
 from models.image_metrics import psnr, ssim
 from models.judge import Classifier
 from models.parser import BiSeNet, SmallParser
 from models.precision import autocast, unit_batch
+from models.weights import load_fader, load_judge, load_parser
 from pipeline.config.attributes import EDIT_ARM
 from pipeline.config.options import SweepOptions
 from pipeline.counterfactuals.compositing import Patch
@@ -36,6 +38,7 @@ from pipeline.counterfactuals.sweep import (
     patches_of,
     to_levels,
 )
+from pipeline.photos.faces import own_attributes
 
 NO_REGION = "no pixel of the face belongs to the region that may change"
 CYCLES = 10
@@ -50,6 +53,30 @@ class Networks:
     parser: SmallParser | BiSeNet
     judge: Classifier
     recogniser: nn.Module | None = None
+
+
+def load_networks(options: SweepOptions, *, recogniser: Path | None = None) -> Networks:
+    """The networks that make and check the versions of a sweep.
+
+    Args:
+        options: say which parser is used.
+        recogniser: the file of the recognition network's weights; without it nobody is recognised.
+    """
+    networks = Networks(
+        fader=load_fader(),
+        parser=load_parser(options.parser, weights=options.parser_weights),
+        judge=load_judge("judge"),
+        recogniser=None if recogniser is None else load_recogniser(recogniser),
+    )
+    for network in (networks.fader, networks.parser, networks.judge):
+        network.to(memory_format=torch.channels_last)
+    return networks
+
+
+def subject_of(row: Mapping[str, Any], pixels: NDArray[np.uint8]) -> Subject:
+    """The face to edit, from its row of the faces table and the ``(H, W, 3)`` pixels of its photo."""
+    landmarks = np.array(row["landmarks"], dtype=np.float64).reshape(5, 2)
+    return Subject(photo=str(row["photo"]), pixels=pixels, landmarks=landmarks, own=own_attributes(row))
 
 
 @dataclass(frozen=True)

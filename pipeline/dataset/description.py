@@ -16,7 +16,7 @@ from pipeline.dataset.opt_out_file import OPT_OUT, opt_out_text
 from pipeline.dataset.pruning import SPLITS, one_of, prune
 from pipeline.run.files import digest, write_text
 from pipeline.run.tables import COUNTERFACTUALS, plain_rows, read_frame
-from pipeline.stages.stages import Audit
+from pipeline.stages.base import Audit
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -24,7 +24,10 @@ from pipeline.run.progress import Watch, unwatched
 from pipeline.run.record import RunError
 from pipeline.run.tables import read_frame
 from pipeline.stages.audit import begun
-from pipeline.stages.stages import Audit, Destination, counterfactuals_stage, faces_stage, photos_stage
+from pipeline.stages.base import Audit
+from pipeline.stages.counterfactuals import Destination, counterfactuals_stage
+from pipeline.stages.faces import faces_stage
+from pipeline.stages.photos import photos_stage
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,18 +5,18 @@ One row a version that was made; ``file_name``, relative to the file's own folde
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.config.attributes import Attribute, attribute_of
+from pipeline.counterfactuals.files import METADATA, metadata_file
 from pipeline.run.tables import read_frames
 
 if TYPE_CHECKING:
     import pandas as pd
 
-NAME = "metadata.csv"
-RUN_COLUMNS = ("file_name", "photo", "attribute", "arm", "step", "value", "sha256")
+NAME = METADATA
 DATASET_COLUMNS = (
     "file_name",
     "split",
@@ -32,14 +32,6 @@ DATASET_COLUMNS = (
     "sha256",
 )
 PHOTO_NAME = "photo"  # a dataset tells it only if asked to
-
-
-def write_run_metadata(versions: Path, images: Path) -> None:
-    """Write the file into a run's folder of images, from its table of versions."""
-    with _csv(images, RUN_COLUMNS) as write:
-        for rows in read_frames(versions, columns=["file", "status", *RUN_COLUMNS[1:]]):
-            made = rows[rows["status"] == "ok"]
-            write(made.assign(file_name=made["file"].str.removeprefix(f"{images.name}/")))
 
 
 def dataset_frames(
@@ -79,18 +71,7 @@ def write_dataset_metadata(frames: "Iterable[pd.DataFrame]", folder: Path, colum
             for name, rows in frame.groupby("split", sort=True):
                 split = str(name)
                 if split not in files:
-                    files[split] = stack.enter_context(_csv(folder / split, columns))
+                    files[split] = stack.enter_context(metadata_file(folder / split, columns))
                 files[split](rows)
                 counts[split] += len(rows)
     return counts
-
-
-@contextmanager
-def _csv(folder: Path, columns: Sequence[str]) -> "Iterator[Callable[[pd.DataFrame], None]]":
-    """Gives the function that adds rows to the folder's file, which is there when all is written."""
-    folder.mkdir(parents=True, exist_ok=True)
-    partial = folder / f"{NAME}.partial"
-    with partial.open("w", newline="", encoding="utf-8") as file:
-        file.write(",".join(columns) + "\n")
-        yield lambda rows: rows.to_csv(file, columns=list(columns), header=False, index=False, lineterminator="\n")
-    partial.replace(folder / NAME)

@@ -12,9 +12,12 @@ from pipeline.run.folder import Run, settings_of
 from pipeline.run.progress import Watch, unwatched
 from pipeline.run.record import RunError, provenance
 from pipeline.run.tables import read_frame
+from pipeline.stages.base import Audit
+from pipeline.stages.counterfactuals import counterfactuals_stage
+from pipeline.stages.faces import faces_stage
 from pipeline.stages.outputs import report_stage, tables_stage
+from pipeline.stages.photos import photos_stage
 from pipeline.stages.query import query_stage, versions_of
-from pipeline.stages.stages import Audit, counterfactuals_stage, faces_stage, photos_stage
 
 if TYPE_CHECKING:
     from adapters.base import Adapter

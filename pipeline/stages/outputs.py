@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.config.attributes import EDIT_ARM
 from pipeline.run.files import digest, digest_of_files, write_text
 from pipeline.run.tables import ANSWERS, LABELS, plain_rows, read_frame
-from pipeline.stages.stages import Audit
+from pipeline.stages.base import Audit
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,7 +13,7 @@ from pipeline.run.files import digest
 from pipeline.run.folder import Run
 from pipeline.run.progress import Advance, Watch
 from pipeline.run.tables import read_frame
-from pipeline.stages.stages import Audit
+from pipeline.stages.base import Audit
 
 if TYPE_CHECKING:
     import pandas as pd

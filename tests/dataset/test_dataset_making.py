@@ -16,7 +16,8 @@ import pytest
 from PIL import Image
 from torchvision.datasets import ImageFolder
 
-import pipeline.stages.stages
+import pipeline.stages.counterfactuals
+import pipeline.stages.faces
 from pipeline.config.options import load_settings
 from pipeline.dataset.make import make_dataset, run_folder
 from pipeline.photos import SAMPLE
@@ -52,8 +53,8 @@ class Input:
 @pytest.fixture(scope="module", autouse=True)
 def _small_chunks():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pipeline.stages.stages, "SWEEP_CHUNK", CHUNK)
-        patch.setattr(pipeline.stages.stages, "FACES_CHUNK", CHUNK)
+        patch.setattr(pipeline.stages.counterfactuals, "CHUNK", CHUNK)
+        patch.setattr(pipeline.stages.faces, "CHUNK", CHUNK)
         yield
 
 
@@ -279,10 +280,11 @@ CHILD = """
 import sys
 sys.path[:] = {path!r}
 from pathlib import Path
-import pipeline.stages.stages
+import pipeline.stages.counterfactuals
+import pipeline.stages.faces
 from pipeline.config.options import load_settings
 from pipeline.dataset.make import make_dataset
-pipeline.stages.stages.SWEEP_CHUNK = pipeline.stages.stages.FACES_CHUNK = {chunk}
+pipeline.stages.counterfactuals.CHUNK = pipeline.stages.faces.CHUNK = {chunk}
 settings = load_settings(given={given!r}, environment={{}})
 make_dataset([Path({manifest!r})], Path({out!r}), settings=settings, given={{}})
 """

@@ -1,13 +1,8 @@
 import csv
 
 from pipeline.config.attributes import ATTRIBUTES, EDIT_ARM
-from pipeline.dataset.metadata import (
-    DATASET_COLUMNS,
-    RUN_COLUMNS,
-    dataset_frames,
-    write_dataset_metadata,
-    write_run_metadata,
-)
+from pipeline.counterfactuals.files import METADATA_COLUMNS, write_metadata
+from pipeline.dataset.metadata import DATASET_COLUMNS, dataset_frames, write_dataset_metadata
 from pipeline.run.tables import COUNTERFACTUALS, to_table, write_table
 
 
@@ -29,7 +24,7 @@ def rows_of(path):
 
 
 def written(rows, folder):
-    write_run_metadata(table(rows, folder), folder / "images")
+    write_metadata(table(rows, folder), folder / "images")
     return rows_of(folder / "images" / "metadata.csv")
 
 
@@ -49,7 +44,7 @@ def test_every_version_that_was_made_has_a_row_that_finds_its_file(tmp_path):
 
 def test_a_run_without_versions_has_the_header_alone(tmp_path):
     assert written([version("gone.jpg", 1, status="excluded")], tmp_path) == []
-    assert (tmp_path / "images" / "metadata.csv").read_text() == ",".join(RUN_COLUMNS) + "\n"
+    assert (tmp_path / "images" / "metadata.csv").read_text() == ",".join(METADATA_COLUMNS) + "\n"
 
 
 def test_writing_again_replaces_the_file_and_leaves_nothing_else(tmp_path):

@@ -22,8 +22,8 @@ from pipeline.run.folder import Run
 from pipeline.run.record import Drift, Prepared, PriceFacts, Stage
 from pipeline.run.tables import COUNTERFACTUALS, read_frame, to_table, write_table
 from pipeline.stages.audit import planned
+from pipeline.stages.base import Audit
 from pipeline.stages.query import query_stage
-from pipeline.stages.stages import Audit
 
 PHOTOS, STEPS = 4, 3
 SECRET = "planted-secret-0123456789"

@@ -1,0 +1,145 @@
+"""What every stage is given, and the work on photos in chunks, whose parts are kept by their content."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipeline.config.options import PhotoOptions, Settings
+from pipeline.querying.plan import Consent, nobody
+from pipeline.run.folder import Run
+from pipeline.run.progress import Watch, unwatched
+from pipeline.run.tables import check_account, read_frame, write_joined
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    from numpy.typing import NDArray
+
+THREADS = 2
+
+Row = Mapping[str, Any]
+Work = Callable[[Sequence[Row], ThreadPoolExecutor], list[dict[str, Any]]]
+
+
+@dataclass(frozen=True)
+class Audit:
+    """One audit under way.
+
+    Attributes:
+        run: the folder.
+        settings: all options.
+        inputs: the photos: a folder, files, or a manifest.
+        watch: opens the progress display of a stage.
+        consent: decides whether faces may leave this machine.
+    """
+
+    run: Run
+    settings: Settings
+    inputs: tuple[Path, ...] = ()
+    watch: Watch = unwatched
+    consent: Consent = nobody
+
+
+@dataclass(frozen=True, eq=False)
+class PhotoChunks:
+    """Rows of photos in chunks by their ``place`` among all photos of the input, so that leaving a photo out changes
+    no chunk but its own. Rows become plain values one chunk at a time."""
+
+    frame: "pd.DataFrame"
+    size: int
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    def __iter__(self) -> Iterator[list[dict[str, Any]]]:
+        import numpy as np
+
+        for _, rows in self.frame.groupby(self.frame["place"] // self.size, sort=True):
+            yield [
+                {str(name): value.tolist() if isinstance(value, np.ndarray) else value for name, value in row.items()}
+                for row in rows.drop(columns="place").to_dict("records")
+            ]
+
+
+def photo_rows(run: Run) -> "pd.DataFrame":
+    """The photos as the later stages need them: photo, path, sha256, status, and their ``place`` in the input."""
+    photos = read_frame(run.path("photos.parquet"), columns=["photo", "path", "sha256", "status"])
+    return photos.assign(place=range(len(photos)))
+
+
+def decoding_options(options: PhotoOptions) -> dict[str, Any]:
+    """The options that decide which pixels a photo has."""
+    return options.model_dump(exclude={"opt_out"})
+
+
+def read_photos(
+    pool: ThreadPoolExecutor, rows: Sequence[Row], *, options: PhotoOptions
+) -> "tuple[list[tuple[Row, NDArray[np.uint8]]], list[tuple[Row, str]]]":
+    """Decode the photos of some rows.
+
+    Returns:
+        Rows with their ``(H, W, 3)`` pixels, and rows whose photo can no longer be read, with the reason.
+    """
+    from pipeline.photos.decoding import PhotoError, read_photo
+
+    def read(row: Row) -> "NDArray[np.uint8] | str":
+        try:
+            return read_photo(Path(row["path"]), options=options).pixels
+        except PhotoError as error:
+            return str(error)
+
+    results = list(zip(rows, pool.map(read, rows), strict=True))
+    good = [(row, result) for row, result in results if not isinstance(result, str)]
+    return good, [(row, result) for row, result in results if isinstance(result, str)]
+
+
+def make_table(
+    audit: Audit,
+    stage: str,
+    chunks: PhotoChunks,
+    *,
+    fingerprint: str,
+    part_fingerprint: str,
+    columns: Mapping[str, str],
+    planned: int,
+    work: Work,
+    finish: Callable[[], None] = lambda: None,
+    keep_parts: bool = False,
+) -> None:
+    """Run a stage that makes ``STAGE.parquet`` from rows of photos, in parts that survive a kill.
+
+    Args:
+        audit: the run, its options and its watchers.
+        stage: its name, which is also the table's.
+        chunks: the rows.
+        fingerprint: names everything that the stage's result depends on.
+        part_fingerprint: names everything that a part depends on next to its own rows.
+        columns: of the table.
+        planned: how many rows the table must have.
+        work: rows of a chunk and a pool of threads -> rows of the table.
+        finish: writes what goes with the table.
+        keep_parts: so that with other photos only the chunks that differ are worked on again.
+    """
+    run = audit.run
+    with (
+        run.stage(stage, fingerprint) as counts,
+        audit.watch(stage, total=len(chunks)) as advance,
+        ThreadPoolExecutor(THREADS) as pool,
+    ):
+        # Parts of other options or photos go first: the files that they name may be overwritten from now on.
+        run.keep_only_parts(stage, chunks, fingerprint=part_fingerprint)
+        parts = run.parts(
+            stage,
+            chunks,
+            fingerprint=part_fingerprint,
+            columns=columns,
+            work=lambda rows: work(rows, pool),
+            advance=advance,
+        )
+        statuses = write_joined(parts, run.path(f"{stage}.parquet"), columns)
+        counts |= check_account(planned=planned, statuses=statuses, stage=stage)
+        finish()
+        if not keep_parts or "failed" in statuses:
+            run.drop_parts(stage)
