@@ -31,9 +31,9 @@ SHOWN = len(PALETTE)  # curves of one picture that are seen at first
 MOST = 24  # labels of one picture of curves: beyond, the file grows and no reader looks
 JUST_SEEN = 1.0  # ΔL*
 LABEL_GAP = 14  # units between the middles of two labels
-LABEL_WIDTH = 108
+INTERVAL_LABEL = 300  # units; only beyond is a label cut
 CURVE_WIDTH, CURVE_HEIGHT = 196, 240
-INTERVAL_WIDTH, INTERVAL_STEP, INTERVAL_LABEL = 200, 18, 118
+INTERVAL_WIDTH, INTERVAL_STEP = 200, 18
 # What a still picture does not need; the font stands once, at the root.
 _LEFT_OUT = {"role", "class", "pointer-events", "font-family"}
 _LONG_NUMBER = re.compile(r"-?\d+\.\d{2,}")
@@ -307,7 +307,7 @@ def _end_labels(rows: pd.DataFrame, series: dict[str, str], *, scale: Any, color
         y2="place:Q",
         color=color,
     )
-    text = base.mark_text(align="left", fontSize=11, color=INK, limit=LABEL_WIDTH, font=FONT).encode(
+    text = base.mark_text(align="left", fontSize=11, color=INK, limit=INTERVAL_LABEL, font=FONT).encode(
         x=alt.value(CURVE_WIDTH + 18), y=alt.Y("place:Q", scale=scale), text="name:N"
     )
     return [leader, text]

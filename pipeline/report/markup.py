@@ -31,6 +31,7 @@ LATEX_DOCUMENT = r"""\documentclass{article}
 %s\end{document}
 """
 LATEX_NEEDS = "% needs \\usepackage{booktabs}\n"
+LONG_TEXT = 22  # letters from which a column of text is broken into lines in LaTeX
 BETWEEN_GROUPS = r"@{\hspace{1.5em}}"
 ALIGN = {"l": "left", "r": "right"}
 
@@ -158,13 +159,14 @@ def as_markdown(grid: Grid) -> str:
 def as_latex(grid: Grid) -> str:
     """A ``table*`` float with the rules of booktabs, in ASCII, for any engine and any document class."""
     spans = _groups(grid) or [_Group("", 1, len(grid.headings))]
+    columns = [_latex_column(grid, place) for place in range(len(grid.headings))]
     return (
         _environment("latex")
         .get_template("tables/table.tex.j2")
         .render(
             grid=grid,
             groups=_groups(grid),
-            columns=BETWEEN_GROUPS.join(grid.align[one.first - 1 : one.last] for one in spans),
+            columns=BETWEEN_GROUPS.join("".join(columns[one.first - 1 : one.last]) for one in spans),
             # Symbols are set as mathematics.
             headings=[f"${heading}$" if heading in P_VALUES else latex_text(heading) for heading in grid.headings],
         )
@@ -213,6 +215,15 @@ def _aligned(rows: Sequence[Sequence[str]], headings: Sequence[str], align: str,
         disable_numparse=True,
         preserve_whitespace=True,
     )
+
+
+def _latex_column(grid: Grid, place: int) -> str:
+    """``r``, ``l``, or a paragraph where text is long: the float must fit the width of a two-column page."""
+    long = max((len(row[place]) for row in grid.rows), default=0) > LONG_TEXT
+    if grid.align[place] == "l" and long:
+        texts = sum(side == "l" for side in grid.align)
+        return rf"p{{{0.34 / texts:.2f}\linewidth}}"
+    return grid.align[place]
 
 
 def _groups(grid: Grid) -> list[_Group]:

@@ -191,7 +191,7 @@ def stage_rows(provenance: Mapping[str, Any]) -> list[tuple[str, ...]]:
 
 
 def facts(
-    provenance: Mapping[str, Any], *, without: Sequence[str] = ("stages", "validity")
+    provenance: Mapping[str, Any], *, without: Sequence[str] = ("stages", "validity", "tables", "query")
 ) -> list[tuple[str, list[tuple[str, str]]]]:
     """A run's record as groups of (name, value); what is nested deeper is named ``a.b``.
 
