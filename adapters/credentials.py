@@ -29,6 +29,7 @@ def without_credentials() -> Iterator[None]:
     finally:
         _needed.reset(token)
 
+
 _HIDDEN = "***"
 
 

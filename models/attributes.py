@@ -1,4 +1,36 @@
 """The names of what the networks perceive, in the order of their outputs. Anyone may import them: no torch here."""
 
+from collections.abc import Iterable
+
 GENDERS = ("feminine", "masculine")  # one output: the probability of the second
 RACES = ("White", "Black", "Asian", "Indian", "Others")
+
+# The classes of the face parsers, in their order, and the names of several at once.
+CLASSES = (
+    "background", "skin", "l_brow", "r_brow", "l_eye", "r_eye", "eyeglasses", "l_ear", "r_ear", "earring",
+    "nose", "mouth", "u_lip", "l_lip", "neck", "necklace", "cloth", "hair", "hat",
+)  # fmt: skip
+GROUPS = {
+    "brows": ("l_brow", "r_brow"),
+    "eyes": ("l_eye", "r_eye"),
+    "ears": ("l_ear", "r_ear"),
+    "lips": ("u_lip", "l_lip"),
+}
+
+
+def class_indices(names: Iterable[str]) -> tuple[int, ...]:
+    """Indices of classes named singly ("skin") or as a group ("brows").
+
+    Raises:
+        ValueError: a name is neither a class nor a group; the message lists both.
+    """
+    indices: list[int] = []
+    for name in names:
+        members = GROUPS.get(name, (name,))
+        unknown = [member for member in members if member not in CLASSES]
+        if unknown:
+            raise ValueError(
+                f"no face class is called {unknown[0]!r}; there are {', '.join(CLASSES)} and {', '.join(GROUPS)}"
+            )
+        indices += [CLASSES.index(member) for member in members]
+    return tuple(sorted(set(indices)))

@@ -4,43 +4,18 @@ Two networks: `SmallParser`, trained here and embedded, and `BiSeNet` (Yu et al.
 lays it out), whose widely used public weights load by their own key names. Both speak the class order of `CLASSES`.
 """
 
-from collections.abc import Iterable
 from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-CLASSES = (
-    "background", "skin", "l_brow", "r_brow", "l_eye", "r_eye", "eyeglasses", "l_ear", "r_ear", "earring",
-    "nose", "mouth", "u_lip", "l_lip", "neck", "necklace", "cloth", "hair", "hat",
-)  # fmt: skip
-GROUPS = {
-    "brows": ("l_brow", "r_brow"),
-    "eyes": ("l_eye", "r_eye"),
-    "ears": ("l_ear", "r_ear"),
-    "lips": ("u_lip", "l_lip"),
-}
+from models.attributes import CLASSES as CLASSES
+from models.attributes import GROUPS as GROUPS
+from models.attributes import class_indices as class_indices
+
 # Left and right change places when a photo is mirrored.
 MIRRORED = (0, 1, 3, 2, 5, 4, 6, 8, 7, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18)
-
-
-def class_indices(names: Iterable[str]) -> tuple[int, ...]:
-    """Indices of classes named singly ("skin") or as a group ("brows").
-
-    Raises:
-        ValueError: a name is neither a class nor a group; the message lists both.
-    """
-    indices: list[int] = []
-    for name in names:
-        members = GROUPS.get(name, (name,))
-        unknown = [member for member in members if member not in CLASSES]
-        if unknown:
-            raise ValueError(
-                f"no face class is called {unknown[0]!r}; there are {', '.join(CLASSES)} and {', '.join(GROUPS)}"
-            )
-        indices += [CLASSES.index(member) for member in members]
-    return tuple(sorted(set(indices)))
 
 
 class SmallParser(nn.Module):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.config.options import load_settings
+from pipeline.config.sources import load_settings
 from pipeline.photos import SAMPLE
 from pipeline.stages.audit import audit as perform
 from pipeline.stages.classifiers import adapter_names, made_adapters

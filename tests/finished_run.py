@@ -6,7 +6,7 @@ import pandas as pd
 from simulated_sweeps import faces, run_of
 
 from models.attributes import RACES
-from pipeline.config.options import load_settings
+from pipeline.config.sources import load_settings
 from pipeline.run.record import RunRecord, write_record
 from pipeline.run.tables import ANSWERS, COUNTERFACTUALS, FACES, LABELS, schema, to_table, write_table
 

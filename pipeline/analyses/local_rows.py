@@ -80,7 +80,7 @@ def rows_of_run(
     labels = read_frame(run.path("labels.parquet"))
     labels = labels[(labels["adapter"] == chosen) & (labels["arm"] == EDIT_ARM) & labels["returned"]]
     wanted = _one_of(label, sorted(set(labels["label"])), "label", folder)
-    threshold = settings.statistics.presence if settings.statistics.presence is not None else thresholds[chosen]
+    threshold = settings.statistics.thresholds(thresholds)[chosen]
     present = labels[(labels["label"] == wanted) & (labels["score"] >= threshold)]
     shown = set(zip(present["attribute"], present["photo"], present["step"], strict=True))
     if features is None:

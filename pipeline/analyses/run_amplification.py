@@ -29,7 +29,7 @@ def amplification_of_run(
     tasks: Mapping[str, str] | None = None,
     values: Sequence[tuple[float, float]] = (),
     cluster: str | None = None,
-    confidence: bool | None = None,
+    response: str | None = None,
     resamples: int = 2000,
     seed: int = 0,
     level: float = 0.95,
@@ -46,7 +46,7 @@ def amplification_of_run(
         tasks: label -> task; every label is its own task unless given.
         values: pairs of values a to compare; the ends of the sweep unless given.
         cluster: manifest column whose photos belong together; the run's own unless given.
-        confidence: mean scores in place of presence rates; as the run was made unless given.
+        response: "presence" or "confidence", mean scores in place of rates; as the run was made unless given.
         resamples, seed, level: of the intervals.
 
     Raises:
@@ -60,7 +60,7 @@ def amplification_of_run(
     from pipeline.analyses.sweeps import run_sweeps
     from pipeline.statistics import COUNTERFACTUAL_COLUMNS, counterfactual_amplification
 
-    known = run_sweeps(folder, {"cluster": cluster, "confidence": confidence})
+    known = run_sweeps(folder, {"cluster": cluster, "response": response})
     swept = settings_of(known.run).sweep.chosen()
     poles = {name: attribute.pole_names for name, attribute in swept.items()}
     returned = {label for each in known.sweeps for label in each.labels}

@@ -55,7 +55,7 @@ def run_sweeps(
         raise RunError(f"no classifier has labelled the versions in {folder}: ask one with `counterslope query`")
     photos = read_frame(run.path("photos.parquet"))
     declared = run.record.presence_thresholds
-    presence = {name: least if options.presence is None else options.presence for name, least in declared.items()}
+    presence = options.thresholds(declared)
     labels = read_frame(run.path("labels.parquet"), columns=list(LABELS))
     answers = read_frame(run.path("answers.parquet"), columns=list(ANSWERS))
     return RunSweeps(

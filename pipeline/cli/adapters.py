@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipeline.cli.options import AdapterOptions, AsJson, Yes, adapter_options, harmless, stop, user_errors
+from pipeline.cli.options import NOT_GIVEN, AsJson, Given, Yes, harmless, stop, user_errors, with_options
+from pipeline.config.options import QueryOptions
 from pipeline.photos import SAMPLE
 
 if TYPE_CHECKING:
@@ -60,20 +61,21 @@ def info(name: Name, as_json: AsJson = False) -> None:
 
 
 @app.command(epilog="Examples: counterslope adapters doctor opencv · counterslope adapters doctor google --yes")
-def doctor(name: Name, adapter_option: AdapterOptions = None, yes: Yes = False, as_json: AsJson = False) -> None:
+@with_options(QueryOptions, only=("options",))
+def doctor(name: Name, given: Given = NOT_GIVEN, yes: Yes = False, as_json: AsJson = False) -> None:
     """Check packages, credentials, host, clock and limits, then ask about one sample portrait (one billed call).
 
     Ends with 0 if an audit can be begun, else with 1; every problem is told with its cure.
     """
     from rich.console import Console
 
-    given = adapter_options(adapter_option) or {}
-    if others := [other for other in given if other != name]:
+    options = given["query"]["options"] or {}
+    if others := [other for other in options if other != name]:
         stop(f"--adapter-option {others[0]}.… is for another classifier than {name!r}: write {name}.OPTION=VALUE")
     checks: list[Check] = []
     with user_errors():
         console = Console(highlight=False)
-        for check in _examined(name, given.get(name, {}), yes=yes):
+        for check in _examined(name, options.get(name, {}), yes=yes):
             # The words may be a service's: no credential in them, and nothing that a terminal would obey.
             checks.append(replace(check, says=harmless(check.says), cure=harmless(check.cure)))
             if not as_json:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Names = list[str] | None
 SHOWN = ("summary", "pairs", "rates")
-RUN_OPTIONS = ("presence", "confidence", "cluster")
+RUN_OPTIONS = ("presence_threshold", "response", "cluster")
 
 
 def _column(help: str) -> Any:
@@ -46,9 +46,7 @@ def amplification(
         Names, typer.Option("--map", help="Of a run: LABEL=TASK, or a file with columns label and task.")
     ] = None,
     values: Annotated[Names, _column("Of a run: LOW,HIGH values of the attribute to compare. May be repeated.")] = None,
-    confidence: Annotated[
-        bool | None, typer.Option("--confidence/--presence", help="Of a run: mean scores or rates.", show_default=False)
-    ] = None,
+    response: Annotated[str | None, typer.Option(help="Of a run: presence or confidence.", show_default=False)] = None,
     cluster: Cluster = None,
     show: Annotated[
         str, typer.Option(help="Of a file: summary, pairs, or rates (TPR, FPR, accuracy by group).")
@@ -79,7 +77,7 @@ def amplification(
                 tasks=_mapping(map_label),
                 values=[_pair(text) for text in values or ()],
                 cluster=cluster,
-                confidence=confidence,
+                response=response,
                 resamples=resamples,
                 seed=seed,
                 level=level,
@@ -93,7 +91,7 @@ def amplification(
                 {"amplification": frame},
                 sources=Inputs(
                     elsewhere=() if base is None else (base,),
-                    options=run_options({"cluster": cluster, "confidence": confidence}, *RUN_OPTIONS),
+                    options=run_options({"cluster": cluster, "response": response}, *RUN_OPTIONS),
                 ),
                 about={"base": _base_words(base, share_group, attribute, task), "level": level},
             )

@@ -1,117 +1,91 @@
-"""The command line, counterslope. Options become settings here; the work is in pipeline.stages.audit.
+"""The command line, ``counterslope``: options become settings here; the work is in ``pipeline.stages``.
 
 Heavy modules are imported inside the commands, so that --help stays fast.
 """
 
+import json
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from pipeline.cli.adapters import app as adapters
 from pipeline.cli.amplification import amplification
 from pipeline.cli.compare import compare
-from pipeline.cli.figures import figures
 from pipeline.cli.generate import generate
 from pipeline.cli.local import local
 from pipeline.cli.options import (
     CARD_FAILS,
-    AdapterNames,
-    AdapterOptions,
+    NOT_GIVEN,
     AsJson,
-    Attributes,
-    Cluster,
-    Concurrencies,
-    Confidence,
+    Commands,
     Config,
     Drop,
-    GenderSteps,
-    ImageFormat,
-    MaxCalls,
-    MaxCost,
-    MaxP,
-    MinSlope,
-    Mode,
+    Given,
     NoReport,
     Only,
-    ParserName,
-    ParserWeights,
-    Patience,
     Photos,
-    Placebos,
-    Prices,
     Quiet,
-    RacePair,
-    RaceSteps,
-    Rates,
-    Retry,
     RunFolder,
-    Sentinels,
-    Steps,
     Strict,
     Verbose,
     Yes,
-    adapter_options,
     consent,
     default_out,
     inputs,
-    query_options,
-    refuse_old_steps,
-    split,
+    run_folder,
+    settings_of_command,
+    show_run,
     stop,
     stop_if_incomplete,
-    sweep_options,
-    tell,
     user_errors,
     watch,
+    with_options,
 )
-from pipeline.cli.plan import plan
 from pipeline.cli.power import power
 from pipeline.cli.predictability import dpa, leakage
 from pipeline.cli.represent import represent
-from pipeline.cli.slopes import slopes
-from pipeline.cli.validity import validity
+from pipeline.cli.results import figures, slopes, validity
+from pipeline.config.attributes import ATTRIBUTES
+from pipeline.config.options import PhotoOptions, QueryOptions, StatisticsOptions, SweepOptions
 
 app = typer.Typer(
+    cls=Commands,
     no_args_is_help=True,
     rich_markup_mode="rich",
-    add_completion=False,
     pretty_exceptions_enable=False,
     help="Audit image classifiers with counterfactual faces: how every label moves with perceived gender or race.",
 )
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"counterslope {version('counterslope')}")
+        raise typer.Exit
+
+
+@app.callback()
+def program(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and end.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Audit image classifiers with counterfactual faces: how every label moves with perceived gender or race."""
 
 
 @app.command(
     epilog="Examples: counterslope audit (the embedded sample) · counterslope audit portraits/ --attribute gender "
     "--adapter opencv --out runs/portraits · counterslope audit list.csv --adapter python:mine:classify"
 )
+@with_options(PhotoOptions, SweepOptions, QueryOptions, StatisticsOptions)
 def audit(
     photos: Photos = None,
     out: Annotated[Path | None, typer.Option(help="The run's folder.", show_default="runs/NAME")] = None,
-    attribute: Attributes = None,
-    adapter: AdapterNames = None,
-    adapter_option: AdapterOptions = None,
-    mode: Mode = None,
-    placebo: Placebos = None,
-    parser: ParserName = None,
-    weights: ParserWeights = None,
-    steps: Steps = None,
-    gender_steps: GenderSteps = None,
-    race_steps: RaceSteps = None,
-    race_pair: RacePair = None,
-    image_format: ImageFormat = None,
-    max_p: MaxP = None,
-    min_slope: MinSlope = None,
-    confidence: Confidence = None,
-    cluster: Cluster = None,
+    given: Given = NOT_GIVEN,
     yes: Yes = False,
-    max_calls: MaxCalls = None,
-    max_cost: MaxCost = None,
-    rate: Rates = None,
-    concurrency: Concurrencies = None,
-    price: Prices = None,
-    sentinels: Sentinels = None,
-    patience: Patience = None,
     only: Only = False,
     drop: Drop = None,
     no_report: NoReport = False,
@@ -122,38 +96,25 @@ def audit(
     as_json: AsJson = False,
 ) -> None:
     """From photos to slopes and a report. The same command again continues the same run."""
-    from pipeline.config.options import load_settings
-    from pipeline.stages.audit import audit as perform
-
-    attributes = attribute or (None if photos else ["gender", "race"])
-    refuse_old_steps(gender_steps, race_steps)
-    given = sweep_options(attributes, mode, steps, race_pair, image_format, split(placebo), parser, weights)
-    given["query"] = query_options(
-        adapter,
-        adapter_option,
-        max_calls=max_calls,
-        max_cost=max_cost,
-        rate=rate,
-        concurrency=concurrency,
-        price=price,
-        sentinels=sentinels,
-        patience=patience,
-    )
-    given["statistics"] = {"max_p": max_p, "min_slope": min_slope, "confidence": confidence, "cluster": cluster}
     with user_errors(verbose=verbose):
-        settings = load_settings(given=given, file=config)
+        chosen = inputs(photos)
+        given = _for_sample(given) if not photos else given
+        settings = settings_of_command(given, config)
+        from pipeline.config.sources import only_given
+        from pipeline.stages.audit import audit as perform
+
         run = perform(
-            inputs(photos),
+            chosen,
             out or default_out(photos),
             settings=settings,
-            given=_as_given(given),
+            given=only_given(given),
             watch=watch(quiet, as_json),
             consent=consent(yes),
             only=only,
             drop=drop or (),
             report=not no_report,
         )
-        tell(run.folder, as_json=as_json)
+        show_run(run.folder, as_json=as_json)
         stop_if_incomplete(run.folder)
         if strict and any(check.passed is False for check in run.record.validity):
             stop("the validity card fails (--strict)", code=CARD_FAILS)
@@ -166,61 +127,48 @@ app.command(
 
 
 @app.command(epilog="Example: counterslope query runs/portraits --adapter opencv --adapter python:mine:classify")
+@with_options(QueryOptions)
 def query(
     run: RunFolder,
-    adapter: AdapterNames = None,
-    adapter_option: AdapterOptions = None,
+    given: Given = NOT_GIVEN,
     yes: Yes = False,
-    max_calls: MaxCalls = None,
-    max_cost: MaxCost = None,
-    rate: Rates = None,
-    concurrency: Concurrencies = None,
-    price: Prices = None,
-    sentinels: Sentinels = None,
-    patience: Patience = None,
     only: Only = False,
     drop: Drop = None,
-    retry: Retry = None,
+    retry: Annotated[
+        Literal["failed", "unreadable"] | None,
+        typer.Option(
+            help="failed: send again whatever has no labels; unreadable: only what was answered without labels.",
+            show_default=False,
+        ),
+    ] = None,
     no_report: NoReport = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
     """Send classifiers the versions that a run has, but for those that they answered; others of the run stay in it."""
-    if retry not in (None, "failed", "unreadable"):
-        stop(f"--retry is failed or unreadable, not {retry!r}")
-    options = query_options(
-        adapter,
-        adapter_option,
-        max_calls=max_calls,
-        max_cost=max_cost,
-        rate=rate,
-        concurrency=concurrency,
-        price=price,
-        sentinels=sentinels,
-        patience=patience,
-    )
     with user_errors(verbose=verbose):
         from pipeline.stages.audit import ask_again
 
         ask_again(
             run,
-            changes={"query": options},
+            changes=given,
             watch=watch(quiet, as_json),
             consent=consent(yes),
             only=only,
             drop=drop or (),
-            retry="failed" if retry == "failed" else "unreadable" if retry else None,
+            retry=retry,
             report=not no_report,
         )
-        tell(run, as_json=as_json)
+        show_run(run, as_json=as_json)
         stop_if_incomplete(run)
 
 
 @app.command(epilog="Example: counterslope labels runs/portraits --adapter-option http.score=score")
+@with_options(QueryOptions, only=("options",))
 def labels(
     run: RunFolder,
-    adapter_option: AdapterOptions = None,
+    given: Given = NOT_GIVEN,
     no_report: NoReport = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -229,9 +177,8 @@ def labels(
     with user_errors():
         from pipeline.stages.audit import label_again
 
-        changes = {"query": {"options": adapter_options(adapter_option)}}
-        label_again(run, changes=changes, watch=watch(quiet, as_json), report=not no_report)
-        tell(run, as_json=as_json)
+        label_again(run, changes=given, watch=watch(quiet, as_json), report=not no_report)
+        show_run(run, as_json=as_json)
         stop_if_incomplete(run)
 
 
@@ -249,7 +196,11 @@ app.command(
 @app.command(epilog="Example: counterslope report runs/portraits")
 def report(run: RunFolder, quiet: Quiet = False, as_json: AsJson = False) -> None:
     """Write a run's report.html anew."""
-    _estimate_again(run, {}, quiet=quiet, as_json=as_json)
+    with user_errors():
+        from pipeline.stages.audit import estimate_again
+
+        estimate_again(run, changes={}, watch=watch(quiet, as_json))
+        show_run(run, as_json=as_json)
 
 
 app.command(
@@ -279,10 +230,41 @@ app.command(
 def status(run: RunFolder, as_json: AsJson = False) -> None:
     """What a run has done so far, whether it is running, stopped or complete."""
     with user_errors():
-        tell(run, as_json=as_json)
+        show_run(run, as_json=as_json)
 
 
-app.command(epilog="Examples: counterslope plan portraits/ --adapter google · counterslope plan runs/portraits")(plan)
+@app.command(epilog="Examples: counterslope plan portraits/ --adapter google · counterslope plan runs/portraits")
+@with_options(PhotoOptions, SweepOptions, QueryOptions)
+def plan(photos: Photos = None, given: Given = NOT_GIVEN, config: Config = None, as_json: AsJson = False) -> None:
+    """Calls, money, time, and where the faces would go: of a run (exact), or of photos (before it). Sends nothing."""
+    from adapters.credentials import without_credentials
+
+    with user_errors(), without_credentials():
+        from pipeline.cli.console import print_plan
+        from pipeline.run.folder import Run, settings_of
+
+        folder = run_folder(photos)
+        if folder is not None:
+            settings = settings_of(Run(folder), {"query": given["query"]})
+        else:
+            chosen = inputs(photos)
+            settings = settings_of_command(given if photos else _for_sample(given), config)
+        from pipeline.stages.audit import make_adapters, planned, planned_for_photos
+
+        if folder is not None:
+            found = planned(Run(folder), make_adapters(settings, folder), settings)
+        else:
+            found = planned_for_photos(chosen, make_adapters(settings, Path("runs")), settings)
+        if as_json:
+            rows = [
+                asdict(one) | {"to_ask": one.to_send, "usd": one.usd, "seconds": one.seconds} for one in found.adapters
+            ]
+            content = {"exact": found.exact, "calls": found.calls, "usd": found.usd, "adapters": rows}
+            typer.echo(json.dumps(content, indent=2, default=str))
+        else:
+            print_plan(found, error=False)
+
+
 app.add_typer(adapters, name="adapters")
 
 
@@ -291,16 +273,11 @@ def main() -> None:
     app()
 
 
-def _as_given(given: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    return {s: {n: v for n, v in o.items() if v is not None} for s, o in given.items()}
-
-
-def _estimate_again(run: Path, changes: dict[str, dict[str, Any]], *, quiet: bool, as_json: bool) -> None:
-    with user_errors():
-        from pipeline.stages.audit import estimate_again
-
-        estimate_again(run, changes=changes, watch=watch(quiet, as_json))
-        tell(run, as_json=as_json)
+def _for_sample(given: Given) -> dict[str, dict[str, Any]]:
+    """The options for the embedded sample: all attributes, unless some are given."""
+    sections = {section: dict(options) for section, options in given.items()}
+    sections["sweep"]["attributes"] = sections["sweep"]["attributes"] or list(ATTRIBUTES)
+    return sections
 
 
 if __name__ == "__main__":

@@ -14,10 +14,10 @@ from pipeline.cli.options import (
     RunFolder,
     TableFile,
     TableFormat,
-    family_columns,
     print_frame,
     user_errors,
 )
+from pipeline.config.options import families
 
 NAMED = 10
 TITLE = "Difference of slopes, first less second, on the same photos"
@@ -43,7 +43,7 @@ def compare(
         from pipeline.analyses.comparison import compare_runs
 
         names = [part.strip() for part in adapters.split(",")] if adapters else None
-        changes = {"cluster": cluster, "min_count": min_count, "family": family_columns(family)}
+        changes = {"cluster": cluster, "min_count": min_count, "family": families(family) if family else None}
         compared = compare_runs(first, second or first, adapters=names, changes=changes)
         frame = compared.frame
         for missing, where in ((compared.only_first, "the first"), (compared.only_second, "the second")):
@@ -58,7 +58,7 @@ def compare(
                 {"comparison": frame},
                 sources=Inputs(
                     elsewhere=[second / file for file in ANSWERED],
-                    options=run_options(changes, "presence", "confidence", "cluster", "min_count", "family"),
+                    options=run_options(changes, "presence_threshold", "response", "cluster", "min_count", "family"),
                 ),
                 about={
                     "other": second.name,

@@ -1,90 +1,49 @@
-"""What the command line says: of a run its stages, how far its classifiers are, its strongest slopes, its report; of a
-plan what it would come to.
-"""
+"""What the command line prints: of a run its stages, accounts, validity card and findings; of a plan calls and cost."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.config.options import Settings
 from pipeline.report.words import account_words
 from pipeline.run.folder import Run, settings_of
-from pipeline.run.tables import plain_rows
+from pipeline.run.formats import pluralise
 from pipeline.run.text import visible
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from pipeline.querying.plan import Plan
 
 STRONGEST = 5
-ENOUGH = 0.95  # of the versions; with labels of fewer, a command ends with an exit code of its own
 
 
-def summary(folder: Path) -> dict[str, Any]:
-    """A run in plain values: its stages, validity card and findings, as far as they are there.
+def print_run(folder: Path) -> None:
+    """Print a run for people.
 
     Raises:
         RunError: the folder holds no run.
     """
-    run = Run(folder)
-    settings = settings_of(run)
-    report = run.path("report.html")
-    busy = run.busy()
-    return {
-        "run": str(folder),
-        "running": busy,
-        "poles": {name: attribute.poles for name, attribute in settings.sweep.chosen().items()},
-        "stages": {
-            name: stage.model_dump() | {"state": _state(stage.state, busy)} for name, stage in run.record.stages.items()
-        },
-        "query": _asking(run),
-        "validity": _plain(_frame(run, "validity")),
-        "findings": _findings(run, settings),
-        "report": str(report) if report.exists() else None,
-    }
-
-
-def tell(folder: Path) -> None:
-    """Print a run for people."""
     from rich.console import Console
+
+    from pipeline.stages.run_view import summary
 
     console = Console(highlight=False)
     content = summary(folder)
-    _tell_stages(console, content["stages"])
-    _tell_asking(console, content["query"], busy=content["running"])
-    _tell_validity(console, content["validity"])
-    _tell_findings(console, content)
+    _print_stages(console, content["stages"])
+    _print_accounts(console, content["query"], busy=content["running"])
+    _print_validity(console, content["validity"])
+    _print_findings(console, content)
     if content["report"]:
         console.print(f"\nReport: [bold]{content['report']}[/bold]", soft_wrap=True)
 
 
-def stopped(folder: Path) -> list[str]:
-    """Why classifiers of a run stopped before everything was asked."""
-    return [account.stopped for account in Run(folder).record.query.values() if account.stopped is not None]
-
-
-def few_labels(folder: Path) -> list[tuple[str, float]]:
-    """Classifiers of a run that labelled fewer versions than `ENOUGH`, in words with the reasons, and the share."""
-    few = []
-    for name, account in Run(folder).record.query.items():
-        wanted = account.ok + account.without_labels
-        if wanted and account.ok < ENOUGH * wanted:
-            lines = [f"{name}: {account.ok:,} of {wanted:,} versions have labels; the others have none because:"]
-            lines += [f"  {one.count:,} times: {one.reason}" for one in account.reasons]
-            few.append(("\n".join(lines), account.ok / wanted))
-    return few
-
-
-def show_plan(plan: "Plan", *, error: bool = True) -> None:
-    """Print what asking would come to, on standard error or on standard output."""
+def print_plan(plan: "Plan", *, error: bool = True) -> None:
+    """Print what a query would come to, on standard error or on standard output."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
     console = Console(stderr=error, highlight=False)
     table = Table("classifier", box=None, pad_edge=False, padding=(0, 2))
-    for column in ("images", "known", "to ask", "calls", "US$", "at least"):
+    for column in ("images", "known", "to send", "calls", "US$", "at least"):
         table.add_column(column, justify="right")
     for one in plan.adapters:
         usd = "unknown" if one.usd is None else f"{one.usd:,.2f}" if one.service is not None else "–"
@@ -100,18 +59,19 @@ def show_plan(plan: "Plan", *, error: bool = True) -> None:
         service, price = one.service, one.price
         lines = [
             f"{one.adapter}: faces go to {one.host} ({service.provider}). Kept there: {service.retention}.",
-            "  Price: not known; say it with --price."
+            "  Price: not known; give it with --price."
             if price is None
             else f"  Price: US$ {price.usd_per_1000:g} per 1,000 images and feature ({one.features}), as of "
             f"{price.as_of}, {price.source}{f'; {price.note}' if price.note else ''}. An estimate, not a promise.",
         ]
         if one.sentinels:
-            lines.append(f"  {one.sentinels} of the calls' images are portraits of nobody, to see whether it changes.")
+            portraits = pluralise(one.sentinels, "portrait")
+            lines.append(f"  Calls and cost include {portraits} of nobody, to see whether the service changes.")
         for line in lines:
             console.print(escape(visible(line)), soft_wrap=True)
 
 
-def _tell_stages(console: Any, stages: Mapping[str, Mapping[str, Any]]) -> None:
+def _print_stages(console: Any, stages: Mapping[str, Mapping[str, Any]]) -> None:
     from rich.table import Table
 
     table = Table("stage", "state", "counts", box=None, pad_edge=False, padding=(0, 2))
@@ -123,45 +83,20 @@ def _tell_stages(console: Any, stages: Mapping[str, Mapping[str, Any]]) -> None:
     console.print(table)
 
 
-def _state(state: str, busy: bool) -> str:
-    """A stage that was running when its process died says so for ever."""
-    return "interrupted" if state == "running" and not busy else state
-
-
-def _asking(run: Run) -> dict[str, dict[str, Any]]:
-    """The account of each classifier, and how far the answers on disk are by now."""
-    from pipeline.querying.account import LATELY, tallies
-
-    account = {name: facts.model_dump(mode="json", exclude_none=True) for name, facts in run.record.query.items()}
-    for tally in tallies(run.path("responses.sqlite")):
-        facts = account.get(tally.adapter)
-        if facts is None:
-            continue
-        images, answered = facts["images"], min(tally.answered, facts["images"])
-        rate = tally.lately / LATELY.total_seconds() or facts.get("rate_limit")
-        facts |= {
-            "answered": answered,
-            "without_outcome": tally.unresolved,
-            "answers_last_minute": tally.lately,
-            "seconds_left": round((images - answered) / rate, 1) if rate and answered < images else None,
-        }
-    return account
-
-
-def _tell_asking(console: Any, query: Mapping[str, Mapping[str, Any]], *, busy: bool) -> None:
+def _print_accounts(console: Any, query: Mapping[str, Mapping[str, Any]], *, busy: bool) -> None:
     from rich.markup import escape
 
     for name, facts in query.items():
         parts = account_words(facts)
         if facts.get("without_labels"):
-            parts.append(f"{facts['without_labels']:,} versions without labels")
+            parts.append(f"{pluralise(facts['without_labels'], 'version')} without labels")
         if busy and facts.get("seconds_left"):
             parts.append(f"{facts['answers_last_minute']} in the last minute, {_time(facts['seconds_left'])} left")
         if not busy and facts.get("without_outcome") and "possibly_billed" not in facts:
-            parts.append(f"{facts['without_outcome']} requests without outcome, possibly billed")
+            parts.append(f"{pluralise(facts['without_outcome'], 'request')} without outcome, possibly billed")
         console.print(escape(visible(f"{name}: {', '.join(parts)}")), soft_wrap=True)
         for one in facts.get("reasons", []):
-            console.print(escape(visible(f"  {one['count']:,} times: {one['reason']}")), soft_wrap=True)
+            console.print(escape(visible(f"  {pluralise(one['count'], 'time')}: {one['reason']}")), soft_wrap=True)
 
 
 def _time(seconds: float) -> str:
@@ -170,19 +105,25 @@ def _time(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def _tell_validity(console: Any, checks: Sequence[Mapping[str, Any]]) -> None:
+def _print_validity(console: Any, checks: Sequence[Mapping[Hashable, Any]]) -> None:
     if not checks:
         return
-    failed = [check for check in checks if check["passed"] is False]
-    console.print(f"\nValidity card: {len(checks) - len(failed)} of {len(checks)} checks without failure.")
-    for check in failed:
-        console.print(
-            f"  [red]failed[/red] {check['attribute']}, {check['name']}: {check['figure']:.3g} {check['unit']} "
-            f"(threshold {check['threshold']:.3g})"
-        )
+    from pipeline.report.card import check_results
+
+    results = check_results(checks)
+    states = [result.state for result in results]
+    counts = f"{states.count('holds')} hold, {states.count('fails')} fail"
+    for other in ("not measured", "no threshold"):
+        counts += f", {states.count(other)} {other}" if other in states else ""
+    console.print(f"\nValidity card, {pluralise(len(checks), 'check')}: {counts}.")
+    for result in results:
+        if result.state == "fails":
+            console.print(
+                f"  [red]failed[/red] {result.attribute}, {result.name}: {result.figure} (threshold {result.threshold})"
+            )
 
 
-def _tell_findings(console: Any, content: Mapping[str, Any]) -> None:
+def _print_findings(console: Any, content: Mapping[str, Any]) -> None:
     from rich.markup import escape
 
     tables = content["stages"].get("tables", {"state": "missing"})
@@ -190,28 +131,12 @@ def _tell_findings(console: Any, content: Mapping[str, Any]) -> None:
         return
     from pipeline.report.words import finding, poles_of
 
-    findings = content["findings"]
-    console.print(f"\n{len(findings)} findings among {tables['counts']['estimable']} slopes that could be estimated.")
-    attributes = settings_of(Run(Path(content["run"]))).sweep.chosen()
-    for row in sorted(findings, key=lambda row: -abs(row["slope"]))[:STRONGEST]:
-        poles = poles_of(row["attribute"], attributes)
-        console.print(f"  {escape(visible(row['adapter']))}: {escape(visible(finding(row, poles)))}", soft_wrap=True)
-
-
-def _findings(run: Run, settings: Settings) -> list[dict[str, Any]]:
-    from pipeline.statistics import findings
-
-    slopes = _frame(run, "slopes")
-    if slopes is None:
-        return []
-    options = settings.statistics
-    return _plain(findings(slopes, max_p=options.max_p, min_slope=options.min_slope))
-
-
-def _frame(run: Run, table: str) -> "pd.DataFrame | None":
-    """A table of the run, or None where it is not there yet."""
-    return run.read_csv(table) if run.csv_path(table).exists() else None
-
-
-def _plain(frame: "pd.DataFrame | None") -> list[dict[str, Any]]:
-    return [] if frame is None else plain_rows(frame)
+    findings = sorted(content["findings"], key=lambda row: -abs(row["slope"]))
+    estimated = pluralise(tables["counts"]["estimable"], "slope")
+    console.print(f"\n{pluralise(len(findings), 'finding')} among {estimated} that could be estimated.")
+    swept = settings_of(Run(Path(content["run"]))).sweep.chosen()
+    for row in findings[:STRONGEST]:
+        sentence = finding(row, poles_of(row["attribute"], swept))
+        console.print(f"  {escape(visible(row['adapter']))}: {escape(visible(sentence))}", soft_wrap=True)
+    if len(findings) > STRONGEST:
+        console.print(f"  {pluralise(len(findings) - STRONGEST, 'more finding')} in the report.")

@@ -106,7 +106,7 @@ def local(
                 sources=Inputs(
                     files=(*ANSWERED, "faces.parquet"),
                     elsewhere=() if features is None else (features,),
-                    options=("presence",),
+                    options=("presence_threshold",),
                 ),
                 by=("adapter", "label"),
             )

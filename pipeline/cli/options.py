@@ -1,16 +1,27 @@
-"""What the commands share: their options, how errors end, how a run is told. What they do is in each command."""
+"""Options of commands, made from the fields of settings and of analyses; and how commands end and print.
 
+``with_options`` is how a command takes them: names, types, help and defaults are the fields' own.
+"""
+
+import inspect
 import json
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from types import NoneType
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_args, get_origin
 
 import typer
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+from typer.core import TyperGroup
 
+from pipeline.config.options import ConfigError, Flag, Settings, StatisticsOptions, flag_of, value_of_texts
+from pipeline.config.sources import did_you_mean, load_settings, problems
 from pipeline.run.progress import Bars, Watch, unwatched
 
 if TYPE_CHECKING:
@@ -21,241 +32,201 @@ if TYPE_CHECKING:
 BAD_INPUT = 2
 CARD_FAILS = 3
 FEW_ANSWERS = 4
+SECTIONS = {field.annotation: name for name, field in Settings.model_fields.items()}
+# What flags were called, and what to write now.
+OLD_FLAGS = {
+    "--gender-steps": "--steps gender=K",
+    "--race-steps": "--steps race=K",
+    "--confidence": "--response confidence",
+    "--presence": "--response presence; the score from which a label is present is --presence-threshold",
+}
+
+Given = Mapping[str, Mapping[str, Any]]
+NOT_GIVEN: Given = {}
 
 Photos = Annotated[
     list[Path] | None,
     typer.Argument(help="A folder, files, or one CSV/Parquet manifest (column photo). None: the embedded sample."),
 ]
 RunFolder = Annotated[Path, typer.Argument(help="A run's folder.")]
-Attributes = Annotated[
-    list[str] | None,
-    typer.Option("--attribute", "-a", help="gender or race; may be given twice.", show_default=False),
-]
-AdapterNames = Annotated[
-    list[str] | None,
-    typer.Option("--adapter", help="A classifier; see counterslope adapters. May be given again.", show_default=False),
-]
-AdapterOptions = Annotated[
-    list[str] | None,
-    typer.Option("--adapter-option", help="NAME.OPTION=VALUE for one classifier.", show_default=False),
-]
 Config = Annotated[Path | None, typer.Option("--config", help="TOML file with any option.", show_default=False)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object for machines.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars.")]
-Placebos = Annotated[
-    list[str] | None,
-    typer.Option("--placebo", help="random or colour; repeat, or join by commas.", show_default=False),
-]
-ParserName = Annotated[str | None, typer.Option(help="small (embedded) or bisenet.", show_default=False)]
-ParserWeights = Annotated[
-    Path | None, typer.Option("--weights", help="The public BiSeNet weights, a .pth file.", show_default=False)
-]
 Strict = Annotated[bool, typer.Option("--strict", help="End with exit code 3 if the validity card fails.")]
-Mode = Annotated[str | None, typer.Option(help="delta or reconstruction.", show_default=False)]
-Steps = Annotated[
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print what goes wrong on the way, call by call.")]
+Only = Annotated[bool, typer.Option("--only", help="Classifiers that are not named now leave the run.")]
+Drop = Annotated[
     list[str] | None,
-    typer.Option("--steps", help="ATTRIBUTE=K: values of a sweep, odd. May be given again.", show_default=False),
+    typer.Option("--drop", help="A classifier that leaves the run; repeatable.", show_default=False),
 ]
-GenderSteps = Annotated[int | None, typer.Option(hidden=True)]
-RaceSteps = Annotated[int | None, typer.Option(hidden=True)]
-RacePair = Annotated[str | None, typer.Option(help="LOW,HIGH, such as Black,White.", show_default=False)]
-ImageFormat = Annotated[str | None, typer.Option(help="png (lossless) or jpeg.", show_default=False)]
-MaxP = Annotated[float | None, typer.Option(help="A finding's largest p.", show_default=False)]
-MinSlope = Annotated[float | None, typer.Option(help="A finding's smallest |slope|.", show_default=False)]
+NoReport = Annotated[bool, typer.Option("--no-report", help="Tables only, no report.html.")]
+Yes = Annotated[
+    bool, typer.Option("--yes", "-y", help="Agree that faces are sent to the remote classifiers named (for scripts).")
+]
 TableFormat = Annotated[
-    str | None, typer.Option(help="Print the table as csv, json, md, latex or html.", show_default=False)
+    str | None, typer.Option(help="Print the table as text, csv, json, md, latex or html.", show_default=False)
 ]
 TableFile = Annotated[
     Path | None,
     typer.Option("--out", help="Write the table to a file; .csv, .json, .md, .tex, .html or .txt.", show_default=False),
 ]
-Confidence = Annotated[
-    bool | None, typer.Option("--confidence/--presence", help="Mean scores or presence rates.", show_default=False)
-]
-MinCount = Annotated[
-    float | None, typer.Option(help="Photos with the label at a = 0, below which it is too rare.", show_default=False)
-]
-Cluster = Annotated[
-    str | None,
-    typer.Option(help="Manifest column whose photos belong together, such as person.", show_default=False),
-]
-Family = Annotated[
-    str | None,
-    typer.Option(
-        help="Columns (adapter,attribute) that make the labels of one family for q; all: every label tested.",
-        show_default=False,
-    ),
-]
-By = Annotated[
-    str | None,
-    typer.Option(
-        help="Also slopes for groups of photos: a manifest column, perceived (gender and race of the face), or folder.",
-        show_default=False,
-    ),
-]
-Yes = Annotated[
-    bool, typer.Option("--yes", "-y", help="Agree that faces are sent to the remote classifiers named (for scripts).")
-]
-MaxCalls = Annotated[
-    int | None, typer.Option(help="Stop before asking if it takes more calls to all classifiers.", show_default=False)
-]
-MaxCost = Annotated[
-    float | None, typer.Option(help="US$: stop before asking if it would cost more.", show_default=False)
-]
-Rates = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--rate", help="[NAME=]N requests per second, for one or every remote classifier.", show_default=False
-    ),
-]
-Concurrencies = Annotated[
-    list[str] | None, typer.Option("--concurrency", help="[NAME=]N calls at once.", show_default=False)
-]
-Prices = Annotated[
-    list[str] | None,
-    typer.Option("--price", help="[NAME=]US$ per 1,000 images and feature, to estimate with.", show_default=False),
-]
-Sentinels = Annotated[
-    int | None,
-    typer.Option(
-        help="Portraits of nobody asked at start, middle and end to see a service change.", show_default=False
-    ),
-]
-Patience = Annotated[
-    float | None,
-    typer.Option(help="Seconds to wait for a service that answers nobody (600 unless given).", show_default=False),
-]
-Only = Annotated[bool, typer.Option("--only", help="Classifiers that are not named now leave the run.")]
-Drop = Annotated[
-    list[str] | None,
-    typer.Option("--drop", help="A classifier that leaves the run. May be given again.", show_default=False),
-]
-Retry = Annotated[
-    str | None,
-    typer.Option(
-        help="failed: send again whatever has no labels; unreadable: only what was answered without labels.",
-        show_default=False,
-    ),
-]
-NoReport = Annotated[bool, typer.Option("--no-report", help="Tables only, no report.html.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say what goes wrong on the way, call by call.")]
 
 
-def sweep_options(
-    attribute: list[str] | None,
-    mode: str | None,
-    steps: list[str] | None,
-    race_pair: str | None,
-    image_format: str | None,
-    placebos: list[str] | None = None,
-    parser: str | None = None,
-    weights: Path | None = None,
-) -> dict[str, dict[str, Any]]:
-    """The section ``sweep`` as it was given; None where nothing was."""
-    options = {
-        "attributes": split(attribute),
-        "mode": mode,
-        "steps": _steps(steps),
-        "poles": {"race": [part.strip() for part in race_pair.split(",")]} if race_pair else None,
-        "image_format": image_format,
-        "placebos": placebos,
-        "parser": parser,
-        "parser_weights": str(weights) if weights else None,
-    }
-    return {"sweep": options}
+class Commands(TyperGroup):
+    """The commands of the program; a flag that has another name now is explained."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that ``args`` name, as typer finds it."""
+        found = super().resolve_command(ctx, args)
+        if found[1] is not None:
+            known = {flag for one in found[1].params for flag in (*one.opts, *one.secondary_opts)}
+            for flag in (text.partition("=")[0] for text in found[2]):
+                if flag in OLD_FLAGS and flag not in known:
+                    stop(f"{flag} is now {OLD_FLAGS[flag]}")
+        return found
 
 
-def _steps(texts: list[str] | None) -> dict[str, str] | None:
-    """ATTRIBUTE=K, repeated or joined by commas, as a table."""
-    parts = split(texts)
-    if parts is None:
-        return None
-    for part in parts:
-        if "=" not in part:
-            stop(f"--steps {part!r} is not of the form ATTRIBUTE=K, such as gender=7")
-    return {name.strip(): number for name, _, number in (part.partition("=") for part in parts)}
+def with_options(
+    *models: type[BaseModel], only: Sequence[str] = ()
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options that are fields of models.
+
+    Of a section of the settings, the fields with a ``Flag`` become options, and the command receives what was given as
+    ``given``: section -> option -> value. Of any other model, all fields do, and the command receives a checked
+    instance as ``options``. The options stand where that parameter stands in the command's signature.
+
+    Args:
+        models: sections of the settings, or one model of a command's own options, or both.
+        only: the names of the fields taken; all unless given.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own = inspect.signature(command, eval_str=True).parameters
+        made = {
+            parameter.name: (model, name, key, parameter)
+            for model in models
+            for name, field in model.model_fields.items()
+            if (not only or name in only) and (flag := flag_of(field) or (None if model in SECTIONS else Flag()))
+            for key in flag.keys or (None,)
+            for parameter in [_parameter(model, name, field, flag, key=key)]
+        }
+        place = next(number for number, name in enumerate(own) if name in ("given", "options"))
+        kept = [parameter for name, parameter in own.items() if name not in ("given", "options")]
+        shown = [*kept[:place], *(parameter for *_, parameter in made.values()), *kept[place:]]
+
+        @wraps(command)
+        def run(**values: Any) -> None:
+            received: dict[type[BaseModel], dict[str, Any]] = {model: {} for model in models}
+            for name, (model, option, key, _) in made.items():
+                value = _value(model.model_fields[option], values.pop(name), key)
+                if key is None:
+                    received[model][option] = value
+                elif value is not None:
+                    received[model][option] = {**received[model].get(option, {}), key: value}
+            given = {SECTIONS[model]: options for model, options in received.items() if model in SECTIONS}
+            if "given" in own:
+                values["given"] = given
+            if "options" in own:
+                values["options"] = next(
+                    _checked(model, options) for model, options in received.items() if model not in SECTIONS
+                )
+            command(**values)
+
+        signature = inspect.Signature([parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in shown])
+        vars(run).pop("__wrapped__")  # typer would look through it
+        vars(run).update(__signature__=signature)
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
+        return run
+
+    return decorate
 
 
-def refuse_old_steps(gender_steps: int | None, race_steps: int | None) -> None:
-    """End with the new option's name where an old one is given."""
-    for name, number in (("gender", gender_steps), ("race", race_steps)):
-        if number is not None:
-            stop(f"--{name}-steps is now --steps {name}={number}")
+def option_of(model: type[BaseModel], name: str) -> Any:
+    """The type of one option as a command's parameter takes it, for commands that take few."""
+    field = model.model_fields[name]
+    return _parameter(model, name, field, flag_of(field) or Flag(), key=None).annotation
 
 
-def split(texts: list[str] | None) -> list[str] | None:
-    """Repeated options and comma-separated ones alike."""
-    return [part.strip() for text in texts for part in text.split(",") if part.strip()] if texts else None
+def _parameter(
+    model: type[BaseModel], name: str, field: FieldInfo, flag: Flag, *, key: str | None
+) -> inspect.Parameter:
+    kinds = [kind for kind in get_args(field.annotation) if kind is not NoneType]
+    kind = kinds[0] if NoneType in get_args(field.annotation) else field.annotation
+    several = isinstance(get_origin(kind), type) and key is None
+    text = field.description or ""
+    section = SECTIONS.get(model)
+    written = name.replace("_", "-")
+    names = tuple(one.format(key) for one in flag.names) or (f"--{written}",)
+    metavar = flag.metavar
+    choices = get_args(get_args(kind)[0]) if several else get_args(kind)
+    if metavar is None and choices:
+        metavar = "|".join(map(str, choices))
+    option = typer.Option(
+        *((f"--{written}/--no-{written}",) if kind is bool else names),
+        help=f"{text[:1].upper()}{text[1:]}." if text else None,
+        metavar=metavar,
+        show_default=_shown_default(field),
+    )
+    plain: Any = kind if kind in (bool, int, float, Path) and key is None else str
+    annotation: Any = Annotated[(list[str] if several else plain) | None, option]
+    unique = "_".join(part for part in (section, name, key) if part)
+    return inspect.Parameter(unique, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
-def query_options(
-    adapter: list[str] | None,
-    adapter_option: list[str] | None,
-    *,
-    max_calls: int | None = None,
-    max_cost: float | None = None,
-    rate: list[str] | None = None,
-    concurrency: list[str] | None = None,
-    price: list[str] | None = None,
-    sentinels: int | None = None,
-    patience: float | None = None,
-) -> dict[str, Any]:
-    """The section ``query`` as it was given; None where nothing was."""
-    return {
-        "adapters": adapter,
-        "options": adapter_options(adapter_option),
-        "max_calls": max_calls,
-        "max_cost": max_cost,
-        "rate": _by_adapter("--rate", rate),
-        "concurrency": _by_adapter("--concurrency", concurrency),
-        "price": _by_adapter("--price", price),
-        "sentinels": sentinels,
-        "patience": patience,
-    }
+def _shown_default(field: FieldInfo) -> str | bool:
+    default = field.default
+    if isinstance(default, str | int | float) and not isinstance(default, bool) and " " not in str(default):
+        return str(default)
+    return ", ".join(default) if isinstance(default, tuple) and default else False
 
 
-def adapter_options(texts: list[str] | None) -> dict[str, dict[str, Any]] | None:
-    """NAME.OPTION=VALUE as nested options; a value that is JSON is taken as such."""
-    if not texts:
-        return None
-    options: dict[str, dict[str, Any]] = {}
-    for text in texts:
-        place, equals, value = text.partition("=")
-        adapter, dot, option = place.rpartition(".")
-        if not (equals and dot and adapter and option):
-            stop(f"--adapter-option {place!r} is not of the form NAME.OPTION=VALUE")  # the value may be a secret
-        try:
-            options.setdefault(adapter, {})[option] = json.loads(value)
-        except ValueError:
-            options.setdefault(adapter, {})[option] = value
-    return options
+def _value(field: FieldInfo, given: Any, key: str | None) -> Any:
+    """An option's value from what typer read; ends the program where a text has not the option's form."""
+    flag = flag_of(field)
+    texts = [given] if isinstance(given, str) else given
+    if not isinstance(texts, list) or not texts:
+        return None if given == [] else given
+    try:
+        if key is not None and flag is not None and flag.parse is not None:
+            return flag.parse(texts)
+        return value_of_texts(field, texts)
+    except ValueError as error:
+        stop(f"{flag.names[0] if flag is not None and flag.names else field.description}: {error}")
 
 
-def _by_adapter(option: str, texts: list[str] | None) -> dict[str, float] | None:
-    """[NAME=]NUMBER as name -> number; ``*`` stands for every remote classifier."""
-    if not texts:
-        return None
-    numbers = {}
-    for text in texts:
-        name, _, number = text.rpartition("=")
-        try:
-            numbers[name or "*"] = float(number)
-        except ValueError:
-            stop(f"{option} {text!r} is not of the form [NAME=]NUMBER")
-    return numbers
+def _checked(model: type[BaseModel], values: Mapping[str, Any]) -> BaseModel:
+    try:
+        return model.model_validate({name: value for name, value in values.items() if value is not None})
+    except ValidationError as error:
+        stop("\n".join(problems(error, model)))
 
 
-def family_columns(text: str | None) -> list[str] | None:
-    """``adapter,attribute`` as columns; ``all`` as none; None where nothing was said."""
-    if text is None:
-        return None
-    return [] if text.strip() == "all" else [part.strip() for part in text.split(",") if part.strip()]
+def settings_of_command(given: Given, config: Path | None = None) -> Settings:
+    """All options of a command, checked with the adapters' names, before any work.
+
+    Raises:
+        ConfigError: an option is unknown or does not fit, or there is no such adapter.
+    """
+    from adapters.registry import names
+
+    settings = load_settings(given=given, file=config)
+    known = names()
+    for adapter in settings.query.adapters:
+        name = adapter.partition(":")[0]
+        if name not in known:
+            raise ConfigError(
+                f"query.adapters: there is no adapter {name!r}{did_you_mean(name, known)} (see counterslope adapters)"
+            )
+    return settings
 
 
 def inputs(photos: list[Path] | None) -> list[Path]:
-    """The photos, or the embedded sample's manifest."""
+    """The photos, or the embedded sample's manifest; ends the program where a path does not exist."""
     from pipeline.photos import SAMPLE
 
+    for path in photos or ():
+        if not path.exists():
+            stop(f"there is no file or folder {path}")
     return photos or [SAMPLE / "manifest.csv"]
 
 
@@ -265,7 +236,7 @@ def run_folder(arguments: list[Path] | None) -> Path | None:
 
 
 def default_out(photos: list[Path] | None, *, ending: str = "") -> Path:
-    """Where a run goes unless the user says: ``runs/NAME`` by the name of the photos' folder or manifest."""
+    """Where a run goes unless the user names a folder: ``runs/NAME`` by the name of the photos' folder or manifest."""
     return Path("runs") / ((photos[0].resolve().stem or "photos" if photos else "sample") + ending)
 
 
@@ -275,16 +246,16 @@ def watch(quiet: bool, as_json: bool) -> Watch:
 
 
 def consent(yes: bool) -> "Consent":
-    """Shows what would be sent where, and asks on a terminal unless ``yes`` answers; without a terminal: no."""
-    from pipeline.cli.console import show_plan
+    """Show what would be sent where, and ask on a terminal unless ``yes`` answers; without a terminal: no."""
+    from pipeline.cli.console import print_plan
     from pipeline.querying.plan import nobody
 
     def shown(plan: Any) -> bool:
-        show_plan(plan)
+        print_plan(plan)
         return True
 
     def confirmed(plan: Any) -> bool:
-        show_plan(plan)
+        print_plan(plan)
         return typer.confirm("Send these faces?", err=True)
 
     if yes:
@@ -292,15 +263,15 @@ def consent(yes: bool) -> "Consent":
     return confirmed if sys.stdin.isatty() and sys.stderr.isatty() else nobody
 
 
-def tell(folder: Path, *, as_json: bool) -> None:
-    """Print a run."""
-    from pipeline.cli.console import summary
-    from pipeline.cli.console import tell as tell_people
+def show_run(folder: Path, *, as_json: bool) -> None:
+    """Print a run, for people or machines."""
+    from pipeline.cli.console import print_run
+    from pipeline.stages.run_view import summary
 
     if as_json:
         typer.echo(json.dumps(summary(folder), indent=2, default=str))
     else:
-        tell_people(folder)
+        print_run(folder)
 
 
 def print_frame(
@@ -312,7 +283,7 @@ def print_frame(
     printed: "pd.DataFrame | None" = None,
     out: Path | None = None,
 ) -> None:
-    """A table on standard output or in a file: for people, or in one of the formats of ``report.markup``.
+    """Put a table on standard output or in a file: for people, or in one of the formats of ``report.markup``.
 
     Args:
         frame: all of it, for CSV and JSON.
@@ -327,9 +298,11 @@ def print_frame(
 
 
 def table_format(format: str | None, out: Path | None) -> str:
-    """The format of a table by option or file; ends the program where there is no such."""
+    """The format of a table by option or file; ends the program where there is none, or no place for the file."""
     from pipeline.report.markup import chosen_format
 
+    if out is not None and not out.parent.is_dir():
+        stop(f"--out {out}: there is no folder {out.parent}")
     try:
         return chosen_format(format, out)
     except ValueError as error:
@@ -337,7 +310,7 @@ def table_format(format: str | None, out: Path | None) -> str:
 
 
 def print_text(text: str, out: Path | None) -> None:
-    """A whole text on standard output or in a file."""
+    """Put a whole text on standard output or in a file."""
     if out is None:
         typer.echo(text, nl=not text.endswith("\n"))
         return
@@ -349,10 +322,10 @@ def print_text(text: str, out: Path | None) -> None:
 
 def stop_if_incomplete(folder: Path) -> None:
     """End with exit code 2 where a classifier stopped early or labelled nothing, with 4 where it labelled little."""
-    from pipeline.cli.console import few_labels, stopped
+    from pipeline.stages.run_view import few_labels, stop_reasons
 
     few = few_labels(folder)
-    if reasons := [*stopped(folder), *(words for words, share in few if not share)]:
+    if reasons := [*stop_reasons(folder), *(words for words, share in few if not share)]:
         stop("\n".join(reasons))
     if few:
         stop("\n".join(words for words, _ in few), code=FEW_ANSWERS)
@@ -360,7 +333,7 @@ def stop_if_incomplete(folder: Path) -> None:
 
 @contextmanager
 def user_errors(*also: type[Exception], verbose: bool = False) -> Iterator[None]:
-    """Errors that a user can mend, and those of ``also``, end with their message and exit code 2, no traceback."""
+    """Errors that a user can correct, and those of ``also``, end with their message and exit code 2, no traceback."""
     from pipeline.stages.errors import USER_ERRORS
 
     if verbose:
@@ -369,6 +342,10 @@ def user_errors(*also: type[Exception], verbose: bool = False) -> Iterator[None]
         yield
     except (*USER_ERRORS, *also) as error:
         stop(str(error))
+    except OSError as error:
+        if error.filename is None:
+            raise
+        stop(f"{error.filename}: {error.strerror}")
     except KeyboardInterrupt:
         stop("stopped; the same command continues where it was", code=130)
 
@@ -393,9 +370,14 @@ def _log_to_stderr() -> None:
 
 
 def harmless(message: str) -> str:
-    """Without credentials of the environment, and without what a terminal would obey: it may be a service's words."""
+    """A text without the environment's credentials or control characters: some of it may come from a service."""
     from pipeline.config.redaction import Redactor, sounds_secret
     from pipeline.run.text import visible
 
     redacted = Redactor([name for name in os.environ if sounds_secret(name)]).text(message)
     return "\n".join(visible(line) for line in redacted.splitlines())
+
+
+Cluster = option_of(StatisticsOptions, "cluster")
+MinCount = option_of(StatisticsOptions, "min_count")
+Family = option_of(StatisticsOptions, "family")

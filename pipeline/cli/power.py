@@ -35,6 +35,6 @@ def power(
             run,
             "power",
             {"power": needed.frame},
-            sources=Inputs(options=run_options(changes, "presence", "confidence", "cluster", "min_count")),
+            sources=Inputs(options=run_options(changes, "presence_threshold", "response", "cluster", "min_count")),
             about={"width": needed.width, "slope": needed.slope, "max_p": needed.max_p, "power": needed.power},
         )

@@ -46,7 +46,7 @@ def represent(
     with user_errors():
         from pipeline.analyses.representation import represent as perform
         from pipeline.analyses.representation import represented
-        from pipeline.config.options import load_settings
+        from pipeline.config.sources import load_settings
         from pipeline.run.folder import Run, settings_of
 
         given = {"statistics": {"cluster": cluster}} if cluster else {}

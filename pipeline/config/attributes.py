@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from models.attributes import RACES
+from models.attributes import GENDERS, RACES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -167,7 +167,7 @@ ATTRIBUTES: Mapping[str, Attribute] = MappingProxyType(
         for attribute in (
             Attribute(
                 name="gender",
-                poles=("feminine", "masculine"),
+                poles=GENDERS,
                 directions=("with perceived femininity", "with perceived masculinity"),
                 default_steps=7,
                 inputs=("gender",),

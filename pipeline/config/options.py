@@ -1,51 +1,144 @@
-"""Every option of a run, its default and its meaning; where an option comes from.
+"""Every option of a run, declared once: its name, type, default, bounds, meaning, and how it is written as text.
 
-Precedence, written down here once: command line > TOML file (``--config``) > environment > default; what is by adapter
-is overridden option by option. In TOML an option lives in its section (``[sweep]`` then ``mode = "delta"``); in the
-environment it is ``COUNTERSLOPE_SWEEP__MODE=delta``, lists separated by commas.
+Which source of an option wins is in ``sources``; the command line's options are made from these fields.
 """
 
 import json
-import os
-import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic.fields import FieldInfo
 
+from models.attributes import class_indices
 from pipeline.config.attributes import ATTRIBUTES, EDIT_ARM, Attribute
 from pipeline.config.redaction import planted_secret
 
 Placebo = Literal["random", "colour"]
 Split = Literal["train", "validation", "test"]
-ENVIRONMENT_PREFIX = "COUNTERSLOPE_"
+Response = Literal["presence", "confidence"]
+EVERY = "*"  # in place of an adapter's name: all remote ones
+NOT_STATED = "not stated: state it before you publish"
 
 
 class ConfigError(ValueError):
     """An option is unknown or has an impossible value; the message names it and where it was set."""
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+@dataclass(frozen=True)
+class Flag:
+    """An option that commands take.
+
+    Attributes:
+        names: the flag and its short form; made from the option's name unless given.
+        metavar: what stands for the value in the help.
+        parse: makes the value of the texts given; see ``value_of_texts`` for what holds unless given.
+        keys: one flag for each key of a table, in place of ``{}`` in the name; each gives one of the table's values.
+    """
+
+    names: tuple[str, ...] = ()
+    metavar: str | None = None
+    parse: Callable[[Sequence[str]], Any] | None = None
+    keys: tuple[str, ...] = ()
 
 
-def _known_attribute(name: str) -> Attribute:
-    if name not in ATTRIBUTES:
-        raise ValueError(f"there is no attribute {name!r}; there are {', '.join(ATTRIBUTES)}")
-    return ATTRIBUTES[name]
+def listed(texts: Sequence[str]) -> list[str]:
+    """Names from texts that hold one or several, separated by commas."""
+    return [part.strip() for text in texts for part in text.split(",") if part.strip()]
 
 
-class PhotoOptions(_Section):
+def paired(texts: Sequence[str]) -> dict[str, str]:
+    """NAME=VALUE, repeated or separated by commas, as a table.
+
+    Raises:
+        ValueError: a text has no equals sign.
+    """
+    return dict(_halves(part, "NAME=VALUE") for part in listed(texts))
+
+
+def by_adapter(texts: Sequence[str]) -> dict[str, str]:
+    """[NAME=]NUMBER, repeated, as a table; a number without a name is for every remote classifier."""
+    return {name or EVERY: number for name, _, number in (text.rpartition("=") for text in texts)}
+
+
+def adapter_options(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """NAME.OPTION=VALUE, repeated, as nested tables; a value that is JSON is taken as such.
+
+    Raises:
+        ValueError: a text has another form; the value is not repeated, because it may be a secret.
+    """
+    options: dict[str, dict[str, Any]] = {}
+    for text in texts:
+        place, equals, value = text.partition("=")
+        adapter, dot, option = place.rpartition(".")
+        if not (equals and dot and adapter and option):
+            raise ValueError(f"{place!r} is not of the form NAME.OPTION=VALUE")
+        try:
+            options.setdefault(adapter, {})[option] = json.loads(value)
+        except ValueError:
+            options.setdefault(adapter, {})[option] = value
+    return options
+
+
+def families(texts: Sequence[str]) -> list[str]:
+    """Columns separated by commas; ``all`` stands for none of them."""
+    return [] if [text.strip() for text in texts] == ["all"] else listed(texts)
+
+
+def flag_of(field: FieldInfo) -> Flag | None:
+    """How commands take an option; None where they do not."""
+    return next((found for found in field.metadata if isinstance(found, Flag)), None)
+
+
+def value_of_texts(field: FieldInfo, texts: Sequence[str]) -> Any:
+    """The value of an option that was given as texts, on the command line or in the environment.
+
+    A list is separated by commas; a table is JSON or NAME=VALUE; anything else is the last text itself, which is
+    converted when the option is checked.
+
+    Raises:
+        ValueError: a text has not the option's form.
+    """
+    flag, kind = flag_of(field), get_origin(field.annotation)
+    table = isinstance(kind, type) and issubclass(kind, Mapping)
+    if table and texts[-1].lstrip().startswith("{"):
+        return json.loads(texts[-1])
+    if flag is not None and flag.parse is not None and not flag.keys:
+        return flag.parse(texts)
+    return paired(texts) if table else listed(texts) if kind is tuple else texts[-1]
+
+
+def _halves(text: str, form: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ValueError(f"{text!r} is not of the form {form}")
+    return name.strip(), value.strip()
+
+
+class Section(BaseModel):
+    """A group of options; ``[name]`` in a file."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", hide_input_in_errors=True, allow_inf_nan=False, defer_build=True
+    )
+
+
+class PhotoOptions(Section):
     """Which files are read and how large a photo may be."""
 
     long_side: int = Field(1280, ge=64, le=8192, description="pixels; larger photos are shrunk to this")
-    max_megapixels: float = Field(100.0, gt=0, description="larger files are excluded unread (decompression bombs)")
-    opt_out: Path | None = Field(None, description="a file of photos that are never processed, by name or sha256")
+    max_megapixels: float = Field(
+        100.0, gt=0, le=1000, description="larger files are excluded unread (decompression bombs)"
+    )
+    opt_out: Annotated[Path | None, Flag(metavar="FILE")] = Field(
+        None, description="file of photos that are never processed, by name or sha256, one a line"
+    )
 
 
-class FaceOptions(_Section):
+class FaceOptions(Section):
     """Which faces are good enough to be edited."""
 
     min_score: float = Field(0.90, ge=0, le=1, description="lowest detection score")
@@ -53,30 +146,41 @@ class FaceOptions(_Section):
     max_rotation: float = Field(40.0, ge=0, le=180, description="degrees in the image plane")
 
 
-class SweepOptions(_Section):
+class SweepOptions(Section):
     """What is changed in the face, how far, and how it is put back."""
 
-    attributes: tuple[str, ...] = Field(("gender",), description="what is changed, one sweep each")
-    steps: Mapping[str, Annotated[int, Field(ge=3, le=201)]] = Field(
-        {}, description="number of values of a sweep, odd, by attribute", validate_default=True
+    attributes: Annotated[tuple[str, ...], Flag(("--attribute", "-a"), "NAME")] = Field(
+        ("gender",), description=f"what is changed, one sweep each: {', '.join(ATTRIBUTES)}; repeat, or join by commas"
     )
+    steps: Annotated[Mapping[str, Annotated[int, Field(ge=3, le=201)]], Flag(metavar="ATTRIBUTE=K")] = Field(
+        {}, validate_default=True, description="number of values of an attribute's sweep, odd, such as gender=7"
+    )
+    poles: Annotated[
+        Mapping[str, tuple[str, str]],
+        Flag(("--{}-pair",), "LOW,HIGH", listed, tuple(row.name for row in ATTRIBUTES.values() if row.categories)),
+    ] = Field({}, validate_default=True, description="the categories at -1 and +1, such as Black,White")
     reach: float = Field(2.0, gt=0, le=4, description="values span -reach..reach; training spans -2..2")
-    poles: Mapping[str, tuple[str, str]] = Field(
-        {}, description="the categories at -1 and +1, by attribute", validate_default=True
-    )
-    mode: Literal["delta", "reconstruction"] = Field("delta", description="how the edit is put back")
+    mode: Annotated[Literal["delta", "reconstruction"], Flag()] = Field("delta", description="how the edit is put back")
     region: tuple[str, ...] = Field(
-        ("skin", "nose", "brows", "eyes", "mouth", "lips"), description="face classes that may change"
+        ("skin", "nose", "brows", "eyes", "mouth", "lips"), min_length=1, description="face classes that may change"
     )
     feather: float = Field(0.02, ge=0, le=0.2, description="width of the mask's soft edge, in crop sides")
-    placebos: tuple[Placebo, ...] = Field(
-        (), description="edits as large as the real one: along a random direction, or of its mean colour only"
+    placebos: Annotated[tuple[Placebo, ...], Flag(("--placebo",))] = Field(
+        (),
+        description="edits as large as the real one, along a random direction or of its mean colour only; repeat, or "
+        "join by commas",
     )
-    placebo_seed: int = Field(0, ge=0, description="of the random direction")
-    parser: Literal["small", "bisenet"] = Field("small", description="which network says what is skin")
-    parser_weights: Path | None = Field(None, description="the file of the public BiSeNet weights")
-    image_format: Literal["png", "jpeg"] = Field("png", description="png is lossless")
-    jpeg_quality: int = Field(95, ge=50, le=100)
+    placebo_seed: int = Field(0, ge=0, description="seed of the random direction")
+    parser: Annotated[Literal["small", "bisenet"], Flag()] = Field(
+        "small", description="the network that finds the skin: small is embedded, bisenet needs its public weights"
+    )
+    parser_weights: Annotated[Path | None, Flag(("--weights",), "FILE")] = Field(
+        None, description="the public BiSeNet weights, a .pth file"
+    )
+    image_format: Annotated[Literal["png", "jpeg"], Flag()] = Field(
+        "png", description="format of the versions' files; png is lossless"
+    )
+    jpeg_quality: Annotated[int, Flag(("--quality",))] = Field(95, ge=50, le=100, description="JPEG quality, 50-100")
 
     @field_validator("attributes")
     @classmethod
@@ -84,14 +188,14 @@ class SweepOptions(_Section):
         if not names or len(set(names)) != len(names):
             raise ValueError("attributes must be named once each, at least one")
         for name in names:
-            _known_attribute(name)
+            known_attribute(name)
         return names
 
     @field_validator("steps")
     @classmethod
     def _odd(cls, steps: Mapping[str, int], info: ValidationInfo) -> Mapping[str, int]:
         for name, number in steps.items():
-            _known_attribute(name)
+            known_attribute(name)
             if number % 2 == 0:
                 raise ValueError(f"{name}={number} must be odd, so that the middle step is a = 0")
         return {name: ATTRIBUTES[name].default_steps for name in info.data.get("attributes", ())} | dict(steps)
@@ -101,10 +205,17 @@ class SweepOptions(_Section):
     def _categories(cls, poles: Mapping[str, tuple[str, str]], info: ValidationInfo) -> Mapping[str, tuple[str, str]]:
         swept = (ATTRIBUTES[name] for name in info.data.get("attributes", ()))
         found = {attribute.name: attribute.poles for attribute in swept if attribute.categories}
-        return found | {name: _known_attribute(name).with_poles(pair).poles for name, pair in poles.items()}
+        return found | {name: known_attribute(name).with_poles(pair).poles for name, pair in poles.items()}
+
+    @field_validator("region")
+    @classmethod
+    def _face_classes(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        if sum(len(class_indices([name])) for name in names) != len(class_indices(names)):
+            raise ValueError("every face class must be named once, alone or in a group")
+        return names
 
     @model_validator(mode="after")
-    def _distinct(self) -> "SweepOptions":
+    def _consistent(self) -> "SweepOptions":
         if len(set(self.placebos)) != len(self.placebos):
             raise ValueError("placebos must be named once each")
         if (self.parser == "bisenet") != (self.parser_weights is not None):
@@ -138,13 +249,24 @@ class SweepOptions(_Section):
         return tuple(self.reach * (2 * k - last) / last for k in range(last + 1))
 
 
-class ValidityOptions(_Section):
-    """What the validity card asks for; a check that misses it fails the card."""
+def known_attribute(name: str) -> Attribute:
+    """A row of the table of attributes.
+
+    Raises:
+        ValueError: there is none of this name.
+    """
+    if name not in ATTRIBUTES:
+        raise ValueError(f"there is no attribute {name!r}; there are {', '.join(ATTRIBUTES)}")
+    return ATTRIBUTES[name]
+
+
+class ValidityOptions(Section):
+    """Thresholds of the validity card; a check that misses one fails the card."""
 
     effect: float = Field(0.40, ge=0, le=1, description="least rise of the judge's mean probability from -1 to +1")
     monotone: float = Field(0.85, ge=0, le=1, description="least share of faces with Spearman(a, probability) >= 0.9")
     off_target: float = Field(0.05, ge=0, le=1, description="largest change of another attribute from -1 to +1")
-    lightness: float = Field(5.0, gt=0, description="largest change of mean L* from -1 to +1 (gender)")
+    lightness: float = Field(5.0, gt=0, description="largest change of mean L* from -1 to +1, if colour should stay")
     lightness_gap: float = Field(5.0, gt=0, description="largest difference of that between source groups")
     clipped: float = Field(0.02, ge=0, le=1, description="largest share of the mask's pixels beyond black or white")
     seam: float = Field(0.10, gt=0, description="largest mean change of gradient energy on the mask's edge, as a share")
@@ -155,31 +277,45 @@ class ValidityOptions(_Section):
     smallest_group: int = Field(10, ge=2, description="photos that a source group needs to be compared")
 
 
-EVERY = "*"  # in place of an adapter's name: all remote ones
+class QueryOptions(Section):
+    """Which classifiers are audited, how fast, at what cost. Tables by adapter take ``*`` for all remote ones."""
 
-
-class QueryOptions(_Section):
-    """Which classifiers are asked, how fast, what it may cost. What is by adapter takes ``*`` for all remote ones."""
-
-    adapters: tuple[str, ...] = Field(
-        ("opencv", "face-attributes"), description="adapters by name; 'python:module:function' for your own"
+    adapters: Annotated[tuple[str, ...], Flag(("--adapter",), "NAME")] = Field(
+        ("opencv", "face-attributes"),
+        min_length=1,
+        description="a classifier, see counterslope adapters; python:module:function for your own; repeat, or join by "
+        "commas",
     )
-    options: dict[str, dict[str, Any]] = Field(default_factory=dict, description="options of each adapter, by its name")
-    max_calls: int | None = Field(None, ge=0, description="stop before asking if it takes more calls")
-    max_cost: float | None = Field(None, ge=0, description="US$; stop before asking if it would cost more")
-    patience: float = Field(
+    options: Annotated[dict[str, dict[str, Any]], Flag(("--adapter-option",), "NAME.OPTION=VALUE", adapter_options)] = (
+        Field(default_factory=dict, description="an option of one classifier; may be repeated")
+    )
+    max_calls: Annotated[int | None, Flag()] = Field(None, ge=0, description="stop before it takes more calls in all")
+    max_cost: Annotated[float | None, Flag(metavar="USD")] = Field(
+        None, ge=0, description="US$: stop before it would cost more"
+    )
+    rate: Annotated[dict[str, Annotated[float, Field(gt=0, le=10_000)]], Flag(metavar="[NAME=]N", parse=by_adapter)] = (
+        Field(default_factory=dict, description="requests per second, for one or every remote classifier")
+    )
+    concurrency: Annotated[
+        dict[str, Annotated[int, Field(ge=1, le=512)]], Flag(metavar="[NAME=]N", parse=by_adapter)
+    ] = Field(default_factory=dict, description="calls at once, for one or every remote classifier")
+    price: Annotated[dict[str, Annotated[float, Field(ge=0)]], Flag(metavar="[NAME=]USD", parse=by_adapter)] = Field(
+        default_factory=dict, description="US$ per 1,000 images and feature, in place of the table's"
+    )
+    patience: Annotated[float, Flag(metavar="SECONDS")] = Field(
         600, ge=0, le=604_800, description="seconds to wait for a service that answers nobody, before it is given up"
     )
-    sentinels: int = Field(3, ge=0, le=20, description="images asked at start, middle and end to see a service change")
-    rate: dict[str, Annotated[float, Field(gt=0, le=10_000)]] = Field(
-        default_factory=dict, description="requests per second, by adapter"
+    sentinels: Annotated[int, Flag()] = Field(
+        3, ge=0, le=20, description="portraits of nobody queried at start, middle and end to see a service change"
     )
-    concurrency: dict[str, Annotated[int, Field(ge=1, le=512)]] = Field(
-        default_factory=dict, description="calls at once, by adapter"
-    )
-    price: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field(
-        default_factory=dict, description="US$ per 1,000 images and feature, by adapter, in place of the table's"
-    )
+
+    @field_validator("adapters")
+    @classmethod
+    def _once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for number, name in enumerate(names):
+            if name in names[:number]:
+                raise ValueError(f"{name} is named twice: every classifier is queried once")
+        return names
 
     @field_validator("options")
     @classmethod
@@ -194,51 +330,56 @@ class QueryOptions(_Section):
                 )
         return options
 
-    def check_asked(self) -> None:
-        """Whether each classifier is asked once, and what is said by adapter is said of one that is asked.
+    def check_adapters(self) -> None:
+        """Check that every option by adapter is of one of ``adapters``.
 
         Raises:
-            ConfigError: not so; the message names the option and the classifiers that are asked.
+            ConfigError: one is not; the message names the option and the adapters.
         """
-        twice = [name for number, name in enumerate(self.adapters) if name in self.adapters[:number]]
-        if twice:
-            raise ConfigError(f"query.adapters: {twice[0]} is named twice: every classifier is asked once")
-        said: list[tuple[str, ...]] = [
+        given: list[tuple[str, ...]] = [
             ("options", name, option) for name, options in self.options.items() for option in options
         ]
-        said += [(table, name) for table in ("rate", "concurrency", "price") for name in getattr(self, table)]
-        for table, name, *option in said:
+        given += [(table, name) for table in ("rate", "concurrency", "price") for name in getattr(self, table)]
+        for table, name, *option in given:
             if name not in (*self.adapters, EVERY):
                 raise ConfigError(
-                    f"query.{'.'.join([table, name, *option])}: no adapter {name} is asked; asked are "
-                    f"{', '.join(self.adapters)}. Add it with --adapter, or mend the option's name"
+                    f"query.{'.'.join([table, name, *option])}: the adapter {name} is not queried, only "
+                    f"{', '.join(self.adapters)}. Add it with --adapter, or correct the option's name"
                 )
 
     def of(self, option: Literal["rate", "concurrency", "price"], adapter: str, *, remote: bool) -> float | None:
-        """What an option by adapter says of one; None where it says nothing."""
+        """The value of an option by adapter for one of them; None where it has none."""
         table: Mapping[str, float] = getattr(self, option)
         return table.get(adapter, table.get(EVERY) if remote else None)
 
 
-class StatisticsOptions(_Section):
+class StatisticsOptions(Section):
     """How slopes are estimated and which are called findings."""
 
-    presence: float | None = Field(
-        None, ge=0, le=1, description="score from which a label is present; else the adapter's"
+    response: Annotated[Response, Flag()] = Field(
+        "presence", description="what is regressed: the rate at which a label is present, or its mean score"
     )
-    confidence: bool = Field(False, description="regress the mean score instead of the presence rate")
-    min_count: float = Field(30, ge=0, description="photos with the label at a = 0, below which no slope is given")
-    max_p: float = Field(0.001, gt=0, le=1, description="a finding's largest p")
-    min_slope: float = Field(0.03, ge=0, description="a finding's smallest |slope|")
-    family: tuple[Literal["adapter", "attribute"], ...] = Field(
-        (), description="columns that make labels one family for q; none: all labels tested"
+    presence_threshold: Annotated[float | None, Flag()] = Field(
+        None, ge=0, le=1, description="score from which a label is present; the adapter's own unless given"
     )
-    cluster: str | None = Field(None, description="manifest column whose photos belong together, such as person")
-    by: str | None = Field(
-        None, description="slopes for groups of photos too: a manifest column, 'perceived' or 'folder'"
+    min_count: Annotated[float, Flag()] = Field(
+        30, ge=0, description="photos with the label at a = 0, below which no slope is given"
     )
-    resamples: int = Field(2000, ge=100, description="bootstrap resamples and sign-flip permutations")
-    seed: int = Field(0, ge=0)
+    max_p: Annotated[float, Flag()] = Field(0.001, gt=0, le=1, description="a finding's largest p")
+    min_slope: Annotated[float, Flag()] = Field(0.03, ge=0, le=10, description="a finding's smallest |slope|")
+    family: Annotated[tuple[Literal["adapter", "attribute"], ...], Flag(metavar="COLUMNS", parse=families)] = Field(
+        (), description="columns (adapter,attribute) that make the labels of one family for q; all: every label tested"
+    )
+    cluster: Annotated[str | None, Flag(metavar="COLUMN")] = Field(
+        None, description="manifest column whose photos belong together, such as person"
+    )
+    by: Annotated[str | None, Flag(metavar="COLUMN")] = Field(
+        None,
+        description="also slopes for groups of photos: a manifest column, perceived (how the face is perceived), or "
+        "folder",
+    )
+    resamples: int = Field(2000, ge=100, le=100_000, description="bootstrap resamples and sign-flip permutations")
+    seed: int = Field(0, ge=0, description="seed of the resamples")
 
     @field_validator("by", "cluster", mode="before")
     @classmethod
@@ -246,26 +387,37 @@ class StatisticsOptions(_Section):
         """An empty name on the command line takes back what a run was made with."""
         return None if column == "" else column
 
+    @property
+    def confidence(self) -> bool:
+        """Whether the response is the score itself."""
+        return self.response == "confidence"
 
-NOT_STATED = "not stated: state it before you publish"
+    def thresholds(self, declared: Mapping[str, float]) -> dict[str, float]:
+        """Adapter -> the score from which a label is present: the option's, else the adapter's own."""
+        given = self.presence_threshold
+        return {adapter: own if given is None else given for adapter, own in declared.items()}
 
 
-class DatasetOptions(_Section):
+class DatasetOptions(Section):
     """How a dataset of counterfactuals is split, and what its card says that no program can know."""
 
-    name: str | None = Field(None, description="what the dataset is called; else its folder's name")
-    split: Mapping[Split, Annotated[float, Field(ge=0, le=1)]] = Field(
+    name: Annotated[str | None, Flag()] = Field(None, description="the dataset's name; its folder's unless given")
+    split: Annotated[Mapping[Split, Annotated[float, Field(ge=0, le=1)]], Flag(metavar="NAME=SHARE,…")] = Field(
         {"train": 0.8, "test": 0.2}, description="share of the photos, by split"
     )
-    seed: int = Field(0, ge=0, description="of the split")
-    cluster: str | None = Field(None, description="manifest column whose photos stay in one split, such as person")
-    licence: str = Field(NOT_STATED, description="of the source photos")
-    source: str = Field(NOT_STATED, description="where the photos come from")
-    contact: str = Field(NOT_STATED, description="where people ask to be left out")
-    creator: str = Field(NOT_STATED, description="who publishes the dataset")
-    url: str | None = Field(None, description="where the dataset will be found")
-    published: date | None = Field(None, description="the day of publication; else the day the work began")
-    photo_names: bool = Field(False, description="tell the photos' file names, not only their sha256")
+    seed: Annotated[int, Flag(("--split-seed",))] = Field(0, ge=0, description="seed of the split")
+    cluster: Annotated[str | None, Flag(metavar="COLUMN")] = Field(
+        None, description="manifest column whose photos stay in one split, such as person"
+    )
+    licence: Annotated[str, Flag()] = Field(NOT_STATED, description="licence of the source photos")
+    source: Annotated[str, Flag()] = Field(NOT_STATED, description="where the photos come from")
+    contact: Annotated[str, Flag()] = Field(NOT_STATED, description="where people ask to be left out")
+    creator: Annotated[str, Flag()] = Field(NOT_STATED, description="who publishes the dataset")
+    url: Annotated[str | None, Flag()] = Field(None, description="where the dataset will be found")
+    published: Annotated[date | None, Flag(metavar="YYYY-MM-DD")] = Field(
+        None, description="the day of publication; the day the work began unless given"
+    )
+    photo_names: Annotated[bool, Flag()] = Field(False, description="name the photos' files, not only their sha256")
 
     @field_validator("split")
     @classmethod
@@ -275,138 +427,13 @@ class DatasetOptions(_Section):
         return split
 
 
-class Settings(_Section):
+class Settings(Section):
     """All options of a run."""
 
-    photos: PhotoOptions = PhotoOptions()
-    faces: FaceOptions = FaceOptions()
-    sweep: SweepOptions = SweepOptions()
-    validity: ValidityOptions = ValidityOptions()
-    query: QueryOptions = QueryOptions()
-    statistics: StatisticsOptions = StatisticsOptions()
-    dataset: DatasetOptions = DatasetOptions()
-
-
-def load_settings(
-    *, given: Mapping[str, Mapping[str, Any]], file: Path | None = None, environment: Mapping[str, str] | None = None
-) -> Settings:
-    """Settings from all sources by their precedence.
-
-    Args:
-        given: section -> option -> value from the command line; None means "not given".
-        file: a TOML file.
-        environment: the process's environment unless given.
-
-    Raises:
-        ConfigError: an unknown section or option, or a value that does not fit; names the source.
-    """
-    merged: dict[str, dict[str, Any]] = {}
-    # (section, option) -> the source that won; (section,) -> all that set anything in it.
-    origins: dict[tuple[str, ...], list[str]] = {}
-    from_file = _read_toml(file) if file is not None else {}
-    command_line = {
-        section: {name: value for name, value in options.items() if value is not None}
-        for section, options in given.items()
-        if any(value is not None for value in options.values())
-    }
-    variables = os.environ if environment is None else environment
-    for source, sections in (
-        ("the environment", _from_environment(variables)),
-        (str(file), from_file),
-        ("the command line", command_line),
-    ):
-        for section, options in sections.items():
-            if not isinstance(options, Mapping):
-                raise ConfigError(f"{section!r} in {source} stands outside any section, e.g. [sweep]")
-            merged[section] = overlaid(merged.get(section, {}), options)
-            origins.setdefault((section,), []).append(source)
-            for name, value in options.items():
-                added_to = origins.get((section, name), []) if isinstance(value, Mapping) else []
-                origins[section, name] = [*added_to, source]
-    return checked(merged, origins)
-
-
-def overlaid(below: Mapping[str, Any], above: Mapping[str, Any], *, depth: int = 2) -> dict[str, Any]:
-    """A section's options with others upon them: what is by adapter is replaced by adapter and option, not as a whole.
-
-    Args:
-        below: option -> value.
-        above: option -> value; these win.
-        depth: how deep tables within tables are laid upon each other: adapter, then its options.
-    """
-    found = dict(below)
-    for name, value in above.items():
-        old = below.get(name)
-        if depth and isinstance(old, Mapping) and isinstance(value, Mapping):
-            value = overlaid(old, value, depth=depth - 1)
-        found[name] = value
-    return found
-
-
-def checked(sections: Mapping[str, Any], origins: Mapping[tuple[str, ...], Sequence[str]] | None = None) -> Settings:
-    """Settings from sections of options.
-
-    Args:
-        sections: section -> option -> value.
-        origins: (section, option) or (section,) -> where it was set, for the message.
-
-    Raises:
-        ConfigError: an unknown section or option, or a value that does not fit.
-    """
-    try:
-        return Settings.model_validate(sections)
-    except ValidationError as error:
-        lines = []
-        for problem in error.errors(include_input=False):
-            place = tuple(str(part) for part in problem["loc"])
-            source = " and ".join((origins or {}).get(place[:2], ()))
-            lines.append(f"{'.'.join(place)}{f' (from {source})' if source else ''}: {problem['msg']}")
-        raise ConfigError("\n".join(lines)) from error
-
-
-def upgraded(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The resolved settings of an older run's record, in today's names."""
-    sections = {section: dict(options) for section, options in settings.items()}
-    sweep = sections.get("sweep", {})
-    if "race_pair" in sweep:
-        swept = sweep.get("attributes", ())
-        steps = {name: sweep.pop(f"{name}_steps") for name in ("gender", "race") if f"{name}_steps" in sweep}
-        sweep["steps"] = {name: number for name, number in steps.items() if name in swept}
-        pair = sweep.pop("race_pair")
-        sweep["poles"] = {"race": pair} if "race" in swept else {}
-    return sections
-
-
-def _read_toml(file: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"the configuration file {file} cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"the configuration file {file} is not TOML: {error}") from error
-
-
-def _from_environment(variables: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    sections: dict[str, dict[str, Any]] = {}
-    for variable, text in variables.items():
-        if not variable.startswith(ENVIRONMENT_PREFIX) or "__" not in variable:
-            continue
-        section, _, name = variable.removeprefix(ENVIRONMENT_PREFIX).lower().partition("__")
-        try:
-            sections.setdefault(section, {})[name] = _from_text(section, name, text)
-        except json.JSONDecodeError as error:
-            raise ConfigError(f"{variable} in the environment is not JSON: {error}") from error
-    return sections
-
-
-def _from_text(section: str, name: str, text: str) -> Any:
-    """A list where the option is one; JSON where it is a table; otherwise the text, which pydantic converts."""
-    field = Settings.model_fields.get(section)
-    options = field.annotation.model_fields if field and isinstance(field.annotation, type) else {}
-    if name in options:
-        kind = str(options[name].annotation)
-        if "dict" in kind or "Mapping" in kind:
-            return json.loads(text)
-        if "tuple" in kind:
-            return [part.strip() for part in text.split(",") if part.strip()]
-    return text
+    photos: PhotoOptions = Field(default_factory=PhotoOptions)
+    faces: FaceOptions = Field(default_factory=FaceOptions)
+    sweep: SweepOptions = Field(default_factory=SweepOptions)
+    validity: ValidityOptions = Field(default_factory=ValidityOptions)
+    query: QueryOptions = Field(default_factory=QueryOptions)
+    statistics: StatisticsOptions = Field(default_factory=StatisticsOptions)
+    dataset: DatasetOptions = Field(default_factory=DatasetOptions)

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.config.options import EVERY, Settings, checked, overlaid
+from pipeline.config.options import EVERY, Settings
+from pipeline.config.sources import overlaid, settings_from
 from pipeline.run.files import PARTIAL, digest, write_text
 from pipeline.run.record import RunError, RunRecord, Stage, now, read_record, write_record
 from pipeline.run.tables import column_types, frame_from_csv, frame_to_csv, schema, to_table, write_table
@@ -243,7 +244,7 @@ def settings_of(run: Run, changes: Mapping[str, Mapping[str, Any]] | None = None
         if "adapters" in given:  # options of adapters that are left out go with them
             kept[section] = _only_adapters(given["adapters"], kept[section])
         kept[section] = overlaid(kept.get(section, {}), given)
-    return checked(kept)
+    return settings_from(kept)
 
 
 def _only_adapters(adapters: Sequence[str], query: Mapping[str, Any]) -> dict[str, Any]:

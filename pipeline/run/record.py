@@ -14,7 +14,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from pipeline.config.options import Settings, upgraded
+from pipeline.config.options import Settings
+from pipeline.config.sources import upgraded
 from pipeline.run.files import write_text
 
 SCHEMA_VERSION = 2

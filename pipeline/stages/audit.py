@@ -241,7 +241,7 @@ def make_adapters(settings: Settings, out: Path) -> "list[Adapter]":
         AdapterError: one cannot be made.
         ConfigError: one is asked twice, or something is said of a classifier that is not asked.
     """
-    settings.query.check_asked()
+    settings.query.check_adapters()
     return [make_adapter(spec, settings, out) for spec in settings.query.adapters]
 
 
@@ -365,9 +365,8 @@ def _after_versions(
 
 
 def _after_labels(work: Audit, *, report: bool = True) -> None:
-    threshold = work.settings.statistics.presence
-    declared = work.run.record.presence_thresholds
-    tables = tables_stage(work, presence={n: d if threshold is None else threshold for n, d in declared.items()})
+    thresholds = work.settings.statistics.thresholds(work.run.record.presence_thresholds)
+    tables = tables_stage(work, presence=thresholds)
     if report:
         report_stage(work, tables)
     else:  # one that is there would show what was estimated before

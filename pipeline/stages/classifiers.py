@@ -41,7 +41,7 @@ def made_adapters(classifiers: "Sequence[Classifier]", settings: Settings, out: 
     for name in names:
         if names.count(name) > 1:
             raise AdapterError(f"two classifiers are called {name!r}: give each function a name of its own")
-    settings.query.check_asked()
+    settings.query.check_adapters()
     return made
 
 

@@ -51,7 +51,7 @@ class RunView:
         """One row a stage: stage, state, planned, ok, failed, excluded, seconds, peak_mib."""
         import pandas as pd
 
-        from pipeline.cli.console import summary
+        from pipeline.stages.run_view import summary
 
         rows = [
             {"stage": name, "state": stage["state"]}
@@ -180,7 +180,7 @@ class RunView:
             observed: in place of a base, manifest columns: of the group, and of the tasks.
             tasks: label -> task; every label is its own task unless given.
             values: pairs of values a to compare; the ends of the sweep unless given.
-            options: cluster, confidence, resamples, seed, level of ``intervening.amplification_of_run``.
+            options: cluster, response, resamples, seed, level of ``intervening.amplification_of_run``.
 
         Raises:
             RunError, InputError: nothing fits, or something does not; the message says what.
@@ -365,9 +365,9 @@ class RunView:
 
 def finished(folder: Path) -> RunView:
     """A run that was just asked about; a classifier that stopped early is warned of."""
-    from pipeline.cli.console import few_labels, stopped
+    from pipeline.stages.run_view import few_labels, stop_reasons
 
-    for reason in (*stopped(folder), *(words for words, _ in few_labels(folder))):
+    for reason in (*stop_reasons(folder), *(words for words, _ in few_labels(folder))):
         warnings.warn(reason, UserWarning, stacklevel=3)
     return RunView(folder)
 

@@ -15,7 +15,7 @@ import sys
 import time
 from pathlib import Path
 
-from pipeline.config.options import load_settings
+from pipeline.config.sources import load_settings
 from pipeline.dataset.make import make_dataset, run_folder
 
 

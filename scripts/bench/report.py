@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from pipeline.config.options import load_settings
+from pipeline.config.sources import load_settings
 from pipeline.photos import SAMPLE
 from pipeline.run.folder import Run
 from pipeline.run.tables import ANSWERS, COUNTERFACTUALS, FACES, LABELS, PHOTOS, schema, write_table

@@ -10,7 +10,7 @@ import shutil
 import time
 from pathlib import Path
 
-from pipeline.config.options import load_settings
+from pipeline.config.sources import load_settings
 from pipeline.stages.audit import generate
 
 

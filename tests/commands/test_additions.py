@@ -73,7 +73,7 @@ def test_amplification_is_kept_with_what_it_was_made_from(invoke, run, base):
         (lambda run, base: base.write_text(base.read_text() + "other,5\n"), "jobs.csv has changed"),
         (lambda run, base: base.unlink(), "jobs.csv is not there any more"),
         (lambda run, base: (run / "tables/amplification.csv").write_text("adapter\n"), "amplification.csv has changed"),
-        (lambda run, base: set_option(run, "presence", 0.7), "option presence"),
+        (lambda run, base: set_option(run, "presence_threshold", 0.7), "option presence_threshold"),
     ],
 )
 def test_a_table_whose_sources_changed_is_stale(invoke, run, base, change, reason):
@@ -87,8 +87,8 @@ def test_a_table_whose_sources_changed_is_stale(invoke, run, base, change, reaso
 
 
 def test_an_option_that_the_command_was_given_does_not_make_its_table_stale(invoke, run, base):
-    amplify(invoke, run, base, "--confidence")
-    set_option(run, "confidence", True)
+    amplify(invoke, run, base, "--response", "confidence")
+    set_option(run, "response", "confidence")
     set_option(run, "max_p", 0.01)
     assert not additions_of(Run(run)).stale
 

@@ -64,7 +64,7 @@ def test_a_file_s_ending_says_the_format(invoke, run, tmp_path):
         assert result.stdout == ""
     wrong = invoke("slopes", run, "--out", tmp_path / "t.docx")
     assert wrong.exit_code == 2
-    assert "says no format" in wrong.output
+    assert "names no format" in wrong.output
 
 
 @pytest.mark.parametrize("command", ["validity", "power"])

@@ -18,7 +18,7 @@ from torchvision.datasets import ImageFolder
 
 import pipeline.stages.counterfactuals
 import pipeline.stages.faces
-from pipeline.config.options import load_settings
+from pipeline.config.sources import load_settings
 from pipeline.dataset.make import make_dataset, run_folder
 from pipeline.photos import SAMPLE
 from pipeline.run.record import RunError
@@ -282,7 +282,7 @@ sys.path[:] = {path!r}
 from pathlib import Path
 import pipeline.stages.counterfactuals
 import pipeline.stages.faces
-from pipeline.config.options import load_settings
+from pipeline.config.sources import load_settings
 from pipeline.dataset.make import make_dataset
 pipeline.stages.counterfactuals.CHUNK = pipeline.stages.faces.CHUNK = {chunk}
 settings = load_settings(given={given!r}, environment={{}})

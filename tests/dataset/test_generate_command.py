@@ -22,7 +22,7 @@ def invoke(*words):
 def test_a_dataset_is_told_and_what_is_left_to_state(portrait, tmp_path):
     opt_out = tmp_path / "opt_out.txt"
     opt_out.write_text("misspelt.jpg\n")
-    words = [portrait, "--gender-steps", "3", "--out", tmp_path / "set", "--opt-out", opt_out, "--quiet"]
+    words = [portrait, "--steps", "gender=3", "--out", tmp_path / "set", "--opt-out", opt_out, "--quiet"]
     first = invoke(*words)
     assert first.exit_code == 0, first.output
     told = " ".join(first.output.split())

@@ -13,9 +13,10 @@ from typer.testing import CliRunner
 
 from adapters.base import AdapterError, Limits, Price
 from pipeline.cli.app import app
-from pipeline.cli.console import show_plan, summary, tell
+from pipeline.cli.console import print_plan, print_run
 from pipeline.cli.options import consent
-from pipeline.config.options import Settings, load_settings
+from pipeline.config.options import Settings
+from pipeline.config.sources import load_settings
 from pipeline.querying.plan import Plan, PlanError, nobody
 from pipeline.report.words import account_words
 from pipeline.run.folder import Run
@@ -24,6 +25,7 @@ from pipeline.run.tables import COUNTERFACTUALS, read_frame, to_table, write_tab
 from pipeline.stages.audit import planned
 from pipeline.stages.base import Audit
 from pipeline.stages.query import query_stage
+from pipeline.stages.run_view import summary
 
 PHOTOS, STEPS = 4, 3
 SECRET = "planted-secret-0123456789"
@@ -251,10 +253,10 @@ def test_a_hostile_name_or_reason_does_not_reach_the_terminal_as_it_is(
 ) -> None:
     with Loopback() as service:
         adapter = LoopbackAdapter(service.url, name="evil\x1b[2J\u202e[red]", provider="\x07Nobody", concurrency=1)
-        show_plan(planned(run, [adapter], settings()), error=False)
+        print_plan(planned(run, [adapter], settings()), error=False)
         service.fault = lambda number, _: "unauthorised" if number > 3 else None
         ask(run, adapter, sentinels=0)
-    tell(run.folder)
+    print_run(run.folder)
     shown = capsys.readouterr().out
     assert "evil[U+001B][2J[U+202E][red]" in shown
     assert not set("\x1b\x07\u202e") & set(shown)

@@ -4,8 +4,9 @@ from urllib.parse import quote
 import pytest
 
 from adapters.base import NoAnswer, RawAnswer
-from pipeline.config.options import ConfigError, load_settings
+from pipeline.config.options import ConfigError
 from pipeline.config.redaction import Redactor, planted_secret, sounds_secret
+from pipeline.config.sources import load_settings
 
 SECRET = 'pl4nted/s3cret+é"'
 

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.config.options import load_settings
+from pipeline.config.sources import load_settings
 from pipeline.photos import SAMPLE
 from pipeline.photos.listing import NoUsablePhotos
 from pipeline.run.folder import Run
@@ -230,8 +230,8 @@ def test_killed_again_and_again_it_ends_with_the_same_tables(portraits: Path, tm
     calls = tmp_path / "calls"
     (tmp_path / "work" / "counting.py").write_text(COUNTING.format(calls=str(calls)))
     command = [
-        sys.executable, "-m", "pipeline.cli.app", "audit", str(portraits), "--attribute", "gender", "--gender-steps",
-        "3", "--adapter", "python:counting:classify", "--quiet", "--out",
+        sys.executable, "-m", "pipeline.cli.app", "audit", str(portraits), "--attribute", "gender", "--steps",
+        "gender=3", "--adapter", "python:counting:classify", "--quiet", "--out",
     ]  # fmt: skip
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])}
 

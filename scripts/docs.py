@@ -1,7 +1,7 @@
 """Writes docs/cli.md, the reference of every command, from what --help says: the same on any terminal.
 
-python scripts/make_cli_docs.py            # writes it
-python scripts/make_cli_docs.py --check    # exit code 1 where it is out of date
+python scripts/docs.py            # writes it
+python scripts/docs.py --check    # exit code 1 where it is out of date
 """
 
 import re
@@ -18,10 +18,10 @@ PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
 HEAD = """\
 # The command line
 
-Made from `--help` by `scripts/make_cli_docs.py`; do not edit. How options are also given in a file or by the
+Made from `--help` by `scripts/docs.py`; do not edit. How options are also given in a file or by the
 environment is in the [README](../README.md); the same from Python is in [python.md](python.md).
 
-Exit codes: 0 done; 2 something to mend, and the message says what; 3 the validity card fails and `--strict` was given;
+Exit codes: 0 done; 2 the message says what to do; 3 the validity card fails and `--strict` was given;
 130 stopped by Ctrl-C. The same command again continues where it was.
 """
 

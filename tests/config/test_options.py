@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from pipeline.config.options import ConfigError, Settings, SweepOptions, load_settings
+from pipeline.config.options import ConfigError, Settings, SweepOptions
+from pipeline.config.sources import load_settings
 from pipeline.run.folder import Run, settings_of
 from pipeline.stages.audit import make_adapters
 
@@ -125,7 +126,10 @@ def test_options_by_adapter_are_overridden_one_by_one(tmp_path):
 @pytest.mark.parametrize(
     ("sources", "words"),
     [
-        ({"query": {"options": {"gogle": {"faces": True}}}}, "query.options.gogle.faces: no adapter gogle is asked"),
+        (
+            {"query": {"options": {"gogle": {"faces": True}}}},
+            "options.gogle.faces: the adapter gogle is not queried",
+        ),
         ({"toml": "[query.options.azure]\ncaptions = true"}, "query.options.azure.captions"),
         ({"environment": {"COUNTERSLOPE_QUERY__OPTIONS": '{"clip": {"labels": ["a"]}}'}}, "query.options.clip.labels"),
         ({"query": {"price": {"*": 1.0, "azure": 2.0}}}, "query.price.azure"),
@@ -139,7 +143,7 @@ def test_nothing_said_of_a_classifier_that_is_not_asked_vanishes(tmp_path, sourc
     with pytest.raises(ConfigError) as caught:
         make_adapters(load(tmp_path, **sources), tmp_path)
     assert words in str(caught.value)
-    assert "twice" in words or "asked are opencv, google" in str(caught.value)
+    assert "twice" in words or "only opencv, google" in str(caught.value)
 
 
 def test_asking_others_about_a_run_leaves_what_was_said_of_the_first_behind(tmp_path):
@@ -150,7 +154,7 @@ def test_asking_others_about_a_run_leaves_what_was_said_of_the_first_behind(tmp_
     assert again.options == {"google": {"faces": True, "max_results": 5}}
     others = settings_of(run, {"query": {"adapters": ["clip"], "options": {"clip": {"top_k": 1}}}}).query
     assert (others.options, others.rate) == ({"clip": {"top_k": 1}}, {"*": 3.0})
-    others.check_asked()
+    others.check_adapters()
 
 
 # What is wrong, and where
@@ -159,13 +163,13 @@ def test_asking_others_about_a_run_leaves_what_was_said_of_the_first_behind(tmp_
 @pytest.mark.parametrize(
     ("sources", "words"),
     [
-        ({"sweep": {"reach": 9}}, ["sweep.reach", "the command line", "less than or equal to 4"]),
+        ({"sweep": {"reach": 9}}, ["sweep.reach", "the command line", "must be 4 or less, not 9"]),
         ({"toml": "[sweep]\nreach = 9"}, ["sweep.reach", "options.toml"]),
         ({"environment": {"COUNTERSLOPE_SWEEP__REACH": "far"}}, ["sweep.reach", "the environment", "number"]),
-        ({"toml": "[sweep]\nstep = 5"}, ["sweep.step", "options.toml", "not permitted"]),
+        ({"toml": "[sweep]\nstep = 5"}, ["sweep.step", "options.toml", "there is no such"]),
         ({"environment": {"COUNTERSLOPE_SWEEP__STEP": "5"}}, ["sweep.step", "the environment"]),
-        ({"toml": "[sweeps]\nreach = 1"}, ["sweeps", "options.toml", "not permitted"]),
-        ({"toml": "[sweeps]"}, ["sweeps", "options.toml", "not permitted"]),
+        ({"toml": "[sweeps]\nreach = 1"}, ["sweeps", "options.toml", "there is no such"]),
+        ({"toml": "[sweeps]"}, ["sweeps", "options.toml", "there is no such"]),
         ({"environment": {"COUNTERSLOPE_SWEEPS__REACH": "1"}}, ["sweeps", "the environment"]),
         ({"toml": "reach = 1"}, ["'reach'", "options.toml", "outside any section"]),
         ({"sweep": {"steps": {"gender": 6}}}, ["sweep.steps", "the command line", "odd"]),
@@ -173,15 +177,15 @@ def test_asking_others_about_a_run_leaves_what_was_said_of_the_first_behind(tmp_
         ({"sweep": {"attributes": ()}}, ["sweep", "the command line", "at least one"]),
         ({"sweep": {"attributes": ("age",)}}, ["sweep.attributes", "the command line", "gender, race"]),
         ({"sweep": {"placebos": ("colour", "colour")}}, ["sweep", "the command line", "placebos", "once each"]),
-        ({"sweep": {"placebos": ("shape",)}}, ["sweep.placebos.0", "the command line", "'random' or 'colour'"]),
+        ({"sweep": {"placebos": ("shape",)}}, ["sweep.placebos.0", "the command line", "must be 'random' or 'colour'"]),
         ({"sweep": {"parser": "bisenet"}}, ["sweep", "the command line", "needs the file of its weights"]),
         ({"sweep": {"parser_weights": "a.pth"}}, ["sweep", "the command line", "and only it does"]),
-        ({"toml": "[validity]\neffect = 1.5"}, ["validity.effect", "options.toml", "less than or equal to 1"]),
-        ({"toml": "[validity]\nseam = 0"}, ["validity.seam", "options.toml", "greater than 0"]),
-        ({"toml": "[validity]\nsmallest_group = 1"}, ["validity.smallest_group", "greater than or equal to 2"]),
+        ({"toml": "[validity]\neffect = 1.5"}, ["validity.effect", "options.toml", "must be 1 or less"]),
+        ({"toml": "[validity]\nseam = 0"}, ["validity.seam", "options.toml", "must be above 0"]),
+        ({"toml": "[validity]\nsmallest_group = 1"}, ["validity.smallest_group", "must be 2 or more"]),
         ({"environment": {"COUNTERSLOPE_VALIDITY__IDENTITY": "-2"}}, ["validity.identity", "the environment"]),
         ({"sweep": {"poles": {"race": ("White", "White")}}}, ["sweep.poles", "the command line", "two different"]),
-        ({"environment": {"COUNTERSLOPE_QUERY__OPTIONS": "{"}}, ["COUNTERSLOPE_QUERY__OPTIONS", "not JSON"]),
+        ({"environment": {"COUNTERSLOPE_QUERY__OPTIONS": "{"}}, ["COUNTERSLOPE_QUERY__OPTIONS", "Expecting"]),
         ({"toml": "[sweep\n"}, ["options.toml", "not TOML"]),
     ],
 )
@@ -211,8 +215,8 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
 
 
 def test_a_number_that_is_no_number_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match=r"statistics\.presence"):
-        load(tmp_path, environment={"COUNTERSLOPE_STATISTICS__PRESENCE": "nan"})
+    with pytest.raises(ConfigError, match=r"statistics\.presence_threshold"):
+        load(tmp_path, environment={"COUNTERSLOPE_STATISTICS__PRESENCE_THRESHOLD": "nan"})
 
 
 # The values of a sweep

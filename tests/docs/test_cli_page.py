@@ -2,11 +2,11 @@
 
 import re
 import shlex
-import sys
 from pathlib import Path
 
 import pytest
 import typer
+from script_modules import load_script
 from typer.testing import CliRunner
 
 from pipeline.cli.app import app
@@ -19,13 +19,7 @@ NOT_RUN = ("audit", "generate", "adapters", "plan portraits/ --adapter google", 
 
 @pytest.fixture(scope="module")
 def reference():
-    sys.path.insert(0, str(ROOT / "scripts"))
-    try:
-        import make_cli_docs
-
-        return make_cli_docs
-    finally:
-        sys.path.remove(str(ROOT / "scripts"))
+    return load_script("docs")
 
 
 def examples_of_page(text):
@@ -57,7 +51,7 @@ def parse(words):
 
 
 def test_the_reference_is_what_help_says(reference):
-    assert reference.PAGE.read_text(encoding="utf-8") == reference.page(), "run scripts/make_cli_docs.py"
+    assert reference.PAGE.read_text(encoding="utf-8") == reference.page(), "run scripts/docs.py"
 
 
 def test_the_reference_does_not_depend_on_the_terminal(reference, monkeypatch):

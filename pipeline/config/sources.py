@@ -1,0 +1,251 @@
+"""Where options come from, and which source wins: command line > TOML file (``--config``) > environment > default.
+
+A table by adapter or attribute is overridden key by key. In TOML an option lies in its section (``[sweep]``, then
+``mode = "delta"``); in the environment it is ``COUNTERSLOPE_SWEEP__MODE=delta``, a list separated by commas.
+"""
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+
+from pipeline.config.options import ConfigError, Settings, flag_of, value_of_texts
+
+if TYPE_CHECKING:
+    from pydantic_settings import BaseSettings
+
+PREFIX = "COUNTERSLOPE_"
+COMMAND_LINE = "the command line"
+# What options were called, and what to write now.
+RENAMED = {
+    "sweep.gender_steps": "sweep.steps.gender",
+    "sweep.race_steps": "sweep.steps.race",
+    "sweep.race_pair": "sweep.poles.race",
+    "statistics.confidence": 'statistics.response = "confidence"',
+    "statistics.presence": "statistics.presence_threshold",
+}
+# Pydantic's kinds of problems in other words; {} is a bound.
+WORDS = {
+    "greater_than": ("above {}", "gt"),
+    "greater_than_equal": ("{} or more", "ge"),
+    "less_than": ("below {}", "lt"),
+    "less_than_equal": ("{} or less", "le"),
+    "literal_error": ("{}", "expected"),
+    "too_short": ("a list of at least {}", "min_length"),
+    "int_parsing": ("a whole number", None),
+    "int_type": ("a whole number", None),
+    "int_from_float": ("a whole number", None),
+    "float_parsing": ("a number", None),
+    "float_type": ("a number", None),
+    "finite_number": ("a finite number", None),
+    "bool_parsing": ("true or false", None),
+    "bool_type": ("true or false", None),
+    "string_type": ("a text", None),
+    "tuple_type": ("a list", None),
+    "dict_type": ("a table", None),
+    "mapping_type": ("a table", None),
+    "date_from_datetime_parsing": ("a day, YYYY-MM-DD", None),
+}
+
+
+def load_settings(
+    *, given: Mapping[str, Mapping[str, Any]], file: Path | None = None, environment: Mapping[str, str] | None = None
+) -> Settings:
+    """Settings from all sources by their precedence.
+
+    Args:
+        given: section -> option -> value from the command line; None means "not given".
+        file: a TOML file.
+        environment: the process's environment unless given.
+
+    Raises:
+        ConfigError: an unknown section or option, or a value that does not fit; names the source.
+    """
+    merged: dict[str, dict[str, Any]] = {}
+    # (section, option) -> the source that won; (section,) -> all that set anything in it.
+    origins: dict[tuple[str, ...], list[str]] = {}
+    try:
+        sources = (
+            ("the environment", _from_environment(os.environ if environment is None else environment)),
+            (str(file), {} if file is None else _from_file(file)),
+            (COMMAND_LINE, only_given(given)),
+        )
+        for source, sections in sources:
+            for section, options in sections.items():
+                if not isinstance(options, Mapping):
+                    raise ConfigError(f"{section!r} in {source} is outside any section, e.g. [sweep]")
+                merged[section] = overlaid(merged.get(section, {}), options)
+                origins.setdefault((section,), []).append(source)
+                for name, value in options.items():
+                    added_to = origins.get((section, name), []) if isinstance(value, Mapping) else []
+                    origins[section, name] = [*added_to, source]
+        return settings_from(merged, origins)
+    except RecursionError:
+        raise ConfigError(f"the options in {file or 'the environment'} are nested too deeply") from None
+
+
+def only_given(given: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Section -> option -> value, without the options that were not given and the sections that are empty then."""
+    kept = {section: {n: v for n, v in options.items() if v is not None} for section, options in given.items()}
+    return {section: options for section, options in kept.items() if options}
+
+
+def overlaid(below: Mapping[str, Any], above: Mapping[str, Any], *, depth: int = 2) -> dict[str, Any]:
+    """A section's options with others over them: tables by adapter are replaced by adapter and option, not as a whole.
+
+    Args:
+        below: option -> value.
+        above: option -> value; these win.
+        depth: how deep tables within tables are merged: adapter, then its options.
+    """
+    found = dict(below)
+    for name, value in above.items():
+        old = below.get(name)
+        if depth and isinstance(old, Mapping) and isinstance(value, Mapping):
+            value = overlaid(old, value, depth=depth - 1)
+        found[name] = value
+    return found
+
+
+def settings_from(
+    sections: Mapping[str, Any], origins: Mapping[tuple[str, ...], Sequence[str]] | None = None
+) -> Settings:
+    """Settings from sections of options.
+
+    Args:
+        sections: section -> option -> value.
+        origins: (section, option) or (section,) -> where it was set, for the message.
+
+    Raises:
+        ConfigError: an unknown section or option, or a value that does not fit.
+    """
+    try:
+        return Settings.model_validate(sections)
+    except ValidationError as error:
+        raise ConfigError("\n".join(problems(error, Settings, origins))) from error
+
+
+def problems(
+    error: ValidationError, model: type[BaseModel], origins: Mapping[tuple[str, ...], Sequence[str]] | None = None
+) -> list[str]:
+    """What is wrong with options, one sentence each: the option, where it was set, what it must be."""
+    lines = []
+    for problem in error.errors(include_url=False):
+        place = tuple(str(part) for part in problem["loc"])
+        known = _fields(model)
+        field = known.get(place[0]) if model is not Settings else _fields(known.get(place[0])).get((*place, "")[1])
+        source = " and ".join((origins or {}).get(place[:2], (origins or {}).get(place[:1], ())))
+        if source == COMMAND_LINE and field is not None and (flag := flag_of(field)) is not None and flag.names:
+            source += f", {flag.names[0]}"
+        set_in = f" (from {source})" if source else ""
+        lines.append(f"{'.'.join(place)}{set_in}: {_words(problem, place, model)}")
+    return lines
+
+
+def _words(problem: Mapping[str, Any], place: tuple[str, ...], model: type[BaseModel]) -> str:
+    kind, context, value = problem["type"], problem.get("ctx", {}), problem.get("input")
+    if kind == "extra_forbidden":
+        if (renamed := RENAMED.get(".".join(place))) is not None:
+            return f"this is now {renamed}"
+        within = _fields(_fields(model).get(place[0])) if len(place) > 1 else _fields(model)
+        what = "option" if len(place) > 1 else "section"
+        return f"there is no such {what}{did_you_mean(place[-1], within)}"
+    if kind == "value_error":
+        return str(context["error"])
+    if kind not in WORDS:
+        return str(problem["msg"])
+    words, bound = WORDS[kind]
+    must_be = f"must be {words.format(_plain(context.get(bound)))}"
+    if kind == "literal_error" and isinstance(value, str):
+        return must_be + did_you_mean(value, re.findall(r"'([^']+)'", context["expected"]))
+    # Options of adapters may hold a secret, so they are never repeated.
+    shown = isinstance(value, int | float | str) and len(str(value)) <= 40 and "options" not in place
+    return f"{must_be}, not {value!r}" if shown else must_be
+
+
+def _plain(bound: Any) -> str:
+    return f"{bound:g}" if isinstance(bound, float) else f"{bound:,}" if isinstance(bound, int) else str(bound)
+
+
+def did_you_mean(name: str, known: Mapping[str, Any] | Sequence[str]) -> str:
+    """A suggestion for a misspelt name, to be put at the end of a sentence; empty where none is close."""
+    close = get_close_matches(name, list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def upgraded(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The resolved settings of an older run's record, in today's names."""
+    sections = {section: dict(options) for section, options in settings.items()}
+    sweep, statistics = sections.get("sweep", {}), sections.get("statistics", {})
+    if "race_pair" in sweep:
+        swept = sweep.get("attributes", ())
+        steps = {name: sweep.pop(f"{name}_steps") for name in ("gender", "race") if f"{name}_steps" in sweep}
+        sweep["steps"] = {name: number for name, number in steps.items() if name in swept}
+        pair = sweep.pop("race_pair")
+        sweep["poles"] = {"race": pair} if "race" in swept else {}
+    if "confidence" in statistics:
+        statistics["response"] = "confidence" if statistics.pop("confidence") else "presence"
+        statistics["presence_threshold"] = statistics.pop("presence", None)
+    return sections
+
+
+def _from_file(file: Path) -> dict[str, Any]:
+    from pydantic_settings import TomlConfigSettingsSource
+
+    try:
+        file.stat()
+        return TomlConfigSettingsSource(_readable(), file).toml_data
+    except OSError as error:
+        raise ConfigError(f"the configuration file {file} cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the configuration file {file} is not TOML: {error}") from error
+
+
+def _from_environment(variables: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """The variables ``COUNTERSLOPE_SECTION__OPTION``, and ``…__KEY`` for one value of a table."""
+    from pydantic_settings import EnvSettingsSource
+
+    own = {name.lower(): text for name, text in variables.items() if name.startswith(PREFIX) and "__" in name}
+    source = EnvSettingsSource(_readable(), case_sensitive=False)
+    source.env_vars = own
+    sections: dict[str, dict[str, Any]] = source()
+    for name in own:  # sections that there are not: an error that names them
+        sections.setdefault(name.removeprefix(PREFIX.lower()).partition("__")[0], {})
+    for section, options in sections.items():
+        for name, given in options.items():
+            field = _fields(_fields(Settings).get(section)).get(name)
+            if field is None:
+                continue
+            try:
+                if isinstance(given, str):
+                    options[name] = value_of_texts(field, [given])
+                elif (flag := flag_of(field)) is not None and flag.keys and flag.parse is not None:
+                    options[name] = {key: flag.parse([text]) for key, text in given.items()}
+            except ValueError as error:
+                variable = f"{PREFIX}{section}__{name}".upper()
+                raise ConfigError(f"{variable} in the environment: {error}") from error
+    return sections
+
+
+@cache
+def _readable() -> "type[BaseSettings]":
+    """The settings as pydantic-settings reads them, loaded late; texts are converted by ``value_of_texts``."""
+    from pydantic_settings import BaseSettings, SettingsConfigDict
+
+    class Sources(Settings, BaseSettings):
+        model_config = SettingsConfigDict(env_prefix=PREFIX, env_nested_delimiter="__", enable_decoding=False)
+
+    return Sources
+
+
+def _fields(model: type[BaseModel] | FieldInfo | None) -> Mapping[str, FieldInfo]:
+    """The options of a section, or the sections of the settings."""
+    kind = model.annotation if isinstance(model, FieldInfo) else model
+    return kind.model_fields if isinstance(kind, type) and issubclass(kind, BaseModel) else {}
