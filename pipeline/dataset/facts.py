@@ -1,15 +1,29 @@
-"""What a dataset's card and its Croissant description are written from."""
+"""The facts of a dataset, from which its card and its Croissant description are written."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+from pipeline.config.attributes import EDIT_ARM
 from pipeline.config.options import DatasetOptions, SweepOptions
+from pipeline.counterfactuals.files import METADATA
+from pipeline.dataset.layout import SPLITS
+from pipeline.dataset.metadata import COLUMNS, PHOTO_NAME, dataset_frames
 from pipeline.report.card import CheckResult
+from pipeline.run.files import sha256_of
+from pipeline.run.tables import COUNTERFACTUALS, plain_rows, read_frame
+from pipeline.stages.base import Audit
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
 class SplitFacts:
-    """Of one split: its photos, its images, and the sha256 of its metadata.csv."""
+    """One split: its photos, its images, and the sha256 of its metadata.csv."""
 
     photos: int
     images: int
@@ -18,12 +32,13 @@ class SplitFacts:
 
 @dataclass(frozen=True)
 class DatasetFacts:
-    """Of one dataset.
+    """One dataset.
 
     Attributes:
         name: what it is called.
         splits: by name.
-        listed: photos in the input; ``left_out``: reason -> how many of them.
+        listed: photos in the input.
+        left_out: reason -> how many of them.
         opted_out: sha256 of the photos on the opt-out list.
         columns: of metadata.csv.
         sweep: what was made.
@@ -74,3 +89,80 @@ class DatasetFacts:
             "all, with masks of where they may differ from the photo. Made to audit image classifiers, not to say "
             "anything about the people shown."
         )
+
+
+@dataclass(frozen=True, eq=False)
+class DatasetContent:
+    """The versions of a dataset as its run has them; ``photos`` is the run's table of that name."""
+
+    work: Audit
+    folder: Path
+    photos: "pd.DataFrame"
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of metadata.csv."""
+        return [name for name in COLUMNS if name != PHOTO_NAME or self.work.settings.dataset.photo_names]
+
+    def frames(self) -> "Iterator[pd.DataFrame]":
+        """The versions that were made, some at a time."""
+        return dataset_frames(
+            self.work.run.path("counterfactuals.parquet"),
+            hashes=dict(zip(self.photos["photo"].astype(str), self.photos["sha256"], strict=True)),
+            swept=self.work.settings.sweep.chosen(),
+        )
+
+    def first_versions(self, frame: "pd.DataFrame") -> "pd.DataFrame":
+        """One row a photo."""
+        attribute = self.work.settings.sweep.attributes[0]
+        return frame[(frame["attribute"] == attribute) & (frame["arm"] == EDIT_ARM) & (frame["step"] == 1)]
+
+
+def facts_of(content: DatasetContent, opted_out: Sequence[str]) -> DatasetFacts:
+    """Gather the facts of a dataset whose images and metadata are written; the run's record gets the validity card.
+
+    Args:
+        content: its versions.
+        opted_out: sha256 of the photos on the opt-out list.
+    """
+    from models.weights import TERMS
+    from pipeline.config.attributes import source_groups
+    from pipeline.counterfactuals.validity import validity_card
+    from pipeline.report.card import check_results
+
+    run, settings = content.work.run, content.work.settings
+    used: Counter[str] = Counter()
+    images: Counter[str] = Counter()
+    for frame in content.frames():
+        used.update(content.first_versions(frame)["split"])
+        images.update(frame["split"])
+    faces = read_frame(run.path("faces.parquet"))
+    # Without the names and sums of the files, most of the table.
+    needed = [name for name in COUNTERFACTUALS if name not in ("file", "mask", "sha256")]
+    versions = read_frame(run.path("counterfactuals.parquet"), columns=needed)
+    groups, mode = source_groups(faces), settings.sweep.mode
+    card = validity_card(
+        versions, race_pair=settings.sweep.race_pair, groups=groups, options=settings.validity, mode=mode
+    )
+    run.note(validity=plain_rows(card))
+    lost = [table[table["status"] != "ok"].drop_duplicates("photo") for table in (content.photos, faces, versions)]
+    reasons = Counter(str(reason).partition(":")[0] for table in lost for reason in table["reason"])
+    return DatasetFacts(
+        name=settings.dataset.name or content.folder.name,
+        splits={
+            split: SplitFacts(used[split], images[split], sha256_of(content.folder / split / METADATA))
+            for split in SPLITS
+            if images[split]
+        },
+        listed=len(content.photos),
+        left_out=dict(sorted(reasons.items())),
+        opted_out=opted_out,
+        columns=content.columns,
+        sweep=settings.sweep,
+        options=settings.dataset,
+        weights=run.record.weights,
+        terms=TERMS,
+        validity=check_results(card.to_dict("records")),
+        published=str(settings.dataset.published or run.record.created[:10]),
+        program=f"Counterslope {version('counterslope')}",
+    )

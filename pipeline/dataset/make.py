@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.config.options import Settings
-from pipeline.dataset import checksums
 from pipeline.dataset.description import DESCRIBED, describe
 from pipeline.dataset.facts import DatasetFacts
-from pipeline.dataset.layout import DatasetLayout, id_of, shard_digits
-from pipeline.dataset.pruning import withdraw
-from pipeline.dataset.splits import keys_of, split_of
+from pipeline.dataset.files import CHECKSUMS, withdraw
+from pipeline.dataset.layout import DatasetLayout, id_of, keys_of, shard_digits, split_of
 from pipeline.photos.listing import find_photos, read_opt_out
 from pipeline.run.files import digest
 from pipeline.run.folder import Run
@@ -101,7 +99,7 @@ def _destination(work: Audit, folder: Path, photos: "pd.DataFrame") -> Destinati
 
     def layout_of(rows: Sequence[Mapping[str, Any]]) -> DatasetLayout:
         # From the first image on that is made anew, the dataset is not what its checksums say.
-        (folder / checksums.NAME).unlink(missing_ok=True)
+        (folder / CHECKSUMS).unlink(missing_ok=True)
         return DatasetLayout(
             folder=folder,
             hashes={row["photo"]: row["sha256"] for row in rows},

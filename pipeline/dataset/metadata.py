@@ -1,46 +1,55 @@
-"""``metadata.csv`` beside images: what makes a folder one that image-folder loaders read with its facts.
-
-One row a version that was made; ``file_name``, relative to the file's own folder, is the column that they look for.
-"""
+"""``metadata.csv`` of a dataset, which image-folder loaders read: one row an image, in each split's folder."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.config.attributes import Attribute, attribute_of
-from pipeline.counterfactuals.files import METADATA, metadata_file
+from pipeline.counterfactuals.files import metadata_file
 from pipeline.run.tables import read_frames
 
 if TYPE_CHECKING:
     import pandas as pd
 
-NAME = METADATA
-DATASET_COLUMNS = (
-    "file_name",
-    "split",
-    "photo_sha256",
-    "attribute",
-    "arm",
-    "step",
-    "value",
-    "perceived",  # the judge's probability of the attribute's high end
-    "mask",  # the mask's file, relative to the dataset's folder
-    "mask_share",
-    "seam",
-    "sha256",
-)
-PHOTO_NAME = "photo"  # a dataset tells it only if asked to
+
+@dataclass(frozen=True)
+class Column:
+    """A column's meaning in ``words``, and its ``type`` in the Croissant format."""
+
+    words: str
+    type: str = "sc:Text"
+
+
+PHOTO_NAME = "photo"  # published only where the options say so
+COLUMNS = {
+    "file_name": Column("the image, relative to the split's folder"),
+    "split": Column("all images of one photo are in the same"),
+    "photo_sha256": Column("of the photo that the image was made from; its first 16 digits name the files"),
+    "attribute": Column("what was changed"),
+    "arm": Column("`edit`, or the placebo: a change as large that is not the attribute's"),
+    "step": Column("1 to K along the sweep", "sc:Integer"),
+    "value": Column("the value *a* that the face was given; see below", "sc:Float"),
+    "perceived": Column(
+        "an independent network's probability of the attribute's high end in this image", "sc:Float"
+    ),
+    "mask": Column("the photo's mask, relative to this folder: where it is 0, no pixel was changed"),
+    "mask_share": Column("of the image's pixels that may have been changed", "sc:Float"),
+    "seam": Column("gradient energy on the mask's edge over the photo's; 1: no seam", "sc:Float"),
+    "sha256": Column("of the image's file"),
+    PHOTO_NAME: Column("the photo's file name"),
+}  # fmt: skip
 
 
 def dataset_frames(
     versions: Path, *, hashes: Mapping[str, str], swept: Mapping[str, Attribute]
 ) -> "Iterator[pd.DataFrame]":
-    """The versions of a dataset that were made, some at a time: ``DATASET_COLUMNS``, ``file`` and ``photo``.
+    """The versions of a dataset that were made, some at a time: ``COLUMNS`` and ``file``.
 
     Args:
-        versions: the table; ``file`` is relative to the dataset's folder.
+        versions: the counterfactuals table; ``file`` is relative to the dataset's folder.
         hashes: photo -> sha256.
         swept: the attributes of the sweeps by their names.
     """
@@ -63,7 +72,11 @@ def dataset_frames(
 
 
 def write_dataset_metadata(frames: "Iterable[pd.DataFrame]", folder: Path, columns: Sequence[str]) -> Counter[str]:
-    """Write one file into each split's folder; returns how many rows each has."""
+    """Write one file into each split's folder.
+
+    Returns:
+        How many rows each split has.
+    """
     counts: Counter[str] = Counter()
     with ExitStack() as stack:
         files: dict[str, Callable[[pd.DataFrame], None]] = {}

@@ -2,7 +2,7 @@ import csv
 
 from pipeline.config.attributes import ATTRIBUTES, EDIT_ARM
 from pipeline.counterfactuals.files import METADATA_COLUMNS, write_metadata
-from pipeline.dataset.metadata import DATASET_COLUMNS, dataset_frames, write_dataset_metadata
+from pipeline.dataset.metadata import COLUMNS, PHOTO_NAME, dataset_frames, write_dataset_metadata
 from pipeline.run.tables import COUNTERFACTUALS, to_table, write_table
 
 
@@ -66,7 +66,8 @@ def test_a_dataset_has_one_file_a_split_and_tells_what_the_judge_perceived(tmp_p
     ]
     hashes = {"a.jpg": "0a" * 32, "b.jpg": "0b" * 32}
     frames = dataset_frames(table(rows, tmp_path), hashes=hashes, swept=ATTRIBUTES)
-    assert write_dataset_metadata(frames, tmp_path / "set", DATASET_COLUMNS) == {"train": 2, "test": 1}
+    columns = [name for name in COLUMNS if name != PHOTO_NAME]
+    assert write_dataset_metadata(frames, tmp_path / "set", columns) == {"train": 2, "test": 1}
     train, test = (rows_of(tmp_path / "set" / split / "metadata.csv") for split in ("train", "test"))
     assert [row["file_name"] for row in train] == [
         "gender-step1/0a-gender-step1.png", "race-step1/0a-race-step1.png",

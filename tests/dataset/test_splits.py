@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.config.options import ConfigError
-from pipeline.dataset.splits import keys_of, split_of
+from pipeline.dataset.layout import keys_of, split_of
 
 SHARES = {"train": 0.7, "validation": 0.1, "test": 0.2}
 parts = st.lists(st.integers(0, 20), min_size=2, max_size=3).filter(any)

@@ -4,7 +4,7 @@ import pytest
 from PIL import Image
 
 from pipeline.config.options import ConfigError, PhotoOptions
-from pipeline.dataset.opt_out_file import opt_out_text
+from pipeline.dataset.files import opt_out_text
 from pipeline.photos.listing import NOBODY, OptOut, check_photos, find_photos, read_opt_out
 
 

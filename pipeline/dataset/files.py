@@ -1,4 +1,4 @@
-"""Removing files from a dataset's folder: those of photos that are withdrawn, and those that it no longer has."""
+"""The files of a dataset's folder next to its images: checksums, the opt-out list, and what no longer belongs to it."""
 
 import os
 from collections.abc import Callable, Collection, Iterable
@@ -7,13 +7,38 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.dataset.layout import ID_DIGITS, MASKS
+from pipeline.dataset.layout import ID_DIGITS, MASKS, SPLITS
+from pipeline.run.files import atomic_write
 
-SPLITS = ("train", "validation", "test")
+CHECKSUMS = "SHA256SUMS"
+OPT_OUT = "opt_out.txt"
+_OPT_OUT_HEAD = (
+    "# Photos that are never processed, by the sha256 of their files. Images made from them have names that begin",
+    "# with the first 16 digits: delete the copies you hold.",
+)
+
+
+def opt_out_text(hashes: Iterable[str]) -> str:
+    """``opt_out.txt``: the sha256 of the photos that were left out at somebody's wish, never a name.
+
+    Whoever holds an older edition can delete what was withdrawn; ``photos.listing`` reads the list for the next one.
+    """
+    return "\n".join([*_OPT_OUT_HEAD, *sorted(hashes)]) + "\n"
+
+
+def write_checksums(folder: Path, sums: Iterable[tuple[str, str]]) -> None:
+    """Write ``SHA256SUMS`` as ``sha256sum -c`` reads it.
+
+    Args:
+        folder: the dataset's.
+        sums: file (relative to the folder; no line break or backslash in it) and sha256, in the order they are listed.
+    """
+    with atomic_write(folder / CHECKSUMS) as partial, partial.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(f"{sha256}  {name}\n" for name, sha256 in sums)
 
 
 def withdraw(folder: Path, ids: Collection[str], *, described: Iterable[str]) -> None:
-    """Remove the images and masks of photos, and with the first of them the files that tell of them.
+    """Remove the images and masks of photos, and with the first of them the files that describe them.
 
     Args:
         folder: the dataset's.
@@ -32,7 +57,7 @@ def withdraw(folder: Path, ids: Collection[str], *, described: Iterable[str]) ->
 
 
 def prune(folder: Path, *, keep: Callable[[str], bool]) -> None:
-    """Remove the files of a dataset's splits and masks that are not to be kept, and folders that are left empty.
+    """Remove the files of a dataset's splits and masks that are not kept, and folders that are left empty.
 
     Args:
         folder: the dataset's.
