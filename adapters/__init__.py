@@ -1,1 +1,1 @@
-"""Classifiers: the contract, the registry, and one file each. Nothing here knows the pipeline that asks them."""
+"""Classifiers: the contract, the registry, and one file each. Nothing here knows the pipeline that uses them."""

@@ -1,7 +1,7 @@
 """The raw answer that the local classifiers share, ``{"labels": [["smile", 0.71]], ...}``, and what a label must be.
 
 No classifier lives here; services with an answer format of their own parse it themselves, with what is shared below:
-nothing in an answer has the type it should have until that has been looked at.
+nothing in an answer has the type it should have until that has been checked.
 """
 
 import json
@@ -22,7 +22,7 @@ def checked(labels: Iterable[tuple[object, object]], *, most: float = 1.0, repea
     Args:
         labels: pairs of name and score.
         most: the top of the scores' own scale; they are divided by it.
-        repeats: a name may be there several times; its highest score is the label's.
+        repeats: a name may be there several times; the highest score counts.
 
     Raises:
         AnswerError: a name that is no text, empty, not encodable or (without ``repeats``) there twice; a score that is
@@ -62,6 +62,26 @@ def json_object(body: bytes) -> dict[str, Any]:
     return content
 
 
+def json_or_empty(body: bytes) -> dict[str, Any]:
+    """The JSON object that a reply's body is, or an empty one where it is anything else; not to be changed."""
+    try:
+        return json_object(body)
+    except AnswerError:
+        return {}
+
+
+def part_of(answer: RawAnswer, name: str) -> dict[str, Any]:
+    """The image's own part of an answer: the object at the answer's position in the list that is called ``name``.
+
+    Raises:
+        AnswerError: there is none.
+    """
+    parts = objects(json_object(answer.body), name)
+    if not 0 <= answer.position < len(parts):
+        raise AnswerError(f"the answer's {name!r} holds {len(parts)} items, none at position {answer.position}")
+    return parts[answer.position]
+
+
 def objects(content: Mapping[str, Any], name: str, *, needed: bool = True) -> list[dict[str, Any]]:
     """The list of objects that is called ``name``; empty where there is none and none is ``needed``.
 
@@ -87,7 +107,7 @@ def inner(content: object, *names: str) -> object:
 
 
 def to_answer(labels: Iterable[Label], **facts: Any) -> RawAnswer:
-    """Labels as a raw answer, scores to six decimals; ``facts`` (JSON values) are kept beside them."""
+    """Labels as a raw answer, scores to six decimals; ``facts`` (JSON values) are kept with them."""
     rows = [[label.name, round(label.score, DECIMALS)] for label in labels]
     body = json.dumps({"labels": rows, **facts}, ensure_ascii=False, allow_nan=False)
     return RawAnswer(body=body.encode())
@@ -106,6 +126,14 @@ def from_answer(answer: RawAnswer) -> list[Label]:
         if not isinstance(row, list) or len(row) != 2:
             raise AnswerError(f"a label must be a pair of name and score, not {_short(row)}")
     return checked((row[0], row[1]) for row in rows)
+
+
+def one_line(text: object, *, most: int = 200) -> str:
+    """A service's words, if they are text at all: on one line, without control characters, at most ``most`` long."""
+    if not isinstance(text, str):
+        return ""
+    plain = " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
+    return plain if len(plain) <= most else f"{plain[: most - 3]}..."
 
 
 @lru_cache(maxsize=1)

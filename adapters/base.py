@@ -1,6 +1,6 @@
 """The contract between the pipeline and a classifier: bytes of images in, raw answers out, labels parsed from them.
 
-Sending and parsing are apart on purpose: a raw answer is kept for ever and can be parsed again, years later and
+Sending and parsing are separate on purpose: a raw answer is kept for ever and can be parsed again, years later and
 without the classifier. Nothing here knows the pipeline; retries, rates, caching and limits are the caller's work.
 """
 
@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 
 @dataclass(frozen=True)
 class Label:
-    """One label of one image: ``name`` as the classifier words it, ``score`` in 0-1."""
+    """One label of one image: ``name`` in the classifier's own words, ``score`` in 0-1."""
 
     name: str
     score: float
@@ -97,7 +97,7 @@ class Service:
         credentials: the environment variables that they are read from.
         rate: requests per second that are allowed unless the user knows better.
         price: for one image and one feature; None where nothing is charged or nothing is known.
-        version: how the model's version can be pinned or is told, or that it is not.
+        version: how the model's version can be pinned and where answers report it, or that they do not.
     """
 
     provider: str
@@ -117,7 +117,7 @@ class Capabilities:
 
     Attributes:
         service: what is known of the service that answers; None for a classifier on this machine.
-        features: what is asked about each image; each is billed on its own.
+        features: what is requested for each image; each is billed on its own.
         labels: every label it can return, where that is known; None for an open vocabulary.
         scale: what its own scores span before they are brought to 0-1, e.g. "0-1", "0-100", "decision".
         cut_off: the score (0-1) below which it returns nothing; None where it returns all its labels.
@@ -150,7 +150,7 @@ class Capabilities:
 class AdapterError(Exception):
     """A classifier cannot be set up or used at all (credentials, billing, a missing file): no further call can succeed.
 
-    The message says what is wrong and how to mend it; it never holds a secret.
+    The message says what is wrong and what to do; it never holds a secret.
     """
 
 
@@ -159,7 +159,8 @@ class AnswerError(Exception):
 
 
 class Adapter(Protocol):
-    """A classifier.
+    """A classifier. Its class may declare a nested ``Options`` (see `adapters.options`) and is then made as
+    ``Class(options)``, else as ``Class()``; ``capabilities`` as a class attribute can be shown before that.
 
     ``name`` identifies it within a run (no two adapters of a run share it). ``model`` is the version as far as it is
     known: together with ``parameters`` and the bytes of an image it decides whether an answer is already there, so it
@@ -172,7 +173,7 @@ class Adapter(Protocol):
     capabilities: Capabilities
 
     def send(self, images: Sequence[bytes]) -> Sequence[RawAnswer | NoAnswer]:
-        """Ask once about up to ``capabilities.batch`` encoded images; one outcome each, in their order.
+        """Send up to ``capabilities.batch`` encoded images once; one outcome each, in their order.
 
         Whatever a service gave for an image is its raw answer, even if it cannot be understood: it was paid for. It is
         called from several threads at once where ``capabilities.concurrency`` is more than one.

@@ -1,6 +1,6 @@
 """Any local program as a classifier, in an environment of its own: lines of JSON in, lines of JSON out.
 
-How a program is run, timed and stopped is in ``adapters.programs``.
+How a program is run, timed and stopped is in ``adapters.program``.
 """
 
 import json
@@ -16,14 +16,17 @@ from threading import Lock
 from typing import Any
 from weakref import finalize
 
+from pydantic import Field
+
 from adapters.answers import from_answer
 from adapters.base import AdapterError, Capabilities, Label, NoAnswer, RawAnswer
-from adapters.model_files import digest_of
-from adapters.programs import Program, ProgramEndedError, ProgramError
+from adapters.local.files import digest_of
+from adapters.options import AdapterOptions, Presence
+from adapters.program import Program, ProgramEndedError, ProgramError
 
 
 class _ProtocolError(Exception):
-    """The program wrote something that answers nothing it was asked; ``line`` is what."""
+    """The program wrote something that answers none of its images; ``line`` is what it wrote."""
 
     def __init__(self, reason: str, line: bytes) -> None:
         super().__init__(reason)
@@ -31,7 +34,7 @@ class _ProtocolError(Exception):
 
 
 class Command:
-    """A local program of yours: command:./classify, asked in lines of JSON.
+    """A local program of yours: command:./classify, an exchange in lines of JSON.
 
     The program reads lines ``{"id": "7", "image": "<base64 of a PNG or JPEG file>"}`` and writes, for each, in any
     order and flushed, ``{"id": "7", "labels": [["smile", 0.71]]}`` or ``{"id": "7", "error": "no face"}``; scores in
@@ -41,58 +44,46 @@ class Command:
     The digest of the files among the words (the program, a script, weights) is its version, so editing one asks
     again; what else it uses is not seen: name its version with ``version``.
 
-    Args:
-        target: the program's path, or its path and arguments.
-        folder: where it runs; the current one unless given.
-        version: the version of whatever the program uses; another version asks again.
-        presence: the score from which a label counts as present.
-        processes: how many of it run at once.
-        batch: images given to one of them at once.
-        timeout: seconds for one image.
-        start: seconds more for the first image of a process (it may have to load a network).
-        restarts: how often in a row it may fail without an answer in between before the run stops (twice, before its
-            first answer).
-
     Raises:
         AdapterError: there is no such program, or an option that cannot be.
     """
 
+    class Options(AdapterOptions):
+        target: str = Field(description="the program's path, or its path and arguments.")
+        folder: Path = Field(Path(), description="where it runs; the current one unless given.")
+        version: str = Field("", description="the version of whatever the program uses; another version asks again.")
+        presence: Presence = 0.5
+        processes: int = Field(1, ge=1, le=64, description="how many of it run at once.")
+        batch: int = Field(1, ge=1, le=1024, description="images given to one of them at once.")
+        timeout: float = Field(60.0, ge=0.001, le=86_400, description="seconds for one image.")
+        start: float = Field(
+            300.0,
+            ge=0,
+            le=86_400,
+            description="seconds more for the first image of a process (it may have to load a network).",
+        )
+        restarts: int = Field(
+            20,
+            ge=0,
+            le=1_000_000,
+            description="how often in a row it may fail without an answer in between before the run stops (twice, "
+            "before its first answer).",
+        )
+
     capabilities = Capabilities()
 
-    def __init__(
-        self,
-        target: str,
-        *,
-        folder: Path = Path(),
-        version: str = "",
-        presence: float = 0.5,
-        processes: int = 1,
-        batch: int = 1,
-        timeout: float = 60.0,
-        start: float = 300.0,
-        restarts: int = 20,
-    ) -> None:
-        self.name = f"command:{target}"
-        for option, value, low, high in (
-            ("presence", presence, 0, 1),
-            ("processes", processes, 1, 64),
-            ("batch", batch, 1, 1024),
-            ("timeout", timeout, 0.001, 86_400),
-            ("start", start, 0, 86_400),
-            ("restarts", restarts, 0, 1_000_000),
-        ):
-            if not low <= value <= high:
-                raise AdapterError(f"option {option} of the adapter {self.name} must be in {low}-{high}, not {value}")
-        self._folder = folder.resolve()
-        self._words = self._split(target)
-        self._timeout, self._start, self._restarts = timeout, start, restarts
-        self.capabilities = Capabilities(presence=presence, batch=batch, concurrency=processes)
-        self.parameters: Mapping[str, Any] = {"version": version}
+    def __init__(self, options: Options) -> None:
+        self.name = f"command:{options.target}"
+        self._folder = options.folder.resolve()
+        self._words = self._split(options.target)
+        self._timeout, self._start, self._restarts = options.timeout, options.start, options.restarts
+        self.capabilities = Capabilities(presence=options.presence, batch=options.batch, concurrency=options.processes)
+        self.parameters: Mapping[str, Any] = {"version": options.version}
         self._numbers = count(1)
         self._answered, self._failures, self._lock = False, 0, Lock()
         self._running: list[Program] = []
         self._idle: SimpleQueue[Program | None] = SimpleQueue()
-        for _ in range(processes):
+        for _ in range(options.processes):
             self._idle.put(None)
         self._stop = finalize(self, _stop_all, self._running)  # at the latest when this program ends
 
@@ -102,11 +93,11 @@ class Command:
         return f"sha256 {digest_of([Path(self._words[0]), *self._files(self._words[1:])])}"
 
     def send(self, images: Sequence[bytes]) -> list[RawAnswer | NoAnswer]:
-        """Ask a process that is free; one that ends or hangs is replaced. See ``Adapter.send``."""
-        outcomes = self._ask(images, final=False)
+        """Send images to a process that is free; one that ends or hangs is replaced. See ``Adapter.send``."""
+        outcomes = self._exchange(images, final=False)
         for place, outcome in enumerate(outcomes):
             if outcome is None:
-                outcomes[place] = self._ask([images[place]], final=True)[0]
+                outcomes[place] = self._exchange([images[place]], final=True)[0]
         return [outcome for outcome in outcomes if outcome is not None]
 
     def parse(self, answer: RawAnswer) -> list[Label]:
@@ -117,7 +108,7 @@ class Command:
         """Stop the processes; the next image starts them again."""
         _stop_all(self._running)
 
-    def _ask(self, images: Sequence[bytes], *, final: bool) -> list[RawAnswer | NoAnswer | None]:
+    def _exchange(self, images: Sequence[bytes], *, final: bool) -> list[RawAnswer | NoAnswer | None]:
         """One outcome each.
 
         Unless it is ``final``, an image has None that may not be the one to blame for the loss of its process: one of
@@ -190,8 +181,10 @@ class Command:
         if found is None and there:
             found = shutil.which(str(self._folder / words[0]))
         if found is None:
-            cure = "make it executable with chmod +x, or name its interpreter before it" if there else "check the path"
-            raise AdapterError(f"{self.name}: there is no program {words[0]!r} that can be run: {cure}")
+            remedy = (
+                "make it executable with chmod +x, or name its interpreter before it" if there else "check the path"
+            )
+            raise AdapterError(f"{self.name}: there is no program {words[0]!r} that can be run: {remedy}")
         return [found, *words[1:]]
 
     def _files(self, words: Sequence[str]) -> list[Path]:
@@ -219,7 +212,9 @@ def _reader(numbers: Sequence[str], answers: dict[str, RawAnswer | NoAnswer]) ->
         if line.lstrip().startswith(b"{"):
             number, outcome = _outcome(line)
             if not isinstance(number, str) or number not in numbers or number in answers:
-                raise _ProtocolError(f"answered {str(number)[:40]!r}, which it was not asked or had answered", line)
+                raise _ProtocolError(
+                    f"answered {str(number)[:40]!r}, an id that it was not given or had answered", line
+                )
             answers[number] = outcome
         return len(answers) == len(numbers)
 
@@ -227,15 +222,15 @@ def _reader(numbers: Sequence[str], answers: dict[str, RawAnswer | NoAnswer]) ->
 
 
 def _outcome(line: bytes) -> tuple[object, RawAnswer | NoAnswer]:
-    """Whose answer a line is, and what it says; what its labels are is parsed later."""
+    """The id and the answer in a line; its labels are parsed later."""
     try:
         content = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise _ProtocolError("wrote a line that starts with { and is not JSON", line) from error
     number = content.get("id")
     if "error" in content:
-        says = str(content["error"])[:500]
-        return number, NoAnswer(f"the program says: {says}", reply=RawAnswer(line))
+        message = str(content["error"])[:500]
+        return number, NoAnswer(f"the program reports: {message}", reply=RawAnswer(line))
     return number, RawAnswer(line)
 
 

@@ -5,17 +5,34 @@ How a service wants them sent is each adapter's file.
 
 import json
 import os
+import re
 from base64 import b64encode
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from html import escape
 from ipaddress import ip_address
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 from adapters.base import AdapterError
 
 SHORTEST = 4
+_HIDDEN = "***"
+_WORDS = frozenset(
+    (
+        *("key", "apikey", "secret", "token", "password", "passwd", "pwd", "passphrase", "credential", "credentials"),
+        *("auth", "authorization", "bearer", "pat", "signature", "sig", "cookie"),
+    )
+)
+# An option that names a variable, a file or a place in an answer, not the secret itself.
+_NAMES_OF_THINGS = frozenset(("env", "variable", "variables", "var", "vars", "file", "path", "field", "name", "from"))
+_SHAPES = re.compile(
+    r"^(bearer|basic|key|apikey|token)\s+\S{8,}$|^sk-[\w-]{16,}$|^(AKIA|ASIA)[A-Z0-9]{16}$|^AIza[\w-]{30,}$"
+    r"|^-----BEGIN [A-Z ]*PRIVATE KEY",
+    re.IGNORECASE,
+)
+_REFERENCE = re.compile(r"\$\{?\w+|\{(env:)?\w+\}|^env:\w+|^[A-Z][A-Z0-9]*(_[A-Z0-9]+)+$", re.ASCII)
 PLACEHOLDER = "not-needed"
 _needed = ContextVar("_needed", default=True)
 
@@ -30,8 +47,6 @@ def without_credentials() -> Iterator[None]:
         _needed.reset(token)
 
 
-_HIDDEN = "***"
-
 
 def credentials_needed() -> bool:
     """False inside `without_credentials`."""
@@ -39,7 +54,12 @@ def credentials_needed() -> bool:
 
 
 def secret(name: str, *, adapter: str, hint: str = "") -> str:
-    """The environment variable ``name``.
+    """The value of the environment variable ``name``.
+
+    Args:
+        name: the variable.
+        adapter: the adapter's name, for messages.
+        hint: where to get such a value, in brackets.
 
     Raises:
         AdapterError: it is not set, or holds what no HTTP header can (the value is not shown).
@@ -48,10 +68,10 @@ def secret(name: str, *, adapter: str, hint: str = "") -> str:
     if not value and not credentials_needed():
         return PLACEHOLDER
     if not value:
-        cure = f" {hint}" if hint else ""
-        raise AdapterError(f"the adapter {adapter!r} needs the environment variable {name}: export {name}=...{cure}")
+        more = f" {hint}" if hint else ""
+        raise AdapterError(f"the adapter {adapter!r} needs the environment variable {name}: export {name}=...{more}")
     if not value.isascii() or not value.isprintable():
-        raise AdapterError(f"the environment variable {name} holds line breaks or other signs that no key has")
+        raise AdapterError(f"the environment variable {name} holds line breaks or other characters that no key has")
     return value
 
 
@@ -59,12 +79,12 @@ def checked_url(url: str, *, adapter: str, option: str, credential: bool, query:
     """``url`` if images (and credentials) may be sent there, without a slash at its end.
 
     Args:
-        url: an address of a service.
-        adapter: whose it is.
-        option: the option that it was given by, for the message.
+        url: the address of a service.
+        adapter: the adapter's name, for messages.
+        option: the option that gave the address, for messages.
         credential: something secret will be sent with the images.
-        query: it may hold a query (``?…``); an address that paths are added to may not.
-        hint: what else would mend a credential over plain http.
+        query: the address may hold a query (``?…``); an address that paths are added to may not.
+        hint: another way out where a credential would go over plain http.
 
     Raises:
         AdapterError: not http or https, no host, a password in it, or a credential over plain http to another machine.
@@ -75,7 +95,7 @@ def checked_url(url: str, *, adapter: str, option: str, credential: bool, query:
         host, _ = parts.hostname, parts.port
     except ValueError as error:
         raise AdapterError(f"{place} is not an address: {error}") from error
-    if parts.scheme not in ("http", "https") or not host or any(sign.isspace() for sign in url.strip()):
+    if parts.scheme not in ("http", "https") or not host or any(character.isspace() for character in url.strip()):
         raise AdapterError(f"{place} must be an address such as https://host/path")
     if parts.username is not None or parts.password is not None:
         raise AdapterError(f"{place} must not hold a user name or password: name them by environment variables")
@@ -86,26 +106,34 @@ def checked_url(url: str, *, adapter: str, option: str, credential: bool, query:
     return url.strip().rstrip("/")
 
 
-def on_this_machine(host: str) -> bool:
-    """Whether a host name or address, with or without a port, is this machine's own (loopback)."""
+def on_this_machine(address: str) -> bool:
+    """Whether an address is this machine's own (loopback): what is sent there leaves it for nowhere.
+
+    Args:
+        address: a URL, a host name or an IP address, with or without a port.
+    """
+    place = address.partition("://")[2] or address
     try:
-        return ip_address(host.strip("[]")).is_loopback
+        return ip_address(place).is_loopback  # an address alone, whose colons are no port's
     except ValueError:
-        name = host.partition("]")[0] if host.startswith("[") else host.partition(":")[0]
-    if name != host:
-        return on_this_machine(name.removeprefix("["))
-    return host == "localhost" or host.endswith(".localhost")
+        pass
+    try:
+        # Where a backslash ends a host is read in two ways; such an address is not trusted.
+        host = "" if "\\" in place else (urlsplit(f"//{place}").hostname or "").rstrip(".")
+        return host == "localhost" or host.endswith(".localhost") or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
-def without(text: bytes, secrets: Iterable[str]) -> bytes:
-    """``text`` in which each secret is three stars, should a service repeat what it was sent."""
-    values = {form for value in secrets if len(value) >= SHORTEST for form in forms(value)}
+def redacted(text: bytes, secrets: Iterable[str]) -> bytes:
+    """``text`` in which each secret is three stars, should a service repeat what it received."""
+    values = {form for value in secrets if len(value) >= SHORTEST for form in encoded_forms(value)}
     for value in sorted(values, key=len, reverse=True):
         text = text.replace(value.encode(), _HIDDEN.encode())
     return text
 
 
-def forms(value: str) -> set[str]:
+def encoded_forms(value: str) -> set[str]:
     """A secret as it may come back: plain, in an address, in JSON, on a page, in Basic authentication's encoding."""
     in_json = json.dumps(value)[1:-1]
     return {
@@ -118,3 +146,38 @@ def forms(value: str) -> set[str]:
         value.encode("unicode_escape").decode(),
         b64encode(value.encode()).decode().rstrip("="),
     }
+
+
+def sounds_secret(name: str) -> bool:
+    """Whether a name of an option, a header or a variable promises a credential: ``api_key``, ``Authorization``."""
+    words = words_of(name)
+    return not _WORDS.isdisjoint(words) and _NAMES_OF_THINGS.isdisjoint(words)
+
+
+def words_of(name: str) -> list[str]:
+    """The words of a name, in lower case: ``apiKey`` and ``API_KEY`` are "api" and "key"."""
+    return re.split(r"[^a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())
+
+
+def planted_secret(options: Mapping[str, Any]) -> str | None:
+    """The name of the first option with a value that looks like a credential; None where there is none.
+
+    A reference to an environment variable, such as ``${MY_TOKEN}`` or ``MY_TOKEN``, is none.
+    """
+    for name, value in _leaves(options):
+        if not isinstance(value, str) or not value.strip() or _REFERENCE.search(value):
+            continue
+        if sounds_secret(name.rpartition(".")[2]) or _SHAPES.match(value.strip()):
+            return name
+    return None
+
+
+def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _leaves(inner, f"{name}.{key}" if name else str(key))
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _leaves(inner, name)
+    else:
+        yield name, value

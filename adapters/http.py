@@ -1,199 +1,244 @@
-"""Any REST service as a classifier, from configuration alone.
-
-What is sent is in `adapters.http_request`, where labels are found in `adapters.json_labels`; here is what comes back.
-"""
+"""Any REST service as a classifier, from configuration alone; where its replies hold labels is in `json_labels`."""
 
 import json
+import re
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
-from urllib.parse import urlsplit
+from typing import Any, ClassVar, Literal
+from urllib.parse import parse_qsl, urlsplit
 
+from pydantic import Field, model_validator
+
+from adapters.answers import one_line
 from adapters.base import AdapterError, Capabilities, Label, Limits, NoAnswer, RawAnswer, Service
-from adapters.calling import PASSING, THROTTLED, Caller, Reply, kept, retry_after, words
-from adapters.credentials import checked_url, secret
-from adapters.http_request import Body, HttpRequest
-from adapters.json_labels import Scale, json_labels, option_path
-from adapters.paths import MISSING, JsonPath
+from adapters.credentials import checked_url, secret, sounds_secret
+from adapters.http_client import (
+    PASSING,
+    THROTTLED,
+    Call,
+    HttpClient,
+    Reply,
+    image_form,
+    kept_headers,
+    media_type,
+    retry_after,
+)
+from adapters.json_labels import JsonLabels, at, check_path
+from adapters.options import NamedOptions, Presence
 
-SERVICE = Service(
+_SERVICE = Service(
     provider="whoever runs the address",
     host="the host of the option url",
     retention="not known: ask whoever runs it",
-    version="as the option version_path finds it in the answers, or the option model says it",
+    version="as the option version_path finds it in the answers, or the option model names it",
 )
 _HEADERS = ("x-request-id", "request-id", "x-correlation-id", "x-model-version")
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_GAP = re.compile(r"\$\{(?P<variable>[A-Za-z_][A-Za-z0-9_]*)\}|(?P<image>\{(?:image|type)\})")
+
+
+class HttpOptions(NamedOptions, JsonLabels):
+    """The options of `Http`."""
+
+    kind: ClassVar[str] = "http"
+    url: str = Field(description="where images are sent.")
+    body: Literal["raw", "json", "multipart"] = Field(
+        "raw", description="the image as it is, in a JSON template, or in a multipart form."
+    )
+    template: dict[str, Any] | list[Any] | None = Field(
+        None,
+        description="for json: any JSON with texts in which {image} stands for the image in base64 and {type} for its "
+        "media type, as in data:{type};base64,{image}.",
+    )
+    field: str = Field("image", description="for multipart: the name of the part that is the image.")
+    fields: dict[str, str] = Field({}, description="for multipart: further text parts.")
+    content_type: str = Field("", description="for raw: the image's own type unless given.")
+    headers: dict[str, str] = Field({}, description="further headers.")
+    method: Literal["POST", "PUT"] = Field("POST", description="the HTTP method.")
+    error_path: str | None = Field(
+        None, description="the path of the words for an error that comes with a status of success."
+    )
+    version_path: str | None = Field(
+        None, description="the path of the model's version in an answer; it is kept with it."
+    )
+    # Its words are part of the key of stored answers.
+    model: str = Field("version not told", description="the model's version, if you know it; another text asks again.")
+    retry_statuses: tuple[int, ...] = Field(
+        tuple(sorted(PASSING)), description="those that may pass, so that asking again makes sense."
+    )
+    slower_statuses: tuple[int, ...] = Field((THROTTLED,), description="those that mean too many requests.")
+    stop_statuses: tuple[int, ...] = Field(
+        (401, 402, 403, 404, 405), description="those that every further request would meet."
+    )
+    timeout: float = Field(60.0, gt=0, description="seconds to wait for an answer.")
+    most_bytes: int = Field(8_000_000, gt=0, description="of an answer.")
+    max_image_bytes: int | None = Field(None, description="images with more are not sent.")
+    min_side: int | None = Field(None, description="images with fewer pixels on a side are not sent.")
+    cut_off: float | None = Field(
+        None, ge=0, le=1, description="the score (0-1) below which the service returns nothing."
+    )
+    top_k: int | None = Field(None, ge=1, description="how many labels it returns at most.")
+    presence: Presence = 0.5
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """What is sent, as plain JSON values; a secret is there only by its variable's name."""
+        return self.model_dump(
+            include={"url", "method", "headers", "body", "template", "field", "fields", "content_type"}
+        )
+
+    @property
+    def variables(self) -> list[str]:
+        """The environment variables that are sent."""
+        return sorted(_variables_in([self.headers, self.template, self.fields]))
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "HttpOptions":
+        check_path(self.error_path, option="error_path")
+        check_path(self.version_path, option="version_path")
+        query = parse_qsl(urlsplit(self.url).query)
+        if _variables_in(self.url) or any(sounds_secret(name) or name.lower() == "code" for name, _ in query):
+            raise ValueError("option 'url' must hold no credential, since addresses are shown: use the option headers")
+        for name, value in self.headers.items():
+            if not _HEADER.fullmatch(name):
+                raise ValueError(f"option 'headers': {name!r} is not a header's name")
+            if not value.isascii() or not value.isprintable():
+                raise ValueError(f"option 'headers': {name!r} has a value that no header can carry")
+        if self.body == "json" and not any(found["image"] == "{image}" for found in _gaps(self.template)):
+            raise ValueError("option 'template' must hold {image} where the image belongs, in base64")
+        for option, body in {"template": "json", "fields": "multipart", "content_type": "raw"}.items():
+            if getattr(self, option) and self.body != body:
+                raise ValueError(f"option {option!r} is for body = {body!r}, but body is {self.body!r}")
+        if self.body == "multipart" and not self.field:
+            raise ValueError("option 'field' is empty")
+        for option in ("retry_statuses", "slower_statuses", "stop_statuses"):
+            for status in getattr(self, option):
+                if not 300 <= status <= 599:
+                    raise ValueError(f"option {option!r}: {status} is no failure")
+        if (self.cut_off or 0.0) > self.presence:
+            raise ValueError("options 'cut_off' and 'presence' must be in this order")
+        return self
+
+    def call(self, image: bytes, variables: Mapping[str, str]) -> Call:
+        """The call for one image.
+
+        Args:
+            image: a PNG or JPEG file.
+            variables: the value of each of ``self.variables``.
+
+        Raises:
+            ValueError: the image is neither PNG nor JPEG.
+        """
+        kind = media_type(image)
+        if self.body == "raw":
+            content, content_type = image, self.content_type or kind
+        elif self.body == "json":
+            gaps = {**variables, "image": b64encode(image).decode(), "type": kind}
+            content, content_type = json.dumps(_filled(self.template, gaps)).encode(), "application/json"
+        else:
+            content, content_type = image_form(_filled(self.fields, variables), self.field, image)
+        headers = {"Accept": "application/json", "Content-Type": content_type, **_filled(self.headers, variables)}
+        return Call(self.url, content, headers, self.method, secrets=tuple(variables.values()))
 
 
 class Http:
     """Any REST service from configuration: its address, what to send, and where its answer has labels and scores.
 
     Secrets stay in environment variables: ``${MY_KEY}`` in a header, the template or a form field is filled when
-    sending, and only the name is kept. In a path, ``a.b`` is a member, ``["odd name"]`` one with dots or spaces,
-    ``[0]`` an item of a list, ``[*]`` all of them, and an empty path the thing itself.
-
-    Args:
-        target: a name of your own, to have several services in one run: ``http:clinic``.
-        url: where images are sent.
-        label: the path of a label's name.
-        score: the path of its score; null if the service tells no scores (each label then has 1).
-        items: the path of the list of labels, which ``label`` and ``score`` then start from. An object is taken as
-            the list of its pairs: ``[0]`` is the name, ``[1]`` the value.
-        may_lack_items: an answer without that list has no labels, rather than being faulty.
-        scale: what the scores span.
-        body: the image "raw", in a "json" template, or in a "multipart" form.
-        template: for "json": any JSON in whose texts ``{image}`` stands for the image in base64 and ``{type}`` for
-            its media type, as in ``data:{type};base64,{image}``.
-        field: for "multipart": the name of the part that is the image.
-        fields: for "multipart": further text parts.
-        content_type: for "raw": the image's own type unless given.
-        headers: further headers.
-        method: POST or PUT.
-        error_path: the path of the words for an error that comes with a status of success.
-        version_path: the path of the model's version in an answer; it is kept beside it.
-        model: what you know of the model's version; another text asks again.
-        retry_statuses: those that may pass, so that asking again makes sense.
-        slower_statuses: those that mean too many requests.
-        stop_statuses: those that no further request would escape.
-        timeout: seconds to wait for an answer.
-        most_bytes: of an answer.
-        max_image_bytes: images with more are not sent.
-        min_side: images with fewer pixels on a side are not sent.
-        cut_off: the score (0-1) below which the service returns nothing.
-        top_k: how many labels it returns at most.
-        presence: the score (0-1) from which a label counts as present.
+    sending, and only the name is kept. Paths are JMESPath (jmespath.org): ``a.b`` is a member, ``"odd name"`` one with
+    dots or spaces, ``[0]`` an item of a list, ``[*]`` all of them, ``keys(@)`` and ``values(@)`` those of an object.
 
     Raises:
         AdapterError: an option that does not fit, by its name, or a variable that is not set.
     """
 
-    capabilities = Capabilities(service=SERVICE, scale="as configured", concurrency=4)
+    Options = HttpOptions
+    capabilities = Capabilities(service=_SERVICE, scale="as configured", concurrency=4)
 
-    def __init__(
-        self,
-        target: str = "",
-        *,
-        url: str,
-        label: str,
-        score: str | None = None,
-        items: str | None = None,
-        may_lack_items: bool = False,
-        scale: Scale = "0-1",
-        body: Body = "raw",
-        template: dict[str, Any] | list[Any] | None = None,
-        field: str = "image",
-        fields: dict[str, str] | None = None,
-        content_type: str = "",
-        headers: dict[str, str] | None = None,
-        method: Literal["POST", "PUT"] = "POST",
-        error_path: str | None = None,
-        version_path: str | None = None,
-        model: str = "version not told",
-        retry_statuses: tuple[int, ...] = tuple(sorted(PASSING)),
-        slower_statuses: tuple[int, ...] = (THROTTLED,),
-        stop_statuses: tuple[int, ...] = (401, 402, 403, 404, 405),
-        timeout: float = 60.0,
-        most_bytes: int = 8_000_000,
-        max_image_bytes: int | None = None,
-        min_side: int | None = None,
-        cut_off: float | None = None,
-        top_k: int | None = None,
-        presence: float = 0.5,
-    ) -> None:
-        self.name = f"http:{target}" if target else "http"
-        self.model = model
-        self._request = HttpRequest(url, method, headers or {}, body, template, field, fields or {}, content_type)
-        self._labels = json_labels(
-            items=items, label=label, score=score, scale=scale, may_lack_items=may_lack_items, adapter=self.name
-        )
-        self._error = self._path("error_path", error_path)
-        self._version = self._path("version_path", version_path)
-        self._statuses = {"retry": retry_statuses, "slower": slower_statuses, "stop": stop_statuses}
-        self._check_numbers(timeout=timeout, most_bytes=most_bytes)
-        if not 0 <= (cut_off or 0.0) <= presence <= 1:
-            raise AdapterError(
-                f"the adapter {self.name!r}: options 'cut_off' and 'presence' must be in 0-1, in this order"
-            )
-        self._request.check(self.name)
-        self._variables = {name: secret(name, adapter=self.name) for name in self._request.variables}
-        checked_url(url, adapter=self.name, option="url", credential=bool(self._variables), query=True)
-        self._caller = Caller(timeout=(10.0, timeout), most_bytes=most_bytes)
-        self.parameters: Mapping[str, Any] = self._request.parameters
-        host = urlsplit(url).hostname or ""
+    def __init__(self, options: HttpOptions) -> None:
+        self.name, self.model, self._options = options.name, options.model, options
+        self._variables = {name: secret(name, adapter=self.name) for name in options.variables}
+        checked_url(options.url, adapter=self.name, option="url", credential=bool(self._variables), query=True)
+        self._client = HttpClient(timeout=(10.0, options.timeout), most_bytes=options.most_bytes)
+        self.parameters: Mapping[str, Any] = options.request
+        host = urlsplit(options.url).hostname or ""
         self.capabilities = Capabilities(
-            service=replace(SERVICE, provider=host, host=host, credentials=tuple(self._variables)),
-            scale=scale,
-            cut_off=cut_off,
-            presence=presence,
-            top_k=top_k,
+            service=replace(_SERVICE, provider=host, host=host, credentials=tuple(self._variables)),
+            scale=options.scale,
+            cut_off=options.cut_off,
+            presence=options.presence,
+            top_k=options.top_k,
             concurrency=Http.capabilities.concurrency,
-            limits=Limits(max_bytes=max_image_bytes, min_side=min_side),
+            limits=Limits(max_bytes=options.max_image_bytes, min_side=options.min_side),
         )
 
     def send(self, images: Sequence[bytes]) -> list[RawAnswer | NoAnswer]:
-        """Ask about each image; see ``Adapter.send``."""
-        return [self._ask(image) for image in images]
+        """Send one image a call; see ``Adapter.send``."""
+        return [self._send(image) for image in images]
 
     def parse(self, answer: RawAnswer) -> list[Label]:
         """See ``Adapter.parse``."""
-        return self._labels.labels_of(answer.body)
+        return self._options.labels_of(answer.body)
 
-    def _ask(self, image: bytes) -> RawAnswer | NoAnswer:
+    def _send(self, image: bytes) -> RawAnswer | NoAnswer:
         try:
-            call = self._request.call(image, self._variables)
+            call = self._options.call(image, self._variables)
         except ValueError as error:
             return NoAnswer(str(error))
-        reply = self._caller(call)
+        reply = self._client(call)
         return reply if isinstance(reply, NoAnswer) else self._outcome(reply)
 
     def _outcome(self, reply: Reply) -> RawAnswer | NoAnswer:
-        """What a reply means by its status and by what it says of errors.
+        """What a reply means by its status and by its own words about errors.
 
         Raises:
-            AdapterError: its status is one that no further request would escape.
+            AdapterError: its status is one that every further request would meet.
         """
-        answer = RawAnswer(reply.body, reply.status, kept(reply.headers, _HEADERS))
-        content = _content(reply.body)
-        said = _text(content, self._error)
-        reason = f"HTTP {reply.status}{f': {said}' if said else ''}"
-        if reply.status in self._statuses["stop"]:
-            names = " or ".join(self._variables)
-            cure = (
-                f"check {names}" if names and reply.status in (401, 403) else "check the options url, method, headers"
+        answer = RawAnswer(reply.body, reply.status, kept_headers(reply.headers, _HEADERS))
+        try:
+            content = json.loads(reply.body)
+        except (ValueError, RecursionError):
+            content = None
+        message = _text_at(self._options.error_path, content)
+        reason = f"HTTP {reply.status}{f': {message}' if message else ''}"
+        if reply.status in self._options.stop_statuses:
+            keys = " or ".join(self._variables) if reply.status in (401, 403) else ""
+            raise AdapterError(
+                f"the adapter {self.name!r}: {reason}: check {keys or 'the options url, method, headers'}"
             )
-            raise AdapterError(f"the adapter {self.name!r}: {reason}: {cure}")
-        if reply.status in self._statuses["slower"]:
+        if reply.status in self._options.slower_statuses:
             return NoAnswer(reason, retry="slower", wait=retry_after(reply.headers), reply=answer)
-        if reply.status in self._statuses["retry"]:
+        if reply.status in self._options.retry_statuses:
             return NoAnswer(reason, retry="later", wait=retry_after(reply.headers), reply=answer)
-        if said or not 200 <= reply.status < 300:
+        if message or not 200 <= reply.status < 300:
             return NoAnswer(reason, reply=answer)
-        version = _text(content, self._version)
+        version = _text_at(self._options.version_path, content)
         return replace(answer, headers={**answer.headers, "version": version}) if version else answer
 
-    def _path(self, option: str, text: str | None) -> JsonPath | None:
-        return None if text is None else option_path(text, option=option, adapter=self.name)
 
-    def _check_numbers(self, **numbers: float) -> None:
-        for option, number in numbers.items():
-            if not number > 0:
-                raise AdapterError(f"the adapter {self.name!r}: option {option!r} must be more than 0, not {number}")
-        for kind, statuses in self._statuses.items():
-            for status in statuses:
-                if not 300 <= status <= 599:
-                    raise AdapterError(f"the adapter {self.name!r}: option '{kind}_statuses': {status} is no failure")
+def _text_at(path: str | None, content: Any) -> str:
+    """The text at a path, "" if there is none."""
+    found = at(path, content)
+    return one_line(found if isinstance(found, str) else json.dumps(found)) if found else ""
 
 
-def _content(body: bytes) -> Any:
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        return MISSING
+def _variables_in(template: Any) -> set[str]:
+    return {found["variable"] for found in _gaps(template) if found["variable"]}
 
 
-def _text(content: Any, path: JsonPath | None) -> str:
-    """What is said at a path, "" if nothing is."""
-    found = MISSING if path is None or content is MISSING else path.one(content)
-    if found is MISSING or not found:
-        return ""
-    return words(found if isinstance(found, str) else json.dumps(found))
+def _gaps(template: Any) -> list[re.Match[str]]:
+    """The gaps in texts anywhere in JSON: ``${MY_KEY}`` for an environment variable, ``{image}`` and ``{type}``."""
+    if isinstance(template, str):
+        return list(_GAP.finditer(template))
+    inner = template.values() if isinstance(template, dict) else template if isinstance(template, list) else ()
+    return [gap for value in inner for gap in _gaps(value)]
+
+
+def _filled(template: Any, values: Mapping[str, str]) -> Any:
+    """The template with its gaps filled, except where ``values`` has nothing; what was filled in has no gaps."""
+    if isinstance(template, str):
+        return _GAP.sub(lambda found: values.get(found["variable"] or found["image"][1:-1], found[0]), template)
+    if isinstance(template, dict):
+        return {name: _filled(value, values) for name, value in template.items()}
+    return [_filled(value, values) for value in template] if isinstance(template, list) else template

@@ -1,36 +1,59 @@
-"""Labels out of any JSON reply, by configured paths (see `adapters.paths`). Pure; knows no service."""
+"""Labels out of any JSON reply, by paths of the JMESPath language (jmespath.org). Pure; knows no service."""
 
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Literal
 
-from adapters.answers import checked
-from adapters.base import AdapterError, AnswerError, Label
-from adapters.paths import MISSING, JsonPath, json_path
+import jmespath
+from jmespath.exceptions import JMESPathError
+from pydantic import Field, model_validator
 
+from adapters.answers import checked
+from adapters.base import AnswerError, Label
+from adapters.options import AdapterOptions
+
+_ITSELF = "@"  # what an empty path stands for
 Scale = Literal["0-1", "0-100", "logit"]
 
 
-@dataclass(frozen=True)
-class JsonLabels:
+class JsonLabels(AdapterOptions):
     """Where the labels are in a reply.
 
-    Attributes:
-        items: the list whose items ``label`` and ``score`` start from; None where they start from the reply itself
-            and name several values each, as ``names[*]`` and ``scores[*]`` do.
-        label: a label's name.
-        score: its score; None where being there is all that is told, which counts as 1.
-        scale: what the scores span; a logit x becomes 1 / (1 + exp(-x)).
-        may_lack_items: a reply without the list has no labels; else it is faulty.
+    Without ``items``, ``label`` and ``score`` start from the reply itself and name several values each.
     """
 
-    items: JsonPath | None
-    label: JsonPath
-    score: JsonPath | None
-    scale: Scale
-    may_lack_items: bool = False
+    items: str | None = Field(
+        None,
+        description="the path of the list of labels, which label and score then start from. An object is taken as the "
+        "list of its pairs: [0] is the name, [1] the value. Empty: the reply itself.",
+    )
+    label: str = Field(description="the path of a label's name.")
+    score: str | None = Field(
+        None, description="the path of its score; null if the service has no scores (each label then has 1)."
+    )
+    may_lack_items: bool = Field(
+        False, description="an answer without that list has no labels, rather than being faulty."
+    )
+    scale: Scale = Field("0-1", description="what the scores span; a logit x becomes 1 / (1 + exp(-x)).")
+
+    @model_validator(mode="after")
+    def _readable(self) -> "JsonLabels":
+        for option in ("items", "label", "score"):
+            path = getattr(self, option)
+            check_path(path, option=option)
+            if option == "items" or path is None:
+                continue
+            if self.items is None and not any(sign in path for sign in "[*("):
+                raise ValueError(
+                    f"option {option!r}: {path!r} names one value. Name the list of labels by the option items, "
+                    "or several values by [*]"
+                )
+            if self.items is not None and "[*]" in path:
+                raise ValueError(f"option {option!r}: [*] belongs into the option items where there is one")
+        if self.score is None and self.scale != "0-1":
+            raise ValueError(f"option 'scale' is {self.scale}, but the option score names no scores")
+        return self
 
     def labels_of(self, body: bytes) -> list[Label]:
         """The labels of a reply; of a name that is there several times, the highest score.
@@ -42,89 +65,65 @@ class JsonLabels:
             content = json.loads(body)
         except (ValueError, RecursionError) as error:
             raise AnswerError(f"the answer is not JSON: {error}") from error
-        pairs = self._pairs(content)
+        pairs = self._listed(content) if self.items is None else self._items(content, self.items)
         if self.scale == "logit":
             pairs = ((name, _probability(score)) for name, score in pairs)
         return checked(pairs, most=100 if self.scale == "0-100" else 1, repeats=True)
 
-    def _pairs(self, content: Any) -> Iterator[tuple[Any, Any]]:
-        if self.items is not None:
-            for item in _items(content, self.items, may_lack=self.may_lack_items):
-                yield _there(self.label, item), 1 if self.score is None else _there(self.score, item)
-            return
-        names = self.label.all(content)
-        scores = [1] * len(names) if self.score is None else self.score.all(content)
+    def _items(self, content: Any, path: str) -> Iterator[tuple[Any, Any]]:
+        items = at(path, content)
+        if isinstance(items, dict):
+            items = [list(pair) for pair in items.items()]
+        if items is None and self.may_lack_items:
+            items = []
+        if not isinstance(items, list):
+            raise AnswerError(f"there is no list at {path!r}")
+        for item in items:
+            yield _there(self.label, item), 1 if self.score is None else _there(self.score, item)
+
+    def _listed(self, content: Any) -> Iterator[tuple[Any, Any]]:
+        names = at(self.label, content)
+        scores = [1] * len(names) if self.score is None and isinstance(names, list) else at(self.score, content)
+        for path, found in ((self.label, names), (self.score, scores)):
+            if not isinstance(found, list):
+                raise AnswerError(f"there is no list at {path!r}")
+            # JMESPath leaves out what is not there, after which names and scores could be matched wrongly.
+            listed, found_all, _ = (path or "").rpartition("[*]")
+            if found_all and len(at(f"{listed}[*]", content) or ()) != len(found):
+                raise AnswerError(f"a label has nothing at {path!r}")
         if len(names) != len(scores):
             raise AnswerError(f"there are {len(names)} labels but {len(scores)} scores")
-        if MISSING in names or MISSING in scores:
-            raise AnswerError(
-                f"there is nothing at {(self.label if MISSING in names else self.score or self.label).text!r}"
-            )
         yield from zip(names, scores, strict=True)
 
 
-def json_labels(
-    *,
-    items: str | None,
-    label: str,
-    score: str | None,
-    scale: Scale,
-    may_lack_items: bool,
-    adapter: str,
-) -> JsonLabels:
-    """Read the options that say where the labels are.
+def check_path(path: str | None, *, option: str) -> None:
+    """Whether a path can be read.
 
     Raises:
-        AdapterError: a path cannot be read, or they do not go together; the message names the option.
-    """
-    place = f"the adapter {adapter!r}: option"
-    listed = None if items is None else option_path(items, option="items", adapter=adapter)
-    named = option_path(label, option="label", adapter=adapter)
-    scored = None if score is None else option_path(score, option="score", adapter=adapter)
-    for option, path in {"label": named, "score": scored}.items():
-        if path is None:
-            continue
-        if listed is None and not path.many:
-            raise AdapterError(
-                f"{place} {option!r}: {path.text!r} names one value. Name the list of labels by the option items, "
-                "or several values by [*]"
-            )
-        if listed is not None and path.many:
-            raise AdapterError(f"{place} {option!r}: [*] belongs into the option items where there is one")
-    if scored is None and scale != "0-1":
-        raise AdapterError(f"{place} 'scale' is {scale}, but the option score names no scores")
-    return JsonLabels(listed, named, scored, scale, may_lack_items)
-
-
-def option_path(text: str, *, option: str, adapter: str) -> JsonPath:
-    """A path that was given by an option.
-
-    Raises:
-        AdapterError: it cannot be read.
+        ValueError: it cannot; the message names the option.
     """
     try:
-        return json_path(text)
-    except ValueError as error:
-        raise AdapterError(f"the adapter {adapter!r}: option {option!r}: {error}") from error
+        if path is not None:
+            jmespath.compile(path or _ITSELF)
+    except JMESPathError as error:
+        problem = str(error).partition("\n")[0]
+        raise ValueError(
+            f"option {option!r}: the path {path!r} cannot be read: write it like result.tags[*].name ({problem})"
+        ) from error
 
 
-def _items(content: Any, path: JsonPath, *, may_lack: bool) -> list[Any]:
-    if path.many:
-        return [item for item in path.all(content) if not (may_lack and item is MISSING)]
-    held = path.one(content)
-    if isinstance(held, dict):
-        return [list(pair) for pair in held.items()]
-    if isinstance(held, list):
-        return held
-    if may_lack and (held is MISSING or held is None):
-        return []
-    raise AnswerError(f"there is no list at {path.text!r}")
+def at(path: str | None, content: Any) -> Any:
+    """What lies at a path; None where nothing does."""
+    try:
+        return None if path is None else jmespath.search(path or _ITSELF, content)
+    except (JMESPathError, RecursionError, TypeError, ValueError, AttributeError):  # a function on another type
+        return None
 
 
-def _there(path: JsonPath, content: Any) -> Any:
-    found = path.one(content)
-    if found is MISSING:
-        raise AnswerError(f"a label has nothing at {path.text!r}")
+def _there(path: str, content: Any) -> Any:
+    found = at(path, content)
+    if found is None:
+        raise AnswerError(f"a label has nothing at {path!r}")
     return found
 
 

@@ -1,6 +1,6 @@
 """Raw answers that were recorded: in a run's ``responses.sqlite``, or as a folder of files. Reads only.
 
-What the answers mean is not known here, but for one thing: an archived answer of Watson names the images of its zip.
+What they mean is not known here, but for one thing: an archived answer of Watson names the images of its zip.
 """
 
 import csv
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from adapters.base import AdapterError, AnswerError, RawAnswer
-from adapters.watson_answers import image_names
+from adapters.cloud.watson import image_names
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -29,7 +29,7 @@ class StoredAnswers:
         path: the file.
         classifier: its number there.
         model: its version, as it was recorded.
-        parameters: how it was asked.
+        parameters: what else its answers depended on.
     """
 
     path: Path
@@ -92,10 +92,7 @@ class FiledAnswers:
             if place is not None:
                 by_image[image] = place if position is None else (place[0], position)
         if not by_image:
-            raise AdapterError(
-                f"no file in {self.folder} is named by the sha256 of an image: say with the option names which answer "
-                "is whose"
-            )
+            raise AdapterError(f"no file in {self.folder} is named by the sha256 of an image: give the option names")
         return by_image
 
     @cached_property
@@ -131,10 +128,10 @@ def stored_answers(path: Path, adapter: str, *, classifier: int | None) -> Store
     Args:
         path: the file.
         adapter: by the name it was recorded under.
-        classifier: its number in the file, needed where it was asked in several ways.
+        classifier: its number in the file, needed where there are several of that name.
 
     Raises:
-        AdapterError: the file is something else, has nothing of this adapter, or has several ways to choose from.
+        AdapterError: the file is something else, has nothing of this adapter, or has several of that name.
     """
     with _opened(path) as connection:
         rows = connection.execute("SELECT id, adapter, model, parameters FROM classifiers ORDER BY id").fetchall()
@@ -144,14 +141,16 @@ def stored_answers(path: Path, adapter: str, *, classifier: int | None) -> Store
         raise AdapterError(f"{path} has no answers of {adapter!r}; it has those of: {known}")
     if len(ways) > 1:
         listed = "; ".join(f"{number}: {model}, {parameters[:200]}" for number, _, model, parameters in ways)
-        raise AdapterError(f"{path}: {adapter!r} was asked in several ways; choose by the option classifier: {listed}")
+        raise AdapterError(
+            f"{path}: {adapter!r} was recorded in several ways; choose by the option classifier: {listed}"
+        )
     number, _, model, parameters = ways[0]
     return StoredAnswers(path, number, model, json.loads(parameters))
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[sqlite3.Connection]:
-    # A file that nobody has open can be read even where nothing may be written beside it.
+    # A file that nobody has open can be read even where nothing may be written next to it.
     alone = "" if path.with_name(f"{path.name}-wal").exists() else "&immutable=1"
     try:
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro{alone}", uri=True, timeout=60)
@@ -173,7 +172,7 @@ def _names_in(path: Path) -> list[str]:
     try:
         return image_names(path.read_bytes())
     except AnswerError:
-        return []  # it is found wanting when it is parsed
+        return []  # it fails when it is parsed
 
 
 def _row(row: Mapping[str, str | None], place: str) -> tuple[str, str, int | None]:

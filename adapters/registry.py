@@ -1,127 +1,145 @@
-"""Which classifiers there are, and how one is made from its name and options. Loads none before it is asked for.
+"""The adapters there are, and how one is made from its name and options. Loads none before it is needed.
 
-A classifier's options are the keyword-only parameters of its class; their annotations say what fits. A class that takes
-a positional parameter ``target`` is named with it: ``python:module:function``; one with a default may be left out.
-Other packages add classifiers by an entry point of the group ``counterslope.adapters`` that names such a class; a name
-that is built in stays built in.
+Other packages add adapters by an entry point of the group ``counterslope.adapters`` that names a class; a name that is
+built in stays built in.
 """
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from adapters.base import Adapter, AdapterError, Service
+from adapters.base import Adapter, AdapterError, Capabilities, Service
+from adapters.options import TARGET, AdapterOptions, Option, did_you_mean, option_rows, read_options
 
 GROUP = "counterslope.adapters"
 BUILT_IN = {
-    "azure": "adapters.azure:Azure",
-    "clarifai": "adapters.clarifai:Clarifai",
-    "clip": "adapters.clip:Clip",
+    "azure": "adapters.cloud.azure:Azure",
+    "clarifai": "adapters.cloud.clarifai:Clarifai",
+    "clip": "adapters.local.clip:Clip",
     "command": "adapters.command:Command",
-    "face-attributes": "adapters.face_attributes:FaceAttributes",
-    "google": "adapters.google:Google",
+    "face-attributes": "adapters.local.face_attributes:FaceAttributes",
+    "google": "adapters.cloud.google:Google",
     "http": "adapters.http:Http",
-    "huggingface": "adapters.huggingface:HuggingFace",
-    "imagga": "adapters.imagga:Imagga",
-    "onnx": "adapters.onnx_model:OnnxModel",
-    "openai": "adapters.openai:OpenAI",
-    "opencv": "adapters.opencv:OpenCV",
-    "planted": "adapters.planted:Planted",
-    "python": "adapters.python_function:PythonFunction",
-    "rekognition": "adapters.rekognition:Rekognition",
+    "huggingface": "adapters.local.huggingface:HuggingFace",
+    "imagga": "adapters.cloud.imagga:Imagga",
+    "onnx": "adapters.local.onnx:OnnxModel",
+    "openai": "adapters.cloud.openai:OpenAI",
+    "opencv": "adapters.local.opencv:OpenCV",
+    "planted": "adapters.local.planted:Planted",
+    "python": "adapters.python:PythonFunction",
+    "rekognition": "adapters.cloud.rekognition:Rekognition",
     "replay": "adapters.replay:Replay",
-    "torchvision": "adapters.torchvision_model:TorchvisionModel",
-    "watson": "adapters.watson:Watson",
+    "torchvision": "adapters.local.torchvision_model:TorchvisionModel",
 }
+_ENDED = {"watson": "IBM Watson Visual Recognition ended on 1 December 2021; replay:watson reads recorded answers"}
 
-Factory = Callable[..., Adapter]
+AdapterClass = type[Any]
 
 
 @dataclass(frozen=True)
 class Description:
-    """A classifier as it is listed.
+    """What an adapter's class declares: needs no credentials, no network and no package that it would load.
 
     Attributes:
-        name: as it is asked for.
-        summary: what it is, in one line.
-        remote: images leave this machine; None where that is not known.
-        labels: how many labels it can return; None where they are not known beforehand.
-        options: their names.
-        lifecycle: "live", "ends 2028-09-25" or "ended 2021-12-01" for a service; None for a local classifier.
-        usd_per_1000: US$ for a thousand images and one feature; None where nothing is charged or nothing is known.
+        name: the name it is registered by.
+        usage: how it is named: ``opencv``, ``onnx:TARGET``, or ``google[:TARGET]`` where it can do without one.
+        about: what it is; the first line is a summary.
+        target: what the target is; empty where there is none.
+        capabilities: what its class declares; its options may change some of it. None where it declares nothing.
+        options: in their order.
         problem: why it cannot be used here, e.g. a package that is not installed.
     """
 
     name: str
-    summary: str
-    remote: bool | None
-    labels: int | None
-    options: tuple[str, ...]
-    lifecycle: str | None = None
-    usd_per_1000: float | None = None
+    usage: str
+    about: str = ""
+    target: str = ""
+    capabilities: Capabilities | None = None
+    options: tuple[Option, ...] = ()
     problem: str | None = None
+
+    @property
+    def summary(self) -> str:
+        """What it is, in one line."""
+        return self.about.partition("\n")[0]
 
 
 def names() -> list[str]:
-    """Every registered classifier, built in or added by an installed package, in alphabetical order."""
+    """Every registered adapter, built in or added by an installed package, in alphabetical order."""
     return sorted({*BUILT_IN, *_added()})
 
 
 def create(spec: str, options: Mapping[str, Any] | None = None) -> Adapter:
-    """The classifier that ``spec`` names: ``name``, or ``name:target`` where it takes a target.
+    """The adapter that ``spec`` names: ``name``, or ``name:target`` where it takes a target.
 
     Raises:
         AdapterError: an unknown name or option, a value that does not fit, or a package that is missing.
     """
     name, colon, target = spec.partition(":")
-    factory = load(name)
-    wanted = inspect.signature(factory).parameters.get("target")
-    takes_target = wanted is not None
-    if wanted is not None and wanted.default is wanted.empty and not target:
-        raise AdapterError(f"the adapter {name!r} needs to know which one: write {name}:... ({_summary(factory)})")
-    if colon and not takes_target:
+    adapter_class = load(name)
+    model = _options_model(adapter_class)
+    wanted = model.model_fields.get(TARGET)
+    given = dict(options or {})
+    if TARGET in given:
+        raise AdapterError(f"the adapter {spec!r}: the target is no option: write {name}:{given[TARGET]}")
+    if wanted is None and colon:
         raise AdapterError(f"the adapter {name!r} takes nothing after the colon of {spec!r}")
-    arguments = _checked_options(spec, factory, options or {})
+    if wanted is not None:
+        if wanted.is_required() and not target:
+            raise AdapterError(f"the adapter {name!r} needs a target: write {name}:... ({describe(name).summary})")
+        given[TARGET] = target
     with _import_errors(spec):
-        return factory(target, **arguments) if takes_target else factory(**arguments)
+        if model is AdapterOptions:
+            read_options(spec, model, given)
+            made: Adapter = adapter_class()
+        else:
+            made = adapter_class(read_options(spec, model, given))
+        return made
 
 
 def option_names(spec: str) -> tuple[str, ...]:
-    """The options of a classifier.
+    """The names of an adapter's options.
 
     Raises:
         AdapterError: an unknown name, or a package that is missing.
     """
-    return tuple(parameter.name for parameter in options_of(load(spec.partition(":")[0])))
+    return tuple(row.name for row in option_rows(_options_model(load(spec.partition(":")[0]))))
 
 
-def describe() -> list[Description]:
-    """Every registered classifier; one that cannot be loaded is listed with its problem."""
+def describe(name: str) -> Description:
+    """What the adapter of that name declares; a target behind a colon is passed over.
+
+    Raises:
+        AdapterError: an unknown name, or one that cannot be loaded.
+    """
+    name = name.partition(":")[0]
+    adapter_class = load(name)
+    model = _options_model(adapter_class)
+    target = model.model_fields.get(TARGET)
+    about = (inspect.getdoc(adapter_class) or "").replace("``", "").partition("\nRaises:\n")[0].strip()
+    declared = getattr(adapter_class, "capabilities", None)
+    return Description(
+        name=name,
+        usage=name if target is None else f"{name}:TARGET" if target.is_required() else f"{name}[:TARGET]",
+        about=about,
+        target=(target.description or "") if target else "",
+        capabilities=declared if isinstance(declared, Capabilities) else None,
+        options=option_rows(model),
+    )
+
+
+def describe_all() -> list[Description]:
+    """Every registered adapter; one that cannot be loaded is there with its problem."""
     rows = []
     for name in names():
         try:
-            factory = load(name)
+            rows.append(describe(name))
         except AdapterError as error:
-            rows.append(Description(name, summary="", remote=None, labels=None, options=(), problem=str(error)))
-            continue
-        declared = getattr(factory, "capabilities", None)
-        labels, service = getattr(declared, "labels", None), getattr(declared, "service", None)
-        rows.append(
-            Description(
-                name,
-                summary=_summary(factory),
-                remote=getattr(declared, "remote", None),
-                labels=None if labels is None else len(labels),
-                options=tuple(parameter.name for parameter in options_of(factory)),
-                lifecycle=None if service is None else lifecycle(service),
-                usd_per_1000=None if service is None or service.price is None else service.price.usd_per_1000,
-            )
-        )
+            rows.append(Description(name, usage=name, problem=str(error)))
     return rows
 
 
@@ -132,32 +150,36 @@ def lifecycle(service: Service) -> str:
     return f"{'ends' if service.lifecycle == 'ends' else 'ended'} {service.ends or ''}".strip()
 
 
-def _added() -> dict[str, EntryPoint]:
-    return {entry.name: entry for entry in entry_points(group=GROUP)}
-
-
-def load(name: str) -> Factory:
-    """The class that makes a classifier, without its target.
+def load(name: str) -> AdapterClass:
+    """The class of an adapter.
 
     Raises:
         AdapterError: an unknown name, or a package that is missing.
     """
-    if name in BUILT_IN:
-        module, _, attribute = BUILT_IN[name].partition(":")
-        with _import_errors(name):
-            loaded: Factory = getattr(import_module(module), attribute)
-        return loaded
-    entry = _added().get(name)
-    if entry is None:
-        nearest = get_close_matches(name, names(), n=1)
-        hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
-        raise AdapterError(f"there is no adapter {name!r}.{hint} Known: {', '.join(names())}")
+    added = {} if name in BUILT_IN else _added()
+    if name not in BUILT_IN and name not in added:
+        if name in _ENDED:
+            raise AdapterError(f"there is no adapter {name!r}: {_ENDED[name]}")
+        raise AdapterError(f"there is no adapter {name!r}.{did_you_mean(name, names())} Known: {', '.join(names())}")
     with _import_errors(name):
+        if name in BUILT_IN:
+            module, _, attribute = BUILT_IN[name].partition(":")
+            loaded: AdapterClass = getattr(import_module(module), attribute)
+            return loaded
         try:
-            added: Factory = entry.load()
+            found: AdapterClass = added[name].load()
         except AttributeError as error:
-            raise AdapterError(f"the entry point {name} = {entry.value} names nothing: {error}") from error
-    return added
+            raise AdapterError(f"the entry point {name} = {added[name].value} names nothing: {error}") from error
+    return found
+
+
+def _added() -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group=GROUP)}
+
+
+def _options_model(adapter_class: AdapterClass) -> type[AdapterOptions]:
+    model: type[AdapterOptions] = getattr(adapter_class, "Options", AdapterOptions)
+    return model
 
 
 @contextmanager
@@ -171,40 +193,3 @@ def _import_errors(name: str) -> Iterator[None]:
         ) from error
     except ImportError as error:
         raise AdapterError(f"the adapter {name!r} cannot be loaded: {error}") from error
-
-
-def _summary(factory: Factory) -> str:
-    return (inspect.getdoc(factory) or "").partition("\n")[0].replace("``", "")
-
-
-def options_of(factory: Factory) -> list[inspect.Parameter]:
-    """Its options, as they stand in its signature."""
-    parameters = inspect.signature(factory, eval_str=True).parameters.values()
-    return [parameter for parameter in parameters if parameter.kind is inspect.Parameter.KEYWORD_ONLY]
-
-
-def _checked_options(spec: str, factory: Factory, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The given options, converted to what the factory's annotations say."""
-    from pydantic import ConfigDict, ValidationError, create_model
-
-    known = {parameter.name: parameter for parameter in options_of(factory)}
-    unknown = [name for name in options if name not in known]
-    if unknown:
-        listed = ", ".join(known) if known else "none"
-        raise AdapterError(f"the adapter {spec!r} has no option {unknown[0]!r}. Its options: {listed}")
-    fields: dict[str, Any] = {
-        name: (
-            Any if parameter.annotation is parameter.empty else parameter.annotation,
-            ... if parameter.default is parameter.empty else parameter.default,
-        )
-        for name, parameter in known.items()
-    }
-    model = create_model("Options", __config__=ConfigDict(arbitrary_types_allowed=True), **fields)
-    try:
-        values = model.model_validate(dict(options))
-    except ValidationError as error:
-        problems = (
-            f"option {'.'.join(str(part) for part in problem['loc'])!r}: {problem['msg']}" for problem in error.errors()
-        )
-        raise AdapterError(f"the adapter {spec!r}: {'; '.join(problems)}") from error
-    return {name: getattr(values, name) for name in options}

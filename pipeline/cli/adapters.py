@@ -1,7 +1,7 @@
 """``counterslope adapters``: list the classifiers, tell what one declares, find out what is wrong with one.
 
-What they declare is read in ``adapters.details``, and what is wrong is judged in ``adapters.diagnosis``; here is the
-looking, the asking and the printing.
+What they declare is read in ``adapters.registry``, and what is wrong is judged in ``adapters.doctor``; here is the
+looking, the sending and the printing.
 """
 
 import json
@@ -20,8 +20,8 @@ from pipeline.photos import SAMPLE
 
 if TYPE_CHECKING:
     from adapters.base import Adapter, Limits, Service
-    from adapters.details import Details
-    from adapters.diagnosis import Check, Knock
+    from adapters.doctor import Check, Probe
+    from adapters.registry import Description
 
 CANARY = SAMPLE / "female-asian-30-3.jpg"
 
@@ -35,9 +35,9 @@ def listing(context: typer.Context, as_json: AsJson = False) -> None:
     """List the classifiers that can be audited; info and doctor say more of one."""
     if context.invoked_subcommand is not None:
         return
-    from adapters.registry import describe
+    from adapters.registry import describe_all
 
-    rows = [asdict(row) for row in describe()]
+    rows = [_row(one) for one in describe_all()]
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
     else:
@@ -48,10 +48,10 @@ def listing(context: typer.Context, as_json: AsJson = False) -> None:
 def info(name: Name, as_json: AsJson = False) -> None:
     """Everything a classifier declares: where images go, limits, price, version, options. Needs no credentials."""
     from adapters.base import AdapterError
-    from adapters.details import details
+    from adapters.registry import describe
 
     try:
-        found = details(name)
+        found = describe(name)
     except AdapterError as error:
         stop(str(error))
     if as_json:
@@ -77,7 +77,7 @@ def doctor(name: Name, given: Given = NOT_GIVEN, yes: Yes = False, as_json: AsJs
         console = Console(highlight=False)
         for check in _examined(name, options.get(name, {}), yes=yes):
             # The words may be a service's: no credential in them, and nothing that a terminal would obey.
-            checks.append(replace(check, says=harmless(check.says), cure=harmless(check.cure)))
+            checks.append(replace(check, finding=harmless(check.finding), fix=harmless(check.fix)))
             if not as_json:
                 _tell_check(console, checks[-1])
     failed = [check for check in checks if check.state == "failed"]
@@ -90,13 +90,13 @@ def doctor(name: Name, given: Given = NOT_GIVEN, yes: Yes = False, as_json: AsJs
 def _examined(name: str, options: dict[str, Any], *, yes: bool) -> "Iterator[Check]":
     """The checks one by one, each as soon as it is done."""
     from adapters.base import AdapterError
-    from adapters.details import details
-    from adapters.diagnosis import Check, address_of, credentials_check, declared_address, lifecycle_check
-    from adapters.registry import create
+    from adapters.doctor import Check, address_of, credentials_check, declared_address, lifecycle_check
+    from adapters.registry import create, describe
 
     adapter: Adapter | None = None
     try:
-        declared = details(name).capabilities.service
+        declares = describe(name).capabilities
+        declared = declares.service if declares else None
         yield Check("package", "ok", "it can be loaded")
     except AdapterError as error:
         yield Check("package", "failed", str(error))
@@ -123,7 +123,7 @@ def _examined(name: str, options: dict[str, Any], *, yes: bool) -> "Iterator[Che
 
 def _version_check(adapter: "Adapter") -> "Check":
     from adapters.base import AdapterError
-    from adapters.diagnosis import Check
+    from adapters.doctor import Check
 
     try:
         return Check("set-up", "ok", f"{adapter.name}: {adapter.model}")
@@ -132,12 +132,12 @@ def _version_check(adapter: "Adapter") -> "Check":
 
 
 def _network_checks(address: str) -> "Iterator[Check]":
-    from adapters.diagnosis import clock_check, reachability_check
+    from adapters.doctor import clock_check, reachability_check
 
-    knock = _knock(address)
-    yield reachability_check(address, knock)
-    if knock.status is not None:
-        yield clock_check(knock, now=datetime.now(UTC))
+    probe = _probe(address)
+    yield reachability_check(address, probe)
+    if probe.status is not None:
+        yield clock_check(probe, now=datetime.now(UTC))
 
 
 def _canary_checks(adapter: "Adapter", *, yes: bool) -> "Iterator[Check]":
@@ -145,7 +145,7 @@ def _canary_checks(adapter: "Adapter", *, yes: bool) -> "Iterator[Check]":
     from PIL import Image
 
     from adapters.base import AdapterError
-    from adapters.diagnosis import Check, canary_check, limits_check, price_of_one, repeat_check
+    from adapters.doctor import Check, canary_check, limits_check, price_of_one, repeat_check
 
     image = CANARY.read_bytes()
     with Image.open(CANARY) as opened:
@@ -175,12 +175,12 @@ def _agreed(service: "Service", price: str) -> bool:
     return typer.confirm("Send it?", err=True)
 
 
-def _knock(address: str) -> "Knock":
+def _probe(address: str) -> "Probe":
     """A plain GET, without credentials and without following anything."""
     import requests
     from requests.utils import get_environ_proxies
 
-    from adapters.diagnosis import Knock
+    from adapters.doctor import Probe
 
     try:
         with requests.Session() as session:
@@ -189,16 +189,34 @@ def _knock(address: str) -> "Knock":
             with session.get(
                 address, timeout=(5, 10), allow_redirects=False, stream=True, proxies=get_environ_proxies(address)
             ) as reply:
-                return Knock(status=reply.status_code, date=reply.headers.get("Date", ""))
+                return Probe(status=reply.status_code, date=reply.headers.get("Date", ""))
     except requests.exceptions.SSLError:
-        return Knock(problem="its certificate cannot be verified")
+        return Probe(problem="its certificate cannot be verified")
     except requests.exceptions.ProxyError:
-        return Knock(problem="the proxy that the environment names does not let it through")
+        return Probe(problem="the proxy that the environment names does not let it through")
     except requests.exceptions.Timeout:
-        return Knock(problem="no answer within 10 s")
+        return Probe(problem="no answer within 10 s")
     except (requests.RequestException, OSError) as error:
         unknown = "NameResolutionError" in repr(error)
-        return Knock(problem="its name is not known to this network" if unknown else "nothing answers there")
+        return Probe(problem="its name is not known to this network" if unknown else "nothing answers there")
+
+
+def _row(found: "Description") -> "dict[str, Any]":
+    """An adapter as it is listed; null where something is not known."""
+    from adapters.registry import lifecycle
+
+    declared = found.capabilities
+    service = declared.service if declared else None
+    return {
+        "name": found.name,
+        "summary": found.summary,
+        "remote": declared.remote if declared else None,
+        "labels": len(declared.labels) if declared and declared.labels is not None else None,
+        "options": [option.name for option in found.options],
+        "lifecycle": lifecycle(service) if service else None,
+        "usd_per_1000": service.price.usd_per_1000 if service and service.price else None,
+        "problem": found.problem,
+    }
 
 
 def _tell_list(rows: Iterable[dict[str, Any]]) -> None:
@@ -217,7 +235,7 @@ def _tell_list(rows: Iterable[dict[str, Any]]) -> None:
     typer.echo("\ncounterslope adapters info NAME tells what one declares; doctor NAME checks it.")
 
 
-def _tell_details(found: "Details") -> None:
+def _tell_details(found: "Description") -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -239,10 +257,11 @@ def _tell_details(found: "Details") -> None:
         console.print(f"\nGiven as --adapter-option '{escape(place)}.OPTION=VALUE'", soft_wrap=True)
 
 
-def _facts(found: "Details") -> Iterator[tuple[str, str]]:
+def _facts(found: "Description") -> Iterator[tuple[str, str]]:
+    from adapters.base import Capabilities
     from adapters.registry import lifecycle
 
-    declared = found.capabilities
+    declared = found.capabilities or Capabilities()
     if found.target:
         yield "target", found.target
     if service := declared.service:
@@ -288,6 +307,6 @@ def _tell_check(console: Any, check: "Check") -> None:
     from rich.markup import escape
 
     colour = {"ok": "green", "warning": "yellow", "failed": "red", "skipped": "dim"}[check.state]
-    console.print(f"[{colour}]{check.state:<8}[/{colour}] {check.name}: {escape(check.says)}", soft_wrap=True)
-    if check.cure:
-        console.print(f"         → {escape(check.cure)}", soft_wrap=True)
+    console.print(f"[{colour}]{check.state:<8}[/{colour}] {check.name}: {escape(check.finding)}", soft_wrap=True)
+    if check.fix:
+        console.print(f"         → {escape(check.fix)}", soft_wrap=True)

@@ -46,7 +46,7 @@ def made_adapters(classifiers: "Sequence[Classifier]", settings: Settings, out: 
 
 
 def _as_adapter(classifier: "Callable[[bytes], object] | Adapter") -> "Adapter":
-    from adapters.python_function import PythonFunction
+    from adapters.python import PythonFunction
 
     if hasattr(classifier, "send"):
         return cast("Adapter", classifier)

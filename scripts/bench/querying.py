@@ -21,7 +21,7 @@ from typing import Any
 
 from adapters.answers import from_answer
 from adapters.base import Capabilities, Label, NoAnswer, RawAnswer, Service
-from adapters.calling import Call, Caller, unanswered
+from adapters.http_client import Call, HttpClient, failure_of
 from pipeline.querying.client import RequestCounts, query_adapter
 from pipeline.querying.limits import CallPolicy
 from pipeline.querying.requests import ImageRef, key_maker
@@ -43,14 +43,14 @@ class Remote:
         service = Service(provider="This machine", host="127.0.0.1", retention="nothing", version="none", rate=rate)
         self.capabilities = Capabilities(service=service, concurrency=concurrency)
         self._url = url
-        self._call = Caller(connections=concurrency)
+        self._call = HttpClient(connections=concurrency)
 
     def send(self, images: Sequence[bytes]) -> list[RawAnswer | NoAnswer]:
         """See ``adapters.base.Adapter``."""
         reply = self._call(Call(self._url, body=images[0]))
         if isinstance(reply, NoAnswer):
             return [reply]
-        return [unanswered(reply) or RawAnswer(reply.body, reply.status)]
+        return [failure_of(reply) or RawAnswer(reply.body, reply.status)]
 
     def parse(self, answer: RawAnswer) -> list[Label]:
         """See ``adapters.base.Adapter``."""

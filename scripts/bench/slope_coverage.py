@@ -18,7 +18,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from adapters.planted import Planted, PlantedLabel
+from adapters.local.planted import Planted, PlantedLabel
 from pipeline.config.attributes import EDIT_ARM
 from pipeline.querying.labels import derive
 from pipeline.run.tables import COUNTERFACTUALS, to_table, write_table
@@ -145,7 +145,7 @@ def content(photo: str, step: int) -> bytes:
 
 def estimate(table: Path, labels: dict[str, PlantedLabel], *, seed: int) -> pd.DataFrame:
     """The slopes that an audit with one seed of the classifier finds."""
-    adapter = Planted(run=table, labels=labels, seed=seed)
+    adapter = Planted(Planted.Options(run=table, labels=labels, seed=seed))
     versions = pd.read_parquet(table)
     images = [content(photo, step) for photo, step in zip(versions["photo"], versions["step"], strict=True)]
     answers = dict(zip(versions["sha256"], adapter.send(images), strict=True))

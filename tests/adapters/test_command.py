@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from fakes.made import made
 
 from adapters.base import AdapterError, AnswerError, NoAnswer, RawAnswer
 from adapters.command import Command
@@ -23,17 +24,17 @@ FAITHFUL = "for line in sys.stdin: row = json.loads(line); say(id=row['id'], lab
 
 @pytest.fixture
 def program(tmp_path: Path) -> Iterator[Callable[..., Command]]:
-    made: list[Command] = []
+    running: list[Command] = []
 
     def make(body: str, **options: object) -> Command:
         script = tmp_path / "classify.py"
         script.write_text(HEAD + body)
         options = {"timeout": 10.0, "start": 10.0, **options}
-        made.append(Command(f"{sys.executable} -S classify.py", folder=tmp_path, **options))  # type: ignore[arg-type]
-        return made[-1]
+        running.append(made("command", f"{sys.executable} -S classify.py", folder=tmp_path, **options))
+        return running[-1]
 
     yield make
-    for adapter in made:
+    for adapter in running:
         adapter.close()
 
 
@@ -102,7 +103,7 @@ def test_an_error_of_the_program_s_is_that_image_s_alone(program: Callable[..., 
         "    say(id=row['id'], error='no face') if size(row) == 1 else say(id=row['id'], labels=[])"
     )
     outcome = refused(adapter)
-    assert outcome.reason == "the program says: no face"
+    assert outcome.reason == "the program reports: no face"
     assert outcome.reply is not None
     assert labels(adapter, b"xx") == [{}]
 
@@ -115,7 +116,7 @@ def test_a_crash_fails_its_image_says_why_and_the_next_is_answered(program: Call
         "    say(id=row['id'], labels=[['size', size(row) / 10]])"
     )
     assert labels(adapter, b"xx") == [{"size": 0.2}]
-    assert refused(adapter).reason == "the program ended with exit code 1; it said: out of memory"
+    assert refused(adapter).reason == "the program ended with exit code 1; it wrote: out of memory"
     assert labels(adapter, b"xxx") == [{"size": 0.3}]
 
 
@@ -140,9 +141,9 @@ def test_of_a_batch_only_the_image_that_crashes_it_fails(program: Callable[..., 
     [
         ("time.sleep(60)", "gave no answer within 0.2 s"),
         ('sys.stdin.readline(); print(\'{"id": "1", \', flush=True); time.sleep(9)', "starts with { and is not JSON"),
-        ("sys.stdin.readline(); say(id='99', labels=[]); time.sleep(9)", "answered '99', which it was not asked"),
-        ("sys.stdin.readline(); say(id=['1'], labels=[]); time.sleep(9)", "which it was not asked"),
-        ("sys.stdin.readline(); say(labels=[]); time.sleep(9)", "answered 'None', which it was not asked"),
+        ("sys.stdin.readline(); say(id='99', labels=[]); time.sleep(9)", "answered '99', an id that it was not given"),
+        ("sys.stdin.readline(); say(id=['1'], labels=[]); time.sleep(9)", "an id that it was not given"),
+        ("sys.stdin.readline(); say(labels=[]); time.sleep(9)", "answered 'None', an id that it was not given"),
         ("sys.stdin.readline(); os.close(1); time.sleep(9)", "killed by signal"),
         ("sys.stdin.readline(); print('x' * 5_000_000, flush=True); time.sleep(9)", "a line longer than"),
         ("sys.stdin.readline(); print('{\"id\": \"1\"', end='')", "is not JSON"),
@@ -208,7 +209,7 @@ def test_nothing_is_left_running(program: Callable[..., Command], tmp_path: Path
         f"{FAITHFUL}\ntime.sleep(60)"
     )
     (tmp_path / "classify.py").write_text(HEAD + body)
-    adapter = Command(f"{sys.executable} -S classify.py", folder=tmp_path)
+    adapter = made("command", f"{sys.executable} -S classify.py", folder=tmp_path)
     labels(adapter, b"x")
     pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
     assert all(alive(pid) for pid in pids)
@@ -224,8 +225,9 @@ def test_nothing_is_left_running(program: Callable[..., Command], tmp_path: Path
 def test_no_orphan_when_the_audit_ends_however_it_ends(tmp_path: Path, end: str) -> None:
     (tmp_path / "classify.py").write_text(f"{HEAD}open('pid', 'w').write(str(os.getpid()))\n{FAITHFUL}")
     code = (
-        "import os, sys; from pathlib import Path; from adapters.command import Command\n"
-        f"adapter = Command('{sys.executable} -S classify.py', folder=Path({str(tmp_path)!r}))\n"
+        "import os, sys; from adapters import registry\n"
+        f"options = {{'folder': {str(tmp_path)!r}}}\n"
+        f"adapter = registry.create('command:{sys.executable} -S classify.py', options)\n"
         f"adapter.send([b'x']); {end}"
     )
     subprocess.run([sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}\n{code}"], check=False, timeout=30)
@@ -237,7 +239,7 @@ def test_no_shell_reads_the_command(tmp_path: Path) -> None:
     script.write_text(f"#!{sys.executable}\n{HEAD}{FAITHFUL}")
     script.chmod(0o755)
     for target in (str(script), f"'./{script.name}' $(touch broken) '; touch broken'"):
-        adapter = Command(target, folder=tmp_path)
+        adapter = made("command", target, folder=tmp_path)
         assert labels(adapter, b"x" * 100) == [{"size": 0.1}]
         adapter.close()
     assert list(tmp_path.iterdir()) == [script]
@@ -252,7 +254,7 @@ def test_editing_a_file_of_the_command_is_another_version(program: Callable[...,
     for content in (b"1", b"2"):
         weights.write_bytes(content)
         words = f"{sys.executable} classify.py --weights=weights.bin {'x' * 5000}"
-        versions.add(Command(words, folder=tmp_path).model)
+        versions.add(made("command", words, folder=tmp_path).model)
     assert len(versions) == 2
     assert program(FAITHFUL, version="2").parameters != program(FAITHFUL).parameters
 
@@ -260,7 +262,7 @@ def test_editing_a_file_of_the_command_is_another_version(program: Callable[...,
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("", "names no program"),
+        ("", "needs a target: write command:"),
         ("no-such-program-anywhere", "no program 'no-such-program-anywhere' that can be run: check the path"),
         ("./readable.txt", r"make it executable with chmod \+x"),
         ("'unclosed", "cannot be split"),
@@ -269,9 +271,9 @@ def test_editing_a_file_of_the_command_is_another_version(program: Callable[...,
 def test_what_cannot_be_run_is_explained(tmp_path: Path, target: str, message: str) -> None:
     (tmp_path / "readable.txt").write_text("x")
     with pytest.raises(AdapterError, match=message):
-        Command(target, folder=tmp_path)
+        made("command", target, folder=tmp_path)
 
 
 def test_impossible_options_are_refused() -> None:
     with pytest.raises(AdapterError, match=r"processes.*1-64"):
-        Command(sys.executable, processes=0)
+        made("command", sys.executable, processes=0)

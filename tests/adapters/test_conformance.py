@@ -19,16 +19,14 @@ from fakes.imagga import imagga
 from fakes.resting import resting
 from fakes.seeing import NAMES, seen
 from fakes.serving import Asked, Serving, Told
-from fakes.watson import watson
+from fakes.tiny_networks import tiny_clip, tiny_onnx, tiny_resnet, tiny_transformer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tiny_networks import tiny_clip, tiny_onnx, tiny_resnet, tiny_transformer
 
 import models.weights
 from adapters import registry
 from adapters.base import Adapter, AnswerError, Capabilities, NoAnswer, RawAnswer
 from adapters.command import Command
-from adapters.details import details
 from models.judge import Judge
 from pipeline.run.tables import COUNTERFACTUALS, to_table, write_table
 
@@ -123,11 +121,6 @@ def _clip(folder: Path, _: ExitStack) -> Adapter:
     return registry.create(f"clip:{tiny_clip(folder / 'tiny')}", {"labels": ["nurse", "pilot"], "batch": 2})
 
 
-def _watson(_: Path, stack: ExitStack) -> Adapter:
-    url = _served(stack, watson("watson-key"), VISUAL_RECOGNITION_APIKEY="watson-key")
-    return registry.create("watson", {"endpoint": url})
-
-
 def _cloud(name: str) -> Callable[[Path, ExitStack], Adapter]:
     return lambda _, stack: stack.enter_context(opened(name))[1]
 
@@ -147,7 +140,6 @@ SETUPS: dict[str, Callable[[Path, ExitStack], Adapter]] = {
     "python": _python,
     "replay": _replay,
     "torchvision": _torchvision,
-    "watson": _watson,
     **{name: _cloud(name) for name in CLOUDS},
 }
 
@@ -165,9 +157,10 @@ def adapter(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
 
 @pytest.mark.parametrize("name", registry.BUILT_IN)
 def test_its_class_declares_what_is_told_without_credentials(name: str) -> None:
-    found = details(name)
+    found = registry.describe(name)
     assert found.about
-    assert all(option.help for option in found.options), "every option needs an entry under Args"
+    assert all(option.help for option in found.options), "every option needs a description"
+    assert found.capabilities is not None
     _check_declared(found.capabilities)
 
 

@@ -5,7 +5,7 @@ from urllib.parse import quote
 import pytest
 
 from adapters.base import AdapterError
-from adapters.credentials import checked_url, on_this_machine, secret, without
+from adapters.credentials import checked_url, on_this_machine, redacted, secret
 
 
 @pytest.mark.parametrize(
@@ -43,6 +43,28 @@ def test_images_alone_may_go_over_plain_http_and_to_an_address_with_a_query() ->
     assert not on_this_machine("a.example")
 
 
+@pytest.mark.parametrize(
+    ("address", "here"),
+    [
+        *((one, True) for one in ("127.0.0.1", "127.9.9.9:80", "localhost", "LOCALHOST:80", "a.localhost.", "::1")),
+        *((one, True) for one in ("[::1]:80", "http://127.0.0.1:80/v1", "https://[::1]/v1", "http://localhost")),
+        ("http://127.0.0.1.evil.example", False),
+        ("127.0.0.1.evil.example:443", False),
+        ("localhost.evil.example", False),
+        ("http://127.0.0.1@evil.example/", False),
+        ("http://evil.example\\@127.0.0.1/", False),
+        ("http://evil.example/?http://127.0.0.1", False),
+        ("http://evil.example#@localhost", False),
+        ("10.0.0.1", False),
+        ("0.0.0.0", False),
+        ("", False),
+        ("http://[::1", False),
+    ],
+)
+def test_this_machine_is_recognised_by_the_parsed_host_alone(address: str, here: bool) -> None:
+    assert on_this_machine(address) == here
+
+
 @pytest.mark.parametrize("value", ["", "  ", "two\nlines", "schlüssel"])
 def test_a_secret_that_cannot_be_one_is_named_but_not_shown(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_KEY", value)
@@ -52,11 +74,11 @@ def test_a_secret_that_cannot_be_one_is_named_but_not_shown(value: str, monkeypa
 
 
 def test_what_a_service_repeats_is_starred_out_the_longest_first() -> None:
-    assert without(b"abcdef abcd xy", ["abcd", "abcdef", "xy"]) == b"*** *** xy"
+    assert redacted(b"abcdef abcd xy", ["abcd", "abcdef", "xy"]) == b"*** *** xy"
 
 
 def test_a_secret_is_found_in_whatever_form_a_service_repeats_it() -> None:
     key = 'a/b+c="d\\e&f'
     for said in (key, json.dumps(key), json.dumps(key).replace("/", "\\/"), quote(key, safe=""), escape(key)):
-        assert b"***" in without(said.encode(), [key])
-        assert b"b+c" not in without(said.encode(), [key])
+        assert b"***" in redacted(said.encode(), [key])
+        assert b"b+c" not in redacted(said.encode(), [key])

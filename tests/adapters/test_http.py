@@ -2,6 +2,7 @@ import json
 from contextlib import suppress
 
 import pytest
+from fakes.made import made
 from fakes.resting import resting
 from fakes.seeing import seen, slopes, sweep
 from fakes.serving import Asked, Serving, Told
@@ -10,7 +11,6 @@ from hypothesis import strategies as st
 
 from adapters import registry
 from adapters.base import Adapter, AdapterError, AnswerError, NoAnswer, RawAnswer
-from adapters.http import Http
 
 SECRET = "planted-clinic-key"
 TAGS = {"items": "result.tags", "label": "tag.en", "score": "p"}
@@ -140,12 +140,12 @@ def test_refused_credentials_stop_with_their_cure_and_are_shown_nowhere() -> Non
         ({"url": "https://clinic.example/?api_key=1"}, "'url' must hold no credential"),
         ({"url": "https://clinic.example/?code=1"}, "'url' must hold no credential"),
         ({"url": "https://clinic.example/${CLINIC_KEY}"}, "'url' must hold no credential"),
-        ({"headers": {"Authorization": "Bearer 123"}}, "'headers': 'Authorization' is for a credential.*MY_KEY"),
+        ({"headers": {"Authorization": "Bearer 123"}}, "'headers.Authorization' holds a credential.*MY_KEY"),
         ({"headers": {"bad name": "x"}}, "'bad name' is not a header's name"),
         ({"headers": {"X-A": "a\r\nX-B: b"}}, "no header can carry"),
         ({"headers": {"X-Key": "${NOT_SET}"}}, "variable NOT_SET"),
         ({"fields": {"a": "b"}}, "'fields' is for body = 'multipart'"),
-        ({"body": "multipart", "fields": {"secret": "b"}}, "'fields': 'secret' is for a credential"),
+        ({"body": "multipart", "fields": {"secret": "b"}}, "'fields.secret' holds a credential"),
         ({"body": "multipart", "field": ""}, "'field' is empty"),
         ({"body": "json"}, r"'template' must hold \{image\}"),
         ({"body": "json", "template": {"image": "image"}}, r"'template' must hold \{image\}"),
@@ -172,7 +172,7 @@ def test_every_option_is_checked_before_anything_is_sent(options: dict[str, obje
 def test_two_services_and_one_without_a_name_can_be_in_one_run() -> None:
     options = {"url": "http://clinic.example/?mode=fast", "label": "[*]"}
     assert registry.create("http", options).name == "http"
-    other = Http("other", **options)
+    other = made("http", "other", **options)
     assert other.name == "http:other"
     assert other.parse(RawAnswer(b'["a", "b"]'))[1].score == 1
 
@@ -190,8 +190,8 @@ JSON = st.recursive(
 def test_hostile_answers_fail_by_name_only(content: object, scale: str, paths: tuple[str, str]) -> None:
     url = "https://clinic.example"
     adapters = [
-        Http(url=url, items="a", label=paths[0], score=paths[1], scale=scale),
-        Http(url=url, label="a[*]", score="b[*]", scale=scale, error_path="a", version_path="b"),
+        made("http", url=url, items="a", label=paths[0], score=paths[1], scale=scale),
+        made("http", url=url, label="a[*]", score="b[*]", scale=scale, error_path="a", version_path="b"),
     ]
     for adapter in adapters:
         with suppress(AnswerError):

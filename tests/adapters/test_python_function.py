@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 from drawn_faces import drawn_face, png
+from fakes.made import made
 
 from adapters.base import AdapterError, AnswerError
-from adapters.python_function import PythonFunction
+from adapters.python import PythonFunction
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def module(tmp_path: Path) -> Callable[[str], str]:
 def test_a_function_of_the_users_is_a_classifier(module: Callable[[str], str], tmp_path: Path) -> None:
     name = module("def look(image): return {'starts with P': float(image[1:2] == b'P')}")
     before = list(sys.path)
-    adapter = PythonFunction(f"{name}:look", path=tmp_path)
+    adapter = made("python", f"{name}:look", path=tmp_path)
     label = adapter.parse(adapter.send([png(drawn_face())])[0])[0]
     assert (label.name, label.score) == ("starts with P", 1.0)
     assert adapter.name == f"python:{name}:look"
@@ -35,7 +36,7 @@ def test_a_function_of_the_users_is_a_classifier(module: Callable[[str], str], t
 
 def test_an_array_is_rgb_if_asked_for(module: Callable[[str], str], tmp_path: Path) -> None:
     code = "def look(image): return [('red', image[0, 0, 0] / 255), (f'{image.shape} {image.dtype}', 1)]"
-    adapter = PythonFunction(f"{module(code)}:look", path=tmp_path, input="array")
+    adapter = made("python", f"{module(code)}:look", path=tmp_path, input="array")
     image = drawn_face()
     image[0, 0] = (255, 0, 0)
     labels = adapter.parse(adapter.send([png(image)])[0])
@@ -56,7 +57,7 @@ def test_an_array_is_rgb_if_asked_for(module: Callable[[str], str], tmp_path: Pa
 def test_three_kinds_of_result(
     module: Callable[[str], str], tmp_path: Path, result: str, expected: dict[str, float]
 ) -> None:
-    adapter = PythonFunction(f"{module(f'def look(image): return {result}')}:look", path=tmp_path)
+    adapter = made("python", f"{module(f'def look(image): return {result}')}:look", path=tmp_path)
     assert {label.name: label.score for label in adapter.parse(adapter.send([b"x"])[0])} == expected
 
 
@@ -81,16 +82,16 @@ def test_anything_else_is_refused_with_a_reason(
     module: Callable[[str], str], tmp_path: Path, result: str, message: str
 ) -> None:
     name = module(f"def look(image): return {result}")
-    adapter = PythonFunction(f"{name}:look", path=tmp_path)
+    adapter = made("python", f"{name}:look", path=tmp_path)
     with pytest.raises(AnswerError, match=f"python:{name}:look returned something that is not labels: .*{message}"):
         adapter.send([b"x"])
 
 
 def test_editing_the_file_is_another_version(module: Callable[[str], str], tmp_path: Path) -> None:
-    first = PythonFunction(f"{module('def look(image): return []')}:look", path=tmp_path)
-    second = PythonFunction(f"{module('def look(image): return [0]')}:look", path=tmp_path)
+    first = made("python", f"{module('def look(image): return []')}:look", path=tmp_path)
+    second = made("python", f"{module('def look(image): return [0]')}:look", path=tmp_path)
     assert first.model != second.model
-    assert PythonFunction("json:dumps", version="2").parameters != PythonFunction("json:dumps").parameters
+    assert made("python", "json:dumps", version="2").parameters != made("python", "json:dumps").parameters
 
 
 @pytest.mark.parametrize(
@@ -110,7 +111,7 @@ def test_what_cannot_be_loaded_is_explained(
     name = module(code)
     before = list(sys.path)
     with pytest.raises(AdapterError, match=message):
-        PythonFunction(target.format(name=name), path=tmp_path)
+        made("python", target.format(name=name), path=tmp_path)
     assert sys.path == before
 
 
@@ -119,7 +120,7 @@ def test_a_function_at_hand_is_the_classifier_that_its_name_names(tmp_path, monk
     monkeypatch.syspath_prepend(tmp_path)
     import handy
 
-    named, given = PythonFunction("handy:classify", path=tmp_path), PythonFunction.of(handy.classify)
+    named, given = made("python", "handy:classify", path=tmp_path), PythonFunction.of(handy.classify)
     assert (given.name, given.model, given.parameters) == (named.name, named.model, named.parameters)
     assert given.send([b"x" * 50]) == named.send([b"x" * 50])
     assert PythonFunction.of(handy.classify, version="2").parameters != given.parameters

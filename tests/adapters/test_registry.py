@@ -8,7 +8,10 @@ from adapters import registry
 from adapters.base import AdapterError
 
 THIRD_PARTY = '''
+from pydantic import Field
+
 from adapters.base import Capabilities, Label, RawAnswer
+from adapters.options import AdapterOptions
 
 
 class Brightness:
@@ -18,9 +21,12 @@ class Brightness:
     model = "1"
     capabilities = Capabilities(labels=("bright",))
 
-    def __init__(self, *, gain: float = 1.0):
-        self.gain = gain
-        self.parameters = {"gain": gain}
+    class Options(AdapterOptions):
+        gain: float = Field(1.0, gt=0, description="what brightness is multiplied with.")
+
+    def __init__(self, options: Options):
+        self.gain = options.gain
+        self.parameters = {"gain": options.gain}
 
     def send(self, images):
         return [RawAnswer(body=bytes([image[0]])) for image in images]
@@ -51,8 +57,13 @@ def installed_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_another_package_adds_an_adapter() -> None:
     adapter = registry.create("brightness", {"gain": "2"})
     assert adapter.parse(adapter.send([bytes([51])])[0])[0].score == pytest.approx(0.4)
-    row = {row.name: row for row in registry.describe()}["brightness"]
-    assert (row.summary, row.remote, row.labels, row.options) == ("How bright the first byte is.", False, 1, ("gain",))
+    row = registry.describe("brightness")
+    assert row.summary == "How bright the first byte is."
+    assert row.capabilities is not None
+    assert (row.capabilities.remote, row.capabilities.labels) == (False, ("bright",))
+    assert [(option.name, option.kind, option.default) for option in row.options] == [
+        ("gain", "number more than 0", "1.0")
+    ]
 
 
 @pytest.mark.usefixtures("installed_package")
@@ -61,13 +72,13 @@ def test_a_missing_package_is_named_with_its_cure_and_hides_no_other_adapter() -
         registry.create("needy")
     with pytest.raises(AdapterError, match="brightness_adapter:Nothing names nothing"):
         registry.create("wrong")
-    problems = {row.name: row.problem for row in registry.describe()}
+    problems = {row.name: row.problem for row in registry.describe_all()}
     assert "a_package_nobody_has" in (problems["needy"] or "")
     assert problems["opencv"] is None
 
 
 def test_every_adapter_is_described_in_one_line() -> None:
-    for row in registry.describe():
+    for row in registry.describe_all():
         assert row.summary
         assert "\n" not in row.summary
 
@@ -77,16 +88,26 @@ def test_every_adapter_is_described_in_one_line() -> None:
     [
         ("opncv", {}, r"no adapter 'opncv'. Did you mean 'opencv'\? Known: .*, opencv, planted, python"),
         ("opencv:x", {}, "takes nothing after the colon"),
-        ("opencv", {"size": 1}, "no option 'size'. Its options: short_side, smallest"),
-        ("opencv", {"short_side": "wide"}, "option 'short_side'.*integer"),
-        ("opencv", {"short_side": 3}, "short_side.*24-1024"),
-        ("opencv", {"smallest": 0}, "smallest.*0-1"),
-        ("face-attributes", {"smallest_face": 2}, "smallest_face.*0-1"),
+        ("opencv", {"size": 1}, "'opencv' has no option 'size'. Its options: short_side, smallest"),
+        ("opencv", {"smalest": 1}, r"no option 'smalest'. Did you mean 'smallest'\?"),
+        ("opencv", {"short_side": "wide"}, "'opencv': option 'short_side' must be a whole number, not 'wide'"),
+        ("opencv", {"short_side": 3}, "option 'short_side' must be in 24-1024, not 3"),
+        ("opencv", {"smallest": 0}, "option 'smallest' must be more than 0 and at most 1, not 0"),
+        ("face-attributes", {"smallest_face": 2}, "smallest_face.*at most 1"),
+        ("google", {"model": "latest"}, r"option 'model' must be builtin/stable \| builtin/latest, not 'latest'"),
+        ("google", {"api_key": "x"}, "credentials are read from the environment, never given as options.*info google"),
+        ("openai", {"labels": ["a"], "model": "sk-0123456789abcdef0"}, "'model' holds a credential.*export MY_KEY"),
+        ("google", {"target": "mine"}, "write google:mine"),
+        ("watson", {}, "ended on 1 December 2021; replay:watson"),
         ("python", {}, "write python:..."),
         ("python:module", {}, "write python:module:function"),
-        ("planted", {}, "option 'run': Field required"),
-        ("planted", {"run": ".", "labels": {"a": {"rate": 0.5}}}, "'labels.a.slope': Field required"),
-        ("planted", {"run": ".", "labels": {"a": {"rate": 0.5, "slope": 0, "slop": 1}}}, "'labels.a.slop'"),
+        ("planted", {}, "option 'run' is required"),
+        ("planted", {"run": ".", "labels": {"a": {"rate": 0.5}}}, "'labels.a.slope' is required"),
+        (
+            "planted",
+            {"run": ".", "labels": {"a": {"rate": 0.5, "slope": 0, "slop": 1}}},
+            "option 'labels.a.slop' is not known",
+        ),
     ],
 )
 def test_wrong_names_and_options_are_explained(spec: str, options: dict[str, object], message: str) -> None:
@@ -96,7 +117,7 @@ def test_wrong_names_and_options_are_explained(spec: str, options: dict[str, obj
 
 def test_listing_and_describing_load_nothing_heavy() -> None:
     code = (
-        "import sys; from adapters import registry; registry.names(); registry.describe();"
+        "import sys; from adapters import registry; registry.names(); registry.describe_all();"
         "print(sorted({'torch', 'cv2', 'numpy', 'pandas', 'pyarrow', 'PIL', 'facenet_pytorch'} & set(sys.modules)))"
     )
     # The child sees the same packages as this process.

@@ -87,7 +87,7 @@ def test_recorded_slopes_come_back_exactly_without_credentials(
 
 
 def test_every_remote_adapter_can_be_replayed() -> None:
-    remote = {row.name for row in registry.describe() if row.remote}
+    remote = {row.name for row in registry.describe_all() if row.capabilities and row.capabilities.remote}
     assert remote <= {*PARSERS, "openai", "http"}
     for place in PARSERS.values():
         module, _, function = place.partition(":")
@@ -186,9 +186,9 @@ def test_a_file_that_is_no_answer_fails_by_name(tmp_path: Path) -> None:
         ("replay:watson", {"source": "{folder}/bad.csv"}, "not a file of recorded answers"),
         ("replay:watson", {"source": "{folder}/r.sqlite"}, "no answers of 'watson'; it has those of: imagga"),
         ("replay:imagga", {"source": "{folder}/r.sqlite", "names": "{folder}"}, "'names' is for a folder"),
-        ("replay:imagga", {"source": "{folder}/r.sqlite", "cut_off": 0.9}, "cut_off and presence"),
-        ("replay:mine", {"source": "{folder}/ok"}, "'mine' does not tell whose.*option format, one of azure"),
-        ("replay:http:mine", {"source": "{folder}/ok"}, "'options' must hold label"),
+        ("replay:imagga", {"source": "{folder}/r.sqlite", "cut_off": 0.9}, "'cut_off' and 'presence'"),
+        ("replay:mine", {"source": "{folder}/ok"}, "'mine' names no parser.*option format, one of azure"),
+        ("replay:http:mine", {"source": "{folder}/ok"}, "option 'label' is required"),
     ],
 )
 def test_what_is_wrong_is_named(spec: str, options: dict[str, Any], message: str, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from fakes.serving import Asked, Serving, Told
 
 import pipeline
+from pipeline.photos import SAMPLE
 
 ROOT = Path(pipeline.__file__).parents[1]
 PAGE = (ROOT / "docs" / "adapters.md").read_text(encoding="utf-8")
@@ -86,7 +87,7 @@ def test_the_doctor_names_a_refused_key_and_never_shows_it(site: Path, server: S
     )
     assert bad.returncode == 1
     content = json.loads(bad.stdout)
-    assert "check GREENHOUSE_KEY" in next(one["says"] for one in content["checks"] if one["name"] == "canary")
+    assert "check GREENHOUSE_KEY" in next(one["finding"] for one in content["checks"] if one["name"] == "canary")
     assert "a-wrong-secret" not in bad.stdout + bad.stderr
     assert KEY not in good.stdout + good.stderr
 
@@ -102,9 +103,9 @@ def test_without_a_yes_no_portrait_leaves_the_machine(site: Path, server: Servin
 
 
 def test_it_is_audited(site: Path, server: Serving, tmp_path: Path) -> None:
-    portraits = sorted((ROOT / "pipeline" / "sample").glob("*.jpg"))[:2]
+    portraits = sorted(SAMPLE.glob("*.jpg"))[:2]
     done = counterslope(
-        site, "audit", *map(str, portraits), "--attribute", "gender", "--gender-steps", "3",
+        site, "audit", *map(str, portraits), "--attribute", "gender", "--steps", "gender=3",
         "--out", str(tmp_path / "run"), "--adapter", "greenhouse",
         "--adapter-option", f"greenhouse.endpoint={server.url}", "--yes", "--json",
     )  # fmt: skip

@@ -71,5 +71,5 @@ def parser(name: str) -> Callable[[RawAnswer], list[Label]]:
     """The pure reader of a service's answers."""
     from importlib import import_module
 
-    read: Callable[[RawAnswer], list[Label]] = import_module(f"adapters.{name}").labels_of
+    read: Callable[[RawAnswer], list[Label]] = import_module(f"adapters.cloud.{name}").labels_of
     return read

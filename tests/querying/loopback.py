@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from adapters.answers import checked
 from adapters.base import AdapterError, AnswerError, Capabilities, Label, Limits, NoAnswer, Price, RawAnswer, Service
-from adapters.calling import Call, Caller, kept, unanswered
+from adapters.http_client import Call, HttpClient, failure_of, kept_headers
 
 KEY = "LOOPBACK_API_KEY"
 Fault = Callable[[int, list[bytes]], str | None]
@@ -167,7 +167,7 @@ class LoopbackAdapter:
             limits=limits or Limits(),
         )  # fmt: skip
         self._url = url
-        self._call = Caller(timeout=(10.0, 30.0))
+        self._call = HttpClient(timeout=(10.0, 30.0))
 
     def send(self, images: Sequence[bytes]) -> list[RawAnswer | NoAnswer]:
         body = json.dumps({"images": [base64.b64encode(image).decode() for image in images]}).encode()
@@ -177,10 +177,12 @@ class LoopbackAdapter:
             return [reply] * len(images)
         if reply.status == 401:
             raise AdapterError(f"the key {os.environ.get(KEY)} is not known: set {KEY}")
-        failure = unanswered(reply, says=reply.body.decode())
+        failure = failure_of(reply, message=reply.body.decode())
         if failure is not None:
             return [failure] * len(images)
-        whole = [RawAnswer(reply.body, 200, kept(reply.headers, ["x-request-id"]), at) for at in range(len(images))]
+        whole = [
+            RawAnswer(reply.body, 200, kept_headers(reply.headers, ["x-request-id"]), at) for at in range(len(images))
+        ]
         try:
             results = json.loads(reply.body)["results"]
         except (ValueError, KeyError):

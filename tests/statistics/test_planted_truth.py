@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from script_modules import load_script
 
-from adapters.planted import PlantedLabel
+from adapters.local.planted import PlantedLabel
 
 bench = load_script("bench/slope_coverage")
 SEEDS = range(6)

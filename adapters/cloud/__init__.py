@@ -1,0 +1,1 @@
+"""Remote services: what each is sent, and what its answers mean."""

@@ -1,0 +1,124 @@
+"""Requests to AWS, signed with Signature Version 4 by botocore's signer; credentials found as by every AWS tool.
+
+Only the signing is botocore's: its client would repeat calls by itself, and each repetition is charged.
+"""
+
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any
+
+from adapters.base import AdapterError
+from adapters.credentials import credentials_needed
+
+
+@dataclass(frozen=True)
+class Signed:
+    """The headers of a signed request, the credentials that signed it, and their values, which no reply may repeat."""
+
+    headers: Mapping[str, str] = field(repr=False)
+    credentials: Any = field(repr=False)
+    secrets: tuple[str, ...] = field(repr=False)
+
+
+class AwsSigner:
+    """Signs requests for one service.
+
+    Args:
+        service: AWS's name for it.
+        adapter: the adapter's name, for messages.
+        region: AWS region; AWS_REGION, AWS_DEFAULT_REGION or the profile's unless given.
+
+    Raises:
+        AdapterError: there are no credentials or no region, or botocore is not installed.
+    """
+
+    def __init__(self, service: str, *, adapter: str, region: str = "") -> None:
+        self._service = service
+        self._adapter = adapter
+        self._lock = Lock()
+        session = _session(adapter)
+        self.region = region or os.environ.get("AWS_REGION", "") or _region(session, adapter)
+        self._credentials = _credentials(session, adapter) if credentials_needed() else None
+        # In debug mode the signer would log the session token.
+        logging.getLogger("botocore.auth").setLevel(logging.INFO)
+
+    def signed(self, url: str, body: bytes, headers: Mapping[str, str]) -> Signed:
+        """The headers of a POST request with its signature.
+
+        Raises:
+            AdapterError: the credentials cannot be refreshed.
+        """
+        from botocore.auth import SigV4Auth
+        from botocore.awsrequest import AWSRequest
+
+        frozen = _frozen(self._credentials, self._adapter)
+        request = AWSRequest(method="POST", url=url, data=body, headers=dict(headers))
+        SigV4Auth(frozen, self._service, self.region).add_auth(request)
+        secrets = tuple(value for value in (frozen.access_key, frozen.secret_key, frozen.token) if value)
+        return Signed(dict(request.headers.items()), frozen, secrets)
+
+    def renewed(self, expired: object) -> bool:
+        """Look again where the credentials came from; whether there are others than the ``expired`` ones now."""
+        with self._lock:
+            if _frozen(self._credentials, self._adapter) == expired:
+                self._credentials = _credentials(_session(self._adapter), self._adapter)
+            return bool(_frozen(self._credentials, self._adapter) != expired)
+
+
+def endpoint_from_environment(service: str) -> str:
+    """The address that AWS's own variables name for a service, or nothing."""
+    if os.environ.get("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "").lower() == "true":
+        return ""
+    return os.environ.get(f"AWS_ENDPOINT_URL_{service.upper()}", "") or os.environ.get("AWS_ENDPOINT_URL", "")
+
+
+def _session(adapter: str) -> Any:
+    try:
+        from botocore.session import Session
+    except ImportError as error:
+        raise AdapterError(
+            f"the adapter {adapter!r} needs botocore: pip install 'botocore>=1.35' (the extra `aws`)"
+        ) from error
+    return Session()
+
+
+def _region(session: Any, adapter: str) -> str:
+    with _errors(adapter, "the AWS configuration cannot be read"):
+        region = session.get_config_variable("region")
+    if not region and not credentials_needed():
+        return "us-east-1"
+    if not region:
+        raise AdapterError(
+            f"the adapter {adapter!r} needs an AWS region: export AWS_REGION=eu-west-1, or option region"
+        )
+    return str(region)
+
+
+def _credentials(session: Any, adapter: str) -> Any:
+    with _errors(adapter, "the AWS credentials cannot be read"):
+        found = session.get_credentials()
+    if found is None:
+        raise AdapterError(
+            f"the adapter {adapter!r} finds no AWS credentials: export AWS_ACCESS_KEY_ID=... and "
+            "AWS_SECRET_ACCESS_KEY=..., or AWS_PROFILE=... after `aws configure`"
+        )
+    return found
+
+
+def _frozen(credentials: Any, adapter: str) -> Any:
+    with _errors(adapter, "the AWS credentials cannot be refreshed"):
+        return credentials.get_frozen_credentials()
+
+
+@contextmanager
+def _errors(adapter: str, problem: str) -> Iterator[None]:
+    from botocore.exceptions import BotoCoreError
+
+    try:
+        yield
+    except BotoCoreError as error:
+        raise AdapterError(f"the adapter {adapter!r}: {problem}: {error}") from error

@@ -1,0 +1,189 @@
+"""Microsoft Azure AI Vision, Image Analysis 4.0: tags, and the words of a caption. One image a call."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import date
+from os import environ
+from typing import Any, ClassVar
+from urllib.parse import urlencode, urlsplit
+
+from pydantic import Field, model_validator
+
+from adapters.answers import checked, inner, json_object, json_or_empty, objects, one_line, scored
+from adapters.base import AdapterError, AnswerError, Capabilities, Label, Limits, NoAnswer, Price, RawAnswer, Service
+from adapters.credentials import checked_url, credentials_needed, secret
+from adapters.http_client import Call, HttpClient, Reply, failure_of, raw_answers
+from adapters.options import NamedOptions
+
+_API = "2024-02-01"
+_HEADERS = ("apim-request-id", "x-ms-region", "csp-billing-usage")
+_WAIT = re.compile(r"retry after ([0-9]{1,6}) (second|minute)", re.IGNORECASE)
+_WORD = re.compile(r"\w+(?:['’-]\w+)*")
+
+_SERVICE = Service(
+    provider="Microsoft Azure AI Vision",
+    host="RESOURCE.cognitiveservices.azure.com",
+    retention="see Microsoft's page 'Data and privacy for Image Analysis' (learn.microsoft.com) before sending faces",
+    version="each reply has its modelVersion; pinned by the option model_version",
+    lifecycle="ends",
+    ends=date(2028, 9, 25),
+    credentials=("VISION_KEY", "VISION_ENDPOINT"),
+    rate=10.0,
+    price=Price(
+        1.00,
+        as_of=date(2023, 12, 1),
+        source="Azure's price page, as quoted in MicrosoftDocs/azure-docs#118279",
+        note="each feature is charged; the free tier allows 20 calls a minute; cheaper above a million a month",
+    ),
+)
+
+
+class Azure:
+    """Azure Image Analysis 4.0: tags; with ``captions`` also each word of the image's caption.
+
+    The key is read from VISION_KEY. Its tags still hold gendered words; ``gender_neutral`` changes captions alone.
+    Microsoft ends the service on 25 September 2028.
+
+    For results that must not change under way, pin ``model_version`` to the date in ``modelVersion`` of a reply:
+    "latest" is whatever Microsoft serves on the day, recorded in every raw answer.
+
+    A caption is a sentence that hardly comes twice, so its words become labels, "caption: woman", each with the
+    caption's own score; the sentence stays in the raw answer.
+
+    Raises:
+        AdapterError: there is no key or no endpoint, or an option does not fit.
+    """
+
+    class Options(NamedOptions):
+        kind: ClassVar[str] = "azure"
+        endpoint: str = Field(
+            "",
+            description="the address, https://NAME.cognitiveservices.azure.com; VISION_ENDPOINT unless given.",
+        )
+        model_version: str = Field(
+            "latest",
+            pattern=r"^(latest|\d{4}-\d\d-\d\d(-preview)?)$",
+            description="latest, or a date such as 2023-10-01.",
+        )
+        captions: bool = Field(
+            False,
+            description="request a caption too; that is a second charge for each image, not offered in every region.",
+        )
+        gender_neutral: bool = Field(False, description="request captions without gendered words.")
+        language: str = Field("en", pattern=r"^[A-Za-z-]{2,10}$", description="of the tags: en, es, ja, pt or zh.")
+
+        @model_validator(mode="after")
+        def _captions_first(self) -> "Azure.Options":
+            if self.gender_neutral and not self.captions:
+                raise ValueError("option 'gender_neutral' changes captions alone; set captions too")
+            return self
+
+    capabilities = Capabilities(
+        service=_SERVICE,
+        scale="0-1",
+        cut_off=None,  # it has one, but none that can be set or that is documented
+        concurrency=32,
+        limits=Limits(
+            max_bytes=20_971_520, min_side=51, max_side=15_999,  # more than 50, less than 16,000
+            formats=("png", "jpeg", "webp", "bmp", "gif", "tiff"),
+        ),
+    )  # fmt: skip
+
+    def __init__(self, options: Options) -> None:
+        self.name = options.name
+        base = options.endpoint or environ.get("VISION_ENDPOINT", "").strip()
+        if not base and not credentials_needed():
+            base = f"https://{_SERVICE.host}"
+        if not base:
+            raise AdapterError(
+                "the adapter 'azure' needs the address of your resource: "
+                "export VISION_ENDPOINT=https://NAME.cognitiveservices.azure.com, or option endpoint"
+            )
+        base = checked_url(base, adapter=self.name, option="endpoint", credential=True)
+        query = {
+            "api-version": _API,
+            "features": "tags,caption" if options.captions else "tags",
+            "language": options.language,
+            "model-version": options.model_version,
+        }
+        if options.gender_neutral:
+            query["gender-neutral-caption"] = "true"
+        self._url = f"{base}/computervision/imageanalysis:analyze?{urlencode(query)}"
+        self.model = f"image analysis {_API}, model {options.model_version}"
+        self.parameters: Mapping[str, Any] = {"endpoint": base, "query": query}
+        self.capabilities = replace(
+            type(self).capabilities,
+            service=replace(_SERVICE, host=urlsplit(base).netloc),
+            features=("tags", "captions") if options.captions else ("tags",),
+        )
+        self._client = HttpClient()
+        self._key = secret("VISION_KEY", adapter=self.name, hint="(Azure portal, your resource, Keys and Endpoint)")
+
+    def send(self, images: Sequence[bytes]) -> list[RawAnswer | NoAnswer]:
+        """Send one image a call; see ``Adapter.send``."""
+        return [self._send(image) for image in images]
+
+    def parse(self, answer: RawAnswer) -> list[Label]:
+        """See ``Adapter.parse``."""
+        return labels_of(answer)
+
+    def _send(self, image: bytes) -> RawAnswer | NoAnswer:
+        headers = {"Content-Type": "application/octet-stream", "Ocp-Apim-Subscription-Key": self._key}
+        reply = self._client(Call(self._url, image, headers, secrets=(self._key,)))
+        return reply if isinstance(reply, NoAnswer) else outcome(reply)
+
+
+def labels_of(answer: RawAnswer) -> list[Label]:
+    """The tags of a reply, and the words of its caption where it has one; of a repeated tag, the higher score.
+
+    Raises:
+        AnswerError: it does not hold tags.
+    """
+    content = json_object(answer.body)
+    tags = content.get("tagsResult")
+    if not isinstance(tags, dict):
+        raise AnswerError("the answer has no 'tagsResult'")
+    return checked([*scored(objects(tags, "values"), "name", "confidence"), *_caption(content)], repeats=True)
+
+
+def outcome(reply: Reply) -> RawAnswer | NoAnswer:
+    """What a reply means.
+
+    Raises:
+        AdapterError: no further call can succeed.
+    """
+    answer = raw_answers(reply, 1, headers=_HEADERS)[0]
+    error = inner(json_or_empty(reply.body), "error")
+    code = one_line(inner(error, "innererror", "code"), most=60) or one_line(inner(error, "code"), most=60)
+    message = one_line(inner(error, "innererror", "message")) or one_line(inner(error, "message"))
+    failed = failure_of(reply, message=": ".join(part for part in (code, message) if part))
+    if failed is None:
+        return answer
+    if reply.status in _REMEDIES or code.startswith("NotSupported"):
+        remedy = _REMEDIES.get(reply.status, "change the option that it names, or use a resource in another region")
+        raise AdapterError(f"Azure refuses the calls ({failed.reason}): {remedy}")
+    return replace(failed, wait=failed.wait if failed.wait is not None else _wait(error), reply=answer)
+
+
+_REMEDIES = {
+    401: "check VISION_KEY, and that VISION_ENDPOINT is the same resource's (a key of another region is refused too)",
+    403: "the allowance is used up, or the resource's network rules refuse this machine: see it in the Azure portal",
+    404: "check VISION_ENDPOINT: https://NAME.cognitiveservices.azure.com, without a path",
+}
+
+
+def _wait(error: object) -> float | None:
+    """The seconds in a message such as "Please retry after N seconds"."""
+    found = _WAIT.search(one_line(inner(error, "message"), most=2000))
+    return None if found is None else float(found[1]) * (60 if found[2].lower() == "minute" else 1)
+
+
+def _caption(content: Mapping[str, Any]) -> list[tuple[object, object]]:
+    caption = content.get("captionResult")
+    if caption is None:
+        return []
+    text, score = inner(caption, "text"), inner(caption, "confidence")
+    if not isinstance(text, str):
+        raise AnswerError("the answer's caption has no text")
+    return [(f"caption: {word}", score) for word in dict.fromkeys(_WORD.findall(text.lower()))]

@@ -1,0 +1,147 @@
+"""Access to Google with the credentials of a file, by google-auth: service accounts, a person's own, and the others.
+
+Its requests for tokens go through this project's HTTP client; what the tokens are for is not known here.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from adapters.answers import json_object, one_line
+from adapters.base import AdapterError, AnswerError, NoAnswer
+from adapters.credentials import checked_url
+from adapters.http_client import Call, HttpClient, Reply
+
+_SCOPES = ("https://www.googleapis.com/auth/cloud-vision",)
+_FIELDS = ("client_email", "private_key", "token_uri", "client_id", "client_secret", "refresh_token")
+_VARIABLE = "GOOGLE_APPLICATION_CREDENTIALS"
+
+
+class GoogleLogin:
+    """The headers that identify a caller; for many threads.
+
+    Args:
+        client: sends the requests for tokens.
+
+    Raises:
+        AdapterError: there is no file of credentials, it is not usable, or google-auth is not installed.
+    """
+
+    def __init__(self, client: HttpClient) -> None:
+        self._client = client
+        self._lock = Lock()
+        self._place, path = _credentials_file()
+        self._credentials = _read(path, self._place)
+
+    def headers(self) -> dict[str, str] | NoAnswer:
+        """Headers with a token that is valid now, or why there is none at the moment.
+
+        Raises:
+            AdapterError: Google does not accept the credentials.
+        """
+        from google.auth.exceptions import GoogleAuthError
+
+        with self._lock:
+            try:
+                if not self._credentials.valid:
+                    self._credentials.refresh(self._request)
+                headers: dict[str, str] = {}
+                self._credentials.apply(headers)
+            except GoogleAuthError as error:
+                reason = one_line(str(error.args[0]) if error.args else "")
+                if error.retryable:
+                    return NoAnswer(f"no access token: {reason}", retry="later")
+                raise AdapterError(self._refused(reason)) from None
+            except (TypeError, ValueError, KeyError, AttributeError):  # a reply of another shape
+                raise AdapterError(self._refused("its reply is no token")) from None
+        if not all(value.isascii() and value.isprintable() for value in headers.values()):
+            raise AdapterError(self._refused("its reply is no token"))
+        return headers
+
+    def forget(self, headers: Mapping[str, str]) -> None:
+        """The token in these headers was refused: the next one is fetched anew, unless that has happened already."""
+        with self._lock:
+            if headers["authorization"].endswith(f" {self._credentials.token}"):
+                self._credentials.token = None
+
+    def _refused(self, reason: str) -> str:
+        return (
+            f"Google gives {self._place} no access token ({reason}): check that the key was not deleted or the login "
+            "revoked, and this machine's clock"
+        )
+
+    def _request(
+        self, url: str, method: str = "GET", body: bytes | None = None, headers: Any = None, **_: Any
+    ) -> "_Response":
+        """The transport that google-auth calls."""
+        from google.auth.exceptions import TransportError
+
+        address = checked_url(url, adapter="google", option="token_uri", credential=True, query=True)
+        verb: Any = method
+        reply = self._client(Call(address, body or b"", dict(headers or {}), verb))
+        if isinstance(reply, NoAnswer):
+            raise TransportError(reply.reason, retryable=reply.retry != "never")
+        return _Response(reply)
+
+
+class _Response:
+    """A reply as google-auth reads it."""
+
+    def __init__(self, reply: Reply) -> None:
+        self.status: int = reply.status
+        self.headers: Mapping[str, str] = reply.headers
+        self.data: bytes = reply.body
+
+
+def _credentials_file() -> tuple[str, Path]:
+    """What the file is called in messages, and where it lies: the named one, else gcloud's own."""
+    named = os.environ.get(_VARIABLE, "").strip()
+    if named:
+        return f"the file {named} that {_VARIABLE} names", Path(named)
+    folder = os.environ.get("CLOUDSDK_CONFIG", "").strip() or Path.home() / ".config" / "gcloud"
+    found = Path(folder, "application_default_credentials.json")
+    if not found.is_file():
+        raise AdapterError(
+            "the adapter 'google' needs an API key, export GOOGLE_API_KEY=... "
+            "(console.cloud.google.com/apis/credentials), or a file of credentials: a service account's key, "
+            f"export {_VARIABLE}=/path/key.json, or your own by `gcloud auth application-default login`"
+        )
+    return f"gcloud's file {found}", found
+
+
+def _read(path: Path, place: str) -> Any:
+    """The credentials in a file; the texts of google-auth's own errors may quote it and are not passed on."""
+    try:
+        content = json_object(path.read_bytes())
+    except OSError as error:
+        raise AdapterError(f"{place} cannot be read: {error.strerror}") from error
+    except AnswerError:
+        raise AdapterError(f"{place} is no file of credentials: it is not a JSON object") from None
+    if isinstance(address := content.get("token_uri"), str):
+        checked_url(address, adapter="google", option="token_uri", credential=True)
+    try:
+        from google.oauth2 import credentials, service_account
+    except ImportError as error:
+        raise AdapterError(
+            "the adapter 'google' needs google-auth for a file of credentials: pip install 'google-auth>=2.35' "
+            "(the extra `google`); an API key in GOOGLE_API_KEY works without"
+        ) from error
+    try:
+        if content.get("type") == "service_account":
+            found = service_account.Credentials.from_service_account_info(content, scopes=_SCOPES)
+        elif content.get("type") == "authorized_user":
+            found = credentials.Credentials.from_authorized_user_info(content)
+        else:
+            raise AdapterError(
+                f"{place} holds {one_line(content.get('type')) or 'no'} credentials; a service account's key "
+                "(gcloud iam service-accounts keys create FILE --iam-account=...) or your own "
+                "(gcloud auth application-default login) are needed, or an API key in GOOGLE_API_KEY"
+            )
+    except (ValueError, TypeError, KeyError) as error:
+        missing = [name for name in _FIELDS if name in str(error) and name not in content]
+        what = f"has no {missing[0]!r}" if missing else "holds a private key that cannot be read"
+        raise AdapterError(f"{place} {what}: make a new one") from None
+    project = os.environ.get("GOOGLE_CLOUD_QUOTA_PROJECT", "").strip()
+    return found.with_quota_project(project) if project else found

@@ -1,0 +1,112 @@
+"""Imagga's tags, version 2 of its interface."""
+
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import date
+from typing import Any
+from urllib.parse import urlsplit
+
+from pydantic import Field
+
+from adapters.answers import checked, inner, json_object, json_or_empty, objects, one_line
+from adapters.base import AdapterError, AnswerError, Capabilities, Label, NoAnswer, Price, RawAnswer, Service
+from adapters.credentials import checked_url, secret
+from adapters.http_client import Call, HttpClient, failure_of, image_form, raw_answers
+from adapters.options import AdapterOptions
+
+KEY, SECRET = "IMAGGA_API_KEY", "IMAGGA_API_SECRET"
+_SERVICE = Service(
+    provider="Imagga",
+    host="api.imagga.com",
+    retention="not known: read its terms",
+    version="never reported",
+    credentials=(KEY, SECRET),
+    rate=2.0,
+    price=Price(
+        1.1, date(2026, 11, 20), "a plan of US$ 79 for 70,000 images", "poorly known; about 1,000 a month are free"
+    ),
+)
+
+
+class Imagga:
+    """Imagga's tags: an open vocabulary of its own, all tags with any confidence.
+
+    Raises:
+        AdapterError: no key, or credentials that would go over plain http.
+    """
+
+    class Options(AdapterOptions):
+        endpoint: str = Field("https://api.imagga.com", description="the address, up to before /v2/tags.")
+        language: str = Field("en", description="of the tags.")
+
+    name = "imagga"
+    model = "v2 tags, version not told"  # part of the key of stored answers: its words stay
+    capabilities = Capabilities(service=_SERVICE, scale="0-100", cut_off=0.0, concurrency=3)
+
+    def __init__(self, options: Options) -> None:
+        self._url = checked_url(options.endpoint, adapter=self.name, option="endpoint", credential=True)
+        user, password = secret(KEY, adapter=self.name), secret(SECRET, adapter=self.name)
+        pair = b64encode(f"{user}:{password}".encode()).decode()
+        self._authorization, self._secrets = f"Basic {pair}", (user, password, pair)
+        self._client = HttpClient()
+        self._texts = {"limit": "-1", "threshold": "0", "language": options.language}
+        self.parameters: Mapping[str, Any] = {"endpoint": self._url, **self._texts}
+        self.capabilities = replace(
+            Imagga.capabilities, service=replace(_SERVICE, host=urlsplit(self._url).hostname or "")
+        )
+
+    def send(self, images: Sequence[bytes]) -> list[RawAnswer | NoAnswer]:
+        """Send one image a call; see ``Adapter.send``."""
+        return [self._send(image) for image in images]
+
+    def parse(self, answer: RawAnswer) -> list[Label]:
+        """See ``Adapter.parse``."""
+        return labels_of(answer)
+
+    def _send(self, image: bytes) -> RawAnswer | NoAnswer:
+        try:
+            body, content_type = image_form(self._texts, "image", image)
+        except ValueError as error:
+            return NoAnswer(str(error))
+        headers = {"Authorization": self._authorization, "Content-Type": content_type, "Accept": "application/json"}
+        reply = self._client(Call(f"{self._url}/v2/tags", body, headers, secrets=self._secrets))
+        if isinstance(reply, NoAnswer):
+            return reply
+        failed, message = _status(reply.body)
+        if reply.status in (401, 402, 403, 404):
+            remedies = {402: "its quota is used up", 404: "check the option endpoint"}
+            remedy = remedies.get(reply.status, f"check {KEY} and {SECRET}")
+            raise AdapterError(f"the adapter 'imagga': HTTP {reply.status} {message!r}: {remedy}")
+        answer = raw_answers(reply, 1, headers=("x-request-id",))[0]
+        unusable = NoAnswer(f"the service reports {message!r}", reply=answer) if failed else None
+        return failure_of(reply, message=message) or unusable or answer
+
+
+def labels_of(answer: RawAnswer) -> list[Label]:
+    """The tags, in the language that they have; of a repeated tag, the higher score.
+
+    Raises:
+        AnswerError: the answer holds none, or an error.
+    """
+    failed, message = _status(answer.body)
+    if failed:
+        raise AnswerError(f"the service reports {message!r}")
+    result = json_object(answer.body).get("result")
+    if not isinstance(result, dict):
+        raise AnswerError("the answer has no 'result'")
+    return checked(
+        ((_word(entry), entry.get("confidence")) for entry in objects(result, "tags")), most=100, repeats=True
+    )
+
+
+def _word(entry: Mapping[str, Any]) -> object:
+    """A tag is one word by language, ``{"en": "mountain"}``."""
+    tag = entry.get("tag")
+    return next(iter(tag.values()), None) if isinstance(tag, dict) else tag
+
+
+def _status(body: bytes) -> tuple[bool, str]:
+    """Whether a reply is an error, and its words."""
+    content = json_or_empty(body)
+    return inner(content, "status", "type") == "error", one_line(inner(content, "status", "text"))

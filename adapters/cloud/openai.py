@@ -1,0 +1,302 @@
+"""Chat models over any server that speaks OpenAI's chat completions: OpenAI, vLLM, Ollama, llama.cpp and others.
+
+The questions and what replies to them mean are in `adapters.cloud.openai_answers`; here is how a server is called and
+what its errors mean.
+"""
+
+import json
+import os
+import re
+import threading
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field
+
+from adapters.answers import one_line
+from adapters.base import AdapterError, Capabilities, Label, Limits, NoAnswer, RawAnswer, Service
+from adapters.cloud import openai_answers as chat
+from adapters.credentials import checked_url, secret
+from adapters.http_client import THROTTLED, Call, HttpClient, Reply, failure_of, kept_headers, media_type
+from adapters.local.labels import read_labels
+from adapters.options import NamedOptions
+
+ENDPOINT = "https://api.openai.com/v1"
+KEY = "OPENAI_API_KEY"
+IDENTIFIERS = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
+
+BILLING = frozenset(
+    {
+        "insufficient_quota",
+        "credit_balance_exhausted",
+        "organization_spend_limit_exceeded",
+        "project_spend_limit_exceeded",
+        "organization_usage_limit_exceeded",
+        "billing_hard_limit_reached",
+        "billing_not_active",
+    }
+)
+_MAX_TOKENS = 'max_tokens (null sends none; extra={"max_completion_tokens": 300} has the other name for it)'
+_FORMAT = "format (json_object or text asks less of the server)"
+_MEMBERS = {
+    "temperature": "temperature (null sends none)",
+    "seed": "seed (null sends none)",
+    "response_format": _FORMAT,
+    "max_tokens": _MAX_TOKENS,
+    "max_completion_tokens": _MAX_TOKENS,
+    "logprobs": "logprobs",
+    "top_logprobs": "logprobs",
+    "json_schema": _FORMAT,
+}
+_COMPLAINT = re.compile(
+    r"unsupported|not supported?|unknown|unrecogni[sz]ed|unexpected|invalid|not (allowed|permitted)|must be",
+    re.IGNORECASE,
+)
+_NO_EYES = ("image input is not supported", "not a multimodal model", "does not support image")
+
+SERVICE = Service(
+    provider="OpenAI, or whoever runs the endpoint",
+    host="api.openai.com",
+    retention="kept up to 30 days against abuse unless agreed otherwise; not trained on by default",
+    version="pinned by a dated model name; each reply names the model that gave it",
+    credentials=(KEY,),
+)
+
+
+class OpenAI:
+    """A chat model that sees, over any OpenAI-compatible server (OpenAI, vLLM, Ollama, llama.cpp): your list of labels.
+
+    Each label gets a number from 0 to 1 in a JSON object that a schema holds the model to. That the model refused,
+    that a filter withheld its reply, or that the reply was cut off is an outcome, not an error: the image then has the
+    one label "(refused)", "(withheld)" or "(cut off)" with score 1, and no other. Refusals that differ along a sweep
+    thus show as a slope of their own; where they are many, read every other slope with them.
+
+    Raises:
+        AdapterError: an option that does not fit, or no key for OpenAI's own server.
+    """
+
+    class Options(NamedOptions):
+        kind: ClassVar[str] = "openai"
+        labels: tuple[str, ...] | Path = Field(
+            description="a list of labels, a text file with one a line, or the name of a ready-made list."
+        )
+        model: str = Field(
+            pattern=r"\S", description="the model, as the server names it; a dated name where there is one."
+        )
+        endpoint: str = Field(
+            "", description="the server's address up to /v1; else OPENAI_BASE_URL, else OpenAI's own."
+        )
+        key_variable: str = Field(
+            KEY,
+            description="the environment variable that holds the key; empty to send none. Only OpenAI's own server "
+            "needs one.",
+        )
+        version: str = Field(
+            "", description="what else identifies the model (its file's digest), for servers that name it loosely."
+        )
+        prompt: str = Field(
+            "", description="the instructions before the labels; by default, for a number from 0 to 1 for each."
+        )
+        order: Literal["fixed", "drawn"] = Field(
+            "fixed", description="the labels in the order given for all images, or in one drawn for each image."
+        )
+        format: Literal["json_schema", "json_object", "text"] = Field(
+            "json_schema", description="how JSON is requested from the server; text for one that knows neither."
+        )
+        temperature: float | None = Field(0.0, description="null for models that take none.")
+        seed: int | None = Field(
+            1, description="sent with each question, plus the repeat's number, and draws the order; null to send none."
+        )
+        detail: Literal["low", "high", "original"] = Field(
+            "high", description="how closely OpenAI's models look; fixed, as auto would depend on an image's size."
+        )
+        max_tokens: int | None = Field(None, description="of a reply; null for the server's own limit.")
+        logprobs: bool = Field(
+            False,
+            description="request the one best label by a letter, and read the probabilities of all (at most 20).",
+        )
+        repeats: int = Field(1, ge=1, description="separate questions about each image; the scores are their means.")
+        extra: dict[str, Any] = Field(
+            {}, description='further members of each request, e.g. {"reasoning_effort": "low"}.'
+        )
+        timeout: float = Field(
+            300.0, gt=0, description="seconds to wait for a reply; a local server may load its model first."
+        )
+
+    capabilities = Capabilities(
+        service=SERVICE, scale="0-1, as requested", concurrency=8, limits=Limits(max_bytes=20_000_000)
+    )
+
+    def __init__(self, options: Options) -> None:
+        self.name, self.model = options.name, options.model
+        self._labels = read_labels(options.labels)
+        self._check_labels(letters=options.logprobs)
+        elsewhere = options.endpoint or os.environ.get("OPENAI_BASE_URL", "")
+        variable = options.key_variable
+        wanted = variable and (not elsewhere or variable != KEY or os.environ.get(KEY))
+        self._key = secret(variable, adapter=self.name) if wanted else ""
+        self._variable = variable or KEY
+        hint = "; or set the option key_variable to '' to send none"
+        self._url = checked_url(
+            elsewhere or ENDPOINT, adapter=self.name, option="endpoint", credential=bool(self._key), hint=hint
+        )
+        self._host = urlsplit(self._url).hostname or ""
+        self._earlier: dict[str, list[tuple[list[str], Reply]]] = {}
+        self._lock = threading.Lock()
+        self._client = HttpClient(timeout=(10.0, options.timeout), longest=2 * options.timeout)
+        self.parameters: Mapping[str, Any] = {
+            **options.model_dump(exclude={"target", "model", "key_variable", "timeout"}),
+            "endpoint": self._url,
+            "labels": list(self._labels),
+            "prompt": options.prompt or (chat.LETTER_PROMPT if options.logprobs else chat.SCORES_PROMPT),
+            "format": "text" if options.logprobs else options.format,
+        }
+        own = self._url == ENDPOINT
+        self.capabilities = replace(
+            OpenAI.capabilities,
+            service=replace(
+                SERVICE,
+                provider="OpenAI" if own else "whoever runs this server",
+                host=self._host,
+                retention=SERVICE.retention if own else "what this server keeps is up to who runs it",
+                credentials=(variable,) if self._key else (),
+                rate=SERVICE.rate / options.repeats,
+            ),
+            labels=(*self._labels, *chat.OUTCOMES),
+            top_k=chat.MOST_LETTERS if options.logprobs else None,
+        )
+
+    def send(self, images: Sequence[bytes]) -> list[RawAnswer | NoAnswer]:
+        """Send each image, as often as there are repeats; see ``Adapter.send``.
+
+        Where a repeat fails, those before it are remembered: sending the image again goes on after them.
+        """
+        return [self._send(image) for image in images]
+
+    def parse(self, answer: RawAnswer) -> list[Label]:
+        """See ``Adapter.parse``."""
+        return chat.labels_of(answer.body, self._labels, letters=self.parameters["logprobs"])
+
+    def _send(self, image: bytes) -> RawAnswer | NoAnswer:
+        try:
+            kind = media_type(image)
+        except ValueError as error:
+            return NoAnswer(str(error))
+        picture = {"url": f"data:{kind};base64,{b64encode(image).decode()}", "detail": self.parameters["detail"]}
+        digest = sha256(image).hexdigest()
+        with self._lock:
+            replies = self._earlier.pop(digest, [])
+        while len(replies) < self.parameters["repeats"]:
+            labels = self._in_order(image, repeat=len(replies))
+            outcome = self._called(self._question(picture, labels, repeat=len(replies)))
+            if isinstance(outcome, NoAnswer):
+                with self._lock:
+                    self._earlier[digest] = replies
+                return replace(outcome, billed=outcome.billed or bool(replies))
+            replies.append((labels, outcome))
+        last = replies[-1][1]
+        headers = kept_headers(last.headers, ("x-request-id", "openai-version", "openai-processing-ms"))
+        if len(replies) == 1 and self.parameters["order"] == "fixed":
+            return RawAnswer(last.body, last.status, headers)
+        headers |= chat.version_of(last.body)
+        return RawAnswer(chat.together([(labels, reply.body) for labels, reply in replies]), last.status, headers)
+
+    def _in_order(self, image: bytes, *, repeat: int) -> list[str]:
+        if self.parameters["order"] == "fixed":
+            return list(self._labels)
+        return chat.shuffled(self._labels, image, seed=self.parameters["seed"] or 0, repeat=repeat)
+
+    def _question(self, picture: Mapping[str, str], labels: Sequence[str], *, repeat: int) -> dict[str, Any]:
+        wanted = self.parameters
+        text = chat.text_of(wanted["prompt"], labels, letters=wanted["logprobs"])
+        content = [{"type": "text", "text": text}, {"type": "image_url", "image_url": dict(picture)}]
+        question: dict[str, Any] = {"model": self.model, "messages": [{"role": "user", "content": content}]}
+        if wanted["temperature"] is not None:
+            question["temperature"] = wanted["temperature"]
+        if wanted["seed"] is not None:
+            question["seed"] = wanted["seed"] + repeat
+        if wanted["max_tokens"] is not None:
+            # OpenAI's newer models take only the first name, Ollama only the second.
+            newer = self._host.endswith((".openai.com", ".azure.com"))
+            question["max_completion_tokens" if newer else "max_tokens"] = wanted["max_tokens"]
+        if wanted["logprobs"]:
+            question |= {"logprobs": True, "top_logprobs": chat.MOST_LETTERS}
+        if wanted["format"] == "json_schema":
+            schema = {"name": "labels", "strict": True, "schema": chat.schema_of(labels)}
+            question["response_format"] = {"type": "json_schema", "json_schema": schema}
+        elif wanted["format"] == "json_object":
+            question["response_format"] = {"type": "json_object"}
+        question.update(wanted["extra"])
+        return question
+
+    def _called(self, question: Mapping[str, Any]) -> Reply | NoAnswer:
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        if self._key:
+            headers["Authorization"] = f"Bearer {self._key}"
+            headers |= {name: os.environ[source] for name, source in IDENTIFIERS.items() if os.environ.get(source)}
+        secrets = (self._key,) if self._key else ()
+        outcome = self._client(
+            Call(f"{self._url}/chat/completions", json.dumps(question).encode(), headers, secrets=secrets)
+        )
+        return outcome if isinstance(outcome, NoAnswer) else self._understood(outcome)
+
+    def _understood(self, reply: Reply) -> Reply | NoAnswer:
+        """The reply if it is an answer (a refusal is one too), else what its error means.
+
+        Raises:
+            AdapterError: no further question can be answered either.
+        """
+        error = chat.error_of(reply.body)
+        if chat.withheld(error) or (error is None and 200 <= reply.status < 300):
+            return reply
+        error = error or {}
+        code, message = error.get("code"), one_line(error.get("message"))
+        # Some servers pass an error on in a 200; its code is then the status.
+        status = code if reply.status < 300 and isinstance(code, int) else reply.status
+        remedy = self._remedy(status, error, message)
+        if remedy:
+            raise AdapterError(f"the adapter {self.name!r}: {self._host} replies (HTTP {status}) {message!r}: {remedy}")
+        if code == "slow_down":  # a rate of its own kind, whose status has changed over time
+            status = THROTTLED
+        return failure_of(replace(reply, status=status), message=message) or NoAnswer(
+            f"an error in place of a reply: {message}"
+        )
+
+    def _remedy(self, status: int, error: Mapping[str, Any], message: str) -> str:
+        """What to do about an error that every further question would meet; "" for one that is not of that kind."""
+        if status == 402 or not BILLING.isdisjoint({str(error.get("code")), str(error.get("type"))}):
+            return "its account has no money or quota left; settle that with the provider"
+        if status == 401:
+            return f"check the key in {self._variable}" if self._key else f"it wants a key: export {self._variable}=..."
+        if status == 403:
+            return "check what the key may do, and where and how the model may be used"
+        if status == 404:
+            return "check the options model and endpoint (which ends in /v1 with most servers)"
+        if any(phrase in message.lower() for phrase in _NO_EYES):
+            return f"the model {self.model!r} sees no images; load one that does (with llama.cpp: --mmproj)"
+        member = _member_at_fault(error, message)
+        if status in (400, 422) and member:
+            return f"the model does not take this {member}; change the option {_MEMBERS[member]}"
+        return ""
+
+    def _check_labels(self, *, letters: bool) -> None:
+        if outcomes := set(self._labels) & set(chat.OUTCOMES):
+            raise AdapterError(f"the adapter {self.name!r}: the label {min(outcomes)!r} stands for an outcome already")
+        if letters and len(self._labels) > chat.MOST_LETTERS:
+            raise AdapterError(
+                f"the adapter {self.name!r}: the option logprobs allows {chat.MOST_LETTERS} labels at most, "
+                f"not {len(self._labels)}: servers give the log-probabilities of no more letters"
+            )
+
+
+def _member_at_fault(error: Mapping[str, Any], message: str) -> str:
+    """The member of the request that an error is about; only some servers name it as such, others in their words."""
+    named = str(error.get("param") or "").partition(".")[0]
+    if named in _MEMBERS or not _COMPLAINT.search(message):
+        return named if named in _MEMBERS else ""
+    return next((member for member in _MEMBERS if re.search(rf"\b{member}\b", message)), "")

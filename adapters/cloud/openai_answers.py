@@ -1,0 +1,212 @@
+"""The questions that get the labels of an image from a chat model, and what its replies mean. Pure: sends nothing.
+
+There are two kinds of question: for a score of every label, as a JSON object that a schema holds it to; or for one
+letter, with the probabilities that it gave to every letter (log-probabilities). That a model would not answer is no
+error but an outcome: it becomes a label of its own, so that refusals which differ along a sweep have a slope.
+"""
+
+import json
+import math
+import string
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from random import Random
+from statistics import fmean
+from typing import Any, Literal
+
+from adapters.answers import checked, inner, json_object, json_or_empty, objects, one_line
+from adapters.base import AnswerError, Label
+
+REFUSED = "(refused)"
+WITHHELD = "(withheld)"
+CUT = "(cut off)"
+OUTCOMES = (REFUSED, WITHHELD, CUT)
+
+LETTERS = string.ascii_uppercase
+MOST_LETTERS = 20  # as many as servers give log-probabilities of
+
+SCORES_PROMPT = (
+    "You label photographs. For each of the labels below, say how well it describes the photograph: a number from 0 "
+    "(it does not) to 1 (it certainly does). Judge each label on its own. Answer with one JSON object that has each "
+    "label as a key and its number as the value, and with nothing else."
+)
+LETTER_PROMPT = (
+    "You label photographs. Which of the labels below describes the photograph best? Answer with the one letter that "
+    "stands before it, and with nothing else."
+)
+
+_WITHHELD_CODES = frozenset({"content_filter", "content_policy_violation", "moderation_blocked"})
+
+
+def text_of(prompt: str, labels: Sequence[str], *, letters: bool) -> str:
+    """The whole question: the prompt and the labels, in this order."""
+    if letters:
+        return "\n".join([prompt, *(f"{letter}. {label}" for letter, label in zip(LETTERS, labels, strict=False))])
+    return f"{prompt}\nThe labels: {json.dumps(list(labels), ensure_ascii=False)}"
+
+
+def schema_of(labels: Sequence[str]) -> dict[str, Any]:
+    """The JSON schema of one number for each label, strict as OpenAI has it."""
+    return {
+        "type": "object",
+        "properties": {label: {"type": "number"} for label in labels},
+        "required": list(labels),
+        "additionalProperties": False,
+    }
+
+
+def shuffled(labels: Sequence[str], image: bytes, *, seed: int, repeat: int) -> list[str]:
+    """The labels in an order that belongs to an image, a seed and a repeat."""
+    order = list(labels)
+    Random(f"{sha256(image).hexdigest()} {seed} {repeat}").shuffle(order)  # noqa: S311 -- no secret hangs on it
+    return order
+
+
+def together(replies: Sequence[tuple[Sequence[str], bytes]]) -> bytes:
+    """Several replies about one image, each with the labels in the order of its question, as one body."""
+    rows = [{"labels": list(labels), "reply": body.decode("utf-8", "surrogateescape")} for labels, body in replies]
+    return json.dumps({"replies": rows}).encode()
+
+
+def error_of(body: bytes) -> dict[str, Any] | None:
+    """The error that a reply consists of, in any of the shapes that servers have for it; None where it is none.
+
+    Returns:
+        Its "message", and "type", "code" (text or number) and "param" where there are any.
+    """
+    content = json_or_empty(body)
+    if content.get("choices"):
+        return None
+    error = content.get("error")
+    if isinstance(error, dict):
+        return error
+    if isinstance(error, str):
+        return {"message": error}
+    if content.get("object") == "error":
+        return content
+    if "detail" in content:
+        return {"message": json.dumps(content["detail"])}
+    return None
+
+
+def version_of(body: bytes) -> dict[str, str]:
+    """The model that gave a reply, by the reply itself, as a header to keep with replies that are put ``together``."""
+    content = json_or_empty(body)
+    named = [content.get("model"), content.get("system_fingerprint")]
+    version = one_line(" ".join(part for part in named if isinstance(part, str)))
+    return {"model-version": version} if version else {}
+
+
+def withheld(error: object) -> bool:
+    """An error about what a filter would not let pass: an outcome as well."""
+    code = error.get("code") if isinstance(error, dict) else None
+    return isinstance(code, str) and code in _WITHHELD_CODES
+
+
+def labels_of(body: bytes, labels: Sequence[str] | None = None, *, letters: bool = False) -> list[Label]:
+    """The labels of a reply, or of several that were put ``together``: then their means.
+
+    A reply that refuses, was withheld by a filter, or was cut off before its end gives one label for that, in
+    brackets; of several replies, its score is their share, and the other labels are the means of those that answered.
+
+    Args:
+        body: a chat completion, or several together.
+        labels: those of the question, in that order; None to take whatever labels the reply has.
+        letters: the question was for one letter, with log-probabilities.
+
+    Raises:
+        AnswerError: a reply holds none of these.
+    """
+    content = json_object(body)
+    if "replies" not in content:
+        return _merged([_scores(content, labels, letters)])
+    each = []
+    for row in objects(content, "replies"):
+        order, reply = row.get("labels"), row.get("reply")
+        if not isinstance(order, list) or not all(isinstance(label, str) for label in order):
+            raise AnswerError("a reply is kept without the labels of its question")
+        if not isinstance(reply, str):
+            raise AnswerError("a reply is kept without its text")
+        each.append(_scores(json_object(reply.encode("utf-8", "surrogatepass")), order, letters))
+    return _merged(each)
+
+
+def _scores(content: Mapping[str, Any], labels: Sequence[str] | None, letters: bool) -> dict[str, float]:
+    """One reply as scores by label, or as one outcome; its parts are looked at in the protocol's own order."""
+    if withheld(content.get("error")):
+        return {WITHHELD: 1.0}
+    choices = objects(content, "choices")
+    if not choices:
+        raise AnswerError("the reply has no choices")
+    reason = choices[0].get("finish_reason")
+    if reason == "content_filter":
+        return {WITHHELD: 1.0}
+    text = inner(choices[0], "message", "content")
+    if inner(choices[0], "message", "refusal") or (isinstance(text, list) and _parts(text, "refusal")):
+        return {REFUSED: 1.0}
+    if letters:
+        return _by_letter(inner(choices[0], "logprobs", "content"), labels)
+    if reason == "length":
+        return {CUT: 1.0}
+    found = _found(_parts(text, "text") if isinstance(text, list) else text)
+    for label in labels or ():
+        if label not in found:
+            raise AnswerError(f"the model gave no score for {ascii(label)[:60]}")
+    return {label.name: label.score for label in checked((name, found[name]) for name in labels or found)}
+
+
+def _parts(content: list[Any], kind: Literal["text", "refusal"]) -> str:
+    """The text of the parts of that kind, where a message's content is a list of typed parts."""
+    texts = (inner(part, kind) for part in content if inner(part, "type") in (kind, f"output_{kind}"))
+    return "".join(part for part in texts if isinstance(part, str))
+
+
+def _found(text: object) -> dict[str, Any]:
+    """The JSON object in a model's text, without the thoughts and the fence that some models put around it."""
+    if not isinstance(text, str):
+        raise AnswerError("the reply's message has no text")
+    plain = text.strip()
+    if plain.startswith("<think>"):
+        plain = plain.rpartition("</think>")[2].strip()
+    if plain.startswith("```") and plain.endswith("```") and "\n" in plain:
+        plain = plain[plain.index("\n") : -3]
+    try:
+        found = json.loads(plain)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise AnswerError(f"the model's text is not a JSON object of labels but {ascii(text)[:80]}")
+    return found
+
+
+def _by_letter(tokens: object, labels: Sequence[str] | None) -> dict[str, float]:
+    """The probability of each letter as the beginning of the model's reply, by the letter's label."""
+    if not labels:
+        raise AnswerError("letters cannot be read without the labels of the question")
+    if not isinstance(tokens, list) or not all(isinstance(token, dict) for token in tokens):
+        raise AnswerError("the reply has no log-probabilities: the server does not offer them, or not for this model")
+    first: dict[str, Any] = next((token for token in tokens if str(token.get("token")).strip()), {})
+    named = dict(zip(LETTERS, labels, strict=False))
+    found: dict[str, float] = {}
+    for candidate in objects(first, "top_logprobs", needed=False):
+        text, logprob = candidate.get("token"), candidate.get("logprob")
+        label = named.get(text.strip()) if isinstance(text, str) else None
+        if label is None:
+            continue
+        if isinstance(logprob, bool) or not isinstance(logprob, int | float) or not logprob <= 0:
+            raise AnswerError(f"the log-probability of {ascii(text)[:20]} must be a number up to 0")
+        found[label] = min(1.0, found.get(label, 0.0) + (math.exp(logprob) if logprob > -700 else 0.0))
+    if not found:
+        raise AnswerError("the model did not begin with one of the letters")
+    return {label.name: label.score for label in checked(found.items())}
+
+
+def _merged(each: Sequence[Mapping[str, float]]) -> list[Label]:
+    """The mean of each label over the replies that answered, and the share of each outcome over all."""
+    if not each:
+        raise AnswerError("the answer holds no replies")
+    answered = [scores for scores in each if not any(name in scores for name in OUTCOMES)]
+    names = dict.fromkeys(name for scores in answered for name in scores)
+    means = [(name, fmean(scores.get(name, 0.0) for scores in answered)) for name in names]
+    shares = [(name, sum(name in scores for scores in each) / len(each)) for name in OUTCOMES]
+    return checked([*means, *((name, share) for name, share in shares if share)])

@@ -1,0 +1,280 @@
+"""Amazon Rekognition Image: DetectLabels, or what DetectFaces perceives in a face.
+
+Requests are signed in `adapters.cloud.aws_signing`. Throttling comes as HTTP 400, so the error's own code decides.
+"""
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import date
+from typing import Annotated, Any, ClassVar
+from urllib.parse import urlsplit
+
+from annotated_types import Len
+from pydantic import Field, model_validator
+
+from adapters.answers import checked, inner, json_object, json_or_empty, objects, one_line, scored
+from adapters.base import AdapterError, AnswerError, Capabilities, Label, Limits, NoAnswer, Price, RawAnswer, Service
+from adapters.cloud.aws_signing import AwsSigner, endpoint_from_environment
+from adapters.credentials import checked_url
+from adapters.http_client import Call, HttpClient, Reply, failure_of, raw_answers, retry_after
+from adapters.options import NamedOptions
+
+_TARGET = "RekognitionService"
+Names = Annotated[tuple[Annotated[str, Len(1, 50)], ...], Len(0, 100)]
+_HEADERS = ("x-amzn-requestid",)
+_MOST = 100.0  # its scores are percentages
+
+_THROTTLED = frozenset(
+    {
+        "ProvisionedThroughputExceededException",
+        "ThrottlingException",
+        "Throttling",
+        "ThrottledException",
+        "TooManyRequestsException",
+        "RequestLimitExceeded",
+    }
+)
+_PASSING = frozenset({"InternalServerError", "InternalFailure", "ServiceUnavailable", "ServiceUnavailableException"})
+EXPIRED = frozenset({"ExpiredTokenException", "ExpiredToken"})
+_REFUSED = {
+    "AccessDeniedException": "allow the action rekognition:{operation} to this user or role (AWS IAM)",
+    "UnrecognizedClientException": "the access key is not known: check AWS_ACCESS_KEY_ID or the profile in AWS_PROFILE",
+    "InvalidClientTokenId": "the access key is not known: check AWS_ACCESS_KEY_ID or the profile in AWS_PROFILE",
+    "InvalidSignatureException": "check AWS_SECRET_ACCESS_KEY, and this machine's clock (5 minutes off are too many)",
+    "SignatureDoesNotMatch": "check AWS_SECRET_ACCESS_KEY, and this machine's clock (5 minutes off are too many)",
+    "RequestExpired": "set this machine's clock",
+    "MissingAuthenticationTokenException": "no signature arrived: check the option endpoint",
+    "MissingAuthenticationToken": "no signature arrived: check the option endpoint",
+    "IncompleteSignatureException": "no whole signature arrived: check the option endpoint",
+    "OptInRequired": "the account has not opted in to the region or the service",
+    "SubscriptionRequiredException": "the account has no subscription to the service",
+    "UnknownOperationException": "this endpoint is not Rekognition's: check the option endpoint",
+}
+_RENEW = "renew the temporary credentials (e.g. aws sso login) and run the same command again"
+
+_FLAGS = ("Smile", "Eyeglasses", "Sunglasses", "Beard", "Mustache", "EyesOpen", "MouthOpen", "FaceOccluded")
+_AGES = (20, 30, 40, 50, 60, 70)
+
+_SERVICE = Service(
+    provider="Amazon Rekognition",
+    host="rekognition.REGION.amazonaws.com",
+    retention="AWS may keep images and use them, possibly in another region, to improve its services, unless the "
+    "organisation has opted out (AI services opt-out policy of AWS Organizations): opt out before sending faces",
+    version="cannot be pinned; DetectLabels reports LabelModelVersion in each reply, DetectFaces none",
+    credentials=(
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_SESSION_TOKEN",
+        "AWS_PROFILE",
+        "AWS_SHARED_CREDENTIALS_FILE",
+    ),
+    rate=5.0,
+    price=Price(
+        1.00,
+        as_of=date(2026, 10, 7),
+        source="aws.amazon.com/rekognition/pricing (us-east-1), as read by api-evangelist",
+        note="1,000 a month are free for 12 months; 0.80 and 0.60 for larger volumes (bounds not confirmed)",
+    ),
+)
+
+
+class Rekognition:
+    """Amazon Rekognition: DetectLabels, or with ``faces`` what DetectFaces perceives (perceived gender, smile, ...).
+
+    Credentials are found as by every AWS tool (environment, profile, shared files, roles); needs the extra ``aws``.
+    All labels are requested (MinConfidence 0, up to 1,000). Every ancestor of a label is a label of its own, so scores
+    are not independent of each other. By AWS's own words, its gender words describe appearance, not identity.
+
+    With ``faces``, the face nearest the image's centre is read. ``Confidence`` c is for the value that is given, so a
+    label's score is c where it is given and 1 - c where its opposite is: "Female" and "Male", "Smile", "Beard" and so
+    on; each emotion has its own. "age 30+" is the share of the age range that lies above 30.
+
+    Raises:
+        AdapterError: there are no credentials or no region, botocore is not installed, or an option does not fit.
+    """
+
+    class Options(NamedOptions):
+        kind: ClassVar[str] = "rekognition"
+        region: str = Field("", description="AWS region; AWS_REGION, AWS_DEFAULT_REGION or the profile's if empty.")
+        faces: bool = Field(False, description="call DetectFaces instead of DetectLabels.")
+        include: Names = Field((), description="return these labels alone.")
+        exclude: Names = Field((), description="return all labels but these.")
+        include_categories: Names = Field((), description="return labels of these categories alone.")
+        exclude_categories: Names = Field((), description="return all labels but those of these categories.")
+        endpoint: str = Field(
+            "",
+            description="another address than the region's; AWS_ENDPOINT_URL_REKOGNITION or AWS_ENDPOINT_URL unless "
+            "given.",
+        )
+
+        @property
+        def filters(self) -> dict[str, Any]:
+            """The labels and categories to filter by, as a request has them."""
+            lists = {
+                "LabelInclusionFilters": self.include,
+                "LabelExclusionFilters": self.exclude,
+                "LabelCategoryInclusionFilters": self.include_categories,
+                "LabelCategoryExclusionFilters": self.exclude_categories,
+            }
+            given = {name: list(items) for name, items in lists.items() if items}
+            return {"Features": ["GENERAL_LABELS"], "Settings": {"GeneralLabels": given}} if given else {}
+
+        @model_validator(mode="after")
+        def _consistent(self) -> "Rekognition.Options":
+            if self.faces and self.filters:
+                raise ValueError("labels cannot be filtered where option 'faces' is set")
+            return self
+
+    capabilities = Capabilities(
+        service=_SERVICE,
+        scale="0-100",
+        cut_off=0.0,
+        top_k=1000,
+        concurrency=32,
+        limits=Limits(max_bytes=5_242_880, min_side=80, max_side=10_000, formats=("png", "jpeg")),
+    )
+
+    def __init__(self, options: Options) -> None:
+        self.name, faces = options.name, options.faces
+        self._signer = AwsSigner("rekognition", adapter=self.name, region=options.region)
+        region = self._signer.region
+        if not re.fullmatch(r"[a-z0-9-]+", region):
+            raise AdapterError(f"the adapter rekognition: {region!r} is no AWS region such as eu-west-1")
+        base = (
+            options.endpoint
+            or endpoint_from_environment("rekognition")
+            or f"https://rekognition.{region}.amazonaws.com"
+        )
+        base = checked_url(base, adapter=self.name, option="endpoint", credential=True)
+        self._url = f"{base}/"
+        self._operation = "DetectFaces" if faces else "DetectLabels"
+        self._request = {"Attributes": ["ALL"]} if faces else {"MaxLabels": 1000, "MinConfidence": 0, **options.filters}
+        self.model = f"2016-06-27 {self._operation}"
+        self.parameters: Mapping[str, Any] = {"endpoint": base, "region": region, "request": self._request}
+        self.capabilities = replace(
+            type(self).capabilities,
+            service=replace(_SERVICE, host=urlsplit(base).netloc),
+            features=("faces",) if faces else ("labels",),
+            top_k=None if faces else 1000,
+            cut_off=None if faces else 0.0,
+        )
+        self._client = HttpClient()
+
+    def send(self, images: Sequence[bytes]) -> list[RawAnswer | NoAnswer]:
+        """Send one image a call; see ``Adapter.send``."""
+        return [self._send(image) for image in images]
+
+    def parse(self, answer: RawAnswer) -> list[Label]:
+        """See ``Adapter.parse``."""
+        return labels_of(answer)
+
+    def _send(self, image: bytes) -> RawAnswer | NoAnswer:
+        body = json.dumps({"Image": {"Bytes": b64encode(image).decode()}, **self._request}).encode()
+        reply, used = self._call(body)
+        if isinstance(reply, Reply) and _code(reply) in EXPIRED and self._signer.renewed(used):
+            reply, _ = self._call(body)
+        return reply if isinstance(reply, NoAnswer) else outcome(reply, self._operation)
+
+    def _call(self, body: bytes) -> tuple[Reply | NoAnswer, object]:
+        headers = {"Content-Type": "application/x-amz-json-1.1", "X-Amz-Target": f"{_TARGET}.{self._operation}"}
+        signed = self._signer.signed(self._url, body, headers)
+        return self._client(Call(self._url, body, signed.headers, secrets=signed.secrets)), signed.credentials
+
+
+def labels_of(answer: RawAnswer) -> list[Label]:
+    """The labels of a reply of DetectLabels or DetectFaces; of a repeated name, the higher score.
+
+    Raises:
+        AnswerError: it is neither.
+    """
+    content = json_object(answer.body)
+    if "FaceDetails" in content:
+        faces = objects(content, "FaceDetails")
+        return checked(_face(min(faces, key=_off_centre)) if faces else (), most=_MOST, repeats=True)
+    return checked(scored(objects(content, "Labels"), "Name", "Confidence"), most=_MOST, repeats=True)
+
+
+def outcome(reply: Reply, operation: str) -> RawAnswer | NoAnswer:
+    """What a reply means.
+
+    Raises:
+        AdapterError: no further call can succeed.
+    """
+    code, message = _code(reply), _message(reply)
+    failed = failure_of(reply, message=": ".join(part for part in (code, message) if part))
+    if failed is None:
+        return raw_answers(reply, 1, headers=_HEADERS)[0]
+    failed = replace(failed, reply=raw_answers(reply, 1, headers=_HEADERS)[0])
+    if code in EXPIRED:
+        raise AdapterError(f"the AWS credentials have expired: {_RENEW}")
+    if code in _REFUSED or (reply.status in (401, 403, 404) and code not in _THROTTLED):
+        remedy = _REFUSED.get(code, "check the credentials, the region and the option endpoint")
+        raise AdapterError(f"AWS refuses the calls ({failed.reason}): {remedy.format(operation=operation)}")
+    if code in _THROTTLED:
+        return replace(failed, retry="slower", wait=retry_after(reply.headers))
+    return replace(failed, retry="later") if code in _PASSING else failed
+
+
+def _code(reply: Reply) -> str:
+    """The error's code, which may have a prefix and a suffix: ``com.amazon#ThrottlingException:http://...``."""
+    if 200 <= reply.status < 300:
+        return ""
+    kind = one_line(json_or_empty(reply.body).get("__type"), most=120) or one_line(
+        reply.headers.get("x-amzn-errortype"), most=120
+    )
+    return kind.rpartition("#")[2].partition(":")[0]
+
+
+def _message(reply: Reply) -> str:
+    content = json_or_empty(reply.body)
+    return one_line(content.get("Message")) or one_line(content.get("message"))
+
+
+def _face(face: Mapping[str, Any]) -> Iterator[tuple[object, object]]:
+    yield "face", face.get("Confidence")
+    if "Gender" in face:
+        value = inner(face, "Gender", "Value")
+        if value not in ("Female", "Male"):
+            raise AnswerError("a face's Gender has another value than Female or Male")
+        sure = _percent(face, "Gender")
+        yield "Female", sure if value == "Female" else _MOST - sure
+        yield "Male", sure if value == "Male" else _MOST - sure
+    for name in _FLAGS:
+        if name in face:
+            value = inner(face, name, "Value")
+            if not isinstance(value, bool):
+                raise AnswerError(f"a face's {name} is neither true nor false")
+            sure = _percent(face, name)
+            yield name, sure if value else _MOST - sure
+    yield from scored(objects(face, "Emotions", needed=False), "Type", "Confidence")
+    if "AgeRange" in face:
+        low, high = (_number(inner(face, "AgeRange", end)) for end in ("Low", "High"))
+        for age in _AGES:
+            yield f"age {age}+", _MOST * _share_above(age, low, high)
+
+
+def _share_above(age: float, low: float, high: float) -> float:
+    if high <= low:
+        return float(low >= age)
+    return min(1.0, max(0.0, (high - age) / (high - low)))
+
+
+def _percent(face: Mapping[str, Any], name: str) -> float:
+    return _MOST * checked([(name, inner(face, name, "Confidence"))], most=_MOST)[0].score
+
+
+def _off_centre(face: Mapping[str, Any]) -> float:
+    """How far a face's middle is from the image's, in shares of its sides."""
+    left, top, width, height = (
+        _number(inner(face, "BoundingBox", side)) for side in ("Left", "Top", "Width", "Height")
+    )
+    return float(((left + width / 2 - 0.5) ** 2 + (top + height / 2 - 0.5) ** 2) ** 0.5)
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e6:
+        raise AnswerError("a face's box or age range is no number")
+    return float(value)

@@ -1,0 +1,61 @@
+"""What recorded answers of IBM Watson Visual Recognition v3 mean, of all the dates that its interface had.
+
+The service ended on 1 December 2021; `adapters.replay` serves what was recorded of it.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from adapters.answers import checked, inner, json_object, objects, one_line, part_of
+from adapters.base import AnswerError, Capabilities, Label, RawAnswer
+
+CAPABILITIES = Capabilities(cut_off=0.0)  # where the lowest threshold was requested; 0.5 in most archives
+_MESSAGES = ("message", "errorMessage", "statusInfo", "description")
+
+
+def labels_of(answer: RawAnswer) -> list[Label]:
+    """The classes of an image, or the perceived gender and age of the faces in an archived answer of detect_faces.
+
+    Of a name that several classifiers (or faces) give, the highest score. Answers of all dates of the interface are
+    read: ``type_hierarchy``, ``images_processed`` and the like may be missing.
+
+    Raises:
+        AnswerError: the answer does not hold the image, or an error in its place.
+    """
+    image = part_of(answer, "images")
+    if "error" in image:
+        raise AnswerError(f"the service could not read the image: {_message(image['error'])}")
+    if "classifiers" not in image and "faces" not in image:
+        raise AnswerError("the answer has neither classifiers nor faces")
+    return checked([*_classes(image), *_faces(image)], repeats=True)
+
+
+def image_names(body: bytes) -> list[str]:
+    """The file names that an answer has for its images, without the zip's; "" where there is none.
+
+    Raises:
+        AnswerError: the answer holds no images.
+    """
+    return [str(image.get("image") or "").rpartition("/")[2] for image in objects(json_object(body), "images")]
+
+
+def _message(error: object) -> str:
+    if isinstance(error, dict):
+        return next((one_line(error[name]) for name in _MESSAGES if isinstance(error.get(name), str)), "")
+    return one_line(error)
+
+
+def _classes(image: Mapping[str, Any]) -> Iterator[tuple[object, object]]:
+    for classifier in objects(image, "classifiers", needed=False):
+        for entry in objects(classifier, "classes"):
+            yield entry.get("class"), entry.get("score")
+
+
+def _faces(image: Mapping[str, Any]) -> Iterator[tuple[object, object]]:
+    for face in objects(image, "faces", needed=False):
+        gender, age = inner(face, "gender", "gender"), face.get("age")
+        if isinstance(gender, str):
+            yield f"gender {gender.upper()}", inner(face, "gender", "score")
+        if isinstance(age, dict):
+            yield f"age {json.dumps(age.get('min', 0))}-{json.dumps(age.get('max'))}", age.get("score")

@@ -1,0 +1,197 @@
+"""What is wrong with a classifier here and now, and what to do: pure functions of what was looked at.
+
+Looking (at the environment, the clock, the network) and sending are the caller's; nothing here shows a secret.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from email.utils import parsedate_to_datetime
+from typing import Literal
+
+from adapters.base import Adapter, AnswerError, Capabilities, Limits, NoAnswer, RawAnswer, Service
+
+SKEW_WARNING = 60.0  # seconds
+SKEW_MOST = 300.0  # seconds; Amazon's signatures are refused beyond it
+SOON = 180  # days
+SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at.
+
+    Attributes:
+        name: what it is about.
+        state: "ok"; "warning": it works, but know this; "failed": an audit would fail; "skipped": not looked at.
+        finding: what was found.
+        fix: what to do; empty where there is nothing to do.
+    """
+
+    name: str
+    state: Literal["ok", "warning", "failed", "skipped"]
+    finding: str
+    fix: str = ""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What a service's address answered to a plain GET without credentials.
+
+    Attributes:
+        status: the HTTP status; None where nothing answered.
+        date: its ``Date`` header.
+        problem: why nothing answered.
+    """
+
+    status: int | None = None
+    date: str = ""
+    problem: str = ""
+
+
+def lifecycle_check(service: Service, *, today: date) -> Check:
+    """Whether the service is still there, and for how long."""
+    if service.lifecycle == "discontinued":
+        return Check(
+            "lifecycle",
+            "warning",
+            f"{service.provider} ended{f' on {service.ends}' if service.ends else ''}",
+            "only recorded answers, or servers that speak its protocol, can be used",
+        )
+    if service.lifecycle == "ends" and service.ends is not None:
+        left = (service.ends - today).days
+        if left <= 0:
+            return Check("lifecycle", "failed", f"{service.provider} ended on {service.ends}", "choose another adapter")
+        state: Literal["ok", "warning"] = "warning" if left <= SOON else "ok"
+        return Check("lifecycle", state, f"{service.provider} ends on {service.ends}, in {left} days")
+    return Check("lifecycle", "ok", f"{service.provider} is live")
+
+
+def credentials_check(service: Service, environment: Mapping[str, str], *, usable: bool) -> Check:
+    """Which of the variables are set, never their values; ``usable``: the adapter could be set up with them.
+
+    Which of them are needed differs by service, so what is missing shows when the adapter is set up.
+    """
+    if not service.credentials:
+        return Check("credentials", "ok", "none are needed")
+    present = [name for name in service.credentials if environment.get(name, "").strip()]
+    absent = [name for name in service.credentials if name not in present]
+    parts = [f"{words}: {', '.join(some)}" for words, some in (("set", present), ("not set", absent)) if some]
+    state: Literal["ok", "warning", "failed"] = "ok" if usable else "warning" if present else "failed"
+    return Check("credentials", state, "; ".join(parts))
+
+
+def address_of(adapter: Adapter) -> str | None:
+    """The address that a remote adapter sends to: its parameter ``endpoint`` or ``url``, else https to its host."""
+    service = adapter.capabilities.service
+    if service is None:
+        return None
+    for name in ("endpoint", "url"):
+        given = adapter.parameters.get(name)
+        if isinstance(given, str) and given.startswith(("http://", "https://")):
+            return given
+    return f"https://{service.host}"
+
+
+def declared_address(service: Service) -> str | None:
+    """The address that a class declares, where it is one (some depend on an option)."""
+    host = service.host
+    return f"https://{host}" if "." in host and " " not in host and host == host.lower() else None
+
+
+def reachability_check(address: str, probe: Probe) -> Check:
+    """Whether anything answers at the address; any HTTP status does."""
+    if probe.status is not None:
+        return Check("host", "ok", f"{address} answers (HTTP {probe.status} to a plain GET)")
+    return Check(
+        "host",
+        "failed",
+        f"{address} cannot be reached: {probe.problem}",
+        "check the network, the address, and HTTPS_PROXY (behind a company's own certificates also REQUESTS_CA_BUNDLE)",
+    )
+
+
+def clock_check(probe: Probe, *, now: datetime) -> Check:
+    """How far this machine's clock is from the service's: signed requests are refused beyond five minutes."""
+    try:
+        theirs = parsedate_to_datetime(probe.date)
+    except ValueError:
+        return Check("clock", "skipped", "the service did not say what time it is")
+    seconds = (now - (theirs if theirs.tzinfo else theirs.replace(tzinfo=now.tzinfo))).total_seconds()
+    finding = f"this machine's clock is {abs(seconds):.0f} s {'ahead of' if seconds > 0 else 'behind'} the service's"
+    fix = "set the clock: sudo timedatectl set-ntp true"
+    if abs(seconds) > SKEW_MOST:
+        return Check("clock", "failed", finding, fix)
+    if abs(seconds) > SKEW_WARNING:
+        return Check("clock", "warning", finding, fix)
+    return Check("clock", "ok", finding)
+
+
+def limits_check(limits: Limits, *, size: int, width: int, height: int, kind: str) -> Check:
+    """Whether an image of so many bytes and pixels of that format ("png", "jpeg") may be sent."""
+    broken = []
+    if limits.max_bytes is not None and size > limits.max_bytes:
+        broken.append(f"{size} bytes, where {limits.max_bytes} may be sent")
+    if limits.max_pixels is not None and width * height > limits.max_pixels:
+        broken.append(f"{width * height} pixels, where {limits.max_pixels} may be sent")
+    if limits.min_side is not None and min(width, height) < limits.min_side:
+        broken.append(f"a side of {min(width, height)} pixels, where {limits.min_side} are needed")
+    if limits.max_side is not None and max(width, height) > limits.max_side:
+        broken.append(f"a side of {max(width, height)} pixels, where {limits.max_side} may be sent")
+    if kind not in limits.formats:
+        broken.append(f"{kind}, where {', '.join(limits.formats)} are taken")
+    if broken:
+        return Check("limits", "failed", f"the sample portrait has {'; '.join(broken)}", "use other photos")
+    return Check("limits", "ok", f"the sample portrait ({kind}, {width} x {height}, {size} bytes) may be sent")
+
+
+def canary_check(adapter: Adapter, outcome: RawAnswer | NoAnswer) -> Check:
+    """What came back for the canary, and whether labels can be read from it."""
+    if isinstance(outcome, NoAnswer):
+        fix = {
+            "never": "see what the service says; asking again gives the same",
+            "later": "try again in a while",
+            "slower": "try again in a while, and audit with a lower --rate",
+        }[outcome.retry]
+        return Check("canary", "failed", f"no answer: {outcome.reason}", fix)
+    try:
+        labels = adapter.parse(outcome)
+    except AnswerError as error:
+        return Check(
+            "canary",
+            "failed",
+            f"the answer holds no labels: {error}",
+            "its format may have changed: look at the raw answer",
+        )
+    if not labels:
+        return Check("canary", "warning", "an answer without any label", "try another photo before trusting it")
+    best = sorted(labels, key=lambda label: -label.score)[:SHOWN]
+    shown = ", ".join(f"{label.name} {label.score:.3g}" for label in best)
+    return Check("canary", "ok", f"{len(labels)} labels: {shown}{' …' if len(labels) > SHOWN else ''}")
+
+
+def repeat_check(adapter: Adapter, first: RawAnswer | NoAnswer, second: RawAnswer | NoAnswer) -> Check:
+    """Whether a local classifier gives the same for the same image twice."""
+    if isinstance(first, NoAnswer) or isinstance(second, NoAnswer):
+        return Check("repeat", "skipped", "there was no answer to compare")
+    try:
+        same = adapter.parse(first) == adapter.parse(second)
+    except AnswerError:
+        return Check("repeat", "skipped", "there were no labels to compare")
+    if same:
+        return Check("repeat", "ok", "the same image again, the same labels and scores")
+    return Check(
+        "repeat",
+        "warning",
+        "the same image again, other labels or scores",
+        "fix its seeds and threads: what differs by itself adds noise to every slope",
+    )
+
+
+def price_of_one(capabilities: Capabilities) -> str:
+    """What one image costs, in words."""
+    price = capabilities.service.price if capabilities.service else None
+    if price is None:
+        return "what it costs is not known here"
+    usd = price.usd(1, features=len(capabilities.features))
+    return f"about US$ {usd:.4f} as of {price.as_of}"

@@ -1,0 +1,139 @@
+"""The embedded judge as a classifier: what it perceives in the face nearest the image's centre.
+
+It is sent whole images like any other classifier and finds the face itself; networks and weights live in ``models``.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from adapters.answers import from_answer, to_answer
+from adapters.base import AdapterError, Capabilities, Label, RawAnswer
+from adapters.local.preprocessing import decode_rgb
+from adapters.options import AdapterOptions
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from models.detector import FaceDetector
+    from models.judge import Classifier, Perception
+
+_CROP = 128  # pixels a side of the aligned face, as in training
+_BATCH = 32
+_RACES = {
+    "White": "perceived White",
+    "Black": "perceived Black",
+    "Asian": "perceived Asian",
+    "Indian": "perceived Indian",
+    "Others": "perceived other race",
+}
+_AGES = (20, 30, 40, 50, 60, 70)
+LABELS = (
+    "feminine appearance",
+    "masculine appearance",
+    *_RACES.values(),
+    "young",
+    *(f"age {age}+" for age in _AGES),
+    "smiling",
+)
+
+
+class FaceAttributes:
+    """The embedded judge: perceived gender, race, age and smile of the face nearest the centre.
+
+    Scores are the judge's probabilities; "young" is the probability of being perceived as under 30. An image without
+    a face gets an answer without labels.
+    """
+
+    name = "face-attributes"
+    capabilities = Capabilities(labels=LABELS, scale="0-1", presence=0.5, batch=_BATCH)
+
+    class Options(AdapterOptions):
+        smallest_face: float = Field(
+            0.2, gt=0, le=1, description="the smallest face looked for, as a share of the image's shorter side."
+        )
+
+    def __init__(self, options: Options) -> None:
+        self._smallest_face = options.smallest_face
+        self.parameters: Mapping[str, Any] = options.model_dump()
+
+    @cached_property
+    def model(self) -> str:
+        """The digest of the judge's weights, and the detector's version."""
+        from models.weights import record
+
+        return f"judge sha256 {record('judge').sha256}, facenet-pytorch {version('facenet-pytorch')}"
+
+    @cached_property
+    def _network(self) -> "Classifier":
+        from models.errors import WeightsError
+        from models.weights import load_judge
+
+        try:
+            return load_judge("judge")
+        except WeightsError as error:
+            raise AdapterError(f"the adapter face-attributes cannot be used: {error}") from error
+
+    @cached_property
+    def _detector(self) -> "FaceDetector":
+        from models.detector import FaceDetector
+
+        return FaceDetector(long_side=320, smallest_face=self._smallest_face)
+
+    def send(self, images: Sequence[bytes]) -> list[RawAnswer]:
+        """Find, align and judge the faces of up to 32 images; see ``Adapter.send``."""
+        crops, faces_found = [], []
+        for data in images:
+            crop, faces = self._central_face(decode_rgb(data))
+            crops.append(crop)
+            faces_found.append(faces)
+        perceived = iter(self._perceive([crop for crop in crops if crop is not None]))
+        return [
+            to_answer([] if crop is None else next(perceived), faces=faces)
+            for crop, faces in zip(crops, faces_found, strict=True)
+        ]
+
+    def parse(self, answer: RawAnswer) -> list[Label]:
+        """See ``Adapter.parse``."""
+        return from_answer(answer)
+
+    def _central_face(self, image: "NDArray[np.uint8]") -> "tuple[NDArray[np.uint8] | None, int]":
+        """The aligned face nearest the centre, None where there is none, and how many faces were found."""
+        from models.alignment import aligned_crop
+        from models.detector import central_face
+
+        # One image at a time: in batches MTCNN's last digits depend on the batch's other images.
+        faces = self._detector.detect([image])[0]
+        nearest = central_face(faces, width=image.shape[1], height=image.shape[0])
+        return None if nearest is None else aligned_crop(image, nearest.landmarks, size=_CROP), len(faces)
+
+    def _perceive(self, crops: "Sequence[NDArray[np.uint8]]") -> list[list[Label]]:
+        from models.judge import perceive_crops
+
+        if not crops:
+            return []
+        scores = _scores(perceive_crops(self._network, crops)).clamp(0, 1)
+        return [[Label(name, float(score)) for name, score in zip(LABELS, row, strict=True)] for row in scores.tolist()]
+
+
+def _scores(perceived: "Perception") -> "Tensor":
+    """``(B, 15)`` scores in the order of ``LABELS``."""
+    import torch
+
+    under_30 = 1 - perceived.at_least[:, _AGES.index(30)]
+    return torch.cat(
+        [
+            (1 - perceived.masculine)[:, None],
+            perceived.masculine[:, None],
+            perceived.race,
+            under_30[:, None],
+            perceived.at_least,
+            ((perceived.smiling + 1) / 2)[:, None],
+        ],
+        dim=1,
+    )

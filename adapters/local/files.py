@@ -1,0 +1,106 @@
+"""Files of networks: which lie on this machine, their digests, and fetching them where an option allows it.
+
+What is in the files is their adapters' business.
+"""
+
+from collections.abc import Sequence
+from hashlib import file_digest, sha256
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+from adapters.base import AdapterError
+
+
+def digest_of(files: Sequence[Path]) -> str:
+    """The sha256 of a file; of several, the sha256 of the lines that ``sha256sum`` would print for them by name.
+
+    Raises:
+        AdapterError: a file cannot be read.
+    """
+    digests = []
+    for file in sorted(files, key=lambda file: file.name):
+        try:
+            with file.open("rb") as content:
+                digests.append((file_digest(content, "sha256").hexdigest(), file.name))
+        except OSError as error:
+            raise AdapterError(f"{file} cannot be read: {error.strerror}") from error
+    if len(digests) == 1:
+        return digests[0][0]
+    return sha256("".join(f"{digest}  {name}\n" for digest, name in digests).encode()).hexdigest()
+
+
+def package(module: str, *, adapter: str, install: str) -> ModuleType:
+    """A package that only some adapters need.
+
+    Raises:
+        AdapterError: it is not installed; the message has the command.
+    """
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != module.partition(".")[0]:
+            raise
+        raise AdapterError(
+            f"the adapter {adapter} needs the package {install}, which is not installed: pip install {install}"
+        ) from error
+
+
+def fetch(url: str, path: Path, *, sha256_starts: str = "") -> None:
+    """Download a file, whole or not at all.
+
+    Raises:
+        AdapterError: it cannot be had, or it is not the expected one.
+    """
+    import requests
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + ".partial")
+    try:
+        with requests.get(url, stream=True, timeout=(10, 60)) as reply, partial.open("wb") as file:
+            reply.raise_for_status()
+            for piece in reply.iter_content(1 << 20):
+                file.write(piece)
+    except (requests.RequestException, OSError) as error:
+        partial.unlink(missing_ok=True)
+        raise AdapterError(f"{url} cannot be downloaded: {error}") from error
+    if not (found := digest_of([partial])).startswith(sha256_starts):
+        partial.unlink()
+        raise AdapterError(f"{url} gave another file than expected: its sha256 is {found}, not {sha256_starts}…")
+    partial.replace(path)
+
+
+def hub_snapshot(
+    repository: str, *, revision: str | None, patterns: Sequence[str], download: bool, adapter: str
+) -> Path:
+    """The folder of a Hugging Face repository in the local cache.
+
+    Args:
+        repository: ``owner/name``.
+        revision: a commit, tag or branch; the branch ``main`` unless given.
+        patterns: the files that are needed, as globs.
+        download: fetch what is missing.
+        adapter: the adapter's name, for messages.
+
+    Raises:
+        AdapterError: it is not there, or cannot be fetched; the message has the command that fetches it.
+    """
+    hub = package("huggingface_hub", adapter=adapter, install="huggingface_hub")
+    command = " ".join(["hf download", repository, *(["--revision", revision] if revision else [])])
+    try:
+        folder: str = hub.snapshot_download(
+            repository, revision=revision, allow_patterns=list(patterns), local_files_only=not download
+        )
+    except ValueError as error:
+        raise AdapterError(
+            f"{adapter}: {repository!r} is neither a folder here nor the name of a repository (owner/name): {error}"
+        ) from error
+    except OSError as error:
+        if download:
+            raise AdapterError(f"{adapter}: {repository} cannot be downloaded: {error}") from error
+        which = f"{repository} at {revision}" if revision else repository
+        raise AdapterError(
+            f"{adapter}: {which} is not on this machine. Fetch it once with `{command}`, "
+            f"or allow it with --adapter-option '{adapter}.download=true'; or name a folder that holds it"
+        ) from error
+    return Path(folder)

@@ -1,0 +1,230 @@
+"""What the networks on this machine share: their options, full batches, outputs read as labels, PyTorch's set-up.
+
+How an image becomes the network's input, and what the network is, are each adapter's file.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field
+
+from adapters.answers import from_answer, to_answer
+from adapters.base import AdapterError, Capabilities, Label, RawAnswer
+from adapters.options import AdapterOptions, Presence
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+    from numpy.typing import NDArray
+
+Activation = Literal["softmax", "sigmoid", "none"]
+DType = Literal["float32", "float16", "bfloat16"]
+
+
+class NetworkOptions(AdapterOptions):
+    """Options of every network."""
+
+    top_k: int | None = Field(
+        None, ge=1, description="only that many of the highest scores are returned; all unless given."
+    )
+    presence: Presence = 0.5
+
+
+class TorchOptions(NetworkOptions):
+    """Options of every PyTorch network."""
+
+    device: str = Field("cpu", description="cpu, cuda, cuda:1, mps.")
+    dtype: DType = Field("float32", description="the precision of the network.")
+    batch: int = Field(16, ge=1, le=4096, description="images at once.")
+    download: bool = Field(False, description="fetch published weights that are not on this machine.")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a network's outputs are read as labels.
+
+    Attributes:
+        names: the label of each output.
+        activation: what makes scores of the outputs: "softmax" where exactly one label is right, "sigmoid" where
+            each is right or wrong by itself, "none" where the outputs are scores in 0-1 already.
+        top_k: only that many of the highest are returned; all unless given.
+    """
+
+    names: tuple[str, ...]
+    activation: Activation = "softmax"
+    top_k: int | None = None
+
+    def labels(self, outputs: "NDArray[np.floating[Any]]") -> list[Label]:
+        """Labels of one image's outputs, ``(labels,)``.
+
+        Raises:
+            ValueError: outputs that are not finite, or, without activation, not in 0-1.
+        """
+        import numpy as np
+
+        values = outputs.astype(np.float64)
+        if not np.isfinite(values).all():
+            raise ValueError("the network's outputs for this image are not finite numbers")
+        if self.activation == "softmax":
+            powers = np.exp(values - values.max())
+            scores = powers / powers.sum()
+        elif self.activation == "sigmoid":
+            scores = np.exp(-np.logaddexp(0, -values))
+        elif values.min() < 0 or values.max() > 1:
+            raise ValueError(
+                f"the network's outputs ({values.min():.3g} to {values.max():.3g}) are no scores in 0-1: "
+                "set the option activation to softmax or sigmoid"
+            )
+        else:
+            scores = values
+        order = range(len(scores)) if self.top_k is None else np.argsort(-scores, kind="stable")[: self.top_k]
+        return [Label(self.names[place], float(scores[place])) for place in order]
+
+
+class LocalNetwork(ABC):
+    """A network on this machine.
+
+    Batches are always filled up, so that an answer's last digits do not depend on how many images came along.
+
+    Args:
+        name: the adapter's name within a run.
+        reading: how its outputs become labels.
+        batch: images at once.
+        presence: the score from which a label counts as present.
+
+    Raises:
+        AdapterError: more labels are to be returned than there are.
+    """
+
+    name: str
+    parameters: Mapping[str, Any]
+    capabilities: Capabilities
+
+    def __init__(self, name: str, *, reading: Reading, batch: int, presence: float) -> None:
+        if reading.top_k is not None and reading.top_k > len(reading.names):
+            raise AdapterError(
+                f"the adapter {name!r}: option 'top_k' must be in 1-{len(reading.names)}, as there are "
+                f"{len(reading.names)} labels, not {reading.top_k}"
+            )
+        self.name = name
+        self._reading = reading
+        self.capabilities = Capabilities(
+            labels=reading.names,
+            scale="0-1" if reading.activation == "none" else f"{reading.activation} of the outputs",
+            presence=presence,
+            top_k=reading.top_k,
+            batch=batch,
+        )
+
+    @property
+    @abstractmethod
+    def model(self) -> str:
+        """What changes whenever the answers could; see ``Adapter``."""
+
+    @abstractmethod
+    def _prepare(self, image: bytes) -> "NDArray[np.float32]":
+        """One image as the network's input; ValueError where it is no image."""
+
+    @abstractmethod
+    def _outputs(self, batch: "NDArray[np.float32]") -> "NDArray[np.floating[Any]]":
+        """The network's outputs, ``(B, labels)``, for a full batch of inputs."""
+
+    def send(self, images: Sequence[bytes]) -> list[RawAnswer]:
+        """Classify up to a batch of images; see ``Adapter.send``."""
+        import numpy as np
+
+        inputs = np.stack([self._prepare(image) for image in images])
+        filled = np.zeros((max(self.capabilities.batch, len(images)), *inputs.shape[1:]), dtype=np.float32)
+        filled[: len(images)] = inputs
+        outputs = self._outputs(filled)
+        wanted = (len(filled), len(self._reading.names))
+        if outputs.shape != wanted:
+            raise AdapterError(
+                f"{self.name} gave outputs of shape {outputs.shape} where {wanted} was expected "
+                f"({wanted[1]} labels): the labels do not fit the network"
+            )
+        return [to_answer(self._reading.labels(row)) for row in outputs[: len(images)]]
+
+    def parse(self, answer: RawAnswer) -> list[Label]:
+        """See ``Adapter.parse``."""
+        return from_answer(answer)
+
+
+class TorchNetwork(LocalNetwork):
+    """A PyTorch network.
+
+    Args:
+        name: the adapter's name within a run.
+        options: its options.
+        reading: how its outputs become labels.
+        packages: the installed packages that its answers depend on.
+        parameters: what else its answers depend on, as plain JSON values.
+    """
+
+    def __init__(
+        self, name: str, options: TorchOptions, *, reading: Reading, packages: Sequence[str], **parameters: Any
+    ) -> None:
+        super().__init__(name, reading=reading, batch=options.batch, presence=options.presence)
+        self._device, self._dtype = torch_device(options.device, adapter=name), options.dtype
+        self.parameters = {
+            **parameters,
+            **options.model_dump(include={"top_k", "device", "dtype", "batch"}),
+            **versions("torch", *packages, "pillow"),
+        }
+
+    @abstractmethod
+    def _load(self) -> "torch.nn.Module":
+        """The network with its weights."""
+
+    @cached_property
+    def _network(self) -> Any:
+        import torch
+
+        # A new network draws random weights first: not from the generator that others draw from.
+        with torch.random.fork_rng(devices=[]):
+            network = self._load()
+        return network.eval().requires_grad_(False).to(self._device, getattr(torch, self._dtype))
+
+    def _forward(self, images: "torch.Tensor") -> "torch.Tensor":
+        """The outputs, ``(B, labels)``, for the images, ``(B, 3, height, width)``."""
+        outputs: torch.Tensor = self._network(images)
+        return outputs
+
+    def _outputs(self, batch: "NDArray[np.float32]") -> "NDArray[np.floating[Any]]":
+        """See ``LocalNetwork``; without gradients and without PyTorch's non-deterministic kernels."""
+        import torch
+
+        network: Callable[[torch.Tensor], torch.Tensor] = self._forward
+        fixed = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)
+        with torch.inference_mode(), fixed:
+            images = torch.from_numpy(batch).to(self._device, getattr(torch, self._dtype))
+            outputs: NDArray[np.float32] = network(images).float().cpu().numpy()
+        return outputs
+
+
+def versions(*packages: str) -> dict[str, str]:
+    """The installed versions of packages, for a classifier's parameters."""
+    return {package: version(package) for package in packages}
+
+
+def torch_device(name: str, *, adapter: str) -> "torch.device":
+    """The device of that name ("cpu", "cuda", "cuda:1", "mps").
+
+    Raises:
+        AdapterError: there is no such device here.
+    """
+    import torch
+
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).partition("\n")[0]
+        raise AdapterError(
+            f"{adapter}: the device {name!r} cannot be used ({reason}); device=cpu always can"
+        ) from error
+    return device

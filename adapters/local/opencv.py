@@ -1,0 +1,154 @@
+"""The third-party Haar cascades that ship with OpenCV, read as a classifier of whole images.
+
+Only the cascades and their reading live here; none of them was made, trained or tuned by this project.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from adapters.answers import from_answer, to_answer
+from adapters.base import Capabilities, Label, RawAnswer
+from adapters.options import AdapterOptions
+
+if TYPE_CHECKING:
+    import cv2
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class _Search:
+    """One cascade, the ``scale_factor`` between window sizes, and how many neighbours make a detection."""
+
+    file: str
+    scale_factor: float = 1.2
+    # A detection needs more than OpenCV's default minNeighbors = 3.
+    enough: int = 4
+
+
+_FACE = _Search("haarcascade_frontalface_alt2.xml")
+_SEARCHES = {
+    "frontal face": _FACE,
+    "profile face": _Search("haarcascade_profileface.xml"),
+    "upper body": _Search("haarcascade_upperbody.xml"),
+    # Tree-based eye detector that was also trained on eyes behind glasses.
+    "eyes or eyeglasses": _Search("haarcascade_eye_tree_eyeglasses.xml", scale_factor=1.1),
+    # Fires three times on any mouth; 20 neighbours are commonly required.
+    "smile": _Search("haarcascade_smile.xml", scale_factor=1.1, enough=20),
+}
+# Where in the face (shares of its height) a part is looked for, and the face's side in pixels while looking:
+# big enough for the cascade's window (eyes 20 x 20, smiles 36 x 18), small enough to be fast.
+_IN_FACE = {"eyes or eyeglasses": (0.2, 0.55, 96), "smile": (0.5, 1.0, 64)}
+
+
+class OpenCV:
+    """OpenCV's Haar cascades: frontal and profile face, upper body, eyes or eyeglasses, smile.
+
+    A cascade's candidates that overlap are merged, and the number n of those merged into the best detection is
+    its strength. The score is ``n / (n + enough)``: it rises with n, stays in 0-1 and passes 0.5 exactly where the
+    cascade counts as detecting something, which is more than OpenCV's default of 3 neighbours (20 for smiles).
+    Single candidates are noise by that design and not returned.
+
+    The search is bounded: the image is looked at with its shorter side ``short_side`` pixels long, windows of
+    ``smallest`` of it or more. Eyes and smiles are looked for in the best frontal face alone, at a fixed size.
+    """
+
+    name = "opencv"
+    capabilities = Capabilities(
+        labels=tuple(_SEARCHES),
+        scale="merged detections n, as n / (n + enough)",
+        cut_off=2 / 22,  # two candidates for a smile
+        presence=0.5,
+        batch=16,
+    )
+
+    class Options(AdapterOptions):
+        short_side: int = Field(72, ge=24, le=1024, description="pixels of the image's shorter side during the search.")
+        smallest: float = Field(
+            0.3, gt=0, le=1, description="the smallest face or body looked for, as a share of the shorter side."
+        )
+
+    def __init__(self, options: Options) -> None:
+        self._short_side, self._smallest = options.short_side, options.smallest
+        self.parameters: Mapping[str, Any] = options.model_dump()
+
+    @cached_property
+    def model(self) -> str:
+        """OpenCV's version and a digest of the cascades' files."""
+        import cv2
+
+        digest = sha256()
+        for search in _SEARCHES.values():
+            digest.update(_path(search).read_bytes())
+        return f"opencv {cv2.__version__}, cascades sha256 {digest.hexdigest()}"
+
+    @cached_property
+    def _cascades(self) -> "dict[str, cv2.CascadeClassifier]":
+        import cv2
+
+        return {label: cv2.CascadeClassifier(str(_path(search))) for label, search in _SEARCHES.items()}
+
+    def send(self, images: Sequence[bytes]) -> list[RawAnswer]:
+        """Search each image; see ``Adapter.send``."""
+        return [to_answer(self._look(image)) for image in images]
+
+    def parse(self, answer: RawAnswer) -> list[Label]:
+        """See ``Adapter.parse``."""
+        return from_answer(answer)
+
+    def _look(self, data: bytes) -> list[Label]:
+        import cv2
+        import numpy as np
+
+        image = cv2.imdecode(np.frombuffer(data, dtype=np.uint8), cv2.IMREAD_GRAYSCALE) if data else None
+        if image is None:
+            raise ValueError("not an image that OpenCV can read")
+        scale = min(1.0, self._short_side / min(image.shape))
+        small = _resize(image, width=round(image.shape[1] * scale), height=round(image.shape[0] * scale))
+        least = max(1, round(self._smallest * min(small.shape)))
+        counts = {}
+        face: tuple[int, int, int, int] | None = None
+        for label in ("frontal face", "profile face", "upper body"):
+            counts[label], box = self._strongest(label, small, least)
+            if label == "frontal face" and counts[label] >= _FACE.enough:
+                face = box
+        if face is not None:
+            left, top, width, height = (round(side / scale) for side in face)
+            crop = image[max(0, top) : top + height, max(0, left) : left + width]
+            for label, (start, stop, side) in _IN_FACE.items():
+                part = _resize(crop, width=side, height=side)[round(start * side) : round(stop * side)]
+                counts[label], _ = self._strongest(label, np.ascontiguousarray(part), 1)
+        return [Label(label, n / (n + _SEARCHES[label].enough)) for label, n in counts.items() if n]
+
+    def _strongest(
+        self, label: str, image: "NDArray[np.uint8]", least: int
+    ) -> tuple[int, tuple[int, int, int, int] | None]:
+        """How many candidates the best detection merges (0 or at least 2), and its box (left, top, width, height)."""
+        boxes, merged = self._cascades[label].detectMultiScale2(
+            image, scaleFactor=_SEARCHES[label].scale_factor, minNeighbors=1, minSize=(least, least)
+        )
+        # OpenCV's threads find candidates in any order, so ties are settled by the box itself.
+        ranked = [
+            (int(n), (int(box[0]), int(box[1]), int(box[2]), int(box[3]))) for n, box in zip(merged, boxes, strict=True)
+        ]
+        return max(ranked, default=(0, None), key=lambda found: found)
+
+
+def _path(search: _Search) -> Path:
+    from cv2.data import haarcascades
+
+    return Path(haarcascades) / search.file
+
+
+def _resize(image: "NDArray[np.uint8]", *, width: int, height: int) -> "NDArray[np.uint8]":
+    import cv2
+    import numpy as np
+
+    resized = cv2.resize(image, (max(1, width), max(1, height)), interpolation=cv2.INTER_AREA)
+    return np.asarray(resized, dtype=np.uint8)

@@ -1,0 +1,114 @@
+"""How an encoded image becomes a network's input: declared in one record, done in one place for every local network.
+
+Which values a network wants is its adapter's business; networks that bring an image processor of their own use that.
+"""
+
+from dataclasses import dataclass
+from io import BytesIO
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from PIL.Image import Image
+
+Interpolation = Literal["nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"]
+Fit = Literal["crop", "stretch", "pad"]
+Triple = tuple[float, float, float]
+
+IMAGENET_MEAN: Triple = (0.485, 0.456, 0.406)
+IMAGENET_STD: Triple = (0.229, 0.224, 0.225)
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """What is done to an image before a network sees it.
+
+    Attributes:
+        size: (height, width) of the network's input, in pixels.
+        mean: subtracted from each channel, in the order of ``channels`` and in the units of ``values``.
+        std: divides each channel afterwards.
+        fit: "crop" scales the image's shorter side to ``resize`` and cuts out the centre (what is missing is black);
+            "stretch" scales to ``size`` whatever the shape; "pad" scales the whole image into ``size``, with black
+            around it.
+        resize: for "crop", the shorter side in pixels; ``size``'s shorter side unless given.
+        interpolation: the filter; always widened when shrinking (antialiased), as Pillow does it.
+        channels: the order of the channels.
+        values: what white becomes before ``mean`` and ``std``: 1 or 255.
+
+    Raises:
+        ValueError: a size that is not positive, or a ``std`` of 0.
+    """
+
+    size: tuple[int, int]
+    mean: Triple
+    std: Triple
+    fit: Fit = "crop"
+    resize: int | None = None
+    interpolation: Interpolation = "bilinear"
+    channels: Literal["rgb", "bgr"] = "rgb"
+    values: Literal["0-1", "0-255"] = "0-1"
+
+    def __post_init__(self) -> None:
+        if min(self.size) < 1 or (self.resize is not None and self.resize < 1):
+            raise ValueError(f"the sizes must be positive, not {self.size} and {self.resize}")
+        if 0 in self.std:
+            raise ValueError("std must not be 0: every channel is divided by it")
+
+
+def decode_rgb(data: bytes) -> "NDArray[np.uint8]":
+    """Encoded bytes as an ``(H, W, 3)`` uint8 RGB array.
+
+    Raises:
+        ValueError: the bytes are not a readable image.
+    """
+    import numpy as np
+    from PIL import Image
+
+    try:
+        with Image.open(BytesIO(data)) as image:
+            return np.asarray(image.convert("RGB"), dtype=np.uint8)
+    except (OSError, SyntaxError, Image.DecompressionBombError) as error:
+        raise ValueError(f"not a readable image: {error}") from error
+
+
+def pixels(data: bytes, preprocessing: Preprocessing) -> "NDArray[np.float32]":
+    """An encoded image as a network's input, ``(3, height, width)`` float32.
+
+    Raises:
+        ValueError: the bytes are not a readable image.
+    """
+    import numpy as np
+    from PIL import Image
+
+    fitted = _fitted(Image.fromarray(decode_rgb(data)), preprocessing)
+    values = np.asarray(fitted, dtype=np.float32)
+    if preprocessing.values == "0-1":
+        values = values / np.float32(255)
+    if preprocessing.channels == "bgr":
+        values = values[..., ::-1]
+    normal = (values - np.asarray(preprocessing.mean, np.float32)) / np.asarray(preprocessing.std, np.float32)
+    return np.ascontiguousarray(normal.transpose(2, 0, 1), dtype=np.float32)
+
+
+def _fitted(image: "Image", preprocessing: Preprocessing) -> "Image":
+    """The image at the network's size."""
+    from PIL.Image import Resampling
+
+    height, width = preprocessing.size
+    if preprocessing.fit == "stretch":
+        scaled = (width, height)
+    elif preprocessing.fit == "pad":
+        ratio = max(image.width / width, image.height / height)
+        scaled = (max(1, round(image.width / ratio)), max(1, round(image.height / ratio)))
+    else:
+        short = preprocessing.resize or min(preprocessing.size)
+        # Rounded down, as torchvision does it.
+        longer = int(short * max(image.size) / min(image.size))
+        scaled = (short, longer) if image.width <= image.height else (longer, short)
+    if scaled != image.size:
+        image = image.resize(scaled, Resampling[preprocessing.interpolation.upper()])
+    # Half a pixel goes to the even side when cutting and to the far side when padding, as torchvision does it.
+    left = round((image.width - width) / 2) if image.width >= width else -((width - image.width) // 2)
+    top = round((image.height - height) / 2) if image.height >= height else -((height - image.height) // 2)
+    return image.crop((left, top, left + width, top + height))

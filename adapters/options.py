@@ -1,0 +1,188 @@
+"""An adapter's options: a model that its class declares, read from what a user gave, and shown as rows of a table.
+
+Which options there are is each adapter's file.
+"""
+
+import types
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
+
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
+
+from adapters.base import AdapterError
+from adapters.credentials import planted_secret, sounds_secret
+
+TARGET = "target"
+_KINDS = {"str": "text", "int": "whole number", "float": "number", "bool": "true | false", "Path": "path"}
+
+
+class AdapterOptions(BaseModel):
+    """The options of an adapter; each field has a description, and bounds where there are any.
+
+    A field ``target`` is no option but what stands behind the colon of ``NAME:TARGET``.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True)
+
+
+class NamedOptions(AdapterOptions):
+    """Options of an adapter that may be there several times in one run, each under a name of its own."""
+
+    target: str = Field("", description="a name of your own, to have several in one run: NAME:mine.")
+    kind: ClassVar[str]
+
+    @property
+    def name(self) -> str:
+        """The adapter's name within a run."""
+        return f"{self.kind}:{self.target}" if self.target else self.kind
+
+
+Presence = Annotated[float, Field(ge=0, le=1, description="the score (0-1) from which a label counts as present.")]
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option as it is shown.
+
+    Attributes:
+        name: as in ``--adapter-option NAME.OPTION=VALUE``.
+        kind: what fits, in words.
+        default: as a user would write it; None where a value is required.
+        help: what it does.
+    """
+
+    name: str
+    kind: str
+    default: str | None
+    help: str
+
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+
+def option_rows(model: type[BaseModel]) -> tuple[Option, ...]:
+    """The options of a model, in the order of its fields; without the target."""
+    return tuple(
+        Option(name, _kind_of(field), _default(field), field.description or "")
+        for name, field in model.model_fields.items()
+        if name != TARGET
+    )
+
+
+def read_options(adapter: str, model: type[ModelT], given: Mapping[str, Any]) -> ModelT:
+    """The options that a user gave, checked.
+
+    Args:
+        adapter: the adapter as the user named it, for messages.
+        model: what its class declares.
+        given: values by the options' names.
+
+    Raises:
+        AdapterError: an unknown option, a value that does not fit, or a credential.
+    """
+    place = f"the adapter {adapter!r}"
+    for name in given:
+        if name not in model.model_fields:
+            raise AdapterError(_unknown(place, name, [field for field in model.model_fields if field != TARGET]))
+    if secret := planted_secret(given):
+        raise AdapterError(
+            f"{place}: option {secret!r} holds a credential, which belongs into the environment: "
+            "export MY_KEY=... and write ${MY_KEY} where the adapter's description allows it"
+        )
+    try:
+        return model.model_validate(dict(given))
+    except ValidationError as error:
+        problems = dict.fromkeys(_problem(problem, model.model_fields) for problem in error.errors())
+        raise AdapterError(f"{place}: {'; '.join(problems)}") from None
+
+
+def did_you_mean(name: str, known: Iterable[str], *, most: int = 1) -> str:
+    """A sentence for the end of a message about an unknown name; empty where nothing is near."""
+    nearest = get_close_matches(name, list(known), n=most)
+    return f" Did you mean {', '.join(repr(one) for one in nearest)}?" if nearest else ""
+
+
+def kind_of(annotation: Any, *, many: bool = False) -> str:
+    """A type in words: ``png | jpeg``, ``number``, ``list of numbers``."""
+    origin, inner = get_origin(annotation), get_args(annotation)
+    named = getattr(origin, "__name__", "")
+    if origin is Annotated:
+        return kind_of(inner[0], many=many)
+    if origin is Literal:
+        return " | ".join(str(value) or '""' for value in inner)
+    if origin in (Union, types.UnionType):
+        return " or ".join(dict.fromkeys(kind_of(each, many=many) for each in inner if each is not type(None)))
+    if named in ("tuple", "list", "Sequence"):
+        kinds = dict.fromkeys(kind_of(each, many=True) for each in inner if each is not ...)
+        count = f"{len(inner)} " if named == "tuple" and ... not in inner else ""
+        return f"list of {count}{' or '.join(kinds)}"
+    if named in ("dict", "Mapping"):
+        return f"table of {kind_of(inner[1], many=True)}"
+    word = _KINDS.get(getattr(annotation, "__name__", ""), "value")
+    return f"{word}s" if many and word not in ("text", "true | false") else word
+
+
+def _with_article(kind: str) -> str:
+    return f"a {kind}" if kind.split()[0] in ("whole", "number", "path", "list", "table") else kind
+
+
+def _kind_of(field: FieldInfo) -> str:
+    bounds = _bounds(field)
+    return f"{kind_of(field.annotation)}{f' {bounds}' if bounds else ''}"
+
+
+def _bounds(field: FieldInfo) -> str:
+    low = next((limit for limit in field.metadata if isinstance(limit, Ge | Gt)), None)
+    high = next((limit for limit in field.metadata if isinstance(limit, Le | Lt)), None)
+    if isinstance(low, Ge) and isinstance(high, Le):
+        return f"in {low.ge:g}-{high.le:g}"
+    parts = [f"at least {low.ge}" if isinstance(low, Ge) else f"more than {low.gt}" if low else ""]
+    parts += [f"at most {high.le}" if isinstance(high, Le) else f"less than {high.lt}" if high else ""]
+    return " and ".join(part for part in parts if part)
+
+
+def _default(field: FieldInfo) -> str | None:
+    if field.is_required():
+        return None
+    default = field.get_default(call_default_factory=True)
+    if isinstance(default, bool):
+        return str(default).lower()
+    if default is None or default in ("", {}, ()):
+        return "none"
+    return str(list(default)) if isinstance(default, tuple) else str(default)
+
+
+def _unknown(place: str, name: str, known: list[str]) -> str:
+    if sounds_secret(name):
+        return (
+            f"{place} has no option {name!r}: credentials are read from the environment, never given as options "
+            f"(counterslope adapters info {place.split(chr(39))[1].partition(':')[0]} names the variables)"
+        )
+    return f"{place} has no option {name!r}.{did_you_mean(name, known)} Its options: {', '.join(known) or 'none'}"
+
+
+def _problem(problem: Mapping[str, Any], fields: Mapping[str, FieldInfo]) -> str:
+    """One of pydantic's complaints, in the words of the house."""
+    where, kind, value = [str(part) for part in problem["loc"]], problem["type"], problem["input"]
+    if not where:
+        return str(problem["msg"]).removeprefix("Value error, ")
+    field = fields[where[0]]
+    path = ".".join(where)
+    if kind == "missing":
+        return f"option {path!r} is required"
+    if kind in ("extra_forbidden", "unexpected_keyword_argument"):
+        return f"option {path!r} is not known"
+    if kind == "value_error":
+        return f"option {where[0]!r}: {str(problem['msg']).removeprefix('Value error, ')}"
+    bounds = _bounds(field)
+    if kind.startswith(("greater_than", "less_than")) and bounds:
+        return f"option {where[0]!r} must be {bounds}, not {value}"
+    if kind.endswith(("_type", "_parsing", "_error", "int_from_float", "finite_number")) and field.annotation:
+        return f"option {where[0]!r} must be {_with_article(kind_of(field.annotation))}, not {ascii(value)[:60]}"
+    if kind == "string_pattern_mismatch":
+        return f"option {path!r} cannot be {ascii(value)[:60]}: {field.description or problem['msg']}"
+    return f"option {path!r}: {problem['msg']}"

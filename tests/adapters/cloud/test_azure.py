@@ -1,0 +1,125 @@
+import json
+from collections.abc import Iterator
+from datetime import date
+from typing import Any
+
+import pytest
+from fakes.azure_vision import KEY, VERSION, AzureVision, failure
+from fakes.clouds import environment
+from fakes.made import made
+from fakes.seeing import NAMES, sweep
+from fakes.serving import Told
+
+from adapters.base import AdapterError, AnswerError, NoAnswer, RawAnswer
+from adapters.cloud.azure import Azure, labels_of
+
+
+@pytest.fixture
+def service() -> Iterator[AzureVision]:
+    with AzureVision() as running, environment({"VISION_KEY": KEY, "VISION_ENDPOINT": f"{running.url}/"}):
+        yield running
+
+
+def test_the_image_is_sent_as_it_is_and_the_version_told_is_kept(service: AzureVision) -> None:
+    image = sweep()[0]
+    answer = made("azure").send([image])[0]
+    assert service.asked[0].body == image
+    assert service.asked[0].query == {
+        "api-version": "2024-02-01",
+        "features": "tags",
+        "language": "en",
+        "model-version": "latest",
+    }
+    assert isinstance(answer, RawAnswer)
+    assert json.loads(answer.body)["modelVersion"] == VERSION
+    assert answer.headers["apim-request-id"] == "planted-request-id"
+
+
+def test_the_version_can_be_pinned(service: AzureVision) -> None:
+    adapter = made("azure", model_version="2022-10-30-preview")
+    answer = adapter.send(sweep()[:1])[0]
+    assert isinstance(answer, RawAnswer)
+    assert json.loads(answer.body)["modelVersion"] == "2022-10-30-preview"
+    assert "2022-10-30-preview" in adapter.model
+
+
+@pytest.mark.parametrize("neutral", [False, True])
+def test_a_captions_words_are_labels(service: AzureVision, neutral: bool) -> None:
+    adapter = made("azure", captions=True, gender_neutral=neutral)
+    answer = adapter.send(sweep()[:1])[0]
+    assert isinstance(answer, RawAnswer)
+    found = {label.name: label.score for label in adapter.parse(answer)}
+    assert set(found) == {*NAMES, "caption: a", "caption: pale", f"caption: {'person' if neutral else 'woman'}"}
+    assert found["caption: a"] == 0.85
+    assert adapter.capabilities.features == ("tags", "captions")
+    assert service.billed == 2
+
+
+@pytest.mark.parametrize(
+    "caption", [{"text": None, "confidence": 0.5}, {"text": "a man"}, "a man", {"confidence": 0.5}]
+)
+def test_an_odd_caption_fails_the_image(caption: object) -> None:
+    with pytest.raises(AnswerError):
+        labels_of(RawAnswer(json.dumps({"tagsResult": {"values": []}, "captionResult": caption}).encode()))
+
+
+@pytest.mark.parametrize(
+    ("told", "retry", "wait"),
+    [
+        (failure(429, "429", "Call rate exceeded. Please retry after 26 seconds."), "slower", 26),
+        (failure(429, "429", "Please retry after 1 second."), "slower", 1),
+        (failure(429, "429", "Please retry after 2 minutes."), "slower", 120),
+        (failure(429, "429", "Too many."), "slower", None),
+        (Told(429, {"error": {"message": "Please retry after 26 seconds."}}, {"Retry-After": "3"}), "slower", 3),
+        (failure(500, "InternalServerError", "FailedToProcess"), "later", None),
+        (failure(503, "Timeout", "Timeout"), "later", None),
+        (failure(400, "InvalidRequest", "too small", "InvalidImageSize"), "never", None),
+    ],
+)  # fmt: skip
+def test_faults_are_named_with_what_they_ask_for(
+    service: AzureVision, told: Told, retry: str, wait: float | None
+) -> None:
+    service.fault = lambda number: told
+    outcome = made("azure").send(sweep()[:1])[0]
+    assert isinstance(outcome, NoAnswer)
+    assert (outcome.retry, outcome.wait) == (retry, wait)
+    assert told.body["error"]["message"] in outcome.reason
+
+
+@pytest.mark.parametrize(
+    ("told", "cure"),
+    [
+        (failure(401, "401", "Access denied due to invalid subscription key."), "VISION_KEY.*region"),
+        (failure(403, "403", "Out of call volume quota."), "allowance"),
+        (failure(404, "404", "Resource not found"), "VISION_ENDPOINT"),
+        (failure(400, "InvalidRequest", "'Caption' is not supported here", "NotSupportedVisualFeature"), "region"),
+    ],
+)
+def test_what_no_retry_can_mend_stops_the_run_with_its_cure(service: AzureVision, told: Told, cure: str) -> None:
+    service.fault = lambda number: told
+    with pytest.raises(AdapterError, match=cure):
+        made("azure").send(sweep()[:1])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"model_version": "newest"}, "2023-10-01"),
+        ({"gender_neutral": True}, "captions"),
+        ({"language": "en&features=read"}, "language"),
+    ],
+)
+def test_options_that_do_not_fit(service: AzureVision, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(AdapterError, match=message):
+        made("azure", **options)
+
+
+def test_a_missing_endpoint_is_named() -> None:
+    with environment({"VISION_KEY": KEY}), pytest.raises(AdapterError, match="export VISION_ENDPOINT="):
+        made("azure")
+
+
+def test_its_end_is_declared() -> None:
+    service = Azure.capabilities.service
+    assert service is not None
+    assert (service.lifecycle, service.ends) == ("ends", date(2028, 9, 25))

@@ -1,0 +1,187 @@
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fakes.clarifai_service import PAT, ClarifaiService, failure
+from fakes.clouds import environment
+from fakes.made import made
+from fakes.seeing import seen, sweep
+from fakes.serving import Told
+
+from adapters.base import AdapterError, AnswerError, NoAnswer, RawAnswer
+from adapters.cloud.clarifai import labels_of
+
+GENERAL = "aa7f35c01e0642fda5cf400f543e7c40"
+
+
+@pytest.fixture
+def service() -> Iterator[ClarifaiService]:
+    with ClarifaiService() as running, environment({"CLARIFAI_PAT": PAT}):
+        yield running
+
+
+def test_a_batch_is_one_call_to_one_pinned_version(service: ClarifaiService) -> None:
+    images = sweep() * 4
+    adapter = made("clarifai", endpoint=service.url)
+    outcomes = adapter.send(images)
+    assert [asked.path for asked in service.asked] == [
+        f"/v2/users/clarifai/apps/main/models/general-image-recognition/versions/{GENERAL}/outputs"
+    ]
+    config = service.asked[0].json()["model"]["output_info"]["output_config"]
+    assert config == {"max_concepts": 200, "min_value": 0.0}
+    for image, outcome in zip(images, outcomes, strict=True):
+        assert isinstance(outcome, RawAnswer)
+        assert {label.name: label.score for label in labels_of(outcome)} == seen(image)
+    assert GENERAL in adapter.model
+
+
+def test_of_a_batch_only_the_failed_images_fail(service: ClarifaiService) -> None:
+    images = sweep()
+    codes = {
+        images[0]: {"code": 30300, "description": "Input image decoding failed"},
+        images[1]: {"code": "CONN_THROTTLED", "description": "slow down"},
+        images[2]: {"code": 98004, "description": "internal"},
+        images[3]: {"code": "MODEL_BUSY_PLEASE_RETRY", "description": "busy"},
+    }
+    service.spoilt = codes.get
+    adapter = made("clarifai", endpoint=service.url)
+    outcomes = adapter.send(images)
+    assert isinstance(outcomes[4], RawAnswer)
+    assert {label.name: label.score for label in adapter.parse(outcomes[4])} == seen(images[4])
+    failed = [outcome for outcome in outcomes[:4] if isinstance(outcome, NoAnswer)]
+    assert [outcome.retry for outcome in failed] == ["never", "slower", "later", "later"]
+    assert failed[0].reason == "Input image decoding failed (code 30300)"
+    for position, outcome in enumerate(failed):
+        assert not outcome.billed
+        assert outcome.reply is not None
+        assert outcome.reply.position == position
+        with pytest.raises(AnswerError, match="failed on this image"):
+            adapter.parse(outcome.reply)
+
+
+def test_a_batch_that_failed_altogether_fails_image_by_image(service: ClarifaiService) -> None:
+    images = sweep()[:2]
+    service.spoilt = {
+        images[0]: {"code": 30104, "description": "bad"},
+        images[1]: {"code": 10030, "description": "again"},
+    }.get
+    outcomes = made("clarifai", endpoint=service.url).send(images)
+    assert [outcome.retry for outcome in outcomes if isinstance(outcome, NoAnswer)] == ["never", "later"]
+
+
+@pytest.mark.parametrize(
+    ("told", "retry"),
+    [
+        (failure(429, 11005, "exceeded limit of 15 requests per second"), "slower"),
+        (failure(200, "CONN_THROTTLED", "exceeded limit of 15 requests per second"), "slower"),
+        (failure(200, 10030, "Try the request again"), "later"),
+        (failure(403, "CONN_EXCEED_HOURLY_LIMIT", "hourly"), "later"),
+        (failure(500, 98010, "internal"), "later"),
+        (failure(500, 12345, "unheard of"), "later"),
+        (failure(400, 11102, "Invalid request"), "never"),
+        (failure(200, "UNHEARD_OF", "?"), "never"),
+        (failure(200, "30101", "format"), "never"),
+    ],
+)
+def test_the_status_code_decides_whatever_http_says(service: ClarifaiService, told: Told, retry: str) -> None:
+    service.fault = lambda number: told
+    images = sweep()
+    outcomes = made("clarifai", endpoint=service.url).send(images)
+    assert len(outcomes) == len(images)
+    for outcome in outcomes:
+        assert isinstance(outcome, NoAnswer)
+        assert outcome.retry == retry
+        assert told.body["status"]["description"] in outcome.reason
+
+
+@pytest.mark.parametrize(
+    ("code", "cure"),
+    [
+        (11000, "billing"),
+        (11004, "allowance"),
+        ("CONN_EXCEEDS_LIMITS", "limit"),
+        (11008, "CLARIFAI_PAT"),
+        ("CONN_INSUFFICIENT_SCOPES", "CLARIFAI_PAT"),
+        (11101, "model, version"),
+        (21200, "model, version"),
+        (21202, "concepts"),
+    ],
+)
+@pytest.mark.parametrize("http", [200, 402, 403, 429])
+def test_what_no_retry_can_mend_stops_the_run_with_its_cure(
+    service: ClarifaiService, code: int | str, cure: str, http: int
+) -> None:
+    service.fault = lambda number: failure(http, code, "no")
+    with pytest.raises(AdapterError, match=cure):
+        made("clarifai", endpoint=service.url).send(sweep())
+    assert len(service.asked) == 1
+
+
+def test_a_reply_to_many_images_is_read_once(service: ClarifaiService, monkeypatch: pytest.MonkeyPatch) -> None:
+    adapter = made("clarifai", endpoint=service.url)
+    answers = [outcome for outcome in adapter.send(sweep()) if isinstance(outcome, RawAnswer)]
+    assert len(answers) == len(sweep()) > 1
+    with monkeypatch.context() as patch:
+        patch.setattr("adapters.answers.json.loads", lambda body: pytest.fail("it was read again"))
+        for answer in answers:
+            assert adapter.parse(answer)
+
+
+def test_an_allowance_that_is_used_up_may_be_told_image_by_image(service: ClarifaiService) -> None:
+    service.spoilt = lambda image: {"code": 11004, "description": "Monthly limit exceeded"}
+    with pytest.raises(AdapterError, match="allowance"):
+        made("clarifai", endpoint=service.url).send(sweep())
+
+
+def test_a_reply_with_an_output_missing_belongs_to_nobody(service: ClarifaiService) -> None:
+    service.fault = lambda number: failure(200, 10000, "Ok", [{"status": {"code": 10000}, "data": {"concepts": []}}])
+    for outcome in made("clarifai", endpoint=service.url).send(sweep()):
+        assert isinstance(outcome, NoAnswer)
+        assert "cannot be assigned" in outcome.reason
+        assert outcome.billed
+
+
+def test_an_output_without_concepts_is_an_answer_that_cannot_be_read(service: ClarifaiService) -> None:
+    # All are asked for, down to 0: there is always one.
+    for data in ({}, {"data": None}, {"data": {}}):
+        service.fault = lambda number, data=data: failure(200, 10000, "Ok", [{"status": {"code": 10000}, **data}])
+        outcome = made("clarifai", endpoint=service.url).send(sweep()[:1])[0]
+        assert isinstance(outcome, RawAnswer)
+        with pytest.raises(AnswerError):
+            labels_of(outcome)
+
+
+def test_chosen_concepts_are_returned_alone(service: ClarifaiService) -> None:
+    adapter = made("clarifai", endpoint=service.url, concepts=("person", "nurse"))
+    answer = adapter.send(sweep()[:1])[0]
+    assert isinstance(answer, RawAnswer)
+    assert {label.name for label in adapter.parse(answer)} == {"person", "nurse"}
+    assert adapter.capabilities.labels == ("person", "nurse")
+    assert adapter.capabilities.top_k is None
+
+
+def test_a_model_of_ones_own(service: ClarifaiService) -> None:
+    mine = {"CLARIFAI_PAT": PAT, "CLARIFAI_USER_ID": "me", "CLARIFAI_APP_ID": "faces", "CLARIFAI_API_BASE": service.url}
+    with environment(mine):
+        adapter = made("clarifai", model="jobs", version="v7", own=True)
+        adapter.send(sweep()[:1])
+        assert service.asked[0].path == "/v2/users/me/apps/faces/models/jobs/versions/v7/outputs"
+        assert adapter.model == "me/faces/jobs v7"
+        made("clarifai", model="jobs", version="latest", own=True).send(sweep()[:1])
+        assert service.asked[1].path == "/v2/users/me/apps/faces/models/jobs/outputs"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"model": "gender-demographics-recognition"}, "version="),
+        ({"user": "someone"}, "version="),
+        ({"own": True}, "CLARIFAI_USER_ID"),
+        ({"model": "a/b", "version": "1"}, "option 'model' cannot be .*the model's id"),
+        ({"version": "../x"}, "option 'version' cannot be"),
+        ({"batch": 129}, "batch.*1-128"),
+    ],
+)
+def test_options_that_do_not_fit(options: dict[str, Any], message: str) -> None:
+    with environment({"CLARIFAI_PAT": PAT}), pytest.raises(AdapterError, match=message):
+        made("clarifai", **options)

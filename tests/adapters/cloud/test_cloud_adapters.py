@@ -1,0 +1,386 @@
+"""What holds for each of the large services alike."""
+
+import contextlib
+import json
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from fakes.clouds import CLOUDS, environment, opened, parser
+from fakes.seeing import seen, slopes, sweep
+from fakes.serving import FAULTS, Asked, Serving, Told
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adapters import registry
+from adapters.base import Adapter, AdapterError, AnswerError, Capabilities, NoAnswer, RawAnswer
+
+each = pytest.mark.parametrize("name", CLOUDS)
+
+
+def answers(adapter: Adapter, images: list[bytes]) -> list[RawAnswer]:
+    size = adapter.capabilities.batch
+    sent = [outcome for start in range(0, len(images), size) for outcome in adapter.send(images[start : start + size])]
+    assert all(isinstance(outcome, RawAnswer) for outcome in sent), sent
+    return [outcome for outcome in sent if isinstance(outcome, RawAnswer)]
+
+
+def scores(adapter: Adapter, answer: RawAnswer) -> dict[str, float]:
+    return {label.name: label.score for label in adapter.parse(answer)}
+
+
+@each
+def test_the_slopes_of_what_is_seen_come_back_exactly(name: str) -> None:
+    images = sweep()
+    with opened(name) as (service, adapter):
+        found = slopes([scores(adapter, answer) for answer in answers(adapter, images)])
+        assert found == pytest.approx(slopes([seen(image) for image in images]), abs=1e-12)
+        assert service.billed == len(images)
+
+
+@each
+def test_answers_are_read_without_the_classifier_or_its_credentials(name: str) -> None:
+    with opened(name) as (_, adapter):
+        answer = answers(adapter, sweep()[:1])[0]
+        expected = adapter.parse(answer)
+    with environment({}):
+        assert parser(name)(answer) == expected
+
+
+@each
+@pytest.mark.parametrize(
+    ("fault", "retry", "wait"),
+    [("too many", "slower", 7.0), ("busy", "later", 2.0), ("broken", "later", None), ("dropped", "later", None)],
+)
+def test_faults_that_pass_are_named_as_such(name: str, fault: str, retry: str, wait: float | None) -> None:
+    with opened(name) as (service, adapter):
+        service.fault = lambda number: fault
+        images = sweep()[: adapter.capabilities.batch]
+        outcomes = adapter.send(images)
+        assert len(outcomes) == len(images)
+        for outcome in outcomes:
+            assert isinstance(outcome, NoAnswer)
+            assert (outcome.retry, outcome.wait) == (retry, wait)
+            assert outcome.billed == (fault == "dropped")
+            assert outcome.reason
+        assert service.billed == 0
+
+
+@each
+@pytest.mark.parametrize("fault", ["page", "cut", "empty", "nothing"])
+def test_what_was_paid_for_is_kept_even_if_it_cannot_be_read(name: str, fault: str) -> None:
+    with opened(name) as (service, adapter):
+        service.fault = lambda number: fault
+        for answer in answers(adapter, sweep()[:1]):
+            body = FAULTS[fault].body
+            assert answer.body == (body if isinstance(body, bytes) else json.dumps(body).encode())
+            with pytest.raises(AnswerError):
+                adapter.parse(answer)
+
+
+@each
+def test_a_redirect_is_a_failure(name: str) -> None:
+    with opened(name) as (service, adapter):
+        service.fault = lambda number: "redirect"
+        outcome = adapter.send(sweep()[:1])[0]
+        assert isinstance(outcome, NoAnswer)
+        assert "redirect" in outcome.reason
+        assert len(service.asked) == 1
+
+
+@each
+@pytest.mark.parametrize("status", [401, 403, 404])
+def test_a_page_that_refuses_everything_stops_the_run(name: str, status: int) -> None:
+    with opened(name) as (service, adapter):
+        service.fault = lambda number: Told(status, b"<html>no</html>")
+        with pytest.raises(AdapterError, match=r"refuses|knows no such"):
+            adapter.send(sweep()[:1])
+
+
+@each
+def test_an_image_that_is_none_fails_alone(name: str) -> None:
+    images = sweep()[:3]
+    images[1] = b"not an image"
+    with opened(name) as (_, adapter):
+        size = adapter.capabilities.batch
+        sent = [outcome for start in range(0, 3, size) for outcome in adapter.send(images[start : start + size])]
+        assert [isinstance(outcome, RawAnswer) for outcome in sent] == [True, False, True]
+        assert isinstance(sent[1], NoAnswer)
+        assert sent[1].reply is not None
+        assert isinstance(sent[2], RawAnswer)
+        assert scores(adapter, sent[2]) == pytest.approx(seen(images[2]))
+        failed = adapter.send(images[1:2])[0]
+        assert isinstance(failed, NoAnswer)
+        assert failed.retry == "never"
+
+
+@each
+def test_missing_credentials_are_named_with_their_cure(name: str) -> None:
+    wanted = next(iter(CLOUDS[name].environment))
+    with environment({"AWS_REGION": "eu-west-1"}), pytest.raises(AdapterError, match=f"export {wanted}="):
+        registry.create(name, {"endpoint": "https://127.0.0.1"})
+
+
+@each
+def test_credentials_go_nowhere_in_the_clear(name: str) -> None:
+    with environment(CLOUDS[name].environment):
+        for endpoint, message in [
+            ("http://example.org", "only over https"),
+            ("https://me:hidden-password@example.org", "must not hold a user name or password"),
+            ("https://example.org/?key=1", r"before any \?"),
+            ("ftp://example.org", "must be an address"),
+        ]:
+            with pytest.raises(AdapterError, match=message) as caught:
+                registry.create(name, {"endpoint": endpoint})
+            assert "hidden-password" not in str(caught.value)
+        registry.create(name, {"endpoint": "https://example.org/gateway/"})
+
+
+def _echo(status: int) -> Callable[[Asked], Told]:
+    """What a hostile or careless server says of everything that it was sent."""
+
+    def answer(asked: Asked) -> Told:
+        said = json.dumps(dict(asked.headers))
+        error = {"code": status, "message": said, "status": said}
+        return Told(
+            status, {"error": error, "__type": said, "Message": said, "status": {"code": 1, "description": said}}
+        )
+
+    return answer
+
+
+@each
+@pytest.mark.parametrize("status", [200, 400, 401, 403, 429, 500])
+def test_planted_secrets_are_shown_nowhere(name: str, status: int) -> None:
+    cloud = CLOUDS[name]
+    with Serving(_echo(status)) as server, environment(cloud.environment):
+        adapter = registry.create(name, {"endpoint": server.url})
+        shown = [repr(adapter), adapter.model, repr(adapter.parameters), repr(adapter.capabilities), adapter.name]
+        try:
+            for outcome in adapter.send(sweep()[:1]):
+                shown.append(repr(outcome))
+        except AdapterError as error:
+            shown += [str(error), repr(error), repr(error.__cause__)]
+        assert len(server.asked) == 1
+        assert not any(secret in text for secret in cloud.secrets for text in shown)
+
+
+OPTIONS: dict[str, list[dict[str, Any]]] = {
+    "azure": [
+        {},
+        {"model_version": "2023-10-01"},
+        {"captions": True},
+        {"captions": True, "gender_neutral": True},
+        {"language": "es"},
+        {"endpoint": "https://b.example"},
+    ],
+    "clarifai": [
+        {},
+        {"version": "another"},
+        {"model": "gender-demographics-recognition", "version": "1"},
+        {"user": "me", "version": "1"},
+        {"app": "mine", "version": "1"},
+        {"concepts": ["nurse"]},
+        {"endpoint": "https://b.example"},
+    ],
+    "google": [
+        {},
+        {"max_results": 10},
+        {"faces": True},
+        {"model": "builtin/latest"},
+        {"region": "eu"},
+        {"region": "us"},
+        {"endpoint": "https://b.example"},
+    ],
+    "rekognition": [
+        {},
+        {"region": "us-east-1"},
+        {"faces": True},
+        {"include": ["Nurse"]},
+        {"exclude": ["Nurse"]},
+        {"include_categories": ["Nurse"]},
+        {"exclude_categories": ["Nurse"]},
+        {"endpoint": "https://b.example"},
+    ],
+}
+
+
+@each
+def test_whatever_changes_the_answers_changes_the_key(name: str) -> None:
+    with environment(CLOUDS[name].environment):
+        made = [registry.create(name, {"endpoint": "https://a.example", **options}) for options in OPTIONS[name]]
+    asked = [json.dumps([adapter.model, dict(adapter.parameters)], sort_keys=True) for adapter in made]
+    assert len(set(asked)) == len(asked)
+
+
+@each
+def test_several_of_one_service_are_told_apart(name: str) -> None:
+    with environment(CLOUDS[name].environment):
+        assert registry.create(f"{name}:mine", {"endpoint": "https://a.example"}).name == f"{name}:mine"
+
+
+@each
+def test_what_an_auditor_should_know_is_declared(name: str) -> None:
+    with opened(name) as (server, adapter):
+        for declared in (registry_capabilities(name), adapter.capabilities):
+            service = declared.service
+            assert service is not None
+            assert service.retention
+            assert service.version
+            assert service.price is not None
+            assert service.price.usd_per_1000 > 0
+            assert service.price.source
+            assert service.rate > 0
+            assert set(CLOUDS[name].environment) - {"AWS_REGION"} <= set(service.credentials)
+            assert declared.limits.max_bytes is not None
+            assert {"png", "jpeg"} <= set(declared.limits.formats)
+        assert adapter.capabilities.service is not None
+        assert adapter.capabilities.service.host in server.url
+
+
+@pytest.mark.parametrize(
+    ("name", "limits"),
+    [
+        # Their own documents: bytes of an image as it is sent, pixels, the shortest and the longest side.
+        ("google", (7_300_000, 75_000_000, None, None)),
+        ("rekognition", (5_242_880, None, 80, 10_000)),
+        ("clarifai", (20_000_000, 85_000_000, None, None)),
+        ("azure", (20_971_520, None, 51, 15_999)),
+    ],
+)
+def test_the_limits_are_those_of_the_service(name: str, limits: tuple[int | None, ...]) -> None:
+    declared = registry_capabilities(name).limits
+    assert (declared.max_bytes, declared.max_pixels, declared.min_side, declared.max_side) == limits
+
+
+def registry_capabilities(name: str) -> Capabilities:
+    module, _, kind = registry.BUILT_IN[name].partition(":")
+    declared: Capabilities = getattr(__import__(module, fromlist=[kind]), kind).capabilities
+    return declared
+
+
+def _shaped(name: str, items: object) -> bytes:
+    """A reply of the service with ``items`` in the place of its labels."""
+    reply: dict[str, object] = {
+        "azure": {"tagsResult": {"values": items}},
+        "clarifai": {"status": {"code": 10000}, "outputs": [{"status": {"code": 10000}, "data": {"concepts": items}}]},
+        "google": {"responses": [{"labelAnnotations": items}]},
+        "rekognition": {"Labels": items},
+    }[name]
+    return json.dumps(reply).encode()
+
+
+_FIELDS = {
+    "azure": ("name", "confidence", 1),
+    "clarifai": ("name", "value", 1),
+    "google": ("description", "score", 1),
+    "rekognition": ("Name", "Confidence", 100),
+}
+_MISSING = object()
+
+
+def _item(name: str, label: object, score: object) -> dict[str, object]:
+    words, number, _ = _FIELDS[name]
+    return {key: value for key, value in ((words, label), (number, score)) if value is not _MISSING}
+
+
+@each
+@pytest.mark.parametrize("score", ["0.5", None, math.nan, math.inf, -0.1, 100.5, True, [], {}, 10**400, _MISSING])
+def test_an_odd_score_fails_the_image(name: str, score: object) -> None:
+    body = _shaped(name, [_item(name, "fine", 0.5), _item(name, "odd", score)])
+    with pytest.raises(AnswerError, match="'odd'"):
+        parser(name)(RawAnswer(body))
+
+
+@each
+@pytest.mark.parametrize("label", ["", " ", None, 3, [], "\ud800", _MISSING])
+def test_an_odd_name_fails_the_image(name: str, label: object) -> None:
+    with pytest.raises(AnswerError, match="label"):
+        parser(name)(RawAnswer(_shaped(name, [_item(name, label, 0.5)])))
+
+
+@each
+@pytest.mark.parametrize("items", [None, {}, "none", 3, ["nurse"], [None], [[]]])
+def test_a_list_that_is_none_fails_the_image(name: str, items: object) -> None:
+    with pytest.raises(AnswerError, match="list of objects"):
+        parser(name)(RawAnswer(_shaped(name, items)))
+
+
+@each
+def test_of_a_label_that_is_there_twice_the_higher_score_counts(name: str) -> None:
+    most = _FIELDS[name][2]
+    twice = [_item(name, "Doctor", share * most) for share in (0.25, 0.75, 0.5)]
+    labels = parser(name)(RawAnswer(_shaped(name, twice)))
+    assert [(label.name, label.score) for label in labels] == [("Doctor", 0.75)]
+
+
+@each
+def test_no_labels_are_an_answer(name: str) -> None:
+    assert parser(name)(RawAnswer(_shaped(name, []))) == []
+
+
+_WORDS = st.sampled_from(
+    [
+        *(
+            "responses",
+            "labelAnnotations",
+            "faceAnnotations",
+            "description",
+            "score",
+            "error",
+            "boundingPoly",
+            "vertices",
+        ),
+        *("Labels", "Name", "Confidence", "FaceDetails", "Gender", "Value", "AgeRange", "Low", "High", "BoundingBox"),
+        *("Emotions", "Type", "Smile", "Left", "Top", "Width", "Height", "joyLikelihood", "detectionConfidence", "x"),
+        *("outputs", "status", "code", "data", "concepts", "name", "value", "tagsResult", "values", "confidence"),
+        *("captionResult", "text", "Female", "SUCCESS", "LIKELY"),
+    ]
+)
+_SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | _WORDS
+_TREES = st.recursive(
+    _SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_WORDS, inner, max_size=4), max_leaves=12
+)
+
+
+def _bodies() -> Iterator[st.SearchStrategy[bytes]]:
+    yield _TREES.map(lambda tree: json.dumps(tree).encode())
+    for name in CLOUDS:
+        yield _TREES.map(lambda tree, name=name: _shaped(name, tree))
+    yield st.dictionaries(_WORDS, _TREES).map(lambda face: json.dumps({"FaceDetails": [face, face]}).encode())
+    yield st.dictionaries(_WORDS, _TREES).map(
+        lambda face: json.dumps({"responses": [{"faceAnnotations": [face, face]}]}).encode()
+    )
+    yield st.binary(max_size=50)
+
+
+@each
+@given(body=st.one_of(*_bodies()), position=st.integers(-2, 2))
+def test_hostile_answers_are_refused_by_name(name: str, body: bytes, position: int) -> None:
+    said = ""
+    try:
+        labels = parser(name)(RawAnswer(body, position=position))
+    except AnswerError as error:
+        labels, said = [], str(error)
+    assert said == "" or said.isprintable()
+    assert len({label.name for label in labels}) == len(labels)
+    for label in labels:
+        assert label.name.encode()
+        assert 0 <= label.score <= 1
+
+
+@given(tree=_TREES, status=st.sampled_from([200, 207, 400, 403, 429, 500]), count=st.integers(1, 3))
+def test_hostile_replies_have_one_outcome_for_each_image(tree: object, status: int, count: int) -> None:
+    from adapters.cloud import azure, clarifai, google_answers, rekognition
+    from adapters.http_client import Reply
+
+    bodies = [json.dumps(tree).encode(), *(_shaped(name, tree) for name in CLOUDS)]
+    bodies += [json.dumps({name: tree}).encode() for name in ("error", "status", "responses", "outputs", "__type")]
+    for reply in (Reply(status, {}, body) for body in bodies):
+        for meaning in (google_answers.outcomes, clarifai.outcomes):
+            with contextlib.suppress(AdapterError):
+                assert len(meaning(reply, count)) == count
+        for one in (azure.outcome, lambda given: rekognition.outcome(given, "DetectLabels")):
+            with contextlib.suppress(AdapterError):
+                assert isinstance(one(reply), RawAnswer | NoAnswer)

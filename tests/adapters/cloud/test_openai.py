@@ -1,0 +1,235 @@
+import json
+from pathlib import Path
+
+import pytest
+from fakes.chatting import MODEL, chatting, completed, failed
+from fakes.made import made
+from fakes.seeing import NAMES, seen, slopes, sweep
+from fakes.serving import Serving, Told
+
+from adapters import registry
+from adapters.base import Adapter, AdapterError, AnswerError, NoAnswer, RawAnswer
+from adapters.cloud.openai import BILLING, KEY, OpenAI
+
+SECRET = "planted-openai-key"
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    monkeypatch.delenv("OPENAI_ORG_ID", raising=False)
+    monkeypatch.setenv(KEY, SECRET)
+
+
+def asking(server: Serving, **options: object) -> OpenAI:
+    return made("openai", **{"labels": NAMES, "model": "seer", "endpoint": f"{server.url}/v1", **options})
+
+
+def scores(adapter: Adapter, outcomes: object) -> list[dict[str, float]]:
+    return [{label.name: label.score for label in adapter.parse(outcome)} for outcome in outcomes]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"format": "json_object"},
+        {"format": "text"},
+        {"order": "drawn"},
+        {"repeats": 3},
+        {"repeats": 2, "order": "drawn"},
+    ],
+)
+def test_the_slopes_of_known_scores_come_back_exactly(options: dict[str, object]) -> None:
+    images = sweep()
+    with Serving(chatting(SECRET)) as server:
+        adapter = asking(server, **options)
+        found = scores(adapter, adapter.send(images))
+    truth = slopes([seen(image) for image in images])
+    assert slopes(found) == pytest.approx(truth, abs=1e-12)
+    assert len(server.asked) == len(images) * int(options.get("repeats", 1))
+
+
+def test_probabilities_of_the_one_best_label_are_those_of_its_letter() -> None:
+    images = sweep()
+    with Serving(chatting(SECRET)) as server:
+        adapter = asking(server, logprobs=True)
+        found = scores(adapter, adapter.send(images))
+    for image, given in zip(images, found, strict=True):
+        truth = seen(image)
+        assert given == pytest.approx({name: 0.95 * truth[name] / sum(truth.values()) for name in NAMES})
+    question = server.asked[0].json()
+    assert question["top_logprobs"] == 20
+    assert "response_format" not in question
+
+
+def test_a_question_says_all_that_an_answer_may_depend_on() -> None:
+    with Serving(chatting(SECRET)) as server:
+        adapter = asking(server, repeats=2, seed=5, max_tokens=90, detail="low", extra={"reasoning_effort": "low"})
+        answer = adapter.send(sweep()[:1])[0]
+    first, second = (asked.json() for asked in server.asked)
+    assert (first["seed"], second["seed"]) == (5, 6)
+    assert (first["temperature"], first["max_tokens"], first["reasoning_effort"]) == (0, 90, "low")
+    assert first["messages"][0]["content"][1]["image_url"]["detail"] == "low"
+    assert json.dumps(adapter.parameters).count("nurse") == 1
+    assert isinstance(answer, RawAnswer)
+    assert answer.headers["x-request-id"] == "req_1"
+    assert answer.headers["model-version"] == f"{MODEL} fp_1"
+
+
+def test_one_question_in_fixed_order_is_kept_byte_for_byte() -> None:
+    told = completed('{"nurse": 0.5, "engineer": 0, "person": 1}')
+    with Serving(lambda _: told) as server:
+        answer = asking(server, temperature=None, seed=None).send(sweep()[:1])[0]
+    assert isinstance(answer, RawAnswer)
+    assert answer.body == json.dumps(told.body).encode()
+    assert not {"temperature", "seed", "max_tokens"} & set(server.asked[0].json())
+
+
+def test_refusals_are_answers_that_are_declared() -> None:
+    images = sweep()
+    told = [
+        completed(None, refusal="I cannot judge people."),
+        completed("", reason="content_filter"),
+        failed(400, "flagged", code="content_filter"),
+        completed('{"nu', reason="length"),
+    ]
+    with Serving(chatting(SECRET)) as server:
+        server.fault = lambda number: told[number - 1] if number <= len(told) else None
+        adapter = asking(server)
+        found = scores(adapter, adapter.send(images))
+    assert found[:4] == [{"(refused)": 1}, {"(withheld)": 1}, {"(withheld)": 1}, {"(cut off)": 1}]
+    assert found[4] == seen(images[4])
+    assert {name for row in found for name in row} <= set(adapter.capabilities.labels or ())
+
+
+def test_a_repeat_that_fails_does_not_lose_those_before_it() -> None:
+    image = sweep()[0]
+    with Serving(chatting(SECRET)) as server:
+        server.fault = lambda number: "busy" if number == 3 else None
+        adapter = asking(server, repeats=3)
+        first = adapter.send([image])[0]
+        second = adapter.send([image])[0]
+        third = adapter.send([image])[0]
+    assert isinstance(first, NoAnswer)
+    assert (first.retry, first.wait, first.billed) == ("later", 2, True)
+    assert scores(adapter, [second]) == [pytest.approx(seen(image))]
+    assert isinstance(third, RawAnswer)
+    assert len(server.asked) == 3 + 1 + 3
+
+
+@pytest.mark.parametrize(
+    ("told", "retry", "wait"),
+    [
+        (failed(429, "Rate limit", code="rate_limit_exceeded"), "slower", None),
+        (Told(429, {"error": {"message": "wait"}}, {"retry-after-ms": "250", "Retry-After": "9"}), "slower", 0.25),
+        (failed(503, "Slow down", code="slow_down"), "slower", None),
+        (failed(500, "The server had an error", kind="server_error"), "later", None),
+        (failed(503, "Loading model", code=503, kind="unavailable_error"), "later", None),
+        (
+            failed(503, "server busy, please try again.  maximum pending requests exceeded", kind="api_error"),
+            "later",
+            None,
+        ),
+        (failed(400, "bad image", code="invalid_image_format"), "never", None),
+        (Told(400, {"object": "error", "message": "bad image", "type": "BadRequestError", "code": 400}), "never", None),
+        (Told(200, {"error": {"message": "upstream", "code": 502}}), "later", None),
+        (Told(200, {"error": "something"}), "never", None),
+        (Told(400, {"error": {"code": [], "type": {}, "param": 5, "message": None}}), "never", None),
+        ("dropped", "later", None),
+        ("redirect", "never", None),
+        (Told(502, b"<html>Bad gateway</html>"), "later", None),
+    ],
+)
+def test_faults_say_whether_asking_again_helps(told: str | Told, retry: str, wait: float | None) -> None:
+    with Serving(chatting(SECRET)) as server:
+        server.fault = lambda _: told
+        outcome = asking(server).send(sweep()[:1])[0]
+    assert isinstance(outcome, NoAnswer)
+    assert (outcome.retry, outcome.wait) == (retry, wait)
+
+
+@pytest.mark.parametrize("fault", ["page", "cut", "empty", "nothing"])
+def test_a_success_that_cannot_be_understood_is_kept_and_fails_by_name(fault: str) -> None:
+    with Serving(chatting(SECRET)) as server:
+        server.fault = lambda _: fault
+        adapter = asking(server)
+        outcome = adapter.send(sweep()[:1])[0]
+    assert isinstance(outcome, RawAnswer)
+    with pytest.raises(AnswerError):
+        adapter.parse(outcome)
+
+
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        *((failed(429, "no credit", code=code), "no money or quota") for code in sorted(BILLING)),
+        (failed(429, "no credit", kind="insufficient_quota"), "no money or quota"),
+        (failed(402, "Payment required"), "no money or quota"),
+        (failed(401, "Incorrect API key", code="invalid_api_key"), f"check the key in {KEY}"),
+        (failed(403, "Country not supported"), "check what the key may do"),
+        (failed(404, "model 'seer' not found", kind="not_found_error"), "options model and endpoint"),
+        (failed(500, "image input is not supported by this server", code=500, kind="server_error"), "--mmproj"),
+        (failed(400, "seer is not a multimodal model", code=400), "sees no images"),
+        (failed(400, "Unsupported value", param="temperature"), "null sends none"),
+        (failed(400, "Invalid schema", param="response_format.json_schema"), "option format"),
+        (failed(400, "'response_format.type' must be 'json_object' or 'text'"), "option format"),
+        (Told(422, {"detail": [{"loc": ["body", "seed"], "msg": "Extra inputs are not permitted"}]}), "option seed"),
+        (failed(400, "max_tokens is not supported: use max_completion_tokens", param="max_tokens"), "extra="),
+    ],
+)
+def test_what_no_question_escapes_stops_with_its_cure(told: Told, message: str) -> None:
+    with Serving(lambda _: told) as server, pytest.raises(AdapterError, match=message):
+        asking(server).send(sweep()[:1])
+
+
+def test_the_key_goes_nowhere_but_into_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
+
+    def echo(asked: object) -> Told:
+        return failed(400, f"your key is {SECRET}, {asked!r}")
+
+    with Serving(echo) as server:
+        adapter = asking(server)
+        outcome = adapter.send(sweep()[:1])[0]
+    assert server.asked[0].headers["authorization"] == f"Bearer {SECRET}"
+    assert server.asked[0].headers["openai-organization"] == "org-1"
+    assert SECRET not in repr((outcome, adapter.parameters, adapter.model, adapter.capabilities))
+
+
+def test_a_server_of_ones_own_needs_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(AdapterError, match=r"only over https.*key_variable"):
+        made("openai", labels=("nurse",), model="m", endpoint="http://gpu.example:8000/v1")
+    monkeypatch.delenv(KEY)
+    with pytest.raises(AdapterError, match=KEY):
+        made("openai", labels=("nurse",), model="m")
+    with pytest.raises(AdapterError, match="MY_OWN"):
+        made("openai", labels=("nurse",), model="m", endpoint="https://gpu.example/v1", key_variable="MY_OWN")
+    with Serving(chatting(None)) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1/")
+        adapter = made("openai", labels=NAMES, model="seer")
+        assert scores(adapter, adapter.send(sweep()[:1])) == [seen(sweep()[0])]
+    assert "authorization" not in server.asked[0].headers
+    assert adapter.capabilities.service is not None
+    assert (adapter.capabilities.service.host, adapter.capabilities.service.credentials) == ("127.0.0.1", ())
+
+
+def test_options_are_read_and_explained(tmp_path: Path) -> None:
+    (tmp_path / "labels.txt").write_text("# two\nnurse\nengineer\n")
+    adapter = registry.create(
+        "openai:mini", {"labels": str(tmp_path / "labels.txt"), "model": "mini-2026", "temperature": None}
+    )
+    assert (adapter.name, adapter.model) == ("openai:mini", "mini-2026")
+    assert adapter.parameters["labels"] == ["nurse", "engineer"]
+    assert adapter.parameters["endpoint"] == "https://api.openai.com/v1"
+    wrong: list[tuple[dict[str, object], str]] = [
+        ({"labels": ["nurse"]}, "'model' is required"),
+        ({"labels": ["(refused)"], "model": "m"}, "stands for an outcome"),
+        ({"labels": [str(n) for n in range(21)], "model": "m", "logprobs": True}, "20 labels at most"),
+        ({"labels": ["nurse"], "model": "m", "repeats": 0}, "'repeats' must be at least 1"),
+        ({"labels": ["nurse"], "model": " "}, "'model' cannot be ' '"),
+        ({"labels": ["nurse"], "model": "m", "endpoint": "localhost:8000"}, "must be an address"),
+    ]
+    for options, message in wrong:
+        with pytest.raises(AdapterError, match=message):
+            registry.create("openai", options)

@@ -1,0 +1,138 @@
+import json
+
+import pytest
+from fakes.chatting import completed
+from fakes.seeing import sweep
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adapters.base import AnswerError
+from adapters.cloud import openai_answers as chat
+
+
+def reply(text: str | None, **more: object) -> bytes:
+    return json.dumps(completed(text, **more).body).encode()
+
+
+def scores(body: bytes, *labels: str, letters: bool = False) -> dict[str, float]:
+    return {label.name: label.score for label in chat.labels_of(body, labels or None, letters=letters)}
+
+
+def test_scores_are_read_from_the_json_that_the_model_wrote() -> None:
+    assert scores(reply('{"nurse": 0.2, "engineer": 1}'), "nurse", "engineer") == {"nurse": 0.2, "engineer": 1.0}
+    assert scores(reply('```json\n{"nurse": 0.2}\n```')) == {"nurse": 0.2}
+    assert scores(reply('<think>A {cap}?</think>\n{"nurse": 0.2}')) == {"nurse": 0.2}
+    assert scores(reply('{"nurse": 0.2, "because": "so"}'), "nurse") == {"nurse": 0.2}
+
+
+def test_a_message_may_come_in_parts() -> None:
+    halves = [{"type": "text", "text": '{"nurse":'}, {"type": "text", "text": " 0.2}"}]
+    assert scores(reply(halves)) == {"nurse": 0.2}  # type: ignore[arg-type]
+    refusal = [{"type": "refusal", "refusal": "I cannot help with that."}]
+    assert scores(reply(refusal), "nurse") == {"(refused)": 1.0}  # type: ignore[arg-type]
+
+
+def test_what_was_not_answered_is_an_outcome_of_its_own() -> None:
+    assert scores(reply(None, refusal="I cannot help with that."), "nurse") == {"(refused)": 1.0}
+    assert scores(reply('{"nurse', reason="content_filter"), "nurse") == {"(withheld)": 1.0}
+    assert scores(reply('{"nurse', reason="length"), "nurse") == {"(cut off)": 1.0}
+    assert scores(b'{"error": {"code": "content_policy_violation"}}', "nurse") == {"(withheld)": 1.0}
+
+
+def test_several_replies_are_their_mean_and_the_share_of_each_outcome() -> None:
+    replies = [reply('{"nurse": 0.2}'), reply('{"nurse": 0.6}'), reply(None, refusal="No."), reply("", reason="length")]
+    body = chat.together([(["nurse"], one) for one in replies])
+    assert scores(body) == {"nurse": pytest.approx(0.4), "(refused)": 0.25, "(cut off)": 0.25}
+
+
+def test_probabilities_are_those_of_the_first_letter_whatever_stands_around_it() -> None:
+    tops = [{"token": " A", "logprob": -1.0}, {"token": "A", "logprob": -2.0}, {"token": "B", "logprob": -9999.0}]
+    tokens = [
+        {"token": "\n", "top_logprobs": []},
+        {"token": "A", "top_logprobs": [*tops, {"token": "C", "logprob": -3}]},
+    ]
+    found = scores(reply("A", logprobs={"content": tokens}), "nurse", "engineer", letters=True)
+    assert found == {"nurse": pytest.approx(0.5032147), "engineer": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (reply("I am sorry."), "not a JSON object of labels but 'I am sorry.'"),
+        (reply('{"engineer": 0.5}'), "no score for 'nurse'"),
+        (reply('{"nurse": "0.5"}'), "must be a number"),
+        (reply('{"nurse": NaN}'), "0-1"),
+        (reply('{"nurse": 1.5}'), "0-1"),
+        (reply('{"nurse": null}'), "must be a number"),
+        (reply(None), "no text"),
+        (b'{"choices": []}', "no choices"),
+        (b'{"choices": null}', "list of objects"),
+        (b"<html>", "not JSON"),
+        (b'{"replies": []}', "no replies"),
+        (b'{"replies": [{"labels": ["nurse"], "reply": 5}]}', "without its text"),
+        (b'{"replies": [{"labels": "nurse", "reply": "{}"}]}', "without the labels"),
+    ],
+)
+def test_what_holds_no_labels_fails_by_name(body: bytes, message: str) -> None:
+    with pytest.raises(AnswerError, match=message):
+        scores(body, "nurse")
+
+
+@pytest.mark.parametrize(
+    ("logprobs", "message"),
+    [
+        (None, "no log-probabilities"),
+        ({"content": []}, "begin with one of the letters"),
+        ({"content": [{"token": "A", "top_logprobs": [{"token": "The", "logprob": -1}]}]}, "begin with one"),
+        ({"content": [{"token": "A", "top_logprobs": [{"token": "A", "logprob": 0.1}]}]}, "up to 0"),
+        ({"content": [{"token": "A", "top_logprobs": [{"token": "A", "logprob": None}]}]}, "up to 0"),
+    ],
+)
+def test_letters_without_probabilities_fail_by_name(logprobs: object, message: str) -> None:
+    with pytest.raises(AnswerError, match=message):
+        scores(reply("A", logprobs=logprobs), "nurse", letters=True)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["choices", "message", "content", "refusal", "finish_reason", "logprobs", "replies", "reply", "labels"]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=20,
+)
+
+
+@given(content=JSON, letters=st.booleans())
+def test_hostile_replies_fail_by_name_only(content: object, letters: bool) -> None:
+    for body in (json.dumps(content).encode(), json.dumps({"choices": [content]}).encode()):
+        try:
+            for label in chat.labels_of(body, ["nurse"], letters=letters):
+                assert 0 <= label.score <= 1
+        except AnswerError:
+            pass
+        chat.error_of(body)
+
+
+@given(body=st.binary(max_size=60))
+def test_replies_are_kept_byte_for_byte(body: bytes) -> None:
+    row = json.loads(chat.together([(["nurse"], body)]))["replies"][0]
+    assert row["reply"].encode("utf-8", "surrogateescape") == body
+
+
+def test_an_order_belongs_to_the_image_and_the_repeat() -> None:
+    labels = [str(number) for number in range(50)]
+    first, second = sweep()[:2]
+    drawn = [
+        chat.shuffled(labels, image, seed=seed, repeat=repeat)
+        for image, seed, repeat in [(first, 1, 0), (first, 1, 0), (second, 1, 0), (first, 2, 0), (first, 1, 1)]
+    ]
+    assert drawn[0] == drawn[1]
+    assert len({tuple(order) for order in drawn}) == 4
+    assert all(sorted(order) == sorted(labels) for order in drawn)

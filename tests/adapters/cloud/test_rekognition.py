@@ -1,0 +1,246 @@
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes.clouds import CLOUDS, environment
+from fakes.made import made
+from fakes.rekognition import ID, REGION, SECRET, TOKEN, Keys, RekognitionService, failure
+from fakes.seeing import seen, sweep
+from fakes.serving import Told
+
+from adapters.base import AdapterError, AnswerError, NoAnswer, RawAnswer
+from adapters.cloud.rekognition import labels_of
+
+
+@pytest.fixture
+def service() -> Iterator[RekognitionService]:
+    with RekognitionService() as running, environment(CLOUDS["rekognition"].environment):
+        yield running
+
+
+def test_the_signature_holds_to_the_last_byte(service: RekognitionService) -> None:
+    adapter = made("rekognition", endpoint=service.url)
+    assert isinstance(adapter.send(sweep()[:1])[0], RawAnswer)
+    assert ":" in service.asked[0].headers["host"]
+    service.keys = {ID: Keys(SECRET + "x")}
+    with pytest.raises(AdapterError, match=r"AWS_SECRET_ACCESS_KEY.*clock"):
+        adapter.send(sweep()[:1])
+
+
+def test_all_labels_are_asked_for_and_what_identifies_the_answer_is_kept(service: RekognitionService) -> None:
+    answer = made("rekognition", endpoint=service.url).send(sweep()[:1])[0]
+    content = service.asked[0].json()
+    assert (content["MinConfidence"], content["MaxLabels"]) == (0, 1000)
+    assert isinstance(answer, RawAnswer)
+    assert answer.headers["x-amzn-requestid"] == "planted-request-id"
+    assert json.loads(answer.body)["LabelModelVersion"] == "3.0"
+    found = {label.name: label.score for label in labels_of(answer)}
+    assert found == pytest.approx(seen(sweep()[0]))
+
+
+def test_labels_can_be_filtered(service: RekognitionService) -> None:
+    answer = made("rekognition", endpoint=service.url, include=("nurse",)).send(sweep()[:1])[0]
+    assert isinstance(answer, RawAnswer)
+    assert [label.name for label in labels_of(answer)] == ["nurse"]
+    with pytest.raises(AdapterError, match=r"'exclude\.0'.*at most 50 characters"):
+        made("rekognition", endpoint=service.url, exclude=("x" * 51,))
+    with pytest.raises(AdapterError, match="cannot be filtered"):
+        made("rekognition", endpoint=service.url, include=("nurse",), faces=True)
+
+
+@pytest.mark.parametrize(
+    ("told", "retry"),
+    [
+        (failure(400, "ProvisionedThroughputExceededException", "Provisioned Rate exceeded"), "slower"),
+        (
+            failure(400, "ThrottlingException", "Slow down", prefix="com.amazon.coral.service#", word="message"),
+            "slower",
+        ),
+        (failure(500, "ThrottlingException", "Service Unavailable"), "slower"),
+        (failure(500, "InternalServerError", "oops"), "later"),
+        (failure(400, "InternalServerError", "oops"), "later"),
+        (failure(400, "InvalidParameterException", "minimum image height"), "never"),
+        (failure(400, "ImageTooLargeException", "too large"), "never"),
+        (failure(400, "LimitExceededException", "no"), "never"),
+        (Told(400, b"{}", {"x-amzn-ErrorType": "ThrottlingException:http://internal.amazon.com/"}), "slower"),
+        (Told(400, b"<html>"), "never"),
+    ],
+)
+def test_an_errors_code_decides_whatever_http_says(service: RekognitionService, told: Told, retry: str) -> None:
+    service.fault = lambda number: told
+    outcome = made("rekognition", endpoint=service.url).send(sweep()[:1])[0]
+    assert isinstance(outcome, NoAnswer)
+    assert outcome.retry == retry
+    assert not outcome.billed
+    if isinstance(told.body, dict):
+        message = told.body.get("Message", told.body.get("message"))
+        assert message in outcome.reason
+        assert outcome.reply is not None
+        assert outcome.reply.headers["x-amzn-requestid"] == "planted-request-id"
+    assert len(service.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "cure"),
+    [
+        ("AccessDeniedException", "rekognition:DetectLabels"),
+        ("UnrecognizedClientException", "AWS_ACCESS_KEY_ID"),
+        ("InvalidSignatureException", "clock"),
+        ("MissingAuthenticationTokenException", "endpoint"),
+        ("ExpiredTokenException", "aws sso login"),
+    ],
+)
+def test_what_no_retry_can_mend_stops_the_run_with_its_cure(service: RekognitionService, code: str, cure: str) -> None:
+    service.fault = lambda number: failure(400, code, "no", prefix="com.amazonaws#")
+    with pytest.raises(AdapterError, match=cure):
+        made("rekognition", endpoint=service.url).send(sweep()[:1])
+    assert len(service.asked) == 1
+
+
+def write_profile(file: Path, *, key: str, secret: str, token: str) -> None:
+    file.write_text(f"[auditor]\naws_access_key_id={key}\naws_secret_access_key={secret}\naws_session_token={token}\n")
+
+
+def test_temporary_credentials_come_from_a_profile_and_are_read_again_when_they_expire(tmp_path: Path) -> None:
+    file = tmp_path / "credentials"
+    write_profile(file, key="ASIAONE", secret="one", token=TOKEN)
+    (tmp_path / "config").write_text(f"[profile auditor]\nregion = {REGION}\n")
+    settings = {
+        "AWS_PROFILE": "auditor",
+        "AWS_SHARED_CREDENTIALS_FILE": str(file),
+        "AWS_CONFIG_FILE": str(tmp_path / "config"),
+    }
+    with RekognitionService() as service, environment(settings):
+        service.keys = {"ASIAONE": Keys("one", TOKEN), "ASIATWO": Keys("two", "another-planted-token")}
+        adapter = made("rekognition", endpoint=service.url)
+        assert isinstance(adapter.send(sweep()[:1])[0], RawAnswer)
+        service.keys["ASIAONE"] = Keys("one", TOKEN, expired=True)
+        with pytest.raises(AdapterError, match="have expired"):
+            adapter.send(sweep()[:1])
+        write_profile(file, key="ASIATWO", secret="two", token="another-planted-token")
+        assert isinstance(adapter.send(sweep()[:1])[0], RawAnswer)
+        assert service.billed == 2
+        assert len(service.asked) == 4
+
+
+def test_neither_debugging_nor_an_echo_shows_the_session_token(
+    service: RekognitionService, caplog: pytest.LogCaptureFixture
+) -> None:
+    service.keys = {ID: Keys(SECRET, TOKEN)}
+    with environment({**CLOUDS["rekognition"].environment, "AWS_SESSION_TOKEN": TOKEN}):
+        caplog.set_level(logging.DEBUG)
+        adapter = made("rekognition", endpoint=service.url)
+        answer = adapter.send(sweep()[:1])[0]
+        assert isinstance(answer, RawAnswer)
+        service.fault = lambda number: Told(200, str(dict(service.asked[-1].headers)).encode())
+        echoed = adapter.send(sweep()[:1])[0]
+    assert TOKEN in service.asked[-1].headers["x-amz-security-token"]
+    for shown in (repr(answer), repr(echoed), caplog.text, repr(adapter._signer.signed(service.url, b"", {}))):
+        assert TOKEN not in shown
+        assert SECRET not in shown
+
+
+@pytest.mark.parametrize(
+    ("settings", "options", "host"),
+    [
+        ({"AWS_REGION": "eu-west-1"}, {}, "rekognition.eu-west-1.amazonaws.com"),
+        ({"AWS_DEFAULT_REGION": "us-east-1"}, {}, "rekognition.us-east-1.amazonaws.com"),
+        ({"AWS_REGION": "eu-west-1", "AWS_DEFAULT_REGION": "us-east-1"}, {}, "rekognition.eu-west-1.amazonaws.com"),
+        ({"AWS_REGION": "eu-west-1"}, {"region": "ap-south-1"}, "rekognition.ap-south-1.amazonaws.com"),
+        ({"AWS_REGION": "eu-west-1", "AWS_ENDPOINT_URL": "https://all.example"}, {}, "all.example"),
+        (
+            {
+                "AWS_REGION": "eu-west-1",
+                "AWS_ENDPOINT_URL": "https://all.example",
+                "AWS_ENDPOINT_URL_REKOGNITION": "https://one.example",
+            },
+            {},
+            "one.example",
+        ),
+        (
+            {
+                "AWS_REGION": "eu-west-1",
+                "AWS_ENDPOINT_URL": "https://all.example",
+                "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true",
+            },
+            {},
+            "rekognition.eu-west-1.amazonaws.com",
+        ),
+        (
+            {"AWS_REGION": "eu-west-1", "AWS_ENDPOINT_URL": "https://all.example"},
+            {"endpoint": "https://mine.example"},
+            "mine.example",
+        ),
+    ],
+)
+def test_where_it_asks(settings: dict[str, str], options: dict[str, Any], host: str) -> None:
+    with environment({"AWS_ACCESS_KEY_ID": ID, "AWS_SECRET_ACCESS_KEY": SECRET, **settings}):
+        declared = made("rekognition", **options).capabilities.service
+    assert declared is not None
+    assert declared.host == host
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({}, "export AWS_REGION="),
+        ({"AWS_REGION": "evil.example/"}, "no AWS region"),
+        ({"AWS_REGION": "eu-west-1", "AWS_PROFILE": "nobody"}, "nobody"),
+        ({"AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": ID, "AWS_SECRET_ACCESS_KEY": ""}, "credentials"),
+    ],
+)
+def test_what_is_missing_is_named(settings: dict[str, str], message: str) -> None:
+    keys = {} if "AWS_PROFILE" in settings else {"AWS_ACCESS_KEY_ID": ID, "AWS_SECRET_ACCESS_KEY": SECRET}
+    with environment({**keys, **settings}), pytest.raises(AdapterError, match=message):
+        made("rekognition")
+
+
+def test_the_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "botocore.session", None)
+    with (
+        environment(CLOUDS["rekognition"].environment),
+        pytest.raises(AdapterError, match=r"pip install 'botocore>=1.35'"),
+    ):
+        made("rekognition")
+
+
+def test_of_two_faces_the_one_nearest_the_centre_is_read(service: RekognitionService) -> None:
+    adapter = made("rekognition", endpoint=service.url, faces=True)
+    answer = adapter.send(sweep()[:1])[0]
+    assert isinstance(answer, RawAnswer)
+    found = {label.name: label.score for label in adapter.parse(answer)}
+    masculine = seen(sweep()[0])["engineer"]
+    assert found["Male"] == pytest.approx(masculine)
+    assert found["Female"] == pytest.approx(1 - masculine)
+    assert found["Smile"] == pytest.approx(0.1)
+    assert (found["CALM"], found["HAPPY"]) == (0.61, 0.30)
+    assert [found[f"age {age}+"] for age in (20, 30, 40)] == [1.0, 0.5, 0.0]
+    assert found["face"] == 0.995
+    assert adapter.capabilities.features == ("faces",)
+
+
+def test_no_face_is_an_answer_without_labels() -> None:
+    assert labels_of(RawAnswer(b'{"FaceDetails": []}')) == []
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"Gender": {"Value": "Other", "Confidence": 99}},
+        {"Gender": {"Value": "Male"}},
+        {"Gender": None},
+        {"Smile": {"Value": "true", "Confidence": 99}},
+        {"Smile": {"Value": True, "Confidence": 101}},
+        {"AgeRange": {"Low": 3}},
+        {"Emotions": {}},
+        {"BoundingBox": {"Left": "0"}},
+    ],
+)
+def test_an_odd_face_fails_the_image(part: dict[str, Any]) -> None:
+    box = {"BoundingBox": {"Left": 0, "Top": 0, "Width": 1, "Height": 1}, "Confidence": 99}
+    with pytest.raises(AnswerError):
+        labels_of(RawAnswer(json.dumps({"FaceDetails": [{**box, **part}]}).encode()))

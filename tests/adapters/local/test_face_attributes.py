@@ -1,0 +1,78 @@
+import json
+
+import numpy as np
+import pytest
+import torch
+from drawn_faces import drawn_face, png
+from fakes.made import made
+from torch import Tensor
+
+import models.weights
+from adapters.base import AdapterError
+from adapters.local.face_attributes import LABELS, FaceAttributes
+from models.attributes import RACES
+from models.judge import AGE_STEPS, Judge, Perception
+
+
+class _Leftness(Judge):
+    """Perceives as masculine what is dark on its left half."""
+
+    def perceive(self, crops: Tensor) -> Perception:
+        masculine = (crops[..., :64].mean(dim=(1, 2, 3)) < crops[..., 64:].mean(dim=(1, 2, 3))).float()
+        count = len(crops)
+        return Perception(
+            masculine=masculine,
+            race=torch.full((count, len(RACES)), 0.2),
+            at_least=torch.linspace(0.9, 0.1, len(AGE_STEPS)).expand(count, -1),
+            age=torch.full((count,), 35.0),
+            smiling=torch.full((count,), -0.5),
+            features=torch.zeros(count, 1),
+        )
+
+
+@pytest.fixture
+def adapter(monkeypatch: pytest.MonkeyPatch) -> FaceAttributes:
+    monkeypatch.setattr(models.weights, "load_judge", lambda name: _Leftness(widths=(8, 8, 8, 8)))
+    return made("face-attributes")
+
+
+def test_a_face_gets_every_label(adapter: FaceAttributes) -> None:
+    answer = adapter.send([png(drawn_face())])[0]
+    scores = {label.name: label.score for label in adapter.parse(answer)}
+    assert tuple(scores) == LABELS
+    assert json.loads(answer.body)["faces"] == 1
+    assert scores["feminine appearance"] == pytest.approx(1 - scores["masculine appearance"])
+    assert scores["age 20+"] == pytest.approx(0.9)
+    assert scores["young"] == pytest.approx(1 - scores["age 30+"])
+    assert scores["smiling"] == pytest.approx(0.25)
+
+
+def test_no_face_is_an_answer_without_labels(adapter: FaceAttributes) -> None:
+    answer = adapter.send([png(np.full((275, 225, 3), 128, np.uint8))])[0]
+    assert json.loads(answer.body)["faces"] == 0
+    assert adapter.parse(answer) == []
+
+
+def test_of_two_faces_the_one_nearest_the_centre_is_judged(adapter: FaceAttributes) -> None:
+    dark, bright = drawn_face(), drawn_face()
+    dark[:, :112] //= 2  # the left half, so that this face alone is "masculine"
+    bright[:, 112:] //= 2
+    canvas = np.full((275, 900, 3), 200, np.uint8)
+    for centre, face in ((340, dark), (700, bright)):
+        canvas[:, centre - 112 : centre + 113] = face
+    answer = adapter.send([png(canvas)])[0]
+    assert json.loads(answer.body)["faces"] == 2
+    assert {label.name: label.score for label in adapter.parse(answer)}["masculine appearance"] == 1
+
+
+def test_missing_weights_are_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> Judge:
+        raise models.weights.WeightsError("the embedded weights judge.safetensors are missing")
+
+    monkeypatch.setattr(models.weights, "load_judge", missing)
+    with pytest.raises(AdapterError, match=r"face-attributes cannot be used.*judge.safetensors"):
+        made("face-attributes").send([png(drawn_face())])
+
+
+def test_the_model_is_the_weights(adapter: FaceAttributes) -> None:
+    assert models.weights.record("judge").sha256 in adapter.model

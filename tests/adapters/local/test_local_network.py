@@ -1,0 +1,95 @@
+"""What all local networks share: full batches, and outputs read as labels."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from adapters.base import AdapterError
+from adapters.local.network import LocalNetwork, Reading, TorchOptions, torch_device
+from adapters.options import read_options
+
+
+class Counting(LocalNetwork):
+    """Gives the first byte of an image back, and remembers how many inputs it was given."""
+
+    model = "1"
+    parameters: Mapping[str, Any] = {}
+
+    def __init__(self, *, outputs: int = 2, batch: int = 4, top_k: int | None = None, presence: float = 0.5) -> None:
+        super().__init__("counting", reading=Reading(("a", "b"), "sigmoid", top_k), batch=batch, presence=presence)
+        self.given: list[int] = []
+        self._count = outputs
+
+    def _prepare(self, image: bytes) -> NDArray[np.float32]:
+        return np.array([image[0]], np.float32)
+
+    def _outputs(self, batch: NDArray[np.float32]) -> NDArray[np.float32]:
+        self.given.append(len(batch))
+        return np.repeat(batch, self._count, axis=1)
+
+
+def test_a_batch_is_always_full() -> None:
+    network = Counting()
+    answers = network.send([b"\x00", b"\x01", b"\x02"])
+    assert network.given == [4]
+    assert network.parse(answers[0])[0].score == 0.5
+    assert len(answers) == 3
+
+
+def test_labels_that_do_not_fit_the_network_stop_the_run() -> None:
+    with pytest.raises(AdapterError, match=r"shape \(4, 3\) where \(4, 2\) was expected"):
+        Counting(outputs=3).send([b"x"])
+
+
+@pytest.mark.parametrize("options", [{"batch": 0}, {"top_k": 0}, {"top_k": -1}, {"presence": 2.0}])
+def test_impossible_options_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(AdapterError, match=next(iter(options))):
+        read_options("counting", TorchOptions, options)
+
+
+def test_no_more_labels_are_returned_than_there_are() -> None:
+    with pytest.raises(AdapterError, match=r"'top_k' must be in 1-2, as there are 2 labels, not 3"):
+        Counting(top_k=3)
+
+
+@given(st.lists(st.floats(-1e4, 1e4), min_size=2, max_size=8))
+def test_scores_are_in_0_to_1_and_keep_the_order(outputs: list[float]) -> None:
+    names = tuple(str(number) for number in range(len(outputs)))
+    for activation in ("softmax", "sigmoid"):
+        scores = [label.score for label in Reading(names, activation).labels(np.array(outputs))]
+        assert all(0 <= score <= 1 for score in scores)
+        assert all(
+            first >= second
+            for (low, first) in zip(outputs, scores, strict=True)
+            for (high, second) in zip(outputs, scores, strict=True)
+            if low > high
+        )
+        if activation == "softmax":
+            assert sum(scores) == pytest.approx(1)
+
+
+def test_the_highest_are_returned_and_ties_go_to_the_earlier() -> None:
+    reading = Reading(("a", "b", "c"), "none", top_k=2)
+    assert [(label.name, label.score) for label in reading.labels(np.array([0.2, 0.7, 0.2]))] == [
+        ("b", 0.7),
+        ("a", 0.2),
+    ]
+
+
+def test_outputs_that_are_no_scores_fail_that_image() -> None:
+    for outputs in ([1.0, np.nan], [np.inf, 0]):
+        with pytest.raises(ValueError, match="not finite"):
+            Reading(("a", "b")).labels(np.array(outputs))
+    with pytest.raises(ValueError, match="set the option activation"):
+        Reading(("a", "b"), "none").labels(np.array([-1.0, 2.0]))
+
+
+@pytest.mark.parametrize("name", ["cuda:99", "abacus"])
+def test_a_device_that_is_not_there_is_explained(name: str) -> None:
+    with pytest.raises(AdapterError, match=f"the device '{name}' cannot be used.*device=cpu"):
+        torch_device(name, adapter="counting")

@@ -1,0 +1,52 @@
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from fakes.serving import Serving, Told
+
+from adapters.base import AdapterError
+from adapters.local.files import digest_of, fetch, hub_snapshot, package
+
+
+def test_a_digest_is_the_file_s_own_or_that_of_sha256sum_s_lines(tmp_path: Path) -> None:
+    first, second = tmp_path / "b.bin", tmp_path / "a.bin"
+    first.write_bytes(b"one")
+    second.write_bytes(b"two")
+    one, two = sha256(b"one").hexdigest(), sha256(b"two").hexdigest()
+    assert digest_of([first]) == one
+    assert digest_of([first, second]) == sha256(f"{two}  a.bin\n{one}  b.bin\n".encode()).hexdigest()
+    with pytest.raises(AdapterError, match=r"gone.bin cannot be read"):
+        digest_of([tmp_path / "gone.bin"])
+
+
+def test_a_download_is_whole_and_the_expected_one_or_not_there(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "weights.pth"
+    starts = sha256(b"weights").hexdigest()[:8]
+    with Serving(lambda asked: Told(200 if asked.path == "/good" else 404, b"weights")) as server:
+        with pytest.raises(AdapterError, match="404"):
+            fetch(f"{server.url}/bad", path)
+        with pytest.raises(AdapterError, match="gave another file than expected"):
+            fetch(f"{server.url}/good", path, sha256_starts="00000000")
+        assert list(path.parent.iterdir()) == []
+        fetch(f"{server.url}/good", path, sha256_starts=starts)
+    assert path.read_bytes() == b"weights"
+    with pytest.raises(AdapterError, match="cannot be downloaded"):
+        fetch("http://127.0.0.1:9/x", path)
+
+
+def test_a_missing_package_has_the_command_that_installs_it() -> None:
+    with pytest.raises(AdapterError, match="needs the package nothing-like-it, which is not installed: pip install"):
+        package("nothing_like_it", adapter="clip:x", install="nothing-like-it")
+
+
+def test_a_repository_that_is_not_here_has_the_command_that_fetches_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed")
+    monkeypatch.setattr(hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    with pytest.raises(
+        AdapterError, match=r"Fetch it once with `hf download owner/name --revision abc`, or .*'huggingface:owner/name"
+    ):
+        hub_snapshot("owner/name", revision="abc", patterns=["*"], download=False, adapter="huggingface:owner/name")
+    with pytest.raises(AdapterError, match="neither a folder here nor the name of a repository"):
+        hub_snapshot("./a/b/c", revision=None, patterns=["*"], download=False, adapter="huggingface:./a/b/c")

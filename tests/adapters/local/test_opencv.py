@@ -1,0 +1,63 @@
+import cv2
+import numpy as np
+import pytest
+from drawn_faces import drawn_face, png
+from fakes.made import made
+
+from adapters.base import Label
+from adapters.local.opencv import OpenCV
+
+
+def _labels(image: bytes) -> dict[str, float]:
+    adapter = made("opencv")
+    return {label.name: label.score for label in adapter.parse(adapter.send([image])[0])}
+
+
+def test_finds_a_frontal_face_and_none_on_a_wall() -> None:
+    assert _labels(png(drawn_face()))["frontal face"] >= OpenCV.capabilities.presence
+    assert _labels(png(np.full((275, 225, 3), 128, np.uint8))) == {}
+
+
+def test_a_label_is_present_exactly_where_opencv_detects_it_by_default() -> None:
+    generator = np.random.default_rng(0)
+    cascade = cv2.CascadeClassifier(cv2.data.haarcascades + "haarcascade_frontalface_alt2.xml")
+    found = set()
+    for shift in range(0, 100, 5):
+        face = drawn_face(shift=shift).astype(float) + generator.normal(0, 20, (275, 225, 3))
+        image = np.clip(face, 0, 255).astype(np.uint8)
+        grey = cv2.imdecode(np.frombuffer(png(image), np.uint8), cv2.IMREAD_GRAYSCALE)
+        small = cv2.resize(grey, (72, 88), interpolation=cv2.INTER_AREA)
+        detected = len(cascade.detectMultiScale(small, scaleFactor=1.2, minSize=(22, 22))) > 0
+        found.add(detected)
+        assert (_labels(png(image)).get("frontal face", 0) >= 0.5) == detected
+    assert found == {True, False}
+
+
+def test_eyes_and_smiles_are_looked_for_in_a_face_only() -> None:
+    eyes = drawn_face()[95:150]
+    assert not {"smile", "eyes or eyeglasses"} & _labels(png(eyes)).keys()
+
+
+def test_threads_do_not_change_answers() -> None:
+    image = png(drawn_face())
+    before = cv2.getNumThreads()
+    bodies = set()
+    try:
+        for threads in (1, 4):
+            cv2.setNumThreads(threads)
+            bodies |= {made("opencv").send([image])[0].body for _ in range(5)}
+    finally:
+        cv2.setNumThreads(before)
+    assert len(bodies) == 1
+
+
+def test_the_model_names_opencv_and_the_cascades() -> None:
+    assert cv2.__version__ in made("opencv").model
+    assert len(made("opencv").model.rpartition(" ")[2]) == 64
+
+
+@pytest.mark.parametrize("size", [(40, 40), (30, 400), (2000, 1500)])
+def test_any_size_is_searched(size: tuple[int, int]) -> None:
+    image = cv2.resize(drawn_face(), size)
+    adapter = made("opencv")
+    assert all(isinstance(label, Label) for label in adapter.parse(adapter.send([png(image)])[0]))

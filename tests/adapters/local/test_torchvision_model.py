@@ -1,0 +1,127 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from drawn_faces import drawn_face, png
+from fakes.made import made
+from fakes.tiny_networks import tiny_resnet
+from PIL import Image
+
+from adapters.base import AdapterError
+from adapters.local.files import digest_of
+from adapters.local.torchvision_model import TorchvisionModel
+from adapters.registry import create
+
+LABELS = ("a", "b", "c")
+
+
+@pytest.fixture
+def resnet(tmp_path: Path) -> Callable[..., TorchvisionModel]:
+    weights = tiny_resnet(tmp_path / "weights.pth")
+
+    def make(**options: Any) -> TorchvisionModel:
+        return made(
+            "torchvision",
+            "resnet18",
+            **{"weights": str(weights), "labels": LABELS, "size": 32, "resize": 40, "batch": 2} | options,
+        )
+
+    return make
+
+
+def test_scores_are_those_of_the_network_itself(resnet: Callable[..., TorchvisionModel], tmp_path: Path) -> None:
+    from torchvision.models import resnet18
+    from torchvision.transforms._presets import ImageClassification
+
+    adapter = resnet()
+    found = {label.name: label.score for label in adapter.parse(adapter.send([png(drawn_face())])[0])}
+    network = resnet18(num_classes=3).eval()
+    network.load_state_dict(torch.load(tmp_path / "weights.pth", weights_only=True))
+    with torch.inference_mode():
+        seen = ImageClassification(crop_size=32, resize_size=40)(Image.fromarray(drawn_face()))
+        expected = network(seen[None]).softmax(1)[0].tolist()
+    assert found == pytest.approx(dict(zip(LABELS, expected, strict=True)), abs=1e-5)
+
+
+def test_what_decides_the_answers_is_recorded(resnet: Callable[..., TorchvisionModel], tmp_path: Path) -> None:
+    adapter = resnet(top_k=2, activation="sigmoid")
+    assert digest_of([tmp_path / "weights.pth"]) in adapter.model
+    told = json.loads(json.dumps(dict(adapter.parameters)))
+    assert told["preprocessing"]["size"] == [32, 32]
+    assert told["preprocessing"]["resize"] == 40
+    assert {told["device"], told["dtype"], told["activation"]} == {"cpu", "float32", "sigmoid"}
+    assert told["torch"] == torch.__version__.partition("+")[0]
+    assert len(adapter.parse(adapter.send([png(drawn_face())])[0])) == adapter.capabilities.top_k == 2
+    first = adapter.model
+    tiny_resnet(tmp_path / "weights.pth", seed=1)
+    assert resnet().model != first
+
+
+def test_safetensors_and_wrapped_state_dicts_are_the_same_network(
+    resnet: Callable[..., TorchvisionModel], tmp_path: Path
+) -> None:
+    from safetensors.torch import save_file
+
+    state = torch.load(tmp_path / "weights.pth", weights_only=True)
+    save_file(state, tmp_path / "weights.safetensors")
+    torch.save({"state_dict": {f"module.{key}": value for key, value in state.items()}}, tmp_path / "wrapped.pt")
+    image = [png(drawn_face())]
+    bodies = {
+        resnet(weights=str(tmp_path / name)).send(image)[0].body
+        for name in ("weights.pth", "weights.safetensors", "wrapped.pt")
+    }
+    assert len(bodies) == 1
+
+
+def test_drawing_a_network_leaves_the_random_generator_alone(resnet: Callable[..., TorchvisionModel]) -> None:
+    before = torch.random.get_rng_state()
+    resnet().send([png(drawn_face())])
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+def test_published_weights_come_from_torchvision_s_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    with pytest.raises(AdapterError, match=r"not on this machine \(.*get_model\('resnet18', weights='IMAGENET1K_V1'\)"):
+        create("torchvision:resnet18")
+    file = tmp_path / "hub" / "checkpoints" / "resnet18-f37072fd.pth"
+    file.parent.mkdir(parents=True)
+    tiny_resnet(file, labels=1000)
+    adapter = create("torchvision:resnet18")
+    assert adapter.capabilities.labels is not None
+    assert adapter.capabilities.labels[0] == "tench"
+    assert len(set(adapter.capabilities.labels)) == 1000
+    with pytest.raises(AdapterError, match=r"resnet18-f37072fd.pth is damaged"):
+        adapter.send([png(drawn_face())])
+    monkeypatch.setattr("adapters.local.torchvision_model._sha256_starts", lambda _: digest_of([file])[:8])
+    labels = adapter.parse(adapter.send([png(drawn_face())])[0])
+    assert len(labels) == 1000
+    assert sum(label.score for label in labels) == pytest.approx(1, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"weights": "IMAGENET1K_V9"}, "neither a file here nor published; published are IMAGENET1K_V1"),
+        ({"labels": None}, "weights of your own need their labels"),
+        ({"std": (0.0, 1.0, 1.0)}, "std must not be 0"),
+        ({"device": "cuda:99"}, "device=cpu"),
+    ],
+)
+def test_what_cannot_be_is_found_before_anything_is_asked(
+    resnet: Callable[..., TorchvisionModel], options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(AdapterError, match=message):
+        resnet(**options)
+
+
+def test_weights_that_do_not_fit_are_explained(resnet: Callable[..., TorchvisionModel], tmp_path: Path) -> None:
+    with pytest.raises(AdapterError, match="does not fit resnet18 with 2 labels: size mismatch for fc"):
+        resnet(labels=("a", "b")).send([png(drawn_face())])
+    (tmp_path / "text.pth").write_text("weights")
+    with pytest.raises(AdapterError, match=r"text.pth is no state dict"):
+        resnet(weights=str(tmp_path / "text.pth")).send([png(drawn_face())])
+    with pytest.raises(AdapterError, match="Did you mean 'resnet18'"):
+        made("torchvision", "resnet_18")

@@ -1,0 +1,304 @@
+import gzip
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from pathlib import Path
+from time import monotonic, sleep
+
+import pytest
+from fakes.serving import Asked, Serving, Told
+from hypothesis import example, given
+from hypothesis import strategies as st
+from urllib3.util.connection import create_connection
+
+from adapters.answers import one_line
+from adapters.base import NoAnswer
+from adapters.http_client import Call, HttpClient, Reply, failure_of, kept_headers, raw_answers, retry_after
+
+SECRET = "planted-secret-0123456789"
+
+
+@pytest.fixture
+def caller() -> HttpClient:
+    return HttpClient(timeout=(2.0, 2.0), longest=0.5, most_bytes=100_000)
+
+
+@pytest.fixture
+def raw_server() -> Iterator[Callable[[Callable[[socket.socket], None]], str]]:
+    """Start a server that reads one request from a connection and then does as it is told with the socket."""
+    ends: list[Callable[[], None]] = []
+
+    def start(then: Callable[[socket.socket], None]) -> str:
+        listening = socket.create_server(("127.0.0.1", 0))
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = listening.accept()
+                except OSError:
+                    return
+                with connection:
+                    connection.recv(65536)
+                    with suppress(OSError):  # the caller has gone, as it should
+                        then(connection)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+
+        def end() -> None:
+            listening.shutdown(socket.SHUT_RDWR)
+            listening.close()
+            thread.join()
+
+        ends.append(end)
+        return f"http://127.0.0.1:{listening.getsockname()[1]}/"
+
+    yield start
+    for end in ends:
+        end()
+
+
+def test_a_reply_comes_as_it_was_sent(caller: HttpClient) -> None:
+    with Serving(lambda asked: Told(201, b"\x00\xff" + asked.body, {"X-Request-Id": "7"})) as server:
+        reply = caller(Call(f"{server.url}/path", b"body", {"X-Key": SECRET}))
+        assert isinstance(reply, Reply)
+        assert (reply.status, reply.body, reply.headers["x-request-id"]) == (201, b"\x00\xffbody", "7")
+        assert server.asked[0].headers["x-key"] == SECRET
+
+
+def test_connections_are_kept(caller: HttpClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+
+    def connect(*args: object, **kwargs: object) -> socket.socket:
+        made.append(args)
+        return create_connection(*args, **kwargs)
+
+    monkeypatch.setattr("urllib3.util.connection.create_connection", connect)
+    with Serving(lambda _: Told(200, b"x" * 70_000)) as server:
+        for _ in range(5):
+            assert isinstance(caller(Call(server.url)), Reply)
+    assert len(made) == 1
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_never_followed(caller: HttpClient, status: int) -> None:
+    with (
+        Serving(lambda _: Told(200, b"trap")) as trap,
+        Serving(lambda _: Told(status, b"", {"Location": trap.url})) as server,
+    ):
+        outcome = caller(Call(server.url, headers={"Authorization": SECRET}))
+        assert isinstance(outcome, NoAnswer)
+        assert "redirected" in outcome.reason
+        assert (outcome.retry, outcome.billed) == ("never", False)
+        assert trap.asked == []
+
+
+def test_a_reply_without_end_is_cut_and_kept_in_part(caller: HttpClient) -> None:
+    with Serving(lambda _: Told(200, b"x" * 5_000_000)) as server:
+        outcome = caller(Call(server.url))
+    assert isinstance(outcome, NoAnswer)
+    assert "longer than 100000 bytes" in outcome.reason
+    assert outcome.billed
+    assert outcome.reply is not None
+    assert outcome.reply.body == b"x" * 10_000
+
+
+def test_a_small_reply_that_unpacks_into_a_huge_one_is_cut_too(caller: HttpClient) -> None:
+    packed = gzip.compress(b"x" * 5_000_000)
+    with Serving(lambda _: Told(200, packed, {"Content-Encoding": "gzip"})) as server:
+        outcome = caller(Call(server.url))
+    assert isinstance(outcome, NoAnswer)
+    assert "longer than" in outcome.reason
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_trickle_ends_when_the_time_is_up(caller: HttpClient, raw_server: Callable[..., str], chunked: bool) -> None:
+    def trickle(connection: socket.socket) -> None:
+        length = b"Transfer-Encoding: chunked" if chunked else b"Content-Length: 1000"
+        connection.sendall(b"HTTP/1.1 200 OK\r\n" + length + b"\r\n\r\n")
+        for _ in range(100):
+            connection.sendall(b"1\r\nx\r\n" if chunked else b"x")
+            sleep(0.02)
+
+    started = monotonic()
+    outcome = caller(Call(raw_server(trickle)))
+    assert isinstance(outcome, NoAnswer)
+    assert "took longer than 0.5 s" in outcome.reason
+    assert (outcome.retry, outcome.billed) == ("later", True)
+    assert monotonic() - started < 1.5
+
+
+def test_headers_that_trickle_end_when_the_time_is_up(caller: HttpClient, raw_server: Callable[..., str]) -> None:
+    def trickle(connection: socket.socket) -> None:
+        for sign in b"HTTP/1.1 200 OK\r\n" + b"X: 1\r\n" * 1000:
+            connection.sendall(bytes([sign]))
+            sleep(0.02)
+
+    started = monotonic()
+    outcome = caller(Call(raw_server(trickle)))
+    assert isinstance(outcome, NoAnswer)
+    assert "took longer than 0.5 s" in outcome.reason
+    assert (outcome.retry, outcome.billed) == ("later", True)
+    assert monotonic() - started < 5
+
+
+def test_one_slow_reply_takes_no_time_from_the_next(raw_server: Callable[..., str]) -> None:
+    caller = HttpClient(timeout=(2.0, 2.0), longest=0.5)
+
+    def answer(connection: socket.socket) -> None:
+        for _ in range(3):
+            sleep(0.3)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+            connection.recv(65536)
+
+    url = raw_server(answer)
+    assert [isinstance(caller(Call(url)), Reply) for _ in range(3)] == [True] * 3
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhal",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nnonsense\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\nplain",
+        b"not HTTP at all\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nX: " + b"x" * 70_000 + b"\r\n\r\n",
+    ],
+)
+def test_a_reply_that_is_lost_may_have_been_billed(
+    caller: HttpClient, raw_server: Callable[..., str], sent: bytes
+) -> None:
+    outcome = caller(Call(raw_server(lambda connection: connection.sendall(sent))))
+    assert isinstance(outcome, NoAnswer)
+    assert (outcome.retry, outcome.billed) == ("later", True)
+    assert "127.0.0.1" in outcome.reason
+
+
+def test_silence_may_have_been_billed() -> None:
+    caller = HttpClient(timeout=(0.2, 0.2))
+    with Serving(lambda _: Told(200, b"late", seconds=0.5)) as server:
+        outcome = caller(Call(server.url))
+    assert isinstance(outcome, NoAnswer)
+    assert (outcome.retry, outcome.billed) == ("later", True)
+
+
+def test_who_cannot_be_reached_bills_nothing(caller: HttpClient) -> None:
+    outcome = caller(Call("http://127.0.0.1:1/?key=no", headers={"Authorization": SECRET}))
+    assert isinstance(outcome, NoAnswer)
+    assert (outcome.retry, outcome.billed) == ("later", False)
+    assert "could not be reached" in outcome.reason
+    assert "key=no" not in outcome.reason
+
+
+def test_netrc_is_not_read(caller: HttpClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".netrc").write_text("machine 127.0.0.1 login me password hidden\n")
+    (tmp_path / ".netrc").chmod(0o600)
+    monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
+    with Serving(lambda _: Told(200, b"ok")) as server:
+        caller(Call(server.url))
+        assert "authorization" not in server.asked[0].headers
+
+
+def test_cookies_are_not_kept(caller: HttpClient) -> None:
+    with Serving(lambda _: Told(200, b"ok", {"Set-Cookie": "session=1; Path=/"})) as server:
+        for _ in range(2):
+            caller(Call(server.url))
+        assert "cookie" not in server.asked[1].headers
+
+
+def test_secrets_are_kept_in_no_reply_and_shown_by_no_repr(caller: HttpClient) -> None:
+    def echo(asked: Asked) -> Told:
+        return Told(200, str(dict(asked.headers)).encode(), {"X-Echo": asked.headers["authorization"]})
+
+    with Serving(echo) as server:
+        call = Call(server.url, SECRET.encode(), {"Authorization": f"Key {SECRET}"}, secrets=(SECRET,))
+        reply = caller(call)
+        assert isinstance(reply, Reply)
+        assert SECRET in server.asked[0].headers["authorization"]
+    assert SECRET not in repr(reply) + repr(call) + repr(caller)
+    assert SECRET.encode() not in reply.body
+    assert reply.headers["x-echo"] == "Key ***"
+
+
+def test_a_header_that_cannot_be_sent_is_not_shown(caller: HttpClient) -> None:
+    outcome = caller(Call("http://127.0.0.1:1/", headers={"Authorization": f"{SECRET}\nX: y"}))
+    assert isinstance(outcome, NoAnswer)
+    assert SECRET not in repr(outcome)
+    assert (outcome.retry, outcome.billed) == ("never", False)
+
+
+@pytest.mark.parametrize(
+    ("status", "retry"),
+    [
+        *((status, "later") for status in (408, 500, 502, 503, 504)),
+        (429, "slower"),
+        *((status, "never") for status in (304, 400, 401, 403, 404, 413, 415, 501)),
+    ],
+)
+def test_what_a_status_means(status: int, retry: str) -> None:
+    failed = failure_of(Reply(status, {"retry-after": "3"}, b"raw"), message="broken")
+    assert failed is not None
+    assert failed.reason == f"HTTP {status}: broken"
+    assert failed.retry == retry
+    assert failed.wait == (None if retry == "never" else 3)
+    assert failed.reply is not None
+    assert (failed.reply.body, failed.reply.status) == (b"raw", status)
+    assert failure_of(Reply(200, {}, b"<html>")) is None
+
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "7"}, 7),
+        ({"retry-after": " 1.5 "}, 1.5),
+        ({"retry-after-ms": "250", "retry-after": "7"}, 0.25),
+        ({"retry-after-ms": "soon", "retry-after": "7"}, 7),
+        ({"retry-after": format_datetime(NOW + timedelta(seconds=90), usegmt=True)}, 90),
+        ({"retry-after": format_datetime(NOW - timedelta(days=1), usegmt=True)}, 0),
+        ({"retry-after": "Sun, 01 Mar 2026 12:01:00 -0000"}, 60),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "-1"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "inf"}, None),
+        ({"retry-after": ""}, None),
+    ],
+)
+def test_how_long_a_service_asks_to_wait(headers: dict[str, str], seconds: float | None) -> None:
+    assert retry_after(headers, now=NOW) == seconds
+
+
+@given(st.text() | st.from_regex(r"[A-Z][a-z]{2}, \d{1,3} [A-Z][a-z]{2} \d{1,5} \d+:\d+:\d+ [+-]\d+"))
+@example("Sun, 01 Mar 99999 12:01:00 GMT")
+@example("Sun, 01 Mar 2026 12:01:00 +9999999999")
+@example(" , ")
+def test_no_retry_after_breaks_anything(text: str) -> None:
+    seconds = retry_after({"retry-after": text}, now=NOW)
+    assert seconds is None or 0 <= seconds < float("inf")
+
+
+def test_headers_worth_keeping_are_kept() -> None:
+    headers = {"x-id": "7" * 500, "date": "today", "set-cookie": "no"}
+    assert kept_headers(headers, ("x-id", "x-other")) == {"x-id": "7" * 200, "date": "today"}
+    answers = raw_answers(Reply(207, headers, b"both"), 2, headers=("x-id",))
+    assert [(answer.position, answer.body, answer.status) for answer in answers] == [
+        (0, b"both", 207),
+        (1, b"both", 207),
+    ]
+
+
+@given(st.text() | st.none() | st.integers() | st.lists(st.text()))
+@example("a\r\nb\u202ec\x00\ud800")
+def test_a_services_words_fit_on_one_harmless_line(text: object) -> None:
+    said = one_line(text, most=50)
+    assert len(said) <= 50
+    assert said == "" or said.isprintable()
+    said.encode()
