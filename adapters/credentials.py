@@ -47,7 +47,6 @@ def without_credentials() -> Iterator[None]:
         _needed.reset(token)
 
 
-
 def credentials_needed() -> bool:
     """False inside `without_credentials`."""
     return _needed.get()
