@@ -46,7 +46,7 @@ def read_features(path: Path, *, photos: Sequence[str] | None = None) -> "NDArra
             table: NDArray[Any] = np.load(path, allow_pickle=False)
         else:
             # A photo called 007 is not the number seven.
-            frame = pd.read_csv(path, dtype={"photo": str}) if path.suffix.lower() == ".csv" else read_frame(path)
+            frame = pd.read_csv(path, dtype={"photo": str}) if path.suffix.lower() == ".csv" else pd.read_parquet(path)
             if photos is not None and "photo" in frame.columns:
                 frame = _in_order(frame, photos, path)
             table = frame.drop(columns="photo", errors="ignore").select_dtypes("number").to_numpy(dtype=np.float64)

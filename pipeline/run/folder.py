@@ -6,14 +6,14 @@ What the stages do is in ``pipeline.stages``; nothing here knows a photo or an a
 import fcntl
 import resource
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.config.options import EVERY, Settings
 from pipeline.config.sources import overlaid, settings_from
-from pipeline.run.files import PARTIAL, digest, write_text
+from pipeline.run.files import PARTIAL, digest, digest_of_files, write_text
 from pipeline.run.record import RunError, RunRecord, Stage, now, read_record, write_record
 from pipeline.run.tables import column_types, frame_from_csv, frame_to_csv, schema, to_table, write_table
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
+UNWRITABLE = "{folder} cannot be written ({error}): put that right, or name another folder with --out"
 NO_TABLE = "{folder} has no table {table!r} (yet): estimate its slopes with `counterslope slopes {folder}`"
 DAMAGED_TABLE = "{path} is damaged ({error}): write it again with `counterslope slopes {folder}`"
 # What a run that was killed before its first record leaves behind.
@@ -52,10 +53,14 @@ class Run:
         """Keep other processes from working on the run.
 
         Raises:
-            RunError: another process does.
+            RunError: another process does, or the folder cannot be written.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with self.path(".lock").open("w") as lock:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            opened = self.path(".lock").open("w")
+        except OSError as error:
+            raise RunError(UNWRITABLE.format(folder=self.folder, error=error)) from error
+        with opened as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
@@ -68,7 +73,7 @@ class Run:
     def busy(self) -> bool:
         """Whether a process is working on the run at this moment."""
         path = self.path(".lock")
-        if not path.exists():
+        if not path.is_file():
             return False
         with path.open() as lock:
             try:
@@ -108,11 +113,22 @@ class Run:
             raise RunError(DAMAGED_TABLE.format(path=path, error=error, folder=self.folder)) from error
 
     def is_done(self, stage: str, fingerprint: str) -> bool:
-        """Whether a stage was finished from exactly these inputs."""
-        return self.record.is_done(stage) and self.record.stages[stage].fingerprint == fingerprint
+        """Whether a stage was finished from exactly these inputs, and its files are as it wrote them."""
+        return (
+            self.record.is_done(stage)
+            and self.record.stages[stage].fingerprint == fingerprint
+            and not self.damaged(stage)
+        )
+
+    def damaged(self, stage: str) -> list[str]:
+        """The files of a finished stage that are gone, or are not what it wrote."""
+        outputs = self.record.stages[stage].outputs if stage in self.record.stages else {}
+        return [name for name, digest in outputs.items() if _digest_of(self.path(name)) != digest]
 
     @contextmanager
-    def stage(self, name: str, fingerprint: str, *, try_again: str | None = None) -> Iterator[dict[str, int]]:
+    def stage(
+        self, name: str, fingerprint: str, *, outputs: Collection[str] = (), try_again: str | None = None
+    ) -> Iterator[dict[str, int]]:
         """Record a stage while it runs; the caller fills the yielded counts.
 
         An exception leaves the stage as "stopped" in the record, so that ``status`` shows where a run ended.
@@ -120,6 +136,7 @@ class Run:
         Args:
             name: the stage's name in the record.
             fingerprint: names everything that its result depends on.
+            outputs: the files of the run that the stage writes; names may be added while it runs.
             try_again: the count of what may succeed another time (a network, a server): with any, the stage ends
                 "incomplete", not "done", and the next run of the same command tries again.
         """
@@ -138,6 +155,7 @@ class Run:
         else:
             left = try_again is not None and counts.get(try_again, 0) > 0
             stage.state, stage.finished = "incomplete" if left else "done", now()
+            stage.outputs = {file: digest_of_files(self.path(file)) for file in outputs}
         finally:
             stage.counts = counts
             stage.seconds = round(stage.seconds + time.monotonic() - started, 2)
@@ -255,6 +273,14 @@ def _only_adapters(adapters: Sequence[str], query: Mapping[str, Any]) -> dict[st
         else table
         for name, table in query.items()
     }
+
+
+def _digest_of(path: Path) -> str | None:
+    """The digest of a file; None where it cannot be read."""
+    try:
+        return digest_of_files(path)
+    except OSError:
+        return None
 
 
 def chunks_of(rows: Sequence[Mapping[str, Any]], *, size: int) -> list[list[Mapping[str, Any]]]:

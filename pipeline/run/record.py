@@ -44,7 +44,8 @@ class Stage(_Part):
     """One stage of a run.
 
     ``fingerprint`` names everything its result depends on; ``counts`` holds planned, ok, failed, excluded and whatever
-    else the stage counts; ``seconds`` adds up over restarts; ``peak_mib`` is the process's peak memory at its end.
+    else the stage counts; ``seconds`` adds up over restarts; ``peak_mib`` is the process's peak memory at its end;
+    ``outputs`` are the files that it wrote, with their digests.
     """
 
     fingerprint: str
@@ -53,6 +54,7 @@ class Stage(_Part):
     seconds: float = 0.0
     peak_mib: float = 0.0
     finished: str | None = None
+    outputs: dict[str, str] = {}
 
 
 class ValidityCheck(_Part):

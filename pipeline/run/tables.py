@@ -7,11 +7,13 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from models.attributes import RACES
 from pipeline.run.files import atomic_write
+from pipeline.run.record import RunError
 from pipeline.run.text import csv_text, from_csv_text
 
 if TYPE_CHECKING:
@@ -165,20 +167,40 @@ def write_joined(parts: Iterable[Path], path: Path, columns: Mapping[str, str]) 
 
 
 def read_frames(path: Path, *, columns: list[str] | None = None) -> "Iterator[pd.DataFrame]":
-    """A table of a run as pandas frames of some rows each, one after the other."""
+    """A table of a run as pandas frames of some rows each, one after the other.
+
+    Raises:
+        RunError: the file is gone or damaged.
+    """
     import pyarrow.parquet as pq
 
-    with pq.ParquetFile(path) as file:
+    with _readable(path), pq.ParquetFile(path) as file:
         for batch in file.iter_batches(batch_size=ROW_GROUP, columns=columns):
             yield batch.to_pandas()
 
 
 def read_frame(path: Path, *, columns: list[str] | None = None) -> "pd.DataFrame":
-    """A table of a run as a pandas frame."""
+    """A table of a run as a pandas frame.
+
+    Raises:
+        RunError: the file is gone or damaged.
+    """
     import pyarrow.parquet as pq
 
-    frame: pd.DataFrame = pq.read_table(path, columns=columns).to_pandas()
+    with _readable(path):
+        frame: pd.DataFrame = pq.read_table(path, columns=columns).to_pandas()
     return frame
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    import pyarrow as pa
+
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        problem = "is not there" if isinstance(error, FileNotFoundError) else "is damaged"
+        raise RunError(f"{path} {problem}: the command that made it makes it again") from error
 
 
 def column_types(frame: "pd.DataFrame") -> dict[str, str]:

@@ -17,7 +17,7 @@ from pipeline.stages.counterfactuals import counterfactuals_stage
 from pipeline.stages.faces import faces_stage
 from pipeline.stages.outputs import report_stage, tables_stage
 from pipeline.stages.photos import photos_stage
-from pipeline.stages.query import query_stage, versions_of
+from pipeline.stages.query import OUTPUTS, query_stage, versions_of
 
 if TYPE_CHECKING:
     from adapters.base import Adapter
@@ -352,7 +352,7 @@ def _after_versions(
     report: bool = True,
 ) -> None:
     run = work.run
-    tables = run.path("answers.parquet").exists() and run.path("labels.parquet").exists()
+    tables = all(run.path(name).exists() for name in OUTPUTS) and not run.damaged("query")
     stale = [name for name in keep if not tables or run.record.query[name].versions != versions]
     adapters = [*adapters, *(make_adapter(name, work.settings, run.folder) for name in stale)]
     keep = [name for name in keep if name not in stale]

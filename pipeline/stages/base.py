@@ -124,7 +124,7 @@ def make_table(
     """
     run = audit.run
     with (
-        run.stage(stage, fingerprint) as counts,
+        run.stage(stage, fingerprint, outputs=[f"{stage}.parquet"]) as counts,
         audit.watch(stage, total=len(chunks)) as advance,
         ThreadPoolExecutor(THREADS) as pool,
     ):

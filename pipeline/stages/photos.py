@@ -23,7 +23,10 @@ def photos_stage(audit: Audit) -> str:
     fingerprint = digest(["photos", found.fingerprint, decoding_options(options), *listed])
     if run.is_done("photos", fingerprint):
         return fingerprint
-    with run.stage("photos", fingerprint) as counts, audit.watch("photos", total=len(found)) as advance:
+    with (
+        run.stage("photos", fingerprint, outputs=["photos.parquet"]) as counts,
+        audit.watch("photos", total=len(found)) as advance,
+    ):
         table = check_photos(found, options=options, opt_out=opt_out, advance=advance)
         counts |= check_account(planned=len(found), statuses=table["status"].to_pylist(), stage="photos")
         write_table(table, run.path("photos.parquet"))

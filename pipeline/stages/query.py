@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pipeline.querying.runner import AdapterOutcome, Progress
     from pipeline.run.record import Account
 
+OUTPUTS = ("answers.parquet", "labels.parquet")
 REASONS = 5  # that are kept for each classifier
 LOG = logging.getLogger("counterslope.querying")
 
@@ -69,7 +70,7 @@ def query_stage(
     kept = {name: run.record.query[name] for name in keep}
     spent = sum(usd for name, usd in run.record.spent.items() if name not in prints or name in kept)
     with (
-        run.stage("query", fingerprint, try_again="unanswered") as counts,
+        run.stage("query", fingerprint, outputs=OUTPUTS, try_again="unanswered") as counts,
         Store(run.path("responses.sqlite")) as store,
     ):
         requests = adapter_requests(

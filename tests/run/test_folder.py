@@ -212,6 +212,17 @@ def test_the_record_is_whole_after_every_step(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
 
 
+@pytest.mark.parametrize("damage", [lambda path: path.unlink(), lambda path: path.write_bytes(path.read_bytes()[:-1])])
+def test_a_stage_whose_own_file_is_gone_or_changed_is_not_done(tmp_path, damage):
+    run = Run(tmp_path)
+    with run.stage("faces", "one", outputs=["faces.parquet"]):
+        (tmp_path / "faces.parquet").write_bytes(b"rows")
+    assert Run(tmp_path).is_done("faces", "one")
+    damage(tmp_path / "faces.parquet")
+    assert not Run(tmp_path).is_done("faces", "one")
+    assert Run(tmp_path).damaged("faces") == ["faces.parquet"]
+
+
 # Tables of results
 
 
@@ -271,6 +282,16 @@ def test_a_second_handle_is_refused_and_the_lock_is_given_back(tmp_path):
     with pytest.raises(Killed), first.locked():
         raise Killed
     with second.locked():
+        pass
+
+
+def test_a_folder_that_cannot_be_locked_says_so(tmp_path):
+    (tmp_path / ".lock").mkdir()
+    with pytest.raises(RunError, match="cannot be written"), Run(tmp_path).locked():
+        pass
+    assert not Run(tmp_path).busy()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError, match=r"cannot be written|not a run"), Run(tmp_path / "file" / "run").locked():
         pass
 
 

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.run import tables as records
+from pipeline.run.record import RunError
 from pipeline.run.tables import (
     FACES,
     LABELS,
@@ -14,6 +15,7 @@ from pipeline.run.tables import (
     frame_from_csv,
     frame_to_csv,
     read_frame,
+    read_frames,
     schema,
     to_table,
     write_table,
@@ -62,6 +64,20 @@ def test_a_write_that_fails_leaves_the_old_table_whole(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="no space"):
         write_table(to_table([{"photo": "new"}], PHOTOS), path)
     assert read_frame(path)["photo"].tolist() == ["old"]
+
+
+@pytest.mark.parametrize("read", [read_frame, lambda path: list(read_frames(path))])
+def test_a_table_that_is_gone_or_damaged_is_named_in_one_line(tmp_path, read):
+    path = tmp_path / "photos.parquet"
+    with pytest.raises(RunError, match=r"photos\.parquet is not there"):
+        read(path)
+    write_table(to_table([{"photo": str(number)} for number in range(1000)], PHOTOS), path)
+    whole = path.read_bytes()
+    for content in (b"", whole[:100], whole[:-10], b"PAR1" + whole[100:]):
+        path.write_bytes(content)
+        with pytest.raises(RunError, match=r"photos\.parquet is damaged") as caught:
+            read(path)
+        assert "\n" not in str(caught.value)
 
 
 @given(st.lists(st.sampled_from(STATUSES)))
