@@ -14,7 +14,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipeline.cli.options import NOT_GIVEN, AsJson, Given, Yes, harmless, stop, user_errors, with_options
+from pipeline.cli.options import (
+    NOT_GIVEN,
+    AsJson,
+    Given,
+    Yes,
+    check_adapter_name,
+    harmless,
+    stop,
+    user_errors,
+    with_options,
+)
 from pipeline.config.options import QueryOptions
 from pipeline.photos import SAMPLE
 
@@ -74,6 +84,7 @@ def doctor(name: Name, given: Given = NOT_GIVEN, yes: Yes = False, as_json: AsJs
         stop(f"--adapter-option {others[0]}.… is for another classifier than {name!r}: write {name}.OPTION=VALUE")
     checks: list[Check] = []
     with user_errors():
+        check_adapter_name(name)
         console = Console(highlight=False)
         for check in _examined(name, options.get(name, {}), yes=yes):
             # The words may be a service's: no credential in them, and nothing that a terminal would obey.

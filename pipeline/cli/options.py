@@ -118,7 +118,7 @@ def with_options(
         def run(**values: Any) -> None:
             received: dict[type[BaseModel], dict[str, Any]] = {model: {} for model in models}
             for name, (model, option, key, _) in made.items():
-                value = _value(model.model_fields[option], values.pop(name), key)
+                value = _value(option, model.model_fields[option], values.pop(name), key)
                 if key is None:
                     received[model][option] = value
                 elif value is not None:
@@ -155,14 +155,13 @@ def _parameter(
     several = isinstance(get_origin(kind), type) and key is None
     text = field.description or ""
     section = SECTIONS.get(model)
-    written = name.replace("_", "-")
-    names = tuple(one.format(key) for one in flag.names) or (f"--{written}",)
+    names = _flags(name, flag, key)
     metavar = flag.metavar
     choices = get_args(get_args(kind)[0]) if several else get_args(kind)
     if metavar is None and choices:
         metavar = "|".join(map(str, choices))
     option = typer.Option(
-        *((f"--{written}/--no-{written}",) if kind is bool else names),
+        *((f"{names[0]}/--no-{names[0].removeprefix('--')}",) if kind is bool else names),
         help=f"{text[:1].upper()}{text[1:]}." if text else None,
         metavar=metavar,
         show_default=_shown_default(field),
@@ -173,6 +172,10 @@ def _parameter(
     return inspect.Parameter(unique, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
+def _flags(name: str, flag: Flag | None, key: str | None) -> tuple[str, ...]:
+    return tuple(one.format(key) for one in flag.names) if flag and flag.names else (f"--{name.replace('_', '-')}",)
+
+
 def _shown_default(field: FieldInfo) -> str | bool:
     default = field.default
     if isinstance(default, str | int | float) and not isinstance(default, bool) and " " not in str(default):
@@ -180,7 +183,7 @@ def _shown_default(field: FieldInfo) -> str | bool:
     return ", ".join(default) if isinstance(default, tuple) and default else False
 
 
-def _value(field: FieldInfo, given: Any, key: str | None) -> Any:
+def _value(name: str, field: FieldInfo, given: Any, key: str | None) -> Any:
     """An option's value from what typer read; ends the program where a text has not the option's form."""
     flag = flag_of(field)
     texts = [given] if isinstance(given, str) else given
@@ -191,7 +194,7 @@ def _value(field: FieldInfo, given: Any, key: str | None) -> Any:
             return flag.parse(texts)
         return value_of_texts(field, texts)
     except ValueError as error:
-        stop(f"{flag.names[0] if flag is not None and flag.names else field.description}: {error}")
+        stop(f"{_flags(name, flag, key)[0]}: {error}")
 
 
 def _checked(model: type[BaseModel], values: Mapping[str, Any]) -> BaseModel:
@@ -207,17 +210,23 @@ def settings_of_command(given: Given, config: Path | None = None) -> Settings:
     Raises:
         ConfigError: an option is unknown or does not fit, or there is no such adapter.
     """
+    settings = load_settings(given=given, file=config)
+    for adapter in settings.query.adapters:
+        check_adapter_name(adapter)
+    return settings
+
+
+def check_adapter_name(adapter: str) -> None:
+    """Check that there is an adapter of this name, loading none.
+
+    Raises:
+        ConfigError: there is none; the message suggests one.
+    """
     from adapters.registry import names
 
-    settings = load_settings(given=given, file=config)
-    known = names()
-    for adapter in settings.query.adapters:
-        name = adapter.partition(":")[0]
-        if name not in known:
-            raise ConfigError(
-                f"query.adapters: there is no adapter {name!r}{did_you_mean(name, known)} (see counterslope adapters)"
-            )
-    return settings
+    name, known = adapter.partition(":")[0], names()
+    if name not in known:
+        raise ConfigError(f"there is no adapter {name!r}{did_you_mean(name, known)} (see counterslope adapters)")
 
 
 def inputs(photos: list[Path] | None) -> list[Path]:

@@ -1,0 +1,253 @@
+"""The options of commands are the fields of settings and of analyses, and what is wrong with one is said at once."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+from pydantic import BaseModel, Field
+from typer.testing import CliRunner
+
+from pipeline.cli.app import app
+from pipeline.cli.console import print_run
+from pipeline.cli.options import NOT_GIVEN, Given, with_options
+from pipeline.config.attributes import ATTRIBUTES
+from pipeline.config.options import QueryOptions, Settings, StatisticsOptions, SweepOptions, flag_of
+
+
+@pytest.fixture
+def invoke(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    runner = CliRunner()
+    return lambda *words: runner.invoke(app, [str(word) for word in words])
+
+
+def command_of(function):
+    """A program of one command, run with words; returns its result."""
+    alone = typer.Typer()
+    alone.command()(function)
+    return lambda *words: CliRunner().invoke(alone, list(words))
+
+
+@pytest.fixture
+def given():
+    """What a command received from words."""
+    received = {}
+
+    @with_options(SweepOptions, QueryOptions, StatisticsOptions)
+    def command(given: Given = NOT_GIVEN) -> None:
+        received.update({section: {n: v for n, v in o.items() if v is not None} for section, o in given.items()})
+
+    def run(*words):
+        received.clear()
+        result = command_of(command)(*words)
+        assert result.exit_code == 0, result.output
+        return received
+
+    return run
+
+
+# From fields to options
+
+
+def test_every_flagged_field_is_an_option_of_audit_or_generate(invoke):
+    shown = invoke("audit", "--help").output + invoke("generate", "--help").output
+    for section in Settings.model_fields.values():
+        for name, field in section.annotation.model_fields.items():
+            flag = flag_of(field)
+            if flag is not None:
+                names = [one.format(key) for one in flag.names for key in (flag.keys or ("",))]
+                assert all(f"{one} " in shown for one in names or [f"--{name.replace('_', '-')}"]), name
+
+
+@pytest.mark.parametrize("words", [["-a", "gender,race"], ["-a", "gender", "--attribute", "race"]])
+def test_lists_are_repeated_or_joined_by_commas(given, words):
+    assert given(*words)["sweep"] == {"attributes": ["gender", "race"]}
+    assert given("--placebo", "random,colour")["sweep"] == {"placebos": ["random", "colour"]}
+
+
+def test_tables_are_given_key_by_key(given):
+    assert given("--steps", "gender=7,race=5")["sweep"]["steps"] == {"gender": "7", "race": "5"}
+    assert given("--race-pair", "Asian, White")["sweep"]["poles"] == {"race": ["Asian", "White"]}
+    query = given(
+        "--rate", "3", "--rate", "google=5", "--adapter-option", "clip.top_k=1", "--adapter-option", "clip.model=ViT"
+    )["query"]  # fmt: skip
+    assert query["rate"] == {"*": "3", "google": "5"}
+    assert query["options"] == {"clip": {"top_k": 1, "model": "ViT"}}
+
+
+def test_nothing_given_is_nothing_received(given):
+    assert given() == {"sweep": {}, "query": {}, "statistics": {}}
+    assert given("--min-slope", "0.05", "--family", "all")["statistics"] == {"min_slope": 0.05, "family": []}
+
+
+class Widths(BaseModel):
+    width: float = Field(0.05, gt=0, description="wanted width of an interval, end to end")
+    kinds: tuple[str, ...] = Field((), description="kinds of intervals")
+    exact: bool = Field(False, description="exact intervals")
+
+
+def test_a_model_of_an_analysis_is_its_command_s_options(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    received = []
+
+    @with_options(Widths, StatisticsOptions, only=("width", "kinds", "exact", "cluster"))
+    def measure(run: str, options: Widths = None, given: Given = NOT_GIVEN) -> None:
+        """Measure."""
+        received.append((run, options, given["statistics"]["cluster"]))
+
+    measuring = command_of(measure)
+    assert measuring("here", "--width", "0.1", "--kinds", "a,b", "--exact", "--cluster", "person").exit_code == 0
+    assert measuring("here").exit_code == 0
+    assert received == [("here", Widths(width=0.1, kinds=("a", "b"), exact=True), "person"), ("here", Widths(), None)]
+    wrong = measuring("here", "--width", "0")
+    assert wrong.exit_code == 2
+    assert "width: must be above 0, not 0" in wrong.output
+    shown = " ".join(measuring("--help").output.split())
+    assert "Wanted width of an interval, end to end." in shown
+    assert "--no-exact" in shown
+
+
+# What is wrong is said before any work
+
+
+@pytest.mark.parametrize(
+    ("words", "now"),
+    [
+        (["audit", "--gender-steps", "7"], "--steps gender=K"),
+        (["generate", "--race-steps=3"], "--steps race=K"),
+        (["plan", "--gender-steps", "7"], "--steps gender=K"),
+        (["audit", "--confidence"], "--response confidence"),
+        (["slopes", "runs/may", "--presence"], "--response presence; the score from which a label is present is"),
+    ],
+)
+def test_an_old_flag_names_the_new_one(invoke, words, now):
+    result = invoke(*words)
+    assert result.exit_code == 2
+    assert f"{words[-2].partition('=')[0] if words[-1][0] != '-' else words[-1].partition('=')[0]} is now {now}" in (
+        " ".join(result.output.split())
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--steps", "gender=1000001"], "sweep.steps.gender (from the command line): must be 201 or less"),
+        (["--min-slope", "inf"], "statistics.min_slope (from the command line): must be a finite number"),
+        (["--adapter", "opencvv"], "there is no adapter 'opencvv'; did you mean 'opencv'?"),
+        (["--adapter", "opencv", "--adapter", "opencv"], "opencv is named twice"),
+        (["--steps", "7"], "--steps: '7' is not of the form NAME=VALUE"),
+        (["--rate", "opencv=fast"], "query.rate.opencv (from the command line): must be a number"),
+        (["--race-pair", "Black"], "sweep.poles.race"),
+        (["--race-pair", "Black,Blak"], "race has no 'Blak'"),
+        (["--mode", "dleta"], "must be 'delta' or 'reconstruction'; did you mean 'delta'?"),
+        (["--quality", "20"], "sweep.jpeg_quality (from the command line, --quality): must be 50 or more, not 20"),
+    ],
+)
+def test_bounds_and_names_are_checked_before_any_work(invoke, tmp_path, words, message):
+    (tmp_path / "in").mkdir()
+    result = invoke("audit", tmp_path / "in", "--out", tmp_path / "out", *words)
+    assert result.exit_code == 2
+    assert message in " ".join(result.output.split())
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("toml", "message"),
+    [
+        ("[sweep]\nregion = []", "sweep.region (from options.toml): must be a list of at least 1"),
+        ('[sweep]\nregion = ["skin", "skn"]', "no face class is called 'skn'"),
+        ('[sweep]\nregion = ["eyes", "l_eye"]', "every face class must be named once"),
+        ("[query]\nadapters = []", "query.adapters (from options.toml): must be a list of at least 1"),
+        ('[query]\nadapters = ["opncv"]', "there is no adapter 'opncv'; did you mean 'opencv'?"),
+        ("[statistics]\nresamples = 1000000000000", "statistics.resamples (from options.toml): must be 100,000 or"),
+        ("[statistics]\nmin_slope = inf", "statistics.min_slope (from options.toml): must be a finite number"),
+        ("[statistics]\nconfidence = true", 'this is now statistics.response = "confidence"'),
+        ("[statistics]\npresence = 0.5", "this is now statistics.presence_threshold"),
+        ("[sweep]\nrace_steps = 5", "this is now sweep.steps.race"),
+        ("[sweep]\nfeathre = 0.1", "there is no such option; did you mean 'feather'?"),
+        ("[swep]\nfeather = 0.1", "there is no such section; did you mean 'sweep'?"),
+        (f"a = {'[' * 20_000}{']' * 20_000}", "options.toml"),
+        (f"[query.options.opencv]\nx = {'{a=' * 900}1{'}' * 900}", "options.toml"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_in_a_file_is_said_before_any_work(invoke, tmp_path, monkeypatch, toml, message):
+    monkeypatch.chdir(tmp_path)
+    Path("in").mkdir()
+    Path("options.toml").write_text(toml)
+    for command in ("audit", "generate"):
+        result = invoke(command, "in", "--config", "options.toml", "--out", "out")
+        assert result.exit_code == 2, result.exception
+        assert message in " ".join(result.output.split())
+        assert not Path("out").exists()
+
+
+@pytest.mark.parametrize("command", ["audit", "generate", "plan"])
+def test_photos_that_are_not_there_are_named_at_once(tmp_path, command):
+    check = (
+        "import sys; from typer.testing import CliRunner; from pipeline.cli.app import app\n"
+        f"result = CliRunner().invoke(app, [{command!r}, 'nosuch/'])\n"
+        "assert result.exit_code == 2, result.output\n"
+        "assert 'there is no file or folder nosuch' in result.output, result.output\n"
+        "assert 'torch' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", check], check=True, cwd=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_table_s_file_needs_a_folder_that_there_is(invoke, tmp_path):
+    for command in ("slopes", "validity"):
+        result = invoke(command, tmp_path, "--out", tmp_path / "gone" / "x.csv")
+        assert result.exit_code == 2
+        assert f"there is no folder {tmp_path / 'gone'}" in result.output
+    assert not (tmp_path / "gone").exists()
+
+
+def test_the_version_and_completion(invoke):
+    from importlib.metadata import version
+
+    result = invoke("--version")
+    assert (result.exit_code, result.output.strip()) == (0, f"counterslope {version('counterslope')}")
+    assert "--install-completion" in invoke("--help").output
+
+
+def test_a_list_of_people_who_opted_out_is_an_option_of_audit(invoke, tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.jpg").write_bytes(b"a photo")
+    result = invoke("audit", tmp_path / "in", "--opt-out", tmp_path / "gone.txt", "--out", tmp_path / "out")
+    assert result.exit_code == 2
+    assert "gone.txt cannot be read" in " ".join(result.output.split())
+
+
+# What is printed
+
+
+def test_one_is_one_and_findings_not_shown_are_counted(monkeypatch, capsys, tmp_path):
+    def row(number):
+        evidence = {"slope_low": 0.1, "slope_high": 0.3, "q": 0.001}
+        return {"adapter": "mine", "attribute": "gender", "label": f"l{number}", "slope": 0.2, **evidence}
+
+    def printed(findings):
+        stage = {"state": "done", "counts": {"estimable": findings}, "seconds": 1.0, "peak_mib": 1.0}
+        content = {
+            "run": str(tmp_path), "running": False, "stages": {"tables": stage}, "query": {}, "validity": [],
+            "findings": [row(number) for number in range(findings)], "report": None,
+        }  # fmt: skip
+        monkeypatch.setattr("pipeline.stages.run_view.summary", lambda _: content)
+        monkeypatch.setattr("pipeline.cli.console.settings_of", lambda _: Settings())
+        print_run(tmp_path)
+        return " ".join(capsys.readouterr().out.split())
+
+    assert "1 finding among 1 slope that could be estimated" in printed(1)
+    assert "more finding" not in printed(5)
+    assert "1 more finding in the report" in printed(6)
+    assert "8 more findings in the report" in printed(13)
+
+
+def test_options_are_json_for_the_record(given):
+    assert json.loads(json.dumps(given("--steps", "gender=7", "--weights", "a.pth"), default=str))["sweep"] == {
+        "steps": {"gender": "7"}, "parser_weights": "a.pth",
+    }  # fmt: skip
+    assert list(ATTRIBUTES) == ["gender", "race"]

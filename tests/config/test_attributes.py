@@ -1,0 +1,105 @@
+"""The table of attributes, and that a row of it is all that an attribute needs to be an option."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from models.attributes import RACES
+from pipeline.cli.app import app
+from pipeline.config.attributes import ATTRIBUTES, Attribute, attribute_of, source_groups
+from pipeline.config.options import SweepOptions
+from pipeline.config.sources import ConfigError, load_settings
+from pipeline.report.words import poles_of
+from pipeline.run.tables import COUNTERFACTUALS, FACES
+
+TOY = Attribute(
+    name="glasses",
+    poles=("bare", "bespectacled"),
+    directions=("without glasses", "with glasses"),
+    default_steps=3,
+    inputs=("glasses",),
+    judged=("judge_glasses",),
+    judged_as="glasses being perceived",
+)
+
+
+@pytest.fixture
+def toy(monkeypatch):
+    """One more row of the table, and nothing else."""
+    import pipeline.config.attributes
+    import pipeline.config.options
+
+    table = {**ATTRIBUTES, TOY.name: TOY}
+    monkeypatch.setattr(pipeline.config.attributes, "ATTRIBUTES", table)
+    monkeypatch.setattr(pipeline.config.options, "ATTRIBUTES", table)
+    return TOY
+
+
+def test_a_toy_attribute_is_one_row_of_the_table(toy):
+    settings = load_settings(given={"sweep": {"attributes": ["glasses", "race"], "steps": {"race": 7}}}, environment={})
+    assert settings.sweep.steps == {"glasses": 3, "race": 7}
+    assert settings.sweep.poles == {"race": ("Black", "White")}
+    assert settings.sweep.chosen()["glasses"] is toy
+    assert settings.sweep.values("glasses") == (-2, 0, 2)
+    assert settings.sweep.versions == 3 + 7
+    assert poles_of("glasses", settings.sweep.chosen()).with_high == "with glasses"
+
+
+def test_the_command_line_takes_the_toy_attribute_and_checks_its_steps(toy, tmp_path):
+    (tmp_path / "in").mkdir()
+
+    def audit(*words):
+        out = ["--out", str(tmp_path / "out")]
+        return CliRunner().invoke(app, ["audit", str(tmp_path / "in"), "-a", "glasses,gender", *out, *words]).output
+
+    # The options are good, so it is the empty folder that stops the audit.
+    assert "in" in audit("--steps", "glasses=5")
+    assert "sweep" not in audit("--steps", "glasses=5")
+    assert "glasses=4 must be odd" in " ".join(audit("--steps", "glasses=4").split())
+    assert "there is no attribute 'hat'; there are gender, race, glasses" in " ".join(audit("-a", "hat").split())
+
+
+def test_columns_of_the_table_are_columns_of_a_run():
+    for attribute in ATTRIBUTES.values():
+        assert set(attribute.inputs) <= set(FACES)
+        assert set(attribute.judged) <= set(COUNTERFACTUALS)
+        for control in attribute.must_not_move:
+            assert set(control.columns) <= set(COUNTERFACTUALS)
+            assert not set(control.columns) & set(attribute.judged)
+        assert attribute.default_steps % 2 == 1
+        assert len(attribute.inputs) == len(attribute.judged) == len(attribute.categories or [attribute])
+
+
+def test_a_face_s_own_value_and_what_the_judge_perceives():
+    shares = pd.DataFrame({f"race_{race}": [0.1, 0.0] for race in RACES}).assign(
+        race_Black=[0.6, 0.25], race_White=[0.2, 0.75], gender=[-0.8, 0.3]
+    )
+    assert ATTRIBUTES["gender"].own_value(shares).tolist() == [-0.8, 0.3]
+    np.testing.assert_allclose(ATTRIBUTES["race"].own_value(shares), [-0.4, 0.5])
+    np.testing.assert_allclose(ATTRIBUTES["race"].with_poles(("White", "Black")).own_value(shares), [0.4, -0.5])
+    judged = shares.rename(columns=lambda name: f"judge_{name}")
+    np.testing.assert_allclose(ATTRIBUTES["race"].perceived(judged), [0.25, 0.75])
+    assert ATTRIBUTES["race"].classes_of(shares) == ["Black", "White"]
+    assert source_groups(shares.assign(photo=["a", "b"], status=["ok", "excluded"])) == {"a": "feminine, Black"}
+
+
+@pytest.mark.parametrize(
+    ("name", "poles", "message"),
+    [
+        ("race", ("White", "White"), "must be two different ones"),
+        ("race", ("White", "Green"), "no 'Green'; there are White, Black"),
+        ("gender", ("young", "old"), "the ends of gender are feminine and masculine"),
+    ],
+)
+def test_poles_that_there_are_not_are_refused(name, poles, message):
+    with pytest.raises(ValueError, match=message):
+        ATTRIBUTES[name].with_poles(poles)
+    with pytest.raises(ConfigError, match=rf"sweep\.poles .*{message}"):
+        load_settings(given={"sweep": {"poles": {name: poles}}}, environment={})
+
+
+def test_an_attribute_of_no_table_has_neutral_words():
+    words = poles_of("height", SweepOptions().chosen())
+    assert (words.subject, words.high) == ("perceived height", "Perceived height, a > 0")
+    assert attribute_of("height").poles == ("low", "high")
