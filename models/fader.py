@@ -110,17 +110,19 @@ class _Up(nn.Module):
         return F.leaky_relu(self.norm(self.conv(x)) * (1 + scale) + shift, 0.2)
 
 
-def race_line(value: Tensor, low: Tensor, high: Tensor) -> Tensor:
-    """Points on the line between two races: the first at -1, the second at +1, beyond them outside.
+def category_line(value: Tensor, low: Tensor, high: Tensor, *, count: int = len(RACES)) -> Tensor:
+    """Points on the line between two categories, such as races: the first at -1, the second at +1, beyond them outside.
 
     Args:
         value: ``(B,)``, any real numbers.
-        low, high: ``(B,)`` indices into ``judge.RACES``.
+        low: ``(B,)`` the number of the category at -1.
+        high: ``(B,)`` the number of the category at +1.
+        count: how many categories there are.
 
     Returns:
-        Shares ``(B, 5)``, each row summing to 1.
+        Shares ``(B, count)``, each row summing to 1.
     """
-    ends = torch.eye(len(RACES), dtype=torch.float32, device=value.device)
+    ends = torch.eye(count, dtype=torch.float32, device=value.device)
     weight = ((1 + value) / 2)[:, None]
     return (1 - weight) * ends[low] + weight * ends[high]
 

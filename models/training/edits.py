@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from models.attributes import RACES
-from models.fader import GENDER, RACE, race_line, smooth_difference
+from models.fader import GENDER, RACE, category_line, smooth_difference
 from models.judge import Perception, young_from_age
 from models.precision import to_unit
 from models.training.data import FaceSet
@@ -52,7 +52,7 @@ def draw_edits(own: Tensor, *, reach: float, random: torch.Generator) -> Edits:
     high = torch.where(default, RACES.index(DEFAULT_PAIR[1]), high)
     attributes = own.clone()
     attributes[of_gender, GENDER] = value[of_gender]
-    attributes[~of_gender, RACE] = race_line(value, low, high)[~of_gender]
+    attributes[~of_gender, RACE] = category_line(value, low, high)[~of_gender]
     return Edits(attributes, value, of_gender, low, high)
 
 
@@ -63,7 +63,7 @@ def with_value(own: Tensor, attribute: str, value: float) -> Tensor:
         wanted[:, GENDER] = everywhere
     else:
         low, high = (torch.full((len(own),), RACES.index(race), device=own.device) for race in DEFAULT_PAIR)
-        wanted[:, RACE] = race_line(everywhere, low, high)
+        wanted[:, RACE] = category_line(everywhere, low, high)
     return wanted
 
 

@@ -238,11 +238,6 @@ class SweepOptions(Section):
             name: ATTRIBUTES[name].with_poles(self.poles.get(name, ATTRIBUTES[name].poles)) for name in self.attributes
         }
 
-    @property
-    def race_pair(self) -> tuple[str, str]:
-        """The races at -1 and +1. To be replaced by ``chosen()``."""
-        return self.poles.get("race", ATTRIBUTES["race"].poles)
-
     def values(self, attribute: str) -> tuple[float, ...]:
         """The K evenly spaced values of a sweep, lowest first."""
         last = self.steps.get(attribute, ATTRIBUTES[attribute].default_steps) - 1

@@ -1,9 +1,9 @@
 """The single checks of the validity card: each a pure function from rows of the counterfactuals table to its lines.
 
-What a check's threshold is comes from the configuration; how the lines become the card is in ``validity``.
+Thresholds come from the configuration; ``validity`` makes the card of the lines.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from models.attributes import RACES
+from pipeline.config.attributes import Attribute
 from pipeline.config.options import ValidityOptions
 
 NAN = float("nan")
@@ -31,21 +31,13 @@ class Check:
     words: str
 
 
-def perceived_target(rows: pd.DataFrame, attribute: str, *, race_pair: tuple[str, str]) -> pd.Series:
-    """The judge's probability of the attribute's high end: masculine, or the second race given one of the pair."""
-    if attribute == "gender":
-        return rows["judge_masculine"]
-    low, high = (rows[f"judge_race_{race}"] for race in race_pair)
-    return high / (low + high)
-
-
 def wide(rows: pd.DataFrame, column: str) -> pd.DataFrame:
     """One row a photo, one column a value; photos with every step only."""
     return rows.pivot(index="photo", columns="value", values=column).dropna()
 
 
 def at(table: pd.DataFrame, value: float) -> NDArray[np.float64]:
-    """Each photo's figure at ``value``, interpolated between the steps beside it; NaN beyond the sweep's ends."""
+    """Each photo's figure at ``value``, interpolated between the neighbouring steps; NaN beyond the sweep's ends."""
     values = table.columns.to_numpy(dtype=float)
     figures = [np.interp(value, values, row, left=np.nan, right=np.nan) for row in table.to_numpy(dtype=float)]
     return np.array(figures, dtype=np.float64)
@@ -80,7 +72,7 @@ def undecided(table: pd.DataFrame) -> NDArray[np.float64]:
 
 
 def null_edit(attribute: str, rows: pd.DataFrame, options: ValidityOptions, *, mode: str) -> list[Check]:
-    """What asking for nothing changes inside the mask."""
+    """What an edit to the face's own value changes inside the mask."""
     once = rows.drop_duplicates("photo")
     found = {name: float(once[name].mean()) for name in ("null_psnr", "null_ssim", "cycles_psnr", "cycles_ssim")}
     if mode == "delta":
@@ -108,15 +100,21 @@ def background(attribute: str, rows: pd.DataFrame) -> Check:
     return Check("background", attribute, kept, "share", 1.0, judged(kept, kept >= 1.0), words)
 
 
-def effect(attribute: str, table: pd.DataFrame, options: ValidityOptions) -> list[Check]:
-    """Whether the judge perceives what was to change."""
-    what = "perceived masculinity" if attribute == "gender" else "the second race of the pair being perceived"
+def effect(attribute: Attribute, table: pd.DataFrame, options: ValidityOptions) -> list[Check]:
+    """Whether the judge perceives what was to change.
+
+    Args:
+        attribute: what was swept.
+        table: the judge's probability of the higher pole, one row a photo, one column a value.
+        options: the thresholds.
+    """
+    name = attribute.name
     if table.empty:
         words = "No complete sweep."
         return [
-            Check("effect", attribute, NAN, "probability", options.effect, None, words),
-            Check("monotone", attribute, NAN, "share", options.monotone, None, words),
-            Check("crossing", attribute, NAN, "share", NAN, None, words),
+            Check("effect", name, NAN, "probability", options.effect, None, words),
+            Check("monotone", name, NAN, "share", options.monotone, None, words),
+            Check("crossing", name, NAN, "share", NAN, None, words),
         ]
     rose = rise(table)
     whole = float((table.iloc[:, -1] - table.iloc[:, 0]).mean())
@@ -124,35 +122,43 @@ def effect(attribute: str, table: pd.DataFrame, options: ValidityOptions) -> lis
     monotone = float((spearman_per_row(steps, table.to_numpy(dtype=float)) >= RANKED).mean())
     turning = undecided(table)
     crossing = float(np.isfinite(turning).mean())
+    raised = (
+        f"Rise of the judge's mean probability of {attribute.judged_as} from a = −1 to +1 "
+        f"({whole:+.2f} over the whole sweep)."
+    )
+    ordered = f"Faces whose sweep the judge ranks in order (Spearman at least {RANKED:g})."
+    crossed = f"Faces whose probability rises through one half along the sweep{_turning(turning)}."
     return [
-        Check("effect", attribute, rose, "probability", options.effect, judged(rose, rose >= options.effect),
-              f"Rise of the judge's mean probability of {what} from a = −1 to +1 ({whole:+.2f} over the whole sweep)."),
-        Check("monotone", attribute, monotone, "share", options.monotone, monotone >= options.monotone,
-              f"Faces whose sweep the judge ranks in order (Spearman at least {RANKED:g})."),
-        Check("crossing", attribute, crossing, "share", NAN, None,
-              f"Faces whose probability rises through one half along the sweep{_turning(turning)}."),
-    ]  # fmt: skip
+        Check("effect", name, rose, "probability", options.effect, judged(rose, rose >= options.effect), raised),
+        Check("monotone", name, monotone, "share", options.monotone, monotone >= options.monotone, ordered),
+        Check("crossing", name, crossing, "share", NAN, None, crossed),
+    ]
 
 
-def off_target(attribute: str, rows: pd.DataFrame, options: ValidityOptions) -> list[Check]:
+def off_target(attribute: Attribute, rows: pd.DataFrame, options: ValidityOptions) -> list[Check]:
     """How much what should stay moves, on a 0-1 scale, from -1 to +1 (and over the whole sweep)."""
-    others = {"young": ("judge_young", 0.5), "smiling": ("judge_smiling", 0.5)}
-    if attribute != "gender":
-        others["masculine"] = ("judge_masculine", 1.0)
     checks = []
-    for name, (column, scale) in others.items():
-        table = wide(rows, column)
-        moved, far = rise(table) * scale, rise(table, 2.0) * scale
-        beyond = "" if np.isnan(far) else f" ({far:+.3f} from −2 to +2)"
-        words = f"Mean change of perceived “{name}” (0 to 1) from a = −1 to +1{beyond}."
+    for control in attribute.must_not_move:
+        name = f"off-target: {control.name}"
+        tables = [wide(rows, column) for column in control.columns]
+        if len(tables) > 1:
+            moved = float(np.abs([rise(table) for table in tables]).sum() * control.scale)
+            words = (
+                f"Change of the judge's mean {control.name} probabilities from a = −1 to +1 "
+                "(half the sum of absolute changes)."
+            )
+        else:
+            moved, far = rise(tables[0]) * control.scale, rise(tables[0], 2.0) * control.scale
+            beyond = "" if np.isnan(far) else f" ({far:+.3f} from −2 to +2)"
+            words = f"Mean change of perceived “{control.name}” (0 to 1) from a = −1 to +1{beyond}."
         passed = judged(moved, abs(moved) <= options.off_target)
-        checks.append(Check(f"off-target: {name}", attribute, moved, "share", options.off_target, passed, words))
-    if attribute == "gender":
-        checks.append(_races_moved(attribute, rows, options))
+        checks.append(Check(name, attribute.name, moved, "share", options.off_target, passed, words))
     return checks
 
 
-def lightness(attribute: str, rows: pd.DataFrame, groups: Mapping[str, str], options: ValidityOptions) -> list[Check]:
+def lightness(
+    attribute: Attribute, rows: pd.DataFrame, groups: Mapping[str, str], options: ValidityOptions
+) -> list[Check]:
     """How much lighter or darker the skin becomes, and whether that differs between source groups."""
     table = wide(rows, "lightness")
     change = pd.Series(at(table, 1.0) - at(table, -1.0), index=table.index).dropna()
@@ -162,15 +168,21 @@ def lightness(attribute: str, rows: pd.DataFrame, groups: Mapping[str, str], opt
     gap = float(means.max() - means.min()) if len(means) > 1 else NAN
     between = f" ({means.idxmin()} {means.min():+.1f}, {means.idxmax()} {means.max():+.1f})" if len(means) > 1 else ""
     mean = rise(table)
-    # A change of perceived race is meant to move lightness, so only its size is reported.
-    limit, passed = (options.lightness, judged(mean, abs(mean) <= options.lightness)) if attribute == "gender" else (
-        NAN, None)  # fmt: skip
+    # Where skin colour belongs to the attribute, the edit is meant to move it: only its size is reported.
+    limit = NAN if attribute.moves_colour else options.lightness
+    passed = None if attribute.moves_colour else judged(mean, abs(mean) <= limit)
+    words = (
+        f"Largest difference of that change between source groups of {options.smallest_group} photos or more{between}."
+    )
     return [
-        Check("lightness", attribute, mean, "ΔL*", limit, passed,
-              "Mean change of lightness inside the mask from a = −1 to +1."),
-        Check("lightness gap", attribute, gap, "ΔL*", options.lightness_gap, judged(gap, gap <= options.lightness_gap),
-              f"Largest difference of that change between source groups of {options.smallest_group} photos or "
-              f"more{between}."),
+        Check(
+            "lightness", attribute.name, mean, "ΔL*", limit, passed,
+            "Mean change of lightness inside the mask from a = −1 to +1.",
+        ),
+        Check(
+            "lightness gap", attribute.name, gap, "ΔL*", options.lightness_gap,
+            judged(gap, gap <= options.lightness_gap), words,
+        ),
     ]  # fmt: skip
 
 
@@ -208,28 +220,19 @@ def identity(attribute: str, rows: pd.DataFrame, options: ValidityOptions) -> Ch
     return Check("identity", attribute, figure, "", options.identity, judged(figure, figure >= options.identity), words)
 
 
-def placebo(attribute: str, arm: str, table: pd.DataFrame, options: ValidityOptions) -> Check:
+def placebo(attribute: Attribute, arm: str, table: pd.DataFrame, options: ValidityOptions) -> Check:
     """Whether a placebo leaves alone what the judge perceives."""
     moved = rise(table)
     words = f"Change of the judge's mean probability from a = −1 to +1 along the placebo “{arm}”; it should stay."
-    # Colour is part of how race is perceived, so that placebo is only reported there.
-    limit = NAN if attribute == "race" and arm == "colour" else options.off_target
+    # Where colour belongs to the attribute, its placebo moves it too, and is only reported.
+    limit = NAN if attribute.moves_colour and arm == "colour" else options.off_target
     passed = None if np.isnan(limit) else judged(moved, abs(moved) <= limit)
-    return Check(f"placebo: {arm}", attribute, moved, "probability", limit, passed, words)
+    return Check(f"placebo: {arm}", attribute.name, moved, "probability", limit, passed, words)
 
 
 def judged(figure: float, passed: bool) -> bool | None:
     """``passed``, but None where there is no figure."""
     return None if np.isnan(figure) else passed
-
-
-def _races_moved(attribute: str, rows: pd.DataFrame, options: ValidityOptions) -> Check:
-    """The mean race probabilities at +1 against those at -1: half the sum of absolute differences."""
-    moves: Sequence[float] = [rise(wide(rows, f"judge_race_{race}")) for race in RACES]
-    moved = float(np.abs(moves).sum() / 2)
-    words = "Change of the judge's mean race probabilities from a = −1 to +1 (half the sum of absolute changes)."
-    passed = judged(moved, moved <= options.off_target)
-    return Check("off-target: race", attribute, moved, "share", options.off_target, passed, words)
 
 
 def _turning(values: NDArray[np.float64]) -> str:

@@ -1,4 +1,4 @@
-"""Where the versions of photos and their masks lie: the contract, a run's own layout, and its metadata.csv."""
+"""The files of versions: where images and masks lie, how images are encoded, and a run's ``metadata.csv``."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -6,25 +6,27 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from pipeline.config.attributes import EDIT_ARM
 from pipeline.run.files import atomic_write
 from pipeline.run.tables import read_frames
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
+    from numpy.typing import NDArray
 
 METADATA = "metadata.csv"  # the name that image-folder loaders look for
 METADATA_COLUMNS = ("file_name", "photo", "attribute", "arm", "step", "value", "sha256")
 
 
 class Layout(Protocol):
-    """Where files go below ``folder``, and what an image's file says of itself."""
+    """Where files go below ``folder``, and what an image's file states about itself."""
 
     @property
     def folder(self) -> Path:
-        """What the names below are relative to."""
+        """The folder that the names below are relative to."""
         ...
 
     def image(self, photo: str, *, attribute: str, arm: str, step: int, suffix: str) -> PurePosixPath:
@@ -43,7 +45,7 @@ class Layout(Protocol):
 @dataclass(frozen=True)
 class RunLayout:
     """A run's: ``images/<attribute>/<photo>/step<k>.png``, a placebo's ``images/<attribute>-<arm>/…``, and
-    ``masks/<photo>.png``. The files say nothing of themselves, because a classifier is sent exactly these bytes."""
+    ``masks/<photo>.png``. A file states nothing about itself: a classifier is sent exactly these bytes."""
 
     folder: Path
 
@@ -58,6 +60,39 @@ class RunLayout:
     def finished(self, content: bytes, photo: str, *, attribute: str, arm: str, value: float) -> bytes:
         """The bytes unchanged."""
         return content
+
+
+@dataclass(frozen=True)
+class ImageFile:
+    """How versions are encoded: lossless PNG, or JPEG of a stated quality (50-100) without chroma subsampling."""
+
+    format: Literal["png", "jpeg"] = "png"
+    quality: int = 95
+
+    @property
+    def suffix(self) -> str:
+        """The file name's ending."""
+        return ".png" if self.format == "png" else ".jpg"
+
+    def encode(self, pixels: "NDArray[np.uint8]") -> bytes:
+        """``(H, W, 3)`` uint8 RGB as the bytes of a file, without metadata.
+
+        Raises:
+            ValueError: the pixels cannot be encoded.
+        """
+        import cv2
+
+        if self.format == "png":
+            # Of zlib's strategies the fastest for photos, and smaller than the default's fastest level.
+            strategy = [cv2.IMWRITE_PNG_STRATEGY, cv2.IMWRITE_PNG_STRATEGY_HUFFMAN_ONLY]
+            flags = [cv2.IMWRITE_PNG_COMPRESSION, 1, *strategy]
+        else:
+            sampling = [cv2.IMWRITE_JPEG_SAMPLING_FACTOR, cv2.IMWRITE_JPEG_SAMPLING_FACTOR_444]
+            flags = [cv2.IMWRITE_JPEG_QUALITY, self.quality, *sampling]
+        done, content = cv2.imencode(self.suffix, cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR), flags)
+        if not done:
+            raise ValueError(f"an image of shape {pixels.shape} cannot be encoded as {self.format}")
+        return content.tobytes()
 
 
 def kind_of(attribute: str, arm: str) -> str:
@@ -75,6 +110,15 @@ def image_folder(photo: str) -> PurePosixPath:
     clean = [re.sub(r"[^\w.\- ]", "_", part)[:60].strip(" .") or "_" for part in parts] or ["_"]
     clean[-1] = f"{clean[-1]}-{sha256(photo.encode('utf-8', 'surrogateescape')).hexdigest()[:8]}"
     return PurePosixPath(*clean)
+
+
+def write_image(path: Path, content: bytes) -> None:
+    """Write one file, making its folder if it is the first in it."""
+    try:
+        path.write_bytes(content)
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
 
 
 def write_metadata(versions: Path, images: Path) -> None:

@@ -3,53 +3,55 @@
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from models.attributes import RACES
-from models.fader import Fader
+from models.alignment import warp_to_template
 from models.identity import load_recogniser, similarity
-from models.image_metrics import psnr, ssim
+from models.image_metrics import mean_lightness, psnr, seam, ssim
 from models.judge import Classifier
 from models.parser import BiSeNet, SmallParser
 from models.precision import autocast, unit_batch
 from models.weights import load_fader, load_judge, load_parser
 from pipeline.config.attributes import EDIT_ARM
 from pipeline.config.options import SweepOptions
-from pipeline.counterfactuals.compositing import Patch
-from pipeline.counterfactuals.files import Layout
-from pipeline.counterfactuals.placebos import colour_placebo, random_placebo
-from pipeline.counterfactuals.rendering import ImageFile, Version, render
-from pipeline.counterfactuals.sweep import (
-    CROP,
-    Edit,
-    Encoded,
-    Subject,
+from pipeline.counterfactuals.editors.base import CROP, Edit, Editor, FaceBatch, ImageEdit, Subject, to_levels
+from pipeline.counterfactuals.editors.fader import FaderEditor
+from pipeline.counterfactuals.files import ImageFile, Layout, write_image
+from pipeline.counterfactuals.mask import (
+    Composite,
+    Patch,
+    add_change,
+    background_kept,
     crop_mask,
-    crops_of,
-    edit_of,
-    encode,
-    null_cycles,
+    is_grey,
+    paste,
     patches_of,
-    to_levels,
+    to_patch,
+    widened,
+    without_colour,
 )
-from pipeline.photos.faces import own_attributes
+from pipeline.counterfactuals.sweep import edits_of, null_cycles
+from pipeline.run.tables import COUNTERFACTUALS
 
 NO_REGION = "no pixel of the face belongs to the region that may change"
+NO_PLACEBO = "the editor makes no placebos"
 CYCLES = 10
 
 
 @dataclass(frozen=True)
 class Networks:
-    """What making versions needs: the editor, the parser that says where, the judge that checks, and, where its
+    """What making versions needs: the editor, the parser that finds the region, the judge that checks, and, where its
     weights are on the disk, the network that recognises people."""
 
-    fader: Fader
+    editor: Editor
     parser: SmallParser | BiSeNet
     judge: Classifier
     recogniser: nn.Module | None = None
@@ -59,33 +61,38 @@ def load_networks(options: SweepOptions, *, recogniser: Path | None = None) -> N
     """The networks that make and check the versions of a sweep.
 
     Args:
-        options: say which parser is used.
+        options: its ``parser`` says which parser is used.
         recogniser: the file of the recognition network's weights; without it nobody is recognised.
     """
-    networks = Networks(
-        fader=load_fader(),
-        parser=load_parser(options.parser, weights=options.parser_weights),
-        judge=load_judge("judge"),
-        recogniser=None if recogniser is None else load_recogniser(recogniser),
-    )
-    for network in (networks.fader, networks.parser, networks.judge):
+    fader, parser = load_fader(), load_parser(options.parser, weights=options.parser_weights)
+    judge = load_judge("judge")
+    for network in (fader, parser, judge):
         network.to(memory_format=torch.channels_last)
-    return networks
+    return Networks(FaderEditor(fader), parser, judge, None if recogniser is None else load_recogniser(recogniser))
 
 
 def subject_of(row: Mapping[str, Any], pixels: NDArray[np.uint8]) -> Subject:
     """The face to edit, from its row of the faces table and the ``(H, W, 3)`` pixels of its photo."""
     landmarks = np.array(row["landmarks"], dtype=np.float64).reshape(5, 2)
-    return Subject(photo=str(row["photo"]), pixels=pixels, landmarks=landmarks, own=own_attributes(row))
+    return Subject(photo=str(row["photo"]), pixels=pixels, landmarks=landmarks, own=row)
 
 
 @dataclass(frozen=True)
-class _Faces:
-    """A chunk's faces: where each may change (in its photo and in its crop), and what was found out about it."""
+class Version:
+    """One written version: its row of the counterfactuals table, without the judge's columns, and its aligned crop
+    ``(128, 128, 3)`` uint8, from which the judge fills them."""
+
+    row: dict[str, Any]
+    crop: NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """A chunk's faces: where each may change (in its photo and in its crop), and what was measured on it."""
 
     subjects: Sequence[Subject]
     patches: Sequence[Patch | None]
-    encoded: Encoded
+    batch: FaceBatch
     masks: NDArray[np.float32]
     facts: Sequence[Mapping[str, float]]
 
@@ -103,7 +110,7 @@ def make_versions(
 
     Args:
         subjects: the faces.
-        networks: what edits and checks them.
+        networks: they edit and check.
         options: what is to be made.
         layout: where the files go.
         pool: writes them.
@@ -114,14 +121,19 @@ def make_versions(
     """
     if not subjects:
         return []
-    faces = _prepare(subjects, networks=networks, options=options)
+    chunk = _prepare(subjects, networks=networks, options=options, layout=layout, pool=pool)
     rows: list[dict[str, Any]] = []
-    # One attribute at a time: what a run of gender alone would write must not depend on race being swept too.
-    for attribute in options.attributes:
-        for edit in _edits(faces, attribute, networks=networks, options=options):
+    # One attribute at a time: what a run of one attribute would write must not depend on another being swept too.
+    for name, attribute in options.chosen().items():
+        made = set()
+        for edit in edits_of(chunk.batch, attribute, chunk.masks, options=options):
+            made.add(edit.arm)
             rows += _write(
-                faces, edit, networks=networks, options=options, layout=layout, pool=pool, identified=identified
+                chunk, edit, networks=networks, options=options, layout=layout, pool=pool, identified=identified
             )
+        for arm in options.arms:
+            for subject in subjects if arm not in made else ():
+                rows += unmade(subject.photo, name, options=options, status="excluded", reason=NO_PLACEBO, arm=arm)
     return rows
 
 
@@ -141,23 +153,100 @@ def unmade(
         }
 
 
-def _prepare(subjects: Sequence[Subject], *, networks: Networks, options: SweepOptions) -> _Faces:
+def compose(
+    subject: Subject,
+    patch: Patch,
+    edit: Edit | ImageEdit,
+    place: int,
+    *,
+    options: SweepOptions,
+    layout: Layout,
+) -> list[Version]:
+    """Composite, encode and write the K versions of one photo.
+
+    Args:
+        subject: the face.
+        patch: where it may change.
+        edit: of a batch of faces.
+        place: the face's place in that batch.
+        options: how the edit is put back, and how files are encoded.
+        layout: where the files go.
+    """
+    file = ImageFile(options.image_format, options.jpeg_quality)
+    mask = str(layout.mask(subject.photo))
+    grey = is_grey(subject.pixels[patch.window])
+    around = widened(patch, shape=(subject.pixels.shape[0], subject.pixels.shape[1]))
+    mask_share = float(np.count_nonzero(patch.mask) / subject.pixels[..., 0].size)
+    versions = []
+    for step, value in enumerate(edit.values, start=1):
+        made = _composite(subject, patch, edit, place, step, mode=options.mode, grey=grey)
+        content = layout.finished(
+            file.encode(made.pixels), subject.photo, attribute=edit.attribute, arm=edit.arm, value=float(value)
+        )
+        name = layout.image(subject.photo, attribute=edit.attribute, arm=edit.arm, step=step, suffix=file.suffix)
+        write_image(layout.folder / name, content)
+        row = {
+            "attribute": edit.attribute,
+            "arm": edit.arm,
+            "photo": subject.photo,
+            "step": step,
+            "value": float(value),
+            "status": "ok",
+            "reason": None,
+            "file": str(name),
+            "sha256": sha256(content).hexdigest(),
+            "mask": mask,
+            "mask_share": mask_share,
+            "background_kept": background_kept(subject.pixels, made.pixels, patch),
+            "clipped_share": made.clipped_share,
+            "seam": seam(subject.pixels[around.window], made.pixels[around.window], around.mask),
+            "lightness": mean_lightness(made.pixels[patch.window], patch.mask),
+        }
+        versions.append(Version(row, warp_to_template(made.pixels, subject.to_crop, size=CROP)))
+    return versions
+
+
+def _composite(
+    subject: Subject, patch: Patch, edit: Edit | ImageEdit, place: int, step: int, *, mode: str, grey: bool
+) -> Composite:
+    added = mode == "delta" and isinstance(edit, Edit)
+    if isinstance(edit, ImageEdit):
+        content = edit.images[place][step - 1][patch.window].astype(np.float32)
+    else:
+        content = to_patch((edit.changes if added else edit.faces)[place, step - 1], subject, patch)
+    return (add_change if added else paste)(subject.pixels, patch, without_colour(content) if grey else content)
+
+
+def _prepare(
+    subjects: Sequence[Subject], *, networks: Networks, options: SweepOptions, layout: Layout, pool: ThreadPoolExecutor
+) -> _Chunk:
     pasted = options.mode == "reconstruction"
     patches = patches_of(
         networks.parser, subjects, region=options.region, feather_share=options.feather, within_crop=pasted
     )
-    crops, own = crops_of(subjects), torch.from_numpy(np.stack([subject.own for subject in subjects]))
-    encoded = encode(networks.fader, crops, own)
+    found = list(zip(subjects, patches, strict=True))
+    list(pool.map(lambda pair: _write_mask(*pair, layout=layout), found))
+    batch = networks.editor.read(subjects)
     empty = np.zeros((CROP, CROP), dtype=np.float32)
-    masks = np.stack(
-        [empty if patch is None else crop_mask(s, patch) for s, patch in zip(subjects, patches, strict=True)]
-    )
-    facts = _null_errors("null", encoded.crops, encoded.null, masks)
+    masks = np.stack([empty if patch is None else crop_mask(subject, patch) for subject, patch in found])
+    facts = _null_errors("null", batch.crops, batch.null, masks)
     if pasted:
-        cycled = null_cycles(networks.fader, encoded, torch.from_numpy(masks)[:, None], cycles=CYCLES)
-        later = _null_errors("cycles", encoded.crops, cycled, masks)
+        cycled = null_cycles(batch, torch.from_numpy(masks)[:, None], cycles=CYCLES)
+        later = _null_errors("cycles", batch.crops, cycled, masks)
         facts = [one | other for one, other in zip(facts, later, strict=True)]
-    return _Faces(subjects, patches, encoded, masks, facts)
+    return _Chunk(subjects, patches, batch, masks, facts)
+
+
+def _write_mask(subject: Subject, patch: Patch | None, *, layout: Layout) -> None:
+    """Write a photo's mask as an 8-bit PNG of the photo's size, so that others can check what may change.
+
+    Levels are rounded up: 0 means that the pixel may not change at all.
+    """
+    if patch is None:
+        return
+    whole = np.zeros(subject.pixels.shape[:2], dtype=np.uint8)
+    whole[patch.window] = np.ceil(patch.mask * 255).astype(np.uint8)
+    write_image(layout.folder / layout.mask(subject.photo), cv2.imencode(".png", whole)[1].tobytes())
 
 
 def _null_errors(name: str, crops: Tensor, results: Tensor, masks: NDArray[np.float32]) -> list[dict[str, float]]:
@@ -166,23 +255,9 @@ def _null_errors(name: str, crops: Tensor, results: Tensor, masks: NDArray[np.fl
     return [{f"{name}_psnr": psnr(a, b, mask), f"{name}_ssim": ssim(a, b, mask)} for a, b, mask in pairs]
 
 
-def _edits(faces: _Faces, attribute: str, *, networks: Networks, options: SweepOptions) -> Iterator[Edit]:
-    """The attribute's edit and the placebos of it that are wanted."""
-    pair = options.race_pair
-    edit = edit_of(networks.fader, faces.encoded, attribute=attribute, values=options.values(attribute), race_pair=pair)
-    yield edit
-    for placebo in options.placebos:
-        if placebo == "colour":
-            yield colour_placebo(edit, faces.encoded, faces.masks)
-        else:
-            yield random_placebo(
-                networks.fader, edit, faces.encoded, faces.masks, race_pair=pair, seed=options.placebo_seed
-            )
-
-
 def _write(
-    faces: _Faces,
-    edit: Edit,
+    chunk: _Chunk,
+    edit: Edit | ImageEdit,
     *,
     networks: Networks,
     options: SweepOptions,
@@ -190,45 +265,29 @@ def _write(
     pool: ThreadPoolExecutor,
     identified: frozenset[str],
 ) -> Iterator[dict[str, Any]]:
-    images = edit.changes if options.mode == "delta" else edit.faces
-    file = ImageFile(options.image_format, options.jpeg_quality)
-
     def write(place: int) -> list[Version]:
-        patch = faces.patches[place]
-        if patch is None:
-            return []
-        return render(
-            faces.subjects[place],
-            patch,
-            attribute=edit.attribute,
-            arm=edit.arm,
-            values=edit.values,
-            images=images[place],
-            mode=options.mode,
-            file=file,
-            layout=layout,
-        )
+        subject, patch = chunk.subjects[place], chunk.patches[place]
+        return [] if patch is None else compose(subject, patch, edit, place, options=options, layout=layout)
 
-    written = list(pool.map(write, range(len(faces.subjects))))
-    crops = [version.crop for of_photo in written for version in of_photo]
-    judged = iter(_judge(networks.judge, crops))
-    for place, (subject, of_photo) in enumerate(zip(faces.subjects, written, strict=True)):
-        if not of_photo:
+    written = list(pool.map(write, range(len(chunk.subjects))))
+    judged = iter(_judge(networks.judge, [version.crop for versions in written for version in versions]))
+    for place, (subject, versions) in enumerate(zip(chunk.subjects, written, strict=True)):
+        if not versions:
             yield from unmade(
                 subject.photo, edit.attribute, options=options, status="excluded", reason=NO_REGION, arm=edit.arm
             )
             continue
-        alike: list[dict[str, float]] = [{} for _ in of_photo]
+        alike: list[dict[str, float]] = [{} for _ in versions]
         if networks.recogniser is not None and subject.photo in identified:
-            alike = _identity(networks.recogniser, of_photo, _null_version(faces, place, mode=options.mode))
-        for version, same in zip(of_photo, alike, strict=True):
-            yield version.row | dict(faces.facts[place]) | same | next(judged)
+            alike = _identity(networks.recogniser, versions, _null_version(chunk, place, mode=options.mode))
+        for version, same in zip(versions, alike, strict=True):
+            yield version.row | dict(chunk.facts[place]) | same | next(judged)
 
 
-def _null_version(faces: _Faces, place: int, *, mode: str) -> Tensor:
+def _null_version(chunk: _Chunk, place: int, *, mode: str) -> Tensor:
     """What the versions of a photo are compared with: its null edit as it would be written, ``(3, 128, 128)``."""
-    crop, null = faces.encoded.crops[place], faces.encoded.null[place]
-    return crop if mode == "delta" else crop + torch.from_numpy(faces.masks[place]) * (null - crop)
+    crop, null = chunk.batch.crops[place], chunk.batch.null[place]
+    return crop if mode == "delta" else crop + torch.from_numpy(chunk.masks[place]) * (null - crop)
 
 
 def _identity(network: nn.Module, versions: Sequence[Version], reference: Tensor) -> list[dict[str, float]]:
@@ -238,16 +297,11 @@ def _identity(network: nn.Module, versions: Sequence[Version], reference: Tensor
 
 @torch.inference_mode()
 def _judge(judge: Classifier, crops: Sequence[NDArray[np.uint8]]) -> list[dict[str, float]]:
+    """The judge's columns of the counterfactuals table for aligned crops."""
     if not crops:
         return []
     with autocast():
         seen = judge.perceive(unit_batch(crops).contiguous(memory_format=torch.channels_last))
-    columns = {
-        "judge_masculine": seen.masculine,
-        **{f"judge_race_{race}": seen.race[:, index] for index, race in enumerate(RACES)},
-        "judge_age": seen.age,
-        "judge_young": seen.young,
-        "judge_smiling": seen.smiling,
-    }
-    numbers = {name: column.float().tolist() for name, column in columns.items()}
-    return [{name: values[place] for name, values in numbers.items()} for place in range(len(crops))]
+    numbers = {f"judge_{name}": column.float().tolist() for name, column in seen.named().items()}
+    columns = [name for name in numbers if name in COUNTERFACTUALS]
+    return [{name: numbers[name][place] for name in columns} for place in range(len(crops))]

@@ -4,16 +4,16 @@ Pure functions over the counterfactuals table. Every check carries its figure, i
 not be measured is "not measured", never a pass. The single checks are in ``checks``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
 
-from pipeline.config.attributes import EDIT_ARM
+from pipeline.config.attributes import EDIT_ARM, Attribute, attribute_of
 from pipeline.config.options import ValidityOptions
 from pipeline.counterfactuals import checks
-from pipeline.counterfactuals.checks import Check, perceived_target, wide
+from pipeline.counterfactuals.checks import Check, wide
 
 CURVE_COLUMNS = ["attribute", "arm", "value", "mean", "low", "high"]
 LIGHTNESS_COLUMNS = ["attribute", "arm", "group", "photos", "value", "change"]
@@ -23,7 +23,7 @@ FAILURE_COLUMNS = ["photo", "attribute", "arm", "check", "figure", "threshold"]
 def validity_card(
     versions: pd.DataFrame,
     *,
-    race_pair: tuple[str, str],
+    swept: Mapping[str, Attribute],
     groups: Mapping[str, str],
     options: ValidityOptions | None = None,
     mode: str = "delta",
@@ -32,43 +32,42 @@ def validity_card(
 
     Args:
         versions: the counterfactuals table.
-        race_pair: the races at -1 and +1.
+        swept: the attributes of the sweeps by their names.
         groups: photo -> its source group, such as "feminine, Black"; changes of lightness are compared between them.
         options: the thresholds; the defaults unless given.
         mode: how the edits were put back, delta or reconstruction.
     """
     options = options or ValidityOptions()
     found: list[Check] = []
-    for (attribute, arm), rows in _made(versions).groupby(["attribute", "arm"], sort=True):
-        name = str(attribute)
-        target = wide(rows.assign(target=perceived_target(rows, name, race_pair=race_pair)), "target")
+    for attribute, arm, rows in _sweeps(versions, swept):
+        name, target = attribute.name, _target(rows, attribute)
         if arm != EDIT_ARM:
-            found.append(checks.placebo(name, str(arm), target, options))
+            found.append(checks.placebo(attribute, arm, target, options))
             continue
         found += checks.null_edit(name, rows, options, mode=mode)
         found.append(checks.background(name, rows))
-        found += checks.effect(name, target, options)
-        found += checks.off_target(name, rows, options)
-        found += checks.lightness(name, rows, groups, options)
+        found += checks.effect(attribute, target, options)
+        found += checks.off_target(attribute, rows, options)
+        found += checks.lightness(attribute, rows, groups, options)
         found.append(checks.identity(name, rows, options))
         found.append(checks.seam(name, rows, options))
         found.append(checks.clipping(name, rows, options))
     return pd.DataFrame([asdict(check) for check in found], columns=list(Check.__dataclass_fields__))
 
 
-def effectiveness_curve(versions: pd.DataFrame, *, race_pair: tuple[str, str]) -> pd.DataFrame:
+def effectiveness_curve(versions: pd.DataFrame, *, swept: Mapping[str, Attribute]) -> pd.DataFrame:
     """The judge's mean probability along a, with its 10 % and 90 % quantiles over photos, for edits and placebos.
 
     Returns:
         Columns attribute, arm, value, mean, low, high.
     """
     parts = []
-    for (attribute, arm), rows in _made(versions).groupby(["attribute", "arm"], sort=True):
-        table = wide(rows.assign(target=perceived_target(rows, str(attribute), race_pair=race_pair)), "target")
+    for attribute, arm, rows in _sweeps(versions, swept):
+        table = _target(rows, attribute)
         parts.append(
             pd.DataFrame(
                 {
-                    "attribute": attribute,
+                    "attribute": attribute.name,
                     "arm": arm,
                     "value": table.columns.to_numpy(dtype=float),
                     "mean": table.mean().to_numpy(),
@@ -77,7 +76,7 @@ def effectiveness_curve(versions: pd.DataFrame, *, race_pair: tuple[str, str]) -
                 }
             )
         )
-    return _together(parts, CURVE_COLUMNS)
+    return _joined(parts, CURVE_COLUMNS)
 
 
 def lightness_curve(versions: pd.DataFrame, *, groups: Mapping[str, str]) -> pd.DataFrame:
@@ -87,7 +86,7 @@ def lightness_curve(versions: pd.DataFrame, *, groups: Mapping[str, str]) -> pd.
         Columns attribute, arm, group, photos, value, change (ΔL*).
     """
     parts = []
-    for (attribute, arm), rows in _made(versions).groupby(["attribute", "arm"], sort=True):
+    for attribute, arm, rows in _sweeps(versions, {}):
         table = wide(rows, "lightness")
         table = table.sub(table[table.columns[np.abs(table.columns.to_numpy(dtype=float)).argmin()]], axis=0)
         group_of = table.index.map(lambda photo: groups.get(str(photo), "unknown"))
@@ -96,7 +95,7 @@ def lightness_curve(versions: pd.DataFrame, *, groups: Mapping[str, str]) -> pd.
             parts.append(
                 pd.DataFrame(
                     {
-                        "attribute": attribute,
+                        "attribute": attribute.name,
                         "arm": arm,
                         "group": group,
                         "photos": len(lines),
@@ -105,11 +104,11 @@ def lightness_curve(versions: pd.DataFrame, *, groups: Mapping[str, str]) -> pd.
                     }
                 )
             )
-    return _together(parts, LIGHTNESS_COLUMNS)
+    return _joined(parts, LIGHTNESS_COLUMNS)
 
 
 def photo_failures(
-    versions: pd.DataFrame, *, race_pair: tuple[str, str], options: ValidityOptions | None = None
+    versions: pd.DataFrame, *, swept: Mapping[str, Attribute], options: ValidityOptions | None = None
 ) -> pd.DataFrame:
     """The photos whose edits miss a check that can be made for one photo alone: which, how far, and by what threshold.
 
@@ -117,11 +116,9 @@ def photo_failures(
         Columns photo, attribute, arm, check, figure, threshold; empty where all hold.
     """
     options = options or ValidityOptions()
-    edits = _made(versions)
-    edits = edits[edits["arm"] == EDIT_ARM]
     parts = []
-    for attribute, rows in edits.groupby("attribute", sort=True):
-        target = wide(rows.assign(target=perceived_target(rows, str(attribute), race_pair=race_pair)), "target")
+    for attribute, arm, rows in _sweeps(versions[versions["arm"] == EDIT_ARM], swept):
+        target = _target(rows, attribute)
         ranked = checks.spearman_per_row(target.columns.to_numpy(dtype=float), target.to_numpy(dtype=float))
         by_photo = rows.groupby("photo")
         figures: dict[str, tuple[pd.Series, float, bool]] = {
@@ -137,15 +134,15 @@ def photo_failures(
                 pd.DataFrame(
                     {
                         "photo": missed.index,
-                        "attribute": attribute,
-                        "arm": EDIT_ARM,
+                        "attribute": attribute.name,
+                        "arm": arm,
                         "check": check,
                         "figure": missed.to_numpy(),
                         "threshold": threshold,
                     }
                 )
             )
-    return _together([part for part in parts if len(part)], FAILURE_COLUMNS)
+    return _joined([part for part in parts if len(part)], FAILURE_COLUMNS)
 
 
 def card_fails(card: pd.DataFrame) -> bool:
@@ -153,9 +150,17 @@ def card_fails(card: pd.DataFrame) -> bool:
     return any(passed is False or passed == "False" for passed in card["passed"])
 
 
-def _made(versions: pd.DataFrame) -> pd.DataFrame:
-    return versions[versions["status"] == "ok"]
+def _sweeps(versions: pd.DataFrame, swept: Mapping[str, Attribute]) -> Iterator[tuple[Attribute, str, pd.DataFrame]]:
+    """The versions that were made, by attribute and arm."""
+    made = versions[versions["status"] == "ok"]
+    for (attribute, arm), rows in made.groupby(["attribute", "arm"], sort=True):
+        yield attribute_of(str(attribute), swept), str(arm), rows
 
 
-def _together(parts: list[pd.DataFrame], columns: list[str]) -> pd.DataFrame:
+def _target(rows: pd.DataFrame, attribute: Attribute) -> pd.DataFrame:
+    """The judge's probability of the higher pole, one row a photo, one column a value."""
+    return wide(rows.assign(target=attribute.perceived(rows)), "target")
+
+
+def _joined(parts: list[pd.DataFrame], columns: list[str]) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)

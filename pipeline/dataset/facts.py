@@ -141,9 +141,7 @@ def facts_of(content: DatasetContent, opted_out: Sequence[str]) -> DatasetFacts:
     needed = [name for name in COUNTERFACTUALS if name not in ("file", "mask", "sha256")]
     versions = read_frame(run.path("counterfactuals.parquet"), columns=needed)
     groups, mode = source_groups(faces), settings.sweep.mode
-    card = validity_card(
-        versions, race_pair=settings.sweep.race_pair, groups=groups, options=settings.validity, mode=mode
-    )
+    card = validity_card(versions, swept=settings.sweep.chosen(), groups=groups, options=settings.validity, mode=mode)
     run.note(validity=plain_rows(card))
     lost = [table[table["status"] != "ok"].drop_duplicates("photo") for table in (content.photos, faces, versions)]
     reasons = Counter(str(reason).partition(":")[0] for table in lost for reason in table["reason"])

@@ -3,7 +3,7 @@
 The networks are in ``models``; which pixels of the face may change is decided in ``pipeline.counterfactuals``.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -140,13 +140,6 @@ def estimate(crops: Sequence[NDArray[np.uint8]], *, estimator: "Classifier") -> 
         name: column.tolist() for name, column in perceive_crops(estimator, crops).named().items() if name in FACES
     }
     return [{name: column[place] for name, column in columns.items()} for place in range(len(crops))]
-
-
-def own_attributes(row: Mapping[str, Any]) -> NDArray[np.float32]:
-    """A face's own values ``(8,)`` in the order of ``models.fader.ATTRIBUTES``, from its row of the faces' table."""
-    from models.fader import ATTRIBUTES
-
-    return np.array([row[name] for name in ATTRIBUTES], dtype=np.float32)
 
 
 def _face_of(

@@ -55,16 +55,16 @@ def tables_stage(audit: Audit, *, presence: Mapping[str, float]) -> str:
         with_placebos,
     )
 
-    run, pair = audit.run, audit.settings.sweep.race_pair
+    run, swept = audit.run, audit.settings.sweep.chosen()
     with run.stage("tables", fingerprint) as counts, audit.watch("slopes", total=3) as advance:
         versions, faces = read_frame(run.path("counterfactuals.parquet")), read_frame(run.path("faces.parquet"))
         groups, mode = source_groups(faces), audit.settings.sweep.mode
-        card = validity_card(versions, race_pair=pair, groups=groups, options=card_options, mode=mode)
+        card = validity_card(versions, swept=swept, groups=groups, options=card_options, mode=mode)
         run.write_csv("validity", card)
         run.note(validity=plain_rows(card))
-        run.write_csv("effectiveness", effectiveness_curve(versions, race_pair=pair))
+        run.write_csv("effectiveness", effectiveness_curve(versions, swept=swept))
         run.write_csv("lightness", lightness_curve(versions, groups=groups))
-        run.write_csv("photo_failures", photo_failures(versions, race_pair=pair, options=card_options))
+        run.write_csv("photo_failures", photo_failures(versions, swept=swept, options=card_options))
         advance(1)
         labels = read_frame(run.path("labels.parquet"), columns=list(LABELS))
         answers = read_frame(run.path("answers.parquet"), columns=list(ANSWERS))

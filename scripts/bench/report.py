@@ -133,7 +133,7 @@ def plant_images(
 ) -> list[tuple[list[str], str]]:
     """Of every sample photo its versions' files and its mask's, relative to the run."""
     # It loads networks' code, which writing a report does not and whose memory would be counted there.
-    from pipeline.counterfactuals.rendering import ImageFile
+    from pipeline.counterfactuals.files import ImageFile
 
     file = ImageFile(image_format)
     middle, axes = (side // 2, side // 2), (side // 4, side // 3)

@@ -20,20 +20,11 @@ from models.alignment import warp_to_template
 from models.image_metrics import seam
 from models.precision import unit_batch
 from models.weights import load_fader, load_judge, load_parser
+from pipeline.config.attributes import ATTRIBUTES
 from pipeline.config.options import SweepOptions
-from pipeline.counterfactuals.compositing import Patch, add_change
-from pipeline.counterfactuals.sweep import (
-    CROP,
-    Edit,
-    Encoded,
-    Subject,
-    crops_of,
-    edit_of,
-    encode,
-    patches_of,
-    to_levels,
-    to_patch,
-)
+from pipeline.counterfactuals.editors.base import CROP, Edit, Subject, to_levels
+from pipeline.counterfactuals.editors.fader import FaderBatch, FaderEditor
+from pipeline.counterfactuals.mask import Patch, add_change, patches_of, to_patch
 
 FEATHERS = (0.0, 0.01, 0.02, 0.04, 0.08)
 VALUES = (-2.0, -1.0, 1.0, 2.0)
@@ -43,13 +34,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("photos", type=Path)
     parser.add_argument("--limit", type=int, default=48)
-    parser.add_argument("--attribute", choices=("gender", "race"), default="gender")
+    parser.add_argument("--attribute", choices=tuple(ATTRIBUTES), default="gender")
     options = parser.parse_args()
     subjects = faces_of(options.photos, limit=options.limit)
     fader, judge, finder = load_fader(), load_judge("judge"), load_parser()
-    own = torch.from_numpy(np.stack([subject.own for subject in subjects]))
-    encoded = encode(fader, crops_of(subjects), own)
-    edit = edit_of(fader, encoded, attribute=options.attribute, values=VALUES, race_pair=SweepOptions().race_pair)
+    attribute = ATTRIBUTES[options.attribute]
+    encoded = FaderEditor(fader).read(subjects)
+    edit = encoded.edit(attribute, VALUES)
     print(f"{len(subjects)} faces, {options.attribute}: seam at -2 and +2 (1 is none), clipped at -2 and +2, effect")
     for space, compose in (("RGB", in_rgb), ("L*a*b*", in_lab)):
         for feather in FEATHERS:
@@ -67,15 +58,14 @@ def main() -> None:
                         crops.append(warp_to_template(pixels, subject.to_crop, size=CROP))
             with torch.inference_mode():
                 seen = judge.perceive(unit_batch(crops))
-            white, black = seen.race[:, 0], seen.race[:, 1]
-            target = seen.masculine if options.attribute == "gender" else white / (white + black)
+            target = attribute.perceived({f"judge_{name}": figures for name, figures in seen.named().items()})
             effect = float((target[1::2] - target[::2]).mean())
             mean_seam = float(np.exp(np.log(seams).mean()))
             print(f"{space:7} feather {feather:.2f}: {mean_seam:.3f} {float(np.mean(clipped)):.4f} {effect:+.3f}")
 
 
 def in_rgb(
-    subject: Subject, patch: Patch, edit: Edit, encoded: Encoded, place: int, step: int
+    subject: Subject, patch: Patch, edit: Edit, encoded: FaderBatch, place: int, step: int
 ) -> tuple[NDArray[np.uint8], float]:
     """The change of levels added to the photo's own, as the pipeline does it."""
     made = add_change(subject.pixels, patch, to_patch(edit.changes[place, step], subject, patch))
@@ -83,7 +73,7 @@ def in_rgb(
 
 
 def in_lab(
-    subject: Subject, patch: Patch, edit: Edit, encoded: Encoded, place: int, step: int
+    subject: Subject, patch: Patch, edit: Edit, encoded: FaderBatch, place: int, step: int
 ) -> tuple[NDArray[np.uint8], float]:
     """The same change as a difference in CIELAB, added to the photo's."""
     null = (to_levels(encoded.null[place]) + 127.5).astype(np.float32)

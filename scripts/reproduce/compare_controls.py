@@ -19,25 +19,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from faces_of_photos import faces_of
 
 from models.alignment import warp_to_template
-from models.fader import ATTRIBUTES, Fader, smooth_difference
+from models.fader import ATTRIBUTES, GENDER, smooth_difference
 from models.judge import young_from_age
 from models.precision import unit_batch
 from models.training.data import FaceSet, load_faces
 from models.weights import load_fader, load_judge, load_parser
+from pipeline.config.attributes import ATTRIBUTES as SWEPT
 from pipeline.config.options import SweepOptions
-from pipeline.counterfactuals.compositing import add_change
-from pipeline.counterfactuals.sweep import (
-    CROP,
-    Edit,
-    Encoded,
-    crops_of,
-    decode,
-    edit_of,
-    encode,
-    patches_of,
-    to_levels,
-    to_patch,
-)
+from pipeline.counterfactuals.editors.base import CROP, Edit, to_levels
+from pipeline.counterfactuals.editors.fader import FaderBatch, FaderEditor, decode, sweep_inputs
+from pipeline.counterfactuals.mask import add_change, patches_of, to_patch
 
 VALUES = (-2.0, -1.0, 0.0, 1.0, 2.0)
 SHOWN, HEIGHT = 3, 150
@@ -51,10 +42,9 @@ def main() -> None:
     options = parser.parse_args()
     subjects = faces_of(options.photos, limit=66)
     fader, judge = load_fader(), load_judge("judge")
-    own = torch.from_numpy(np.stack([subject.own for subject in subjects]))
-    encoded = encode(fader, crops_of(subjects), own)
-    held = edit_of(fader, encoded, attribute="gender", values=VALUES, race_pair=SweepOptions().race_pair)
-    released = following(fader, encoded, held, slopes=control_slopes(load_faces(options.prepared / "faces")))
+    encoded = FaderEditor(fader).read(subjects)
+    held = encoded.edit(SWEPT["gender"], VALUES)
+    released = following(encoded, held, slopes=control_slopes(load_faces(options.prepared / "faces")))
     patches = patches_of(load_parser(), subjects, region=SweepOptions().region, feather_share=SweepOptions().feather)
     rows: list[NDArray[np.uint8]] = []
     for name, edit in (("held", held), ("following", released)):
@@ -82,7 +72,7 @@ def main() -> None:
 
 
 def control_slopes(faces: FaceSet) -> dict[str, float]:
-    """By how much the controls' means differ between masculine and feminine training faces, per unit of the dial."""
+    """By how much the controls' means differ between masculine and feminine training faces, per unit of gender."""
     rows = faces.rows(0, 1)
     masculine = faces.gender[rows] > 0
     controls = {"young": young_from_age(faces.age[rows]), "smiling": faces.smiling[rows]}
@@ -90,17 +80,15 @@ def control_slopes(faces: FaceSet) -> dict[str, float]:
 
 
 @torch.inference_mode()
-def following(fader: Fader, encoded: Encoded, edit: Edit, *, slopes: dict[str, float]) -> Edit:
-    """The same sweep, with the controls moved along by ``slopes`` per unit of the dial."""
-    wanted = encoded.own[:, None].repeat(1, len(edit.values), 1)
-    dial = torch.tensor(edit.values)
+def following(encoded: FaderBatch, edit: Edit, *, slopes: dict[str, float]) -> Edit:
+    """The same sweep, with the controls moved along by ``slopes`` per unit of gender."""
+    wanted = sweep_inputs(encoded.own, SWEPT["gender"], edit.values)
     for name, slope in slopes.items():
-        wanted[:, :, ATTRIBUTES.index(name)] += slope * (dial - encoded.own[:, [ATTRIBUTES.index("gender")]])
-    wanted[:, :, ATTRIBUTES.index("gender")] = dial
+        wanted[:, :, ATTRIBUTES.index(name)] += slope * (torch.tensor(edit.values) - encoded.own[:, [GENDER]])
     codes = encoded.codes.repeat_interleave(len(edit.values), dim=0)
-    versions = decode(fader, codes, wanted.flatten(0, 1))
+    versions = decode(encoded.network, codes, wanted.flatten(0, 1))
     null = encoded.null.repeat_interleave(len(edit.values), dim=0)
-    versions = null + float(fader.strength[0]) * (versions - null)
+    versions = null + encoded.network.strength_of("gender") * (versions - null)
     changes = to_levels(smooth_difference(versions, null).unflatten(0, wanted.shape[:2]))
     return replace(edit, changes=changes)
 

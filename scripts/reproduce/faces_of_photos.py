@@ -1,15 +1,14 @@
-"""What scripts that look at edits share: the faces of a folder's photos, ready to be edited."""
+"""The faces of a folder's photos, ready to be edited: for scripts that compare edits."""
 
 from pathlib import Path
-
-import numpy as np
 
 from models.detector import FaceDetector
 from models.weights import load_judge
 from pipeline.config.options import FaceOptions, PhotoOptions
-from pipeline.counterfactuals.sweep import Subject
+from pipeline.counterfactuals.editors.base import Subject
+from pipeline.counterfactuals.make import subject_of
 from pipeline.photos.decoding import read_photo
-from pipeline.photos.faces import face_rows, own_attributes
+from pipeline.photos.faces import face_rows
 from pipeline.photos.listing import check_photos, find_photos
 
 
@@ -22,8 +21,4 @@ def faces_of(photos: Path, *, limit: int) -> list[Subject]:
     rows = face_rows(
         list(table["photo"]), pixels, detector=FaceDetector(), estimator=load_judge("estimator"), options=FaceOptions()
     )
-    return [
-        Subject(str(row["photo"]), image, np.reshape(row["landmarks"], (5, 2)).astype(float), own_attributes(row))
-        for row, image in zip(rows, pixels, strict=True)
-        if row["status"] == "ok"
-    ]
+    return [subject_of(row, image) for row, image in zip(rows, pixels, strict=True) if row["status"] == "ok"]

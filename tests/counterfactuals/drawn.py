@@ -11,9 +11,10 @@ from models.fader import ATTRIBUTES, Fader, FaderShape
 from models.judge import Judge
 from models.parser import CLASSES
 from pipeline.config.options import SweepOptions
+from pipeline.counterfactuals.editors.base import Subject
+from pipeline.counterfactuals.editors.fader import FaderEditor
 from pipeline.counterfactuals.files import RunLayout
 from pipeline.counterfactuals.make import Networks, make_versions
-from pipeline.counterfactuals.sweep import Subject
 
 SKIN = CLASSES.index("skin")
 BOTH = SweepOptions(attributes=("gender", "race"), steps={"gender": 5, "race": 3}, region=("skin",))
@@ -50,13 +51,14 @@ class Tones(nn.Module):
         return nn.functional.adaptive_avg_pool2d(faces, 4).flatten(1)
 
 
-def networks(recogniser=None):
-    return Networks(fader=tiny_fader(), parser=RedIsSkin(), judge=tiny_judge(), recogniser=recogniser)
+def networks(recogniser=None, editor=None):
+    return Networks(
+        editor=editor or FaderEditor(tiny_fader()), parser=RedIsSkin(), judge=tiny_judge(), recogniser=recogniser
+    )
 
 
 def own_values(**changes):
-    values = {"gender": 0.5, "race_Black": 1.0, "young": 0.25, "smiling": -0.5} | changes
-    return np.array([values.get(name, 0.0) for name in ATTRIBUTES], dtype=np.float32)
+    return dict.fromkeys(ATTRIBUTES, 0.0) | {"gender": 0.5, "race_Black": 1.0, "young": 0.25, "smiling": -0.5} | changes
 
 
 def face_photo(*, side=160, centre=(80, 84), radius=30, grey=False, seed=0):
@@ -80,11 +82,11 @@ def faceless(photo="b/none.jpg"):
     return Subject(photo, np.zeros((160, 160, 3), np.uint8), subject().landmarks, own_values())
 
 
-def make(subjects, folder, options=BOTH, *, recogniser=None, identified=()):
+def make(subjects, folder, options=BOTH, *, recogniser=None, identified=(), editor=None):
     with ThreadPoolExecutor(2) as pool:
         return make_versions(
             subjects,
-            networks=networks(recogniser),
+            networks=networks(recogniser, editor),
             options=options,
             layout=RunLayout(folder),
             pool=pool,

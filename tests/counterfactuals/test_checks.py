@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.counterfactuals.checks import at, judged, perceived_target, rise, spearman_per_row, undecided, wide
+from pipeline.config.attributes import ATTRIBUTES
+from pipeline.counterfactuals.checks import at, judged, rise, spearman_per_row, undecided, wide
 
 FIVE = np.linspace(-2, 2, 5)
 
@@ -79,9 +80,10 @@ def test_a_sweep_with_a_step_missing_is_left_out():
 
 def test_race_is_judged_between_the_two_of_the_pair_alone():
     rows = pd.DataFrame({"judge_masculine": [0.3], "judge_race_Black": [0.1], "judge_race_White": [0.3]})
-    assert perceived_target(rows, "gender", race_pair=("Black", "White")).tolist() == [0.3]
-    assert perceived_target(rows, "race", race_pair=("Black", "White")).tolist() == pytest.approx([0.75])
-    assert perceived_target(rows, "race", race_pair=("White", "Black")).tolist() == pytest.approx([0.25])
+    race = ATTRIBUTES["race"]
+    assert ATTRIBUTES["gender"].perceived(rows).tolist() == [0.3]
+    assert race.perceived(rows).tolist() == pytest.approx([0.75])
+    assert race.with_poles(("White", "Black")).perceived(rows).tolist() == pytest.approx([0.25])
 
 
 @pytest.mark.parametrize("passed", [True, False])

@@ -7,14 +7,15 @@ from drawn import BOTH, GENDER, faceless, make, own_values, subject, tiny_fader
 from PIL import Image
 
 from models.fader import Fader
-from pipeline.config.attributes import EDIT_ARM
-from pipeline.counterfactuals.placebos import colour_placebo, random_placebo
-from pipeline.counterfactuals.sweep import CROP, edit_of, encode
+from pipeline.config.attributes import ATTRIBUTES, EDIT_ARM
+from pipeline.counterfactuals.editors import fader as module
+from pipeline.counterfactuals.editors.base import CROP
+from pipeline.counterfactuals.editors.fader import encode
+from pipeline.counterfactuals.sweep import colour_placebo
 
-PAIR = ("Black", "White")
 SWEEPS = {"gender": (-2.0, -1.0, 0.0, 0.5, 1.0, 2.0), "race": (-2.0, -1.0, 0.0, 1.0, 2.0)}
 # A face at one end of the race line, and two that are not on it: of a third race, and nearly so.
-OWN = np.stack(
+OWN = module.own_values(
     [
         own_values(),
         own_values(race_Black=0, race_Asian=1),
@@ -32,7 +33,7 @@ def fader():
 def encoded(fader, rows=slice(None), seed=5):
     crops = torch.rand(len(OWN), 3, 16, 16, generator=torch.Generator().manual_seed(seed)) * 2 - 1
     crops = torch.nn.functional.interpolate(crops, size=(CROP, CROP), mode="bilinear")
-    return encode(fader, crops[rows], torch.from_numpy(OWN[rows]))
+    return encode(fader, crops[rows], OWN[rows])
 
 
 def masks(count=3):
@@ -43,13 +44,17 @@ def masks(count=3):
 
 
 def edit(fader, attribute, faces):
-    return edit_of(fader, faces, attribute=attribute, values=SWEEPS[attribute], race_pair=PAIR)
+    return faces.edit(ATTRIBUTES[attribute], SWEEPS[attribute])
 
 
 def random_of(fader, attribute, *, rows=slice(None), seed=0):
     faces = encoded(fader, rows)
     real = edit(fader, attribute, faces)
-    return real, random_placebo(fader, real, faces, masks(len(faces.own)), race_pair=PAIR, seed=seed)
+    return real, random_placebo(real, faces, masks(len(faces.own)), seed=seed)
+
+
+def random_placebo(real, faces, masks, *, seed=0):
+    return faces.random_placebo(ATTRIBUTES[real.attribute], real, masks, seed=seed)
 
 
 def size(changes):
@@ -69,7 +74,7 @@ def alike(one, other):
 def test_the_colour_placebo_is_the_edits_mean_colour_in_every_pixel(fader, attribute):
     faces = encoded(fader)
     real = edit(fader, attribute, faces)
-    placebo = colour_placebo(real, faces, masks())
+    placebo = colour_placebo(real, masks(), null=faces.null)
     assert (placebo.attribute, placebo.arm, placebo.values) == (attribute, "colour", real.values)
     assert (placebo.changes == placebo.changes[:, :, :1, :1]).all()
     for face, mask in enumerate(masks()):
@@ -83,7 +88,7 @@ def test_the_colour_placebo_is_the_edits_mean_colour_in_every_pixel(fader, attri
 
 def test_a_face_without_a_mask_has_no_colour_placebo_and_breaks_nothing(fader):
     faces = encoded(fader)
-    placebo = colour_placebo(edit(fader, "gender", faces), faces, 0 * masks())
+    placebo = colour_placebo(edit(fader, "gender", faces), 0 * masks(), null=faces.null)
     assert (placebo.changes == 0).all()
 
 
@@ -144,7 +149,7 @@ def test_the_company_in_a_batch_does_not_change_a_placebo(fader):
 def test_pasted_it_is_the_reconstruction_and_the_change(fader):
     faces = encoded(fader)
     real = edit(fader, "gender", faces)
-    placebo = random_placebo(fader, real, faces, masks(), race_pair=PAIR, seed=0)
+    placebo = random_placebo(real, faces, masks())
     reconstruction = (faces.null.permute(0, 2, 3, 1).numpy() + 1)[:, None] * 127.5
     np.testing.assert_allclose(placebo.faces - reconstruction, placebo.changes, rtol=0, atol=1e-3)
 
@@ -153,8 +158,8 @@ def test_the_shipped_networks_size_works_too():
     torch.manual_seed(0)
     network = Fader().eval().requires_grad_(False)
     faces = encoded(network, slice(0, 1))
-    real = edit_of(network, faces, attribute="gender", values=(-2.0, 2.0), race_pair=PAIR)
-    placebo = random_placebo(network, real, faces, masks(1), race_pair=PAIR, seed=0)
+    real = faces.edit(ATTRIBUTES["gender"], (-2.0, 2.0))
+    placebo = random_placebo(real, faces, masks(1))
     np.testing.assert_allclose(size(placebo.changes), size(real.changes), rtol=1e-3)
 
 

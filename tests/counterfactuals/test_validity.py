@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from models.attributes import RACES
-from pipeline.config.attributes import EDIT_ARM
+from pipeline.config.attributes import ATTRIBUTES, EDIT_ARM
 from pipeline.config.options import ValidityOptions
 from pipeline.counterfactuals.checks import Check
 from pipeline.counterfactuals.validity import (
@@ -19,7 +19,6 @@ from pipeline.counterfactuals.validity import (
 from pipeline.run.tables import column_types, frame_from_csv, frame_to_csv
 
 FIVE = np.linspace(-2, 2, 5)
-PAIR = ("Black", "White")
 GOALS = ValidityOptions()
 PERFECT = {
     "background_kept": 1.0, "clipped_share": 0.0, "seam": 1.0, "lightness": 60.0, "identity": 0.9,
@@ -48,7 +47,7 @@ def versions(*, photos=20, values=FIVE, attribute="gender", arm=EDIT_ARM, **colu
 
 def card_of(table, groups=None, *, mode="delta", **goals):
     options = ValidityOptions(**goals)
-    card = validity_card(table, race_pair=PAIR, groups=groups or {}, options=options, mode=mode)
+    card = validity_card(table, swept=ATTRIBUTES, groups=groups or {}, options=options, mode=mode)
     assert not card.duplicated(["name", "attribute"]).any()
     return card.set_index("name").astype({"passed": object})
 
@@ -358,18 +357,18 @@ def test_placebos_do_not_touch_the_lines_of_the_edit():
 
 def test_a_run_without_versions_has_empty_tables():
     none = versions().iloc[:0]
-    card = validity_card(none, race_pair=PAIR, groups={})
+    card = validity_card(none, swept=ATTRIBUTES, groups={})
     assert card.empty
     assert list(card.columns) == list(Check.__dataclass_fields__)
     assert not card_fails(card)
-    assert list(effectiveness_curve(none, race_pair=PAIR).columns) == CURVE_COLUMNS
+    assert list(effectiveness_curve(none, swept=ATTRIBUTES).columns) == CURVE_COLUMNS
     assert list(lightness_curve(none, groups={}).columns) == LIGHTNESS_COLUMNS
-    assert list(photo_failures(none, race_pair=PAIR).columns) == FAILURE_COLUMNS
+    assert list(photo_failures(none, swept=ATTRIBUTES).columns) == FAILURE_COLUMNS
 
 
 def test_both_attributes_have_their_own_lines():
     table = pd.concat([versions(), versions(attribute="race", **white_share(0.2))])
-    card = validity_card(table, race_pair=PAIR, groups={})
+    card = validity_card(table, swept=ATTRIBUTES, groups={})
     assert list(card["attribute"].unique()) == ["gender", "race"]
     names = {attribute: set(rows["name"]) for attribute, rows in card.groupby("attribute")}
     assert names["gender"] ^ names["race"] == {"off-target: race", "off-target: masculine"}
@@ -399,21 +398,21 @@ def test_thresholds_are_the_configurations(name, columns, goals):
 
 def test_a_card_fails_by_one_failed_check_and_by_nothing_that_was_not_measured():
     good = versions(judge_masculine=masculine(0.21))
-    assert not card_fails(validity_card(good, race_pair=PAIR, groups={}))
+    assert not card_fails(validity_card(good, swept=ATTRIBUTES, groups={}))
     unknown = versions(judge_masculine=masculine(0.21), identity=np.nan, lightness=np.nan)
-    assert not card_fails(validity_card(unknown, race_pair=PAIR, groups={}))
-    bad = validity_card(versions(judge_masculine=masculine(0.1)), race_pair=PAIR, groups={})
+    assert not card_fails(validity_card(unknown, swept=ATTRIBUTES, groups={}))
+    bad = validity_card(versions(judge_masculine=masculine(0.1)), swept=ATTRIBUTES, groups={})
     assert card_fails(bad)
     # So does the card that the run's folder holds.
     assert card_fails(read_back(bad))
-    assert not card_fails(read_back(validity_card(unknown, race_pair=PAIR, groups={})))
+    assert not card_fails(read_back(validity_card(unknown, swept=ATTRIBUTES, groups={})))
 
 
 # Photos that fail by themselves
 
 
 def failures_of(table, **goals):
-    return photo_failures(table, race_pair=PAIR, options=ValidityOptions(**goals)).set_index("photo")
+    return photo_failures(table, swept=ATTRIBUTES, options=ValidityOptions(**goals)).set_index("photo")
 
 
 @pytest.mark.parametrize(
@@ -436,7 +435,7 @@ def test_the_photo_that_misses_a_check_is_named_with_its_worst_figure(check, col
 
 
 def test_without_failures_the_list_is_empty_but_has_its_columns():
-    found = photo_failures(versions(judge_masculine=masculine(0.2)), race_pair=PAIR)
+    found = photo_failures(versions(judge_masculine=masculine(0.2)), swept=ATTRIBUTES)
     assert found.empty
     assert list(found.columns) == FAILURE_COLUMNS
 
@@ -462,7 +461,7 @@ def test_placebos_are_no_failures_and_race_is_looked_at_by_itself():
 def test_the_curve_is_the_mean_with_its_middle_eighty_percent():
     curve = effectiveness_curve(
         versions(photos=11, judge_masculine=lambda photo, value: 0.5 + 0.1 * value + (photo - 5) / 100),
-        race_pair=PAIR,
+        swept=ATTRIBUTES,
     )
     np.testing.assert_allclose(curve["value"], FIVE)
     np.testing.assert_allclose(curve["mean"], 0.5 + 0.1 * FIVE)
@@ -472,7 +471,7 @@ def test_the_curve_is_the_mean_with_its_middle_eighty_percent():
 
 def test_every_arm_has_its_own_curve():
     table = pd.concat([versions(judge_masculine=masculine(0.2)), versions(arm="random")])
-    curve = effectiveness_curve(table, race_pair=PAIR)
+    curve = effectiveness_curve(table, swept=ATTRIBUTES)
     assert list(curve.columns) == CURVE_COLUMNS
     means = {arm: rows["mean"].to_numpy() for arm, rows in curve.groupby("arm")}
     np.testing.assert_allclose(means[EDIT_ARM], 0.5 + 0.2 * FIVE)
@@ -480,7 +479,7 @@ def test_every_arm_has_its_own_curve():
 
 
 def test_a_curve_that_was_not_measured_has_no_figures():
-    curve = effectiveness_curve(versions(judge_masculine=np.nan), race_pair=PAIR)
+    curve = effectiveness_curve(versions(judge_masculine=np.nan), swept=ATTRIBUTES)
     assert len(curve) == 5
     assert curve[["mean", "low", "high"]].isna().all(axis=None)
 

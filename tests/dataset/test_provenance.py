@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipeline.counterfactuals.rendering import ImageFile
+from pipeline.counterfactuals.files import ImageFile
 from pipeline.dataset.provenance import DIGITAL_SOURCE_TYPE, NAMESPACE, Provenance, stamped
 
 PACKET = Provenance("0a" * 32, "0b" * 32, attribute="gender", arm="edit", value=-4 / 3).packet()

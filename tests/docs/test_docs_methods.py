@@ -4,9 +4,13 @@ import doctest
 import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
+from pipeline.config.attributes import ATTRIBUTES, EDIT_ARM
 from pipeline.config.options import SweepOptions, ValidityOptions
+from pipeline.counterfactuals.validity import validity_card
+from pipeline.run.tables import COUNTERFACTUALS
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "methods.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"^```python\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
@@ -34,8 +38,17 @@ def test_the_cards_thresholds():
 
 
 def test_the_cards_checks():
-    source = (Path(__file__).resolve().parents[2] / "pipeline" / "counterfactuals" / "checks.py").read_text("utf-8")
-    made = {name.partition(":")[0] for name in re.findall(r'Check\(f?"([^"]+)"', source)}
+    figures = {name: 0.5 for name, kind in COUNTERFACTUALS.items() if kind == "double"}
+    versions = pd.DataFrame(
+        {"attribute": name, "arm": arm, "photo": "a", "value": value, "status": "ok"} | (figures | {"value": value})
+        for name in ATTRIBUTES
+        for arm in (EDIT_ARM, "random")
+        for value in (-1.0, 0.0, 1.0)
+    )
+    card = pd.concat(
+        [validity_card(versions, swept=ATTRIBUTES, groups={}, mode=m) for m in ("delta", "reconstruction")]
+    )
+    made = {name.partition(":")[0] for name in card["name"]}
     table = TEXT.split("| check | figure |")[1].split("\n\n")[0]
     stated = {line.split("|")[1].strip().partition(":")[0] for line in table.splitlines()[2:]}
     assert stated == made

@@ -13,7 +13,7 @@ from models.fader import (
     SCALED,
     Fader,
     FaderShape,
-    race_line,
+    category_line,
     smooth_difference,
 )
 from models.training.discriminators import LatentDiscriminator, PatchDiscriminator
@@ -96,9 +96,9 @@ def test_a_strength_is_kept_for_each_calibrated_attribute_and_is_1_for_others():
 @pytest.mark.parametrize(
     ("value", "low_share", "high_share"), [(-1, 1, 0), (0, 0.5, 0.5), (1, 0, 1), (2, -0.5, 1.5), (-2, 1.5, -0.5)]
 )
-def test_the_race_line_runs_from_one_race_to_the_other_and_beyond(value, low_share, high_share):
+def test_the_line_runs_from_one_race_to_the_other_and_beyond(value, low_share, high_share):
     black, white = RACES.index("Black"), RACES.index("White")
-    (shares,) = race_line(torch.tensor([float(value)]), torch.tensor([black]), torch.tensor([white]))
+    (shares,) = category_line(torch.tensor([float(value)]), torch.tensor([black]), torch.tensor([white]))
     assert shares[black] == low_share
     assert shares[white] == high_share
     assert shares.count_nonzero() == (low_share != 0) + (high_share != 0)
@@ -107,7 +107,7 @@ def test_the_race_line_runs_from_one_race_to_the_other_and_beyond(value, low_sha
 @given(st.lists(st.tuples(st.floats(-4, 4, width=32), st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=6))
 def test_race_shares_sum_to_one(points):
     values, low, high = (torch.tensor(column) for column in zip(*points, strict=True))
-    shares = race_line(values.float(), low, high)
+    shares = category_line(values.float(), low, high)
     assert shares.shape == (len(points), 5)
     np.testing.assert_allclose(shares.sum(dim=1), torch.ones(len(points)), rtol=1e-5, atol=1e-6)
 

@@ -6,7 +6,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.ndimage import gaussian_filter
 
 from models.image_metrics import LUMA, psnr, seam, ssim
-from pipeline.counterfactuals.compositing import feather
+from pipeline.counterfactuals.mask import feather
 
 SIDE = 48
 WHOLE = np.ones((SIDE, SIDE), np.float32)

@@ -25,7 +25,7 @@ from models.training.data import part_of
 from models.training.parser import TO_CLASSES
 from models.weights import load_parser
 from pipeline.config.options import SweepOptions
-from pipeline.counterfactuals.sweep import parser_view
+from pipeline.counterfactuals.mask import parser_view
 from pipeline.photos import SAMPLE
 
 RACES = ("White", "Black", "Asian", "Indian", "Others")

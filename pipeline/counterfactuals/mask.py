@@ -1,14 +1,24 @@
-"""Putting an edited face back into its photo: warping, feathering, adding or pasting, and nothing outside the mask.
+"""Where a photo may change, and how an edit is put there: the face's region, its soft edge, adding or pasting.
 
-Pure functions over arrays: photos ``(H, W, 3)`` uint8 RGB; crops and changes ``(S, S, 3)`` float32 in pixel levels;
-masks float32 in 0..1.
+Photos are ``(H, W, 3)`` uint8 RGB; crops and changes ``(S, S, 3)`` float32 in pixel levels; masks float32 in 0..1.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import cv2
 import numpy as np
+import torch
 from numpy.typing import NDArray
+
+from models.alignment import invert, similarity_to_template, warp_to_template
+from models.image_metrics import luma
+from models.parser import BiSeNet, SmallParser, class_indices
+from models.precision import autocast, unit_batch
+from pipeline.counterfactuals.editors.base import CROP, Subject
+
+# The parser sees a little more than the editor does: hair and neck show it where the face ends.
+PARSER_ZOOM = 0.8
 
 
 @dataclass(frozen=True)
@@ -32,6 +42,55 @@ class Composite:
 
     pixels: NDArray[np.uint8]
     clipped_share: float
+
+
+@torch.inference_mode()
+def patches_of(
+    parser: SmallParser | BiSeNet,
+    subjects: Sequence[Subject],
+    *,
+    region: Sequence[str],
+    feather_share: float,
+    within_crop: bool = False,
+) -> list[Patch | None]:
+    """Where each face may change: its region of the named classes, feathered inwards, in photo pixels.
+
+    Args:
+        region: class or group names of ``models.parser``.
+        feather_share: width of the soft edge in crop sides.
+        within_crop: leave out what lies beyond the Fader network's crop, such as a high forehead. A change may be
+            carried on beyond the crop's edge; a decoded face may not.
+
+    Returns:
+        One patch a face; None where no pixel of the region was found.
+    """
+    size = parser.size
+    views = [parser_view(subject.landmarks, size=size) for subject in subjects]
+    images = [warp_to_template(s.pixels, view, size=size) for s, view in zip(subjects, views, strict=True)]
+    with autocast():
+        logits = parser(unit_batch(images).contiguous(memory_format=torch.channels_last)).float()
+    inside = logits.softmax(dim=1)[:, list(class_indices(region))].sum(dim=1).numpy()
+    patches = []
+    for subject, view, membership in zip(subjects, views, inside, strict=True):
+        if within_crop:
+            membership = _within_crop(membership, view, subject.to_crop)
+        patch = locate(
+            membership,
+            to_photo=invert(view),
+            shape=(subject.pixels.shape[0], subject.pixels.shape[1]),
+        )
+        if patch is not None:
+            side = CROP / float(np.hypot(*subject.to_crop[:, 0]))
+            patch = trimmed(Patch(patch.top, patch.left, feather(patch.mask, pixels=feather_share * side)))
+        patches.append(patch)
+    return patches
+
+
+def parser_view(landmarks: NDArray[np.float64], *, size: int) -> NDArray[np.float64]:
+    """The transform from photo to the parser's input: the template, zoomed out around its centre."""
+    view = similarity_to_template(landmarks, size=size) * PARSER_ZOOM
+    view[:, 2] += (1 - PARSER_ZOOM) * size / 2
+    return view
 
 
 def locate(region: NDArray[np.float32], *, to_photo: NDArray[np.float64], shape: tuple[int, int]) -> Patch | None:
@@ -109,6 +168,20 @@ def feather(membership: NDArray[np.float32], *, pixels: float) -> NDArray[np.flo
     return np.asarray(smooth * inside, dtype=np.float32)
 
 
+def crop_mask(subject: Subject, patch: Patch) -> NDArray[np.float32]:
+    """The patch's mask as it lies over the aligned crop, ``(128, 128)`` in 0..1."""
+    from_patch = subject.to_crop.copy()
+    from_patch[:, 2] += from_patch[:, :2] @ (patch.left, patch.top)
+    mask = cv2.warpAffine(patch.mask, from_patch, (CROP, CROP), flags=cv2.INTER_LINEAR)
+    return np.asarray(mask, dtype=np.float32)
+
+
+def to_patch(image: NDArray[np.float32], subject: Subject, patch: Patch) -> NDArray[np.float32]:
+    """A crop-sized image ``(128, 128, 3)`` as it lies over the patch of the photo, ``(h, w, 3)``."""
+    height, width = patch.mask.shape
+    return warp_into(image, to_photo=invert(subject.to_crop), window=(patch.top, patch.left, height, width))
+
+
 def add_change(photo: NDArray[np.uint8], patch: Patch, change: NDArray[np.float32]) -> Composite:
     """``delta``: the photo plus ``mask * change`` ``(h, w, 3)``; the photo's own texture stays."""
     return _replace(photo, patch, photo[patch.window].astype(np.float32) + patch.mask[..., None] * change)
@@ -137,15 +210,8 @@ def is_grey(pixels: NDArray[np.uint8]) -> bool:
 
 
 def without_colour(change: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The same change of luma (Rec. 601) in all three channels, so that a grey photo stays grey."""
-    luma = change @ np.array([0.299, 0.587, 0.114], dtype=np.float32)
-    return np.repeat(luma[..., None], 3, axis=2)
-
-
-def mean_lightness(pixels: NDArray[np.uint8], mask: NDArray[np.float32]) -> float:
-    """Mean CIELAB L* (0-100) of ``(h, w, 3)`` weighted by ``(h, w)``."""
-    lab = cv2.cvtColor(pixels.astype(np.float32) / 255, cv2.COLOR_RGB2LAB)
-    return float((lab[..., 0] * mask).sum() / max(float(mask.sum()), 1e-6))
+    """The same change of luma in all three channels, so that a grey photo stays grey."""
+    return np.repeat(luma(change)[..., None], 3, axis=2)
 
 
 def background_kept(photo: NDArray[np.uint8], version: NDArray[np.uint8], patch: Patch) -> float:
@@ -154,3 +220,15 @@ def background_kept(photo: NDArray[np.uint8], version: NDArray[np.uint8], patch:
     inside = np.count_nonzero(patch.mask)
     changed_outside = np.count_nonzero(differs) - np.count_nonzero(differs[patch.window] & (patch.mask > 0))
     return float(1.0 - changed_outside / max(1, differs.size - inside))
+
+
+def _within_crop(
+    membership: NDArray[np.float32], view: NDArray[np.float64], to_crop: NDArray[np.float64]
+) -> NDArray[np.float32]:
+    """The membership, zero where the Fader network's crop does not reach."""
+    size = membership.shape[0]
+    full = np.vstack([to_crop, [0, 0, 1]]) @ np.linalg.inv(np.vstack([view, [0, 0, 1]]))
+    rows, columns = np.mgrid[0:size, 0:size]
+    places = full[:2] @ np.stack([columns.ravel(), rows.ravel(), np.ones(size * size)])
+    reach = (np.abs(places - (CROP - 1) / 2) <= CROP / 2 - 1).all(axis=0).reshape(size, size)
+    return np.where(reach, membership, 0).astype(np.float32)

@@ -1,18 +1,25 @@
 import numpy as np
 import pytest
+from drawn import RedIsSkin, face_photo, own_values, subject
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from pipeline.counterfactuals.compositing import (
+from models.alignment import aligned_crop
+from models.image_metrics import mean_lightness
+from models.precision import unit_batch
+from pipeline.counterfactuals.editors.base import CROP, Subject
+from pipeline.counterfactuals.mask import (
     Patch,
     add_change,
     background_kept,
+    crop_mask,
     feather,
     is_grey,
     locate,
-    mean_lightness,
     paste,
+    patches_of,
+    to_patch,
     warp_into,
     without_colour,
 )
@@ -218,3 +225,78 @@ def test_one_altered_pixel_outside_the_mask_is_noticed(edit, data):
     version = add_change(photo, patch, levels).pixels
     version[row, column, 1] ^= 1
     assert background_kept(photo, version, patch) == pytest.approx(1 - 1 / len(away))
+
+
+# Where the face may change
+
+
+def crop_of(face):
+    return unit_batch([aligned_crop(face.pixels, face.landmarks, size=CROP)])[0]
+
+
+def disc_of(patch, shape):
+    whole = np.zeros(shape)
+    whole[patch.window] = patch.mask
+    return whole
+
+
+@pytest.mark.parametrize("drawing", [{}, {"centre": (50, 60), "radius": 22}, {"centre": (100, 25), "radius": 32}])
+def test_the_patch_is_the_region_in_the_photo(drawing):
+    _, _, disc = face_photo(**drawing)
+    (patch,) = patches_of(RedIsSkin(), [subject(**drawing)], region=("skin",), feather_share=0)
+    found = disc_of(patch, disc.shape) > 0
+    assert (found & disc).sum() / (found | disc).sum() > 0.93
+
+
+def test_a_feathered_patch_stays_inside_and_is_softer():
+    hard, soft = (patches_of(RedIsSkin(), [subject()], region=("skin",), feather_share=share)[0] for share in (0, 0.05))
+    hard, soft = disc_of(hard, (160, 160)), disc_of(soft, (160, 160))
+    assert ((soft > 0) <= (hard > 0)).all()
+    assert set(np.unique(hard)) == {0, 1}
+    assert 0.3 < soft.sum() / hard.sum() < 0.95
+
+
+def test_a_face_without_the_region_has_no_patch():
+    nothing = Subject("x", np.zeros((160, 160, 3), np.uint8), face_photo()[1], own_values())
+    patches = patches_of(RedIsSkin(), [subject(), nothing], region=("skin",), feather_share=0.02)
+    assert [patch is None for patch in patches] == [False, True]
+    assert patches_of(RedIsSkin(), [subject()], region=("hair",), feather_share=0.02) == [None]
+
+
+def test_what_the_decoder_does_not_see_is_left_out_where_a_face_is_pasted():
+    # A photo that is red all over: the region goes on beyond the crop.
+    pixels, landmarks, _ = face_photo(side=300, centre=(150, 150), radius=300)
+    everywhere = Subject("x", pixels, landmarks / 4 + 112, own_values())
+    shapes = []
+    for within in (False, True):
+        (patch,) = patches_of(RedIsSkin(), [everywhere], region=("skin",), feather_share=0, within_crop=within)
+        corners = np.argwhere(disc_of(patch, (300, 300)) > 0)[:, ::-1]
+        places = corners @ everywhere.to_crop[:, :2].T + everywhere.to_crop[:, 2]
+        shapes.append((places.min(), places.max()))
+    assert shapes[0][0] < -5
+    assert shapes[0][1] > CROP + 5
+    assert shapes[1][0] >= -1
+    assert shapes[1][1] <= CROP
+
+
+def test_an_image_of_the_crop_lies_over_the_patch_as_the_crop_does():
+    face = subject()
+    (patch,) = patches_of(RedIsSkin(), [face], region=("skin",), feather_share=0)
+    crop = (crop_of(face).permute(1, 2, 0).numpy() + 1) * 127.5
+    over = to_patch(crop.astype(np.float32), face, patch)
+    assert over.shape == (*patch.mask.shape, 3)
+    inside = patch.mask > 0
+    difference = np.abs(over - face.pixels[patch.window])[inside]
+    assert difference.mean() < 8  # the drawing is noisy, and the way there and back softens noise
+
+
+def test_the_mask_of_a_crop_is_the_patch_seen_from_it():
+    face = subject()
+    (patch,) = patches_of(RedIsSkin(), [face], region=("skin",), feather_share=0)
+    mask = crop_mask(face, patch)
+    assert mask.shape == (CROP, CROP)
+    assert 0 <= mask.min() <= mask.max() <= 1
+    crop = crop_of(face).numpy()
+    red = crop[0] - crop[1] > 0.5
+    # The noise of the drawing blurs its outline a little.
+    assert ((mask > 0.5) & red).sum() / ((mask > 0.5) | red).sum() > 0.93

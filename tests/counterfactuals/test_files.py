@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from PIL import Image, JpegImagePlugin
 
 from pipeline.config.attributes import EDIT_ARM
-from pipeline.counterfactuals.files import RunLayout, image_folder
-from pipeline.counterfactuals.rendering import ImageFile, render
-from pipeline.counterfactuals.sweep import CROP, patches_of
+from pipeline.config.options import SweepOptions
+from pipeline.counterfactuals.editors.base import CROP, Edit
+from pipeline.counterfactuals.files import ImageFile, RunLayout, image_folder
+from pipeline.counterfactuals.make import compose
+from pipeline.counterfactuals.mask import patches_of
 from pipeline.run.tables import COUNTERFACTUALS, to_table
 
 VALUES = (-2.0, 0.0, 2.0)
@@ -26,22 +28,12 @@ def changes(level=40.0, seed=3):
     return np.broadcast_to(colours, (len(VALUES), CROP, CROP, 3)).copy()
 
 
-def rendered(
-    folder, *, face=None, images=None, mode="delta", file=None, attribute="gender", arm=EDIT_ARM, feather_share=0.02
-):
+def rendered(folder, *, face=None, images=None, attribute="gender", arm=EDIT_ARM, feather_share=0.02, **options):
     face = face or subject()
     (patch,) = patches_of(RedIsSkin(), [subject()], region=("skin",), feather_share=feather_share)
-    versions = render(
-        face,
-        patch,
-        attribute=attribute,
-        arm=arm,
-        values=VALUES,
-        images=changes() if images is None else images,
-        mode=mode,
-        file=file or ImageFile(),
-        layout=RunLayout(folder),
-    )
+    images = (changes() if images is None else images)[None]
+    edit = Edit(attribute, arm, VALUES, images, images)
+    versions = compose(face, patch, edit, 0, options=SweepOptions(**options), layout=RunLayout(folder))
     return face, patch, versions
 
 
@@ -146,14 +138,14 @@ def test_a_grey_photo_stays_grey(tmp_path, mode):
         assert (decoded != face.pixels).any()
 
 
-def test_clipping_is_told(tmp_path):
+def test_clipping_is_measured(tmp_path):
     _, _, versions = rendered(tmp_path, images=np.full((3, CROP, CROP, 3), 300, np.float32))
     assert all(version.row["clipped_share"] > 0.5 for version in versions)
 
 
 def test_jpeg_has_the_stated_quality_and_full_colour_resolution(tmp_path):
-    face, _, good = rendered(tmp_path / "good", file=ImageFile("jpeg", 95))
-    _, _, poor = rendered(tmp_path / "poor", file=ImageFile("jpeg", 50))
+    face, _, good = rendered(tmp_path / "good", image_format="jpeg", jpeg_quality=95)
+    _, _, poor = rendered(tmp_path / "poor", image_format="jpeg", jpeg_quality=50)
     good_file, poor_file = tmp_path / "good" / good[0].row["file"], tmp_path / "poor" / poor[0].row["file"]
     assert good_file.suffix == ".jpg"
     assert good_file.stat().st_size > poor_file.stat().st_size

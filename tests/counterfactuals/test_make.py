@@ -7,7 +7,7 @@ from drawn import BOTH, GENDER, Tones, faceless, make, own_values, subject
 
 from models.attributes import RACES
 from models.image_metrics import psnr
-from pipeline.config.attributes import EDIT_ARM
+from pipeline.config.attributes import ATTRIBUTES, EDIT_ARM
 from pipeline.counterfactuals.make import NO_REGION, unmade
 from pipeline.counterfactuals.validity import validity_card
 from pipeline.run.tables import COUNTERFACTUALS, to_table
@@ -167,6 +167,6 @@ def test_without_a_recognition_network_identity_is_not_measured_and_no_pass(tmp_
     rows = make([subject("a.jpg")], tmp_path, GENDER, recogniser=recogniser, identified=identified)
     assert not any("identity" in row for row in rows)
     versions = to_table(rows, COUNTERFACTUALS).to_pandas()
-    card = validity_card(versions, race_pair=BOTH.race_pair, groups={}).set_index("name")
+    card = validity_card(versions, swept=ATTRIBUTES, groups={}).set_index("name")
     assert np.isnan(card.loc["identity", "figure"])
     assert card.loc["identity", "passed"] is None

@@ -1,0 +1,1 @@
+"""What changes faces: the contract in ``base``, and the editors that keep it."""

@@ -1,0 +1,120 @@
+"""The contract of an editor: faces and wanted values in, edited crops or whole images out.
+
+Where an edit is put back into the photo, its files, checks and placebos of colour are the same for every editor.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from models.alignment import similarity_to_template
+from models.fader import Fader
+from pipeline.config.attributes import Attribute
+
+CROP = Fader.size  # pixels a side of an aligned crop
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One face to edit.
+
+    Attributes:
+        photo: the photo's name.
+        pixels: the whole photo ``(H, W, 3)`` uint8 RGB.
+        landmarks: ``(5, 2)`` in the photo's pixels.
+        own: the face's own estimated values by the columns of the faces table.
+    """
+
+    photo: str
+    pixels: NDArray[np.uint8]
+    landmarks: NDArray[np.float64]
+    own: Mapping[str, float]
+
+    @property
+    def to_crop(self) -> NDArray[np.float64]:
+        """The ``(2, 3)`` transform from photo to aligned crop pixels."""
+        return similarity_to_template(self.landmarks, size=CROP)
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One attribute's sweep of ``B`` faces, or a placebo of it, in aligned crops.
+
+    Attributes:
+        attribute: the attribute's name.
+        arm: ``EDIT_ARM``, or the placebo's name.
+        values: the sweep's K values.
+        changes: ``(B, K, 128, 128, 3)`` float32 pixel levels: what ``delta`` adds to the photo.
+        faces: of the same shape: what ``reconstruction`` pastes.
+    """
+
+    attribute: str
+    arm: str
+    values: tuple[float, ...]
+    changes: NDArray[np.float32]
+    faces: NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class ImageEdit:
+    """One attribute's sweep of ``B`` faces in whole photos; only what lies inside the mask is used.
+
+    ``images`` holds K images ``(H, W, 3)`` uint8 of the photo's size for each face; the rest is as in `Edit`.
+    """
+
+    attribute: str
+    arm: str
+    values: tuple[float, ...]
+    images: tuple[tuple[NDArray[np.uint8], ...], ...]
+
+
+class FaceBatch(Protocol):
+    """``B`` faces as an editor has read them, once for all their sweeps."""
+
+    @property
+    def crops(self) -> Tensor:
+        """The aligned crops ``(B, 3, 128, 128)`` in -1..1."""
+        ...
+
+    @property
+    def null(self) -> Tensor:
+        """The null edit, each face with its own values, of the same shape; `crops` where nothing is decoded."""
+        ...
+
+    def null_of(self, crops: Tensor) -> Tensor:
+        """The null edit of other crops of the same faces, such as the null edit itself."""
+        ...
+
+    def edit(self, attribute: Attribute, values: tuple[float, ...]) -> Edit | ImageEdit:
+        """One attribute's sweep; all other attributes stay the faces' own.
+
+        Raises:
+            ValueError: the editor cannot change this attribute.
+        """
+        ...
+
+    def random_placebo(self, attribute: Attribute, edit: Edit, masks: NDArray[np.float32], *, seed: int) -> Edit:
+        """A change without meaning, as large as the edit inside ``masks`` ``(B, 128, 128)`` at each value."""
+        ...
+
+
+class Editor(Protocol):
+    """Changes attributes of faces."""
+
+    def read(self, subjects: Sequence[Subject]) -> FaceBatch:
+        """Read a batch of faces."""
+        ...
+
+
+def to_levels(units: Tensor) -> NDArray[np.float32]:
+    """``(..., 3, S, S)`` in network units as ``(..., S, S, 3)`` pixel levels around 0."""
+    return np.ascontiguousarray((units * 127.5).movedim(-3, -1).numpy())
+
+
+def placebo(edit: Edit, arm: str, changes: NDArray[np.float32], *, null: Tensor) -> Edit:
+    """An edit's placebo: other changes ``(B, K, 128, 128, 3)``, pasted on the null edit ``(B, 3, 128, 128)``."""
+    return replace(edit, arm=arm, changes=changes, faces=changes + to_levels(null[:, None]) + np.float32(127.5))

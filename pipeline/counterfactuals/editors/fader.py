@@ -1,0 +1,148 @@
+"""The Fader network as an editor: encode a face once, decode it with every value of the sweep.
+
+Its random placebo goes along a random direction of the code: as large as the edit, but without what it shall change.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from models.alignment import aligned_crop
+from models.fader import ATTRIBUTES, Fader, category_line, smooth_difference
+from models.precision import autocast, unit_batch
+from pipeline.config.attributes import EDIT_ARM, Attribute
+from pipeline.counterfactuals.editors.base import CROP, Edit, Subject, placebo, to_levels
+
+# How far the random direction is followed, as a share of the code's own length, before the change is brought to the
+# edit's size: far enough to be more than rounding, near enough to stay a face.
+STRIDE = 0.4
+
+
+@dataclass(frozen=True)
+class FaderEditor:
+    """The editor around one network."""
+
+    network: Fader
+
+    def read(self, subjects: Sequence[Subject]) -> "FaderBatch":
+        """Encode the faces; see ``Editor.read``."""
+        crops = unit_batch([aligned_crop(subject.pixels, subject.landmarks, size=CROP) for subject in subjects])
+        return encode(self.network, crops, own_values([subject.own for subject in subjects]))
+
+
+@dataclass(frozen=True)
+class FaderBatch:
+    """``B`` encoded faces; see ``FaceBatch``.
+
+    Attributes:
+        network: decodes them.
+        crops: ``(B, 3, 128, 128)`` in -1..1.
+        codes: ``(B, 256, 8, 8)``.
+        own: ``(B, 8)`` the faces' own values in the order of ``models.fader.ATTRIBUTES``.
+        null: the codes decoded with their own values.
+    """
+
+    network: Fader
+    crops: Tensor
+    codes: Tensor
+    own: Tensor
+    null: Tensor
+
+    def null_of(self, crops: Tensor) -> Tensor:
+        """See ``FaceBatch.null_of``."""
+        return encode(self.network, crops, self.own).null
+
+    @torch.inference_mode()
+    def edit(self, attribute: Attribute, values: tuple[float, ...]) -> Edit:
+        """See ``FaceBatch.edit``."""
+        wanted = sweep_inputs(self.own, attribute, values)
+        codes = self.codes.repeat_interleave(len(values), dim=0)
+        versions = decode(self.network, codes, wanted.flatten(0, 1)).unflatten(0, wanted.shape[:2])
+        null = self.null[:, None].expand_as(versions)
+        versions = null + self.network.strength_of(attribute.name) * (versions - null)
+        changes = smooth_difference(versions.flatten(0, 1), null.flatten(0, 1)).unflatten(0, versions.shape[:2])
+        return Edit(attribute.name, EDIT_ARM, values, to_levels(changes), to_levels(versions) + np.float32(127.5))
+
+    @torch.inference_mode()
+    def random_placebo(self, attribute: Attribute, edit: Edit, masks: NDArray[np.float32], *, seed: int) -> Edit:
+        """A sweep along a random direction of the code, at each value as large inside the masks (RMS) as the edit.
+
+        The direction is the same for all faces of an attribute and seed: a classifier that responds to it has a slope.
+        """
+        # Like the edit, it starts from the face's own value, and goes one way below and the other above.
+        own = attribute.own_value(dict(zip(ATTRIBUTES, self.own.unbind(dim=1), strict=True)))
+        above = (torch.tensor(edit.values) >= own[:, None]).numpy()
+        step = STRIDE * _direction(self.codes.shape[1:], name=attribute.name, seed=seed)
+        step = step * self.codes.flatten(1).norm(dim=1)[:, None, None, None]
+        ends = torch.stack([self.codes - step, self.codes + step], dim=1)
+        inputs = self.own[:, None].expand(-1, 2, -1)
+        versions = decode(self.network, ends.flatten(0, 1), inputs.flatten(0, 1))
+        raw = to_levels(smooth_difference(versions, self.null.repeat_interleave(2, dim=0)).unflatten(0, (-1, 2)))
+        ways = np.take_along_axis(raw, above.astype(np.intp)[:, :, None, None, None], axis=1)
+        scale = _size(edit.changes, masks) / _size(ways, masks).clip(1e-6)
+        changes = ways * scale[:, :, None, None, None].astype(np.float32)
+        return placebo(edit, "random", changes, null=self.null)
+
+
+def own_values(rows: Sequence[Mapping[str, float]]) -> Tensor:
+    """The decoder's inputs ``(B, 8)`` for the faces' own values, from rows of the faces table."""
+    return torch.tensor([[row[name] for name in ATTRIBUTES] for row in rows], dtype=torch.float32)
+
+
+@torch.inference_mode()
+def encode(network: Fader, crops: Tensor, own: Tensor) -> FaderBatch:
+    """Encode a batch of faces once for all their sweeps.
+
+    Args:
+        network: the Fader network.
+        crops: ``(B, 3, 128, 128)`` in -1..1.
+        own: ``(B, 8)`` the faces' own values.
+    """
+    with autocast():
+        codes = network.encode(crops.contiguous(memory_format=torch.channels_last)).float()
+    return FaderBatch(network, crops, codes, own, decode(network, codes, own))
+
+
+def decode(network: Fader, codes: Tensor, inputs: Tensor) -> Tensor:
+    """Codes ``(B, 256, 8, 8)`` and attribute values ``(B, 8)`` -> faces ``(B, 3, 128, 128)`` in -1..1."""
+    with autocast():
+        return network.decode(codes.contiguous(memory_format=torch.channels_last), inputs).float()
+
+
+def sweep_inputs(own: Tensor, attribute: Attribute, values: Sequence[float]) -> Tensor:
+    """The decoder's inputs ``(B, K, 8)`` of a sweep: ``own`` ``(B, 8)`` with one attribute's inputs replaced.
+
+    Raises:
+        ValueError: the decoder has no such inputs.
+    """
+    missing = [name for name in attribute.inputs if name not in ATTRIBUTES]
+    if missing:
+        raise ValueError(f"the Fader network cannot change {attribute.name}: it has no input {', '.join(missing)}")
+    places = [ATTRIBUTES.index(name) for name in attribute.inputs]
+    dial, rows = torch.tensor(values), own[:, None].repeat(1, len(values), 1)
+    if attribute.categories:
+        low, high = (torch.full((len(values),), attribute.categories.index(pole)) for pole in attribute.poles)
+        rows[:, :, places] = category_line(dial, low, high, count=len(places))
+    else:
+        rows[:, :, places] = dial[:, None]
+    return rows
+
+
+def _direction(shape: Sequence[int], *, name: str, seed: int) -> Tensor:
+    """A direction of length 1, by attribute and seed alone."""
+    number = int(sha256(f"{seed} {name}".encode()).hexdigest()[:12], 16)
+    direction = torch.randn(tuple(shape), generator=torch.Generator().manual_seed(number))
+    unit: Tensor = direction / direction.norm()
+    return unit
+
+
+def _size(changes: NDArray[np.float32], masks: NDArray[np.float32]) -> NDArray[np.float64]:
+    """``(B, K)`` root mean square of changes ``(B, K, S, S, 3)`` inside ``masks`` ``(B, S, S)``."""
+    squares = np.einsum("bkhwc,bkhwc,bhw->bk", changes, changes, masks, dtype=np.float64, casting="unsafe")
+    area = 3 * masks.sum(axis=(1, 2), dtype=np.float64).clip(1e-6)
+    return np.asarray(np.sqrt(squares / area[:, None]), dtype=np.float64)

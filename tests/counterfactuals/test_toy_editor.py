@@ -1,0 +1,106 @@
+"""A new attribute is one row of the table; a new editor is one class that keeps the contract."""
+
+from dataclasses import dataclass, replace
+
+import cv2
+import numpy as np
+import pytest
+import torch
+from drawn import faceless, make, own_values, subject
+from PIL import Image
+
+from models.alignment import aligned_crop
+from models.precision import unit_batch
+from pipeline.config import options as module
+from pipeline.config.attributes import ATTRIBUTES, EDIT_ARM, YOUNG, Attribute
+from pipeline.config.options import SweepOptions
+from pipeline.counterfactuals.editors.base import CROP, ImageEdit
+from pipeline.counterfactuals.make import NO_PLACEBO
+from pipeline.counterfactuals.validity import effectiveness_curve, validity_card
+from pipeline.run.tables import COUNTERFACTUALS, to_table
+
+SMILE = Attribute(
+    name="smile",
+    poles=("serious", "smiling"),
+    directions=("with less of a smile", "with more of a smile"),
+    default_steps=3,
+    inputs=("smiling",),
+    judged=("judge_smiling",),
+    judged_as="a smile",
+    must_not_move=(YOUNG,),
+)
+
+
+@pytest.fixture
+def smile(monkeypatch):
+    monkeypatch.setattr(module, "ATTRIBUTES", {**ATTRIBUTES, "smile": SMILE})
+    return SweepOptions(attributes=("smile",), region=("skin",))
+
+
+def test_a_row_of_the_table_is_all_that_a_sweep_needs(smile, tmp_path):
+    options = smile.model_copy(update={"placebos": ("random", "colour")})
+    face = subject("a.jpg", own=own_values(smiling=0.0))
+    rows = make([face, faceless()], tmp_path, options)
+    assert {(row["attribute"], row["arm"]) for row in rows} == {("smile", arm) for arm in options.arms}
+    made = [row for row in rows if row["status"] == "ok"]
+    assert [row["value"] for row in made if row["arm"] == EDIT_ARM] == [-2.0, 0.0, 2.0]
+    assert {row["file"].split("/")[1] for row in made} == {"smile", "smile-random", "smile-colour"}
+    images = {row["value"]: np.array(Image.open(tmp_path / row["file"])) for row in made if row["arm"] == EDIT_ARM}
+    np.testing.assert_array_equal(images[0.0], face.pixels)  # the face's own value
+    assert (images[2.0] != face.pixels).any()
+    versions = to_table(rows, COUNTERFACTUALS).to_pandas()
+    card = validity_card(versions, swept=options.chosen(), groups={})
+    assert set(card["attribute"]) == {"smile"}
+    names = set(card["name"])
+    assert {"effect", "monotone", "off-target: young", "placebo: random", "placebo: colour"} <= names
+    assert not {"off-target: smiling", "off-target: race"} & names
+    assert card.set_index("name").loc["effect", "words"].startswith("Rise of the judge's mean probability of a smile")
+    assert len(effectiveness_curve(versions, swept=options.chosen())) == 3 * 3
+
+
+@dataclass(frozen=True)
+class WholeImages:
+    """Versions that others made: the photo, darker or lighter all over."""
+
+    def read(self, subjects):
+        crops = unit_batch([aligned_crop(face.pixels, face.landmarks, size=CROP) for face in subjects])
+        return Batch(tuple(subjects), crops, crops)
+
+
+@dataclass(frozen=True)
+class Batch:
+    subjects: tuple
+    crops: torch.Tensor
+    null: torch.Tensor
+
+    def null_of(self, crops):
+        return crops
+
+    def edit(self, attribute, values):
+        images = tuple(
+            tuple(cv2.convertScaleAbs(face.pixels, alpha=1 + value / 4) for value in values) for face in self.subjects
+        )
+        return ImageEdit(attribute.name, EDIT_ARM, values, images)
+
+
+def test_whole_images_go_through_the_same_mask_files_and_checks(smile, tmp_path):
+    options = smile.model_copy(update={"placebos": ("random",)})
+    face = subject("a.jpg")
+    rows = make([face], tmp_path, options, editor=WholeImages())
+    made = [row for row in rows if row["status"] == "ok"]
+    assert [row["arm"] for row in made] == [EDIT_ARM] * 3
+    assert {row["background_kept"] for row in made} == {1.0}
+    assert {row["null_psnr"] for row in made} == {float("inf")}
+    assert {(row["arm"], row["reason"]) for row in rows if row not in made} == {("random", NO_PLACEBO)}
+    full = np.array(Image.open(tmp_path / made[0]["mask"])) == 255
+    darker = np.array(Image.open(tmp_path / made[0]["file"]))
+    np.testing.assert_array_equal(darker[full], cv2.convertScaleAbs(face.pixels, alpha=0.5)[full])
+    assert len(rows) == options.versions
+
+
+def test_a_toy_category_runs_between_its_two_poles(monkeypatch, tmp_path):
+    controls = ("young", "smiling")
+    mood = replace(SMILE, name="mood", poles=controls, categories=controls, inputs=controls, judged=SMILE.judged * 2)
+    monkeypatch.setattr(module, "ATTRIBUTES", {**ATTRIBUTES, "mood": mood})
+    rows = make([subject("a.jpg")], tmp_path, SweepOptions(attributes=("mood",), region=("skin",)))
+    assert len({row["sha256"] for row in rows}) == 3
