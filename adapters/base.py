@@ -72,12 +72,15 @@ class Price:
         as_of: when the source said so.
         source: where this was read.
         note: free allowances, tiers, how sure it is.
+        tokens: US$ for a million tokens sent and a million received, where a service charges by what its replies count;
+            ``usd_per_1000`` then is an estimate.
     """
 
     usd_per_1000: float
     as_of: date
     source: str
     note: str = ""
+    tokens: tuple[float, float] | None = None
 
     def usd(self, images: int, *, features: int = 1) -> float:
         """US$ for so many images with so many features each, free allowances not taken off."""

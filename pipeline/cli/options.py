@@ -6,7 +6,6 @@
 import inspect
 import json
 import logging
-import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -380,10 +379,10 @@ def _log_to_stderr() -> None:
 
 def harmless(message: str) -> str:
     """A text without the environment's credentials or control characters: some of it may come from a service."""
-    from pipeline.config.redaction import Redactor, sounds_secret
+    from pipeline.config.redaction import environment_redactor
     from pipeline.run.text import visible
 
-    redacted = Redactor([name for name in os.environ if sounds_secret(name)]).text(message)
+    redacted = environment_redactor().text(message)
     return "\n".join(visible(line) for line in redacted.splitlines())
 
 

@@ -18,6 +18,11 @@ _PLACES = frozenset(("region", "endpoint", "profile", "url", "base", "host", "pr
 _SHORTEST = 6  # characters; anything shorter would be found in innocent text
 
 
+def environment_redactor(names: Collection[str] = ()) -> "Redactor":
+    """Takes out the values of ``names`` and of all variables that sound like credentials."""
+    return Redactor([*names, *(name for name in os.environ if sounds_secret(name))])
+
+
 class Redactor:
     """Puts the name of a variable in the place of its value.
 

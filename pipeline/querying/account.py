@@ -1,5 +1,6 @@
 """The account of the queries, for run.json and ``status``: nothing that was billed, lost or left out is unnamed."""
 
+import json
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable
@@ -7,18 +8,22 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from adapters.base import RawAnswer
 from pipeline.querying.drift import drift_of
 from pipeline.querying.plan import AdapterPlan, AdapterRequest
+from pipeline.querying.requests import key_maker_of
 from pipeline.querying.runner import AdapterOutcome
 from pipeline.querying.store import Store
-from pipeline.run.record import Account, Billed, Drift, Prepared, PriceFacts, Service
+from pipeline.run.record import Account, Billed, Drift, Prepared, PriceFacts, Service, Tokens
 
 MOST_IMAGES = 1000  # that are named
+_BLOCK = 4096  # answers at a time
 LATELY = timedelta(seconds=60)
 
 
-def account_before(plan: AdapterPlan) -> Account:
+def account_before(request: AdapterRequest) -> Account:
     """The account of a classifier before its first call."""
+    plan = request.plan
     service, price = plan.service, plan.price
     return Account(
         images=plan.images,
@@ -30,6 +35,8 @@ def account_before(plan: AdapterPlan) -> Account:
         if service is None
         else Service(provider=service.provider, host=plan.host, retention=service.retention, version=service.version),
         usd_expected=None if service is None or plan.usd is None else round(plan.usd, 4),
+        top_k=request.adapter.capabilities.top_k,
+        cut_off=request.adapter.capabilities.cut_off,
         price=None if price is None else PriceFacts(**asdict(price) | {"as_of": str(price.as_of)}),
     )
 
@@ -37,7 +44,7 @@ def account_before(plan: AdapterPlan) -> Account:
 def account_after(request: AdapterRequest, outcome: AdapterOutcome, store: Store) -> Account:
     """The account of a classifier after its last call, with what the store keeps."""
     counts, adapter = outcome.counts, request.adapter
-    account = account_before(request.plan)
+    account = account_before(request)
     account.answered_now, account.unreadable = counts.answered, counts.unreadable
     account.failed, account.not_asked = counts.failed, counts.not_sent
     account.calls, account.asked_again, account.throttled = counts.calls, counts.repeated, counts.throttled
@@ -64,7 +71,42 @@ def account_after(request: AdapterRequest, outcome: AdapterOutcome, store: Store
             versions=list(drift.versions),
         )
     account.usd_so_far = usd_of(store.billed(adapter.name), request.plan)
+    account.tokens = _tokens(request, store)
+    price = request.plan.price
+    if account.tokens is not None and price is not None and price.tokens is not None:
+        lost = store.billed(adapter.name) - counts.known - counts.answered - counts.unreadable
+        by_tokens = account.tokens.sent * price.tokens[0] + account.tokens.received * price.tokens[1]
+        account.usd_so_far = round(by_tokens / 1e6 + price.usd(max(0, lost), features=request.plan.features), 4)
     return account
+
+
+def tokens_of(answers: Iterable[RawAnswer]) -> Tokens | None:
+    """The tokens that chat models' replies count as their ``usage``; None where none does."""
+    total = Tokens()
+    for answer in answers:
+        try:
+            content = json.loads(answer.body) if b'"usage"' in answer.body else {}
+            # Several replies about one image are kept as texts in one body.
+            replies = [json.loads(one["reply"]) for one in content["replies"]] if "replies" in content else [content]
+            for usage in (reply["usage"] for reply in replies if reply.get("usage")):
+                total.sent += int(usage.get("prompt_tokens", usage.get("input_tokens", 0)))
+                total.received += int(usage.get("completion_tokens", usage.get("output_tokens", 0)))
+        except (ValueError, TypeError, LookupError, AttributeError):
+            continue
+    return total if total.sent + total.received else None
+
+
+def _tokens(request: AdapterRequest, store: Store) -> Tokens | None:
+    """The tokens of all answers about a run's images, read some at a time."""
+    key = key_maker_of(request.adapter)
+    keys = list({key(image.sha256) for image in request.images})
+    total = Tokens()
+    for start in range(0, len(keys), _BLOCK):
+        found = tokens_of(answer for _, answer in store.answers(keys[start : start + _BLOCK]))
+        if found is None:
+            break  # this service counts none
+        total.sent, total.received = total.sent + found.sent, total.received + found.received
+    return total if total.sent + total.received else None
 
 
 def usd_of(images: int, plan: AdapterPlan) -> float | None:

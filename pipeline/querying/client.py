@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from time import monotonic
 
 from adapters.base import Adapter, AdapterError, NoAnswer, RawAnswer
-from pipeline.config.redaction import Redactor
+from pipeline.config.redaction import environment_redactor
 from pipeline.querying.drift import Panel
 from pipeline.querying.limits import CallPolicy, CallResult, CircuitBreaker, next_try
 from pipeline.querying.requests import ImageError, ImageRef, Pending, Request, batches_of, pending_requests, read_image
@@ -127,7 +127,7 @@ class _Client:
             store.outlive_power_loss()
         self._adapter, self._store, self._policy, self._progress, self._log = adapter, store, policy, progress, log
         self._classifier = store.number_of(adapter)
-        self._redactor = Redactor(service.credentials if service is not None else ())
+        self._redactor = environment_redactor(service.credentials if service is not None else ())
         self._limiter = RateLimiter(policy.rate_for(adapter))
         self._breaker = CircuitBreaker(policy.breaker)
         self._chance = random.Random()  # noqa: S311 - jitter

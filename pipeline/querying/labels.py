@@ -203,6 +203,18 @@ def statuses_of(answers: Path) -> "pd.DataFrame":
     return frame
 
 
+def full_answers(labels: Path, *, adapter: str, top_k: int) -> int:
+    """How many versions have as many labels of an adapter as it returns at most, so that others may be missing."""
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    place = [*SWEEP, "step"]
+    wanted = (pc.field("adapter") == adapter) & pc.field("returned")
+    table = pq.read_table(labels, columns=place, filters=wanted, read_dictionary=[*SWEEP])
+    counts = table.group_by(place).aggregate([([], "count_all")])["count_all"]
+    return int(pc.sum(pc.greater_equal(counts, top_k)).as_py() or 0)
+
+
 def _labels_or_reason(outcome: RawAnswer | str, parse: Callable[[RawAnswer], list[Label]]) -> list[Label] | str:
     if isinstance(outcome, str):
         return outcome

@@ -85,6 +85,7 @@ class PriceFacts(_Part):
     as_of: str
     source: str
     note: str = ""
+    tokens: tuple[float, float] | None = None
 
 
 class Prepared(_Part):
@@ -92,6 +93,13 @@ class Prepared(_Part):
 
     re_encoded: dict[str, int] = {}
     excluded: int = 0
+
+
+class Tokens(_Part):
+    """What the replies of a chat model counted."""
+
+    sent: int = 0
+    received: int = 0
 
 
 class Billed(_Part):
@@ -142,6 +150,10 @@ class Account(_Part):
     possibly_billed: Billed | None = None
     drift: Drift | None = None
     usd_so_far: float | None = None
+    tokens: Tokens | None = None
+    top_k: int | None = Field(None, description="labels that the adapter returns at most")
+    cut_off: float | None = Field(None, description="score below which the adapter returns nothing")
+    full: int = Field(0, description="versions with as many labels as the adapter returns at most: more may be missing")
     versions: str = Field("", description="fingerprint of the versions that the labels are of")
     fingerprint: str = Field("", description="names everything that the labels depend on")
     ok: int = Field(0, description="versions with labels")

@@ -61,7 +61,7 @@ def query_stage(
         return
     from pipeline.querying.account import account_after, account_before, totals
     from pipeline.querying.client import RequestCounts
-    from pipeline.querying.labels import write_run_labels
+    from pipeline.querying.labels import full_answers, write_run_labels
     from pipeline.querying.plan import adapter_requests, plan_of
     from pipeline.querying.runner import AdapterOutcome, run_adapters
     from pipeline.querying.store import Store
@@ -86,7 +86,7 @@ def query_stage(
         plan = plan_of(requests, spent=spent)
         if send:
             _check(plan, requests, audit)
-            run.note(query=kept | {one.adapter: account_before(one) for one in plan.adapters})
+            run.note(query=kept | {one.adapter.name: account_before(one) for one in requests})
             with _watched(audit.watch, plan) as progress:
                 outcomes = run_adapters([one.calls for one in requests], store, progress=progress, log=LOG.info)
         else:
@@ -103,6 +103,8 @@ def query_stage(
         counts |= planned
         for name, account in accounts.items():
             _note_statuses(account, statuses[statuses["adapter"] == name])
+            if account.top_k is not None:
+                account.full = full_answers(run.path("labels.parquet"), adapter=name, top_k=account.top_k)
             account.versions, account.fingerprint = upstream, prints[name]
         run.note(query=kept | accounts)
 

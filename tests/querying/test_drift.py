@@ -92,6 +92,16 @@ def test_changed_scores_are_measured() -> None:
     assert drift.largest == pytest.approx(0.2)
 
 
+@pytest.mark.parametrize("body", [b"", b"<html>", b'{"labels": [["a", NaN]]}'])
+def test_a_reply_without_labels_is_no_drift(body: bytes) -> None:
+    from adapters.answers import from_answer
+
+    good = RawAnswer(b'{"labels": [["a", 0.5]]}')
+    sentinels = [Sentinel(1, 1, moment, "image", one) for moment, one in (("start", good), ("end", RawAnswer(body)))]  # type: ignore[arg-type]
+    drift = drift_of(sentinels, parse=from_answer)
+    assert (drift.answered, drift.changed, drift.largest) == (1, (), 0.0)
+
+
 @pytest.mark.parametrize(
     ("body", "versions"),
     [

@@ -1,8 +1,10 @@
 """A service that fails in every way it can: each image ends answered or failed by name, and none is paid for twice."""
 
+import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
 
 import pandas as pd
@@ -55,9 +57,10 @@ def outcomes_of(adapter: LoopbackAdapter, images: list[ImageRef], store: Store) 
 def test_every_fifth_request_fails_somehow(tmp_path: Path, store: Store, concurrency: int) -> None:
     images = write_images(tmp_path / "images", [str(n) for n in range(150)])
     went_wrong: dict[bytes, str] = {}
+    kinds = cycle(KINDS)
 
     def fault(number: int, contents: list[bytes]) -> str | None:
-        kind = KINDS[number // 5 % len(KINDS)] if number % 5 == 0 and contents[0] not in went_wrong else None
+        kind = next(kinds) if number % 5 == 0 and contents[0] not in went_wrong else None
         if kind in UNREADABLE or kind == "redirect":
             went_wrong[contents[0]] = kind
         return kind
@@ -250,6 +253,30 @@ def test_answers_that_are_lost_may_be_charged_and_count_against_the_allowed_cost
         assert len(service.times) == 10
         assert "--max-cost" in str(counts.stopped)
         assert counts.answered + counts.failed + counts.not_sent == 10
+
+
+def test_threads_that_wait_for_their_turn_hold_no_budget(tmp_path: Path, store: Store) -> None:
+    images = write_images(tmp_path / "images", [str(n) for n in range(12)])
+    with Loopback(lambda number, _: "500" if number % 3 == 0 else None) as service:
+        policy = CallPolicy(retry=RetryPolicy(first=0.01), usd=0.1, budget=Budget(usd=1.2), rate=100.0, concurrency=16)
+        counts = query_adapter(LoopbackAdapter(service.url), images, store, policy=policy)
+        assert (counts.answered, counts.stopped) == (12, None)
+
+
+def test_only_what_was_sent_is_possibly_billed(tmp_path: Path, store: Store) -> None:
+    images = write_images(tmp_path / "images", [str(n) for n in range(20)])
+    stopped = threading.Event()
+
+    def stop(number: int, _: list[bytes]) -> None:
+        if number == 2:
+            stopped.set()
+
+    with Loopback(stop) as service:
+        adapter = LoopbackAdapter(service.url, rate=20.0)
+        counts = query_adapter(adapter, images, store, policy=QUICK, stopped=stopped)
+        (intents,) = store._connection.execute("SELECT count(*) FROM intents").fetchone()
+        assert intents == counts.calls == len(service.times) <= 4
+        assert store.possibly_billed(classifier=store.number_of(adapter)) == []
 
 
 def test_what_is_refused_is_not_charged_and_an_exact_budget_is_enough(tmp_path: Path, store: Store) -> None:

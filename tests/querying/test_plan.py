@@ -2,7 +2,7 @@ from dataclasses import replace
 from datetime import date
 
 import pytest
-from counting import SERVICE
+from counting import SERVICE, CountingAdapter
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +11,7 @@ from pipeline.querying.plan import (
     AdapterPlan,
     Plan,
     PlanError,
+    called_host,
     check_consent,
     check_lifecycles,
     check_limits,
@@ -96,6 +97,14 @@ def test_a_service_that_is_gone_is_refused_unless_it_is_not_really_contacted(
             check_lifecycles(plan, today=TODAY)
     else:
         check_lifecycles(plan, today=TODAY)
+
+
+def test_the_host_that_is_really_called_is_named() -> None:
+    adapter = CountingAdapter(remote=True)
+    assert called_host(adapter) == "127.0.0.1"
+    adapter.parameters = {"endpoint": "https://elsewhere.example:8443/v1"}
+    assert called_host(adapter) == "elsewhere.example:8443"
+    assert called_host(CountingAdapter()) == ""
 
 
 def test_a_cost_that_is_exactly_what_is_allowed_passes() -> None:

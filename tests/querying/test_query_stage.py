@@ -2,7 +2,6 @@
 
 import json
 from datetime import date
-from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +19,8 @@ from pipeline.config.sources import load_settings
 from pipeline.querying.plan import Plan, PlanError, nobody
 from pipeline.report.words import account_words
 from pipeline.run.folder import Run
-from pipeline.run.record import Drift, Prepared, PriceFacts, Stage
-from pipeline.run.tables import COUNTERFACTUALS, read_frame, to_table, write_table
+from pipeline.run.record import Drift, Prepared, PriceFacts
+from pipeline.run.tables import read_frame
 from pipeline.stages.audit import planned
 from pipeline.stages.base import Audit
 from pipeline.stages.query import query_stage
@@ -29,27 +28,6 @@ from pipeline.stages.run_view import summary
 
 PHOTOS, STEPS = 4, 3
 SECRET = "planted-secret-0123456789"
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Run:
-    rows = []
-    for photo in range(PHOTOS):
-        for step in range(1, STEPS + 1):
-            file = Path("images") / "gender" / f"{photo}" / f"step{step}.png"
-            path = tmp_path / "run" / file
-            path.parent.mkdir(parents=True, exist_ok=True)
-            pixels = np.full((40, 40, 3), photo * 10 + step, dtype=np.uint8)
-            Image.fromarray(pixels).save(path)
-            rows.append(
-                {"attribute": "gender", "arm": "edit", "photo": f"{photo}.png", "step": step, "value": step - 2.0,
-                 "status": "ok", "file": str(file), "sha256": sha256(path.read_bytes()).hexdigest()}
-            )  # fmt: skip
-    write_table(to_table(rows, COUNTERFACTUALS), tmp_path / "run" / "counterfactuals.parquet")
-    (tmp_path / "run" / "run.json").write_text(json.dumps({"schema": 2}))
-    made = Run(tmp_path / "run")
-    made.note(settings=Settings(), stages={"counterfactuals": Stage(fingerprint="v", state="done")})
-    return made
 
 
 def settings(**query: object) -> Settings:
@@ -181,7 +159,7 @@ def test_secrets_are_in_no_file_and_no_output(
     run: Run, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv(KEY, SECRET)
-    monkeypatch.setattr("pipeline.stages.audit._after_labels", lambda work: None)
+    monkeypatch.setattr("pipeline.stages.audit._after_labels", lambda work, **_: None)
     output = ""
     # The service repeats the key in its errors, and the adapter in its own.
     for fault in ("unauthorised", "500"):

@@ -1,0 +1,249 @@
+"""The classifiers of a run: added, dropped, tried again, capped in cost, and labelled anew, by the command line."""
+
+import json
+from collections.abc import Callable, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from counting import CountingAdapter
+from fakes.seeing import seen
+from fakes.serving import Asked, Serving, Told
+from loopback import KEY, Loopback, LoopbackAdapter
+from typer.testing import CliRunner
+
+from adapters.base import Adapter, Price
+from pipeline.cli.app import app
+from pipeline.run.folder import Run
+from pipeline.run.tables import read_frame
+
+IMAGES = 12
+
+
+@pytest.fixture(autouse=True)
+def only_queries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables and report are other rooms' work."""
+    monkeypatch.setattr("pipeline.stages.audit._after_labels", lambda work, **_: None)
+
+
+@pytest.fixture
+def query(run: Run, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """``counterslope query RUN`` with adapters that are made already; what it printed."""
+
+    def invoke(*options: str, adapters: Sequence[Adapter] = (), command: str = "query", code: int = 0) -> str:
+        if adapters:
+            made = {adapter.name: adapter for adapter in adapters}
+            monkeypatch.setattr("pipeline.stages.audit.make_adapter", lambda spec, settings, out: made[spec])
+            options = (*options, *(word for name in made for word in ("--adapter", name)))
+        result = CliRunner().invoke(app, [command, str(run.folder), *(["--yes"] * (command == "query")), *options])
+        assert result.exit_code == code, result.output
+        return result.output
+
+    return invoke
+
+
+def answers_of(run: Run) -> pd.DataFrame:
+    return read_frame(run.path("answers.parquet"))
+
+
+def rows_by_adapter(run: Run) -> dict[str, int]:
+    return answers_of(run).groupby("adapter").size().to_dict()
+
+
+def test_classifiers_accumulate_and_leave_only_when_told(run: Run, query: Callable[..., Any]) -> None:
+    with Loopback() as one, Loopback() as two:
+        a, b = LoopbackAdapter(one.url, name="a"), LoopbackAdapter(two.url, name="b")
+        query(adapters=[a])
+        labels = read_frame(run.path("labels.parquet"))
+        before = len(one.times)
+        query(adapters=[b])
+        assert rows_by_adapter(run) == {"a": IMAGES, "b": IMAGES}
+        assert len(one.times) == before, "nothing is sent to a classifier that is not named"
+        after = read_frame(run.path("labels.parquet"))
+        pd.testing.assert_frame_equal(after[after["adapter"] == "a"].reset_index(drop=True), labels)
+        record = Run(run.folder).record
+        assert record.settings is not None
+        assert record.settings.query.adapters == ("a", "b")
+        assert set(record.query) == set(record.presence_thresholds) == {"a", "b"}
+
+        query("--drop", "a")
+        assert rows_by_adapter(run) == {"b": IMAGES}
+        query(adapters=[a])
+        assert len(one.times) == before, "what was dropped is not paid for twice"
+        query("--only", adapters=[b])
+        assert rows_by_adapter(run) == {"b": IMAGES}
+        assert "has no adapter nobody to drop; it has b" in query("--drop", "nobody", code=2)
+
+
+def test_nothing_labelled_ends_with_the_reasons_and_a_little_with_a_code_of_its_own(
+    run: Run, query: Callable[..., Any]
+) -> None:
+    def fails(_: Sequence[bytes]) -> None:
+        raise ValueError("the weights are missing\x1b[31m")
+
+    output = query(adapters=[CountingAdapter(fails=fails)], code=2)
+    assert "counting: 0 of 12 versions have labels" in output
+    assert "12 times: ValueError: the weights are missing\n" in output
+    assert "\x1b" not in output + str(answers_of(run)["reason"].tolist())
+    bad = run.path("images/gender/1/step2.png").read_bytes()
+    with Loopback(lambda _, images: "never" if bad in images else None) as service:
+        adapter = LoopbackAdapter(service.url)
+        assert "loopback: 11 of 12 versions" in query("--only", adapters=[adapter], code=4)
+        service.fault = lambda *_: None
+        query(adapters=[adapter])
+
+
+def test_a_function_that_always_fails_is_stopped(tmp_path: Path) -> None:
+    from counting import write_images
+
+    from pipeline.querying.client import query_adapter
+    from pipeline.querying.store import Store
+
+    def fails(_: Sequence[bytes]) -> None:
+        raise ValueError("broken")
+
+    adapter = CountingAdapter(fails=fails)
+    with Store(tmp_path / "responses.sqlite") as store:
+        counts = query_adapter(adapter, write_images(tmp_path / "images", [str(n) for n in range(300)]), store)
+    assert adapter.calls == 100
+    assert "100 requests in a row came to nothing, the last with: ValueError: broken" in str(counts.stopped)
+
+
+def test_unreadable_answers_are_sent_again_only_where_that_is_wanted(run: Run, query: Callable[..., Any]) -> None:
+    bad = run.path("images/gender/1/step2.png").read_bytes()
+    with Loopback(lambda _, images: "html" if bad in images else None) as service:
+        adapter = LoopbackAdapter(service.url)
+        assert "1 times: not an answer: JSONDecodeError" in query("--sentinels", "0", adapters=[adapter], code=4)
+        times = len(service.times)
+        query(adapters=[adapter], code=4)
+        assert len(service.times) == times
+        service.fault = lambda *_: None
+        query("--retry", "unreadable", adapters=[adapter])
+        assert len(service.times) == times + 1
+        assert set(answers_of(run)["status"]) == {"ok"}
+        query("--retry", "failed", adapters=[adapter])
+        assert len(service.times) == times + 1, "nothing is left to send again"
+    assert "--retry is failed or unreadable" in query("--retry", "all", code=2)
+
+
+def resting(asked: Asked) -> Told:
+    rows = [{"tag": name, "topicality": score / 2, "score": score} for name, score in seen(asked.body).items()]
+    return Told(200, json.dumps(rows).encode())
+
+
+def http_options(url: str, **options: str) -> list[str]:
+    words = ["--adapter", "http", "--sentinels", "0", "--rate", "1000"]
+    for name, value in ({"url": url, "label": "[*].tag"} | options).items():
+        words += ["--adapter-option", f"http.{name}={value}"]
+    return words
+
+
+def scores_of(run: Run) -> pd.Series:
+    return read_frame(run.path("labels.parquet")).set_index(["photo", "step", "label"])["score"]
+
+
+def test_changed_options_of_reading_give_new_labels_without_a_call(run: Run, query: Callable[..., Any]) -> None:
+    with Serving(resting) as server:
+        query(*http_options(server.url, score="[*].topicality"))
+        first = scores_of(run)
+        calls = len(server.asked)
+        query("--adapter-option", "http.score=[*].score")
+        pd.testing.assert_series_equal(scores_of(run), 2 * first)
+        query("--adapter-option", "http.score=[*].topicality", command="labels")
+        pd.testing.assert_series_equal(scores_of(run), first)
+        assert len(server.asked) == calls
+        elsewhere = ("--adapter-option", f"http.url={server.url}/elsewhere")
+        assert "there is no answer of http" in query(*elsewhere, command="labels", code=2)
+
+
+def test_labels_need_no_credentials(run: Run, query: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_TOKEN", "secret-0123456789")
+    with Serving(resting) as server:
+        query(*http_options(server.url, score="[*].score", headers='{"X-Key": "${MY_TOKEN}"}'))
+    monkeypatch.delenv("MY_TOKEN")
+    query(command="labels")
+    assert "MY_TOKEN" in query(code=2)
+
+
+def test_a_cap_counts_what_the_run_has_cost(run: Run, query: Callable[..., Any]) -> None:
+    price = Price(100.0, date(2026, 1, 1), "a page")
+    with Loopback() as one, Loopback() as two:
+        a, b = LoopbackAdapter(one.url, name="a", price=price), LoopbackAdapter(two.url, name="b", price=price)
+        query("--sentinels", "0", "--max-cost", "1.2", adapters=[a])
+        output = query("--sentinels", "0", "--max-cost", "2.3", adapters=[b], code=2)
+        assert "about US$ 1.2000 on top of the US$ 1.2000 that the run has cost, more than the US$ 2.3000" in output
+        assert not two.times
+        query("--drop", "a")
+        query("--sentinels", "0", "--max-cost", "2.3", adapters=[b], code=2)
+        assert not two.times, "what a dropped classifier cost is spent"
+        query("--sentinels", "0", "--max-cost", "2.4", adapters=[b])
+        assert Run(run.folder).record.spent == pytest.approx({"a": 1.2, "b": 1.2})
+
+
+def test_a_run_whose_images_are_gone_is_refused_before_the_sentinels(run: Run, query: Callable[..., Any]) -> None:
+    for path in run.path("images").rglob("*.png"):
+        path.unlink()
+    with Loopback() as service:
+        assert "the 12 images to send are gone" in query(adapters=[LoopbackAdapter(service.url)], code=2)
+        assert not service.times
+
+
+def test_what_goes_wrong_names_the_photo(run: Run, query: Callable[..., Any], caplog: pytest.LogCaptureFixture) -> None:
+    with Loopback(lambda number, _: "500" if number == 1 else None) as service:
+        output = query("--verbose", "--sentinels", "0", adapters=[LoopbackAdapter(service.url, concurrency=1)])
+    assert "loopback: 0.png (step1.png): HTTP 500" in output + caplog.text
+
+
+def test_patience_reaches_the_client(run: Run, query: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    from pipeline.querying import plan
+
+    seen_policies = []
+    policy = plan.CallPolicy
+
+    def noted(**given: Any) -> Any:
+        seen_policies.append(given["breaker"].patience)
+        return policy(**given)
+
+    monkeypatch.setattr(plan, "CallPolicy", noted)
+    with Loopback() as service:
+        query(adapters=[LoopbackAdapter(service.url)])
+        assert set(seen_policies) == {600.0}
+        seen_policies.clear()
+        query("--patience", "5", adapters=[LoopbackAdapter(service.url, name="other")])
+        assert set(seen_policies) == {5.0}
+
+
+def test_tokens_and_cut_offs_are_in_the_account(run: Run, query: Callable[..., Any]) -> None:
+    class Chat(CountingAdapter):
+        def __init__(self) -> None:
+            super().__init__(remote=True)
+            from dataclasses import replace
+
+            price = Price(5.0, date(2026, 1, 1), "a page", tokens=(1.0, 10.0))
+            service = replace(self.capabilities.service, price=price)  # type: ignore[type-var]
+            self.capabilities = replace(self.capabilities, service=service, top_k=1, cut_off=0.1)
+
+        def send(self, images: Sequence[bytes]) -> list[Any]:
+            self.calls += 1
+            from adapters.base import RawAnswer
+
+            usage = {"prompt_tokens": 1000, "completion_tokens": 100}
+            return [RawAnswer(json.dumps({"labels": [["x", 0.5]], "usage": usage}).encode()) for _ in images]
+
+    query("--sentinels", "0", "--rate", "1000", adapters=[Chat()])
+    account = Run(run.folder).record.query["counting"]
+    assert account.tokens is not None
+    assert (account.tokens.sent, account.tokens.received) == (12_000, 1_200)
+    assert account.usd_so_far == pytest.approx(12 * (1000 * 1.0 + 100 * 10.0) / 1e6)
+    assert (account.top_k, account.cut_off, account.full) == (1, 0.1, 12)
+
+
+def test_a_plan_needs_no_key(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+    for name in ("GOOGLE_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS", "VISION_ENDPOINT", "VISION_KEY", KEY):
+        monkeypatch.delenv(name, raising=False)
+    for adapter in ("google", "azure", "imagga", "clarifai"):
+        result = CliRunner().invoke(app, ["plan", str(run.folder), "--adapter", adapter, "--price", "1"])
+        assert result.exit_code == 0, result.output
+        assert "On top" not in result.output
