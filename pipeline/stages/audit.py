@@ -179,7 +179,7 @@ def _kept(run: Run, adapters: "Sequence[Adapter]", *, only: bool, drop: Sequence
     """The classifiers of a run that stay in it next to ``adapters``.
 
     Raises:
-        RunError: the run has none of a name to drop.
+        RunError: the run has none of a name to drop, or would have none left.
     """
     for name in drop:
         if name not in run.record.query:
@@ -187,7 +187,10 @@ def _kept(run: Run, adapters: "Sequence[Adapter]", *, only: bool, drop: Sequence
                 f"{run.folder} has no adapter {name} to drop; it has {', '.join(run.record.query) or 'none'}"
             )
     named = {adapter.name for adapter in adapters}
-    return [] if only else [name for name in run.record.query if name not in (*named, *drop)]
+    keep = [] if only else [name for name in run.record.query if name not in (*named, *drop)]
+    if not adapters and not keep:
+        raise RunError(f"{run.folder} would have no adapter left: name another with --adapter")
+    return keep
 
 
 def _with_kept(settings: Settings, run: Run, *, keep: Sequence[str], named: Sequence[str] = ()) -> Settings:
