@@ -26,7 +26,7 @@ from pipeline.config.options import NOT_STATED, DatasetOptions, PhotoOptions, Sw
 if TYPE_CHECKING:
     from pipeline.dataset.make import Dataset
 
-TO_STATE = ("licence", "source", "creator", "contact")
+TO_STATE = ("licence", "source-licence", "source", "creator", "contact")
 
 
 @with_options(PhotoOptions, SweepOptions, DatasetOptions)
@@ -71,7 +71,7 @@ def _summary(made: "Dataset") -> dict[str, Any]:
 
 
 def _not_stated(made: "Dataset") -> list[str]:
-    return [f"--{name}" for name in TO_STATE if getattr(made.facts.options, name) == NOT_STATED]
+    return [f"--{name}" for name in TO_STATE if getattr(made.facts.options, name.replace("-", "_")) == NOT_STATED]
 
 
 def _print_dataset(made: "Dataset") -> None:

@@ -404,7 +404,8 @@ class DatasetOptions(Section):
     cluster: Annotated[str | None, Flag(metavar="COLUMN")] = Field(
         None, description="manifest column whose photos stay in one split, such as person"
     )
-    licence: Annotated[str, Flag()] = Field(NOT_STATED, description="licence of the source photos")
+    licence: Annotated[str, Flag()] = Field(NOT_STATED, description="licence under which the dataset is published")
+    source_licence: Annotated[str, Flag()] = Field(NOT_STATED, description="licence of the source photos")
     source: Annotated[str, Flag()] = Field(NOT_STATED, description="where the photos come from")
     contact: Annotated[str, Flag()] = Field(NOT_STATED, description="where people ask to be left out")
     creator: Annotated[str, Flag()] = Field(NOT_STATED, description="who publishes the dataset")
@@ -413,6 +414,10 @@ class DatasetOptions(Section):
         None, description="the day of publication; the day the work began unless given"
     )
     photo_names: Annotated[bool, Flag()] = Field(False, description="name the photos' files, not only their sha256")
+    columns: Annotated[tuple[str, ...], Flag(("--manifest-column",), metavar="COLUMN")] = Field(
+        (), description="manifest columns that metadata.csv gets, too"
+    )
+    originals: Annotated[bool, Flag()] = Field(False, description="publish the source photos, too")
 
     @field_validator("split")
     @classmethod

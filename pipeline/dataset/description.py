@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from pipeline.config.options import NOT_STATED
-from pipeline.counterfactuals.files import METADATA
+from pipeline.counterfactuals.files import METADATA, ImageFile
 from pipeline.dataset.facts import DatasetContent, DatasetFacts, facts_of
 from pipeline.dataset.files import CHECKSUMS, OPT_OUT, one_of, opt_out_text, prune, write_checksums
 from pipeline.dataset.layout import SPLITS
-from pipeline.dataset.metadata import COLUMNS, write_dataset_metadata
+from pipeline.dataset.metadata import write_dataset_metadata
+from pipeline.dataset.originals import write_originals
 from pipeline.run.files import digest, sha256_of, write_text
 from pipeline.run.formats import count, plain
+from pipeline.run.tables import read_frame
 from pipeline.run.text import markdown_text, visible
 from pipeline.stages.base import Audit
 
@@ -34,19 +36,39 @@ SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_
 
 @dataclass(frozen=True)
 class Licence:
-    """A licence: the ``words`` that were stated, and its name as dataset hubs know it, such as ``cc-by-4.0``."""
+    """What holds for the images: the ``words``, and their name as dataset hubs know it, such as ``cc-by-nc-4.0``."""
 
     words: str
-
-    @property
-    def unknown(self) -> bool:
-        """Whether none was stated."""
-        return self.words == NOT_STATED
 
     @property
     def id(self) -> str | None:
         """The name that hubs know; None where the words are a sentence."""
         return self.words.lower() if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.+-]*", self.words) else None
+
+    @property
+    def limits(self) -> frozenset[str] | None:
+        """What it limits (by, nc, nd, sa); None where that cannot be read from its words."""
+        if "non-commercial" in self.words:
+            return frozenset({"nc"})
+        if self.id is None or not self.id.startswith("cc"):
+            return None
+        return frozenset(self.id.split("-")) & {"by", "nc", "nd", "sa"}
+
+    def implied_by(self, other: "Licence") -> bool:
+        """Whether the other limits all that this one limits, and more."""
+        return self.limits is not None and other.limits is not None and self.limits < other.limits
+
+
+def licence_of(facts: DatasetFacts) -> Licence:
+    """The licence for machines: what the dataset, its source photos and the weights state, less what another implies.
+
+    So the images never seem freer than the photos and the weights that they were made with.
+    """
+    stated = {"dataset": facts.options.licence, "source photos": facts.options.source_licence, "weights": facts.terms}
+    words = [f"licence of the {of} not stated" if text == NOT_STATED else text for of, text in stated.items()]
+    licences = [Licence(each) for each in dict.fromkeys(words)]
+    kept = [one for one in licences if not any(one.implied_by(other) for other in licences)]
+    return Licence("; ".join(one.words for one in kept))
 
 
 def dataset_card(facts: DatasetFacts) -> str:
@@ -75,7 +97,8 @@ def describe(
         upstream: the fingerprint of the versions.
         opted_out: sha256 of the photos on the opt-out list.
     """
-    run, content = work.run, DatasetContent(work, folder, photos)
+    run = work.run
+    content = DatasetContent(work, folder, photos, read_frame(run.path("faces.parquet")))
     options = work.settings.dataset.model_dump(mode="json")
     fingerprint = digest(["dataset", upstream, options, work.settings.validity.model_dump(), folder.name, opted_out])
     sums = folder / CHECKSUMS
@@ -83,9 +106,11 @@ def describe(
         return facts_of(content, opted_out)
     with run.stage("dataset", fingerprint) as counts, work.watch("dataset", total=3) as advance:
         sums.unlink(missing_ok=True)
+        if work.settings.dataset.originals:
+            _write_originals(content)
         prune(folder, keep=one_of([*frame["file"], *frame["mask"]] for frame in content.frames()))
         advance(1)
-        counts |= write_dataset_metadata(content.frames(), folder, content.columns)
+        counts |= write_dataset_metadata(content.frames(), folder, list(content.columns))
         facts = facts_of(content, opted_out)
         write_text(folder / CARD, dataset_card(facts))
         write_text(folder / CROISSANT, croissant(facts))
@@ -106,9 +131,23 @@ def _rendered(template: str, facts: DatasetFacts, **more: object) -> str:
     )
     environment.filters |= {
         "json": json.dumps, "markdown": markdown_text, "visible": visible, "plain": plain, "count": count,
+        "code": _as_code, "slug": lambda name: re.sub(r"[^A-Za-z0-9_.-]", "-", name),
     }  # fmt: skip
-    licence = Licence(facts.options.licence)
-    return environment.get_template(template).render(facts=facts, columns=COLUMNS, licence=licence, **more)
+    return environment.get_template(template).render(facts=facts, licence=licence_of(facts), **more)
+
+
+def _as_code(text: str) -> str:
+    """A name as code in a cell of a Markdown table."""
+    return "`" + visible(text).replace("`", "'").replace("|", "\\|") + "`"
+
+
+def _write_originals(content: DatasetContent) -> None:
+    settings, photos = content.work.settings, content.photos
+    encoding = ImageFile(settings.sweep.image_format, settings.sweep.jpeg_quality)
+    paths = dict(zip(photos["photo"], photos["path"], strict=True))
+    for frame in content.versions():
+        first = content.first_versions(frame)
+        write_originals(first, content.folder, paths=paths, options=settings.photos, encoding=encoding)
 
 
 def _sums(content: DatasetContent, facts: DatasetFacts) -> Iterator[tuple[str, str]]:

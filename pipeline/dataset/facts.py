@@ -11,7 +11,8 @@ from pipeline.config.attributes import EDIT_ARM
 from pipeline.config.options import DatasetOptions, SweepOptions
 from pipeline.counterfactuals.files import METADATA
 from pipeline.dataset.layout import SPLITS
-from pipeline.dataset.metadata import COLUMNS, PHOTO_NAME, dataset_frames
+from pipeline.dataset.metadata import Column, columns_of, dataset_frames, photo_facts
+from pipeline.dataset.originals import ORIGINAL, original_rows
 from pipeline.report.card import CheckResult
 from pipeline.run.files import sha256_of
 from pipeline.run.tables import COUNTERFACTUALS, plain_rows, read_frame
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SplitFacts:
-    """One split: its photos, its images, and the sha256 of its metadata.csv."""
+    """One split: its photos, its synthetic images, the sha256 of its metadata.csv."""
 
     photos: int
     images: int
@@ -40,7 +41,8 @@ class DatasetFacts:
         listed: photos in the input.
         left_out: reason -> how many of them.
         opted_out: sha256 of the photos on the opt-out list.
-        columns: of metadata.csv.
+        columns: of metadata.csv, by name.
+        originals: whether the source photos are published, too.
         sweep: what was made.
         options: how it was split, and what was stated.
         weights: network -> sha256 of its file.
@@ -55,7 +57,8 @@ class DatasetFacts:
     listed: int
     left_out: Mapping[str, int]
     opted_out: Sequence[str]
-    columns: Sequence[str]
+    columns: Mapping[str, Column]
+    originals: bool
     sweep: SweepOptions
     options: DatasetOptions
     weights: Mapping[str, str]
@@ -86,31 +89,40 @@ class DatasetFacts:
         return (
             f"Counterfactual face images: {self.photos:,} photos of people, each in versions in which only the {swept} "
             f"of the face was changed, step by step, by a neural network. The images are synthetic; {self.images:,} in "
-            "all, with masks of where they may differ from the photo. Made to audit image classifiers, not to say "
-            "anything about the people shown."
+            f"all{', next to the photos themselves' if self.originals else ''}, with masks of where they may differ "
+            "from the photo. Made to audit image classifiers, not to say anything about the people shown."
         )
 
 
 @dataclass(frozen=True, eq=False)
 class DatasetContent:
-    """The versions of a dataset as its run has them; ``photos`` is the run's table of that name."""
+    """The images of a dataset as its run has them; ``photos`` and ``faces`` are the run's tables of these names."""
 
     work: Audit
     folder: Path
     photos: "pd.DataFrame"
+    faces: "pd.DataFrame"
 
     @property
-    def columns(self) -> list[str]:
+    def columns(self) -> dict[str, Column]:
         """The columns of metadata.csv."""
-        return [name for name in COLUMNS if name != PHOTO_NAME or self.work.settings.dataset.photo_names]
+        options = self.work.settings.dataset
+        return columns_of(
+            self.work.settings.sweep.attributes, photo_names=options.photo_names, manifest=options.columns
+        )
 
     def frames(self) -> "Iterator[pd.DataFrame]":
+        """The images, some at a time: the versions that were made, then the originals if they are published."""
+        yield from self.versions()
+        if self.work.settings.dataset.originals:
+            for frame in self.versions():
+                yield original_rows(self.first_versions(frame), self.folder)
+
+    def versions(self) -> "Iterator[pd.DataFrame]":
         """The versions that were made, some at a time."""
-        return dataset_frames(
-            self.work.run.path("counterfactuals.parquet"),
-            hashes=dict(zip(self.photos["photo"].astype(str), self.photos["sha256"], strict=True)),
-            swept=self.work.settings.sweep.chosen(),
-        )
+        swept, manifest = self.work.settings.sweep.chosen(), self.work.settings.dataset.columns
+        facts = photo_facts(self.photos, self.faces, swept=swept, manifest=manifest)
+        yield from dataset_frames(self.work.run.path("counterfactuals.parquet"), facts, swept=swept)
 
     def first_versions(self, frame: "pd.DataFrame") -> "pd.DataFrame":
         """One row a photo."""
@@ -135,15 +147,16 @@ def facts_of(content: DatasetContent, opted_out: Sequence[str]) -> DatasetFacts:
     images: Counter[str] = Counter()
     for frame in content.frames():
         used.update(content.first_versions(frame)["split"])
-        images.update(frame["split"])
-    faces = read_frame(run.path("faces.parquet"))
+        images.update(frame.loc[frame["attribute"] != ORIGINAL, "split"])
     # Without the names and sums of the files, most of the table.
     needed = [name for name in COUNTERFACTUALS if name not in ("file", "mask", "sha256")]
     versions = read_frame(run.path("counterfactuals.parquet"), columns=needed)
-    groups, mode = source_groups(faces), settings.sweep.mode
+    groups, mode = source_groups(content.faces), settings.sweep.mode
     card = validity_card(versions, swept=settings.sweep.chosen(), groups=groups, options=settings.validity, mode=mode)
     run.note(validity=plain_rows(card))
-    lost = [table[table["status"] != "ok"].drop_duplicates("photo") for table in (content.photos, faces, versions)]
+    lost = [
+        table[table["status"] != "ok"].drop_duplicates("photo") for table in (content.photos, content.faces, versions)
+    ]
     reasons = Counter(str(reason).partition(":")[0] for table in lost for reason in table["reason"])
     return DatasetFacts(
         name=settings.dataset.name or content.folder.name,
@@ -156,6 +169,7 @@ def facts_of(content: DatasetContent, opted_out: Sequence[str]) -> DatasetFacts:
         left_out=dict(sorted(reasons.items())),
         opted_out=opted_out,
         columns=content.columns,
+        originals=settings.dataset.originals,
         sweep=settings.sweep,
         options=settings.dataset,
         weights=run.record.weights,

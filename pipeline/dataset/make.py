@@ -15,6 +15,7 @@ from pipeline.dataset.description import DESCRIBED, describe
 from pipeline.dataset.facts import DatasetFacts
 from pipeline.dataset.files import CHECKSUMS, withdraw
 from pipeline.dataset.layout import DatasetLayout, id_of, keys_of, shard_digits, split_of
+from pipeline.dataset.metadata import check_manifest_columns
 from pipeline.photos.listing import find_photos, read_opt_out
 from pipeline.run.files import digest
 from pipeline.run.folder import Run
@@ -71,6 +72,7 @@ def make_dataset(
         withdraw(folder, {id_of(sha256) for sha256 in opt_out.hashes}, described=DESCRIBED)
         checked = photos_stage(work)
         table = read_frame(run.path("photos.parquet"))
+        check_manifest_columns(table, settings.dataset.columns)
         destination = _destination(work, folder, table)
         versions = counterfactuals_stage(work, faces_stage(work, checked, keep_parts=True), destination=destination)
         facts = describe(work, folder, table, upstream=versions, opted_out=sorted(opt_out.hashes))

@@ -18,6 +18,7 @@ from torchvision.datasets import ImageFolder
 
 import pipeline.stages.counterfactuals
 import pipeline.stages.faces
+from pipeline.config.options import ConfigError
 from pipeline.config.sources import load_settings
 from pipeline.dataset.make import make_dataset, run_folder
 from pipeline.photos import SAMPLE
@@ -161,9 +162,49 @@ def test_the_checksums_hold_and_are_of_every_file(made):
 def test_the_card_tells_what_one_must_know(made):
     card = (made.folder / "README.md").read_text(encoding="utf-8")
     assert card.startswith("---\n")
-    for words in ("not stated: state it before you publish", "non-commercial", "Opting out", "off-target: young"):
+    for words in (
+        "not stated: state it before you publish",
+        "license: other",
+        "non-commercial",
+        "Opting out",
+        "off-target: young",
+    ):
         assert words in card
     assert all(sum_ in card for sum_ in made.run.record.weights.values())
+
+
+def test_every_image_has_the_value_that_was_estimated_for_its_photo(made, portraits):
+    faces = read_frame(made.run.path("faces.parquet")).set_index("photo")["gender"]
+    own = {portraits.sha256(name): faces[name] for name in portraits.names}
+    for row in rows_of(made.folder):
+        assert float(row["estimated_gender"]) == pytest.approx(own[row["photo_sha256"]], abs=1e-4)
+
+
+def test_originals_and_columns_of_the_manifest_are_published_where_the_options_say_so(portraits, made, tmp_path):
+    shutil.copytree(made.folder, tmp_path / "faces")
+    shutil.copytree(run_folder(made.folder), tmp_path / "faces.run")
+    more = make(portraits.manifest, tmp_path / "faces", originals=True, columns=["person"])
+    rows = rows_of(more.folder)
+    assert {row["person"] for row in rows} == {f"person {number}" for number in range(PORTRAITS // 2)}
+    originals = {row["photo_sha256"]: row for row in rows if row["attribute"] == "original"}
+    assert set(originals) == {portraits.sha256(name) for name in portraits.names}
+    assert len(rows) == PORTRAITS * (STEPS + 1)
+    assert more.facts.images == PORTRAITS * STEPS
+    for row in rows:
+        if row["attribute"] == "gender":
+            outside = pixels_of(more.folder / row["mask"]) == 0
+            original = originals[row["photo_sha256"]]
+            np.testing.assert_array_equal(pixels_of(row["path"])[outside], pixels_of(original["path"])[outside])
+            assert original["split"] == row["split"]
+            assert not info_of(original["path"])
+    subprocess.run(["sha256sum", "--quiet", "--strict", "-c", "SHA256SUMS"], cwd=more.folder, check=True)
+    without = make(portraits.manifest, tmp_path / "faces")
+    assert content_of(without.folder) == content_of(made.folder)
+
+
+def test_a_column_that_the_manifest_lacks_is_refused_before_any_work(portraits, tmp_path):
+    with pytest.raises(ConfigError, match="no column 'name' to publish; it has person"):
+        make(portraits.manifest, tmp_path / "faces", columns=["name"])
 
 
 # Loaders

@@ -1,8 +1,10 @@
 import csv
 
+import pandas as pd
+
 from pipeline.config.attributes import ATTRIBUTES, EDIT_ARM
 from pipeline.counterfactuals.files import METADATA_COLUMNS, write_metadata
-from pipeline.dataset.metadata import COLUMNS, PHOTO_NAME, dataset_frames, write_dataset_metadata
+from pipeline.dataset.metadata import columns_of, dataset_frames, photo_facts, write_dataset_metadata
 from pipeline.run.tables import COUNTERFACTUALS, to_table, write_table
 
 
@@ -64,9 +66,13 @@ def test_a_dataset_has_one_file_a_split_and_tells_what_the_judge_perceived(tmp_p
         version("b.jpg", 1, file="test/gender-step1/0b-gender-step1.png", **judged, **checked),
         version("c.jpg", 1, status="excluded"),
     ]
-    hashes = {"a.jpg": "0a" * 32, "b.jpg": "0b" * 32}
-    frames = dataset_frames(table(rows, tmp_path), hashes=hashes, swept=ATTRIBUTES)
-    columns = [name for name in COLUMNS if name != PHOTO_NAME]
+    photos = pd.DataFrame({"photo": ["a.jpg", "b.jpg", "c.jpg"], "sha256": ["0a" * 32, "0b" * 32, "0c" * 32]})
+    photos["person"] = ["007", "8", None]
+    faces = pd.DataFrame({"photo": ["a.jpg", "b.jpg"], "gender": [0.25, -1.0]})
+    faces = faces.assign(**dict.fromkeys(ATTRIBUTES["race"].inputs, 0.1))
+    facts = photo_facts(photos, faces, swept=ATTRIBUTES, manifest=["person"])
+    frames = dataset_frames(table(rows, tmp_path), facts, swept=ATTRIBUTES)
+    columns = list(columns_of(ATTRIBUTES, photo_names=False, manifest=["person"]))
     assert write_dataset_metadata(frames, tmp_path / "set", columns) == {"train": 2, "test": 1}
     train, test = (rows_of(tmp_path / "set" / split / "metadata.csv") for split in ("train", "test"))
     assert [row["file_name"] for row in train] == [
@@ -75,4 +81,8 @@ def test_a_dataset_has_one_file_a_split_and_tells_what_the_judge_perceived(tmp_p
     assert [row["perceived"] for row in train] == ["0.25", "0.75"]
     assert [row["photo_sha256"] for row in test] == ["0b" * 32]
     assert {row["split"] for row in train} == {"train"}
+    assert {row["person"] for row in train} == {"007"}
+    assert [(row["estimated_gender"], row["estimated_race"]) for row in (*train, *test)] == [
+        ("0.25", "0.0"), ("0.25", "0.0"), ("-1.0", "0.0"),
+    ]  # fmt: skip
     assert "photo" not in train[0]

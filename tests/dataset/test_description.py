@@ -1,0 +1,77 @@
+"""What a dataset's card and Croissant file say: above all, no licence that is freer than photos and weights allow."""
+
+import json
+
+import pytest
+
+from pipeline.config.sources import load_settings
+from pipeline.dataset.description import croissant, dataset_card, licence_of
+from pipeline.dataset.facts import DatasetFacts, SplitFacts
+from pipeline.dataset.metadata import columns_of
+
+TERMS = "non-commercial research only (learnt from faces)"
+
+
+def facts(**options):
+    settings = load_settings(given={"dataset": options}, environment={})
+    return DatasetFacts(
+        name="faces <&> *é*",
+        splits={"train": SplitFacts(2, 14, "a" * 64), "test": SplitFacts(1, 7, "b" * 64)},
+        listed=4,
+        left_out={"no face": 1},
+        opted_out=["c" * 64],
+        columns=columns_of(["gender"], photo_names=False, manifest=['per|son "x"']),
+        originals=False,
+        sweep=settings.sweep,
+        options=settings.dataset,
+        weights={"fader": "d" * 64},
+        terms=TERMS,
+        validity=(),
+        published="2026-01-02",
+        program="Counterslope 0.1.0",
+    )
+
+
+@pytest.mark.parametrize(
+    ("dataset", "photos", "expected"),
+    [
+        ("cc-by-nc-4.0", "cc-by-nc-4.0", "cc-by-nc-4.0"),
+        ("cc-by-nc-4.0", "cc0-1.0", "cc-by-nc-4.0"),
+        ("cc-by-nc-4.0", "CC-BY-NC-ND-4.0", "CC-BY-NC-ND-4.0"),
+        # Freer than the weights allow: the limits of both hold.
+        ("cc-by-4.0", "cc-by-4.0", f"cc-by-4.0; {TERMS}"),
+        ("cc0-1.0", "cc0-1.0", TERMS),
+        ("ask us", "cc-by-nc-4.0", "ask us; cc-by-nc-4.0"),
+    ],
+)
+def test_the_licence_for_machines_is_never_freer_than_the_photos_and_the_weights(dataset, photos, expected):
+    stated = facts(licence=dataset, source_licence=photos)
+    assert licence_of(stated).words == expected
+    assert json.loads(croissant(stated))["license"] == expected
+    card = dataset_card(stated)
+    if ";" in expected or " " in expected:
+        assert f"license: other\nlicense_name: {json.dumps(expected)}" in card
+    else:
+        assert f'license: "{expected.lower()}"' in card
+    assert f"* Licence of the photos: {photos}\n* Licence of the dataset: {dataset}" in card
+
+
+def test_what_is_not_stated_is_named():
+    assert licence_of(facts()).words == (
+        f"licence of the dataset not stated; licence of the source photos not stated; {TERMS}"
+    )
+
+
+def test_texts_from_outside_are_escaped():
+    hostile = facts(
+        source="a\x1b[31m <b>", creator='we "us"', licence='say "hi"\nlicense: mit', url="https://x.example"
+    )
+    card = dataset_card(hostile)
+    assert "\x1b" not in card
+    assert "\nlicense: mit" not in card
+    assert "# faces \\<\\&\\> \\*é\\*" in card
+    described = json.loads(croissant(hostile))
+    assert described["creator"]["name"] == 'we "us"'
+    assert described["url"] == "https://x.example"
+    assert described["recordSet"][0]["field"][-1]["source"]["extract"] == {"column": 'per|son "x"'}
+    assert '| `per\\|son "x"` |' in card
