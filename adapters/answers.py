@@ -14,6 +14,7 @@ from typing import Any
 from adapters.base import AnswerError, Label, RawAnswer
 
 DECIMALS = 6
+_ROUNDING = 1e-6  # a softmax in single precision may well end at 1.0000001
 
 
 def checked(labels: Iterable[tuple[object, object]], *, most: float = 1.0, repeats: bool = False) -> list[Label]:
@@ -40,10 +41,12 @@ def checked(labels: Iterable[tuple[object, object]], *, most: float = 1.0, repea
             raise AnswerError(f"the label {_short(name)} is there twice")
         if isinstance(score, bool) or not isinstance(score, Real):
             raise AnswerError(f"the score of {_short(name)} must be a number, not {_short(score)}")
-        if not 0 <= (number := _as_float(score)) <= most:  # false for NaN too
+        share = _as_float(score) / most
+        if not -_ROUNDING <= share <= 1 + _ROUNDING:  # false for NaN too
             raise AnswerError(f"the score of {_short(name)} must be in 0-{most:g}, not {_short(score)}")
-        if name not in found or found[name].score < number / most:
-            found[name] = Label(name, number / most)
+        share = min(1.0, max(0.0, share))
+        if name not in found or found[name].score < share:
+            found[name] = Label(name, share)
     return list(found.values())
 
 

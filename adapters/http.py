@@ -55,6 +55,9 @@ class HttpOptions(NamedOptions, JsonLabels):
     fields: dict[str, str] = Field({}, description="for multipart: further text parts.")
     content_type: str = Field("", description="for raw: the image's own type unless given.")
     headers: dict[str, str] = Field({}, description="further headers.")
+    query: dict[str, str] = Field(
+        {}, description="further parameters of the address, e.g. a key, which is then shown nowhere."
+    )
     method: Literal["POST", "PUT"] = Field("POST", description="the HTTP method.")
     error_path: str | None = Field(
         None, description="the path of the words for an error that comes with a status of success."
@@ -84,14 +87,13 @@ class HttpOptions(NamedOptions, JsonLabels):
     @property
     def request(self) -> dict[str, Any]:
         """What is sent, as plain JSON values; a secret is there only by its variable's name."""
-        return self.model_dump(
-            include={"url", "method", "headers", "body", "template", "field", "fields", "content_type"}
-        )
+        names = {"url", "method", "headers", "body", "template", "field", "fields", "content_type"}
+        return self.model_dump(include=names | {"query"} if self.query else names)
 
     @property
     def variables(self) -> list[str]:
         """The environment variables that are sent."""
-        return sorted(_variables_in([self.headers, self.template, self.fields]))
+        return sorted(_variables_in([self.headers, self.query, self.template, self.fields]))
 
     @model_validator(mode="after")
     def _consistent(self) -> "HttpOptions":
@@ -99,7 +101,9 @@ class HttpOptions(NamedOptions, JsonLabels):
         check_path(self.version_path, option="version_path")
         query = parse_qsl(urlsplit(self.url).query)
         if _variables_in(self.url) or any(sounds_secret(name) or name.lower() == "code" for name, _ in query):
-            raise ValueError("option 'url' must hold no credential, since addresses are shown: use the option headers")
+            raise ValueError(
+                "option 'url' must hold no credential, since addresses are shown: use the options query or headers"
+            )
         for name, value in self.headers.items():
             if not _HEADER.fullmatch(name):
                 raise ValueError(f"option 'headers': {name!r} is not a header's name")
@@ -139,15 +143,16 @@ class HttpOptions(NamedOptions, JsonLabels):
         else:
             content, content_type = image_form(_filled(self.fields, variables), self.field, image)
         headers = {"Accept": "application/json", "Content-Type": content_type, **_filled(self.headers, variables)}
-        return Call(self.url, content, headers, self.method, secrets=tuple(variables.values()))
+        query = _filled(self.query, variables)
+        return Call(self.url, content, headers, self.method, query=query, secrets=tuple(variables.values()))
 
 
 class Http:
     """Any REST service from configuration: its address, what to send, and where its answer has labels and scores.
 
-    Secrets stay in environment variables: ``${MY_KEY}`` in a header, the template or a form field is filled when
-    sending, and only the name is kept. Paths are JMESPath (jmespath.org): ``a.b`` is a member, ``"odd name"`` one with
-    dots or spaces, ``[0]`` an item of a list, ``[*]`` all of them, ``keys(@)`` and ``values(@)`` those of an object.
+    Secrets stay in environment variables: ``${MY_KEY}`` in a header, the query, the template or a form field is filled
+    when sending, and only the name is kept. Paths are JMESPath (jmespath.org): ``a.b`` is a member, ``"odd name"`` one
+    with dots or spaces, ``[0]`` an item of a list, ``[*]`` all of them, ``keys(@)`` and ``values(@)`` an object's.
 
     Raises:
         AdapterError: an option that does not fit, by its name, or a variable that is not set.

@@ -25,7 +25,7 @@ THROTTLED = 429
 
 @dataclass(frozen=True)
 class Call:
-    """What is sent. Secrets belong into ``headers`` or ``body``: the URL may be shown.
+    """What is sent. Secrets belong into ``headers``, ``body`` or ``query`` (added to the URL): the URL may be shown.
 
     ``secrets`` lists their values: should the service repeat one in its reply, it is not kept.
     """
@@ -34,6 +34,7 @@ class Call:
     body: bytes = field(default=b"", repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     method: Literal["GET", "POST", "PUT"] = "POST"
+    query: Mapping[str, str] = field(default_factory=dict, repr=False)
     secrets: tuple[str, ...] = field(default=(), repr=False)
 
     @property
@@ -93,7 +94,9 @@ class HttpClient:
         import requests
 
         try:
-            request = requests.Request(call.method, call.url, headers=dict(call.headers), data=call.body).prepare()
+            request = requests.Request(
+                call.method, call.url, headers=dict(call.headers), data=call.body, params=dict(call.query)
+            ).prepare()
         except (requests.exceptions.RequestException, ValueError) as error:  # its text may hold a header's value
             return NoAnswer(f"no request to {call.host} could be made ({type(error).__name__})")
         # A read timeout bounds the pause between two bytes, not the call: headers that trickle could hold it for days.

@@ -1,11 +1,15 @@
 """Any Python function as a classifier: ``python:module:function``, imported from a folder of the user's.
 
-The function runs in this process; programs with an environment of their own are not run here.
+The function runs in this process, or with a time limit in one of its own, which `adapters.command` starts and stops.
 """
 
-import importlib
+import importlib.util
 import inspect
+import json
+import os
+import shlex
 import sys
+from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
@@ -16,7 +20,8 @@ from typing import Any, Literal, Self
 from pydantic import Field
 
 from adapters.answers import checked, from_answer, to_answer
-from adapters.base import AdapterError, AnswerError, Capabilities, Label, RawAnswer
+from adapters.base import AdapterError, AnswerError, Capabilities, Label, NoAnswer, RawAnswer
+from adapters.command import Command
 from adapters.local.preprocessing import decode_rgb
 from adapters.options import AdapterOptions, Presence
 
@@ -40,8 +45,15 @@ class PythonFunction:
         )
         version: str = Field("", description="the version of whatever the function uses; another version asks again.")
         presence: Presence = 0.5
+        timeout: float | None = Field(
+            None,
+            gt=0,
+            description="seconds for one image: the function then runs in a process of its own, which is stopped and "
+            "started again when it takes longer; no limit unless given.",
+        )
 
     capabilities = Capabilities()
+    _process: Command | None = None
 
     def __init__(self, options: Options) -> None:
         module_name, _, function_name = options.target.partition(":")
@@ -50,9 +62,13 @@ class PythonFunction:
         self.name = f"python:{options.target}"
         self._folder = options.path.resolve()
         self._decode = options.input == "array"
-        module = self._import(module_name)
-        self._function = self._named(function_name, module)
-        self.model = _digest(module)
+        if options.timeout is None:
+            module = self._import(module_name)
+            self._function = self._named(function_name, module)
+            self.model = _digest(getattr(module, "__file__", None), module_name)
+        else:
+            self.model = _digest(self._file(module_name), module_name)
+            self._process = self._in_a_process(options, options.timeout)
         self.parameters: Mapping[str, Any] = options.model_dump(include={"input", "version"})
         self.capabilities = Capabilities(presence=options.presence)
 
@@ -72,12 +88,14 @@ class PythonFunction:
         made._folder, made._decode, made._function = Path().resolve(), False, function
         module = sys.modules.get(module_name)
         named = module_name != "__main__" and getattr(module, function_name, None) is function
-        made.model = _digest(module) if named and module is not None else _digest_of_source(function)
+        made.model = _digest(getattr(module, "__file__", None), module_name) if named else _digest_of_source(function)
         made.parameters = {"input": "bytes", "version": version}
         return made
 
-    def send(self, images: Sequence[bytes]) -> list[RawAnswer]:
+    def send(self, images: Sequence[bytes]) -> Sequence[RawAnswer | NoAnswer]:
         """Call the function for each image; see ``Adapter.send``."""
+        if self._process is not None:
+            return self._process.send(images)
         with _importing_from(self._folder):
             return [to_answer(self._labels(image)) for image in images]
 
@@ -86,7 +104,10 @@ class PythonFunction:
         return from_answer(answer)
 
     def _labels(self, image: bytes) -> list[Label]:
-        result = self._function(decode_rgb(image) if self._decode else image)
+        try:
+            result = self._function(decode_rgb(image) if self._decode else image)
+        except SystemExit as error:
+            raise RuntimeError(f"the function called sys.exit({error.code!r})") from error
         try:
             return checked(_pairs(result))
         except AnswerError as error:
@@ -97,11 +118,31 @@ class PythonFunction:
             importlib.invalidate_caches()
             try:
                 return importlib.import_module(module_name)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raise AdapterError(
                     f"{self.name}: the module {module_name!r} cannot be imported from {self._folder} "
                     f"({type(error).__name__}: {error})"
                 ) from error
+
+    def _file(self, module_name: str) -> str | None:
+        """The file of a module that is not imported here."""
+        with _importing_from(self._folder):
+            importlib.invalidate_caches()
+            try:
+                found = importlib.util.find_spec(module_name)
+            except (Exception, SystemExit):
+                found = None
+        if found is None:
+            raise AdapterError(f"{self.name}: there is no module {module_name!r} in {self._folder}")
+        return found.origin if found.has_location else None
+
+    def _in_a_process(self, options: Options, timeout: float) -> Command:
+        """The function behind a pipe, in lines of JSON as `adapters.command` has them."""
+        code = f"import sys; sys.path[:0] = {sys.path!r}; from adapters.python import serve; serve()"
+        words = [sys.executable, "-c", code, options.target, options.input]
+        command = Command(Command.Options(target=shlex.join(words), folder=self._folder, timeout=timeout))
+        command.name = self.name
+        return command
 
     def _named(self, function_name: str, module: ModuleType) -> Callable[[Any], object]:
         function = getattr(module, function_name, None)
@@ -131,9 +172,24 @@ def _pairs(result: object) -> Iterator[tuple[object, object]]:
         )
 
 
-def _digest(module: ModuleType) -> str:
-    file = getattr(module, "__file__", None)
-    return f"sha256 {sha256(Path(file).read_bytes()).hexdigest()}" if file else f"{module.__name__} without a file"
+def serve() -> None:
+    """Answer lines of JSON about images on standard input: what runs in a process of its own."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what the function prints is no answer
+    target, kind = sys.argv[1:]
+    adapter = PythonFunction(PythonFunction.Options.model_validate({"target": target, "input": kind}))
+    with _importing_from(Path.cwd()):
+        for line in sys.stdin:
+            row = json.loads(line)
+            try:
+                answer = json.loads(to_answer(adapter._labels(b64decode(row["image"]))).body)
+            except Exception as error:
+                answer = {"error": f"{type(error).__name__}: {error}"}
+            print(json.dumps({"id": row["id"], **answer}), file=answers, flush=True)
+
+
+def _digest(file: str | None, module_name: str) -> str:
+    return f"sha256 {sha256(Path(file).read_bytes()).hexdigest()}" if file else f"{module_name} without a file"
 
 
 def _place(function: Callable[[Any], object]) -> tuple[str, str]:

@@ -28,7 +28,7 @@ _SERVICE = Service(
     version="each reply has its modelVersion; pinned by the option model_version",
     lifecycle="ends",
     ends=date(2028, 9, 25),
-    credentials=("VISION_KEY", "VISION_ENDPOINT"),
+    credentials=("VISION_KEY", "VISION_TOKEN", "VISION_ENDPOINT"),
     rate=10.0,
     price=Price(
         1.00,
@@ -42,7 +42,9 @@ _SERVICE = Service(
 class Azure:
     """Azure Image Analysis 4.0: tags; with ``captions`` also each word of the image's caption.
 
-    The key is read from VISION_KEY. Its tags still hold gendered words; ``gender_neutral`` changes captions alone.
+    The key is read from VISION_KEY; without one, a token of Entra ID from VISION_TOKEN (az account get-access-token
+    --scope https://cognitiveservices.azure.com/.default), which lasts an hour. Its tags still hold gendered words;
+    ``gender_neutral`` changes captions alone.
     Microsoft ends the service on 25 September 2028.
 
     For results that must not change under way, pin ``model_version`` to the date in ``modelVersion`` of a reply:
@@ -118,7 +120,7 @@ class Azure:
             features=("tags", "captions") if options.captions else ("tags",),
         )
         self._client = HttpClient()
-        self._key = secret("VISION_KEY", adapter=self.name, hint="(Azure portal, your resource, Keys and Endpoint)")
+        self._identity()
 
     def send(self, images: Sequence[bytes]) -> list[RawAnswer | NoAnswer]:
         """Send one image a call; see ``Adapter.send``."""
@@ -129,9 +131,17 @@ class Azure:
         return labels_of(answer)
 
     def _send(self, image: bytes) -> RawAnswer | NoAnswer:
-        headers = {"Content-Type": "application/octet-stream", "Ocp-Apim-Subscription-Key": self._key}
-        reply = self._client(Call(self._url, image, headers, secrets=(self._key,)))
+        name, start, value = self._identity()
+        headers = {"Content-Type": "application/octet-stream", name: f"{start}{value}"}
+        reply = self._client(Call(self._url, image, headers, secrets=(value,)))
         return reply if isinstance(reply, NoAnswer) else outcome(reply)
+
+    def _identity(self) -> tuple[str, str, str]:
+        """The header that identifies the caller: its name, and its value's beginning and secret rest."""
+        if environ.get("VISION_TOKEN", "").strip() and not environ.get("VISION_KEY", "").strip():
+            return "Authorization", "Bearer ", secret("VISION_TOKEN", adapter=self.name)
+        hint = "(Azure portal, your resource, Keys and Endpoint), or a token in VISION_TOKEN"
+        return "Ocp-Apim-Subscription-Key", "", secret("VISION_KEY", adapter=self.name, hint=hint)
 
 
 def labels_of(answer: RawAnswer) -> list[Label]:
@@ -167,7 +177,8 @@ def outcome(reply: Reply) -> RawAnswer | NoAnswer:
 
 
 _REMEDIES = {
-    401: "check VISION_KEY, and that VISION_ENDPOINT is the same resource's (a key of another region is refused too)",
+    401: "check VISION_KEY or VISION_TOKEN (a token lasts an hour), and that VISION_ENDPOINT is the same resource's "
+    "(a key of another region is refused too)",
     403: "the allowance is used up, or the resource's network rules refuse this machine: see it in the Azure portal",
     404: "check VISION_ENDPOINT: https://NAME.cognitiveservices.azure.com, without a path",
 }

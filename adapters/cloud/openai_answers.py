@@ -7,6 +7,7 @@ error but an outcome: it becomes a label of its own, so that refusals which diff
 
 import json
 import math
+import re
 import string
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
@@ -35,6 +36,13 @@ LETTER_PROMPT = (
     "stands before it, and with nothing else."
 )
 
+# A model that refuses without saying so in the protocol's own field.
+_REFUSAL = re.compile(
+    r"^\W*((i['’]?m|i am) )?((very|so|really) )?sorry\b|^\W*i apologi[sz]e\b|^\W*as an ai\b"
+    r"|\bi (can(no|['’])t|can not|won['’]t|will not|must decline)\b|\bi( a|['’])m (not able|unable) to\b",
+    re.IGNORECASE,
+)
+_TOKENS = ("prompt_tokens", "completion_tokens")
 _WITHHELD_CODES = frozenset({"content_filter", "content_policy_violation", "moderation_blocked"})
 
 
@@ -97,6 +105,23 @@ def version_of(body: bytes) -> dict[str, str]:
     return {"model-version": version} if version else {}
 
 
+def tokens_of(body: bytes) -> tuple[int, int] | None:
+    """The tokens in and out that a reply counts, or several together; None where one does not count."""
+    content = json_or_empty(body)
+    rows = content.get("replies", [{"reply": body.decode("utf-8", "surrogateescape")}])
+    counted = [
+        [
+            inner(json_or_empty(str(inner(row, "reply")).encode("utf-8", "surrogatepass")), "usage", name)
+            for name in _TOKENS
+        ]
+        for row in (rows if isinstance(rows, list) else ())
+    ]
+    if not counted or not all(isinstance(n, int) and 0 <= n < 10**9 for counts in counted for n in counts):
+        return None
+    first, second = (sum(column) for column in zip(*counted, strict=True))
+    return first, second
+
+
 def withheld(error: object) -> bool:
     """An error about what a filter would not let pass: an outcome as well."""
     code = error.get("code") if isinstance(error, dict) else None
@@ -148,7 +173,15 @@ def _scores(content: Mapping[str, Any], labels: Sequence[str] | None, letters: b
         return _by_letter(inner(choices[0], "logprobs", "content"), labels)
     if reason == "length":
         return {CUT: 1.0}
-    found = _found(_parts(text, "text") if isinstance(text, list) else text)
+    prose = _plain(_parts(text, "text") if isinstance(text, list) else text)
+    try:
+        found = json.loads(prose)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        if _REFUSAL.search(prose[:200]):
+            return {REFUSED: 1.0}
+        raise AnswerError(f"the model's text is not a JSON object of labels but {ascii(prose)[:80]}")
     for label in labels or ():
         if label not in found:
             raise AnswerError(f"the model gave no score for {ascii(label)[:60]}")
@@ -161,8 +194,8 @@ def _parts(content: list[Any], kind: Literal["text", "refusal"]) -> str:
     return "".join(part for part in texts if isinstance(part, str))
 
 
-def _found(text: object) -> dict[str, Any]:
-    """The JSON object in a model's text, without the thoughts and the fence that some models put around it."""
+def _plain(text: object) -> str:
+    """A model's text without the thoughts and the fence that some models put around it."""
     if not isinstance(text, str):
         raise AnswerError("the reply's message has no text")
     plain = text.strip()
@@ -170,13 +203,7 @@ def _found(text: object) -> dict[str, Any]:
         plain = plain.rpartition("</think>")[2].strip()
     if plain.startswith("```") and plain.endswith("```") and "\n" in plain:
         plain = plain[plain.index("\n") : -3]
-    try:
-        found = json.loads(plain)
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        raise AnswerError(f"the model's text is not a JSON object of labels but {ascii(text)[:80]}")
-    return found
+    return plain
 
 
 def _by_letter(tokens: object, labels: Sequence[str] | None) -> dict[str, float]:

@@ -16,6 +16,9 @@ __all__ = ["Redactor", "planted_secret", "sounds_secret"]
 # What adapters read beside credentials; found everywhere in innocent text.
 _PLACES = frozenset(("region", "endpoint", "profile", "url", "base", "host", "project", "org", "organization"))
 _SHORTEST = 6  # characters; anything shorter would be found in innocent text
+_IN_QUERY = re.compile(r"([?&;]([\w.-]+)=)(?!\*\*\*|\[)[^\s&;#'\"<>()\[\]]+")
+_BEFORE_HOST = re.compile(r"(\b[a-z][a-z0-9+.-]*://)[^\s/@'\"]+@", re.IGNORECASE)
+_BEARER = re.compile(r"\b(bearer|basic)\s+[\w.~+/-]{12,}=*", re.IGNORECASE)
 
 
 def environment_redactor(names: Collection[str] = ()) -> "Redactor":
@@ -24,7 +27,7 @@ def environment_redactor(names: Collection[str] = ()) -> "Redactor":
 
 
 class Redactor:
-    """Puts the name of a variable in the place of its value.
+    """Puts the name of a variable in the place of its value, and hides what stands where addresses hold credentials.
 
     Args:
         names: the environment variables that hold credentials; those that name a place, such as a region, do not count.
@@ -45,22 +48,19 @@ class Redactor:
         self._bytes = re.compile(b"|".join(re.escape(form.encode()) for form in longest_first)) if names_of else None
 
     def text(self, text: str) -> str:
-        """The text without any of the values."""
-        if self._pattern is None:
-            return text
-        return self._pattern.sub(lambda found: f"[{self._names[found[0]]}]", text)
+        """The text without any of the values, and without what is written where addresses hold credentials."""
+        if self._pattern is not None:
+            text = self._pattern.sub(lambda found: f"[{self._names[found[0]]}]", text)
+        text = _IN_QUERY.sub(lambda found: f"{found[1]}***" if sounds_secret(found[2]) else found[0], text)
+        return _BEFORE_HOST.sub(r"\1***@", _BEARER.sub(r"\1 ***", text))
 
     def answer(self, answer: RawAnswer) -> RawAnswer:
-        """An answer without any of the values; as it is where they do not occur."""
-        if self._pattern is None:
-            return answer
+        """An answer without any of the values; its body stays as it is where they do not occur."""
         headers = {name: self.text(value) for name, value in answer.headers.items()}
         return replace(answer, body=self._body(answer.body), headers=headers)
 
     def failure(self, failure: NoAnswer) -> NoAnswer:
         """A failure without any of the values, also in the reply that came with it."""
-        if self._pattern is None:
-            return failure
         reply = None if failure.reply is None else self.answer(failure.reply)
         return replace(failure, reason=self.text(failure.reason), reply=reply)
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from adapters.base import Adapter, AdapterError
+from pipeline.config.redaction import environment_redactor
 from pipeline.querying.client import RequestCounts, query_adapter
 from pipeline.querying.limits import CallPolicy
 from pipeline.querying.requests import ImageRef, Pending
@@ -75,8 +76,9 @@ def run_adapters(
                 log=log,
             )
         except AdapterError as error:
-            left = replace(last, not_sent=last.images - last.done, stopped=str(error))
-            outcomes[name] = AdapterOutcome(left, problem=str(error))
+            problem = environment_redactor().text(str(error))
+            left = replace(last, not_sent=last.images - last.done, stopped=problem)
+            outcomes[name] = AdapterOutcome(left, problem=problem)
         else:
             outcomes[name] = AdapterOutcome(counts)
 

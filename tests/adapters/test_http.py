@@ -169,6 +169,24 @@ def test_every_option_is_checked_before_anything_is_sent(options: dict[str, obje
         asking(**{"url": "https://clinic.example/", **options})
 
 
+def test_a_key_in_the_address_is_sent_and_shown_nowhere() -> None:
+    def answer(asked: Asked) -> Told:
+        assert asked.query == {"mode": "fast", "key": SECRET}
+        return Told(200, {"result": {"tags": [{"tag": {"en": asked.query["key"]}, "p": 1}]}})
+
+    with Serving(answer) as server:
+        adapter = asking(f"{server.url}/?mode=fast", headers={}, query={"key": "${CLINIC_KEY}"})
+        outcome = adapter.send(sweep()[:1])[0]
+    assert isinstance(outcome, RawAnswer)
+    assert SECRET not in repr((outcome, adapter.parameters, adapter.model, adapter.capabilities))
+    assert adapter.parameters["query"] == {"key": "${CLINIC_KEY}"}
+    refused = asking("http://127.0.0.1:1/", headers={}, query={"key": "${CLINIC_KEY}"}).send(sweep()[:1])[0]
+    assert SECRET not in repr(refused)
+    assert "query" not in asking("https://clinic.example/").parameters, "what was paid for keeps its key"
+    with pytest.raises(AdapterError, match=r"'query.key' holds a credential"):
+        asking("https://clinic.example/", query={"key": "abc"})
+
+
 def test_two_services_and_one_without_a_name_can_be_in_one_run() -> None:
     options = {"url": "http://clinic.example/?mode=fast", "label": "[*]"}
     assert registry.create("http", options).name == "http"

@@ -1,3 +1,4 @@
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -6,7 +7,7 @@ import pytest
 from drawn_faces import drawn_face, png
 from fakes.made import made
 
-from adapters.base import AdapterError, AnswerError
+from adapters.base import AdapterError, AnswerError, NoAnswer
 from adapters.python import PythonFunction
 
 
@@ -144,3 +145,45 @@ def test_a_function_without_source_is_refused():
     hidden = eval("lambda image: {}")
     with pytest.raises(AdapterError, match="put it into a file of its own"):
         PythonFunction.of(hidden)
+
+
+def test_a_function_that_calls_sys_exit_is_a_failure_with_a_name(module, tmp_path):
+    adapter = made("python", f"{module('import sys' + chr(10) + 'def look(image): sys.exit(3)')}:look", path=tmp_path)
+    with pytest.raises(RuntimeError, match=r"the function called sys.exit\(3\)"):
+        adapter.send([b"x"])
+    name = module("raise SystemExit('no licence')")
+    with pytest.raises(AdapterError, match=r"cannot be imported.*SystemExit: no licence"):
+        made("python", f"{name}:look", path=tmp_path)
+
+
+SLOW = """
+import os, sys, time
+def look(image):
+    print('{"id": "1", "labels": []}')
+    if image == b"slow": time.sleep(60)
+    if image == b"exit": sys.exit(3)
+    if image == b"gone": os._exit(4)
+    if image == b"wrong": return 7
+    return {"size": len(image) / 1000, f"process {os.getpid()}": 1}
+"""
+
+
+def test_a_time_limit_holds_for_one_image_and_nothing_takes_the_run_with_it(module, tmp_path):
+    name = module(SLOW)
+    adapter = made("python", f"{name}:look", path=tmp_path, timeout=2)
+    plain = made("python", f"{name}:look", path=tmp_path)
+    assert (adapter.name, adapter.model, adapter.parameters) == (plain.name, plain.model, plain.parameters)
+    outcomes = {image: adapter.send([image])[0] for image in (b"fine", b"slow", b"exit", b"gone", b"wrong", b"again")}
+    reasons = {image: outcome.reason for image, outcome in outcomes.items() if isinstance(outcome, NoAnswer)}
+    assert "gave no answer within 2 s" in reasons[b"slow"]
+    assert "the function called sys.exit(3)" in reasons[b"exit"]
+    assert "ended with exit code 4" in reasons[b"gone"]
+    assert "returned something that is not labels" in reasons[b"wrong"]
+    found = {label.name: label.score for label in adapter.parse(outcomes[b"again"])}
+    assert found["size"] == 0.005
+    assert f"process {os.getpid()}" not in found
+
+
+def test_a_module_that_is_not_there_is_named_with_a_time_limit_too(tmp_path):
+    with pytest.raises(AdapterError, match="there is no module 'nowhere_at_all'"):
+        made("python", "nowhere_at_all:look", path=tmp_path, timeout=2)

@@ -6,6 +6,7 @@ from fakes.seeing import seen
 from fakes.serving import Asked, Serving, Told
 
 KEY = "planted0azure0key0123456789abcdef"
+TOKEN = "eyJ0eXAi-planted-entra-token"
 VERSION = "2023-10-01"
 
 
@@ -25,7 +26,8 @@ class AzureVision(Serving):
         self.billed = 0
 
     def _answer(self, asked: Asked) -> Told:
-        if asked.headers.get("ocp-apim-subscription-key") != KEY:
+        token = asked.headers.get("authorization") == f"Bearer {TOKEN}"
+        if asked.headers.get("ocp-apim-subscription-key") != KEY and not token:
             return failure(401, "401", "Access denied due to invalid subscription key or wrong API endpoint.")
         if asked.path != "/computervision/imageanalysis:analyze" or asked.query.get("api-version") != "2024-02-01":
             return failure(404, "404", "Resource not found")

@@ -1,12 +1,18 @@
 import base64
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from counting import write_images
 
+from adapters import registry
 from adapters.base import NoAnswer, RawAnswer
 from pipeline.config.options import ConfigError
-from pipeline.config.redaction import Redactor, planted_secret, sounds_secret
+from pipeline.config.redaction import Redactor, environment_redactor, planted_secret, sounds_secret
 from pipeline.config.sources import load_settings
+from pipeline.querying.client import query_adapter
+from pipeline.querying.limits import CallPolicy
+from pipeline.querying.store import Store
 
 SECRET = 'pl4nted/s3cret+é"'
 
@@ -71,7 +77,50 @@ def test_every_form_of_a_value_is_taken_out_everywhere() -> None:
         assert b"[MY_KEY]" in redactor.answer(reply).body
 
 
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        ("url: /v1/label?image=3&api_key=abc123 (Caused by x)", "url: /v1/label?image=3&api_key=*** (Caused by x)"),
+        ("GET https://a.example/x?key=s3cr3t#top", "GET https://a.example/x?key=***#top"),
+        ("https://user:pass/w@rd@a.example/", None),
+        ("https://me:hidden@a.example/v1", "https://***@a.example/v1"),
+        ("{'Authorization': 'Bearer abcdefghijklmnop'}", "{'Authorization': 'Bearer ***'}"),
+        ("my own words: [CLINIC_TOKEN]?", "my own words: [CLINIC_TOKEN]?"),
+        ("a tag?name=nurse", "a tag?name=nurse"),
+    ],
+)
+def test_credentials_in_addresses_are_taken_out_of_every_text(text: str, clean: str | None) -> None:
+    found = Redactor([], {}).text(text)
+    assert "pass/w" not in found or clean is None
+    assert clean is None or found == clean
+
+
+def test_the_key_of_a_local_function_is_taken_out_though_nobody_declared_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLINIC_TOKEN", "0123456789")
+    monkeypatch.setenv("CLINIC_REGION_KEY_NAME", "europe-west")
+    failure = environment_redactor().failure(NoAnswer("HTTPError: 403 for /v1?k=0123456789 of europe-west"))
+    assert failure.reason == "HTTPError: 403 for /v1?k=[CLINIC_TOKEN] of europe-west"
+    assert environment_redactor().answer(RawAnswer(b"0123456789")).body == b"[CLINIC_TOKEN]"
+
+
 def test_without_secrets_an_answer_stays_as_it_came() -> None:
     answer = RawAnswer(bytes(range(256)), 200, {"a": "b"})
-    assert Redactor(["MY_KEY"], {}).answer(answer) is answer
+    assert Redactor(["MY_KEY"], {}).answer(answer) == answer
     assert Redactor(["MY_KEY"], {"MY_KEY": "not-in-there"}).answer(answer) == answer
+
+
+def test_what_a_local_function_says_of_its_key_reaches_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLINIC_TOKEN", "a-planted-token-01")
+    (tmp_path / "leaky_function.py").write_text(
+        "import os\n"
+        "def look(image):\n"
+        "    token = os.environ['CLINIC_TOKEN']\n"
+        "    raise ConnectionError(f'Max retries exceeded with url: /v1?key=another-planted-key (token {token})')\n"
+    )
+    adapter = registry.create("python:leaky_function:look", {"path": str(tmp_path)})
+    images = write_images(tmp_path / "images", ["1", "2"])
+    with Store(tmp_path / "responses.sqlite") as store:
+        query_adapter(adapter, images, store, policy=CallPolicy())
+    kept = b"".join(path.read_bytes() for path in tmp_path.glob("responses.sqlite*"))
+    assert b"Max retries exceeded with url: /v1?key=*** (token [CLINIC_TOKEN])" in kept
+    assert b"planted" not in kept

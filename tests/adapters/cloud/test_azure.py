@@ -4,7 +4,7 @@ from datetime import date
 from typing import Any
 
 import pytest
-from fakes.azure_vision import KEY, VERSION, AzureVision, failure
+from fakes.azure_vision import KEY, TOKEN, VERSION, AzureVision, failure
 from fakes.clouds import environment
 from fakes.made import made
 from fakes.seeing import NAMES, sweep
@@ -123,3 +123,14 @@ def test_its_end_is_declared() -> None:
     service = Azure.capabilities.service
     assert service is not None
     assert (service.lifecycle, service.ends) == ("ends", date(2028, 9, 25))
+
+
+def test_a_token_of_entra_id_is_read_anew_for_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    with AzureVision() as running, environment({"VISION_TOKEN": TOKEN, "VISION_ENDPOINT": running.url}):
+        adapter = made("azure")
+        assert isinstance(adapter.send(sweep()[:1])[0], RawAnswer)
+        assert "ocp-apim-subscription-key" not in running.asked[0].headers
+        monkeypatch.setenv("VISION_TOKEN", "another-planted-token")
+        with pytest.raises(AdapterError, match="VISION_TOKEN") as caught:
+            adapter.send(sweep()[:1])
+        assert "planted-token" not in str(caught.value)

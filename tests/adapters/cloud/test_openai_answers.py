@@ -58,7 +58,7 @@ def test_probabilities_are_those_of_the_first_letter_whatever_stands_around_it()
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (reply("I am sorry."), "not a JSON object of labels but 'I am sorry.'"),
+        (reply("A nurse."), "not a JSON object of labels but 'A nurse.'"),
         (reply('{"engineer": 0.5}'), "no score for 'nurse'"),
         (reply('{"nurse": "0.5"}'), "must be a number"),
         (reply('{"nurse": NaN}'), "0-1"),
@@ -136,3 +136,26 @@ def test_an_order_belongs_to_the_image_and_the_repeat() -> None:
     assert drawn[0] == drawn[1]
     assert len({tuple(order) for order in drawn}) == 4
     assert all(sorted(order) == sorted(labels) for order in drawn)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I'm sorry, but I can't help with identifying people.",
+        "I’m sorry, I can’t assist with that.",
+        "Sorry, this is not something I do.",
+        "I cannot rate the people in this photograph.",
+        "I am not able to judge that from a picture.",
+        "As an AI model, I do not label people.",
+        "<think>Is this allowed?</think>\nI can't help with that.",
+        "I apologise, but no.",
+    ],
+)
+def test_a_refusal_in_prose_is_a_refusal(text: str) -> None:
+    assert scores(reply(text), "nurse") == {"(refused)": 1.0}
+
+
+@pytest.mark.parametrize("text", ["nurse: 0.2", "The person looks sorry.", "{'nurse': 0.2}", "[0.2]", ""])
+def test_other_prose_is_no_refusal(text: str) -> None:
+    with pytest.raises(AnswerError, match="not a JSON object"):
+        scores(reply(text), "nurse")
