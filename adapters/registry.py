@@ -5,8 +5,7 @@ built in stays built in.
 """
 
 import inspect
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -14,6 +13,7 @@ from typing import Any
 
 from adapters.base import Adapter, AdapterError, Capabilities, Service
 from adapters.options import TARGET, AdapterOptions, Option, did_you_mean, option_rows, read_options
+from adapters.packages import needed
 
 GROUP = "counterslope.adapters"
 BUILT_IN = {
@@ -92,7 +92,7 @@ def create(spec: str, options: Mapping[str, Any] | None = None) -> Adapter:
         if wanted.is_required() and not target:
             raise AdapterError(f"the adapter {name!r} needs a target: write {name}:... ({describe(name).summary})")
         given[TARGET] = target
-    with _import_errors(spec):
+    with needed(spec):
         if model is AdapterOptions:
             read_options(spec, model, given)
             made: Adapter = adapter_class()
@@ -161,7 +161,7 @@ def load(name: str) -> AdapterClass:
         if name in _ENDED:
             raise AdapterError(f"there is no adapter {name!r}: {_ENDED[name]}")
         raise AdapterError(f"there is no adapter {name!r}.{did_you_mean(name, names())} Known: {', '.join(names())}")
-    with _import_errors(name):
+    with needed(name):
         if name in BUILT_IN:
             module, _, attribute = BUILT_IN[name].partition(":")
             loaded: AdapterClass = getattr(import_module(module), attribute)
@@ -180,16 +180,3 @@ def _added() -> dict[str, EntryPoint]:
 def _options_model(adapter_class: AdapterClass) -> type[AdapterOptions]:
     model: type[AdapterOptions] = getattr(adapter_class, "Options", AdapterOptions)
     return model
-
-
-@contextmanager
-def _import_errors(name: str) -> Iterator[None]:
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        raise AdapterError(
-            f"the adapter {name!r} needs the package {package!r}, which is not installed: pip install {package}"
-        ) from error
-    except ImportError as error:
-        raise AdapterError(f"the adapter {name!r} cannot be loaded: {error}") from error

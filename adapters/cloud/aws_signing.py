@@ -13,6 +13,7 @@ from typing import Any
 
 from adapters.base import AdapterError
 from adapters.credentials import credentials_needed
+from adapters.packages import needed
 
 
 @dataclass(frozen=True)
@@ -77,12 +78,8 @@ def endpoint_from_environment(service: str) -> str:
 
 
 def _session(adapter: str) -> Any:
-    try:
+    with needed(adapter):
         from botocore.session import Session
-    except ImportError as error:
-        raise AdapterError(
-            f"the adapter {adapter!r} needs botocore: pip install 'botocore>=1.35' (the extra `aws`)"
-        ) from error
     return Session()
 
 

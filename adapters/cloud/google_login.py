@@ -13,6 +13,7 @@ from adapters.answers import json_object, one_line
 from adapters.base import AdapterError, AnswerError, NoAnswer
 from adapters.credentials import checked_url
 from adapters.http_client import Call, HttpClient, Reply
+from adapters.packages import needed
 
 _SCOPES = ("https://www.googleapis.com/auth/cloud-vision",)
 _FIELDS = ("client_email", "private_key", "token_uri", "client_id", "client_secret", "refresh_token")
@@ -121,13 +122,8 @@ def _read(path: Path, place: str) -> Any:
         raise AdapterError(f"{place} is no file of credentials: it is not a JSON object") from None
     if isinstance(address := content.get("token_uri"), str):
         checked_url(address, adapter="google", option="token_uri", credential=True)
-    try:
+    with needed("google", hint="an API key in GOOGLE_API_KEY works without"):
         from google.oauth2 import credentials, service_account
-    except ImportError as error:
-        raise AdapterError(
-            "the adapter 'google' needs google-auth for a file of credentials: pip install 'google-auth>=2.35' "
-            "(the extra `google`); an API key in GOOGLE_API_KEY works without"
-        ) from error
     try:
         if content.get("type") == "service_account":
             found = service_account.Credentials.from_service_account_info(content, scopes=_SCOPES)

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from adapters.base import AdapterError, Capabilities
-from adapters.local.files import digest_of, hub_snapshot, package
+from adapters.local.files import digest_of, hub_snapshot
 from adapters.local.labels import read_labels
 from adapters.local.network import Activation, Reading, TorchNetwork, TorchOptions
 from adapters.local.preprocessing import Fit, Preprocessing, pixels
 from adapters.options import did_you_mean
+from adapters.packages import package
 
 if TYPE_CHECKING:
     import numpy as np
@@ -193,7 +194,7 @@ def find(target: str, weights: str | None, *, adapter: str, download: bool) -> C
     Raises:
         AdapterError: open_clip is not installed; there is no such network, or no such weights on this machine.
     """
-    package("open_clip", adapter=adapter, install="open_clip_torch")
+    package("open_clip", adapter=adapter)
     if target.startswith("hf-hub:"):
         repository = target.removeprefix("hf-hub:")
         patterns = (_CONFIG, "open_clip_*.safetensors", *_TOKENIZER)

@@ -5,11 +5,10 @@ What is in the files is their adapters' business.
 
 from collections.abc import Sequence
 from hashlib import file_digest, sha256
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 
 from adapters.base import AdapterError
+from adapters.packages import package
 
 
 def digest_of(files: Sequence[Path]) -> str:
@@ -28,22 +27,6 @@ def digest_of(files: Sequence[Path]) -> str:
     if len(digests) == 1:
         return digests[0][0]
     return sha256("".join(f"{digest}  {name}\n" for digest, name in digests).encode()).hexdigest()
-
-
-def package(module: str, *, adapter: str, install: str) -> ModuleType:
-    """A package that only some adapters need.
-
-    Raises:
-        AdapterError: it is not installed; the message has the command.
-    """
-    try:
-        return import_module(module)
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != module.partition(".")[0]:
-            raise
-        raise AdapterError(
-            f"the adapter {adapter} needs the package {install}, which is not installed: pip install {install}"
-        ) from error
 
 
 def fetch(url: str, path: Path, *, sha256_starts: str = "") -> None:
@@ -85,7 +68,7 @@ def hub_snapshot(
     Raises:
         AdapterError: it is not there, or cannot be fetched; the message has the command that fetches it.
     """
-    hub = package("huggingface_hub", adapter=adapter, install="huggingface_hub")
+    hub = package("huggingface_hub", adapter=adapter)
     command = " ".join(["hf download", repository, *(["--revision", revision] if revision else [])])
     try:
         folder: str = hub.snapshot_download(

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from adapters.base import AdapterError, Capabilities
-from adapters.local.files import digest_of, hub_snapshot, package
+from adapters.local.files import digest_of, hub_snapshot
 from adapters.local.labels import digest, distinct
 from adapters.local.network import Activation, Reading, TorchNetwork, TorchOptions
 from adapters.local.preprocessing import decode_rgb
+from adapters.packages import package
 
 if TYPE_CHECKING:
     import numpy as np
@@ -57,7 +58,7 @@ class HuggingFace(TorchNetwork):
     def __init__(self, options: Options) -> None:
         target, revision = options.target, options.revision
         name = f"huggingface:{target}"
-        self._transformers = package("transformers", adapter=name, install="transformers")
+        self._transformers = package("transformers", adapter=name)
         local = Path(target).is_dir()
         if local and revision is not None:
             raise AdapterError(f"{name}: a folder has no revisions: leave the option revision out")

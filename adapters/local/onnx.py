@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from adapters.base import AdapterError, Capabilities
-from adapters.local.files import digest_of, package
+from adapters.local.files import digest_of
 from adapters.local.labels import digest, read_labels
 from adapters.local.network import Activation, LocalNetwork, NetworkOptions, Reading, versions
 from adapters.local.preprocessing import Fit, Interpolation, Preprocessing, Triple, pixels
+from adapters.packages import package
 
 if TYPE_CHECKING:
     import numpy as np
@@ -178,7 +179,7 @@ class OnnxModel(LocalNetwork):
 
 
 def _session(file: Path, name: str, *, threads: int) -> Any:
-    runtime = package("onnxruntime", adapter=name, install="onnxruntime")
+    runtime = package("onnxruntime", adapter=name)
     if not file.is_file():
         raise AdapterError(f"{name}: there is no file {file}")
     options = runtime.SessionOptions()

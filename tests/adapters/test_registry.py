@@ -68,13 +68,28 @@ def test_another_package_adds_an_adapter() -> None:
 
 @pytest.mark.usefixtures("installed_package")
 def test_a_missing_package_is_named_with_its_cure_and_hides_no_other_adapter() -> None:
-    with pytest.raises(AdapterError, match="pip install a_package_nobody_has"):
+    with pytest.raises(AdapterError, match=r"install.* a_package_nobody_has"):
         registry.create("needy")
     with pytest.raises(AdapterError, match="brightness_adapter:Nothing names nothing"):
         registry.create("wrong")
     problems = {row.name: row.problem for row in registry.describe_all()}
     assert "a_package_nobody_has" in (problems["needy"] or "")
     assert problems["opencv"] is None
+
+
+def test_a_new_adapter_is_one_file_and_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "toy_adapter.py").write_text(THIRD_PARTY)  # one file
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(registry.BUILT_IN, "toy", "toy_adapter:Brightness")  # one line
+    assert "toy" in registry.names()
+    assert registry.option_names("toy") == ("gain",)
+    assert {row.name: row.problem for row in registry.describe_all()}["toy"] is None
+    adapter = registry.create("toy", {"gain": 2})
+    assert adapter.parse(adapter.send([bytes([51])])[0])[0].score == pytest.approx(0.4)
+    with pytest.raises(AdapterError, match=r"no option 'gian'. Did you mean 'gain'\?"):
+        registry.create("toy", {"gian": 2})
+    with pytest.raises(AdapterError, match="'toy': option 'gain' must be more than 0, not -1"):
+        registry.create("toy", {"gain": -1})
 
 
 def test_every_adapter_is_described_in_one_line() -> None:

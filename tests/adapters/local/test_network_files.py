@@ -5,7 +5,7 @@ import pytest
 from fakes.serving import Serving, Told
 
 from adapters.base import AdapterError
-from adapters.local.files import digest_of, fetch, hub_snapshot, package
+from adapters.local.files import digest_of, fetch, hub_snapshot
 
 
 def test_a_digest_is_the_file_s_own_or_that_of_sha256sum_s_lines(tmp_path: Path) -> None:
@@ -32,11 +32,6 @@ def test_a_download_is_whole_and_the_expected_one_or_not_there(tmp_path: Path) -
     assert path.read_bytes() == b"weights"
     with pytest.raises(AdapterError, match="cannot be downloaded"):
         fetch("http://127.0.0.1:9/x", path)
-
-
-def test_a_missing_package_has_the_command_that_installs_it() -> None:
-    with pytest.raises(AdapterError, match="needs the package nothing-like-it, which is not installed: pip install"):
-        package("nothing_like_it", adapter="clip:x", install="nothing-like-it")
 
 
 def test_a_repository_that_is_not_here_has_the_command_that_fetches_it(

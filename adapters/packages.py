@@ -1,0 +1,68 @@
+"""Packages that only some adapters need: what is missing, and the command that installs it here."""
+
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+
+from adapters.base import AdapterError
+
+# Module -> what is to be installed, where the names differ or a version matters.
+_INSTALLED_AS = {
+    "botocore": "botocore>=1.35",
+    "google": "google-auth>=2.35",
+    "open_clip": "open_clip_torch",
+    "cv2": "opencv-python-headless<5",
+    "PIL": "pillow",
+}
+
+
+@contextmanager
+def needed(adapter: str, *, hint: str = "") -> Iterator[None]:
+    """A block that imports what an adapter needs.
+
+    Args:
+        adapter: the adapter's name, for messages.
+        hint: how to do without, where that is possible.
+
+    Raises:
+        AdapterError: a package is missing; the message has the command that installs it.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        module = (error.name or "").partition(".")[0]
+        package = _INSTALLED_AS.get(module, module)
+        more = f"; {hint}" if hint else ""
+        raise AdapterError(
+            f"the adapter {adapter!r} needs the package {package.partition('>')[0].partition('<')[0]!r}, which is not "
+            f"installed: {install_command(package)}{more}"
+        ) from error
+    except ImportError as error:
+        raise AdapterError(f"the adapter {adapter!r} cannot be loaded: {error}") from error
+
+
+def package(module: str, *, adapter: str) -> ModuleType:
+    """A package that an adapter needs.
+
+    Raises:
+        AdapterError: it is not installed; the message has the command.
+    """
+    with needed(adapter):
+        return import_module(module)
+
+
+def install_command(package: str) -> str:
+    """The command that installs a package into this program's environment, as it can be pasted into a shell."""
+    python, own_uv = Path(sys.executable), Path(sys.prefix, "uv", "bin", "uv")
+    here = Path.cwd()
+    shown = str(python.relative_to(here)) if python.is_relative_to(here) else str(python)
+    if shutil.which("uv") is None and not own_uv.is_file() and find_spec("pip") is not None:
+        return shlex.join([shown, "-m", "pip", "install", package])
+    uv = "uv" if shutil.which("uv") or not own_uv.is_file() else str(own_uv)
+    return shlex.join([uv, "pip", "install", "--python", shown, package])
