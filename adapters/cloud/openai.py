@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from hashlib import sha256
-from operator import mul
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 from urllib.parse import urlsplit
@@ -61,7 +60,7 @@ _COMPLAINT = re.compile(
 )
 _NO_EYES = ("image input is not supported", "not a multimodal model", "does not support image")
 
-# US$ for a million tokens, in and out, by the beginning of a model's name.
+# US$ for a million tokens, in and out, by a model's name without its date.
 _USD_PER_MILLION = {"gpt-4o-mini": (0.15, 0.60), "gpt-4.1-mini": (0.40, 1.60), "gpt-5-mini": (0.25, 2.00)}
 # What one photo in high detail comes to; gpt-4o-mini counts many more tokens for an image than the others.
 _IMAGE_TOKENS = {"gpt-4o-mini": 48_000}
@@ -165,7 +164,6 @@ class OpenAI:
             "format": "text" if options.logprobs else options.format,
         }
         own = self._url == ENDPOINT
-        self._usd = _usd_per_token(self.model) if own else None
         self.capabilities = replace(
             OpenAI.capabilities,
             service=replace(
@@ -192,23 +190,21 @@ class OpenAI:
         """See ``Adapter.parse``."""
         return chat.labels_of(answer.body, self._labels, letters=self.parameters["logprobs"])
 
-    def usd(self, answer: RawAnswer) -> float | None:
-        """What an answer cost by the tokens that it counts itself, in US$; None where prices are not known."""
-        tokens = chat.tokens_of(answer.body)
-        return None if self._usd is None or tokens is None else sum(map(mul, tokens, self._usd))
-
     def _price(self) -> Price | None:
-        """An estimate before anything was sent, from what a photo and the labels usually come to."""
-        if self._usd is None:
+        """What a known model of OpenAI's charges; before answers have counted their tokens, an estimate of these."""
+        undated = re.sub(r"-\d{4}-\d\d-\d\d$", "", self.model)
+        if undated not in _USD_PER_MILLION or self._url != ENDPOINT:
             return None
-        image = next((n for name, n in _IMAGE_TOKENS.items() if self.model.startswith(name)), _USUAL_IMAGE_TOKENS)
-        letters = len(self.parameters["prompt"]) + sum(map(len, self._labels))
-        tokens = image + letters / 2, 1 if self.parameters["logprobs"] else 12 * len(self._labels)
+        sent, received = _USD_PER_MILLION[undated]
+        question = len(self.parameters["prompt"]) + sum(map(len, self._labels))
+        reply = 1 if self.parameters["logprobs"] else 12 * len(self._labels)
+        usd = sent * (_IMAGE_TOKENS.get(undated, _USUAL_IMAGE_TOKENS) + question / 2) + received * reply
         return Price(
-            round(1000 * self.parameters["repeats"] * sum(map(mul, tokens, self._usd)), 3),
+            round(self.parameters["repeats"] * usd / 1000, 3),
             as_of=date(2026, 11, 20),
-            source="public price tables of 2026, in US$ for a million tokens",
-            note="poorly known before a few answers have counted their tokens; reasoning costs more",
+            source="public price tables of 2026",
+            note="a rough estimate until answers have counted their tokens; reasoning costs more",
+            tokens=(sent, received),
         )
 
     def _send(self, image: bytes) -> RawAnswer | NoAnswer:
@@ -321,14 +317,6 @@ class OpenAI:
                 f"the adapter {self.name!r}: the option logprobs allows {chat.MOST_LETTERS} labels at most, "
                 f"not {len(self._labels)}: servers give the log-probabilities of no more letters"
             )
-
-
-def _usd_per_token(model: str) -> tuple[float, float] | None:
-    """US$ for a token in and out; None for a model that is not in the table."""
-    for name, (in_, out) in _USD_PER_MILLION.items():
-        if model == name or re.fullmatch(rf"{re.escape(name)}-\d{{4}}-\d\d-\d\d", model):
-            return in_ / 1e6, out / 1e6
-    return None
 
 
 def _member_at_fault(error: Mapping[str, Any], message: str) -> str:

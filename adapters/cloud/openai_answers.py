@@ -42,7 +42,6 @@ _REFUSAL = re.compile(
     r"|\bi (can(no|['’])t|can not|won['’]t|will not|must decline)\b|\bi( a|['’])m (not able|unable) to\b",
     re.IGNORECASE,
 )
-_TOKENS = ("prompt_tokens", "completion_tokens")
 _WITHHELD_CODES = frozenset({"content_filter", "content_policy_violation", "moderation_blocked"})
 
 
@@ -103,23 +102,6 @@ def version_of(body: bytes) -> dict[str, str]:
     named = [content.get("model"), content.get("system_fingerprint")]
     version = one_line(" ".join(part for part in named if isinstance(part, str)))
     return {"model-version": version} if version else {}
-
-
-def tokens_of(body: bytes) -> tuple[int, int] | None:
-    """The tokens in and out that a reply counts, or several together; None where one does not count."""
-    content = json_or_empty(body)
-    rows = content.get("replies", [{"reply": body.decode("utf-8", "surrogateescape")}])
-    counted = [
-        [
-            inner(json_or_empty(str(inner(row, "reply")).encode("utf-8", "surrogatepass")), "usage", name)
-            for name in _TOKENS
-        ]
-        for row in (rows if isinstance(rows, list) else ())
-    ]
-    if not counted or not all(isinstance(n, int) and 0 <= n < 10**9 for counts in counted for n in counts):
-        return None
-    first, second = (sum(column) for column in zip(*counted, strict=True))
-    return first, second
 
 
 def withheld(error: object) -> bool:

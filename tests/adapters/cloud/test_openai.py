@@ -235,29 +235,17 @@ def test_options_are_read_and_explained(tmp_path: Path) -> None:
             registry.create("openai", options)
 
 
-def usage(prompt: int, completion: int) -> dict[str, object]:
-    return {"choices": [], "usage": {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": 0}}
-
-
-def test_the_price_of_known_models_is_estimated_and_then_counted_by_tokens() -> None:
-    adapter = made("openai", labels=["nurse", "pilot"], model="gpt-4.1-mini-2025-04-14")
-    price = adapter.capabilities.service.price
+def test_the_price_of_a_known_model_is_by_tokens_and_estimated_for_photos() -> None:
+    price = made("openai", labels=["nurse", "pilot"], model="gpt-4.1-mini-2025-04-14").capabilities.service.price
+    assert price.tokens == (0.40, 1.60)
     assert 0.5 < price.usd_per_1000 < 3
-    assert made("openai", labels=["nurse"], model="gpt-4.1-mini", repeats=3).capabilities.service.price.usd_per_1000 > 2
-    assert adapter.usd(RawAnswer(json.dumps(usage(1_000_000, 500_000)).encode())) == pytest.approx(0.40 + 0.80)
-    rows = [{"labels": ["nurse"], "reply": json.dumps(usage(1_000_000, 0))}] * 2
-    assert adapter.usd(RawAnswer(json.dumps({"replies": rows}).encode())) == pytest.approx(0.80)
+    assert made("openai", labels=["nurse"], model="gpt-4o-mini").capabilities.service.price.usd_per_1000 > 7
+    thrice = made("openai", labels=["nurse", "pilot"], model="gpt-4.1-mini", repeats=3).capabilities.service.price
+    assert thrice.usd_per_1000 == pytest.approx(3 * price.usd_per_1000, rel=0.01)
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"{}", b"[]", b'{"usage": {"prompt_tokens": "5"}}', b'{"replies": [5]}', b'{"replies": 5}']
+    "options", [{"model": "gpt-4.1-minimal"}, {"model": "gpt-4o-mini", "endpoint": "https://gpu.example/v1"}]
 )
-def test_without_a_count_of_tokens_no_cost_is_known(body: bytes) -> None:
-    assert made("openai", labels=["nurse"], model="gpt-4o-mini").usd(RawAnswer(body)) is None
-
-
-def test_prices_are_not_guessed_for_other_models_and_servers() -> None:
-    for options in ({"model": "gpt-4.1-minimal"}, {"model": "gpt-4o-mini", "endpoint": "https://gpu.example/v1"}):
-        adapter = made("openai", labels=["nurse"], **options)
-        assert adapter.capabilities.service.price is None
-        assert adapter.usd(RawAnswer(json.dumps(usage(5, 5)).encode())) is None
+def test_prices_are_not_guessed_for_other_models_and_servers(options: dict[str, str]) -> None:
+    assert made("openai", labels=["nurse"], **options).capabilities.service.price is None
