@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from adapters.base import AdapterError
-    from pipeline.analyses.predictions import InputError
+    from pipeline.analyses.inputs import InputError
     from pipeline.api import audit, open_run
     from pipeline.config.options import ConfigError
     from pipeline.photos.listing import NoUsablePhotos
@@ -28,7 +28,7 @@ __all__ = [
 _PLACES = {
     "AdapterError": "adapters.base",
     "ConfigError": "pipeline.config.options",
-    "InputError": "pipeline.analyses.predictions",
+    "InputError": "pipeline.analyses.inputs",
     "NoUsablePhotos": "pipeline.photos.listing",
     "PlanError": "pipeline.querying.plan",
     "RunView": "pipeline.stages.opened",

@@ -65,7 +65,6 @@ def test_adapters_and_models_know_nothing_of_the_pipeline(house, package):
     assert not {name: targets for name, targets in wrong.items() if targets}
 
 
-@pytest.mark.xfail(reason="analyses.representation calls stages.audit until the analyses are a registry")
 def test_imports_run_one_way_through_the_rooms(house):
     """So packages form no circle, imports inside functions and for type checking counted."""
     wrong = sorted(

@@ -1,235 +1,326 @@
-"""Bias amplification of a file of predictions: which columns are what, and the tables of all that they allow.
+"""Directional bias amplification: of a file of predictions, or of a run with the attribute intervened on.
 
-The measures are in ``pipeline.statistics``, the files in ``predictions``; of a run, ``intervening`` does the same.
+The file's part is here, the run's in ``run_amplification``; the measures are in ``pipeline.statistics``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pipeline.analyses.predictions import InputError, indicators
+from pydantic import BeforeValidator, Field
+
+from pipeline.analyses.base import RESAMPLES, Analysis, Names, Options, Result, option_of_run
+from pipeline.analyses.inputs import InputError, by_name, indicators, read_predictions, row_clusters, share_table
+from pipeline.analyses.sections import Section
+from pipeline.config.attributes import Attribute
+from pipeline.config.options import Flag, Response
+from pipeline.run.progress import Watch, unwatched
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from pipeline.statistics import Amplification, MultiAmplification, SignRule
+    from pipeline.statistics import Amplification, MultiAmplification
 
-Frames = dict[str, "pd.DataFrame"]
+NOTHING = "nothing is predicted: name columns with --prediction or --predicted-attribute"
+UNSURE = "{count} signs not sure: the interval may be too narrow and too low; a --train or --base is better"
 
 
-@dataclass(frozen=True)
-class Columns:
-    """Names of columns: groups and tasks as labelled and as predicted, each one column of names or several of numbers.
+def _mapping(given: object) -> object:
+    """LABEL=TASK texts, and files with the columns label and task, as label -> task."""
+    if given is None or isinstance(given, Mapping):
+        return given
+    mapping: dict[str, str] = {}
+    for text in given if isinstance(given, list | tuple) else [given]:
+        label, equals, task = str(text).rpartition("=")
+        if equals and label and task:
+            mapping[label.strip()] = task.strip()
+        else:
+            mapping |= {str(name): str(value) for name, value in by_name(Path(str(text)), "label", "task").items()}
+    return mapping or None
 
-    ``predicted_tasks`` stand in the order of ``tasks``, ``predicted_attributes`` in that of ``attributes``.
-    """
 
-    attributes: tuple[str, ...]
-    tasks: tuple[str, ...]
-    predicted_tasks: tuple[str, ...] = ()
-    predicted_attributes: tuple[str, ...] = ()
-    cluster: str | None = None
+def _pairs(given: object) -> object:
+    """LOW,HIGH texts as pairs of numbers."""
+
+    def pair(text: object) -> object:
+        try:
+            return tuple(float(part) for part in text.split(",")) if isinstance(text, str) else text
+        except ValueError:
+            raise ValueError("--values takes LOW,HIGH such as -1,1") from None
+
+    return tuple(map(pair, given)) if isinstance(given, list | tuple) else given
+
+
+class AmplificationOptions(Options):
+    """Columns of a file or of a run's manifest, the base of the signs, and how intervals are drawn."""
+
+    renamed: ClassVar[Mapping[str, str]] = {"predicted_task": "prediction", "tasks": "map", "show": "table"}
+
+    attribute: Names = Field((), description="column of the groups' names, or columns of 0 and 1")
+    task: Names = Field((), description="column of the tasks' names, or columns of 0 and 1")
+    prediction: Names = Field((), description="column of predicted tasks, in the order of --task: A->T")
+    predicted_attribute: Names = Field((), description="column of predicted groups, likewise: T->A; with both, MALS")
+    train: Path | None = Field(None, description="file of training labels with the same columns: the base of the signs")
+    base: Path | Mapping[str, float] | None = Field(
+        None, description="table of a group's share in each task: the base instead; in Python also task -> share"
+    )
+    base_columns: str | None = Field(None, description="TASK,SHARE,GROUP: two columns, and the group of the shares")
+    base_group: str | None = Field(None, description="the group of the shares, where --base-columns does not name it")
+    threshold: float | None = Field(None, description="scores from here on are predictions of 1; else averaged")
+    over: Literal["scores", "ranks"] | None = Field(None, description="average over all thresholds: scores or ranks")
+    validation: Path | None = Field(None, description="file with the same columns to calibrate thresholds on")
+    rule: Literal["code", "paper"] = Field("code", description="where they differ: the published code or the paper")
+    sets: Literal["code", "paper"] | None = Field(None, description="also sets of tasks (Multi): as the code or paper")
+    map: Annotated[Mapping[str, str] | None, BeforeValidator(_mapping), Flag(metavar="LABEL=TASK", parse=list)] = Field(
+        None, description="of a run: LABEL=TASK, or a file with the columns label and task"
+    )
+    values: Annotated[
+        tuple[tuple[float, float], ...], BeforeValidator(_pairs), Flag(metavar="LOW,HIGH", parse=list)
+    ] = Field(
+        (), description="of a run: LOW,HIGH values of the attribute to compare; the ends of the sweep unless given"
+    )
+    response: Response | None = option_of_run("response")
+    cluster: str | None = Field(None, description="column whose rows or photos belong together, such as person")
+    resamples: int = Field(RESAMPLES, description="bootstrap resamples; 0 for no intervals", ge=0)
+    seed: int = Field(0, description="of the bootstrap")
+    level: float = Field(0.95, description="of the intervals", gt=0, lt=1)
+
+    @property
+    def drawing(self) -> dict[str, Any]:
+        """How intervals are drawn."""
+        return {"resamples": self.resamples, "seed": self.seed, "level": self.level}
+
+    def shares(self) -> tuple[Mapping[str, float], str] | None:
+        """Task -> share, and the group of the shares; None without a base.
+
+        Raises:
+            InputError: the table's columns or the group are not named.
+        """
+        if self.base is None:
+            return None
+        task, share, group, *_ = [part.strip() for part in (self.base_columns or "").split(",")] + [""] * 3
+        group = group or self.base_group or ""
+        if isinstance(self.base, Mapping):
+            shares = self.base
+        elif task and share and group:
+            shares = share_table(self.base, task=task, share=share)
+        else:
+            raise InputError("--base needs --base-columns TASK,SHARE,GROUP, such as occupation,bls_pct_female,female")
+        if not group:
+            raise InputError("name the group of the shares with base_group")
+        return shares, group
+
+
+class AmplificationAnalysis(Analysis[AmplificationOptions]):
+    """Directional bias amplification: does a classifier lean further the way its data lean?"""
+
+    name = "amplification"
+    reads = ("file", "run")
+    options = AmplificationOptions
+    tables = ("summary", "pairs", "rates")
+    uses = ("presence_threshold", "response", "cluster")
+    examples = (
+        "counterslope amplification predictions.csv --attribute gender --task cooking --prediction cooking_score",
+        "counterslope amplification runs/portraits --base occupations.tsv "
+        "--base-columns occupation,bls_pct_female,female",
+    )
+
+    def compute(self, source: Path, options: AmplificationOptions, *, watch: Watch = unwatched) -> Result:
+        """Of a run, rows of every adapter, attribute, arm and task; of a file, tables summary, pairs and rates.
+
+        Raises:
+            RunError: a run has no labels, or no sweep that fits.
+            ConfigError: the manifest lacks a column.
+            InputError: a file, a column, a group or a label is not what it should be.
+            ValueError: labels, predictions or values that cannot be such.
+        """
+        if source.is_dir():
+            from pipeline.analyses.run_amplification import amplification_of_run
+
+            base = options.base
+            elsewhere = [] if isinstance(base, Mapping) else [base]
+            return Result(
+                title="A->T with the attribute intervened on (no task: mean over tasks)",
+                tables={self.name: amplification_of_run(source, options, watch=watch)},
+                about={"base": _base_words(options), "level": options.level},
+                inputs=self.inputs(options, elsewhere=elsewhere),
+            )
+        with watch(self.name, total=1) as advance:
+            tables = _of_file(source, options)
+            advance(1)
+        return Result(title=f"Bias amplification ({options.rule}'s rules)", tables=tables, shown=["summary"], kept=dict)
+
+    def sections(
+        self, tables: "Mapping[str, pd.DataFrame]", about: Mapping[str, Any], *, swept: Mapping[str, Attribute]
+    ) -> Sequence[Section]:
+        """Of a run: one part for each adapter, attribute and pair of values."""
+        from pipeline.analyses.run_amplification import section
+
+        return (section(tables[self.name], about, swept=swept),) if self.name in tables else ()
 
 
 @dataclass(frozen=True, eq=False)
 class Labelled:
-    """A file's columns as frames of numbers; what it does not have is None."""
+    """The columns of a file as frames of numbers; what the file does not have is None."""
 
     attributes: "pd.DataFrame"
     tasks: "pd.DataFrame"
     predicted_tasks: "pd.DataFrame | None" = None
     predicted_attributes: "pd.DataFrame | None" = None
 
-
-@dataclass(frozen=True)
-class Options:
-    """How it is measured.
-
-    Attributes:
-        rule: "code" or "paper", where the two differ.
-        sets: the rule for sets of tasks, for the multi-attribute measures; None leaves them out.
-        over: thresholds are integrated over "scores" or "ranks"; None takes predictions as they are.
-        resamples, seed, level: of the intervals.
-    """
-
-    rule: Literal["code", "paper"] = "code"
-    sets: Literal["code", "paper"] | None = None
-    over: Literal["scores", "ranks"] | None = None
-    resamples: int = 2000
-    seed: int = 0
-    level: float = 0.95
+    def called(self, tasks: Any, attributes: Any) -> "Labelled":
+        """The same with predictions of 0 and 1, each by its own rule: frame of scores -> frame."""
+        scores = ((tasks, self.predicted_tasks), (attributes, self.predicted_attributes))
+        return Labelled(self.attributes, self.tasks, *(None if f is None else rule(f) for rule, f in scores))
 
 
-@dataclass(frozen=True, eq=False)
-class Amplified:
-    """Tables: the measures as a whole, pair by pair, and the rates of the groups (empty without predicted tasks)."""
+def _of_file(source: Path, options: AmplificationOptions) -> "dict[str, pd.DataFrame]":
+    """The measures as a whole, pair by pair, and the rates of the groups (with predicted tasks of 0 and 1)."""
+    if not options.attribute or not options.task:
+        raise InputError("name the columns of groups and tasks with --attribute and --task")
+    frame = read_predictions(source)
+    data = _labelled(frame, options, table=str(source))
+    train = None
+    if options.train is not None:
+        labels_only = options.model_copy(update={"prediction": (), "predicted_attribute": ()})
+        train = _labelled(read_predictions(options.train), labels_only, table=str(options.train), like=data)
+    data = _at_thresholds(data, options, train=train)
+    drawing = options.drawing | {"clusters": row_clusters(frame, options.cluster, table=str(source))}
+    return _measured(data, options, train=train, drawing=drawing)
 
-    summary: "pd.DataFrame"
-    pairs: "pd.DataFrame"
-    rates: "pd.DataFrame"
 
-
-def labelled(frame: "pd.DataFrame", columns: Columns, *, table: str, like: Labelled | None = None) -> Labelled:
-    """The columns of a file; with ``like``, groups and tasks are those of another file, and no other.
-
-    Raises:
-        InputError: a column that is missing or cannot be what it should be.
-    """
+def _labelled(
+    frame: "pd.DataFrame", options: AmplificationOptions, *, table: str, like: Labelled | None = None
+) -> Labelled:
+    """The columns of a file; with ``like``, groups and tasks are those of another file, and no other."""
     groups = None if like is None else list(like.attributes.columns)
     names = None if like is None else list(like.tasks.columns)
-    attributes = indicators(frame, columns.attributes, table=table, names=groups)
-    tasks = indicators(frame, columns.tasks, table=table, names=names)
-    predicted: dict[str, Any] = {}
-    for name, wanted, given in (
-        ("predicted_tasks", tasks, columns.predicted_tasks),
-        ("predicted_attributes", attributes, columns.predicted_attributes),
-    ):
-        if given:
-            predicted[name] = indicators(frame, given, table=table, names=list(wanted.columns))
-            if predicted[name].shape[1] != wanted.shape[1]:
-                raise InputError(
-                    f"{table}: {len(given)} columns are named as {name.replace('_', ' ')} ({', '.join(given)}), "
-                    f"but {wanted.shape[1]} are labelled ({', '.join(map(str, wanted.columns))})"
-                )
-    return Labelled(attributes, tasks, **predicted)
+    labels = {
+        "tasks": indicators(frame, options.task, table=table, names=names),
+        "attributes": indicators(frame, options.attribute, table=table, names=groups),
+    }
+    predicted = {}
+    for name, columns in (("tasks", options.prediction), ("attributes", options.predicted_attribute)):
+        wanted = labels[name]
+        if not columns:
+            continue
+        predicted[name] = indicators(frame, columns, table=table, names=list(wanted.columns))
+        if predicted[name].shape[1] != wanted.shape[1]:
+            raise InputError(
+                f"{table}: {len(columns)} columns are named as predicted {name} ({', '.join(columns)}), "
+                f"but {wanted.shape[1]} are labelled ({', '.join(map(str, wanted.columns))})"
+            )
+    return Labelled(**labels, predicted_tasks=predicted.get("tasks"), predicted_attributes=predicted.get("attributes"))
 
 
-def at_threshold(data: Labelled, threshold: float) -> Labelled:
-    """Predictions of 1 from ``threshold`` on, of 0 below it."""
-
-    def called(scores: "pd.DataFrame | None") -> "pd.DataFrame | None":
-        return None if scores is None else (scores >= threshold).astype("int8")
-
-    return Labelled(data.attributes, data.tasks, called(data.predicted_tasks), called(data.predicted_attributes))
-
-
-def calibrated(data: Labelled, validation: Labelled, *, train: Labelled | None) -> Labelled:
-    """Predictions at thresholds calibrated on a validation file: as the paper has it with ``train``, else as the code.
-
-    Raises:
-        ValueError: the scores of either file cannot be such.
-    """
+def _at_thresholds(data: Labelled, options: AmplificationOptions, *, train: Labelled | None) -> Labelled:
+    """The predictions at a threshold, given or calibrated; as they are without either."""
     import pandas as pd
 
     from pipeline.statistics import at_thresholds, calibrated_as_in_code, calibrated_as_in_paper
 
-    def called(name: str) -> "pd.DataFrame | None":
-        scores, known = getattr(data, f"predicted_{name}"), getattr(validation, f"predicted_{name}")
-        if scores is None:
-            return None
-        if train is None:
-            thresholds = calibrated_as_in_code(known, getattr(validation, name))
-        else:
-            thresholds = calibrated_as_in_paper(known, getattr(train, name))
-        return pd.DataFrame(at_thresholds(scores, thresholds), columns=scores.columns)
+    if options.threshold is not None and options.validation is not None:
+        raise InputError("give --threshold or --validation, not both")
+    if options.threshold is not None:
 
-    return Labelled(data.attributes, data.tasks, called("tasks"), called("attributes"))
+        def given(scores: "pd.DataFrame") -> "pd.DataFrame":
+            return (scores >= options.threshold).astype("int8")
+
+        return data.called(given, given)
+    if options.validation is None:
+        return data
+    if options.rule == "paper" and train is None:
+        raise InputError("calibrating as in the paper takes the share of positives from --train")
+    known = _labelled(read_predictions(options.validation), options, table=str(options.validation), like=data)
+
+    def calibrated(name: str) -> Any:
+        scores = getattr(known, f"predicted_{name}")
+
+        def rule(frame: "pd.DataFrame") -> "pd.DataFrame":
+            if options.rule == "paper":
+                thresholds = calibrated_as_in_paper(scores, getattr(train, name))
+            else:
+                thresholds = calibrated_as_in_code(scores, getattr(known, name))
+            return pd.DataFrame(at_thresholds(frame, thresholds), columns=frame.columns)
+
+        return rule
+
+    return data.called(calibrated("tasks"), calibrated("attributes"))
 
 
-def amplified(
-    data: Labelled,
-    *,
-    options: Options,
-    train: Labelled | None = None,
-    base: Mapping[str, float] | None = None,
-    base_group: str | None = None,
-    clusters: list[str] | None = None,
-) -> Amplified:
-    """Every measure that the columns allow: A->T from predicted tasks, T->A from predicted groups, MALS from both.
-
-    Args:
-        data: the test set.
-        options: as its own docstring has them.
-        train: labels whose signs count, and the base of MALS; the test labels unless given.
-        base: task -> share of ``base_group``, whose signs count instead.
-        base_group: one of two groups; the other has the rest.
-        clusters: the cluster of each row.
-
-    Raises:
-        InputError: nothing is predicted, or the base does not fit.
-        ValueError: the labels or predictions cannot be such.
-    """
+def _measured(
+    data: Labelled, options: AmplificationOptions, *, train: Labelled | None, drawing: dict[str, Any]
+) -> "dict[str, pd.DataFrame]":
+    """Every measure that the columns allow: A->T from predicted tasks, T->A from predicted groups, MALS from both."""
     import pandas as pd
 
-    from pipeline.statistics import CODE, PAPER, attribute_to_task, group_rates, mals, task_to_attribute, threshold_free
+    from pipeline.statistics import (
+        CODE,
+        PAPER,
+        attribute_to_task,
+        group_rates,
+        mals,
+        multi_amplification,
+        multi_mals,
+        task_sets,
+        task_to_attribute,
+        threshold_free,
+    )
 
-    rule = CODE if options.rule == "code" else PAPER
-    drawing: dict[str, Any] = {
-        "resamples": options.resamples, "seed": options.seed, "level": options.level, "clusters": clusters,
-    }  # fmt: skip
+    rule, labels = CODE if options.rule == "code" else PAPER, train or data
+    own, base = (data.attributes, data.tasks), (labels.attributes, labels.tasks)
     sources: dict[str, Any] = {"rule": rule, **drawing}
-    if base is not None:
-        sources["base"] = _base_signs(data, base, base_group, rule)
+    shares = options.shares()
+    if shares is not None:
+        sources["base"] = _base_signs(data, *shares, rule)
     elif train is not None:
-        sources["train"] = (train.attributes, train.tasks)
-    found: list[Amplification] = []
-    rates = pd.DataFrame()
-    for measure, predictions in (
-        (attribute_to_task, data.predicted_tasks),
-        (task_to_attribute, data.predicted_attributes),
-    ):
-        if predictions is None:
-            continue
-        if options.over is None:
-            found.append(measure(data.attributes, data.tasks, predictions=predictions, **sources))
-        else:
-            arguments = {"scores": predictions, "over": options.over, **sources}
-            found.append(threshold_free(measure, data.attributes, data.tasks, **arguments))
-    if not found:
-        raise InputError("nothing is predicted: name columns with --predicted-task or --predicted-attribute")
+        sources["train"] = base
+    directed: list[tuple[Any, Any, pd.DataFrame]] = [
+        (measure, direction, predictions)
+        for measure, direction, predictions in (
+            (attribute_to_task, "A->T", data.predicted_tasks),
+            (task_to_attribute, "T->A", data.predicted_attributes),
+        )
+        if predictions is not None
+    ]
+    if not directed:
+        raise InputError(NOTHING)
+    if options.over is None:
+        found = [measure(*own, predictions=predictions, **sources) for measure, _, predictions in directed]
+    else:
+        over: dict[str, Any] = {"over": options.over, **sources}
+        found = [threshold_free(measure, *own, scores=scores, **over) for measure, _, scores in directed]
     rows = [row for each in found for row in _directed_rows(each)]
+    tables = {"pairs": pd.concat([each.to_frame() for each in found], ignore_index=True)}
     if data.predicted_tasks is not None and options.over is None:
-        rates = group_rates(
-            data.attributes, data.tasks, predictions=data.predicted_tasks, level=options.level, clusters=clusters
+        tables["rates"] = group_rates(
+            *own, predictions=data.predicted_tasks, level=options.level, clusters=drawing["clusters"]
         ).to_frame()
-    if data.predicted_tasks is not None and data.predicted_attributes is not None and options.over is None:
-        labels = data if train is None else train
-        both = mals(
-            labels.attributes,
-            labels.tasks,
-            attribute_predictions=data.predicted_attributes,
-            task_predictions=data.predicted_tasks,
-            **drawing,
-        )
-        rows.append(_row("BiasAmp MALS", both.value, both.low, both.high))
+    both: dict[str, Any] = {"attribute_predictions": data.predicted_attributes}
+    both |= {"task_predictions": data.predicted_tasks}
+    if len(directed) == 2 and options.over is None:
+        several = mals(base[0], base[1], **both, **drawing)
+        rows.append(_row("BiasAmp MALS", several.value, several.low, several.high))
     if options.sets is not None:
-        for several in _multi(data, options=options, train=train, drawing=drawing, rule=rule):
-            name = f"Multi {several.direction}, {len(several.sets)} sets"
-            rows.append(_row(f"{name}, absolute", several.value, several.low, several.high))
-            rows.append(_row(f"{name}, noise alone", several.noise))
-            rows.append(_row(f"{name}, signed", several.signed, several.signed_low, several.signed_high))
-            rows.append(_row(f"{name}, variance", several.variance))
-    pairs = pd.concat([each.to_frame() for each in found], ignore_index=True)
-    return Amplified(pd.DataFrame(rows), pairs, rates)
+        sets = task_sets(base, own, rule=options.sets)
+        common: dict[str, Any] = {"sets": sets, "train": base, "rule": rule, **drawing}
+        multi: list[MultiAmplification] = [
+            multi_amplification(way, *own, predictions=given, **common) for _, way, given in directed
+        ]
+        multi += [multi_mals(base[0], base[1], **both, sets=sets)] if len(directed) == 2 else []
+        for each in multi:
+            name = f"Multi {each.direction}, {len(each.sets)} sets"
+            rows += [
+                _row(f"{name}, absolute", each.value, each.low, each.high),
+                _row(f"{name}, noise alone", each.noise),
+                _row(f"{name}, signed", each.signed, each.signed_low, each.signed_high),
+                _row(f"{name}, variance", each.variance),
+            ]
+    return {"summary": pd.DataFrame(rows), **tables}
 
 
-def _multi(
-    data: Labelled, *, options: Options, train: Labelled | None, drawing: Mapping[str, Any], rule: "SignRule"
-) -> "list[MultiAmplification]":
-    from pipeline.statistics import multi_amplification, multi_mals, task_sets
-
-    labels = data if train is None else train
-    base, test = (labels.attributes, labels.tasks), (data.attributes, data.tasks)
-    sets = task_sets(base, test, rule=options.sets or "code")
-    common: dict[str, Any] = {"sets": sets, "train": base, "rule": rule, **drawing}
-    found = []
-    if data.predicted_tasks is not None:
-        found.append(multi_amplification("A->T", *test, predictions=data.predicted_tasks, **common))
-    if data.predicted_attributes is not None:
-        found.append(multi_amplification("T->A", *test, predictions=data.predicted_attributes, **common))
-    if data.predicted_tasks is not None and data.predicted_attributes is not None:
-        found.append(
-            multi_mals(
-                *base,
-                attribute_predictions=data.predicted_attributes,
-                task_predictions=data.predicted_tasks,
-                sets=sets,
-            )
-        )
-    return found
-
-
-def _base_signs(data: Labelled, base: Mapping[str, float], group: str | None, rule: "SignRule") -> Any:
+def _base_signs(data: Labelled, base: Mapping[str, float], group: str, rule: Any) -> Any:
     import numpy as np
 
     from pipeline.statistics import signs_of_shares
@@ -252,15 +343,11 @@ def _base_signs(data: Labelled, base: Mapping[str, float], group: str | None, ru
 def _directed_rows(found: "Amplification") -> list[dict[str, Any]]:
     """BiasAmp->, how many pairs it rests on, and a second, wider interval where signs are not sure."""
     name = f"BiasAmp {found.direction}"
-    reasons = found.to_frame()["reason"].value_counts()
-    said = [f"{count} {reason}" for reason, count in reasons.items() if reason]
+    notes = [f"{count} {reason}" for reason, count in found.to_frame()["reason"].value_counts().items() if reason]
     unsure = int(found.unsure.sum())
-    if unsure:
-        said.append(
-            f"{unsure} signs not sure: the interval may be too narrow and too low; a --train or --base is better"
-        )
-    rows = [_row(name, found.value, found.low, found.high)]
-    rows[0]["note"] = f"{found.delta.size} pairs" + (f": {'; '.join(said)}" if said else "")
+    notes += [UNSURE.format(count=unsure)] if unsure else []
+    note = f"{found.delta.size} pairs" + (f": {'; '.join(notes)}" if notes else "")
+    rows = [_row(name, found.value, found.low, found.high) | {"note": note}]
     if unsure:
         rows.append(_row(f"{name}, unsure signs either way", found.value, found.either_low, found.either_high))
     return rows
@@ -268,3 +355,14 @@ def _directed_rows(found: "Amplification") -> list[dict[str, Any]]:
 
 def _row(measure: str, value: float, low: float = float("nan"), high: float = float("nan")) -> dict[str, Any]:
     return {"measure": measure, "value": value, "low": low, "high": high, "note": ""}
+
+
+def _base_words(options: AmplificationOptions) -> str:
+    """Where the signs come from, for the report."""
+    shares = options.shares()
+    if shares is None:
+        return f"the manifest's columns {', '.join(options.attribute)} and {', '.join(options.task)}"
+    return f"the shares of {shares[1]} in {options.base.name if isinstance(options.base, Path) else 'a given table'}"
+
+
+AMPLIFICATION = AmplificationAnalysis()

@@ -1,8 +1,4 @@
-"""Tables that commands add to a run beside those of its stages, each with what it was made from, so that a stale one
-is known and not shown as current.
-
-What is in them is the commands' own; how the page shows them is ``report.extras``'.
-"""
+"""Tables that analyses leave in a run, each with what it was made from, so that a stale one is not shown as current."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,12 +21,12 @@ OTHER_OPTION = "the run's option {option} has changed since"
 
 @dataclass(frozen=True)
 class Inputs:
-    """What the tables of a command were made from.
+    """What tables were made from.
 
     Attributes:
-        files: of the run's folder, by their names there.
+        files: names of files in the run's folder.
         elsewhere: other files, such as another run's.
-        options: options of the section ``statistics`` that were the run's own, by name.
+        options: names of the options of the section ``statistics`` that were the run's own.
     """
 
     files: Sequence[str] = ANSWERED
@@ -39,12 +35,12 @@ class Inputs:
 
 
 @dataclass(frozen=True, eq=False)
-class Additions:
-    """What commands have added to a run.
+class Artifacts:
+    """What analyses have left in a run.
 
     Attributes:
         tables: name -> a table that is current.
-        about: name of the command's result -> what it was told, and when it was written (``written``).
+        about: name of the analysis -> what its section needs next to the tables, and when it was ``written``.
         stale: the same name -> why its tables are not current.
     """
 
@@ -54,7 +50,7 @@ class Additions:
 
     @property
     def fingerprint(self) -> str:
-        """Of all that there is to show."""
+        """Names everything that there is to show."""
         return digest([self.about, self.stale])
 
 
@@ -63,18 +59,18 @@ def add(
     name: str,
     tables: "Mapping[str, pd.DataFrame]",
     *,
-    sources: Inputs,
+    inputs: Inputs,
     about: Mapping[str, Any] | None = None,
     by: Sequence[str] = (),
 ) -> None:
-    """Write a command's tables into ``tables/`` of a run, and what they were made from into its record.
+    """Write an analysis's tables into ``tables/`` of a run, and what they were made from into its record.
 
     Args:
         run: a finished one; it is locked meanwhile.
-        name: of the command's result; it takes the place of an earlier one of that name.
+        name: the analysis; its tables take the place of earlier ones of that name.
         tables: file name without its ending -> table.
-        sources: what they were made from.
-        about: plain values that the page needs beside them.
+        inputs: what they were made from.
+        about: plain values that the report needs next to them.
         by: columns of every table; earlier rows that differ in them stay, if they are still current.
 
     Raises:
@@ -95,17 +91,17 @@ def add(
         own = _statistics(run)
         entry = Artifact(
             tables={each: digest_of_files(run.csv_path(each)) for each in tables},
-            files={file: digest_of_files(run.path(file)) for file in sources.files},
-            elsewhere={str(path.resolve()): digest_of_files(path) for path in sources.elsewhere},
-            options={option: own.get(option) for option in sources.options},
+            files={file: digest_of_files(run.path(file)) for file in inputs.files},
+            elsewhere={str(path.resolve()): digest_of_files(path) for path in inputs.elsewhere},
+            options={option: own.get(option) for option in inputs.options},
             about=dict(about or {}),
             written=now(),
         )
         run.note(artifacts={**run.record.artifacts, name: entry})
 
 
-def additions_of(run: Run) -> Additions:
-    """The added tables of a run that are current; of the others why they are not."""
+def artifacts_of(run: Run) -> Artifacts:
+    """The tables that analyses left in a run and that are current; of the others why they are not."""
     tables: dict[str, pd.DataFrame] = {}
     about, stale = {}, {}
     for name, entry in run.record.artifacts.items():
@@ -114,7 +110,7 @@ def additions_of(run: Run) -> Additions:
             continue
         about[name] = {**entry.about, "written": entry.written, "tables": entry.tables}
         tables |= {each: run.read_csv(each) for each in entry.tables}
-    return Additions(tables, about, stale)
+    return Artifacts(tables, about, stale)
 
 
 def _why_stale(run: Run, entry: Artifact) -> str:

@@ -1,81 +1,241 @@
-"""Local bias of rows, wherever they come from: searched for, tested, and told in tables.
+"""Local bias: clusters of similar photos or texts in which two groups fare differently, tested and explained.
 
-The rows are ``locating``'s, the search is in ``statistics.local_bias``.
+The rows come from ``local_rows``; the search is in ``pipeline.statistics``.
 """
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pipeline.analyses.predictions import InputError
+from pydantic import Field
+
+from pipeline.analyses.artifacts import ANSWERED
+from pipeline.analyses.base import Analysis, Options, Result
+from pipeline.analyses.sections import SURE, Column, Gallery, Section, Subsection, Table, quoted, rows_by
+from pipeline.config.attributes import Attribute
+from pipeline.run.formats import count, decimal, is_missing, p_equals, pluralise
+from pipeline.run.progress import Watch, unwatched
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from pipeline.analyses.local_rows import LocalRows
-    from pipeline.statistics import LocalBias
 
-CENTRES = ("group", "none")
-TABLES = ("statistics", "clusters", "exemplars", "words")
+GALLERIES = 4
 
 
-@dataclass(frozen=True, eq=False)
-class LocalFound:
-    """What was found: the result, its tables by the names in ``TABLES`` (``words`` only of texts), and notes on it."""
+class LocalOptions(Options):
+    """Whose labels or which columns, how rows are clustered, and how clusters are tested."""
 
-    result: "LocalBias"
-    tables: "dict[str, pd.DataFrame]"
-    notes: tuple[str, ...]
+    renamed: ClassVar[Mapping[str, str]] = {"group": "attribute", "truth": "task"}
 
-    @property
-    def title(self) -> str:
-        """What the tables show."""
-        first, second = self.result.groups
-        return f"Local bias of {self.result.metric}, {second} less {first}"
-
-
-def search(
-    rows: "LocalRows",
-    *,
-    centre: str = "none",
-    metric: str | None = None,
-    min_rows: int = 20,
-    min_gap: float = 0.05,
-    **options: Any,
-) -> LocalFound:
-    """Clusters of similar rows in which two groups fare differently, with permutation tests.
-
-    Args:
-        rows: what to search among.
-        centre: "group" takes each group's mean from its features, so that clusters hold both groups; or "none".
-        metric: of the gaps; "accuracy" unless given, "presence" where the truth is not known.
-        min_rows: of each group that a cluster needs.
-        min_gap: from which a cluster is called biased.
-        options: the other ones of ``statistics.local_bias.local_bias``.
-
-    Raises:
-        ValueError: an option does not fit, or there are too few rows.
-    """
-    from pipeline.statistics import ClusterRules, centred_by_group, exemplars, local_bias, topic_words
-
-    if centre not in CENTRES:
-        raise InputError(f"there is no centre {centre!r}; there are {' and '.join(CENTRES)}")
-    if centre == "group":
-        rows = replace(rows, features=centred_by_group(rows.features, rows.groups))
-    result = local_bias(
-        rows.features,
-        rows.groups,
-        prediction=rows.prediction,
-        truth=rows.truth,
-        metric=metric or ("presence" if rows.truth is None else "accuracy"),
-        rules=ClusterRules(min_rows=min_rows, min_gap=min_gap),
-        **options,
+    adapter: str | None = Field(None, description="of a run: the classifier; may be left out where there is one")
+    label: str | None = Field(None, description="of a run: the label; may be left out where there is one")
+    attribute: str | None = Field(None, description="of a file: column with two groups")
+    prediction: str | None = Field(None, description="of a file: column with the predicted label")
+    task: str | None = Field(None, description="of a file: column with the true label")
+    text: str | None = Field(None, description="of a file: column with texts")
+    features: Path | None = Field(
+        None, description="file of features, .npy, .csv or .parquet; of a run, the judge's embedding unless given"
     )
-    nearest = exemplars(rows.features, result.labels, rows.groups)
-    tables = {
-        "statistics": result.to_frame(),
-        "clusters": result.clusters_frame(),
-        "exemplars": nearest.assign(row=[rows.names[row] for row in nearest["row"]]),
+    centre: Literal["group", "none"] | None = Field(
+        None,
+        description="group: features less their group's mean, so that clusters hold both groups; none; unless given, "
+        "group for the judge's embedding, else none",
+    )
+    metric: str | None = Field(
+        None, description="accuracy, presence, fpr, tpr or auc; unless given accuracy, or presence without a true label"
+    )
+    clusters: int = Field(10, description="k, before small ones are merged")
+    objective: str = Field("literal", description="literal (the paper's Eq. 2) or weighted (by rows)")
+    strength: float = Field(5.0, description="lambda; 0 is k-means")
+    scale: str = Field("none", description="variance: features to a total variance of 1; none")
+    min_rows: int = Field(20, description="rows of each group that a cluster needs")
+    min_gap: float = Field(0.05, description="|gap| from which a cluster is called biased")
+    permutations: int = Field(199, description="under each of two nulls")
+    null: str = Field("rerun", description="rerun: search anew each time (valid); fixed (optimistic)")
+    seed: int = Field(0, description="of k-means and the permutations")
+
+
+class LocalBiasAnalysis(Analysis[LocalOptions]):
+    """Local group bias (LOGAN, Zhao & Chang 2020) with permutation tests and what explains each cluster."""
+
+    name = "local"
+    reads = ("run", "file")
+    options = LocalOptions
+    tables = ("statistics", "clusters", "exemplars", "words")
+    uses = ("presence_threshold",)
+    examples = (
+        "counterslope local runs/portraits --adapter opencv --label smile",
+        "counterslope local toxic.csv --attribute group --prediction guess --task toxic --text text "
+        "--features bert.npy",
+    )
+
+    def compute(self, source: Path, options: LocalOptions, *, watch: Watch = unwatched) -> Result:
+        """Tables statistics, clusters and exemplars, and of texts also words.
+
+        Raises:
+            RunError: a run without labels.
+            InputError: an adapter, a label or a column that is not there.
+            ConfigError: features that do not fit.
+            ValueError: an option does not fit, or there are too few rows.
+        """
+        from pipeline.analyses.local_rows import rows_of_file, rows_of_run
+        from pipeline.statistics import ClusterRules, centred_by_group, exemplars, local_bias, topic_words
+
+        of_run = source.is_dir()
+        rows = rows_of_run(source, options, watch=watch) if of_run else rows_of_file(source, options)
+        judged = of_run and options.features is None
+        if (options.centre or ("group" if judged else "none")) == "group":
+            rows = replace(rows, features=centred_by_group(rows.features, rows.groups))
+        with watch(self.name, total=1) as advance:
+            found = local_bias(
+                rows.features,
+                rows.groups,
+                prediction=rows.prediction,
+                truth=rows.truth,
+                metric=options.metric or ("presence" if rows.truth is None else "accuracy"),
+                rules=ClusterRules(min_rows=options.min_rows, min_gap=options.min_gap),
+                **options.model_dump(
+                    include={"clusters", "objective", "strength", "scale", "permutations", "null", "seed"}
+                ),
+            )
+            advance(1)
+        nearest = exemplars(rows.features, found.labels, rows.groups)
+        tables = {
+            "statistics": found.to_frame(),
+            "clusters": found.clusters_frame(),
+            "exemplars": nearest.assign(row=[rows.names[row] for row in nearest["row"]]),
+        }
+        if rows.texts is not None:
+            tables["words"] = topic_words(rows.texts, found.labels)
+        first, second = found.groups
+        return Result(
+            title=f"Local bias of {found.metric}, {second} less {first}",
+            tables=tables,
+            notes=(*rows.notes, *found.notes),
+            kept=lambda: _kept(tables, rows, options, metric=found.metric, groups=found.groups),
+            inputs=self.inputs(options, files=(*ANSWERED, "faces.parquet"), elsewhere=[options.features]),
+            by=("adapter", "label"),
+        )
+
+    def sections(
+        self, tables: "Mapping[str, pd.DataFrame]", about: Mapping[str, Any], *, swept: Mapping[str, Attribute]
+    ) -> Sequence[Section]:
+        """One part for each adapter and label."""
+        if "local_clusters" not in tables:
+            return ()
+        section = Section(
+            key=self.name,
+            heading="Local bias",
+            explanation="Overall, two groups may fare alike while among similar faces they do not. Faces are clustered "
+            "by what they look like, so as to widen the gap between the groups inside a cluster (LOGAN); the gap is "
+            "the rate of the second group less that of the first.",
+            parts=[
+                _part(
+                    clusters,
+                    *(
+                        frame[(frame["adapter"] == adapter) & (frame["label"] == label)]
+                        for frame in (tables["local_statistics"], tables["local_exemplars"])
+                    ),
+                    heading=f"{adapter}, {quoted(label)}",
+                )
+                for (adapter, label), clusters in rows_by(tables["local_clusters"], "adapter", "label")
+            ],
+            caveats=[
+                "The clusters are searched for large gaps, so some gap is always found. p compares each with the "
+                "largest gap found when the outcomes are shuffled; a small gap, or a p that is not small, is no "
+                "evidence.",
+                "The photos next to a cluster are those nearest its centre: they show what it is about, and are not "
+                "cases of a mistake.",
+                "The groups are of perceived gender, as the estimator sees the unchanged face. Faces of two groups "
+                "that look alike may still differ in what the embedding does not hold.",
+                "After Zhao and Chang, “LOGAN: Local Group Bias Detection by Clustering”, 2020.",
+            ],
+        )
+        return (section,)
+
+
+def _kept(
+    tables: "Mapping[str, pd.DataFrame]",
+    rows: "LocalRows",
+    options: LocalOptions,
+    *,
+    metric: str,
+    groups: tuple[str, str],
+) -> "dict[str, pd.DataFrame]":
+    """The tables as a run keeps them: every row names adapter and label; the two groups are values, not columns."""
+    of, (first, second) = {"adapter": rows.adapter, "label": rows.label}, groups
+    named = {f"rows {first}": "first_rows", f"rows {second}": "second_rows"}
+    named |= {f"{metric} {first}": "first_rate", f"{metric} {second}": "second_rate"}
+    parts = {
+        "local_statistics": tables["statistics"].assign(min_rows=options.min_rows, min_gap=options.min_gap),
+        "local_clusters": tables["clusters"].rename(columns=named).assign(metric=metric, first=first, second=second),
+        "local_exemplars": tables["exemplars"].rename(columns={"row": "photo"}),
     }
-    if rows.texts is not None:
-        tables["words"] = topic_words(rows.texts, result.labels)
-    return LocalFound(result, tables, (*rows.notes, *result.notes))
+    return {name: part.assign(**of)[[*of, *part.columns]] for name, part in parts.items()}
+
+
+def _part(
+    clusters: "pd.DataFrame", statistics: "pd.DataFrame", exemplars: "pd.DataFrame", *, heading: str
+) -> Subsection:
+    first, second = (str(clusters[name].iloc[0]) for name in ("first", "second"))
+    order = clusters.assign(size=clusters["gap"].abs()).sort_values(
+        ["reported", "size"], ascending=False, kind="stable", na_position="last"
+    )
+    reported = order["reported"].astype(bool)
+    order = order.assign(enough=reported.map({True: "yes", False: "no"}), name=order["cluster"].astype(int).astype(str))
+    columns = (
+        Column("Cluster", "name"),
+        Column("Faces", "rows", "count"),
+        Column(first.capitalize(), "first_rows", "count"),
+        Column(second.capitalize(), "second_rows", "count"),
+        Column(f"Rate, {first}", "first_rate", "decimal"),
+        Column(f"Rate, {second}", "second_rate", "decimal"),
+        Column("Gap", "gap", "signed"),
+        Column("p", "p", "p"),
+        Column("Enough of both", "enough"),
+    )
+    return Subsection(
+        heading=heading,
+        sentences=_sentences(order[reported], statistics, first, second, clusters=len(clusters)),
+        tables=[Table(f"{pluralise(len(order), 'cluster')}, largest gap first", columns, order)],
+        galleries=[
+            Gallery(
+                f"Cluster {row['name']}, gap {decimal(row['gap'], sign=True)}, {p_equals('p', row['p'])}",
+                [
+                    (group, [str(photo) for photo in own.sort_values("rank")["photo"]])
+                    for (group,), own in rows_by(exemplars[exemplars["cluster"] == row["cluster"]], "group")
+                ],
+            )
+            for row in order[reported][:GALLERIES].to_dict("records")
+        ],
+    )
+
+
+def _sentences(
+    reported: "pd.DataFrame", statistics: "pd.DataFrame", first: str, second: str, *, clusters: int
+) -> list[str]:
+    facts = statistics.iloc[0]
+    enough = f"{count(facts['min_rows'])} faces of both groups"
+    if reported.empty:
+        return [f"None of {count(clusters)} clusters has {enough}, so nothing can be concluded about local bias."]
+    row = reported.iloc[0]
+    rates = f"{second} {decimal(row['second_rate'])}, {first} {decimal(row['first_rate'])}"
+    gap = f"{decimal(row['gap'], sign=True)} in cluster {row['name']} ({rates}; {p_equals('p', row['p'])})"
+    if is_missing(row["p"]):
+        opening = f"The largest gap is {gap}; it was not tested, so nothing can be concluded."
+    elif row["p"] < SURE:
+        opening = f"In a cluster of similar faces the label is given more to one group: a gap of {gap}."
+    else:
+        opening = f"No evidence of local bias: the largest gap is {gap}, no larger than chance gives."
+    null = "searched anew for each" if facts["null"] == "rerun" else "the clusters held fixed, so p is too small"
+    return [
+        opening,
+        f"{count(len(reported))} of {count(clusters)} clusters have {enough}; {count(facts['permutations'])} "
+        f"permutations under each of two nulls, {null}.",
+    ]
+
+
+LOCAL = LocalBiasAnalysis()

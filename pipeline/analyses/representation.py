@@ -1,107 +1,121 @@
-"""Representation of a set of photos: its faces found and estimated, then counted by group, into ``tables``.
-
-The shares and their correction are in ``pipeline.statistics.representation``.
-"""
+"""Who is shown in a set of photos: shares of perceived attributes by group, raw and corrected."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pipeline.config.attributes import ATTRIBUTES
-from pipeline.config.options import Settings, StatisticsOptions
-from pipeline.run.folder import Run
+from pydantic import Field
+
+from pipeline.analyses.base import Analysis, Options, Result, option_of_run
+from pipeline.analyses.inputs import FOLDER, clusters_of, groups_of
+from pipeline.analyses.sections import MOST, Column, Dots, Section, Subsection, Table, cut, listed, rows_by
+from pipeline.config.attributes import ATTRIBUTES, Attribute
+from pipeline.run.folder import Run, settings_of
+from pipeline.run.formats import MISSING, count, is_missing, measured
 from pipeline.run.progress import Watch, unwatched
 from pipeline.run.record import RunError
 from pipeline.run.tables import read_frame
-from pipeline.stages.audit import find_faces
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from pipeline.statistics import ShareMethod
-
+RAW, CORRECTED = "as perceived", "corrected for the estimator's errors"
+CHARTS = 6
 CLASSES = {name: attribute.classes for name, attribute in ATTRIBUTES.items()}
 
 
-@dataclass(frozen=True, eq=False)
-class Represented:
-    """The table ``tables/representation.csv``, and what to say about photos and corrections that are not in it."""
+class RepresentationOptions(Options):
+    """How the photos are grouped and the intervals are made."""
 
-    frame: "pd.DataFrame"
-    notes: tuple[str, ...]
+    renamed: ClassVar[Mapping[str, str]] = {"method": "interval"}
 
-
-def represent(
-    photos: Sequence[Path],
-    out: Path,
-    *,
-    by: str,
-    method: "ShareMethod" = "wilson",
-    settings: Settings,
-    given: Mapping[str, Any],
-    watch: Watch = unwatched,
-) -> Represented:
-    """Shares of perceived gender and race of the photos' central faces, by group.
-
-    Args:
-        photos: a folder, files, or one manifest.
-        out: the run's folder; the same call again finds no face a second time.
-        by: a manifest's column, or ``folder``.
-        method: of the raw shares' intervals, "wilson" or "exact"; with the option ``cluster`` it is the bootstrap's.
-        settings: all options.
-        given: the options as the user gave them.
-        watch: is told how far each stage is.
-
-    Raises:
-        NoUsablePhotos, RunError, ConfigError: with what to do about it.
-    """
-
-    run = find_faces(photos, out, settings=settings, given=given, watch=watch)
-    found = represented(run, by=by, method=method, options=settings.statistics)
-    run.write_csv("representation", found.frame)
-    return found
-
-
-def represented(run: Run, *, by: str, method: "ShareMethod" = "wilson", options: StatisticsOptions) -> Represented:
-    """The same of a run whose faces are found; nothing in its folder is changed.
-
-    Args:
-        run: any run that has got as far as its faces.
-        by: a manifest's column, or ``folder``.
-        method: of the raw shares' intervals.
-        options: for ``cluster``, ``resamples`` and ``seed``.
-
-    Raises:
-        RunError: its faces are not found yet.
-        ConfigError: the manifest lacks a column.
-    """
-    from pipeline.analyses.groups import clusters_of, groups_of
-    from pipeline.statistics import representation_frame, shares_by_group
-
-    if not run.path("faces.parquet").is_file():
-        raise RunError(f"the faces of {run.folder} are not found yet: finish the run, or name photos")
-    table, faces = read_frame(run.path("photos.parquet")), read_frame(run.path("faces.parquet"))
-    groups, clusters = groups_of(table, by), clusters_of(table, options.cluster)
-    shown = faces[(faces["status"] == "ok") & faces["photo"].isin(list(groups))]
-    confusion, notes = _confusion()
-    parts = shares_by_group(
-        {name: attribute.classes_of(shown) for name, attribute in ATTRIBUTES.items()},
-        CLASSES,
-        [groups[photo] for photo in shown["photo"]],
-        confusion=confusion,
-        method=method,
-        clusters=None if clusters is None else [clusters[photo] for photo in shown["photo"]],
-        resamples=options.resamples,
-        seed=options.seed,
+    by: str = Field(FOLDER, description="a manifest column, such as keyword; or folder")
+    interval: Literal["wilson", "exact"] = Field(
+        "wilson", description="of the raw shares; the bootstrap's with --cluster"
     )
-    frame = representation_frame(parts)
-    if len(table) > len(shown):
-        notes += (f"{len(table) - len(shown)} of {len(table)} photos are not counted: no usable face, or no group.",)
-    return Represented(frame, notes)
+    cluster: str | None = option_of_run("cluster")
 
 
-def _confusion() -> tuple[dict[str, list[list[int]]] | None, tuple[str, ...]]:
+class RepresentationAnalysis(Analysis[RepresentationOptions]):
+    """Shares of perceived gender and race in photos, or in those of a run, raw and corrected for estimation errors."""
+
+    name = "representation"
+    command = "represent"
+    reads = ("photos", "run")
+    options = RepresentationOptions
+    uses = ("cluster", "resamples", "seed")
+    examples = ("counterslope represent results.csv --by keyword --out runs/results",)
+
+    def compute(self, source: Path, options: RepresentationOptions, *, watch: Watch = unwatched) -> Result:
+        """Shares of the photos' central faces, one row a group, attribute and class.
+
+        Args:
+            source: a run that has got as far as its faces; nothing in its folder is changed.
+            options: the grouping and the intervals.
+            watch: receives the progress.
+
+        Raises:
+            RunError: its faces are not found yet.
+            ConfigError: the manifest lacks a column.
+        """
+        from pipeline.statistics import representation_frame, shares_by_group
+
+        run = Run(source)
+        own = settings_of(run, {"statistics": options.changes()}).statistics
+        if not run.path("faces.parquet").is_file():
+            raise RunError(f"the faces of {source} are not found yet: finish the run, or name photos")
+        photos, faces = read_frame(run.path("photos.parquet")), read_frame(run.path("faces.parquet"))
+        groups, clusters = groups_of(photos, options.by), clusters_of(photos, own.cluster)
+        shown = faces[(faces["status"] == "ok") & faces["photo"].isin(list(groups))]
+        confusion, notes = _confusion()
+        frame = representation_frame(
+            shares_by_group(
+                {name: attribute.classes_of(shown) for name, attribute in ATTRIBUTES.items()},
+                CLASSES,
+                [groups[photo] for photo in shown["photo"]],
+                confusion=confusion,
+                method=options.interval,
+                clusters=None if clusters is None else [clusters[photo] for photo in shown["photo"]],
+                resamples=own.resamples,
+                seed=own.seed,
+            )
+        )
+        left_out = len(photos) - len(shown)
+        if left_out:
+            notes.append(f"{left_out} of {len(photos)} photos are not counted: no usable face, or no group.")
+        return Result(
+            title=f"Perceived {' and '.join(ATTRIBUTES)} by {options.by}",
+            tables={self.name: frame},
+            notes=notes,
+            about={"by": options.by, "interval": options.interval, "notes": notes},
+            inputs=self.inputs(options, files=("photos.parquet", "faces.parquet")),
+        )
+
+    def sections(
+        self, tables: "Mapping[str, pd.DataFrame]", about: Mapping[str, Any], *, swept: Mapping[str, Attribute]
+    ) -> Sequence[Section]:
+        """One part for each attribute."""
+        if self.name not in tables:
+            return ()
+        by = str(about["by"])
+        section = Section(
+            key=self.name,
+            heading="Who is shown",
+            explanation=f"How the faces of these photos are perceived, by {by}: the shares as the estimator perceives "
+            "them, and the true shares that explain these best, given how often it errs on held-out faces.",
+            parts=[_part(rows, by, attribute) for (attribute,), rows in rows_by(tables[self.name], "attribute")],
+            caveats=[
+                *map(str, about.get("notes", ())),
+                "The corrected shares hold if the estimator errs on these photos as it does on the held-out faces; "
+                "their intervals count how well its errors are known.",
+                "They are shares of perceived attributes among the central faces of these photos, not of anybody's "
+                "identity, and say nothing of photos that are not here.",
+            ],
+        )
+        return (section,)
+
+
+def _confusion() -> tuple[dict[str, list[list[int]]] | None, list[str]]:
     """The estimator's errors on held-out faces by attribute; without them a note says so."""
     from models.confusion import ConfusionError, read_confusion
     from models.weights import record
@@ -109,5 +123,84 @@ def _confusion() -> tuple[dict[str, list[list[int]]] | None, tuple[str, ...]]:
     try:
         matrix = read_confusion("estimator", weights=record("estimator").sha256)
     except ConfusionError as error:
-        return None, (f"Shares are not corrected: {error}.",)
-    return {attribute: matrix.of(names) for attribute, names in CLASSES.items()}, ()
+        return None, [f"Shares are not corrected: {error}."]
+    return {attribute: matrix.of(names) for attribute, names in CLASSES.items()}, []
+
+
+def _part(rows: "pd.DataFrame", by: str, attribute: str) -> Subsection:
+    classes, groups = list(dict.fromkeys(rows["category"])), rows_by(rows, "group")
+    several = len(groups) > 1
+    if len(classes) == 2 and several:
+        one = rows[rows["category"] == classes[0]].sort_values("share", ascending=False, kind="stable")
+        charts = [_chart(one, "group", f"share perceived as {classes[0]}, by {by}")]
+    else:
+        largest = sorted(groups, key=lambda item: -int(item[1]["photos"].iloc[0]))[:CHARTS]
+        charts = [
+            _chart(own, "category", f"perceived {attribute}" + (f", {by} {group}" if several else ""))
+            for (group,), own in largest
+        ]
+    columns = (
+        Column(by.capitalize(), "group"),
+        Column("Perceived as", "category"),
+        Column("Faces", "faces"),
+        Column("Share", "share", "share"),
+        Column("95 % interval", ("share_low", "share_high"), "share interval"),
+        Column("Corrected", "corrected", "share"),
+        Column("95 % interval", ("corrected_low", "corrected_high"), "share interval"),
+    )
+    faces = [f"{count(some)} of {count(all_)}" for some, all_ in zip(rows["count"], rows["photos"], strict=True)]
+    return Subsection(
+        heading=f"Perceived {attribute}",
+        sentences=[_sentence(own, group if several else "", by) for (group,), own in groups[:CHARTS]],
+        charts=charts,
+        tables=[Table(f"Perceived {attribute} by {by}", columns, rows.assign(faces=faces))],
+    )
+
+
+def _sentence(rows: "pd.DataFrame", group: str, by: str) -> str:
+    """The largest share of a group, as perceived and corrected."""
+    row = rows.sort_values("share", ascending=False, kind="stable").iloc[0]
+    about = f"{by} “{group}”: " if group else ""
+    raw = f"{_share(row['share'])} of {count(row['photos'])} faces perceived as {row['category']}"
+    bounds = f"95 % interval {_interval(row['share_low'], row['share_high'])}"
+    if is_missing(row["corrected"]):
+        return f"{about}{raw} ({bounds}; not corrected)."
+    corrected = f"{_share(row['corrected'])}, {_interval(row['corrected_low'], row['corrected_high'])}"
+    return f"{about}{raw} ({bounds}; corrected {corrected})."
+
+
+def _chart(rows: "pd.DataFrame", column: str, about: str) -> Dots:
+    import pandas as pd
+
+    shown = rows[:MOST]
+    parts = [
+        pd.DataFrame(
+            {"label": part[column], "value": part[name], "low": part[f"{name}_low"], "high": part[f"{name}_high"]}
+        ).assign(series=series)
+        for name, series, part in (
+            ("share", RAW, shown), ("corrected", CORRECTED, shown[shown["corrected"].notna()]),
+        )
+    ]  # fmt: skip
+    names = listed([f"{name} {_share(share)}" for name, share in zip(shown[column], shown["share"], strict=True)])
+    caption = f"{about[:1].upper()}{about[1:]}, with 95 % intervals.{cut(len(shown), len(rows))}"
+    return Dots(
+        pd.concat([part for part in parts if len(part)]),
+        axis=about,
+        title=caption,
+        description=f"As perceived: {names}.",
+        caption=caption,
+        around=None,
+        shares=True,
+        series=[RAW, CORRECTED] if len(parts[1]) else [RAW],
+    )
+
+
+def _share(value: float) -> str:
+    return measured(value, "share")
+
+
+def _interval(low: float, high: float) -> str:
+    return MISSING if is_missing(low) or is_missing(high) else f"{_share(low)} to {_share(high)}"
+
+
+REPRESENTATION = RepresentationAnalysis()

@@ -1,124 +1,94 @@
-"""Bias amplification of a run, the attribute intervened on: its sweeps, a mapping label -> task, and a base's signs.
+"""Bias amplification of a run, the attribute intervened on: the signs of a base, the rows, and the report's section.
 
-The measure is in ``statistics.counterfactual_amplification``; of a file of predictions, ``amplifying`` does the same.
+The measure is in ``pipeline.statistics``; of a file of predictions, ``amplification`` does the same.
 """
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.analyses.predictions import InputError, indicators, read_predictions
+from pipeline.analyses.inputs import InputError, check_column, indicators, run_sweeps
+from pipeline.analyses.sections import (
+    MOST,
+    Column,
+    Dots,
+    Section,
+    Subsection,
+    Table,
+    attributes_of,
+    bounds,
+    dot_rows,
+    edits_of,
+    quoted,
+    rows_by,
+)
+from pipeline.config.attributes import EDIT_ARM, Attribute, attribute_of
 from pipeline.run.folder import settings_of
+from pipeline.run.formats import count, decimal, is_missing, plain, pluralise
+from pipeline.run.progress import Watch
 from pipeline.run.record import RunError
-from pipeline.run.tables import read_frame
 
 if TYPE_CHECKING:
     import pandas as pd
 
-NO_POLE = "{group!r} is no end of a sweep of this run; they are called {known}"
+    from pipeline.analyses.amplification import AmplificationOptions
+
+NO_BASE = (
+    "the sign of each task comes from a base: give a table with --base, "
+    "or the manifest's columns of groups and tasks with --attribute and --task"
+)
 NO_LABEL = "no classifier of {folder} returned the label {label!r}"
 NO_SWEEP = "{folder} has no complete sweep whose ends are called {known}"
 
 
-def amplification_of_run(
-    folder: Path,
-    *,
-    shares: Mapping[str, float] | None = None,
-    share_group: str | None = None,
-    observed: tuple[str, Sequence[str]] | None = None,
-    tasks: Mapping[str, str] | None = None,
-    values: Sequence[tuple[float, float]] = (),
-    cluster: str | None = None,
-    response: str | None = None,
-    resamples: int = 2000,
-    seed: int = 0,
-    level: float = 0.95,
-) -> "pd.DataFrame":
-    """Counterfactual amplification of every adapter, attribute and arm of a run: rows as its ``to_frame`` has them.
+def amplification_of_run(folder: Path, options: "AmplificationOptions", *, watch: Watch) -> "pd.DataFrame":
+    """Counterfactual amplification of every adapter, attribute and arm of a run, by task and as a mean over tasks.
 
     The signs come from a table of shares, or from what is known of the photos: one is needed.
 
     Args:
         folder: the run's.
-        shares: task -> share of ``share_group``, such as women's share in occupations.
-        share_group: what one end of the sweep is called, by any of its names in ``config.attributes``.
-        observed: manifest columns: of the group each photo is of, and of its tasks.
-        tasks: label -> task; every label is its own task unless given.
-        values: pairs of values a to compare; the ends of the sweep unless given.
-        cluster: manifest column whose photos belong together; the run's own unless given.
-        response: "presence" or "confidence", mean scores in place of rates; as the run was made unless given.
-        resamples, seed, level: of the intervals.
+        options: the base, the mapping label -> task, the values to compare and how intervals are drawn.
+        watch: receives the progress, one item a sweep and pair of values.
 
     Raises:
-        RunError: the folder holds no run, or one without labels, or nothing that fits.
-        ConfigError: the manifest lacks a column.
-        InputError: a group, a label or a column is not what it should be.
-        ValueError: values that are no steps, or an option out of range.
+        RunError, ConfigError, InputError, ValueError: as ``AmplificationAnalysis.compute``.
     """
     import pandas as pd
 
-    from pipeline.analyses.sweeps import run_sweeps
     from pipeline.statistics import COUNTERFACTUAL_COLUMNS, counterfactual_amplification
 
-    known = run_sweeps(folder, {"cluster": cluster, "response": response})
-    swept = settings_of(known.run).sweep.chosen()
-    poles = {name: attribute.pole_names for name, attribute in swept.items()}
+    known = run_sweeps(folder, options.changes())
+    swept, shares, tasks = settings_of(known.run).sweep.chosen(), options.shares(), options.map
+    if shares is None and not (options.attribute and options.task):
+        raise InputError(NO_BASE)
     returned = {label for each in known.sweeps for label in each.labels}
     for label in tasks or ():
         if label not in returned:
             raise InputError(NO_LABEL.format(folder=folder, label=label))
-    photos = read_frame(known.run.path("photos.parquet"))
+    pairs = options.values or (None,)
     frames = []
-    for sweeps in known.sweeps:
-        if sweeps.attribute not in poles or not sweeps.photos:
-            continue
-        if shares is not None and share_group is not None:
-            signs = _signs_of_shares(shares, share_group, poles[sweeps.attribute])
-        elif observed is not None:
-            signs = _signs_observed(photos, observed, poles[sweeps.attribute])
-        else:
-            raise InputError(
-                "the sign of each task comes from a base: give a table with --base, "
-                "or the manifest's columns of groups and tasks with --attribute and --task"
-            )
-        if signs is None:
-            continue
-        own = None if tasks is None else {label: task for label, task in tasks.items() if label in sweeps.labels}
-        for ends in values or (None,):
-            found = counterfactual_amplification(
-                sweeps,
-                signs=signs,
-                tasks=own,
-                values=ends,
-                resamples=resamples,
-                seed=seed,
-                level=level,
-                clusters=known.clusters,
-            )
-            frames.append(found.to_frame())
+    with watch("amplification", total=len(known.sweeps) * len(pairs)) as advance:
+        for sweeps in known.sweeps:
+            poles = attribute_of(sweeps.attribute, swept).pole_names
+            if not sweeps.photos:
+                signs = None
+            elif shares is not None:
+                signs = _signs_of_shares(*shares, poles)
+            else:
+                signs = _signs_observed(known.photos, options.attribute[0], options.task, poles)
+            own = None if tasks is None else {label: task for label, task in tasks.items() if label in sweeps.labels}
+            for ends in pairs:
+                if signs is not None:
+                    found = counterfactual_amplification(
+                        sweeps, signs=signs, tasks=own, values=ends, clusters=known.clusters, **options.drawing
+                    )
+                    frames.append(found.to_frame())
+                advance(1)
     if not frames:
-        named = share_group if observed is None else f"as in the column {observed[0]!r}"
+        named = f"as in the column {options.attribute[0]!r}" if shares is None else shares[1]
         raise RunError(NO_SWEEP.format(folder=folder, known=named))
     return pd.concat(frames, ignore_index=True)[list(COUNTERFACTUAL_COLUMNS)]
-
-
-def read_mapping(path: Path) -> dict[str, str]:
-    """Label -> task from a file with the columns ``label`` and ``task``.
-
-    Raises:
-        InputError: a column is missing, a cell is empty, or a label is mapped twice.
-    """
-    frame = read_predictions(path)
-    for column in ("label", "task"):
-        if column not in frame.columns:
-            raise InputError(f"{path} has no column {column!r}; its columns are {', '.join(map(repr, frame.columns))}")
-        if frame[column].isna().any():
-            row = int(frame[column].isna().to_numpy().argmax()) + 1
-            raise InputError(f"column {column!r} of {path} has no value in row {row}")
-    labels = frame["label"].astype(str)
-    if labels.duplicated().any():
-        raise InputError(f"{path} maps the label {labels[labels.duplicated()].iloc[0]!r} twice")
-    return dict(zip(labels, frame["task"].astype(str), strict=True))
 
 
 def _signs_of_shares(
@@ -135,15 +105,13 @@ def _signs_of_shares(
 
 
 def _signs_observed(
-    photos: "pd.DataFrame", observed: tuple[str, Sequence[str]], poles: tuple[tuple[str, ...], tuple[str, ...]]
+    photos: "pd.DataFrame", column: str, tasks: Sequence[str], poles: tuple[tuple[str, ...], tuple[str, ...]]
 ) -> dict[str, int] | None:
     """Task -> +1 where photos of the higher pole have it more often than those of the lower; None without both."""
     import numpy as np
 
-    from pipeline.analyses.groups import check_column
     from pipeline.statistics import signs
 
-    column, tasks = observed
     for name in (column, *tasks):
         check_column(photos, name, purpose="find the signs")
     ends = np.array([np.nan if (end := _end(value, poles)) is None else end for value in photos[column]])
@@ -160,3 +128,135 @@ def _end(name: Any, poles: tuple[tuple[str, ...], tuple[str, ...]]) -> int | Non
     """0 for a name of the lower pole, 1 for one of the higher."""
     folded = str(name).casefold()
     return next((end for end, names in enumerate(poles) if folded in {pole.casefold() for pole in names}), None)
+
+
+# The report's section
+
+
+def section(frame: "pd.DataFrame", about: Mapping[str, Any], *, swept: Mapping[str, Attribute]) -> Section:
+    """One part for each adapter, attribute and pair of values.
+
+    Args:
+        frame: as ``amplification_of_run`` gives it.
+        about: ``base``, where the signs come from, and ``level``, of the intervals.
+        swept: attribute -> its record.
+    """
+    return Section(
+        key="amplification",
+        heading="Directional bias amplification",
+        explanation="Shown the same faces with another perceived attribute, does the classifier lean further the way "
+        "the base leans? Of each task, half the change of its rate from one end of the sweep to the other, counted "
+        "positive where it goes the way of the base (BiasAmp→ from attribute to task, the attribute intervened on). "
+        f"The base is {about['base']}.",
+        parts=[
+            _part(rows, adapter, attribute_of(name, swept), level=float(about["level"]))
+            for (adapter, name, _, _), rows in rows_by(frame, "adapter", "attribute", "value_low", "value_high")
+        ],
+        caveats=[
+            "The base is taken as it is; its own errors are not in the intervals, which are over photos.",
+            "An interval is of one task; with many tasks some exclude 0 by chance.",
+            "After Wang and Russakovsky, “Directional Bias Amplification”, 2021, with the observed groups replaced by "
+            "two versions of the same photos.",
+        ],
+        attributes=attributes_of(frame),
+    )
+
+
+def _part(rows: "pd.DataFrame", adapter: str, attribute: Attribute, *, level: float) -> Subsection:
+    edits = edits_of(rows)
+    tasks = edits[edits["task"] != ""].sort_values("amplification", ascending=False, kind="stable", na_position="last")
+    known = tasks[tasks["amplification"].notna()]
+    placebos = {arm: part.set_index("task") for (arm,), part in rows_by(rows[rows["arm"] != EDIT_ARM], "arm")}
+    low, high = (plain(float(rows[name].iloc[0])) for name in ("value_low", "value_high"))
+    heading = f"{adapter}, {attribute.subject}: a = {low} against a = {high}"
+    overall = _overall(edits[edits["task"] == ""].to_dict("records"), len(known), level)
+    return Subsection(
+        heading=heading,
+        sentences=[
+            overall,
+            *_tasks(known, level),
+            *(
+                f"Next to it the placebo {quoted(arm)}, which should not change the attribute: "
+                f"{_bounds(part.loc[''], level)}."
+                for arm, part in placebos.items()
+                if "" in part.index
+            ),
+        ],
+        charts=[_chart(known, heading, level=level)] if len(known) else [],
+        tables=[_table(tasks, placebos, attribute, low, high, level=level)],
+    )
+
+
+def _bounds(row: Any, level: float) -> str:
+    return bounds(row["amplification"], row["low"], row["high"], level=level)
+
+
+def _overall(rows: Sequence[Mapping[Any, Any]], tasks: int, level: float) -> str:
+    if not rows or is_missing(rows[0]["amplification"]):
+        return "The base knows none of the tasks, so nothing can be concluded about amplification."
+    row = rows[0]
+    mean = f"mean over {pluralise(tasks, 'task')} {_bounds(row, level)}"
+    if is_missing(row["low"]):
+        return f"Without an interval, nothing can be concluded: {mean}."
+    if row["low"] > 0:
+        return f"The labels lean further the way the base leans: {mean}."
+    if row["high"] < 0:
+        return f"The labels lean against the way the base leans: {mean}."
+    return f"No evidence of an amplification larger than {decimal(max(-row['low'], row['high']))} either way: {mean}."
+
+
+def _tasks(known: "pd.DataFrame", level: float) -> list[str]:
+    more, less = known[known["low"] > 0], known[known["high"] < 0]
+    return [
+        f"{count(len(rows))} of {count(len(known))} tasks lean{'s' if len(rows) == 1 else ''} {words}, their intervals "
+        f"excluding 0; farthest {quoted(rows.iloc[0]['task'])}: {_bounds(rows.iloc[0], level)}."
+        for rows, words in ((more, "further the way the base leans"), (less.iloc[::-1], "against it"))
+        if len(rows)
+    ]
+
+
+def _chart(known: "pd.DataFrame", heading: str, *, level: float) -> Dots:
+    import pandas as pd
+
+    shown = known if len(known) <= MOST else pd.concat([known[: MOST // 2], known[-MOST // 2 :]])
+    first, last = known.iloc[0], known.iloc[-1]
+    caption = f"BiasAmp→ of each task with its {100 * level:g} % interval; full where the interval excludes 0."
+    if len(shown) < len(known):
+        caption += f" The {len(shown)} farthest ends of {len(known)} tasks; the table has them all."
+    return Dots(
+        dot_rows(shown, label="task", value="amplification", low="low", high="high"),
+        axis="← against · BiasAmp→ · with the base →",
+        title=f"BiasAmp→: {heading}",
+        description=f"{pluralise(len(shown), 'task')}, from {quoted(first['task'])} "
+        f"({decimal(first['amplification'])}) to {quoted(last['task'])} ({decimal(last['amplification'])}).",
+        caption=caption,
+    )
+
+
+def _table(
+    tasks: "pd.DataFrame",
+    placebos: "Mapping[str, pd.DataFrame]",
+    attribute: Attribute,
+    low: str,
+    high: str,
+    *,
+    level: float,
+) -> Table:
+    leans = {-1: attribute.poles[0], 1: attribute.poles[1]}
+    mapped = bool((tasks["labels"] != tasks["task"]).any())
+    leaning = tasks["sign"].map(leans).fillna("neither")
+    rows = tasks.assign(
+        leans=tasks["reason"].where(tasks["reason"] != "", leaning),
+        **{f"placebo {arm}": tasks["task"].map(part["amplification"]) for arm, part in placebos.items()},
+    )
+    columns = (
+        Column("Task", "task"),
+        *([Column("Labels", "labels")] if mapped else []),
+        Column("Base leans to", "leans"),
+        Column(f"Rate at a = {low}", "rate_low", "decimal"),
+        Column(f"Rate at a = {high}", "rate_high", "decimal"),
+        Column("BiasAmp→", "amplification", "signed"),
+        Column(f"{100 * level:g} % interval", ("low", "high"), "interval"),
+        *(Column(f"Placebo {quoted(arm)}", f"placebo {arm}", "signed") for arm in placebos),
+    )
+    return Table(f"{pluralise(len(rows), 'task')}, largest BiasAmp→ first", columns, rows)

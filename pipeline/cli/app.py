@@ -11,10 +11,8 @@ from typing import Annotated, Any, Literal
 import typer
 
 from pipeline.cli.adapters import app as adapters
-from pipeline.cli.amplification import amplification
-from pipeline.cli.compare import compare
+from pipeline.cli.analyses import add_analyses
 from pipeline.cli.generate import generate
-from pipeline.cli.local import local
 from pipeline.cli.options import (
     CARD_FAILS,
     NOT_GIVEN,
@@ -43,10 +41,7 @@ from pipeline.cli.options import (
     watch,
     with_options,
 )
-from pipeline.cli.power import power
-from pipeline.cli.predictability import dpa, leakage
-from pipeline.cli.represent import represent
-from pipeline.cli.results import figures, slopes, validity
+from pipeline.cli.results import figures, validity
 from pipeline.config.attributes import ATTRIBUTES
 from pipeline.config.options import PhotoOptions, QueryOptions, StatisticsOptions, SweepOptions
 
@@ -182,10 +177,7 @@ def labels(
         stop_if_incomplete(run)
 
 
-app.command(
-    epilog="Examples: counterslope slopes runs/portraits --max-p 0.01 --format latex · "
-    "counterslope slopes runs/portraits --by perceived --cluster person --family adapter,attribute"
-)(slopes)
+add_analyses(app)
 app.command(epilog="Example: counterslope validity runs/portraits --out validity.tex")(validity)
 app.command(
     epilog="Examples: counterslope figures runs/portraits · "
@@ -193,37 +185,18 @@ app.command(
 )(figures)
 
 
-@app.command(epilog="Example: counterslope report runs/portraits")
-def report(run: RunFolder, quiet: Quiet = False, as_json: AsJson = False) -> None:
-    """Write a run's report.html anew."""
+@app.command(
+    epilog="Examples: counterslope report runs/portraits · "
+    "counterslope report runs/portraits --by perceived --cluster person --family adapter,attribute"
+)
+@with_options(StatisticsOptions)
+def report(run: RunFolder, given: Given = NOT_GIVEN, quiet: Quiet = False, as_json: AsJson = False) -> None:
+    """Write a run's tables and report.html anew; options given here are the run's from now on."""
     with user_errors():
         from pipeline.stages.audit import estimate_again
 
-        estimate_again(run, changes={}, watch=watch(quiet, as_json))
+        estimate_again(run, changes=given, watch=watch(quiet, as_json))
         show_run(run, as_json=as_json)
-
-
-app.command(
-    epilog="Examples: counterslope amplification predictions.csv --attribute gender --task cooking "
-    "--predicted-task cooking_score · counterslope amplification runs/portraits --base occupations.tsv "
-    "--base-columns occupation,bls_pct_female,female"
-)(amplification)
-app.command(epilog="Example: counterslope power runs/pilot --width 0.05")(power)
-app.command(
-    epilog="Examples: counterslope compare runs/may runs/june · "
-    "counterslope compare runs/may --adapters google,rekognition"
-)(compare)
-app.command(epilog="Example: counterslope represent results.csv --by keyword --out runs/results")(represent)
-app.command(
-    epilog="Example: counterslope leakage predictions.csv --attribute gender --task cooking --prediction guess"
-)(leakage)
-app.command(
-    epilog="Example: counterslope dpa predictions.csv --attribute gender --task cooking --task-prediction guess"
-)(dpa)
-app.command(
-    epilog="Examples: counterslope local runs/portraits --adapter opencv --label smile · "
-    "counterslope local toxic.csv --group group --prediction guess --truth toxic --text text --features bert.npy"
-)(local)
 
 
 @app.command(epilog="Example: counterslope status runs/portraits")

@@ -78,10 +78,11 @@ class Commands(TyperGroup):
         """The command that ``args`` name, as typer finds it."""
         found = super().resolve_command(ctx, args)
         if found[1] is not None:
+            old = OLD_FLAGS | getattr(found[1].callback, "renamed", {})
             known = {flag for one in found[1].params for flag in (*one.opts, *one.secondary_opts)}
             for flag in (text.partition("=")[0] for text in found[2]):
-                if flag in OLD_FLAGS and flag not in known:
-                    stop(f"{flag} is now {OLD_FLAGS[flag]}")
+                if flag in old and flag not in known:
+                    stop(f"{flag} is now {old[flag]}")
         return found
 
 
@@ -165,6 +166,8 @@ def _parameter(
         metavar=metavar,
         show_default=_shown_default(field),
     )
+    if flag.argument:
+        option = typer.Argument(help=option.help, metavar=metavar, show_default=False)
     plain: Any = kind if kind in (bool, int, float, Path) and key is None else str
     annotation: Any = Annotated[(list[str] if several else plain) | None, option]
     unique = "_".join(part for part in (section, name, key) if part)

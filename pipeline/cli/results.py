@@ -1,4 +1,4 @@
-"""What a run shows: ``counterslope slopes``, ``validity`` and ``figures``."""
+"""What a run shows: ``counterslope validity`` and ``figures``."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,56 +6,16 @@ from typing import Annotated
 import typer
 
 from pipeline.cli.options import (
-    NOT_GIVEN,
-    AsJson,
-    Given,
-    Quiet,
     RunFolder,
     TableFile,
     TableFormat,
     print_frame,
-    print_text,
-    show_run,
     stop,
     table_format,
     user_errors,
-    watch,
-    with_options,
 )
-from pipeline.config.options import StatisticsOptions
 
 Names = list[str] | None
-
-
-@with_options(StatisticsOptions)
-def slopes(
-    run: RunFolder,
-    given: Given = NOT_GIVEN,
-    format: TableFormat = None,
-    out: TableFile = None,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
-) -> None:
-    """Estimate the slopes of a run's answers anew, with other thresholds if given, also for groups of photos.
-
-    With --format or --out the findings are laid out as in the published tables, by classifier and direction; without
-    other options nothing is estimated again.
-    """
-    printed = table_format(format, out)
-    as_table = format is not None or out is not None
-    with user_errors():
-        from pipeline.report.tables import RENDERERS
-        from pipeline.run.folder import Run
-        from pipeline.stages.audit import estimate_again
-        from pipeline.stages.run_view import findings_of, is_estimated
-
-        changed = any(value is not None for value in given["statistics"].values())
-        if changed or not as_table or not is_estimated(Run(run)):
-            estimate_again(run, changes=given, watch=watch(quiet, as_json))
-        if as_table:
-            print_text(RENDERERS[printed](findings_of(Run(run))), out)
-        else:
-            show_run(run, as_json=as_json)
 
 
 def validity(run: RunFolder, format: TableFormat = None, out: TableFile = None) -> None:
@@ -63,10 +23,10 @@ def validity(run: RunFolder, format: TableFormat = None, out: TableFile = None) 
     table_format(format, out)
     with user_errors():
         from pipeline.report.card import card_frame
-        from pipeline.run.folder import Run
-        from pipeline.stages.run_view import result_table
+        from pipeline.run.folder import Run, settings_of
 
-        card = result_table(Run(run), "validity")
+        settings_of(opened := Run(run))
+        card = opened.read_csv("validity")
         failed = int((card["passed"] == False).sum())  # noqa: E712 - a check without a threshold is neither
         title = f"Validity card: {len(card) - failed} of {len(card)} checks without failure"
         print_frame(card, format, title=title, printed=card_frame(card), out=out)
@@ -95,7 +55,7 @@ def figures(
             stop(NO_FORMAT.format(format=format))
         settings_of(opened := Run(run))
         folder = out or run / "figures"
-        folder.mkdir(parents=True, exist_ok=True)  # before any work
         found = figures_of(opened, adapters=adapter or (), attributes=attribute or (), labels=label or ())
+        folder.mkdir(parents=True, exist_ok=True)  # before any drawing
         for file in write_figures(found, folder, format=format):
             typer.echo(str(file))

@@ -37,12 +37,14 @@ class Flag:
         metavar: what stands for the value in the help.
         parse: makes the value of the texts given; see ``value_of_texts`` for what holds unless given.
         keys: one flag for each key of a table, in place of ``{}`` in the name; each gives one of the table's values.
+        argument: stands by its place among the words of the command, without a name.
     """
 
     names: tuple[str, ...] = ()
     metavar: str | None = None
     parse: Callable[[Sequence[str]], Any] | None = None
     keys: tuple[str, ...] = ()
+    argument: bool = False
 
 
 def listed(texts: Sequence[str]) -> list[str]:

@@ -155,7 +155,7 @@ def _words(problem: Mapping[str, Any], place: tuple[str, ...], model: type[BaseM
         if (renamed := RENAMED.get(".".join(place))) is not None:
             return f"this is now {renamed}"
         within = _fields(_fields(model).get(place[0])) if len(place) > 1 else _fields(model)
-        what = "option" if len(place) > 1 else "section"
+        what = "section" if len(place) == 1 and model is Settings else "option"
         return f"there is no such {what}{did_you_mean(place[-1], within)}"
     if kind == "value_error":
         return str(context["error"])

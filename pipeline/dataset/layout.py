@@ -107,7 +107,7 @@ def keys_of(photos: "pd.DataFrame", *, cluster: str | None) -> dict[str, str]:
     own = {str(row.photo): f"photo\0{row.sha256}" for row in photos[["photo", "sha256"]].itertuples(index=False)}
     if cluster is None:
         return own
-    from pipeline.analyses.groups import check_column
+    from pipeline.analyses.inputs import check_column
 
     check_column(photos, cluster, purpose="split")
     known = photos[photos[cluster].notna()]

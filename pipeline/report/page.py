@@ -6,17 +6,19 @@ So no ``style`` attribute and no handler on an element takes effect: scripts may
 """
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from pipeline.analyses.sections import Section
 from pipeline.config.attributes import ATTRIBUTES, EDIT_ARM, Attribute
 from pipeline.report import charts, views
 from pipeline.report.card import CheckResult, check_results, matrix
 from pipeline.report.embedding import source_hash
-from pipeline.report.extras import Extra
+from pipeline.report.sections import section_views
 from pipeline.report.tables import FindingTable, placebo_findings, slope_tables
 from pipeline.report.viewer import Album, viewer_view
 from pipeline.report.words import account_words, poles_of, rule
@@ -41,7 +43,8 @@ def render(
     exclusions: pd.DataFrame,
     effectiveness: pd.DataFrame | None = None,
     album: Album | None = None,
-    extras: Sequence[Extra] = (),
+    sections: Sequence[Section] = (),
+    pictures: Mapping[str, bytes] = MappingProxyType({}),
     max_p: float = 0.001,
     min_slope: float = 0.03,
     swept: Mapping[str, Attribute] = ATTRIBUTES,
@@ -56,7 +59,8 @@ def render(
         exclusions: columns photo and reason.
         effectiveness: columns attribute, value, mean, low, high: the judge's probability along a.
         album: sweeps to look at; their images make most of the file's size.
-        extras: further sections.
+        sections: further sections, of analyses.
+        pictures: photo -> a small WebP image of its face, for these sections.
         max_p, min_slope: the rule for findings.
         swept: the attributes of the sweeps by their names.
     """
@@ -96,7 +100,7 @@ def render(
             for adapter in dict.fromkeys(table.adapter for table in tables)
         ],
         viewer=None if album is None else viewer_view(album, swept=swept),
-        extras=extras,
+        sections=section_views(sections, card=checks, pictures=pictures),
         exclusions=_by_reason(exclusions),
         excluded=count(len(exclusions)),
         stages=views.stage_rows(provenance),

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 UNWRITABLE = "{folder} cannot be written ({error}): put that right, or name another folder with --out"
-NO_TABLE = "{folder} has no table {table!r} (yet): estimate its slopes with `counterslope slopes {folder}`"
-DAMAGED_TABLE = "{path} is damaged ({error}): write it again with `counterslope slopes {folder}`"
+NO_TABLE = "{folder} has no table {table!r} (yet): write its tables with `counterslope report {folder}`"
+DAMAGED_TABLE = "{path} is damaged ({error}): write it again with `counterslope report {folder}`"
 # What a run that was killed before its first record leaves behind.
 BEFORE_THE_RECORD = {".lock", f"run.json{PARTIAL}"}
 

@@ -21,6 +21,7 @@ from pipeline.stages.query import OUTPUTS, query_stage, versions_of
 
 if TYPE_CHECKING:
     from adapters.base import Adapter
+    from pipeline.analyses.base import Result
 
 
 def audit(
@@ -237,6 +238,31 @@ def estimate_again(out: Path, *, changes: Mapping[str, Mapping[str, Any]], watch
     return run
 
 
+def keep_result(out: Path, name: str, result: "Result") -> list[str]:
+    """Leave what an analysis found in a run, and write its report anew if it has one.
+
+    Args:
+        out: the run's folder.
+        name: the analysis, or its command.
+        result: what it found.
+
+    Returns:
+        The names of the tables; none where the analysis leaves none.
+
+    Raises:
+        RunError: another process is working on the run.
+    """
+    from pipeline.analyses.artifacts import add
+    from pipeline.analyses.registry import analysis
+
+    run, tables = Run(out), dict(result.tables if result.kept is None else result.kept())
+    if tables:
+        add(run, analysis(name).name, tables, inputs=result.inputs, about=result.about, by=result.by)
+        if run.path("report.html").exists():
+            estimate_again(out, changes={})
+    return list(tables)
+
+
 def make_adapters(settings: Settings, out: Path) -> "list[Adapter]":
     """The classifiers of a run by their specifications.
 
@@ -334,7 +360,7 @@ def _check_columns(work: Audit) -> None:
     """Columns that the statistics will want are looked for before an hour of editing, not after it."""
     options = work.settings.statistics
     if options.by is not None or options.cluster is not None:
-        from pipeline.analyses.groups import FOLDER, PERCEIVED, check_column
+        from pipeline.analyses.inputs import FOLDER, PERCEIVED, check_column
         from pipeline.run.tables import read_frame
 
         photos = read_frame(work.run.path("photos.parquet"))
@@ -368,8 +394,7 @@ def _after_versions(
 
 
 def _after_labels(work: Audit, *, report: bool = True) -> None:
-    thresholds = work.settings.statistics.thresholds(work.run.record.presence_thresholds)
-    tables = tables_stage(work, presence=thresholds)
+    tables = tables_stage(work)
     if report:
         report_stage(work, tables)
     else:  # one that is there would show what was estimated before

@@ -2,7 +2,7 @@
 
 from adapters.base import AdapterError
 from models.errors import WeightsError
-from pipeline.analyses.predictions import InputError
+from pipeline.analyses.inputs import InputError
 from pipeline.config.options import ConfigError
 from pipeline.photos.listing import NoUsablePhotos
 from pipeline.querying.plan import PlanError

@@ -4,7 +4,7 @@ Every method calls the function that the command of its name calls; nothing is c
 """
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from pipeline.stages.classifiers import Classifier
+
+    Tables = pd.DataFrame | dict[str, pd.DataFrame]
 
 STAGE_COUNTS = ("planned", "ok", "failed", "excluded")
 
@@ -76,14 +78,6 @@ class RunView:
     def labels(self) -> "pd.DataFrame":
         """One row a label of a version: adapter, attribute, arm, photo, step, value, label, score in 0-1, returned."""
         return self._table("labels.parquet")
-
-    def slopes(self) -> "pd.DataFrame":
-        """One row an adapter, attribute, arm and label: slope, interval, p, q, or the reason why there is none.
-
-        Raises:
-            RunError: the run has not got that far.
-        """
-        return self._result("slopes")
 
     def findings(self, *, max_p: float | None = None, min_slope: float | None = None) -> "pd.DataFrame":
         """The rows of ``slopes`` with p < ``max_p`` and |slope| > ``min_slope``, and their ``direction`` (-1 or 1).
@@ -159,135 +153,48 @@ class RunView:
         found = figures_of(self._run, adapters=adapters, attributes=attributes, labels=labels)
         return write_figures(found, self.folder / "figures" if out is None else Path(out), format=format)
 
-    def amplification(
-        self,
-        *,
-        base: Mapping[str, float] | None = None,
-        base_group: str | None = None,
-        observed: tuple[str, Sequence[str]] | None = None,
-        tasks: Mapping[str, str] | None = None,
-        values: Sequence[tuple[float, float]] = (),
-        **options: Any,
-    ) -> "pd.DataFrame":
-        """Directional bias amplification with the attribute intervened on, as ``counterslope amplification RUN``.
+    def analyse(self, name: str, source: "str | Path | None" = None, *, keep: bool = False, **options: Any) -> "Tables":
+        """Run an analysis by its name; ``run.NAME(...)`` is the same, such as ``run.power(width=0.1)``.
 
         Example:
             >>> run.amplification(base={"smile": 0.6}, base_group="feminine")
 
         Args:
-            base: task -> share of ``base_group``, which gives each task its sign.
-            base_group: what one end of the sweep is called, such as "feminine".
-            observed: in place of a base, manifest columns: of the group, and of the tasks.
-            tasks: label -> task; every label is its own task unless given.
-            values: pairs of values a to compare; the ends of the sweep unless given.
-            options: cluster, response, resamples, seed, level of ``intervening.amplification_of_run``.
-
-        Raises:
-            RunError, InputError: nothing fits, or something does not; the message says what.
-        """
-        from pipeline.analyses.run_amplification import amplification_of_run
-
-        return amplification_of_run(
-            self.folder,
-            shares=base,
-            share_group=base_group,
-            observed=observed,
-            tasks=tasks,
-            values=values,
-            **options,
-        )
-
-    def local(
-        self,
-        *,
-        adapter: str | None = None,
-        label: str | None = None,
-        features: str | Path | None = None,
-        centre: Literal["group", "none"] | None = None,
-        **options: Any,
-    ) -> "dict[str, pd.DataFrame]":
-        """Clusters of similar faces in which a label's rate differs between groups, as ``counterslope local RUN``.
-
-        Args:
-            adapter, label: whose labels and which one; may be left out where there is one.
-            features: a file; the judge's embedding of the faces unless given.
-            centre: "group" for the judge's embedding unless given, else "none".
-            options: of ``local_search.search`` and ``statistics.local_bias.local_bias``, such as clusters=5.
+            name: one of ``pipeline.analyses.registry``, as on the command line.
+            source: a file with one row a photo, for analyses that read one; this run unless given.
+            keep: leave the tables in this run, for its report, as the command does.
+            options: of the analysis, by the names of the command's options.
 
         Returns:
-            Tables ``statistics``, ``clusters`` and ``exemplars``.
+            The table, or where there are several, name -> table; what to know about them is in ``attrs["notes"]``.
 
         Raises:
-            RunError, InputError: no such adapter or label, or no labels yet.
-            ValueError: an option does not fit, or there are too few faces.
+            RunError, ConfigError, InputError: the run, an option or a file does not fit; the message says what to do.
+            ValueError: values that the measure cannot take.
         """
-        from pipeline.analyses.local_bias import search
-        from pipeline.analyses.local_rows import rows_of_run
+        from pipeline.analyses.registry import compute
+        from pipeline.stages.audit import keep_result
 
-        rows = rows_of_run(
-            self.folder, adapter=adapter, label=label, features=None if features is None else Path(features)
-        )
-        return search(rows, centre=centre or ("group" if features is None else "none"), **options).tables
+        result = compute(name, self.folder if source is None else Path(source), options)
+        if keep:
+            keep_result(self.folder, name, result)
+        return result.value
 
-    def representation(
-        self, by: str = "folder", *, method: Literal["wilson", "exact"] = "wilson", cluster: str | None = None
-    ) -> "pd.DataFrame":
-        """Shares of perceived gender and race by group, raw and corrected, as ``counterslope represent RUN``.
+    def __getattr__(self, name: str) -> "Callable[..., Any]":
+        """The analysis of that name as a method, with the options of the command as its arguments."""
+        from pipeline.analyses.registry import analysis_names, method_of
 
-        Args:
-            by: a manifest's column, or "folder".
-            method: of the raw shares' intervals.
-            cluster: a manifest's column whose photos belong together; then the intervals are the bootstrap's.
+        if name.startswith("_") or name not in analysis_names():
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return method_of(name, self.analyse)
 
-        Raises:
-            RunError: the run's faces are not found yet.
-            ConfigError: the manifest lacks a column.
-        """
-        from pipeline.analyses.representation import represented
+    def __dir__(self) -> list[str]:
+        from pipeline.analyses.registry import analysis_names
 
-        options = settings_of(self._run, {"statistics": {"cluster": cluster}}).statistics
-        return represented(self._run, by=by, method=method, options=options).frame
-
-    def compare(
-        self, other: "RunView | str | Path | None" = None, *, adapters: Sequence[str] | None = None, **options: Any
-    ) -> "pd.DataFrame":
-        """Differences of slopes to another run, or between two adapters, as ``counterslope compare``.
-
-        Args:
-            other: a run on the same photos; this one unless given.
-            adapters: one name for each side; adapters that both have unless given.
-            options: cluster, min_count, family, in place of this run's.
-
-        Raises:
-            RunError: there is nothing to compare.
-        """
-        from pipeline.analyses.comparison import compare_runs
-
-        second = other.folder if isinstance(other, RunView) else Path(other or self.folder)
-        return compare_runs(self.folder, second, adapters=adapters, changes=options).frame
-
-    def power(
-        self,
-        *,
-        width: float = 0.05,
-        slope: float | None = None,
-        power: float = 0.8,
-        max_p: float | None = None,
-        **options: Any,
-    ) -> "pd.DataFrame":
-        """How many photos a run like this one needs, as ``counterslope power``.
-
-        Args:
-            width: wanted width of a slope's 95 % interval, end to end.
-            slope, power, max_p: size of a slope to be found, with which probability, at which p.
-            options: cluster, min_count, in place of the run's.
-        """
-        from pipeline.analyses.power import photos_needed
-
-        return photos_needed(self.folder, width=width, slope=slope, power=power, max_p=max_p, changes=options).frame
+        return sorted({*super().__dir__(), *analysis_names()})
 
     def estimate(self, *, progress: bool = False, **options: Any) -> "RunView":
-        """Estimate slopes and report anew with other options of ``[statistics]``, as ``counterslope slopes``; itself.
+        """Estimate slopes and report anew with other options of ``[statistics]``, as ``counterslope report``; itself.
 
         Example:
             >>> run.estimate(min_slope=0.05, by="perceived").findings()
@@ -358,9 +265,7 @@ class RunView:
         return read_frame(self.folder / name)
 
     def _result(self, name: str) -> "pd.DataFrame":
-        from pipeline.stages.run_view import result_table
-
-        return result_table(self._run, name)
+        return self._run.read_csv(name)
 
 
 def finished(folder: Path) -> RunView:

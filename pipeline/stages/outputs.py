@@ -1,41 +1,38 @@
 """The stages that only read: from a run's labels to its tables and its report. Nothing is asked or edited here."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pipeline.config.attributes import EDIT_ARM
 from pipeline.run.files import digest, digest_of_files, write_text
-from pipeline.run.tables import ANSWERS, LABELS, plain_rows, read_frame
+from pipeline.run.folder import Run
+from pipeline.run.tables import plain_rows, read_frame
 from pipeline.stages.base import Audit
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from pipeline.analyses.artifacts import Artifacts
+    from pipeline.analyses.sections import Section
 
-    from pipeline.analyses.artifacts import Additions
-    from pipeline.report.extras import Extra
-
-SUBGROUPS = ("subgroups", "subgroup_differences")
-COMPARED = "adapter_comparison"
+OPTIONAL = {"adapter_comparison", "subgroups", "subgroup_differences"}  # tables of the stage that a run may lack
+OWN = ("slopes", "curves", "validity", "effectiveness", "photo_failures")  # tables that the page itself shows
 
 
-def tables_stage(audit: Audit, *, presence: Mapping[str, float]) -> str:
-    """Slopes, curves and the validity card from the tables of labels and versions.
+def tables_stage(audit: Audit) -> str:
+    """Slopes, curves, the other tables that are estimated with every run, and the validity card.
 
-    Args:
-        presence: adapter -> the score from which a label is present.
+    Raises:
+        RunError: no classifier has labelled the versions.
     """
+    from pipeline.analyses.inputs import presence_thresholds
+
     options = audit.settings.statistics
     read = [audit.run.path(f"{name}.parquet") for name in ("photos", "faces", "counterfactuals", "answers", "labels")]
     card_options = audit.settings.validity
-    fingerprint = digest(
-        ["tables", digest_of_files(*read), options.model_dump(), card_options.model_dump(), dict(presence)]
-    )
+    presence = presence_thresholds(audit.run, options)
+    fingerprint = digest(["tables", digest_of_files(*read), options.model_dump(), card_options.model_dump(), presence])
     if audit.run.is_done("tables", fingerprint):
         return fingerprint
-    import pandas as pd
-
-    from pipeline.analyses.comparison import adapters_compared
-    from pipeline.analyses.groups import clusters_of, groups_of
+    from pipeline.analyses.inputs import run_sweeps
+    from pipeline.analyses.registry import stage_tables
     from pipeline.config.attributes import source_groups
     from pipeline.counterfactuals.validity import (
         effectiveness_curve,
@@ -45,15 +42,6 @@ def tables_stage(audit: Audit, *, presence: Mapping[str, float]) -> str:
     )
     from pipeline.report.card import check_results
     from pipeline.report.tables import RENDERERS, slope_tables
-    from pipeline.statistics import (
-        CURVE_COLUMNS,
-        curve_frame,
-        slope_frame,
-        subgroup_frames,
-        subgroup_slopes,
-        sweeps_of,
-        with_placebos,
-    )
 
     run, swept = audit.run, audit.settings.sweep.chosen()
     with run.stage("tables", fingerprint) as counts, audit.watch("slopes", total=3) as advance:
@@ -66,15 +54,9 @@ def tables_stage(audit: Audit, *, presence: Mapping[str, float]) -> str:
         run.write_csv("lightness", lightness_curve(versions, groups=groups))
         run.write_csv("photo_failures", photo_failures(versions, swept=swept, options=card_options))
         advance(1)
-        labels = read_frame(run.path("labels.parquet"), columns=list(LABELS))
-        answers = read_frame(run.path("answers.parquet"), columns=list(ANSWERS))
-        photos = read_frame(run.path("photos.parquet"))
-        clusters = clusters_of(photos, options.cluster)
-        sweeps = sweeps_of(labels, answers, presence=presence, confidence=options.confidence)
-        drawn: dict[str, Any] = {"resamples": options.resamples, "seed": options.seed}
-        shared: dict[str, Any] = {"min_count": options.min_count, "clusters": clusters}
-        slopes = slope_frame(sweeps, family=options.family, **drawn, **shared)
-        slopes = with_placebos(slopes, sweeps, family=options.family, **shared)
+        tables = stage_tables(run_sweeps(run.folder, options=options))
+        advance(1)
+        slopes = tables["slopes"]
         found = slope_tables(
             slopes,
             max_p=options.max_p,
@@ -82,20 +64,14 @@ def tables_stage(audit: Audit, *, presence: Mapping[str, float]) -> str:
             swept=audit.settings.sweep.chosen(),
             card=check_results(card.to_dict("records")),
         )
-        run.write_csv("slopes", slopes)
         for ending, format in (("csv", "csv"), ("json", "json"), ("md", "md"), ("tex", "latex"), ("html", "html")):
             write_text(run.path(f"tables/findings.{ending}"), RENDERERS[format](found))
-        advance(1)
-        for name in SUBGROUPS if options.by is None else ():
+        others = {name: each for name, each in run.record.artifacts.items() if not {*each.tables} & {*tables}}
+        run.note(artifacts=others)
+        for name in OPTIONAL - set(tables) - _left(run):
             run.csv_path(name).unlink(missing_ok=True)
-        if options.by is not None:
-            groups = groups_of(photos, options.by, faces=faces)
-            by_group = [subgroup_slopes(each, groups, **drawn, **shared) for each in sweeps]
-            for name, frame in zip(SUBGROUPS, subgroup_frames(by_group, family=options.family), strict=True):
-                run.write_csv(name, frame)
-        run.write_csv(COMPARED, adapters_compared(sweeps, options=options, clusters=clusters))
-        parts = [curve_frame(each, clusters=clusters) for each in sweeps] or [pd.DataFrame(columns=list(CURVE_COLUMNS))]
-        run.write_csv("curves", pd.concat(parts, ignore_index=True))
+        for name, table in tables.items():
+            run.write_csv(name, table)
         advance(1)
         counts |= {"labels": len(slopes), "estimable": int(slopes["estimable"].sum())}
     return fingerprint
@@ -103,29 +79,28 @@ def tables_stage(audit: Audit, *, presence: Mapping[str, float]) -> str:
 
 def report_stage(audit: Audit, upstream: str) -> None:
     """Write ``report.html`` from the tables."""
-    from pipeline.analyses.artifacts import additions_of
+    from pipeline.analyses.artifacts import artifacts_of
 
     run, options = audit.run, audit.settings.statistics
-    added = additions_of(run)
-    fingerprint = digest(["report", upstream, added.fingerprint])
+    artifacts = artifacts_of(run)
+    fingerprint = digest(["report", upstream, artifacts.fingerprint])
     if run.is_done("report", fingerprint) and run.path("report.html").exists():
         return
     import pandas as pd
 
-    from pipeline.report.album import album_of
+    from pipeline.report.album import album_of, faces_of
     from pipeline.report.page import render
 
     versions = read_frame(run.path("counterfactuals.parquet"))
     made = versions.loc[versions["status"] == "ok", "photo"].nunique()
     with run.stage("report", fingerprint), audit.watch("report", total=made + 1) as advance:
-        tables = {
-            name: run.read_csv(name) for name in ("slopes", "curves", "validity", "effectiveness", "photo_failures")
-        }
+        tables = {name: run.read_csv(name) for name in OWN}
         excluded = [
             frame.loc[frame["status"] != "ok", ["photo", "reason"]].drop_duplicates()
             for frame in (read_frame(run.path("photos.parquet")), read_frame(run.path("faces.parquet")), versions)
         ]
         effectiveness = tables["effectiveness"]
+        sections = _sections(audit, artifacts)
         page = render(
             **{name: tables[name] for name in ("slopes", "curves")},
             effectiveness=effectiveness[effectiveness["arm"] == EDIT_ARM],
@@ -138,28 +113,27 @@ def report_stage(audit: Audit, upstream: str) -> None:
             max_p=options.max_p,
             min_slope=options.min_slope,
             swept=audit.settings.sweep.chosen(),
-            extras=_extras(audit, added, card=tables["validity"], versions=versions),
+            sections=sections,
+            pictures=faces_of(run, {photo for each in sections for photo in each.photos}, versions=versions),
         )
         write_text(run.path("report.html"), page)
         advance(1)
 
 
-def _extras(audit: Audit, added: "Additions", *, card: "pd.DataFrame", versions: "pd.DataFrame") -> "list[Extra]":
-    """The report's sections of what the commands added, and of the stages' own tables that not every run has."""
-    from pipeline.report.album import faces_of
-    from pipeline.report.card import check_results
-    from pipeline.report.extras.every import every
+def _sections(audit: Audit, artifacts: "Artifacts") -> "list[Section]":
+    """The sections of what analyses left in the run, and of the stage's own tables that not every run has."""
+    from pipeline.analyses.registry import sections
 
     run = audit.run
-    tables = {name: run.read_csv(name) for name in (*SUBGROUPS, COMPARED) if run.csv_path(name).exists()}
-    tables |= added.tables
-    shown = tables["local_exemplars"]["photo"] if "local_exemplars" in tables else ()
-    return every(
-        tables,
-        about=added.about,
-        stale=added.stale,
-        card=check_results(card.to_dict("records")),
-        by=audit.settings.statistics.by,
+    there = [name for name in OPTIONAL - _left(run) if run.csv_path(name).exists()]
+    return sections(
+        {name: run.read_csv(name) for name in there} | dict(artifacts.tables),
+        about={"subgroups": {"by": audit.settings.statistics.by}, **artifacts.about},
+        stale=artifacts.stale,
         swept=audit.settings.sweep.chosen(),
-        pictures=faces_of(audit.run, shown, versions=versions),
     )
+
+
+def _left(run: Run) -> set[str]:
+    """The tables that analyses left in the run."""
+    return {name for entry in run.record.artifacts.values() for name in entry.tables}

@@ -25,17 +25,7 @@ ESTIMATED = ("slopes", "curves", "validity", "effectiveness", "lightness", "phot
 
 def is_estimated(run: Run) -> bool:
     """Whether all tables of the run's current options are there."""
-    return run.record.is_done("tables") and all(run.csv_path(name).is_file() for name in ESTIMATED)
-
-
-def result_table(run: Run, name: str) -> "pd.DataFrame":
-    """A table of the run, such as ``slopes``, ``curves`` or ``validity``.
-
-    Raises:
-        RunError: the folder holds no run, or the run has no such table.
-    """
-    settings_of(run)
-    return run.read_csv(name)
+    return run.record.is_done("tables") and all(run.path(f"tables/{name}.csv").is_file() for name in ESTIMATED)
 
 
 def findings_of(
@@ -45,6 +35,7 @@ def findings_of(
     attributes: Sequence[str] = (),
     max_p: float | None = None,
     min_slope: float | None = None,
+    slopes: "pd.DataFrame | None" = None,
 ) -> "tuple[FindingTable, ...]":
     """The findings of every adapter and attribute of a run, in the published layout.
 
@@ -52,6 +43,7 @@ def findings_of(
         run: a finished one.
         adapters, attributes: only these; all unless given.
         max_p, min_slope: the rule for findings; the run's own unless given.
+        slopes: estimated with other options; the run's own unless given.
 
     Raises:
         RunError: the run has no slopes, or not what was named.
@@ -60,13 +52,14 @@ def findings_of(
     from pipeline.report.tables import slope_tables
 
     settings = settings_of(run)
-    slopes = _chosen(result_table(run, "slopes"), run, adapters=adapters, attributes=attributes)
+    slopes = run.read_csv("slopes") if slopes is None else slopes
+    slopes = _chosen(slopes, run, adapters=adapters, attributes=attributes)
     return slope_tables(
         slopes,
         max_p=settings.statistics.max_p if max_p is None else max_p,
         min_slope=settings.statistics.min_slope if min_slope is None else min_slope,
         swept=settings.sweep.chosen(),
-        card=check_results(result_table(run, "validity").to_dict("records")),
+        card=check_results(run.read_csv("validity").to_dict("records")),
     )
 
 
@@ -88,7 +81,7 @@ def figures_of(
 
     tables = findings_of(run, adapters=adapters, attributes=attributes)
     swept = settings_of(run).sweep.chosen()
-    slopes, curves = result_table(run, "slopes"), result_table(run, "curves")
+    slopes, curves = run.read_csv("slopes"), run.read_csv("curves")
     known = set(curves.loc[curves["z"].notna(), "label"])
     for label in labels:
         if label not in known:
@@ -99,7 +92,7 @@ def figures_of(
         for figure in finding_figures(table, slopes=_of(slopes, table), curves=_of(curves, table), labels=labels)
     ]
     shown = dict.fromkeys(table.attribute for table in tables)
-    effectiveness, lightness = result_table(run, "effectiveness"), result_table(run, "lightness")
+    effectiveness, lightness = run.read_csv("effectiveness"), run.read_csv("lightness")
     for attribute in shown:
         found += attribute_figures(
             attribute,

@@ -241,12 +241,12 @@ def test_a_table_of_a_run_of_version_1_keeps_its_text(tmp_path):
 
 def test_a_table_that_is_missing_or_damaged_is_named_with_what_to_do(tmp_path):
     run = Run(tmp_path)
-    with pytest.raises(RunError, match=r"no table 'slopes' .*counterslope slopes"):
+    with pytest.raises(RunError, match=r"no table 'slopes' .*counterslope report"):
         run.read_csv("slopes")
     run.write_csv("slopes", pd.DataFrame({"label": ["smile"], "slope": [0.1]}))
     for content in (b"label,slope\nsmile,far\n", b'label,slope\n"smile,0.1\n', b"\xff\xfe\x00"):
         (tmp_path / "tables/slopes.csv").write_bytes(content)
-        with pytest.raises(RunError, match=r"slopes.csv is damaged .*counterslope slopes"):
+        with pytest.raises(RunError, match=r"slopes.csv is damaged .*counterslope report"):
             run.read_csv("slopes")
 
 

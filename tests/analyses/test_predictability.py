@@ -56,8 +56,8 @@ def test_leakage_from_scores_in_rounds(invoke, file):
 
 
 def test_dpa_of_a_file_in_both_directions(invoke, file):
-    words = ("dpa", file, "--attribute", "gender", "--task", "cooking", "--task-prediction", "guess")
-    found = values(invoke(*words, "--attribute-prediction", "gender", "--format", "json"))
+    words = ("dpa", file, "--attribute", "gender", "--task", "cooking", "--prediction", "guess")
+    found = values(invoke(*words, "--predicted-attribute", "gender", "--format", "json"))
     assert found["A→T", "dpa"] == pytest.approx(1 / 11)
     assert found["T→A", "dpa"] == 0
     for format in ("md", "latex", "csv"):
@@ -67,12 +67,12 @@ def test_dpa_of_a_file_in_both_directions(invoke, file):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--attribute", "sex", "--task", "cooking", "--task-prediction", "guess"), "no column 'sex'"),
-        (("--attribute", "gender", "--task", "unknown", "--task-prediction", "guess"), "'unknown'"),
-        (("--attribute", "gender", "--task", "score", "--task-prediction", "guess"), "which is no category"),
-        (("--attribute", "gender", "--task", "cooking"), "name --task-prediction"),
+        (("--attribute", "sex", "--task", "cooking", "--prediction", "guess"), "no column 'sex'"),
+        (("--attribute", "gender", "--task", "unknown", "--prediction", "guess"), "'unknown'"),
+        (("--attribute", "gender", "--task", "score", "--prediction", "guess"), "which is no category"),
+        (("--attribute", "gender", "--task", "cooking"), "name --prediction"),
         (
-            ("--attribute", "gender", "--task", "cooking", "--task-prediction", "guess", "--attacker", "oracle"),
+            ("--attribute", "gender", "--task", "cooking", "--prediction", "guess", "--attacker", "oracle"),
             "no attacker 'oracle'",
         ),
     ],

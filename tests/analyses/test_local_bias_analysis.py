@@ -8,8 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from pipeline.analyses.features import embed, judged_features, read_features
+from pipeline.analyses.inputs import InputError
+from pipeline.analyses.local_bias import LocalOptions
 from pipeline.analyses.local_rows import rows_of_file, rows_of_run
-from pipeline.analyses.predictions import InputError
 from pipeline.cli.app import app
 from pipeline.config.options import ConfigError, Settings
 from pipeline.run.folder import Run
@@ -41,7 +42,7 @@ def file(tmp_path):
 
 
 def test_local_bias_in_a_file(invoke, file):
-    columns = ("--group", "group", "--prediction", "guess", "--truth", "truth", "--text", "text")
+    columns = ("--attribute", "group", "--prediction", "guess", "--task", "truth", "--text", "text")
     words = ("local", file / "rows.csv", *columns, "--features", file / "features.npy", *FEW)
     result = invoke(*words, "--format", "json")
     assert result.exit_code == 0, result.output
@@ -101,7 +102,7 @@ def run(tmp_path):
 
 def test_the_rows_of_a_run_are_its_photos_as_they_are(run, tmp_path):
     folder, names, masculine, smiles = run
-    rows = rows_of_run(folder, adapter=None, label=None, features=tmp_path / "features.csv")
+    rows = rows_of_run(folder, LocalOptions(features=tmp_path / "features.csv"))
     assert rows.names == tuple(names[1:])  # the first photo was not answered
     assert rows.groups == tuple(np.where(masculine, "masculine", "feminine")[1:])
     assert rows.prediction.tolist() == smiles[1:].tolist()
@@ -144,11 +145,11 @@ def test_runs_that_cannot_be_used_are_explained(run, tmp_path):
     folder, *_ = run
     features = tmp_path / "features.csv"
     with pytest.raises(InputError, match=r"no label 'hat' in .*; there are 'smile'"):
-        rows_of_run(folder, adapter="mine", label="hat", features=features)
+        rows_of_run(folder, LocalOptions(adapter="mine", label="hat", features=features))
     with pytest.raises(InputError, match="no adapter 'yours'"):
-        rows_of_run(folder, adapter="yours", label="smile", features=features)
+        rows_of_run(folder, LocalOptions(adapter="yours", label="smile", features=features))
     with pytest.raises(RunError, match="no run"):
-        rows_of_run(tmp_path / "nothing", adapter=None, label=None)
+        rows_of_run(tmp_path / "nothing", LocalOptions())
 
 
 @pytest.mark.parametrize(
@@ -177,20 +178,21 @@ def test_features_of_another_kind_are_refused(tmp_path):
 
 def test_files_that_cannot_be_used_are_explained(file):
     with pytest.raises(InputError, match="name the columns of"):
-        rows_of_file(file / "rows.csv", group=None, prediction="guess")
+        rows_of_file(file / "rows.csv", LocalOptions(prediction="guess"))
     with pytest.raises(InputError, match="with --features"):
-        rows_of_file(file / "rows.csv", group="group", prediction="guess")
+        rows_of_file(file / "rows.csv", LocalOptions(attribute="group", prediction="guess"))
+    options = LocalOptions(attribute="race", prediction="guess", features=file / "features.npy")
     with pytest.raises(InputError, match="no column 'race'"):
-        rows_of_file(file / "rows.csv", group="race", prediction="guess", features=file / "features.npy")
+        rows_of_file(file / "rows.csv", options)
 
 
 def test_what_cannot_be_ends_with_two(invoke, file):
-    words = ("local", file / "rows.csv", "--group", "group", "--prediction", "guess", *FEW)
+    words = ("local", file / "rows.csv", "--attribute", "group", "--prediction", "guess", *FEW)
     features = ("--features", file / "features.npy")
     for more, message in (
         ((*features, "--table", "photos"), "no table 'photos'"),
-        ((*features, "--centre", "mean"), "no centre 'mean'"),
-        ((*features, "--table", "words"), "name their column with --text"),
+        ((*features, "--centre", "mean"), "centre: must be 'group' or 'none'"),
+        ((*features, "--table", "words"), "no table 'words'; there are statistics, clusters, exemplars"),
         ((*features, "--metric", "accuracy"), "needs truth"),
         ((), "with --features"),
     ):

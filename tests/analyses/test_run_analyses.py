@@ -69,7 +69,7 @@ def test_two_runs_are_compared_on_the_photos_they_share(invoke, run, tmp_path):
     rows = json.loads(result.stdout)
     assert [row["difference"] for row in rows] == [0, 0, 0]
     assert {row["photos"] for row in rows} == {PHOTO_COUNT - 1}
-    assert "1 photos only in the first: p0000" in result.stderr
+    assert "1 photo only in the first: p0000" in result.stderr
     assert rows[0]["first"] == "may: opencv"
 
 
@@ -81,7 +81,10 @@ def test_two_runs_are_compared_on_the_photos_they_share(invoke, run, tmp_path):
         (["--adapters", "opencv,yours"], "no adapter 'yours'; it has mine, opencv"),
         (["--adapters", "opencv,mine", "--cluster", "people"], "no column 'people' to cluster by"),
         (["--adapters", "opencv,mine", "--format", "xml"], "no format 'xml'"),
-        (["--adapters", "opencv,mine", "--family", "keyword"], "statistics.family"),
+        (
+            ["--adapters", "opencv,mine", "--family", "keyword"],
+            "must be 'adapter' or 'attribute'",
+        ),
     ],
 )
 def test_what_cannot_be_compared_is_explained(invoke, run, words, message):
@@ -90,13 +93,15 @@ def test_what_cannot_be_compared_is_explained(invoke, run, words, message):
     assert message in " ".join(result.output.split())
 
 
-def test_slopes_by_group_with_clusters_and_families(invoke, run):
-    result = invoke("slopes", run, "--by", "keyword", "--cluster", "person", "--family", "adapter", "--quiet")
+OTHER = ("--by", "keyword", "--cluster", "person", "--family", "adapter")
+BY_ADAPTER = ["adapter mine, arm edit", "adapter opencv, arm edit", "adapter opencv, arm random"]
+
+
+def test_a_report_written_with_other_options_keeps_them(invoke, run):
+    result = invoke("report", run, *OTHER, "--quiet")
     assert result.exit_code == 0, result.output
     slopes = pd.read_csv(run / "tables/slopes.csv")
-    assert slopes["family"].unique().tolist() == [
-        "adapter mine, arm edit", "adapter opencv, arm edit", "adapter opencv, arm random",
-    ]  # fmt: skip
+    assert slopes["family"].unique().tolist() == BY_ADAPTER
     assert (slopes["tested"] == 3).all()
     assert slopes.loc[slopes["arm"] == "edit", "random_difference"].notna().sum() == 3
     groups = pd.read_csv(run / "tables/subgroups.csv")
@@ -105,11 +110,48 @@ def test_slopes_by_group_with_clusters_and_families(invoke, run):
     assert len(differences) == 9
     assert "the 3 labels tested of adapter opencv" in (run / "tables/findings.md").read_text()
 
-    assert invoke("slopes", run, "--by", "", "--cluster", "", "--family", "all", "--quiet").exit_code == 0
+    assert invoke("report", run, "--by", "", "--cluster", "", "--family", "all", "--quiet").exit_code == 0
     assert not (run / "tables/subgroups.csv").exists()
     photos = pd.read_csv(run / "tables/slopes.csv")
     assert not photos["p"].equals(slopes["p"])
     assert photos["family"].unique().tolist() == ["arm edit", "arm random"]
+
+
+def test_slopes_with_other_options_are_printed_and_leave_the_run_as_it_is(invoke, run):
+    assert invoke("report", run, "--quiet").exit_code == 0
+    before = {file: file.read_bytes() for file in run.rglob("*") if file.is_file()}
+    printed = json.loads(invoke("slopes", run, *OTHER, "--format", "json").stdout)
+    assert set(printed) == {"findings", "subgroups", "subgroup_differences"}
+    assert {row["family"] for row in printed["subgroups"]} == set(BY_ADAPTER)
+    people = {row["label"]: row["p"] for row in printed["findings"][0]["findings"]}
+    photos = {
+        row["label"]: row["p"] for row in json.loads(invoke("slopes", run, "--format", "json").stdout)[0]["findings"]
+    }
+    assert people.keys() == photos.keys()
+    assert people != photos
+    assert {file: file.read_bytes() for file in run.rglob("*") if file.is_file()} == before
+
+
+def test_the_slope_table_is_what_the_command_prints(invoke, run):
+    first = invoke("slopes", run, "--quiet")
+    assert first.stdout.startswith("Labels of mine that move with perceived gender")
+    assert "stage" not in first.stdout
+    report = (run / "report.html").stat().st_mtime_ns
+    assert invoke("slopes", run).stdout == first.stdout
+    assert (run / "report.html").stat().st_mtime_ns == report, "nothing is estimated or written again"
+
+
+def test_groups_of_photos_are_compared_and_kept(invoke, run):
+    frame = table(invoke("subgroups", run, "--by", "keyword", "--format", "csv"))
+    assert set(frame["group"]) == {"ceo", "nurse"}
+    assert pd.read_csv(run / "tables/subgroups.csv").equals(frame)
+    assert invoke("report", run, "--quiet").exit_code == 0
+    assert "Groups of photos" in (run / "report.html").read_text(), (
+        "the command's tables stay when the run is estimated"
+    )
+    assert invoke("report", run, "--by", "perceived", "--quiet").exit_code == 0
+    assert set(pd.read_csv(run / "tables/subgroups.csv")["group"]) != {"ceo", "nurse"}
+    assert "subgroups" not in Run(run).record.artifacts
 
 
 def test_a_column_that_is_not_there_leaves_the_run_as_it_is(invoke, run):
@@ -123,7 +165,9 @@ def test_a_column_that_is_not_there_leaves_the_run_as_it_is(invoke, run):
 @pytest.fixture
 def faces_found(run, monkeypatch) -> Path:
     """The photos are those of a run, so that no face need be found."""
-    monkeypatch.setattr("pipeline.analyses.representation.find_faces", lambda *_, **__: Run(run))
+    (run / "list.csv").write_text("photo\n")
+    monkeypatch.chdir(run)
+    monkeypatch.setattr("pipeline.stages.audit.find_faces", lambda *_, **__: Run(run))
     return run
 
 
@@ -151,4 +195,5 @@ def test_without_a_confusion_matrix_shares_are_not_corrected_and_that_is_said(in
 
 def test_an_unknown_column_or_interval_is_explained(invoke, faces_found):
     assert "no column 'job' to group by" in " ".join(invoke("represent", "list.csv", "--by", "job").output.split())
-    assert "wilson and exact" in invoke("represent", "list.csv", "--interval", "wald").output
+    wrong = invoke("represent", "list.csv", "--interval", "wald").output
+    assert "interval: must be 'wilson' or 'exact'" in wrong

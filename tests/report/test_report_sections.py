@@ -1,15 +1,17 @@
 """The report's further sections on the page: in order, escaped, readable by a machine that reads aloud."""
 
 import re
+import xml.etree.ElementTree as Xml
 
 import pandas as pd
 import pytest
-from extra_frames import amplification_frame, comparison_rows, local_frames, representation_rows
+from section_frames import NAN, amplification_frame, comparison_rows, local_frames, representation_rows
 
+from pipeline.analyses.registry import analysis, sections
+from pipeline.analyses.sections import Dots
 from pipeline.config.attributes import ATTRIBUTES
-from pipeline.report.card import check_results
-from pipeline.report.extras.every import every
 from pipeline.report.page import render
+from pipeline.report.sections import chart_of, section_views
 
 CARD = pd.DataFrame(
     [("effectiveness", "gender", 0.2, "", 0.9, False, "")],
@@ -20,20 +22,19 @@ ABOUT = {
     "representation": {"by": "keyword", "notes": []},
     "comparison": {"other": "june", "only_first": 0, "only_second": 0},
 }
-OPTIONS = {"about": ABOUT, "card": check_results(CARD.to_dict("records")), "by": None, "swept": ATTRIBUTES}
 
 
 @pytest.fixture
 def page(slopes, straight):
     def made(tables, *, stale=None, pictures=None):
-        extras = every(tables, stale=stale or {}, pictures=pictures or {}, **OPTIONS)
         return render(
             slopes=slopes,
             curves=straight(slopes),
             card=CARD,
             provenance={},
             exclusions=pd.DataFrame(columns=["photo", "reason"]),
-            extras=extras,
+            sections=sections(tables, about=ABOUT, stale=stale or {}, swept=ATTRIBUTES),
+            pictures=pictures or {},
         )
 
     return made
@@ -86,3 +87,34 @@ def test_nothing_hostile_gets_out_of_its_place(page, hostile):
         assert "<img src=x" not in html
         assert "<script>alert" not in html
         assert "\u202e" not in html
+
+
+def test_a_chart_survives_missing_and_infinite_ends():
+    rows = pd.DataFrame(
+        {
+            "label": ["a", "b", "a"],
+            "value": [0.1, -0.2, 0.0],
+            "low": [NAN, -float("inf"), -0.1],
+            "high": [NAN, 0.1, 0.1],
+        }
+    )
+    words = {"axis": "slope", "title": "", "description": "", "caption": ""}
+    chart = chart_of(Dots(rows, **words)).to_dict()
+    data = next(values for values in chart["datasets"].values() if "sure" in values[0])
+    assert [row["low"] <= row["value"] <= row["high"] for row in data] == [True] * 3
+    assert [row["sure"] for row in data] == [True, False, False]
+    with pytest.raises(ValueError, match="1 row or more"):
+        chart_of(Dots(rows[:0], **words))
+
+
+def test_hostile_names_stay_text_in_charts_and_cells(hostile):
+    labels = comparison_rows(*((name, 0.1, 0.02, 0.001) for name in hostile), first=hostile[0], second=hostile[1])
+    found = analysis("comparison").sections({"adapter_comparison": labels}, {}, swept=ATTRIBUTES)
+    ((chart, _),) = section_views(found, card=(), pictures={})[0]["parts"][0]["charts"]
+    svg = Xml.fromstring(chart)
+    assert not [element for element in svg.iter() if element.tag.endswith(("script", "img", "style"))]
+    tasks = amplification_frame(*((name, 0.1, 0.0, 0.2) for name in hostile), adapter=hostile[2])
+    about = {"base": "a table", "level": 0.95}
+    found = analysis("amplification").sections({"amplification": tasks}, about, swept=ATTRIBUTES)
+    ((table,),) = [part["tables"] for part in section_views(found, card=(), pictures={})[0]["parts"]]
+    assert len(table.rows) == len(hostile)

@@ -49,7 +49,7 @@ def table(tmp_path):
 
 LABELS_AND_SCORES = (
     *("--attribute", "gender", "--task", "cook", "--task", "drive"),
-    *("--predicted-task", "cook_score", "--predicted-task", "drive_score"),
+    *("--prediction", "cook_score", "--prediction", "drive_score"),
 )  # fmt: skip
 
 
@@ -86,11 +86,11 @@ def test_signs_that_are_not_sure_are_said_in_the_table(table):
 
 
 def test_pairs_and_rates(table):
-    code, output = call(table, *LABELS_AND_SCORES, "--show", "pairs", "--format", "csv")
+    code, output = call(table, *LABELS_AND_SCORES, "--table", "pairs", "--format", "csv")
     assert code == 0
     assert output.startswith("direction,attribute,task,sign")
     assert output.count("\n") == 5
-    code, output = call(table, *LABELS_AND_SCORES, "--threshold", "0.5", "--show", "rates")
+    code, output = call(table, *LABELS_AND_SCORES, "--threshold", "0.5", "--table", "rates")
     assert code == 0
     assert "mean group accuracy" in output
 
@@ -114,7 +114,7 @@ def test_thresholds_calibrated_or_none(table):
 def test_labour_statistics_as_the_base(table, tmp_path):
     base = tmp_path / "base.tsv"
     base.write_text("job\tpercent\ncook\t20\ndrive\t10\nread\t15\n")
-    options = ("--base", base, "--base-columns", "job,percent,woman", "--show", "pairs", "--format", "json")
+    options = ("--base", base, "--base-columns", "job,percent,woman", "--table", "pairs", "--format", "json")
     code, output = call(table, *LABELS_AND_SCORES, *options)
     assert code == 0
     assert {(row["attribute"], row["task"]): row["sign"] for row in json.loads(output)} == {
@@ -129,9 +129,9 @@ def test_labour_statistics_as_the_base(table, tmp_path):
         (("--attribute", "gender", "--task", "cook"), "nothing is predicted"),
         (("--attribute", "sex", "--task", "cook"), "has no column 'sex'"),
         ((*LABELS_AND_SCORES, "--cluster", "family"), "has no column 'family'"),
-        ((*LABELS_AND_SCORES, "--rule", "mine"), "--rule must be code or paper, not 'mine'"),
-        (("--attribute", "gender", "--task", "cook_score", "--predicted-task", "cook"), "column 'cook_score' of tasks"),
-        ((*LABELS_AND_SCORES[:6], "--predicted-task", "cook_score"), "1 columns are named as predicted tasks"),
+        ((*LABELS_AND_SCORES, "--rule", "mine"), "rule: must be 'code' or 'paper'"),
+        (("--attribute", "gender", "--task", "cook_score", "--prediction", "cook"), "column 'cook_score' of tasks"),
+        ((*LABELS_AND_SCORES[:6], "--prediction", "cook_score"), "1 columns are named as predicted tasks"),
         ((*LABELS_AND_SCORES, "--base", "x.csv"), "--base needs --base-columns"),
         ((*LABELS_AND_SCORES, "--validation", "x.csv", "--rule", "paper"), "takes the share of positives from --train"),
     ],
@@ -207,7 +207,7 @@ def test_a_mapping_from_a_file(run, tmp_path):
         (("--attribute", "gender", "--task", "job"), "there is no column 'gender' to find the signs by"),
         (("--attribute", "sex", "--task", "job", "--map", "pilot=road"), "returned the label 'pilot'"),
         (("--attribute", "sex", "--task", "job", "--values", "-1,1"), "values must be two steps of the sweep"),
-        (("--attribute", "sex", "--task", "job", "--values", "one"), "--values takes LOW,HIGH"),
+        (("--attribute", "sex", "--task", "job", "--values", "one"), "takes LOW,HIGH"),
         (("--attribute", "job", "--task", "sex"), "no complete sweep whose ends are called as in the column 'job'"),
     ],
 )

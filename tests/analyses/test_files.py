@@ -1,7 +1,7 @@
 import pandas as pd
 import pytest
 
-from pipeline.analyses.predictions import InputError, indicators, read_predictions, share_table
+from pipeline.analyses.inputs import InputError, indicators, read_predictions, share_table
 
 FRAME = pd.DataFrame(
     {"gender": ["man", None, "woman"], "cook": [0, 1, 1], "score": [0.5, None, 1], "person": list("aab")}

@@ -1,6 +1,7 @@
 """What commands over a run leave in it: their tables, what these were made from, and when they are stale."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -8,9 +9,9 @@ import pytest
 from finished_run import PHOTO_COUNT, responses, write_parquet, write_run
 from typer.testing import CliRunner
 
-from pipeline.analyses.artifacts import Inputs, add, additions_of
-from pipeline.analyses.comparison import adapters_compared
-from pipeline.analyses.sweeps import run_sweeps
+from pipeline.analyses.artifacts import Inputs, add, artifacts_of
+from pipeline.analyses.comparison import COMPARISON
+from pipeline.analyses.inputs import run_sweeps
 from pipeline.cli.app import app
 from pipeline.run.folder import Run
 from pipeline.run.tables import read_frame
@@ -57,7 +58,7 @@ def amplify(invoke, run, base, *words):
 def test_amplification_is_kept_with_what_it_was_made_from(invoke, run, base):
     result = amplify(invoke, run, base)
     assert "tables/amplification.csv" in result.stderr
-    kept = additions_of(Run(run))
+    kept = artifacts_of(Run(run))
     assert set(kept.tables["amplification"]["adapter"]) == {"opencv", "mine"}
     assert kept.about["amplification"]["base"] == "the shares of female in jobs.csv"
     assert not kept.stale
@@ -78,9 +79,9 @@ def test_amplification_is_kept_with_what_it_was_made_from(invoke, run, base):
 )
 def test_a_table_whose_sources_changed_is_stale(invoke, run, base, change, reason):
     amplify(invoke, run, base)
-    before = additions_of(Run(run)).fingerprint
+    before = artifacts_of(Run(run)).fingerprint
     change(run, base)
-    kept = additions_of(Run(run))
+    kept = artifacts_of(Run(run))
     assert reason in kept.stale["amplification"]
     assert not kept.tables
     assert kept.fingerprint != before
@@ -90,14 +91,14 @@ def test_an_option_that_the_command_was_given_does_not_make_its_table_stale(invo
     amplify(invoke, run, base, "--response", "confidence")
     set_option(run, "response", "confidence")
     set_option(run, "max_p", 0.01)
-    assert not additions_of(Run(run)).stale
+    assert not artifacts_of(Run(run)).stale
 
 
 def test_results_for_several_labels_stand_side_by_side_until_the_labels_change(run):
     def kept(label, gap):
         frame = pd.DataFrame({"adapter": ["mine"], "label": [label], "gap": [gap]})
-        add(Run(run), "local", {"local_clusters": frame}, sources=Inputs(), by=("adapter", "label"))
-        return additions_of(Run(run)).tables["local_clusters"][["label", "gap"]].values.tolist()
+        add(Run(run), "local", {"local_clusters": frame}, inputs=Inputs(), by=("adapter", "label"))
+        return artifacts_of(Run(run)).tables["local_clusters"][["label", "gap"]].values.tolist()
 
     kept("smile", 0.1)
     kept("=hat", 0.2)
@@ -109,27 +110,27 @@ def test_results_for_several_labels_stand_side_by_side_until_the_labels_change(r
 def test_two_runs_compared_are_kept_in_the_first(invoke, run, tmp_path):
     other = write_run(tmp_path / "june", [("opencv", "gender", "edit", responses(effect=0.1, seed=2))])
     invoke("compare", run, other)
-    kept = additions_of(Run(run))
+    kept = artifacts_of(Run(run))
     assert set(kept.tables["comparison"]["first"]) == {"may: opencv"}
     assert kept.about["comparison"]["other"] == "june"
     assert not Run(other).record.artifacts
     write_parquet(read_frame(other / "labels.parquet")[1:], other / "labels.parquet")
-    assert "labels.parquet has changed" in additions_of(Run(run)).stale["comparison"]
+    assert "labels.parquet has changed" in artifacts_of(Run(run)).stale["comparison"]
 
 
 def test_two_adapters_of_one_run_are_compared_without_being_asked(run):
     known = run_sweeps(run)
-    frame = adapters_compared(known.sweeps, options=known.options, clusters=None)
+    frame = COMPARISON.of_every_run(known)["adapter_comparison"]
     assert frame[["first", "second"]].drop_duplicates().values.tolist() == [["mine", "opencv"]]
-    alone = [sweeps for sweeps in known.sweeps if sweeps.adapter == "mine"]
-    assert adapters_compared(alone, options=known.options, clusters=None).empty
+    alone = replace(known, sweeps=tuple(sweeps for sweeps in known.sweeps if sweeps.adapter == "mine"))
+    assert COMPARISON.of_every_run(alone)["adapter_comparison"].empty
 
 
 def test_who_is_shown_in_a_run(invoke, run):
     before = json.loads((run / "run.json").read_text())["settings"]
     result = invoke("represent", run, "--by", "keyword", "--format", "csv")
     assert result.stdout == (run / "tables/representation.csv").read_text()
-    kept = additions_of(Run(run))
+    kept = artifacts_of(Run(run))
     assert kept.about["representation"]["by"] == "keyword"
     assert set(kept.tables["representation"]["group"]) == {"ceo", "nurse"}
     assert Run(run).record.plain()["settings"] == before
@@ -140,13 +141,11 @@ def test_who_is_shown_in_a_run(invoke, run):
 
 def test_power_and_predictability_are_kept(invoke, run, tmp_path):
     invoke("power", run)
-    assert len(additions_of(Run(run)).tables["power"]) == 6
+    assert len(artifacts_of(Run(run)).tables["power"]) == 6
     rows = pd.DataFrame({"sex": [0, 1] * 20, "cook": [0, 1, 1, 1] * 10, "guess": [0, 1] * 20})
     rows.to_csv(tmp_path / "rows.csv", index=False)
-    invoke(
-        "dpa", tmp_path / "rows.csv", "--attribute", "sex", "--task", "cook", "--task-prediction", "guess", "--run", run
-    )
-    kept = additions_of(Run(run))
+    invoke("dpa", tmp_path / "rows.csv", "--attribute", "sex", "--task", "cook", "--prediction", "guess", "--run", run)
+    kept = artifacts_of(Run(run))
     assert set(kept.tables) == {"power", "dpa", "dpa_grid"}
     assert len(kept.tables["dpa_grid"]) == 121
 

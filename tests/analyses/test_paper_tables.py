@@ -44,10 +44,11 @@ def test_the_findings_are_printed_in_the_published_layout(invoke, run, format):
     assert (run / "run.json").read_bytes() == before, "nothing is estimated again"
 
 
-def test_other_thresholds_are_estimated_and_stated(invoke, run):
+def test_other_thresholds_are_stated_and_hold_for_this_table_only(invoke, run):
     result = invoke("slopes", run, "--max-p", 0.01, "--min-slope", 0.05, "--format", "md", "--quiet")
     assert r"p \< 0.01 and \|slope\| \> 0.05" in result.stdout
-    assert open_run(run).settings.statistics.max_p == 0.01
+    assert open_run(run).settings.statistics.max_p == 0.001
+    assert invoke("slopes", run, "--format", "md").stdout == open_run(run).table("md")
 
 
 def test_a_file_s_ending_says_the_format(invoke, run, tmp_path):
@@ -116,7 +117,7 @@ def test_a_run_that_is_not_estimated_yet(invoke, tmp_path):
     for command in ("validity", "figures"):
         result = invoke(command, fresh)
         assert result.exit_code == 2
-        assert "counterslope slopes" in result.output
+        assert "counterslope report" in result.output
     assert invoke("slopes", fresh, "--format", "csv").stdout.startswith("adapter,"), "it is estimated first"
     assert invoke("validity", tmp_path / "nothing").exit_code == 2
 

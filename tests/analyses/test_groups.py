@@ -1,7 +1,7 @@
 import pandas as pd
 import pytest
 
-from pipeline.analyses.groups import check_column, clusters_of, groups_of
+from pipeline.analyses.inputs import check_column, clusters_of, groups_of
 from pipeline.config.options import ConfigError
 
 PHOTOS = pd.DataFrame(

@@ -1,0 +1,172 @@
+"""The contract of an analysis: what it reads, its options, its tables, what makes these stale, its part of the report.
+
+An analysis is one subclass of ``Analysis`` in one file, and one row of the table in ``registry``.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from pipeline.analyses.artifacts import ANSWERED, Inputs
+from pipeline.config.options import ConfigError, Flag, StatisticsOptions, families
+from pipeline.config.sources import problems
+from pipeline.run.progress import Watch, unwatched
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from pipeline.analyses.inputs import RunSweeps
+    from pipeline.analyses.sections import Section
+    from pipeline.config.attributes import Attribute
+
+Source = Literal["run", "file", "photos"]
+RESAMPLES: int = StatisticsOptions.model_fields["resamples"].default  # one default for every analysis
+
+
+def option_of_run(name: str, description: str | None = None) -> Any:
+    """A field with which a command overrides an option of the run's section ``statistics``; None keeps the run's."""
+    text = description or StatisticsOptions.model_fields[name].description
+    return Field(None, description=f"{text}; the run's own unless given", json_schema_extra={"of_run": True})
+
+
+def one_or_more(names: object) -> object:
+    """One name in place of several."""
+    return (names,) if isinstance(names, str) else names
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(one_or_more), Flag(metavar="COLUMN", parse=list)]
+Family = Annotated[
+    tuple[Literal["adapter", "attribute"], ...] | None,
+    BeforeValidator(one_or_more),
+    Flag(("--family",), "COLUMNS", families),
+]
+
+
+class Options(BaseModel):
+    """The options of an analysis, declared once for the command line, for Python and for the documentation.
+
+    Attributes:
+        renamed: name that an option had -> its name today.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    renamed: ClassVar[Mapping[str, str]] = {}
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Self:
+        """Options from values by name.
+
+        Raises:
+            ConfigError: a name is unknown or was renamed, or a value does not fit; the message names the option.
+        """
+        for name in given:
+            if name in cls.renamed:
+                raise ConfigError(f"the option {name} is now {cls.renamed[name]}")
+        try:
+            return cls.model_validate(dict(given))
+        except ValidationError as error:
+            raise ConfigError("\n".join(problems(error, cls))) from error
+
+    def changes(self) -> dict[str, Any]:
+        """The options of the run's section ``statistics`` that were given in place of the run's own."""
+        extras = {name: field.json_schema_extra for name, field in type(self).model_fields.items()}
+        return {name: value for name, value in self if value is not None and extras[name] == {"of_run": True}}
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What an analysis found.
+
+    Attributes:
+        title: what the tables show.
+        tables: name -> table, the most important first.
+        notes: what a reader must know about them.
+        printed: name -> what people are shown in place of a table: fewer columns, another order.
+        shown: the tables that are printed unless one is named; all unless given.
+        kept: makes what is left in the run, name -> table; the tables themselves unless given.
+        about: plain values that the report needs next to the tables.
+        inputs: what the tables were made from.
+        by: columns of every kept table; rows of an earlier result that differ in them stay.
+    """
+
+    title: str
+    tables: "Mapping[str, pd.DataFrame]"
+    notes: Sequence[str] = ()
+    printed: "Mapping[str, pd.DataFrame]" = field(default_factory=dict)
+    shown: Sequence[str] = ()
+    kept: "Callable[[], Mapping[str, pd.DataFrame]] | None" = None
+    about: Mapping[str, Any] = field(default_factory=dict)
+    inputs: Inputs = field(default_factory=Inputs)
+    by: Sequence[str] = ()
+
+    @property
+    def value(self) -> "pd.DataFrame | dict[str, pd.DataFrame]":
+        """The table, or where there are several, name -> table; the notes are their ``attrs``."""
+        for table in self.tables.values():
+            table.attrs["notes"] = tuple(self.notes)
+        return next(iter(self.tables.values())) if len(self.tables) == 1 else dict(self.tables)
+
+
+Chosen = TypeVar("Chosen", bound=Options)
+
+
+class Analysis(ABC, Generic[Chosen]):
+    """One analysis; the first line of a subclass's docstring is its help text.
+
+    Attributes:
+        name: what its result is called in a run and in the report.
+        command: what it is called on the command line and in Python; its name unless given.
+        reads: the kinds of source it takes: a run's folder, a file with one row a photo, photos.
+        examples: of the command, for its help.
+        tables: the names of its tables, where it has several.
+        uses: the options of the run's section ``statistics`` that its tables depend on.
+        options: the model of its options.
+    """
+
+    name: ClassVar[str]
+    command: ClassVar[str] = ""
+    reads: ClassVar[tuple[Source, ...]] = ("run",)
+    examples: ClassVar[tuple[str, ...]] = ()
+    tables: ClassVar[tuple[str, ...]] = ()
+    uses: ClassVar[tuple[str, ...]] = ()
+    options: type[Chosen]
+
+    @abstractmethod
+    def compute(self, source: Path, options: Chosen, *, watch: Watch = unwatched) -> Result:
+        """The result from a run's folder or a file; nothing is written."""
+
+    def sections(
+        self,
+        tables: "Mapping[str, pd.DataFrame]",
+        about: Mapping[str, Any],
+        *,
+        swept: "Mapping[str, Attribute]",
+    ) -> "Sequence[Section]":
+        """Its sections of the report.
+
+        Args:
+            tables: name -> table that is current and not empty, of all analyses.
+            about: the result's own ``about``; empty where the run has none.
+            swept: attribute -> its record, with the poles of this run.
+        """
+        return ()
+
+    def of_every_run(self, known: "RunSweeps") -> "Mapping[str, pd.DataFrame]":
+        """Tables that are estimated with the slopes of every run: name -> table."""
+        return {}
+
+    def inputs(
+        self, options: Chosen, *, files: Sequence[str] = ANSWERED, elsewhere: Sequence[Path | None] = ()
+    ) -> Inputs:
+        """What tables of a run depend on: files there and elsewhere, and the run's own options where none was given."""
+        own = [name for name in self.uses if getattr(options, name, None) is None]
+        return Inputs(files=files, elsewhere=[path for path in elsewhere if path is not None], options=own)
+
+    @property
+    def summary(self) -> str:
+        """What it does, in one sentence."""
+        return (self.__doc__ or "").strip().partition("\n")[0]

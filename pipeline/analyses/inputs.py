@@ -1,0 +1,307 @@
+"""What analyses read: files with one row a photo, the sweeps of a run, and which photos of a run belong together."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from pipeline.config.attributes import EDIT_ARM
+from pipeline.config.options import ConfigError, StatisticsOptions
+from pipeline.run.folder import Run, settings_of
+from pipeline.run.record import RunError
+from pipeline.run.tables import ANSWERS, LABELS, PHOTOS, read_frame
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from pipeline.statistics import Sweeps
+
+ENDINGS = (".csv", ".tsv", ".parquet")
+MOST_GROUPS = 1000
+PERCEIVED, FOLDER = "perceived", "folder"
+
+NO_COLUMN = "{table} has no column {column!r}; its columns are {columns}"
+NO_VALUE = "column {column!r} of {table} has no value in row {row}"
+NO_MANIFEST_COLUMN = "there is no column {column!r} to {purpose} by: the manifest has {columns}"
+NO_LABELS = "no classifier has labelled the versions in {folder}: query one with `counterslope query`"
+
+
+class InputError(ValueError):
+    """A file of labels or predictions cannot be used; the message names file and column, and says what to do."""
+
+
+# Files with one row a photo
+
+
+def read_predictions(path: Path) -> "pd.DataFrame":
+    """A file of labels and predictions; text stays text, and what is missing is missing.
+
+    Raises:
+        InputError: it is of another kind, cannot be read, holds no row, or two columns of one name.
+    """
+    import pandas as pd
+    from pandas.errors import EmptyDataError, ParserError
+    from pyarrow import ArrowInvalid
+
+    ending = path.suffix.lower()
+    if ending not in ENDINGS:
+        raise InputError(f"{path} is no file of predictions: its name must end in {', '.join(ENDINGS)}")
+    try:
+        if ending == ".parquet":
+            frame = pd.read_parquet(path)
+            names = frame.columns.to_series()
+        else:
+            # A person called "NA" or "None" is a person.
+            options: dict[str, Any] = {"sep": "\t" if ending == ".tsv" else ",", "keep_default_na": False}
+            frame = pd.read_csv(path, na_values=[""], **options)
+            names = pd.read_csv(path, header=None, nrows=1, dtype=str, **options).iloc[0]
+    except (OSError, UnicodeDecodeError, ParserError, EmptyDataError, ArrowInvalid) as error:
+        raise InputError(f"{path} cannot be read: {error}") from error
+    if names.duplicated().any():
+        raise InputError(f"{path} has two columns called {names[names.duplicated()].iloc[0]!r}: rename one")
+    if frame.empty:
+        raise InputError(f"{path} holds no row")
+    return frame
+
+
+def columns_of(frame: "pd.DataFrame", columns: Sequence[str], *, table: str, complete: bool = True) -> "pd.DataFrame":
+    """Some columns of a frame, as they are.
+
+    Args:
+        frame: the table.
+        columns: their names.
+        table: what the frame is called in errors, such as the file.
+        complete: whether every row must have a value.
+
+    Raises:
+        InputError: one is not there, or has no value in some row.
+    """
+    for column in columns:
+        if column not in frame.columns:
+            known = ", ".join(map(repr, frame.columns))
+            raise InputError(NO_COLUMN.format(table=table, column=column, columns=known))
+        missing = frame[column].isna().to_numpy()
+        if complete and missing.any():
+            raise InputError(NO_VALUE.format(table=table, column=column, row=int(missing.argmax()) + 1))
+    return frame[list(columns)]
+
+
+def indicators(
+    frame: "pd.DataFrame", columns: Sequence[str], *, table: str, names: Sequence[str] | None = None
+) -> "pd.DataFrame":
+    """Columns of numbers as they are, or one column of names as a column of 0 and 1 for each name.
+
+    A row without a name has 0 everywhere: it belongs to no group.
+
+    Args:
+        frame: the table.
+        columns: one column of names, or one or more of numbers.
+        table: what the frame is called in errors, such as the file.
+        names: the names that may occur, in their order (those of the labels, for predictions); unless given, those
+            that do, sorted.
+
+    Raises:
+        InputError: a column is not there, lacks a number, mixes text and numbers, or has an unknown name.
+    """
+    import pandas as pd
+
+    known = columns_of(frame, columns, table=table, complete=False)
+    text = [column for column in columns if not pd.api.types.is_numeric_dtype(known[column])]
+    if text and len(columns) > 1:
+        raise InputError(f"column {text[0]!r} of {table} must hold numbers where several columns are named")
+    if not text:
+        return columns_of(frame, columns, table=table).astype("float64")
+    values = known[text[0]]
+    found = sorted({str(value) for value in values.dropna()})
+    groups = found if names is None else [str(name) for name in names]
+    unknown = [name for name in found if name not in groups]
+    if unknown:
+        raise InputError(f"column {text[0]!r} of {table} has {unknown[0]!r}, which is none of {', '.join(groups)}")
+    if not 1 <= len(groups) <= MOST_GROUPS:
+        raise InputError(f"column {text[0]!r} of {table} must name 1 to {MOST_GROUPS} groups, not {len(groups)}")
+    texts = values.map(lambda value: None if pd.isna(value) else str(value))
+    return pd.DataFrame({name: (texts == name).astype("int8") for name in groups})
+
+
+def by_name(path: Path, name: str, value: str) -> "pd.Series[Any]":
+    """One column of a file by another one, whose entries are names.
+
+    Raises:
+        InputError: a column is missing or incomplete, or a name occurs twice.
+    """
+    frame = columns_of(read_predictions(path), [name, value], table=str(path))
+    names = frame[name].astype(str)
+    if names.duplicated().any():
+        raise InputError(f"column {name!r} of {path} names {names[names.duplicated()].iloc[0]!r} twice")
+    return frame[value].set_axis(names)
+
+
+def share_table(path: Path, *, task: str, share: str) -> dict[str, float]:
+    """Task -> a group's share in it, 0-1, from a table such as labour statistics; shares may be in per cent.
+
+    Raises:
+        InputError: a column is missing or holds no shares, or a task is named twice.
+    """
+    found = by_name(path, task, share)
+    shares = indicators(found.to_frame(share), [share], table=str(path))[share]
+    scale = 100 if shares.max() > 1 else 1
+    wrong = (shares < 0) | (shares > scale)
+    if wrong.any():
+        raise InputError(f"column {share!r} of {path} must hold shares in 0-1 or 0-100, not {shares[wrong].iloc[0]:g}")
+    return {str(name): float(value) / scale for name, value in shares.items()}
+
+
+def row_clusters(frame: "pd.DataFrame", column: str | None, *, table: str) -> list[str] | None:
+    """The cluster of each row by a column; a row without a value there is a cluster of its own.
+
+    Raises:
+        InputError: the column is not there.
+    """
+    if column is None:
+        return None
+    values = columns_of(frame, [column], table=table, complete=False)[column]
+    return [
+        f"row {row}" if alone else f"cluster {name}"
+        for row, (name, alone) in enumerate(zip(values, values.isna(), strict=True))
+    ]
+
+
+# Photos of a run that belong together
+
+
+def check_column(photos: "pd.DataFrame", column: str, *, purpose: str, built_in: tuple[str, ...] = ()) -> None:
+    """Refuse a column that neither the manifest nor ``built_in`` has.
+
+    Raises:
+        ConfigError: it is unknown; the message names those that there are.
+    """
+    known = [name for name in photos.columns if name not in PHOTOS]
+    if column not in known and column not in built_in:
+        columns = ", ".join(map(repr, known)) if known else "no column but photo"
+        others = f"; also {', '.join(map(repr, built_in))}" if built_in else ""
+        raise ConfigError(NO_MANIFEST_COLUMN.format(column=column, purpose=purpose, columns=columns) + others)
+
+
+def groups_of(photos: "pd.DataFrame", by: str, *, faces: "pd.DataFrame | None" = None) -> dict[str, str]:
+    """Photo -> the group it belongs to; a photo without a value in the column has none.
+
+    Args:
+        photos: the run's table of that name.
+        by: a manifest's column; else ``folder`` (where the photo lies) or, with ``faces``, ``perceived`` (how the
+            unchanged face is perceived, such as "feminine, Black").
+        faces: the run's table of that name.
+
+    Raises:
+        ConfigError: the column is unknown.
+    """
+    built_in = (FOLDER,) if faces is None else (PERCEIVED, FOLDER)
+    check_column(photos, by, purpose="group", built_in=built_in)
+    if by in photos.columns:
+        known = photos[photos[by].notna()]
+        return {str(photo): str(value) for photo, value in zip(known["photo"], known[by], strict=True)}
+    if by == PERCEIVED and faces is not None:
+        from pipeline.config.attributes import source_groups
+
+        return source_groups(faces)
+    return {str(photo): PurePosixPath(photo).parent.as_posix() for photo in photos["photo"]}
+
+
+def clusters_of(photos: "pd.DataFrame", column: str | None) -> dict[str, Hashable] | None:
+    """Photo -> its cluster by a manifest's column; a photo without a value there is a cluster of its own.
+
+    Raises:
+        ConfigError: the column is unknown.
+    """
+    if column is None:
+        return None
+    check_column(photos, column, purpose="cluster")
+    missing = photos[column].isna()
+    return {
+        str(photo): ("photo", photo) if alone else ("cluster", value)
+        for photo, value, alone in zip(photos["photo"], photos[column], missing, strict=True)
+    }
+
+
+# Sweeps of a run
+
+
+@dataclass(frozen=True, eq=False)
+class RunSweeps:
+    """A run's sweeps as its options, or others, read them.
+
+    Attributes:
+        run: the run.
+        options: the section ``statistics``.
+        photos: the run's table of that name.
+        sweeps: of every adapter, attribute and arm.
+        clusters: photo -> cluster; None without clusters.
+    """
+
+    run: Run
+    options: StatisticsOptions
+    photos: "pd.DataFrame"
+    sweeps: "tuple[Sweeps, ...]"
+    clusters: Mapping[str, Hashable] | None
+
+    @property
+    def edits(self) -> "tuple[Sweeps, ...]":
+        """The sweeps of the edits, without placebos."""
+        return tuple(each for each in self.sweeps if each.arm == EDIT_ARM)
+
+    @property
+    def faces(self) -> "pd.DataFrame":
+        """The run's table of faces."""
+        return read_frame(self.run.path("faces.parquet"))
+
+    @property
+    def drawing(self) -> dict[str, Any]:
+        """How often and from which seed anything is resampled."""
+        return {"resamples": self.options.resamples, "seed": self.options.seed}
+
+    @property
+    def rules(self) -> dict[str, Any]:
+        """Which labels are too rare, and which photos belong together."""
+        return {"min_count": self.options.min_count, "clusters": self.clusters}
+
+
+def presence_thresholds(run: Run, options: StatisticsOptions) -> dict[str, float]:
+    """Adapter -> the score from which a label is present.
+
+    Raises:
+        RunError: no classifier has labelled the run.
+    """
+    if not run.record.presence_thresholds:
+        raise RunError(NO_LABELS.format(folder=run.folder))
+    return options.thresholds(run.record.presence_thresholds)
+
+
+def run_sweeps(
+    folder: Path, changes: Mapping[str, Any] | None = None, *, options: StatisticsOptions | None = None
+) -> RunSweeps:
+    """Read a run; nothing in its folder is changed.
+
+    Args:
+        folder: the folder of a run whose classifiers have answered.
+        changes: options of the section ``statistics`` in place of what the run was made with; None keeps them.
+        options: the whole section, another run's, in place of this run's.
+
+    Raises:
+        RunError: the folder holds no run, or one without labels.
+        ConfigError: an option has an impossible value, or the manifest lacks its column.
+    """
+    from pipeline.statistics import sweeps_of
+
+    run = Run(folder)
+    own = settings_of(run, {"statistics": changes or {}}).statistics
+    options = own if options is None else options
+    thresholds = presence_thresholds(run, options)
+    photos = read_frame(run.path("photos.parquet"))
+    labels = read_frame(run.path("labels.parquet"), columns=list(LABELS))
+    answers = read_frame(run.path("answers.parquet"), columns=list(ANSWERS))
+    return RunSweeps(
+        run=run,
+        options=options,
+        photos=photos,
+        sweeps=tuple(sweeps_of(labels, answers, presence=thresholds, confidence=options.confidence)),
+        clusters=clusters_of(photos, options.cluster),
+    )

@@ -1,0 +1,155 @@
+"""The table of analyses. The command line, the Python API, the stage of tables and the report read it.
+
+A new analysis is a new row; its module is imported when the table is read.
+"""
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from inspect import Parameter, Signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipeline.analyses.base import Analysis, Options, Result
+from pipeline.analyses.inputs import InputError
+from pipeline.config.options import ConfigError, flag_of
+from pipeline.run.progress import Watch, unwatched
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from pipeline.analyses.inputs import RunSweeps
+    from pipeline.analyses.sections import Section
+    from pipeline.config.attributes import Attribute
+
+# Name -> where it is. The report has its sections in this order.
+ANALYSES: dict[str, str] = {
+    "slopes": "pipeline.analyses.slopes:SLOPES",
+    "comparison": "pipeline.analyses.comparison:COMPARISON",
+    "subgroups": "pipeline.analyses.subgroups:SUBGROUPS",
+    "amplification": "pipeline.analyses.amplification:AMPLIFICATION",
+    "local": "pipeline.analyses.local_bias:LOCAL",
+    "dpa": "pipeline.analyses.dpa:DPA",
+    "leakage": "pipeline.analyses.leakage:LEAKAGE",
+    "representation": "pipeline.analyses.representation:REPRESENTATION",
+    "power": "pipeline.analyses.power:POWER",
+}
+NOT_SHOWN = "{name}: {reason}; run counterslope {command} again."
+WRONG_SOURCE = "{command} reads {kinds}, but {source} is {kind}"
+KINDS = {"run": "a run's folder", "file": "a file with one row a photo", "photos": "photos"}
+
+
+def analyses() -> dict[str, Analysis[Any]]:
+    """Name -> analysis, in the order of the table."""
+    found = {}
+    for name, place in ANALYSES.items():
+        module, _, attribute = place.partition(":")
+        found[name] = getattr(import_module(module), attribute)
+    return found
+
+
+def analysis(name: str) -> Analysis[Any]:
+    """An analysis by its name, or by that of its command.
+
+    Raises:
+        ConfigError: there is none of that name.
+    """
+    known = analyses()
+    for each in known.values():
+        if name in (each.name, each.command):
+            return each
+    raise ConfigError(f"there is no analysis {name!r}; there are {', '.join(known)}")
+
+
+def analysis_names() -> set[str]:
+    """The names of the analyses and of their commands."""
+    return {name for each in analyses().values() for name in (each.name, each.command) if name}
+
+
+def compute(name: str, source: Path, given: Mapping[str, Any] | Options, *, watch: Watch = unwatched) -> Result:
+    """Run one analysis; nothing is written.
+
+    Args:
+        name: the analysis, or its command.
+        source: a run's folder, or a file with one row a photo.
+        given: option -> value, or checked options; the others have their defaults.
+        watch: receives the progress.
+
+    Raises:
+        ConfigError, InputError, RunError: an option, a file or a run that does not fit, with what to do.
+        ValueError: values that the measure cannot take.
+    """
+    one = analysis(name)
+    kind = "run" if source.is_dir() else "file"
+    if kind not in one.reads:
+        kinds = " or ".join(KINDS[each] for each in one.reads)
+        raise InputError(
+            WRONG_SOURCE.format(command=one.command or one.name, kinds=kinds, source=source, kind=KINDS[kind])
+        )
+    return one.compute(source, given if isinstance(given, Options) else one.options.of(given), watch=watch)
+
+
+def method_of(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+    """An analysis as a function whose arguments are its options, with their help as its docstring.
+
+    Args:
+        name: the analysis, or its command.
+        call: takes the name, a source and the options.
+    """
+    one = analysis(name)
+    fields = one.options.model_fields
+    source = Parameter("source", Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation="str | Path | None")
+    options = [
+        Parameter(option, Parameter.KEYWORD_ONLY, default=Parameter.empty if field.is_required() else field.default)
+        for option, field in fields.items()
+    ]
+
+    def method(source: str | Path | None = None, **given: Any) -> Any:
+        positional = [
+            option for option, field in fields.items() if (flag := flag_of(field)) is not None and flag.argument
+        ]
+        if positional and source is not None and "file" not in one.reads:
+            given, source = {positional[0]: source, **given}, None
+        return call(name, source, **given)
+
+    lines = [f"    {option}: {field.description}." for option, field in fields.items()]
+    method.__name__ = name
+    method.__doc__ = "\n".join([one.summary, "", "Args:", *lines])
+    method.__signature__ = Signature([source, *options])  # type: ignore[attr-defined]
+    return method
+
+
+def stage_tables(known: "RunSweeps") -> "dict[str, pd.DataFrame]":
+    """The tables that are estimated with every run: name -> table."""
+    return {name: table for each in analyses().values() for name, table in each.of_every_run(known).items()}
+
+
+def sections(
+    tables: "Mapping[str, pd.DataFrame]",
+    *,
+    about: Mapping[str, Mapping[str, Any]],
+    stale: Mapping[str, str],
+    swept: "Mapping[str, Attribute]",
+) -> "list[Section]":
+    """The report's sections; a table that is missing or empty has none.
+
+    Args:
+        tables: name -> table, of the run's stages and of analyses.
+        about: analysis -> what its section needs next to the tables.
+        stale: analysis -> why its tables are not shown.
+        swept: attribute -> its record, with the poles of this run.
+    """
+    from pipeline.analyses.sections import Section, Subsection
+
+    known = analyses()
+    there = {name: table for name, table in tables.items() if len(table)}
+    found = [
+        section for name, each in known.items() for section in each.sections(there, about.get(name, {}), swept=swept)
+    ]
+    if stale:
+        lines = [
+            NOT_SHOWN.format(name=name, reason=reason, command=known[name].command or name if name in known else name)
+            for name, reason in stale.items()
+        ]
+        explanation = "What these were made from is not what this run holds now, so their tables would mislead."
+        found.append(Section("not-shown", "Results that are not shown", explanation, [Subsection("", lines)]))
+    return found

@@ -1,0 +1,85 @@
+"""Normalised label slopes of a run: estimated with every run, or printed with other options and left as they are."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipeline.analyses.base import Analysis, Family, Options, Result, option_of_run
+from pipeline.analyses.inputs import RunSweeps, run_sweeps
+from pipeline.config.options import Response
+from pipeline.run.folder import Run, settings_of
+from pipeline.run.progress import Watch, unwatched
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LAYOUT_ONLY = {"max_p", "min_slope"}  # what chooses findings; the slopes stay the same
+
+
+class SlopeOptions(Options):
+    """Options that hold for this command only; the run keeps its own."""
+
+    max_p: float | None = option_of_run("max_p")
+    min_slope: float | None = option_of_run("min_slope")
+    response: Response | None = option_of_run("response")
+    by: str | None = option_of_run("by")
+    cluster: str | None = option_of_run("cluster")
+    family: Family = option_of_run("family")
+    min_count: float | None = option_of_run("min_count")
+
+
+class Slopes(Analysis[SlopeOptions]):
+    """The slope of every label of a run; with other options they are estimated anew for the printed table only.
+
+    The run, its report and what later commands print stay as they are: ``counterslope report RUN`` takes the same
+    options and keeps them.
+    """
+
+    name = "slopes"
+    options = SlopeOptions
+    tables = ("findings", "subgroups", "subgroup_differences")
+    examples = ("counterslope slopes runs/portraits", "counterslope slopes runs/portraits --max-p 0.01 --format latex")
+
+    def compute(self, source: Path, options: SlopeOptions, *, watch: Watch = unwatched) -> Result:
+        """The slopes as the run has them, or estimated with other options.
+
+        Raises:
+            RunError: the folder holds no run, or one without slopes.
+            ConfigError: an option does not fit.
+        """
+        changes = options.changes()
+        if not set(changes) - LAYOUT_ONLY:
+            run = Run(source)
+            settings_of(run)
+            return Result("Slopes", {self.name: run.read_csv(self.name)}, kept=dict)
+        with watch("slopes", total=1) as advance:
+            known = run_sweeps(source, changes)
+            tables = {self.name: slope_frame_of(known)}
+            if options.by:
+                from pipeline.analyses.subgroups import SUBGROUPS
+
+                tables |= SUBGROUPS.of_every_run(known)
+            advance(1)
+        return Result("Slopes", tables, kept=dict)
+
+    def of_every_run(self, known: RunSweeps) -> "Mapping[str, pd.DataFrame]":
+        """Slopes and curves."""
+        import pandas as pd
+
+        from pipeline.statistics import CURVE_COLUMNS, curve_frame
+
+        parts = [curve_frame(each, clusters=known.clusters) for each in known.sweeps]
+        empty = pd.DataFrame(columns=list(CURVE_COLUMNS))
+        return {"slopes": slope_frame_of(known), "curves": pd.concat(parts or [empty], ignore_index=True)}
+
+
+def slope_frame_of(known: RunSweeps) -> "pd.DataFrame":
+    """The slopes of a run's sweeps, those of placebos in columns next to the edits'."""
+    from pipeline.statistics import slope_frame, with_placebos
+
+    family: Sequence[str] = known.options.family
+    slopes = slope_frame(known.sweeps, family=family, **known.drawing, **known.rules)
+    return with_placebos(slopes, known.sweeps, family=family, **known.rules)
+
+
+SLOPES = Slopes()
