@@ -117,7 +117,7 @@ def audit(
 
 app.command(
     epilog="Examples: counterslope generate portraits/ --attribute gender --out dataset · "
-    "counterslope generate list.csv --cluster person --opt-out opted-out.txt --licence cc-by-4.0"
+    "counterslope generate list.csv --cluster person --opt-out opted-out.txt --licence cc-by-nc-4.0"
 )(generate)
 
 

@@ -27,17 +27,18 @@ def test_a_dataset_is_told_and_what_is_left_to_state(portrait, tmp_path):
     assert first.exit_code == 0, first.output
     told = " ".join(first.output.split())
     assert "3 images of 1 photos" in told
-    assert "state --licence, --source, --creator, --contact" in told
+    assert "state --licence, --source-licence, --source, --creator, --contact" in told
     assert "No photo matches these entries of the opt-out list: misspelt.jpg" in told
 
-    stated = ["--licence", "CC-BY-4.0", "--source", "drawn\x1b[31m", "--creator", "us", "--contact", "a@b.example"]
+    stated = ["--licence", "CC-BY-NC-4.0", "--source-licence", "CC-BY-4.0", "--source", "drawn\x1b[31m"]
+    stated += ["--creator", "us", "--contact", "a@b.example"]
     second = invoke(*words, *stated, "--split", "train=0,test=1", "--json")
     told = json.loads(second.stdout)
     assert told["not_stated"] == []
     assert told["opt_out_unmatched"] == ["misspelt.jpg"]
     assert told["splits"] == {"test": {"photos": 1, "images": 3}}
     card = (tmp_path / "set" / "README.md").read_text(encoding="utf-8")
-    assert 'license: "cc-by-4.0"' in card
+    assert 'license: "cc-by-nc-4.0"' in card
     assert "\x1b" not in card
 
 
