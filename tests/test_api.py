@@ -92,7 +92,7 @@ def test_a_classifier_that_cannot_be_one_is_refused_before_any_work(tmp_path):
         audit(tmp_path, out=out, adapters=[3])
     with pytest.raises(AdapterError, match="there is no adapter 'opencvv'"):
         audit(tmp_path, out=out, adapters=["opencvv"])
-    with pytest.raises(AdapterError, match="two classifiers are called"):
+    with pytest.raises(ConfigError, match="opencv is named twice"):
         audit(tmp_path, out=out, adapters=["opencv", "opencv"])
     assert not out.exists()
 

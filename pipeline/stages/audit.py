@@ -159,6 +159,7 @@ def label_again(
     if not run.record.query:
         raise RunError(f"there are no answers in {out}: send its versions with `counterslope query`")
     settings = _with_kept(settings, run, keep=[], named=list(run.record.query))
+    settings.query.check_adapters()
     adapters, keep = [], []
     for name in run.record.query:
         try:

@@ -14,7 +14,9 @@ from pipeline.cli.app import app
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 # What cannot be run here: minutes of work, another's service, or files only the reader has.
-NOT_RUN = ("audit", "generate", "adapters", "plan portraits/ --adapter google", "compare runs/may --adapters google")
+NOT_RUN = (
+    "audit", "generate", "adapters", "labels", "plan portraits/ --adapter google", "compare runs/may --adapters google",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
