@@ -62,6 +62,20 @@ class Limits:
     max_side: int | None = None
     formats: tuple[str, ...] = ("png", "jpeg")
 
+    def misfits(self, *, kind: str, width: int, height: int, size: int) -> list[str]:
+        """Why an image of a format ("png", "jpeg"), so many pixels and bytes may not be sent; empty where it may."""
+        short, long, area = min(width, height), max(width, height), width * height
+        most = (("a side of {} pixels", long, self.max_side), ("{} pixels", area, self.max_pixels),
+                ("{} bytes", size, self.max_bytes))  # fmt: skip
+        found = [] if kind in self.formats else [f"{kind}, where {', '.join(self.formats)} are accepted"]
+        if self.min_side is not None and short < self.min_side:
+            found.append(f"a side of {short} pixels, where {self.min_side} are needed")
+        return found + [
+            f"{what.format(number)}, where {limit} are accepted"
+            for what, number, limit in most
+            if limit is not None and number > limit
+        ]
+
 
 @dataclass(frozen=True)
 class Price:

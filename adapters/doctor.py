@@ -129,17 +129,7 @@ def clock_check(probe: Probe, *, now: datetime) -> Check:
 
 def limits_check(limits: Limits, *, size: int, width: int, height: int, kind: str) -> Check:
     """Whether an image of so many bytes and pixels of that format ("png", "jpeg") may be sent."""
-    broken = []
-    if limits.max_bytes is not None and size > limits.max_bytes:
-        broken.append(f"{size} bytes, where {limits.max_bytes} may be sent")
-    if limits.max_pixels is not None and width * height > limits.max_pixels:
-        broken.append(f"{width * height} pixels, where {limits.max_pixels} may be sent")
-    if limits.min_side is not None and min(width, height) < limits.min_side:
-        broken.append(f"a side of {min(width, height)} pixels, where {limits.min_side} are needed")
-    if limits.max_side is not None and max(width, height) > limits.max_side:
-        broken.append(f"a side of {max(width, height)} pixels, where {limits.max_side} may be sent")
-    if kind not in limits.formats:
-        broken.append(f"{kind}, where {', '.join(limits.formats)} are taken")
+    broken = limits.misfits(kind=kind, width=width, height=height, size=size)
     if broken:
         return Check("limits", "failed", f"the sample portrait has {'; '.join(broken)}", "use other photos")
     return Check("limits", "ok", f"the sample portrait ({kind}, {width} x {height}, {size} bytes) may be sent")

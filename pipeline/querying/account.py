@@ -4,6 +4,7 @@ import json
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -128,21 +129,10 @@ def totals(outcomes: Iterable[AdapterOutcome], accounts: Iterable[Account]) -> d
 
 @dataclass(frozen=True)
 class Tally:
-    """One classifier's part of a store.
-
-    Attributes:
-        adapter: its name.
-        model: its version.
-        answered: images that have an answer.
-        failed: images that failed, and have none.
-        unresolved: intents without outcome: on their way, or lost with a process that ended.
-        lately: answers of the last minute.
-    """
+    """How far a classifier is: images with an answer, intents without outcome, and answers of the last minute."""
 
     adapter: str
-    model: str
     answered: int
-    failed: int
     unresolved: int
     lately: int
 
@@ -152,20 +142,18 @@ def tallies(path: Path) -> list[Tally]:
     if not path.exists():
         return []
     query = """
-        SELECT adapter, model,
+        SELECT adapter,
             (SELECT count(*) FROM answers WHERE classifier = classifiers.id),
-            count(DISTINCT CASE WHEN state = 'failed' AND key NOT IN (SELECT key FROM answers) THEN key END),
             count(CASE WHEN state = 'open' THEN 1 END),
             count(CASE WHEN state = 'answered' AND time > ? THEN 1 END)
         FROM classifiers LEFT JOIN intents ON intents.classifier = classifiers.id
         GROUP BY classifiers.id ORDER BY classifiers.id
     """
     since = (datetime.now(UTC) - LATELY).isoformat(timespec="milliseconds")
-    try:
-        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5)
-        try:
-            return [Tally(*row) for row in connection.execute(query, (since,)).fetchall()]
-        finally:
-            connection.close()
-    except sqlite3.DatabaseError:
-        return []
+    with suppress(sqlite3.DatabaseError), closing(_read_only(path)) as connection:
+        return [Tally(*row) for row in connection.execute(query, (since,)).fetchall()]
+    return []
+
+
+def _read_only(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5)

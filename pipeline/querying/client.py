@@ -1,30 +1,27 @@
 """The client of one classifier: sends what has no answer yet, keeps every outcome, and names every failure."""
 
 import random
-import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from time import monotonic
 
-from adapters.base import Adapter, AdapterError, NoAnswer, RawAnswer
+from adapters.base import Adapter, AdapterError, NoAnswer
 from pipeline.config.redaction import environment_redactor
 from pipeline.querying.drift import Panel
-from pipeline.querying.limits import CallPolicy, CallResult, CircuitBreaker, next_try
+from pipeline.querying.limits import CallPolicy, CircuitBreaker, next_try
+from pipeline.querying.outcomes import (
+    Outcome,
+    Unreadable,
+    call_result,
+    contract_checked,
+    printable,
+    refused_for_free,
+    unreadable,
+)  # fmt: skip
 from pipeline.querying.requests import ImageError, ImageRef, Pending, Request, batches_of, pending_requests, read_image
 from pipeline.querying.schedule import DelayQueue, RateLimiter
 from pipeline.querying.store import Intent, Moment, Store
-
-__all__ = ["ImageRef", "RequestCounts", "query_adapter"]
-
-PARTIAL = frozenset({204, 205, 206})  # statuses of success without a whole reply
-_ESCAPE_CODE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.?)")
-
-Outcome = RawAnswer | NoAnswer
-
-
-class Unreadable(NoAnswer):
-    """An answer came and was charged for, but no labels can be read from it; another try may give a good one."""
 
 
 @dataclass(frozen=True)
@@ -213,7 +210,7 @@ class _Client:
             self._store.finish([(one, NoAnswer(reason)) for one in intents], classifier=self._classifier)
             self._policy.budget.settle(cost, charged=0.0)
             raise AdapterError(reason) from None
-        except Exception as error:  # one image's failure, whatever it is, must not take the run with it
+        except (Exception, SystemExit) as error:  # one image's failure, whatever it is, must not take the run with it
             remote = self._adapter.capabilities.remote
             outcomes = [NoAnswer(f"{type(error).__name__}: {error}", billed=remote)] * len(contents)
         outcomes = [self._readable(self._redactor.outcome(outcome)) for outcome in outcomes]
@@ -252,7 +249,7 @@ class _Client:
         """Keep the outcomes of a call; put back what may be answered later; count the rest."""
         results = [outcome for _, _, outcome in outcomes]
         # The service said no to the whole call: one of its images may be the reason.
-        split = len(results) > 1 and all(_refused_for_free(outcome) for outcome in results)
+        split = len(results) > 1 and all(refused_for_free(outcome) for outcome in results)
         kept: list[tuple[Intent, Outcome]] = []
         together: list[Request] = []
         alone: list[Request] = []
@@ -356,60 +353,6 @@ class _Client:
 
     def _clean(self, reason: str) -> str:
         return printable(self._redactor.text(reason))
-
-
-def contract_checked(outcomes: Sequence[Outcome], *, expected: int) -> list[Outcome]:
-    """The outcomes of a call with so many images, if the adapter keeps its contract.
-
-    Raises:
-        ValueError, TypeError: it does not.
-    """
-    if len(outcomes) != expected:
-        raise ValueError(f"the adapter gave {len(outcomes)} answers for {expected} images")
-    for outcome in outcomes:
-        reply = outcome.reply if isinstance(outcome, NoAnswer) else outcome
-        if reply is None:
-            continue
-        if not isinstance(reply, RawAnswer) or not isinstance(reply.body, bytes):
-            raise TypeError(f"the adapter gave {type(reply).__name__} instead of a RawAnswer with bytes")
-        if not all(isinstance(part, str) for header in reply.headers.items() for part in header):
-            raise TypeError("the adapter gave headers that are not text")
-    return list(outcomes)
-
-
-def call_result(outcomes: Sequence[Outcome]) -> tuple[CallResult, str]:
-    """The result of a call as a whole, and the reason where nothing was answered."""
-    failures = [outcome for outcome in outcomes if isinstance(outcome, NoAnswer)]
-    whole = len(failures) == len(outcomes)
-    kinds: tuple[CallResult, ...] = ("slower", "later", "never")
-    for kind in kinds:
-        of_kind = [failure for failure in failures if failure.retry == kind]
-        if of_kind and (kind == "slower" or whole):
-            # Each unreadable answer is charged for: after many in a row, nothing is gained by more of them.
-            return "never" if isinstance(of_kind[0], Unreadable) else kind, of_kind[0].reason
-    return "answer", ""
-
-
-def unreadable(answer: RawAnswer, adapter: Adapter) -> str:
-    """Why no labels can be read from an answer; "" where they can."""
-    if answer.status in PARTIAL:
-        return f"HTTP {answer.status} instead of a whole reply"
-    try:
-        adapter.parse(answer)
-    except Exception as error:  # a parser of someone else's must not take the run with it
-        return str(error) or type(error).__name__
-    return ""
-
-
-def printable(text: str) -> str:
-    """A text on one line, without what a terminal would obey."""
-    plain = _ESCAPE_CODE.sub("", text)
-    return " ".join("".join(sign if sign.isprintable() else " " for sign in plain).split())
-
-
-def _refused_for_free(outcome: Outcome) -> bool:
-    """The service said no, and sending the same again is no use."""
-    return isinstance(outcome, NoAnswer) and outcome.retry == "never" and not outcome.billed
 
 
 def _was_sent(request: Request) -> bool:

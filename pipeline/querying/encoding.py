@@ -114,20 +114,9 @@ def misfit(path: Path, limits: Limits) -> str | None:
     """Why a file cannot be sent as it is; None where it can."""
     from PIL import Image
 
-    size = path.stat().st_size
     with Image.open(path) as image:
         kind, (width, height) = (image.format or "?").lower(), image.size
-    if kind not in limits.formats:
-        return f"{kind} is not accepted"
-    if limits.min_side is not None and min(width, height) < limits.min_side:
-        return f"{width} × {height} pixels, at least {limits.min_side} are needed on each side"
-    if limits.max_side is not None and max(width, height) > limits.max_side:
-        return f"{width} × {height} pixels, at most {limits.max_side} are accepted on each side"
-    if limits.max_pixels is not None and width * height > limits.max_pixels:
-        return f"{width} × {height} pixels, {limits.max_pixels} are accepted"
-    if limits.max_bytes is not None and size > limits.max_bytes:
-        return f"{size} bytes, {limits.max_bytes} are accepted"
-    return None
+    return next(iter(limits.misfits(kind=kind, width=width, height=height, size=path.stat().st_size)), None)
 
 
 def encodings(width: int, height: int, limits: Limits) -> Iterator[Encoding]:

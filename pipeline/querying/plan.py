@@ -14,10 +14,10 @@ from adapters.base import Adapter, Price, Service
 from adapters.credentials import on_this_machine
 from pipeline.config.options import QueryOptions
 from pipeline.photos import SAMPLE
-from pipeline.querying.client import unreadable
 from pipeline.querying.drift import Panel
 from pipeline.querying.encoding import SentImage, Version, images_to_send, prepare, recorded
 from pipeline.querying.limits import BreakerPolicy, Budget, CallPolicy, RetryPolicy
+from pipeline.querying.outcomes import unreadable
 from pipeline.querying.requests import ImageRef, Pending, Request, batches_of, key_maker_of, pending_requests
 from pipeline.querying.runner import AdapterCalls
 from pipeline.querying.store import Store

@@ -24,7 +24,7 @@ class Request:
     """One image for one classifier.
 
     Attributes:
-        key: under which the answer is kept; see ``answer_key``.
+        key: under which the answer is kept; see ``key_maker``.
         sha256: of the image's bytes.
         path: the image's file.
         photo: the photo that the image is a version of, for messages.
@@ -72,7 +72,10 @@ def canonical_json(value: Any) -> str:
 
 
 def key_maker(*, adapter: str, model: str, parameters: Mapping[str, Any]) -> Callable[[str], str]:
-    """The function from an image's sha256 to the key of its answer by this classifier with these parameters."""
+    """The function from an image's sha256 to the key of its answer by this classifier with these parameters.
+
+    A key is the sha256 of the canonical JSON ``[adapter, model, parameters, image_sha256]``.
+    """
     classifier = canonical_json([adapter, model, dict(parameters)])
     start = sha256(f"{classifier[:-1]},".encode())
 
@@ -87,11 +90,6 @@ def key_maker(*, adapter: str, model: str, parameters: Mapping[str, Any]) -> Cal
 def key_maker_of(adapter: Adapter) -> Callable[[str], str]:
     """``key_maker`` for an adapter as it is."""
     return key_maker(adapter=adapter.name, model=adapter.model, parameters=adapter.parameters)
-
-
-def answer_key(image_sha256: str, *, adapter: str, model: str, parameters: Mapping[str, Any]) -> str:
-    """The key of one image: sha256 of the canonical JSON ``[adapter, model, parameters, image_sha256]``."""
-    return key_maker(adapter=adapter, model=model, parameters=parameters)(image_sha256)
 
 
 def pending_requests(

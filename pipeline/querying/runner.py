@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from adapters.base import Adapter, AdapterError
@@ -50,11 +51,10 @@ def run_adapters(
         progress: called with a classifier's name and counts after each call, from any thread.
         log: called with what went wrong on the way.
     """
-    outcomes: dict[str, AdapterOutcome] = {}
-    broken: list[BaseException] = []
     stops = {one.adapter.name: threading.Event() for one in calls}
+    remote = [one for one in calls if one.adapter.capabilities.remote]
 
-    def work(one: AdapterCalls) -> None:
+    def work(one: AdapterCalls) -> AdapterOutcome:
         name = one.adapter.name
         last = RequestCounts(images=len({image.sha256 for image in one.images}))
 
@@ -78,32 +78,16 @@ def run_adapters(
         except AdapterError as error:
             problem = environment_redactor().text(str(error))
             left = replace(last, not_sent=last.images - last.done, stopped=problem)
-            outcomes[name] = AdapterOutcome(left, problem=problem)
-        else:
-            outcomes[name] = AdapterOutcome(counts)
+            return AdapterOutcome(left, problem=problem)
+        return AdapterOutcome(counts)
 
-    def work_in_thread(one: AdapterCalls) -> None:
+    with ThreadPoolExecutor(max(1, len(remote)), thread_name_prefix="run") as pool:
         try:
-            work(one)
-        except BaseException as error:  # raised again by the caller's thread
-            broken.append(error)
-
-    remote = [one for one in calls if one.adapter.capabilities.remote]
-    threads = [threading.Thread(target=work_in_thread, args=(one,), name=f"run {one.adapter.name}") for one in remote]
-    for thread in threads:
-        thread.start()
-    try:
-        for one in calls:
-            if not one.adapter.capabilities.remote:
-                work(one)
-        for thread in threads:
-            thread.join()
-    except BaseException:
-        for event in stops.values():
-            event.set()
-        for thread in threads:
-            thread.join()
-        raise
-    if broken:
-        raise broken[0]
+            futures = {one.adapter.name: pool.submit(work, one) for one in remote}
+            outcomes = {one.adapter.name: work(one) for one in calls if not one.adapter.capabilities.remote}
+            outcomes |= {name: future.result() for name, future in futures.items()}
+        except BaseException:
+            for event in stops.values():
+                event.set()
+            raise
     return {one.adapter.name: outcomes[one.adapter.name] for one in calls}

@@ -138,7 +138,7 @@ class Account(_Part):
     usd_expected: float | None = None
     price: PriceFacts | None = None
     answered_now: int = 0
-    unreadable: int = 0
+    unreadable: int = Field(0, description="images whose answer holds no labels")
     failed: int = 0
     not_asked: int = 0
     calls: int = 0

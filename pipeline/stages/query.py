@@ -62,7 +62,7 @@ def query_stage(
     from pipeline.querying.account import account_after, account_before, totals
     from pipeline.querying.client import RequestCounts
     from pipeline.querying.labels import full_answers, write_run_labels
-    from pipeline.querying.plan import adapter_requests, plan_of
+    from pipeline.querying.plan import adapter_requests, plan_of, unreadable_requests
     from pipeline.querying.runner import AdapterOutcome, run_adapters
     from pipeline.querying.store import Store
 
@@ -101,8 +101,12 @@ def query_stage(
         sent = {one.adapter.name: one.sent for one in requests}
         planned, statuses = write_run_labels(run.folder, table, adapters, store, sent=sent, keep=keep)
         counts |= planned
-        for name, account in accounts.items():
+        for request in requests:
+            name = request.adapter.name
+            account = accounts[name]
             _note_statuses(account, statuses[statuses["adapter"] == name])
+            if account.without_labels:
+                account.unreadable = len(unreadable_requests(request.adapter, request.images, store))
             if account.top_k is not None:
                 account.full = full_answers(run.path("labels.parquet"), adapter=name, top_k=account.top_k)
             account.versions, account.fingerprint = upstream, prints[name]

@@ -202,7 +202,7 @@ def _accounts(run: Run) -> dict[str, dict[str, Any]]:
         account = accounts.get(tally.adapter)
         if account is None:
             continue
-        images, answered = account["images"], min(tally.answered, account["images"])
+        images, answered = account["images"], min(tally.answered - account.get("unreadable", 0), account["images"])
         rate = tally.lately / LATELY.total_seconds() or account.get("rate_limit")
         account |= {
             "answered": answered,

@@ -36,6 +36,19 @@ def test_identical_images_are_asked_once_and_known_ones_never_again(tmp_path: Pa
 
 
 @pytest.mark.parametrize("concurrency", [1, 4])
+def test_a_function_that_ends_the_program_fails_by_name(tmp_path: Path, concurrency: int) -> None:
+    def leave(batch: Sequence[bytes]) -> None:
+        if b"bad" in batch:
+            raise SystemExit(3)
+
+    images = write_images(tmp_path / "images", ["a", "bad", "c"])
+    with Store(tmp_path / "responses.sqlite") as store:
+        adapter = CountingAdapter(concurrency=concurrency, fails=leave)
+        assert query_adapter(adapter, images, store) == RequestCounts(images=3, answered=2, failed=1)
+        assert _failures(store, adapter, images) == ["SystemExit: 3"]
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
 def test_one_bad_image_does_not_take_its_batch_with_it(tmp_path: Path, concurrency: int) -> None:
     def refuse_bad(batch: Sequence[bytes]) -> None:
         if b"bad" in batch:

@@ -14,7 +14,7 @@ from PIL import Image
 from adapters.base import AnswerError
 from pipeline.querying.client import query_adapter
 from pipeline.querying.limits import BreakerPolicy, CallPolicy, RetryPolicy
-from pipeline.querying.requests import ImageRef, answer_key
+from pipeline.querying.requests import ImageRef, key_maker_of
 from pipeline.querying.store import Store
 
 KINDS = ("too many", "broken", "busy", "dropped", "page", "cut", "empty", "nothing", "redirect")
@@ -43,10 +43,8 @@ def test_every_fifth_request_fails_somehow(name: str, tmp_path: Path) -> None:
         counts = query_adapter(adapter, images, store, policy=MANNER)
         assert counts.images == counts.answered + counts.unreadable + counts.failed == len(images)
         assert counts.stopped is None
-        key = {
-            answer_key(image.sha256, adapter=adapter.name, model=adapter.model, parameters=adapter.parameters): image
-            for image in images
-        }
+        make = key_maker_of(adapter)
+        key = {make(image.sha256): image for image in images}
         read = 0
         for found, answer in store.answers(key):
             try:

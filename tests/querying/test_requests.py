@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.querying.requests import answer_key, canonical_json, key_maker
+from pipeline.querying.requests import canonical_json, key_maker
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
@@ -17,7 +17,7 @@ ASKED = st.tuples(st.text(max_size=8), st.text(max_size=8), st.text(max_size=8),
 
 def _key(asked: tuple[str, str, str, dict[str, Any]]) -> str:
     image, adapter, model, parameters = asked
-    return answer_key(image, adapter=adapter, model=model, parameters=parameters)
+    return key_maker(adapter=adapter, model=model, parameters=parameters)(image)
 
 
 @given(ASKED, ASKED)

@@ -118,8 +118,9 @@ def test_unreadable_answers_are_sent_again_only_where_that_is_wanted(run: Run, q
         adapter = LoopbackAdapter(service.url)
         assert "1 times: not an answer: JSONDecodeError" in query("--sentinels", "0", adapters=[adapter], code=4)
         times = len(service.times)
-        query(adapters=[adapter], code=4)
+        assert "11 of 12 images answered" in query(adapters=[adapter], code=4)
         assert len(service.times) == times
+        assert Run(run.folder).record.query["loopback"].unreadable == 1
         service.fault = lambda *_: None
         query("--retry", "unreadable", adapters=[adapter])
         assert len(service.times) == times + 1
