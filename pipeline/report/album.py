@@ -120,7 +120,7 @@ def diverse(photos: Sequence[Photo], groups: Mapping[str, str], *, most: int) ->
 
 
 def most_moving(photos: Sequence[Photo], steepest: Mapping[tuple[str, str], Mapping[str, float]]) -> int:
-    """The number of the photo, without a missed check if there is one, whose scores of steep labels move most."""
+    """The photo with the largest movement of the scores of steep labels, by its number; missed checks come last."""
 
     def moves(photo: Photo) -> float:
         return max(
@@ -224,7 +224,7 @@ def scores_of(
 
 
 def faces_of(run: Run, photos: Iterable[str], *, versions: "pd.DataFrame") -> dict[str, bytes]:
-    """Photo -> the square about its face as a WebP image; a photo whose files cannot be read any more is left out.
+    """Photo -> the square about its face as a WebP image; a photo without readable files is left out.
 
     Args:
         run: with its images and masks.

@@ -288,7 +288,7 @@ def _domain(numbers: np.ndarray[Any, np.dtype[np.float64]], *, around: float) ->
 
 
 def _end_labels(rows: pd.DataFrame, series: dict[str, str], *, scale: Any, color: Any) -> list[Any]:
-    """Names beside the ends of their lines, pushed apart where they would overlap, each with a thin leader."""
+    """Names next to the ends of their lines, pushed apart where they would overlap, each with a thin leader."""
     ends = rows.sort_values("value").groupby("label").tail(1).sort_values("z")
     low, high = scale.domain
     unit = (high - low) / CURVE_HEIGHT

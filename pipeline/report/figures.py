@@ -46,7 +46,7 @@ def finding_figures(
     Args:
         table: its findings.
         slopes, curves: the rows of those frames that belong to it.
-        labels: whose curves are drawn, as far as it has them; unless given, those of the strongest findings of either
+        labels: those that get a curve, as far as it has them; unless given, those of the strongest findings of either
             direction, or of the steepest labels where there are none.
 
     Returns:

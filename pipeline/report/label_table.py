@@ -108,10 +108,10 @@ def label_table(
         drawn: labels with a curve in the picture, in its order.
     """
     placebo_names = [f"{arm}_slope" for arm in arms]
-    beside = [Column(f"Placebo “{arm}”", "placebo", (f"{arm}_slope",)) for arm in arms]
+    placebo_columns = [Column(f"Placebo “{arm}”", "placebo", (f"{arm}_slope",)) for arm in arms]
     of_arms = {f"{arm}_slope": tested["label"].map(dict(slopes)).astype(float) for arm, slopes in arms.items()}
     frame = tested.assign(**of_arms)
-    columns = (*COLUMNS, *beside, *_differences(arms, frame), *WIDE_COLUMNS)
+    columns = (*COLUMNS, *placebo_columns, *_differences(arms, frame), *WIDE_COLUMNS)
     found = {str(label) for rows in (table.negative, table.positive) for label in rows["label"]}
     rows = frame.to_dict("records")
     series = {label: number for number, label in enumerate(drawn)}
@@ -124,7 +124,7 @@ def label_table(
     return LabelTable(
         columns=columns,
         rows=[
-            Row([_cell(row, column) for column in columns], bar(row, scale, beside=placebo_names), *marks(row))
+            Row([_cell(row, column) for column in columns], bar(row, scale, also=placebo_names), *marks(row))
             for row in at_first
         ],
         scale=scale,
@@ -161,8 +161,8 @@ def scale_of(rows: Sequence[Mapping[Any, Any]]) -> Scale:
     return Scale(round(math.floor(low / step) * step, 6), round((math.floor(high / step) + 1) * step, 6))
 
 
-def bar(row: Mapping[Any, Any], scale: Scale, *, beside: Sequence[str] = ()) -> dict[str, Any]:
-    """Where a slope, its interval, its placebos (columns ``beside``) and nought stand in its drawing."""
+def bar(row: Mapping[Any, Any], scale: Scale, *, also: Sequence[str] = ()) -> dict[str, Any]:
+    """Where a slope, its interval, its placebos (columns ``also``) and zero stand in its drawing."""
     ends = row["slope_low"], row["slope_high"]
     return {
         "side": "low" if row["slope"] < 0 else "high",
@@ -170,7 +170,7 @@ def bar(row: Mapping[Any, Any], scale: Scale, *, beside: Sequence[str] = ()) -> 
         "range": None if any(map(math.isnan, ends)) else [scale.place(end) for end in ends],
         "mark": scale.place(row["slope"]),
         "beyond": not scale.low <= row["slope"] <= scale.high,
-        "placebos": [scale.place(row[name]) for name in beside if not math.isnan(row[name])],
+        "placebos": [scale.place(row[name]) for name in also if not math.isnan(row[name])],
     }
 
 

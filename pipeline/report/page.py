@@ -1,7 +1,7 @@
 """The report: one HTML file that opens offline, loads nothing, and runs nothing but its own few scripts.
 
 Text in, text out: what is printed is prepared in ``views``, how it looks and moves is in ``templates``. The style
-sheets and the scripts are joined in a fixed order into one of each, whose hashes stand in the Content-Security-Policy.
+sheets and the scripts are joined in a fixed order into one of each; their hashes stand in the Content-Security-Policy.
 So no ``style`` attribute and no handler on an element takes effect: scripts may set styles, SVG has its own attributes.
 """
 
@@ -104,7 +104,7 @@ def render(
         exclusions=_by_reason(exclusions),
         excluded=count(len(exclusions)),
         stages=views.stage_rows(provenance),
-        asked=[(name, ", ".join(account_words(facts))) for name, facts in provenance.get("query", {}).items()],
+        accounts=[(name, ", ".join(account_words(facts))) for name, facts in provenance.get("query", {}).items()],
         provenance=views.facts(provenance),
         version=str(provenance.get("packages", {}).get("counterslope", "")),
         commit=str(provenance.get("git_commit") or ""),

@@ -238,7 +238,7 @@ def _family(rows: pd.DataFrame, arm: str) -> str:
 
 
 def _of_placebos(tables: Sequence[FindingTable]) -> list[str]:
-    """The columns that stand beside a finding for each placebo (``statistics.placebos``)."""
+    """The columns of a finding for each placebo (``statistics.placebos``)."""
     known = {*SLOPE_COLUMNS, "direction"}
     return [str(name) for name in (tables[0].negative.columns if tables else ()) if name not in known]
 

@@ -90,10 +90,10 @@ class Album:
     Attributes:
         photos: those with films, by name.
         total: how many photos have versions; more than are shown where not all fit.
-        lost: photos that would have been shown, but whose files are no longer in the run.
+        lost: photos that are left out because their files are no longer in the run.
         steepest: (attribute, adapter) -> label -> slope, the largest first.
         presence: adapter -> the score from which a label counts as present.
-        printed: photos whose sweeps are shown where no script runs, and in print; the first ones unless given.
+        printed: photos that are shown where no script runs, and in print; the first ones unless given.
         first: the number of the photo that the viewer opens on.
     """
 
@@ -129,7 +129,7 @@ def viewer_view(album: Album, *, swept: Mapping[str, Attribute]) -> dict[str, An
 
 
 def moving_sweep(album: Album, attribute: str, adapter: str, label: str, poles: Poles) -> dict[str, Any] | None:
-    """The photo whose score of a label moves most along an attribute's edit, as a plain table; None without one."""
+    """The photo with the largest movement of a label's score along an edit, as a plain table; None without one."""
     best, moved = None, 0.0
     for photo, sweep in _edits(album.photos):
         one = sweep.scores.get(adapter)

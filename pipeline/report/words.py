@@ -62,13 +62,13 @@ def evidence(row: Row) -> str:
 
 
 def finding(row: Row, poles: Poles) -> str:
-    """One sentence for a label whose slope met the rule."""
+    """One sentence for a label with a slope that met the rule."""
     direction = poles.with_low if row["slope"] < 0 else poles.with_high
     return f"{quoted(row['label'])} rises {direction}: {evidence(row)}."
 
 
 def no_finding(row: Row, poles: Poles) -> str:
-    """One sentence for an estimable label whose slope did not meet the rule."""
+    """One sentence for an estimable label with a slope that did not meet the rule."""
     label = quoted(row["label"])
     low, high = row["slope_low"], row["slope_high"]
     if low <= 0 <= high:
@@ -85,7 +85,7 @@ def rule(*, max_p: float, min_slope: float) -> str:
 def nothing_found(tested: pd.DataFrame, poles: Poles, *, max_p: float, min_slope: float) -> str:
     """What to say of estimable labels of which none met the rule; ``tested`` are their rows of the slopes frame."""
     if tested.empty:
-        return f"No label could be tested for {poles.subject}, so nothing can be said about it."
+        return f"No label could be tested for {poles.subject}, so there is no evidence either way."
     labels = f"{count(len(tested))} label{'s' if len(tested) > 1 else ''}"
     missed = (
         f"None of the {labels} tested moves with {poles.subject} by the rule {rule(max_p=max_p, min_slope=min_slope)}"

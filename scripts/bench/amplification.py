@@ -74,7 +74,7 @@ def measured(work: Callable[[], float]) -> tuple[float, float, float]:
 def coverage(
     *, rows: int, tasks: int, gap: float, given: bool, direction: str, runs: int
 ) -> tuple[float, float, float]:
-    """Shares of simulated test sets whose 95 % interval holds the true amplification, and whose wider interval does.
+    """Shares of simulated test sets with a 95 % interval, and with a wider one, that hold the true amplification.
 
     The last number is how many times as wide the latter is, on average.
 

@@ -1,4 +1,4 @@
-"""How fast a remote service is asked, and how soon a run of 100,000 answers knows that there is nothing to do.
+"""How fast a remote service is queried, and how soon a run of 100,000 answers knows that there is nothing to do.
 
 The service is a process of its own on this machine: it answers each request after 200 ms and, in the first part, allows
 so many requests within any second and refuses the others (HTTP 429). Prints one line a part.
@@ -94,7 +94,7 @@ class Answering(asyncio.Protocol):
 
 
 def serve(limit: float | None, pipe: Connection) -> None:
-    """Serve until told to stop; then send the log."""
+    """Serve until the parent says stop; then send the log."""
 
     async def main() -> None:
         log: list[tuple[float, bool]] = []
@@ -108,7 +108,7 @@ def serve(limit: float | None, pipe: Connection) -> None:
     asyncio.run(main())
 
 
-def asked(folder: Path, images: list[ImageRef], *, limit: float | None, rate: float, concurrency: int) -> str:
+def queried(folder: Path, images: list[ImageRef], *, limit: float | None, rate: float, concurrency: int) -> str:
     """Ask a service of its own process; what came of it."""
     ours, theirs = multiprocessing.Pipe()
     process = multiprocessing.get_context("spawn").Process(target=serve, args=(limit, theirs), daemon=True)
@@ -186,8 +186,8 @@ def main() -> None:
         print(known(folder, 100_000))
         images = written(folder / "images", max(given.fast, round(given.limit * given.seconds)))
         few = images[: round(given.limit * given.seconds)]
-        print(asked(folder, few, limit=given.limit, rate=given.limit, concurrency=max(16, round(given.limit * 0.6))))
-        print(asked(folder, images[: given.fast], limit=None, rate=2000, concurrency=given.concurrency))
+        print(queried(folder, few, limit=given.limit, rate=given.limit, concurrency=max(16, round(given.limit * 0.6))))
+        print(queried(folder, images[: given.fast], limit=None, rate=2000, concurrency=given.concurrency))
 
 
 if __name__ == "__main__":

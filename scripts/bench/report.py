@@ -101,7 +101,7 @@ def opening_seconds(report: Path) -> float:
 def plant(
     folder: Path, *, photos: int, labels: int, adapters: int, arms: tuple[str, ...], side: int, image_format: Format
 ) -> None:
-    """Write a run of one attribute as if it had been asked about; ``report.html`` and its tables are not made."""
+    """Write a run of one attribute as if classifiers had answered; ``report.html`` and its tables are not made."""
     run = Run(folder)
     settings = load_settings(given={"sweep": {"steps": {"gender": STEPS}}}, environment={})
     values = settings.sweep.values("gender")
@@ -119,9 +119,9 @@ def plant(
     known = {"photo": names, "status": "ok"}
     write(folder, "photos", pd.DataFrame({**known, "path": names, "sha256": names}), PHOTOS)
     write(folder, "faces", pd.DataFrame({**known, "gender": 0.0, "race_White": 1.0}), FACES)
-    said = [plant_answers(versions, f"classifier {number}", labels=labels, rng=rng) for number in range(adapters)]
-    write(folder, "answers", pd.concat([answers for answers, _ in said]), ANSWERS)
-    write(folder, "labels", pd.concat([scores for _, scores in said]), LABELS)
+    planted = [plant_answers(versions, f"classifier {number}", labels=labels, rng=rng) for number in range(adapters)]
+    write(folder, "answers", pd.concat([answers for answers, _ in planted]), ANSWERS)
+    write(folder, "labels", pd.concat([scores for _, scores in planted]), LABELS)
     run.note(
         settings=settings,
         presence_thresholds={f"classifier {number}": 0.5 for number in range(adapters)},
@@ -132,7 +132,7 @@ def plant_images(
     folder: Path, *, values: tuple[float, ...], side: int, image_format: Format
 ) -> list[tuple[list[str], str]]:
     """Of every sample photo its versions' files and its mask's, relative to the run."""
-    # It loads networks' code, which writing a report does not and whose memory would be counted there.
+    # It loads networks' code, which writing a report does not and their memory would be counted there.
     from pipeline.counterfactuals.files import ImageFile
 
     file = ImageFile(image_format)
@@ -191,7 +191,7 @@ def version(
 def plant_answers(
     versions: pd.DataFrame, adapter: str, *, labels: int, rng: np.random.Generator
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """A classifier's answers and its labels, whose scores lean more or less on a."""
+    """A classifier's answers and its labels; their scores lean more or less on a."""
     keys = versions[["attribute", "arm", "photo", "step", "value", "sha256"]].assign(adapter=adapter)
     numbers = keys["photo"].str.extract(r"(\d+)", expand=False).astype(int)
     failed = (numbers % MISSED_EVERY == 1) & (keys["step"] == 2)

@@ -2,7 +2,7 @@
 
     python scripts/bench/slope_coverage.py --photos 200 --seeds 60
 
-Goes the way of an audit from answers on: the `planted` classifier is asked about made-up images, its raw answers are
+Goes the way of an audit from answers on: the `planted` classifier labels made-up images, its raw answers are
 parsed into labels, and the slopes are estimated from them. Then a grid of simulated responses: few and many photos,
 rare and common labels, faces that react alike or differently, with and without an effect; and a constant label.
 """
@@ -129,7 +129,7 @@ def discoveries(*, labels: int, runs: int = 20) -> None:
 
 
 def write_images(table: Path, *, photos: int) -> None:
-    """A table of versions whose images are nothing but their own names."""
+    """A table of versions with images that are nothing but their own names."""
     rows = [
         {"attribute": "gender", "arm": EDIT_ARM, "photo": f"p{photo}", "step": step, "value": value, "status": "ok"}
         | {"sha256": sha256(content(f"p{photo}", step)).hexdigest()}

@@ -1,7 +1,7 @@
 """How fast slopes are: against a plain matrix formulation in NumPy and against a statsmodels loop over labels.
 
 Run it pinned, e.g. ``taskset -c 1 python scripts/bench/slopes.py``. ``--large`` adds 10,000 photos x 5,000 rare labels
-from Parquet files. CPU seconds are printed beside those on the clock, for machines that others use too.
+from Parquet files. CPU seconds are printed next to those on the clock, for machines that others use too.
 """
 
 import argparse

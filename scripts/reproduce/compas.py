@@ -22,7 +22,7 @@ DECILES = tuple(range(2, 11))
 
 
 def data_path() -> Path:
-    """Where the table lies: in ``COUNTERSLOPE_DATA``, else in ``../shared/data`` beside the repository."""
+    """Where the table lies: in ``COUNTERSLOPE_DATA``, else in ``../shared/data`` next to the repository."""
     folder = Path(os.environ.get("COUNTERSLOPE_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
     return folder / "compas-scores-two-years.csv"
 

@@ -202,7 +202,7 @@ def join(face: Face, head: Head, wall: Field) -> Field:
     inside = shape * (face.seen > 0.8) * (cover[..., _FACE] > 0.3)
     trust = blur(eroded(inside, 15), 4)[..., None]
     core = eroded(inside, 9)
-    # Skin only: neither eyes and brows nor highlights should set the colour of the forehead beside them.
+    # Skin only: neither eyes and brows nor highlights should set the colour of the forehead next to them.
     skin = core * (np.abs(face.colour[..., 0] - np.median(face.colour[..., 0][core > 0])) < 18)
     tone = mean_where(face.colour, skin)
     colours[_FACE] += spread(face.colour - colours[_FACE], skin, reach=(60, 25), fill=False)
@@ -226,7 +226,7 @@ def hair_colour(photo: Placed) -> Field:
 
 
 def _bare_skin(head: Placed) -> Field:
-    """Skin well away from brows, eyes and mouth, which would look through beside those of the face that is put on."""
+    """Skin well away from brows, eyes and mouth, which would look through next to those of the face that is put on."""
     features = head.share(class_indices(("brows", "eyes", "mouth", "lips")))
     return eroded(head.share(class_indices(("skin",))), 3) * (1 - dilated(features, 25))
 
@@ -236,7 +236,7 @@ def _layers(head: Placed) -> Field:
 
 
 def _mean_with_detail(colours: Sequence[Field], weights: Field, *, gains: tuple[float, ...]) -> Field:
-    """Weighted mean whose finest bands get back the strength they have in the photos, by at most ``gains``.
+    """Weighted mean; its finest bands get back the strength they have in the photos, by at most ``gains``.
 
     Averaging n unrelated textures (hair, pores) divides their contrast by sqrt(n); the remedy is that of
     variance-preserving blending (Heitz and Neyret 2018). Every photo still counts by its weight alone.

@@ -1,7 +1,7 @@
 """Make the embedded sample: portraits of people who do not exist, each a blend of at least five faces.
 
 ``python scripts/sample/make_sample.py`` blends the groups of pipeline/photos/sample/sources.csv into the portraits.
-With ``--choose FILE`` it chooses groups anew, more than wanted: delete the rows whose portraits are poor, and keep the
+With ``--choose FILE`` it chooses groups anew, more than wanted: delete the rows with poor portraits, and keep the
 file as sources.csv.
 """
 
@@ -45,7 +45,7 @@ WANTED = {
     "Others": (2, 2, 0, 0),
 }
 PALE = 9.0  # b* of the cheeks below which a photo is bleached or cast in blue
-TRIALS = 3  # groups of faces tried for each portrait; the one whose faces fit each other best is taken
+TRIALS = 3  # groups of faces tried for each portrait; the one with faces that fit each other best is taken
 POOL = 70  # candidates looked at for each gender, race and band
 PADDING = 100  # black pixels around UTKFace's tight crops, for the detector to see the whole face
 # Text is printed across the hair: it would show in the blend.
@@ -127,7 +127,7 @@ class Photos:
 
 
 def make(groups: Sequence[Group], photos: Photos, out: Path) -> None:
-    """Blend every group, write its portrait to ``out``, and the manifest beside them."""
+    """Blend every group, write its portrait to ``out``, and the manifest next to them."""
     out.mkdir(parents=True, exist_ok=True)
     with (out / "manifest.csv").open("w", newline="") as table:
         manifest = csv.writer(table, lineterminator="\n")

@@ -16,7 +16,7 @@ from models.attributes import RACES
 
 FACES, HEADS = 6, 7  # photos in a blend
 SPARE = 2  # photos more are tried, and those that fit the others worst are left out
-BEST = 18  # groups of heads kept, those whose outlines agree best
+BEST = 18  # groups of heads kept, those with outlines that agree best
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def choose_faces(
 
 
 def head_groups(pool: Sequence[Candidate], random: np.random.Generator) -> list[list[Candidate]]:
-    """Groups of seven heads alike in shape and hair, no head in two; those whose outlines agree best."""
+    """Groups of seven heads alike in shape and hair, no head in two; those with outlines that agree best."""
     left = [pool[k] for k in random.permutation(len(pool))]
     groups: list[tuple[float, list[Candidate]]] = []
     while len(left) >= HEADS + SPARE:
@@ -132,7 +132,7 @@ def _best_fitting(
 
 
 def _different(near: Sequence[Candidate]) -> list[Candidate]:
-    """Without second copies of a photo: faces whose lightness agrees almost everywhere."""
+    """Without second copies of a photo: faces with a lightness that agrees almost everywhere."""
     kept: list[Candidate] = []
     views: list[NDArray[np.float32]] = []
     for candidate in near[: 6 * HEADS]:
