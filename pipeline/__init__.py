@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from adapters.base import AdapterError
     from pipeline.analyses.inputs import InputError
-    from pipeline.api import audit, open_run
+    from pipeline.api import audit, generate, open_run
     from pipeline.config.options import ConfigError
     from pipeline.photos.listing import NoUsablePhotos
     from pipeline.querying.plan import PlanError
     from pipeline.run.record import RunError
-    from pipeline.stages.opened import RunView
+    from pipeline.stages.run_view import RunView
 
 __all__ = [
     "AdapterError",
@@ -23,6 +23,7 @@ __all__ = [
     "RunError",
     "RunView",
     "audit",
+    "generate",
     "open_run",
 ]
 _PLACES = {
@@ -31,9 +32,10 @@ _PLACES = {
     "InputError": "pipeline.analyses.inputs",
     "NoUsablePhotos": "pipeline.photos.listing",
     "PlanError": "pipeline.querying.plan",
-    "RunView": "pipeline.stages.opened",
+    "RunView": "pipeline.stages.run_view",
     "RunError": "pipeline.run.record",
     "audit": "pipeline.api",
+    "generate": "pipeline.api",
     "open_run": "pipeline.api",
 }
 

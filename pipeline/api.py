@@ -1,6 +1,6 @@
 """The Python API: what the command line does. ``from pipeline import audit, open_run`` is how it is meant to be used.
 
-What can be made of a run stands in ``opened``; ``docs/python.md`` shows all of it.
+What a run has to show is in ``stages.run_view``; ``docs/python.md`` shows all of it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.config.sources import load_settings
 from pipeline.photos import SAMPLE
+from pipeline.stages.adapters import adapter_names, make_adapters
 from pipeline.stages.audit import audit as perform
-from pipeline.stages.classifiers import adapter_names, made_adapters
-from pipeline.stages.opened import RunView, agreed, finished, shown
+from pipeline.stages.run_view import RunView, agreed, finished, shown
 
 if TYPE_CHECKING:
-    from pipeline.stages.classifiers import Classifier
+    from pipeline.dataset.make import Dataset
+    from pipeline.stages.adapters import Classifier
 
 Paths = str | Path | Sequence[str | Path]
 
@@ -69,25 +70,67 @@ def audit(
         RunError: the folder cannot be used.
 
     Warns:
-        UserWarning: a classifier stopped before everything was asked.
+        UserWarning: a classifier stopped before all images were sent, or labelled few of them.
     """
-    given = {name: dict(section) for name, section in (options or {}).items()}
-    if attributes is not None:
-        given.setdefault("sweep", {})["attributes"] = list(attributes)
+    given = _given(options, attributes)
     if adapters is not None:
         given.setdefault("query", {})["adapters"] = adapter_names(adapters)
     settings = load_settings(given=given, file=None if config is None else Path(config))
     run = perform(
-        [SAMPLE / "manifest.csv"] if photos is None else _paths(photos),
+        _paths(photos),
         Path(out),
         settings=settings,
         given=given,
-        adapters=None if adapters is None else made_adapters(adapters, settings, Path(out)),
+        adapters=None if adapters is None else make_adapters(settings, Path(out), adapters),
         watch=shown(progress),
         consent=agreed(send_faces),
     )
     return finished(run.folder)
 
 
-def _paths(photos: Paths) -> list[Path]:
+def generate(
+    photos: Paths | None = None,
+    *,
+    out: str | Path,
+    attributes: Sequence[str] | None = None,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    config: str | Path | None = None,
+    progress: bool = False,
+) -> "Dataset":
+    """Make the counterfactual versions of photos as a dataset that can be published, as ``counterslope generate`` does.
+
+    Example:
+        >>> made = generate("portraits/", out="faces", options={"dataset": {"licence": "cc-by-nc-4.0"}})
+        >>> made.facts.images
+
+    Args:
+        photos: a folder, files, or one manifest; the embedded sample unless given.
+        out: the dataset's folder; the run's tables lie next to it, in ``OUT.run``.
+        attributes: "gender", "race" or both.
+        options: section -> option -> value, as in a TOML file.
+        config: a TOML file.
+        progress: show bars on standard error.
+
+    Raises:
+        NoUsablePhotos, ConfigError, RunError: with what to do about it.
+    """
+    from pipeline.dataset.make import make_dataset
+
+    given = _given(options, attributes)
+    settings = load_settings(given=given, file=None if config is None else Path(config))
+    return make_dataset(_paths(photos), Path(out), settings=settings, given=given, watch=shown(progress))
+
+
+def _given(
+    options: Mapping[str, Mapping[str, Any]] | None, attributes: Sequence[str] | None
+) -> dict[str, dict[str, Any]]:
+    given = {name: dict(section) for name, section in (options or {}).items()}
+    if attributes is not None:
+        given.setdefault("sweep", {})["attributes"] = list(attributes)
+    return given
+
+
+def _paths(photos: Paths | None) -> list[Path]:
+    if photos is None:
+        return [SAMPLE / "manifest.csv"]
     return [Path(photos)] if isinstance(photos, str | Path) else [Path(path) for path in photos]

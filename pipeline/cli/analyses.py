@@ -143,24 +143,22 @@ def _folder_of_photos(
 
 def _estimate_first(folder: Path, shown: Watch) -> None:
     """Write the tables of a run that has answers and no tables yet."""
-    from pipeline.run.folder import Run
-    from pipeline.stages.audit import estimate_again
-    from pipeline.stages.run_view import is_estimated
+    from pipeline.stages.audit import estimate_run
+    from pipeline.stages.run_view import RunView
 
-    if not is_estimated(Run(folder)):
-        estimate_again(folder, changes={}, watch=shown)
+    if not RunView(folder).is_estimated:
+        estimate_run(folder, changes={}, watch=shown)
 
 
 def _published(folder: Path, options: Options, result: Result, format: str) -> dict[str, Callable[[], str]]:
     """The findings in the layout of the published tables, and the other tables of the result."""
     from pipeline.report.tables import RENDERERS
-    from pipeline.run.folder import Run
-    from pipeline.stages.run_view import findings_of
+    from pipeline.stages.run_view import RunView
 
     def findings() -> str:
         _estimate_first(folder, unwatched)
         rule = {name: value for name, value in options.changes().items() if name in LAYOUT_ONLY}
-        return RENDERERS[format](findings_of(Run(folder), slopes=result.tables["slopes"], **rule))
+        return RENDERERS[format](RunView(folder).finding_tables(slopes=result.tables["slopes"], **rule))
 
     others = {name: part for name, part in _parts(result, format).items() if name != "slopes"}
     return {"findings": findings, **others}

@@ -143,9 +143,9 @@ def query(
 ) -> None:
     """Send classifiers the versions that a run has, but for those that they answered; others of the run stay in it."""
     with user_errors(verbose=verbose):
-        from pipeline.stages.audit import ask_again
+        from pipeline.stages.audit import query_run
 
-        ask_again(
+        query_run(
             run,
             changes=given,
             watch=watch(quiet, as_json),
@@ -170,9 +170,9 @@ def labels(
 ) -> None:
     """Derive a run's labels anew from its raw answers, with other options of how they are read; nothing is sent."""
     with user_errors():
-        from pipeline.stages.audit import label_again
+        from pipeline.stages.audit import label_run
 
-        label_again(run, changes=given, watch=watch(quiet, as_json), report=not no_report)
+        label_run(run, changes=given, watch=watch(quiet, as_json), report=not no_report)
         show_run(run, as_json=as_json)
         stop_if_incomplete(run)
 
@@ -193,9 +193,9 @@ app.command(
 def report(run: RunFolder, given: Given = NOT_GIVEN, quiet: Quiet = False, as_json: AsJson = False) -> None:
     """Write a run's tables and report.html anew; options given here are the run's from now on."""
     with user_errors():
-        from pipeline.stages.audit import estimate_again
+        from pipeline.stages.audit import estimate_run
 
-        estimate_again(run, changes=given, watch=watch(quiet, as_json))
+        estimate_run(run, changes=given, watch=watch(quiet, as_json))
         show_run(run, as_json=as_json)
 
 
@@ -222,12 +222,13 @@ def plan(photos: Photos = None, given: Given = NOT_GIVEN, config: Config = None,
         else:
             chosen = inputs(photos)
             settings = settings_of_command(given if photos else _for_sample(given), config)
-        from pipeline.stages.audit import make_adapters, planned, planned_for_photos
+        from pipeline.stages.adapters import make_adapters
+        from pipeline.stages.plan import plan_of_photos, plan_of_run
 
         if folder is not None:
-            found = planned(Run(folder), make_adapters(settings, folder), settings)
+            found = plan_of_run(Run(folder), make_adapters(settings, folder), settings)
         else:
-            found = planned_for_photos(chosen, make_adapters(settings, Path("runs")), settings)
+            found = plan_of_photos(chosen, make_adapters(settings, Path("runs")), settings)
         if as_json:
             rows = [
                 asdict(one) | {"to_ask": one.to_send, "usd": one.usd, "seconds": one.seconds} for one in found.adapters

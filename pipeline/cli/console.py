@@ -23,7 +23,7 @@ def print_run(folder: Path) -> None:
     """
     from rich.console import Console
 
-    from pipeline.stages.run_view import summary
+    from pipeline.stages.status import summary
 
     console = Console(highlight=False)
     content = summary(folder)

@@ -277,7 +277,7 @@ def consent(yes: bool) -> "Consent":
 def show_run(folder: Path, *, as_json: bool) -> None:
     """Print a run, for people or machines."""
     from pipeline.cli.console import print_run
-    from pipeline.stages.run_view import summary
+    from pipeline.stages.status import summary
 
     if as_json:
         typer.echo(json.dumps(summary(folder), indent=2, default=str))
@@ -333,7 +333,7 @@ def print_text(text: str, out: Path | None) -> None:
 
 def stop_if_incomplete(folder: Path) -> None:
     """End with exit code 2 where a classifier stopped early or labelled nothing, with 4 where it labelled little."""
-    from pipeline.stages.run_view import few_labels, stop_reasons
+    from pipeline.stages.status import few_labels, stop_reasons
 
     few = few_labels(folder)
     if reasons := [*stop_reasons(folder), *(words for words, share in few if not share)]:
@@ -345,7 +345,7 @@ def stop_if_incomplete(folder: Path) -> None:
 @contextmanager
 def user_errors(*also: type[Exception], verbose: bool = False) -> Iterator[None]:
     """Errors that a user can correct, and those of ``also``, end with their message and exit code 2, no traceback."""
-    from pipeline.stages.errors import USER_ERRORS
+    from pipeline.stages.audit import USER_ERRORS
 
     if verbose:
         _log_to_stderr()

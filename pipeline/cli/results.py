@@ -10,7 +10,6 @@ from pipeline.cli.options import (
     TableFile,
     TableFormat,
     print_frame,
-    stop,
     table_format,
     user_errors,
 )
@@ -47,15 +46,8 @@ def figures(
 ) -> None:
     """Curves, intervals, effectiveness and lightness of a run as figures, each with its caption in a text file."""
     with user_errors(ValueError):
-        from pipeline.report.figures import FIGURE_FORMATS, NO_FORMAT
-        from pipeline.run.folder import Run, settings_of
-        from pipeline.stages.run_view import figures_of, write_figures
+        from pipeline.stages.run_view import RunView
 
-        if format not in FIGURE_FORMATS:
-            stop(NO_FORMAT.format(format=format))
-        settings_of(opened := Run(run))
-        folder = out or run / "figures"
-        found = figures_of(opened, adapters=adapter or (), attributes=attribute or (), labels=label or ())
-        folder.mkdir(parents=True, exist_ok=True)  # before any drawing
-        for file in write_figures(found, folder, format=format):
+        chosen = {"adapters": adapter or (), "attributes": attribute or (), "labels": label or ()}
+        for file in RunView(run).figures(out, format=format, **chosen):
             typer.echo(str(file))

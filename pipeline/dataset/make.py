@@ -22,7 +22,7 @@ from pipeline.run.folder import Run
 from pipeline.run.progress import Watch, unwatched
 from pipeline.run.record import RunError
 from pipeline.run.tables import read_frame
-from pipeline.stages.audit import begun
+from pipeline.stages.audit import start_run
 from pipeline.stages.base import Audit
 from pipeline.stages.counterfactuals import Destination, counterfactuals_stage
 from pipeline.stages.faces import faces_stage
@@ -62,7 +62,7 @@ def make_dataset(
     run = Run(run_folder(folder))
     _check_folder(folder, run, photos)
     with run.locked():
-        work = begun(run, photos, settings=settings, given=given, watch=watch)
+        work = start_run(run, photos, settings=settings, given=given, watch=watch)
         if not folder.exists() or not any(folder.iterdir()):  # never begun, or deleted since
             run.note(stages={})
             run.drop_parts("counterfactuals")

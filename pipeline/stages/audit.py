@@ -1,27 +1,39 @@
-"""A whole audit, from photos to report, and the parts of it that can be done again on a run's folder."""
+"""A whole audit, from photos to report, and the parts of it that can be done again in a run's folder."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.config.options import Settings
-from pipeline.querying.plan import Consent, Plan, PlanError, Retry, called_host, nobody, unconfirmed
+from adapters.base import AdapterError
+from models.errors import WeightsError
+from pipeline.analyses.inputs import InputError
+from pipeline.config.options import ConfigError, Settings
+from pipeline.photos.listing import NoUsablePhotos
+from pipeline.querying.plan import Consent, PlanError, Retry, nobody
+from pipeline.querying.store import StoreError
 from pipeline.run.folder import Run, settings_of
 from pipeline.run.progress import Watch, unwatched
 from pipeline.run.record import RunError, provenance
 from pipeline.run.tables import read_frame
+from pipeline.stages.adapters import kept_adapters, make_adapter, make_adapters, with_kept
 from pipeline.stages.base import Audit
 from pipeline.stages.counterfactuals import counterfactuals_stage
 from pipeline.stages.faces import faces_stage
-from pipeline.stages.outputs import report_stage, tables_stage
 from pipeline.stages.photos import photos_stage
-from pipeline.stages.query import OUTPUTS, query_stage, versions_of
+from pipeline.stages.plan import refuse_remote
+from pipeline.stages.query import OUTPUTS, query_stage
+from pipeline.stages.report import PAGE, report_stage
+from pipeline.stages.tables import tables_stage
 
 if TYPE_CHECKING:
     from adapters.base import Adapter
     from pipeline.analyses.base import Result
+
+# Errors that a user can correct: the message of each says what is wrong and what to do.
+USER_ERRORS: tuple[type[Exception], ...] = (
+    AdapterError, ConfigError, InputError, NoUsablePhotos, PlanError, RunError, StoreError, WeightsError,
+)  # fmt: skip
 
 
 def audit(
@@ -43,9 +55,9 @@ def audit(
         photos: a folder, files, or one manifest.
         out: the run's folder.
         settings: all options.
-        given: the options as the user gave them, kept in the record beside the resolved ones.
+        given: the options as the user gave them, kept in the record next to the resolved ones.
         adapters: the classifiers, where they are made already; else those that ``settings`` name.
-        watch: is told how far each stage is.
+        watch: opens the progress display of a stage.
         consent: decides whether faces may leave this machine, where they would.
         only: classifiers that are not named now leave the run.
         drop: names of classifiers that leave the run.
@@ -56,42 +68,31 @@ def audit(
     """
     run = Run(out)
     if adapters is None and run.record.query and "adapters" not in settings.query.model_fields_set:
-        settings = _with_kept(settings, run, keep=[name for name in run.record.query if name not in drop])
-    # Made before anything else, so that a misspelt name is not found out after an hour of editing.
+        settings = with_kept(settings, run, keep=[name for name in run.record.query if name not in drop])
     adapters = make_adapters(settings, out) if adapters is None else adapters
-    keep = _kept(run, adapters, only=only, drop=drop)
-    settings = _with_kept(settings, run, keep=keep, named=[adapter.name for adapter in adapters])
+    keep = kept_adapters(run, adapters, only=only, drop=drop)
+    settings = with_kept(settings, run, keep=keep, named=[adapter.name for adapter in adapters])
     if consent is nobody and "query" not in run.record.stages:
-        _refuse_remote(adapters)
+        refuse_remote(adapters)
     with run.locked():
-        work = begun(run, photos, settings=settings, given=given, watch=watch, consent=consent)
-        versions = _versions(work)
-        _after_versions(work, versions, adapters, keep=keep, report=report)
-    return run
-
-
-def generate(
-    photos: Sequence[Path], out: Path, *, settings: Settings, given: Mapping[str, Any], watch: Watch = unwatched
-) -> Run:
-    """Make the versions of photos, without asking any classifier."""
-    run = Run(out)
-    with run.locked():
-        _versions(begun(run, photos, settings=settings, given=given, watch=watch))
+        work = start_run(run, photos, settings=settings, given=given, watch=watch, consent=consent)
+        versions = make_counterfactuals(work)
+        _query(work, versions, adapters, keep=keep, report=report)
     return run
 
 
 def find_faces(
     photos: Sequence[Path], out: Path, *, settings: Settings, given: Mapping[str, Any], watch: Watch = unwatched
 ) -> Run:
-    """Find the face of every photo and estimate how it is perceived, making no version and asking no classifier."""
+    """Find the face of every photo and estimate how it is perceived, without versions and classifiers; as ``audit``."""
     run = Run(out)
     with run.locked():
-        work = begun(run, photos, settings=settings, given=given, watch=watch)
+        work = start_run(run, photos, settings=settings, given=given, watch=watch)
         faces_stage(work, photos_stage(work))
     return run
 
 
-def ask_again(
+def query_run(
     out: Path,
     *,
     changes: Mapping[str, Mapping[str, Any]],
@@ -109,7 +110,7 @@ def ask_again(
         out: the run's folder.
         changes: section -> option -> value, in place of what the run was made with.
         adapters: the classifiers, where they are made already; else those that the options name.
-        watch: shows how far each stage is.
+        watch: opens the progress display of a stage.
         consent: decides whether faces may leave this machine, where they would.
         only: classifiers that are not named now leave the run.
         drop: names of classifiers that leave the run; without any that are named now, nothing is sent.
@@ -125,17 +126,17 @@ def ask_again(
     if drop and adapters is None and changes.get("query", {}).get("adapters") is None:
         adapters = ()
     adapters = make_adapters(settings, out) if adapters is None else adapters
-    keep = _kept(run, adapters, only=only, drop=drop)
-    settings = _with_kept(settings, run, keep=keep, named=[adapter.name for adapter in adapters])
+    keep = kept_adapters(run, adapters, only=only, drop=drop)
+    settings = with_kept(settings, run, keep=keep, named=[adapter.name for adapter in adapters])
     with run.locked():
         versions = _complete_versions(run)
         run.note(settings=settings)
-        work = Audit(run, settings, (), watch, consent)
-        _after_versions(work, versions, adapters, keep=keep, retry=retry, report=report)
+        work = Audit(run, settings, watch=watch, consent=consent)
+        _query(work, versions, adapters, keep=keep, retry=retry, report=report)
     return run
 
 
-def label_again(
+def label_run(
     out: Path, *, changes: Mapping[str, Mapping[str, Any]], watch: Watch = unwatched, report: bool = True
 ) -> Run:
     """Derive a run's labels anew from its raw answers, and estimate and report anew; nothing is sent.
@@ -143,7 +144,7 @@ def label_again(
     Args:
         out: the run's folder.
         changes: section -> option -> value, in place of what the run was made with.
-        watch: shows how far each stage is.
+        watch: opens the progress display of a stage.
         report: write ``report.html``, too.
 
     Raises:
@@ -151,14 +152,13 @@ def label_again(
         AdapterError: a classifier cannot be made.
         PlanError: the changed options are not those that the answers were given to.
     """
-    from adapters.base import AdapterError
     from adapters.credentials import without_credentials
 
     run = Run(out)
     settings = settings_of(run, changes)
     if not run.record.query:
         raise RunError(f"there are no answers in {out}: send its versions with `counterslope query`")
-    settings = _with_kept(settings, run, keep=[], named=list(run.record.query))
+    settings = with_kept(settings, run, keep=[], named=list(run.record.query))
     settings.query.check_adapters()
     adapters, keep = [], []
     for name in run.record.query:
@@ -172,57 +172,17 @@ def label_again(
     with run.locked():
         versions = _complete_versions(run)
         run.note(settings=settings)
-        work = Audit(run, settings, (), watch)
-        _after_versions(work, versions, adapters, keep=keep, send=False, report=report)
+        _query(Audit(run, settings, watch=watch), versions, adapters, keep=keep, send=False, report=report)
     return run
 
 
-def _kept(run: Run, adapters: "Sequence[Adapter]", *, only: bool, drop: Sequence[str]) -> list[str]:
-    """The classifiers of a run that stay in it next to ``adapters``.
-
-    Raises:
-        RunError: the run has none of a name to drop, or would have none left.
-    """
-    for name in drop:
-        if name not in run.record.query:
-            raise RunError(
-                f"{run.folder} has no adapter {name} to drop; it has {', '.join(run.record.query) or 'none'}"
-            )
-    named = {adapter.name for adapter in adapters}
-    keep = [] if only else [name for name in run.record.query if name not in (*named, *drop)]
-    if not adapters and not keep:
-        raise RunError(f"{run.folder} would have no adapter left: name another with --adapter")
-    return keep
-
-
-def _with_kept(settings: Settings, run: Run, *, keep: Sequence[str], named: Sequence[str] = ()) -> Settings:
-    """The settings with the classifiers that stay in a run, and with its options for them."""
-    changes: dict[str, Any] = {"adapters": (*keep, *named)}
-    if run.record.settings is not None:
-        for table in ("options", "rate", "concurrency", "price"):
-            before: Mapping[str, Any] = getattr(run.record.settings.query, table)
-            changes[table] = {n: v for n, v in before.items() if n in keep} | getattr(settings.query, table)
-    return settings.model_copy(update={"query": settings.query.model_copy(update=changes)})
-
-
-def _complete_versions(run: Run) -> str:
-    """The fingerprint of a run's versions.
-
-    Raises:
-        RunError: they are not complete.
-    """
-    if not run.record.is_done("counterfactuals"):
-        raise RunError(f"the versions in {run.folder} are not complete: run the audit's own command again first")
-    return run.record.stages["counterfactuals"].fingerprint
-
-
-def estimate_again(out: Path, *, changes: Mapping[str, Mapping[str, Any]], watch: Watch = unwatched) -> Run:
-    """Estimate and report anew from the labels that a run has; no classifier is loaded, let alone asked.
+def estimate_run(out: Path, *, changes: Mapping[str, Mapping[str, Any]], watch: Watch = unwatched) -> Run:
+    """Estimate and report anew from the labels that a run has; no classifier is loaded or sent anything.
 
     Args:
         out: the run's folder.
         changes: section -> option -> value, in place of what the run was made with.
-        watch: is told how far each stage is.
+        watch: opens the progress display of a stage.
 
     Raises:
         RunError: the folder holds no run, or one without labels.
@@ -231,11 +191,12 @@ def estimate_again(out: Path, *, changes: Mapping[str, Mapping[str, Any]], watch
     settings = settings_of(run, changes)
     with run.locked():
         if not run.record.presence_thresholds:
-            raise RunError(f"no classifier has labelled the versions in {out}: ask one with `counterslope query`")
-        _check_columns(Audit(run, settings, (), watch))
+            raise RunError(f"no classifier has labelled the versions in {out}: query one with `counterslope query`")
+        work = Audit(run, settings, watch=watch)
+        _check_columns(work)
         run.note(settings=settings)
-        run.path("report.html").unlink(missing_ok=True)
-        _after_labels(Audit(run, settings, (), watch))
+        run.path(PAGE).unlink(missing_ok=True)
+        _estimate(work)
     return run
 
 
@@ -259,84 +220,21 @@ def keep_result(out: Path, name: str, result: "Result") -> list[str]:
     run, tables = Run(out), dict(result.tables if result.kept is None else result.kept())
     if tables:
         add(run, analysis(name).name, tables, inputs=result.inputs, about=result.about, by=result.by)
-        if run.path("report.html").exists():
-            estimate_again(out, changes={})
+        if run.path(PAGE).exists():
+            estimate_run(out, changes={})
     return list(tables)
 
 
-def make_adapters(settings: Settings, out: Path) -> "list[Adapter]":
-    """The classifiers of a run by their specifications.
-
-    Raises:
-        AdapterError: one cannot be made.
-        ConfigError: one is asked twice, or something is said of a classifier that is not asked.
-    """
-    settings.query.check_adapters()
-    return [make_adapter(spec, settings, out) for spec in settings.query.adapters]
-
-
-def make_adapter(spec: str, settings: Settings, out: Path) -> "Adapter":
-    """One classifier with its options; one that wants to know the run is told where it is.
-
-    Raises:
-        AdapterError: there is no such classifier, or an option does not fit.
-    """
-    from adapters.registry import create, option_names
-
-    options = dict(settings.query.options.get(spec, {}))
-    if "run" in option_names(spec):
-        options.setdefault("run", out)
-    return create(spec, options)
-
-
-def planned(run: Run, adapters: "Sequence[Adapter]", settings: Settings) -> Plan:
-    """What asking about a run's versions would come to, exactly, from what lies in its folder; nothing is written.
-
-    Raises:
-        RunError: its versions are not complete.
-    """
-    from pipeline.querying.plan import adapter_requests, plan_of
-    from pipeline.querying.store import Store
-
-    if not run.record.is_done("counterfactuals"):
-        raise RunError(f"the versions in {run.folder} are not complete: plan from its photos, or finish the run")
-    versions = versions_of(run, read_frame(run.path("counterfactuals.parquet")))
-    store = run.path("responses.sqlite")
-    with Store(store) if store.exists() else nullcontext() as known:
-        folder = run.path("sent")
-        return plan_of(adapter_requests(adapters, versions, settings.query, folder=folder, store=known, make=False))
-
-
-def planned_for_photos(photos: Sequence[Path], adapters: "Sequence[Adapter]", settings: Settings) -> Plan:
-    """What an audit of photos would come to: the usable photos times the steps of all sweeps.
-
-    Raises:
-        NoUsablePhotos: there is nothing to audit.
-    """
-    from pipeline.photos.listing import check_photos, find_photos
-    from pipeline.querying.plan import estimated
-
-    statuses = check_photos(find_photos(photos), options=settings.photos)["status"].to_pylist()
-    return estimated(adapters, statuses.count("ok") * settings.sweep.versions, settings.query)
-
-
-def _refuse_remote(adapters: "Sequence[Adapter]") -> None:
-    """Nobody will be there to confirm: better said before an hour of editing than after it."""
-    hosts = sorted({called_host(one) for one in adapters if one.capabilities.remote})
-    if hosts:
-        raise PlanError(unconfirmed(hosts))
-
-
-def begun(
+def start_run(
     run: Run,
     photos: Sequence[Path],
     *,
     settings: Settings,
     given: Mapping[str, Any],
-    watch: Watch,
+    watch: Watch = unwatched,
     consent: Consent = nobody,
 ) -> Audit:
-    """The work on a run, noted in its record: from what, with which options, weights and versions.
+    """Note in a run's record from what, with which options, weights and versions it is made; see ``audit``.
 
     Raises:
         WeightsError: the chosen parser's file is not what it should be.
@@ -351,32 +249,48 @@ def begun(
     return Audit(run, settings, tuple(photos), watch, consent)
 
 
-def _versions(work: Audit) -> str:
+def make_counterfactuals(work: Audit) -> str:
+    """The stages up to the versions, without any classifier.
+
+    Returns:
+        The fingerprint of the versions.
+    """
     photos = photos_stage(work)
     _check_columns(work)
     return counterfactuals_stage(work, faces_stage(work, photos))
 
 
+def _complete_versions(run: Run) -> str:
+    """The fingerprint of a run's versions.
+
+    Raises:
+        RunError: they are not complete.
+    """
+    if not run.record.is_done("counterfactuals"):
+        raise RunError(f"the versions in {run.folder} are not complete: run the audit's own command again first")
+    return run.record.stages["counterfactuals"].fingerprint
+
+
 def _check_columns(work: Audit) -> None:
-    """Columns that the statistics will want are looked for before an hour of editing, not after it."""
+    """Look for the columns that the statistics need before an hour of editing, not after it."""
     options = work.settings.statistics
-    if options.by is not None or options.cluster is not None:
-        from pipeline.analyses.inputs import FOLDER, PERCEIVED, check_column
-        from pipeline.run.tables import read_frame
+    if options.by is None and options.cluster is None:
+        return
+    from pipeline.analyses.inputs import FOLDER, PERCEIVED, check_column
 
-        photos = read_frame(work.run.path("photos.parquet"))
-        if options.by is not None:
-            check_column(photos, options.by, purpose="group", built_in=(PERCEIVED, FOLDER))
-        if options.cluster is not None:
-            check_column(photos, options.cluster, purpose="cluster")
+    photos = read_frame(work.run.path("photos.parquet"))
+    if options.by is not None:
+        check_column(photos, options.by, purpose="group", built_in=(PERCEIVED, FOLDER))
+    if options.cluster is not None:
+        check_column(photos, options.cluster, purpose="cluster")
 
 
-def _after_versions(
+def _query(
     work: Audit,
     versions: str,
     adapters: "Sequence[Adapter]",
     *,
-    keep: Sequence[str] = (),
+    keep: Sequence[str],
     retry: Retry | None = None,
     send: bool = True,
     report: bool = True,
@@ -391,15 +305,15 @@ def _after_versions(
     declared = {name: run.record.presence_thresholds[name] for name in keep}
     declared |= {adapter.name: adapter.capabilities.presence for adapter in adapters}
     run.note(presence_thresholds=declared)
-    _after_labels(work, report=report)
+    _estimate(work, report=report)
 
 
-def _after_labels(work: Audit, *, report: bool = True) -> None:
+def _estimate(work: Audit, *, report: bool = True) -> None:
     tables = tables_stage(work)
     if report:
         report_stage(work, tables)
     else:  # one that is there would show what was estimated before
-        work.run.path("report.html").unlink(missing_ok=True)
+        work.run.path(PAGE).unlink(missing_ok=True)
 
 
 def _weights(settings: Settings) -> dict[str, str]:

@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING
 from adapters.base import AdapterError
 from pipeline.config.options import QueryOptions
 from pipeline.run.files import digest
-from pipeline.run.folder import Run
 from pipeline.run.progress import Advance, Watch
 from pipeline.run.tables import read_frame
 from pipeline.stages.base import Audit
+from pipeline.stages.plan import versions_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from adapters.base import Adapter
     from pipeline.querying.client import RequestCounts
-    from pipeline.querying.encoding import Version
     from pipeline.querying.plan import AdapterPlan, AdapterRequest, Plan, Retry
     from pipeline.querying.runner import AdapterOutcome, Progress
     from pipeline.run.record import Account
@@ -160,17 +159,6 @@ def _note_statuses(account: "Account", statuses: "pd.DataFrame") -> None:
     account.reasons = [
         Reason(reason=reason, count=count)
         for reason, count in zip(failed["reason"].head(REASONS), failed["count"].head(REASONS), strict=True)
-    ]
-
-
-def versions_of(run: Run, table: "pd.DataFrame") -> "list[Version]":
-    """The versions that were made, of a table of counterfactuals."""
-    from pipeline.querying.encoding import Version
-
-    made = table[table["status"] == "ok"]
-    return [
-        Version(photo, sha, run.path(file))
-        for photo, sha, file in zip(made["photo"], made["sha256"], made["file"], strict=True)
     ]
 
 

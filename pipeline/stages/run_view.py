@@ -1,213 +1,384 @@
-"""What a finished run has to show, read back from its folder: its tables, its findings laid out, its figures.
+"""``RunView``: a run opened for reading, with pandas frames for what the command line prints.
 
-Nothing is estimated here and nothing in the folder changes; ``auditing`` does that.
+Every method calls the function that the command of its name calls; nothing is computed here.
 """
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pipeline.config.attributes import EDIT_ARM
+from pipeline.config.options import Settings
+from pipeline.querying.plan import Consent, nobody
 from pipeline.run.folder import Run, settings_of
+from pipeline.run.progress import Bars, Watch, unwatched
 from pipeline.run.record import RunError
-from pipeline.run.tables import plain_rows
+from pipeline.run.tables import read_frame
+from pipeline.stages.adapters import adapter_names, make_adapters
+from pipeline.stages.audit import estimate_run, keep_result, query_run
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from pipeline.report.figures import Figure
     from pipeline.report.tables import FindingTable
+    from pipeline.stages.adapters import Classifier
 
-NOT_THERE = "there is no {what} {name!r} in {folder}; there are {known}"
-ENOUGH = 0.95  # of the versions; with labels of fewer, a command ends with an exit code of its own
+    Tables = pd.DataFrame | dict[str, pd.DataFrame]
+
+STAGE_COUNTS = ("planned", "ok", "failed", "excluded")
 ESTIMATED = ("slopes", "curves", "validity", "effectiveness", "lightness", "photo_failures")
+NOT_THERE = "there is no {what} {name!r} in {folder}; there are {known}"
 
 
-def is_estimated(run: Run) -> bool:
-    """Whether all tables of the run's current options are there."""
-    return run.record.is_done("tables") and all(run.path(f"tables/{name}.csv").is_file() for name in ESTIMATED)
-
-
-def findings_of(
-    run: Run,
-    *,
-    adapters: Sequence[str] = (),
-    attributes: Sequence[str] = (),
-    max_p: float | None = None,
-    min_slope: float | None = None,
-    slopes: "pd.DataFrame | None" = None,
-) -> "tuple[FindingTable, ...]":
-    """The findings of every adapter and attribute of a run, in the published layout.
+class RunView:
+    """A run that was opened for reading: its tables as pandas frames, and what can be made of them.
 
     Args:
-        run: a finished one.
-        adapters, attributes: only these; all unless given.
-        max_p, min_slope: the rule for findings; the run's own unless given.
-        slopes: estimated with other options; the run's own unless given.
-
-    Raises:
-        RunError: the run has no slopes, or not what was named.
-    """
-    from pipeline.report.card import check_results
-    from pipeline.report.tables import slope_tables
-
-    settings = settings_of(run)
-    slopes = run.read_csv("slopes") if slopes is None else slopes
-    slopes = _chosen(slopes, run, adapters=adapters, attributes=attributes)
-    return slope_tables(
-        slopes,
-        max_p=settings.statistics.max_p if max_p is None else max_p,
-        min_slope=settings.statistics.min_slope if min_slope is None else min_slope,
-        swept=settings.sweep.chosen(),
-        card=check_results(run.read_csv("validity").to_dict("records")),
-    )
-
-
-def figures_of(
-    run: Run, *, adapters: Sequence[str] = (), attributes: Sequence[str] = (), labels: Sequence[str] = ()
-) -> "tuple[Figure, ...]":
-    """The figures of a run: for every adapter and attribute curves and intervals, for every attribute the judge's
-    probability and the lightness.
-
-    Args:
-        run: a finished one.
-        adapters, attributes: only these; all unless given.
-        labels: whose curves are drawn; unless given, those of the strongest findings.
-
-    Raises:
-        RunError: the run has no slopes, or not what was named.
-    """
-    from pipeline.report.figures import attribute_figures, finding_figures
-
-    tables = findings_of(run, adapters=adapters, attributes=attributes)
-    swept = settings_of(run).sweep.chosen()
-    slopes, curves = run.read_csv("slopes"), run.read_csv("curves")
-    known = set(curves.loc[curves["z"].notna(), "label"])
-    for label in labels:
-        if label not in known:
-            raise RunError(_not_there("label with a curve", label, run, known))
-    found = [
-        figure
-        for table in tables
-        for figure in finding_figures(table, slopes=_of(slopes, table), curves=_of(curves, table), labels=labels)
-    ]
-    shown = dict.fromkeys(table.attribute for table in tables)
-    effectiveness, lightness = run.read_csv("effectiveness"), run.read_csv("lightness")
-    for attribute in shown:
-        found += attribute_figures(
-            attribute,
-            effectiveness=effectiveness[_edits(effectiveness, attribute)],
-            lightness=lightness[_edits(lightness, attribute)],
-            swept=swept,
-        )
-    return tuple(found)
-
-
-def write_figures(figures: "Sequence[Figure]", folder: Path, *, format: str) -> list[Path]:
-    """Draw figures into a folder, a text file with the caption beside each; the files, the captions' after their own.
-
-    Raises:
-        ValueError: there is no such format.
-    """
-    from pipeline.report.figures import draw
-    from pipeline.run.files import write_bytes, write_text
-
-    written: list[Path] = []
-    for figure in figures:
-        files = folder / f"{figure.name}.{format}", folder / f"{figure.name}.txt"
-        write_bytes(files[0], draw(figure.chart, format))
-        write_text(files[1], figure.caption + "\n")
-        written += files
-    return written
-
-
-def _chosen(slopes: "pd.DataFrame", run: Run, *, adapters: Sequence[str], attributes: Sequence[str]) -> "pd.DataFrame":
-    for column, wanted in (("adapter", adapters), ("attribute", attributes)):
-        known = set(slopes[column])
-        for name in wanted:
-            if name not in known:
-                raise RunError(_not_there(column, name, run, known))
-        if wanted:
-            slopes = slopes[slopes[column].isin(list(wanted))]
-    return slopes
-
-
-def _not_there(what: str, name: str, run: Run, known: set[str]) -> str:
-    return NOT_THERE.format(what=what, name=name, folder=run.folder, known=", ".join(sorted(known)) or "none")
-
-
-def _of(frame: "pd.DataFrame", table: "FindingTable") -> "pd.DataFrame":
-    own = (frame["adapter"] == table.adapter) & (frame["attribute"] == table.attribute) & (frame["arm"] == table.arm)
-    return frame[own]
-
-
-def _edits(frame: "pd.DataFrame", attribute: str) -> "pd.Series[bool]":
-    return (frame["attribute"] == attribute) & (frame["arm"] == EDIT_ARM)
-
-
-def summary(folder: Path) -> dict[str, Any]:
-    """A run in plain values: its stages, accounts, validity card and findings, as far as they are there.
+        folder: the run's.
 
     Raises:
         RunError: the folder holds no run.
     """
-    from pipeline.statistics import findings
 
-    run = Run(folder)
-    settings, busy = settings_of(run), run.busy()
-    tables = {name: run.read_csv(name) for name in ("validity", "slopes") if run.csv_path(name).exists()}
-    found = tables.get("slopes")
-    if found is not None:
-        found = findings(found, max_p=settings.statistics.max_p, min_slope=settings.statistics.min_slope)
-    stages = {name: stage.model_dump() for name, stage in run.record.stages.items()}
-    for stage in stages.values():  # a stage that was running when its process died has that state for ever
-        if stage["state"] == "running" and not busy:
-            stage["state"] = "interrupted"
-    report = run.path("report.html")
-    return {
-        "run": str(folder),
-        "running": busy,
-        "poles": {name: attribute.poles for name, attribute in settings.sweep.chosen().items()},
-        "stages": stages,
-        "query": _accounts(run),
-        "validity": plain_rows(tables["validity"]) if "validity" in tables else [],
-        "findings": [] if found is None else plain_rows(found),
-        "report": str(report) if report.exists() else None,
-    }
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        settings_of(Run(self.folder))
+
+    def __repr__(self) -> str:
+        return f"open_run({str(self.folder)!r})"
+
+    @property
+    def settings(self) -> Settings:
+        """The options that the run was made with, or was last estimated with."""
+        return settings_of(self._run)
+
+    def status(self) -> "pd.DataFrame":
+        """One row a stage: stage, state, planned, ok, failed, excluded, seconds, peak_mib."""
+        import pandas as pd
+
+        from pipeline.stages.status import summary
+
+        rows = [
+            {"stage": name, "state": stage["state"]}
+            | {count: stage["counts"].get(count) for count in STAGE_COUNTS}
+            | {"seconds": stage["seconds"], "peak_mib": stage["peak_mib"]}
+            for name, stage in summary(self.folder)["stages"].items()
+        ]
+        return pd.DataFrame(rows).astype(dict.fromkeys(STAGE_COUNTS, "Int64"))
+
+    def photos(self) -> "pd.DataFrame":
+        """One row a photo that was given: status, reason, size and the manifest's columns (``photos.parquet``)."""
+        return self._table("photos.parquet")
+
+    def faces(self) -> "pd.DataFrame":
+        """One row a usable photo: its face's box, landmarks and estimated attributes (``faces.parquet``)."""
+        return self._table("faces.parquet")
+
+    def versions(self) -> "pd.DataFrame":
+        """One row a counterfactual version: file, value a and the checks of the edit (``counterfactuals.parquet``)."""
+        return self._table("counterfactuals.parquet")
+
+    def labels(self) -> "pd.DataFrame":
+        """One row a label of a version: adapter, attribute, arm, photo, step, value, label, score in 0-1, returned."""
+        return self._table("labels.parquet")
+
+    def findings(self, *, max_p: float | None = None, min_slope: float | None = None) -> "pd.DataFrame":
+        """The rows of ``slopes`` with p < ``max_p`` and |slope| > ``min_slope``, and their ``direction`` (-1 or 1).
+
+        Placebos' rows are among them, in their own ``arm``; thresholds are the run's unless given.
+        """
+        from pipeline.statistics import findings
+
+        rule = self.settings.statistics
+        return findings(
+            self.slopes(),
+            max_p=rule.max_p if max_p is None else max_p,
+            min_slope=rule.min_slope if min_slope is None else min_slope,
+        )
+
+    def curves(self) -> "pd.DataFrame":
+        """The curves of every label: value a, rate y, normalised rate z with its 95 % band z_low to z_high."""
+        return self._run.read_csv("curves")
+
+    def validity(self) -> "pd.DataFrame":
+        """The validity card, one row a check: attribute, name, figure, unit, threshold, passed, words."""
+        return self._run.read_csv("validity")
+
+    def table(
+        self,
+        format: Literal["latex", "csv", "md", "html", "json", "text"] = "latex",
+        *,
+        adapters: Sequence[str] = (),
+        attributes: Sequence[str] = (),
+        max_p: float | None = None,
+        min_slope: float | None = None,
+    ) -> str:
+        """The findings as text in the layout of the published tables, as ``counterslope slopes RUN --format`` prints.
+
+        Example:
+            >>> Path("table.tex").write_text(open_run("runs/portraits").table("latex"))
+
+        Raises:
+            RunError: the run has no slopes, or not what was named.
+            ValueError: there is no such format.
+        """
+        from pipeline.report.tables import RENDERERS
+
+        if format not in RENDERERS:
+            raise ValueError(f"there is no format {format!r}; there are {', '.join(RENDERERS)}")
+        found = self.finding_tables(adapters=adapters, attributes=attributes, max_p=max_p, min_slope=min_slope)
+        return RENDERERS[format](found)
+
+    def finding_tables(
+        self,
+        *,
+        adapters: Sequence[str] = (),
+        attributes: Sequence[str] = (),
+        max_p: float | None = None,
+        min_slope: float | None = None,
+        slopes: "pd.DataFrame | None" = None,
+    ) -> "tuple[FindingTable, ...]":
+        """The findings of every adapter and attribute, in the published layout.
+
+        Args:
+            adapters: only these; all unless given.
+            attributes: only these; all unless given.
+            max_p: the largest p of a finding; the run's own unless given.
+            min_slope: the smallest |slope| of a finding; the run's own unless given.
+            slopes: estimated with other options; the run's own unless given.
+
+        Raises:
+            RunError: the run has no slopes, or not what was named.
+        """
+        from pipeline.report.card import check_results
+        from pipeline.report.tables import slope_tables
+
+        run, settings = self._run, self.settings
+        slopes = run.read_csv("slopes") if slopes is None else slopes
+        for column, wanted in (("adapter", adapters), ("attribute", attributes)):
+            self._check_known(column, wanted, set(slopes[column]))
+            slopes = slopes[slopes[column].isin(list(wanted))] if wanted else slopes
+        return slope_tables(
+            slopes,
+            max_p=settings.statistics.max_p if max_p is None else max_p,
+            min_slope=settings.statistics.min_slope if min_slope is None else min_slope,
+            swept=settings.sweep.chosen(),
+            card=check_results(run.read_csv("validity").to_dict("records")),
+        )
+
+    def figures(
+        self,
+        out: str | Path | None = None,
+        *,
+        format: str = "pdf",
+        adapters: Sequence[str] = (),
+        attributes: Sequence[str] = (),
+        labels: Sequence[str] = (),
+    ) -> list[Path]:
+        """Draw the run's figures into a folder, a caption next to each in a text file, as ``counterslope figures``.
+
+        For every adapter and attribute curves and intervals; for every attribute the judge's probability and the
+        lightness.
+
+        Args:
+            out: the folder; ``figures`` in the run's unless given.
+            format: "pdf", "svg" or "png".
+            adapters: only these; all unless given.
+            attributes: only these; all unless given.
+            labels: labels with a curve; those of the strongest findings unless given.
+
+        Returns:
+            The files, each caption's after its figure's.
+
+        Raises:
+            RunError: the run has no slopes, or not what was named.
+            ValueError: there is no such format, or more labels than one chart can tell apart.
+        """
+        from pipeline.report.figures import FIGURE_FORMATS, NO_FORMAT, draw
+        from pipeline.run.files import write_bytes, write_text
+
+        if format not in FIGURE_FORMATS:
+            raise ValueError(NO_FORMAT.format(format=format))
+        folder = self.folder / "figures" if out is None else Path(out)
+        found = self._figures(adapters=adapters, attributes=attributes, labels=labels)
+        folder.mkdir(parents=True, exist_ok=True)  # before any drawing
+        written: list[Path] = []
+        for figure in found:
+            files = folder / f"{figure.name}.{format}", folder / f"{figure.name}.txt"
+            write_bytes(files[0], draw(figure.chart, format))
+            write_text(files[1], figure.caption + "\n")
+            written += files
+        return written
+
+    def analyse(self, name: str, source: "str | Path | None" = None, *, keep: bool = False, **options: Any) -> "Tables":
+        """Run an analysis by its name; ``run.NAME(...)`` is the same, such as ``run.power(width=0.1)``.
+
+        Example:
+            >>> run.amplification(base={"smile": 0.6}, base_group="feminine")
+
+        Args:
+            name: one of ``pipeline.analyses.registry``, as on the command line.
+            source: a file with one row a photo, for analyses that read one; this run unless given.
+            keep: leave the tables in this run, for its report, as the command does.
+            options: of the analysis, by the names of the command's options.
+
+        Returns:
+            The table, or where there are several, name -> table; what to know about them is in ``attrs["notes"]``.
+
+        Raises:
+            RunError, ConfigError, InputError: the run, an option or a file does not fit; the message says what to do.
+            ValueError: values that the measure cannot take.
+        """
+        from pipeline.analyses.registry import compute
+
+        result = compute(name, self.folder if source is None else Path(source), options)
+        if keep:
+            keep_result(self.folder, name, result)
+        return result.value
+
+    def __getattr__(self, name: str) -> "Callable[..., Any]":
+        """The analysis of that name as a method, with the options of the command as its arguments."""
+        from pipeline.analyses.registry import analysis_names, method_of
+
+        if name.startswith("_") or name not in analysis_names():
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return method_of(name, self.analyse)
+
+    def __dir__(self) -> list[str]:
+        from pipeline.analyses.registry import analysis_names
+
+        return sorted({*super().__dir__(), *analysis_names()})
+
+    def estimate(self, *, progress: bool = False, **options: Any) -> "RunView":
+        """Estimate slopes and report anew with other options of ``[statistics]``, as ``counterslope report``; itself.
+
+        Example:
+            >>> run.estimate(min_slope=0.05, by="perceived").findings()
+
+        Raises:
+            RunError: the run has no labels, or another process works on it.
+            ConfigError: an option is unknown or does not fit.
+        """
+        estimate_run(self.folder, changes={"statistics": options}, watch=shown(progress))
+        return self
+
+    def query(
+        self,
+        adapters: "Sequence[Classifier]",
+        *,
+        options: Mapping[str, Any] | None = None,
+        send_faces: bool = False,
+        progress: bool = False,
+        only: bool = False,
+        drop: Sequence[str] = (),
+        retry: Literal["failed", "unreadable"] | None = None,
+    ) -> "RunView":
+        """Send these classifiers the versions that the run has, as ``counterslope query``; itself.
+
+        Args:
+            adapters: the classifiers; what they have answered is not sent again, and others of the run stay in it.
+            options: of the section ``[query]``.
+            only: classifiers that are not named now leave the run.
+            drop: names of classifiers that leave the run.
+            retry: "failed": also send again what was answered without labels; "unreadable": nothing else.
+            send_faces: agree that faces are sent to the remote classifiers named.
+            progress: show bars on standard error.
+
+        Raises:
+            RunError, ConfigError, AdapterError, PlanError: as ``audit``.
+        """
+        changes = {"query": {**(options or {}), "adapters": adapter_names(adapters)}}
+        settings = settings_of(self._run, changes)
+        query_run(
+            self.folder,
+            changes=changes,
+            adapters=make_adapters(settings, self.folder, adapters),
+            watch=shown(progress),
+            consent=agreed(send_faces),
+            only=only,
+            drop=drop,
+            retry=retry,
+        )
+        return finished(self.folder)
+
+    def report(self) -> Path:
+        """The file ``report.html``, written anew as ``counterslope report`` does.
+
+        Raises:
+            RunError: the run has no labels, or another process works on it.
+        """
+        estimate_run(self.folder, changes={})
+        return self.folder / "report.html"
+
+    @property
+    def is_estimated(self) -> bool:
+        """Whether all tables of the run's current options are there."""
+        run = self._run
+        return run.record.is_done("tables") and all(run.csv_path(name).is_file() for name in ESTIMATED)
+
+    @property
+    def _run(self) -> Run:
+        """Opened each time, so that what another call has changed is seen."""
+        return Run(self.folder)
+
+    def _table(self, name: str) -> "pd.DataFrame":
+        if not (self.folder / name).is_file():
+            raise RunError(f"{self.folder} has no {name} (yet): finish the run with the command that made it")
+        return read_frame(self.folder / name)
+
+    def _figures(self, *, adapters: Sequence[str], attributes: Sequence[str], labels: Sequence[str]) -> "list[Figure]":
+        from pipeline.report.figures import attribute_figures, finding_figures
+
+        tables = self.finding_tables(adapters=adapters, attributes=attributes)
+        read = {name: self._run.read_csv(name) for name in ("slopes", "curves", "effectiveness", "lightness")}
+        curves = read["curves"]
+        self._check_known("label with a curve", labels, set(curves.loc[curves["z"].notna(), "label"]))
+        found: list[Figure] = []
+        for table in tables:
+            own = {"adapter": table.adapter, "attribute": table.attribute, "arm": table.arm}
+            found += finding_figures(
+                table, slopes=_where(read["slopes"], own), curves=_where(curves, own), labels=labels
+            )
+        for attribute in dict.fromkeys(table.attribute for table in tables):
+            edits = {"attribute": attribute, "arm": EDIT_ARM}
+            found += attribute_figures(
+                attribute,
+                effectiveness=_where(read["effectiveness"], edits),
+                lightness=_where(read["lightness"], edits),
+                swept=self.settings.sweep.chosen(),
+            )
+        return found
+
+    def _check_known(self, what: str, names: Sequence[str], known: set[str]) -> None:
+        for name in names:
+            if name not in known:
+                there = ", ".join(sorted(known)) or "none"
+                raise RunError(NOT_THERE.format(what=what, name=name, folder=self.folder, known=there))
 
 
-def stop_reasons(folder: Path) -> list[str]:
-    """Why classifiers of a run stopped before all images were sent."""
-    return [account.stopped for account in Run(folder).record.query.values() if account.stopped is not None]
+def _where(frame: "pd.DataFrame", values: Mapping[str, str]) -> "pd.DataFrame":
+    """The rows that have these values."""
+    for column, value in values.items():
+        frame = frame[frame[column] == value]
+    return frame
 
 
-def few_labels(folder: Path) -> list[tuple[str, float]]:
-    """Classifiers of a run that labelled fewer versions than ``ENOUGH``, in words with the reasons, and the share."""
-    few = []
-    for name, account in Run(folder).record.query.items():
-        wanted = account.ok + account.without_labels
-        if wanted and account.ok < ENOUGH * wanted:
-            lines = [f"{name}: {account.ok:,} of {wanted:,} versions have labels; the others have none because:"]
-            lines += [f"  {one.count:,} times: {one.reason}" for one in account.reasons]
-            few.append(("\n".join(lines), account.ok / wanted))
-    return few
+def finished(folder: Path) -> RunView:
+    """View a run whose classifiers were just queried; warn of those that stopped early or labelled little."""
+    from pipeline.stages.status import few_labels, stop_reasons
+
+    for reason in (*stop_reasons(folder), *(words for words, _ in few_labels(folder))):
+        warnings.warn(reason, UserWarning, stacklevel=3)
+    return RunView(folder)
 
 
-def _accounts(run: Run) -> dict[str, dict[str, Any]]:
-    """The account of each classifier, and how far the answers on disk are by now."""
-    from pipeline.querying.account import LATELY, tallies
+def shown(progress: bool) -> Watch:
+    """Bars, or nothing."""
+    return Bars() if progress else unwatched
 
-    accounts = {name: facts.model_dump(mode="json", exclude_none=True) for name, facts in run.record.query.items()}
-    for tally in tallies(run.path("responses.sqlite")):
-        account = accounts.get(tally.adapter)
-        if account is None:
-            continue
-        images, answered = account["images"], min(tally.answered - account.get("unreadable", 0), account["images"])
-        rate = tally.lately / LATELY.total_seconds() or account.get("rate_limit")
-        account |= {
-            "answered": answered,
-            "without_outcome": tally.unresolved,
-            "answers_last_minute": tally.lately,
-            "seconds_left": round((images - answered) / rate, 1) if rate and answered < images else None,
-        }
-    return accounts
+
+def agreed(send_faces: bool) -> Consent:
+    """The consent of a Python program: it agrees beforehand, or faces stay on this machine."""
+    return (lambda plan: True) if send_faces else nobody

@@ -24,7 +24,7 @@ from pipeline.config.sources import load_settings
 from pipeline.photos import SAMPLE
 from pipeline.run.folder import Run
 from pipeline.run.tables import ANSWERS, COUNTERFACTUALS, FACES, LABELS, PHOTOS, schema, write_table
-from pipeline.stages.audit import estimate_again
+from pipeline.stages.audit import estimate_run
 
 Result = TypeVar("Result")
 Format = Literal["png", "jpeg"]
@@ -57,7 +57,7 @@ def main() -> None:
         image_format=options.format,
     )
     print(f"planted in     {time.perf_counter() - started:8.1f} s")
-    alone(estimate_again, options.out, changes={})
+    alone(estimate_run, options.out, changes={})
     seconds, worked, peak = alone(write_again, options.out)
     report = options.out / "report.html"
     print(
@@ -76,7 +76,7 @@ def alone(work: Callable[..., Result], *given: Any, **named: Any) -> Result:
 def write_again(folder: Path) -> tuple[float, float, float]:
     """Seconds, those of one core, and this process's peak of memory in MiB, to write the report of finished tables."""
     started, worked = time.perf_counter(), time.process_time()
-    estimate_again(folder, changes={})
+    estimate_run(folder, changes={})
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return time.perf_counter() - started, time.process_time() - worked, peak
 

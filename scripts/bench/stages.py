@@ -11,7 +11,8 @@ import time
 from pathlib import Path
 
 from pipeline.config.sources import load_settings
-from pipeline.stages.audit import generate
+from pipeline.run.folder import Run
+from pipeline.stages.audit import make_counterfactuals, start_run
 
 
 def main() -> None:
@@ -23,7 +24,8 @@ def main() -> None:
     shutil.rmtree(options.out, ignore_errors=True)
     settings = load_settings(given={"sweep": {"attributes": [options.attribute]}}, environment={})
     started = time.perf_counter()
-    run = generate(options.photos, options.out, settings=settings, given={})
+    run = Run(options.out)
+    make_counterfactuals(start_run(run, options.photos, settings=settings, given={}))
     seconds = time.perf_counter() - started
     stages = run.record.stages
     for name, stage in stages.items():

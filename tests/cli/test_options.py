@@ -235,7 +235,7 @@ def test_one_is_one_and_findings_not_shown_are_counted(monkeypatch, capsys, tmp_
             "run": str(tmp_path), "running": False, "stages": {"tables": stage}, "query": {}, "validity": [],
             "findings": [row(number) for number in range(findings)], "report": None,
         }  # fmt: skip
-        monkeypatch.setattr("pipeline.stages.run_view.summary", lambda _: content)
+        monkeypatch.setattr("pipeline.stages.status.summary", lambda _: content)
         monkeypatch.setattr("pipeline.cli.console.settings_of", lambda _: Settings())
         print_run(tmp_path)
         return " ".join(capsys.readouterr().out.split())

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from pipeline.config.options import ConfigError, Settings, SweepOptions
 from pipeline.config.sources import load_settings
 from pipeline.run.folder import Run, settings_of
-from pipeline.stages.audit import make_adapters
+from pipeline.stages.adapters import make_adapters
 
 # From the weakest source to the strongest, with a value of its own each.
 REACHES = {"default": 2.0, "environment": 1.25, "file": 1.5, "command line": 1.75}

@@ -22,9 +22,10 @@ from pipeline.config.options import ConfigError
 from pipeline.config.sources import load_settings
 from pipeline.dataset.make import make_dataset, run_folder
 from pipeline.photos import SAMPLE
+from pipeline.run.folder import Run
 from pipeline.run.record import RunError
 from pipeline.run.tables import read_frame
-from pipeline.stages.audit import generate
+from pipeline.stages.audit import make_counterfactuals, start_run
 
 STEPS = 3
 PORTRAITS = 6
@@ -79,7 +80,9 @@ def made(portraits, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def bare_run(portraits, tmp_path_factory):
-    return generate([portraits.manifest], tmp_path_factory.mktemp("runs") / "bare", settings=settings_with(), given={})
+    run = Run(tmp_path_factory.mktemp("runs") / "bare")
+    make_counterfactuals(start_run(run, [portraits.manifest], settings=settings_with(), given={}))
+    return run
 
 
 def content_of(folder):

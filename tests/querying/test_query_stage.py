@@ -21,10 +21,10 @@ from pipeline.report.words import account_words
 from pipeline.run.folder import Run
 from pipeline.run.record import Drift, Prepared, PriceFacts
 from pipeline.run.tables import read_frame
-from pipeline.stages.audit import planned
 from pipeline.stages.base import Audit
+from pipeline.stages.plan import plan_of_run
 from pipeline.stages.query import query_stage
-from pipeline.stages.run_view import summary
+from pipeline.stages.status import summary
 
 PHOTOS, STEPS = 4, 3
 SECRET = "planted-secret-0123456789"
@@ -62,7 +62,7 @@ def test_consent_is_asked_with_the_exact_plan(run: Run) -> None:
     with Loopback() as service:
         price = Price(2.0, date(2026, 1, 1), "a page")
         adapter = LoopbackAdapter(service.url, price=price)
-        before = planned(run, [adapter], settings())
+        before = plan_of_run(run, [adapter], settings())
         query_stage(Audit(run, settings(), (), consent=agree), "v", [adapter])
         assert seen == [before]
         assert before.calls == len(service.times) == PHOTOS * STEPS + 3 * 3
@@ -159,7 +159,7 @@ def test_secrets_are_in_no_file_and_no_output(
     run: Run, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv(KEY, SECRET)
-    monkeypatch.setattr("pipeline.stages.audit._after_labels", lambda work, **_: None)
+    monkeypatch.setattr("pipeline.stages.audit._estimate", lambda work, **_: None)
     output = ""
     # The service repeats the key in its errors, and the adapter in its own.
     for fault in ("unauthorised", "500"):
@@ -191,10 +191,11 @@ def test_a_secret_among_the_options_is_refused_without_repeating_it(run: Run) ->
 
 def test_a_script_is_told_to_say_yes(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     with Loopback() as service:
-        monkeypatch.setattr(
-            "pipeline.stages.audit.make_adapters",
-            lambda settings, out: [LoopbackAdapter(service.url, host="cloud.example")],
-        )
+        for module in ("adapters", "audit"):
+            monkeypatch.setattr(
+                f"pipeline.stages.{module}.make_adapters",
+                lambda settings, out: [LoopbackAdapter(service.url, host="cloud.example")],
+            )
         result = CliRunner().invoke(app, ["query", str(run.folder), "--adapter", "loopback"])
         assert result.exit_code == 2
         assert "cloud.example" in result.output
@@ -217,7 +218,7 @@ def test_a_plan_for_photos_is_an_upper_bound(tmp_path: Path, monkeypatch: pytest
         Image.fromarray(pixels).save(tmp_path / "in" / f"{number}.png")
     (tmp_path / "in" / "broken.jpg").write_bytes(b"no photo")
     monkeypatch.setattr(
-        "pipeline.stages.audit.make_adapters", lambda settings, out: [LoopbackAdapter("http://127.0.0.1:9", batch=4)]
+        "pipeline.stages.adapters.make_adapters", lambda settings, out: [LoopbackAdapter("http://127.0.0.1:9", batch=4)]
     )
     words = ["plan", str(tmp_path / "in"), "--attribute", "gender", "--steps", "gender=5", "--json"]
     plan = json.loads(CliRunner().invoke(app, words).output)
@@ -231,7 +232,7 @@ def test_a_hostile_name_or_reason_does_not_reach_the_terminal_as_it_is(
 ) -> None:
     with Loopback() as service:
         adapter = LoopbackAdapter(service.url, name="evil\x1b[2J\u202e[red]", provider="\x07Nobody", concurrency=1)
-        print_plan(planned(run, [adapter], settings()), error=False)
+        print_plan(plan_of_run(run, [adapter], settings()), error=False)
         service.fault = lambda number, _: "unauthorised" if number > 3 else None
         ask(run, adapter, sentinels=0)
     print_run(run.folder)

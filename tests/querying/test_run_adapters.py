@@ -25,7 +25,7 @@ IMAGES = 12
 @pytest.fixture(autouse=True)
 def only_queries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables and report are other rooms' work."""
-    monkeypatch.setattr("pipeline.stages.audit._after_labels", lambda work, **_: None)
+    monkeypatch.setattr("pipeline.stages.audit._estimate", lambda work, **_: None)
 
 
 @pytest.fixture
@@ -35,7 +35,9 @@ def query(run: Run, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     def invoke(*options: str, adapters: Sequence[Adapter] = (), command: str = "query", code: int = 0) -> str:
         if adapters:
             made = {adapter.name: adapter for adapter in adapters}
-            monkeypatch.setattr("pipeline.stages.audit.make_adapter", lambda spec, settings, out: made[spec])
+            for module in ("adapters", "audit"):
+                patched = f"pipeline.stages.{module}.make_adapter"
+                monkeypatch.setattr(patched, lambda spec, settings, out: made[spec])
             options = (*options, *(word for name in made for word in ("--adapter", name)))
         result = CliRunner().invoke(app, [command, str(run.folder), *(["--yes"] * (command == "query")), *options])
         assert result.exit_code == code, result.output

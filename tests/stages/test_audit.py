@@ -20,7 +20,7 @@ from pipeline.photos.listing import NoUsablePhotos
 from pipeline.run.folder import Run
 from pipeline.run.record import RunError
 from pipeline.run.tables import read_frame
-from pipeline.stages.audit import ask_again, audit, estimate_again, generate
+from pipeline.stages.audit import audit, estimate_run, make_counterfactuals, query_run, start_run
 
 PORTRAITS = 5
 COUNTING = """
@@ -165,7 +165,7 @@ def test_placebos_are_made_asked_about_and_estimated_beside_the_edit(portraits: 
 def test_other_thresholds_of_the_card_ask_and_edit_nothing_again(run: Run, tmp_path: Path) -> None:
     before = json.loads(run.path("run.json").read_text())["stages"]
     shutil.copytree(run.folder, tmp_path / "copy")
-    changed = estimate_again(tmp_path / "copy", changes={"validity": {"off_target": 1.0, "clipped": 1.0}})
+    changed = estimate_run(tmp_path / "copy", changes={"validity": {"off_target": 1.0, "clipped": 1.0}})
     stages = changed.record.plain()["stages"]
     assert all(stages[name] == before[name] for name in ("photos", "faces", "counterfactuals", "query"))
     assert stages["tables"]["fingerprint"] != before["tables"]["fingerprint"]
@@ -187,7 +187,7 @@ def test_other_thresholds_load_no_classifier(run: Run, monkeypatch: pytest.Monke
         raise AssertionError("a classifier was made")
 
     monkeypatch.setattr("adapters.registry.create", refuse)
-    changed = estimate_again(run.folder, changes={"statistics": {"max_p": 0.5, "min_slope": 0.0}})
+    changed = estimate_run(run.folder, changes={"statistics": {"max_p": 0.5, "min_slope": 0.0}})
     assert changed.record.settings.statistics.max_p == 0.5
     assert changed.record.stages["query"] == run.record.stages["query"]
     assert run.path("report.html").exists()
@@ -199,7 +199,7 @@ def test_the_report_names_the_version_and_the_packages_are_recorded(run: Run) ->
     assert record["packages"]["counterslope"] in run.path("report.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("perform", [ask_again, estimate_again])
+@pytest.mark.parametrize("perform", [query_run, estimate_run])
 def test_a_folder_that_is_no_run_keeps_its_files(perform, tmp_path: Path) -> None:
     (tmp_path / "report.html").write_text("mine")
     with pytest.raises(RunError):
@@ -208,7 +208,8 @@ def test_a_folder_that_is_no_run_keeps_its_files(perform, tmp_path: Path) -> Non
 
 
 def test_an_audit_does_not_depend_on_the_folder(run: Run, portraits: Path, settings, tmp_path: Path) -> None:
-    generate([portraits], tmp_path / "other", settings=settings, given={})
+    other = Run(tmp_path / "other")
+    make_counterfactuals(start_run(other, [portraits], settings=settings, given={}))
     versions = read_frame(run.path("counterfactuals.parquet"))
     assert read_frame(tmp_path / "other" / "counterfactuals.parquet").equals(versions)
 

@@ -1,0 +1,71 @@
+"""What querying would come to, before anything is sent: of a run exactly, of photos as an upper bound."""
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipeline.config.options import Settings
+from pipeline.querying.plan import Plan, PlanError, called_host, unconfirmed
+from pipeline.run.folder import Run
+from pipeline.run.record import RunError
+from pipeline.run.tables import read_frame
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from adapters.base import Adapter
+    from pipeline.querying.encoding import Version
+
+
+def plan_of_run(run: Run, adapters: "Sequence[Adapter]", settings: Settings) -> Plan:
+    """The plan of querying a run's versions, from what lies in its folder; nothing is written.
+
+    Raises:
+        RunError: its versions are not complete.
+    """
+    from pipeline.querying.plan import adapter_requests, plan_of
+    from pipeline.querying.store import Store
+
+    if not run.record.is_done("counterfactuals"):
+        raise RunError(f"the versions in {run.folder} are not complete: plan from its photos, or finish the run")
+    versions = versions_of(run, read_frame(run.path("counterfactuals.parquet")))
+    store = run.path("responses.sqlite")
+    with Store(store) if store.exists() else nullcontext() as known:
+        folder = run.path("sent")
+        return plan_of(adapter_requests(adapters, versions, settings.query, folder=folder, store=known, make=False))
+
+
+def plan_of_photos(photos: Sequence[Path], adapters: "Sequence[Adapter]", settings: Settings) -> Plan:
+    """The plan of an audit of photos: the usable photos times the steps of all sweeps.
+
+    Raises:
+        NoUsablePhotos: there is nothing to audit.
+    """
+    from pipeline.photos.listing import check_photos, find_photos
+    from pipeline.querying.plan import estimated
+
+    statuses = check_photos(find_photos(photos), options=settings.photos)["status"].to_pylist()
+    return estimated(adapters, statuses.count("ok") * settings.sweep.versions, settings.query)
+
+
+def refuse_remote(adapters: "Sequence[Adapter]") -> None:
+    """Refuse remote classifiers where nobody can consent, before an hour of editing and not after it.
+
+    Raises:
+        PlanError: there is a remote one.
+    """
+    hosts = sorted({called_host(one) for one in adapters if one.capabilities.remote})
+    if hosts:
+        raise PlanError(unconfirmed(hosts))
+
+
+def versions_of(run: Run, table: "pd.DataFrame") -> "list[Version]":
+    """The versions that were made, of a table of counterfactuals."""
+    from pipeline.querying.encoding import Version
+
+    made = table[table["status"] == "ok"]
+    return [
+        Version(photo, sha, run.path(file))
+        for photo, sha, file in zip(made["photo"], made["sha256"], made["file"], strict=True)
+    ]

@@ -1,0 +1,77 @@
+"""How far a run is: its stages, the accounts of its classifiers, why one stopped, and which labelled too little."""
+
+from pathlib import Path
+from typing import Any
+
+from pipeline.run.folder import Run, settings_of
+from pipeline.run.tables import plain_rows
+
+ENOUGH = 0.95  # of the versions; with labels of fewer, a command ends with an exit code of its own
+
+
+def summary(folder: Path) -> dict[str, Any]:
+    """A run in plain values: its stages, accounts, validity card and findings, as far as they are there.
+
+    Raises:
+        RunError: the folder holds no run.
+    """
+    from pipeline.statistics import findings
+
+    run = Run(folder)
+    settings, busy = settings_of(run), run.busy()
+    tables = {name: run.read_csv(name) for name in ("validity", "slopes") if run.csv_path(name).exists()}
+    found = tables.get("slopes")
+    if found is not None:
+        found = findings(found, max_p=settings.statistics.max_p, min_slope=settings.statistics.min_slope)
+    stages = {name: stage.model_dump(exclude={"outputs"}) for name, stage in run.record.stages.items()}
+    for stage in stages.values():  # a stage that was running when its process died has that state for ever
+        if stage["state"] == "running" and not busy:
+            stage["state"] = "interrupted"
+    report = run.path("report.html")
+    return {
+        "run": str(folder),
+        "running": busy,
+        "poles": {name: attribute.poles for name, attribute in settings.sweep.chosen().items()},
+        "stages": stages,
+        "query": _accounts(run),
+        "validity": plain_rows(tables["validity"]) if "validity" in tables else [],
+        "findings": [] if found is None else plain_rows(found),
+        "report": str(report) if report.exists() else None,
+    }
+
+
+def stop_reasons(folder: Path) -> list[str]:
+    """Why classifiers of a run stopped before all images were sent."""
+    return [account.stopped for account in Run(folder).record.query.values() if account.stopped is not None]
+
+
+def few_labels(folder: Path) -> list[tuple[str, float]]:
+    """Classifiers of a run that labelled fewer versions than ``ENOUGH``, in words with the reasons, and the share."""
+    few = []
+    for name, account in Run(folder).record.query.items():
+        wanted = account.ok + account.without_labels
+        if wanted and account.ok < ENOUGH * wanted:
+            lines = [f"{name}: {account.ok:,} of {wanted:,} versions have labels; the others have none because:"]
+            lines += [f"  {one.count:,} times: {one.reason}" for one in account.reasons]
+            few.append(("\n".join(lines), account.ok / wanted))
+    return few
+
+
+def _accounts(run: Run) -> dict[str, dict[str, Any]]:
+    """The account of each classifier, and how far the answers on disk are by now."""
+    from pipeline.querying.account import LATELY, tallies
+
+    accounts = {name: facts.model_dump(mode="json", exclude_none=True) for name, facts in run.record.query.items()}
+    for tally in tallies(run.path("responses.sqlite")):
+        account = accounts.get(tally.adapter)
+        if account is None:
+            continue
+        images, answered = account["images"], min(tally.answered - account.get("unreadable", 0), account["images"])
+        rate = tally.lately / LATELY.total_seconds() or account.get("rate_limit")
+        account |= {
+            "answered": answered,
+            "without_outcome": tally.unresolved,
+            "answers_last_minute": tally.lately,
+            "seconds_left": round((images - answered) / rate, 1) if rate and answered < images else None,
+        }
+    return accounts
