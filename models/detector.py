@@ -134,7 +134,7 @@ class FaceDetector:
 def central_face(
     detections: Sequence[Detection], *, width: int, height: int, min_score: float = 0.0
 ) -> Detection | None:
-    """The face whose box's centre is nearest the photo's; of equals, the one with the higher score.
+    """The face with its box's centre nearest the photo's; of equals, the one with the higher score.
 
     Args:
         detections: all faces of the photo.

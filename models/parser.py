@@ -1,7 +1,7 @@
 """Face parsing: which of 19 classes each pixel of a face photo shows.
 
 Two networks: `SmallParser`, trained here and embedded, and `BiSeNet` (Yu et al. 2018, as the face-parsing project
-lays it out), whose widely used public weights load by their own key names. Both speak the class order of `CLASSES`.
+lays it out), whose widely used public weights load by their own key names. Both have the class order of `CLASSES`.
 """
 
 from itertools import pairwise
@@ -113,8 +113,11 @@ class _AttentionRefinement(nn.Module):
 
 class _ContextPath(nn.Module):
     def __init__(self) -> None:
+        from torchvision.models import resnet18  # only here: the embedded parser needs no torchvision
+
         super().__init__()
-        self.resnet = _ResNet18()
+        self.resnet = resnet18()
+        self.resnet.fc = nn.Identity()
         self.arm16 = _AttentionRefinement(256, 128)
         self.arm32 = _AttentionRefinement(512, 128)
         self.conv_head32 = _ConvNorm(128, 128)
@@ -122,7 +125,10 @@ class _ContextPath(nn.Module):
         self.conv_avg = _ConvNorm(512, 128, kernel=1)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        at8, at16, at32 = self.resnet(x)
+        net = self.resnet
+        at8 = net.layer2(net.layer1(net.maxpool(net.relu(net.bn1(net.conv1(x))))))
+        at16 = net.layer3(at8)
+        at32 = net.layer4(at16)
         everywhere = self.conv_avg(at32.mean(dim=(2, 3), keepdim=True))
         coarse = self.arm32(at32) + everywhere
         coarse = self.conv_head32(F.interpolate(coarse, size=at16.shape[-2:], mode="nearest"))
@@ -154,38 +160,3 @@ class _Output(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         logits: Tensor = self.conv_out(self.conv(x))
         return logits
-
-
-class _BasicBlock(nn.Module):
-    def __init__(self, channels: int, width: int, stride: int) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(channels, width, 3, stride, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(width)
-        self.conv2 = nn.Conv2d(width, width, 3, 1, 1, bias=False)
-        self.bn2 = nn.BatchNorm2d(width)
-        self.downsample: nn.Module | None = None
-        if stride != 1 or channels != width:
-            self.downsample = nn.Sequential(nn.Conv2d(channels, width, 1, stride, bias=False), nn.BatchNorm2d(width))
-
-    def forward(self, x: Tensor) -> Tensor:
-        inner = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
-        return F.relu(inner + (x if self.downsample is None else self.downsample(x)))
-
-
-class _ResNet18(nn.Module):
-    """torchvision's resnet18 down to its features (the same key names, without the classifier)."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(3, 64, 7, 2, 3, bias=False)
-        self.bn1 = nn.BatchNorm2d(64)
-        self.layer1 = nn.Sequential(_BasicBlock(64, 64, 1), _BasicBlock(64, 64, 1))
-        self.layer2 = nn.Sequential(_BasicBlock(64, 128, 2), _BasicBlock(128, 128, 1))
-        self.layer3 = nn.Sequential(_BasicBlock(128, 256, 2), _BasicBlock(256, 256, 1))
-        self.layer4 = nn.Sequential(_BasicBlock(256, 512, 2), _BasicBlock(512, 512, 1))
-
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        x = F.max_pool2d(F.relu(self.bn1(self.conv1(x))), 3, 2, 1)
-        at8 = self.layer2(self.layer1(x))
-        at16 = self.layer3(at8)
-        return at8, at16, self.layer4(at16)

@@ -6,9 +6,8 @@ from numpy.typing import NDArray
 
 from models.fader import SCALED, Fader
 from models.judge import Classifier
-from models.precision import to_unit
-from models.training.data import FaceSet, selection_rows
-from models.training.edits import composite, high_end, mask_pixels, own_attributes, with_value
+from models.training.data import FaceSet
+from models.training.edits import composite, held_out_batch, high_end, with_value
 
 STRENGTHS = tuple(1 + step / 20 for step in range(21))
 # The rise that is wanted. Set by trial, with an eye on what the judge makes of the result; not by any theory.
@@ -19,8 +18,8 @@ WANTED = {"gender": 0.45, "race": 0.62}
 def calibrate(fader: Fader, estimator: Classifier, faces: FaceSet, masks: NDArray[np.uint8]) -> None:
     """Set the network's strengths to the smallest (1 to 2) that raise the mean probability from a = -1 to +1 as wanted.
 
-    Measured on the held-out faces kept for choosing, by the estimator rather than by the training's guide, whose
-    preferences the changes meet anyway.
+    Measured on the held-out faces kept for choosing, by the estimator: the changes meet the preferences of the
+    training's guide anyway.
 
     Args:
         fader: the network; its strengths are changed in place.
@@ -28,10 +27,7 @@ def calibrate(fader: Fader, estimator: Classifier, faces: FaceSet, masks: NDArra
         faces: the labelled faces.
         masks: the faces' edit regions ``(N, 144, 144)`` uint8.
     """
-    rows = selection_rows(faces)
-    crops = to_unit(faces.pixels(rows))
-    mask = mask_pixels(masks, rows, torch.zeros(len(rows), 2, dtype=torch.long))
-    own = own_attributes(faces, rows)
+    crops, mask, own = held_out_batch(faces, masks, count=None, device="cpu")
     codes = fader.encode(crops)
     null = fader.decode(codes, own)
     for attribute, wanted in WANTED.items():

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from models.fader import SCALED, Fader
-from models.precision import to_unit
 from models.training.concept_erasure import fit_erasure
-from models.training.data import FaceSet, balanced_weights, flip_some, selection_rows, shifts
-from models.training.edits import draw_edits, mask_pixels, own_attributes, with_value
+from models.training.data import FaceSet, balanced_weights
+from models.training.edits import draw_batch, draw_edits, held_out_batch, own_attributes, with_value
 from models.training.loop import Schedule, Session, generator, one_cycle
 from models.training.losses import structure_loss
 from models.training.weight_averaging import Average
@@ -74,10 +73,7 @@ def train(
         for group in optimiser.param_groups:
             group["lr"] = one_cycle(step, steps=plan.steps, peak=plan.rate, warm_up=0.05)
         chosen = rows[torch.multinomial(weights, plan.batch, replacement=True, generator=random)]
-        shift = shifts(plan.batch, reach=3, random=random)
-        both = torch.cat([to_unit(faces.pixels(chosen, shift)), mask_pixels(masks, chosen, shift)], dim=1)
-        both = flip_some(both, random).to(device, memory_format=torch.channels_last)
-        crops, mask = both[:, :3], both[:, 3:]
+        crops, mask = draw_batch(faces, masks, chosen, random=random, device=device)
         own = own_attributes(faces, chosen)
         edits = draw_edits(own, reach=plan.reach, random=random)
         own, wanted = own.to(device), edits.attributes.to(device)
@@ -117,11 +113,7 @@ def evaluate(
 ) -> dict[str, float]:
     """On held-out faces kept for choosing, inside the mask: PSNR and mean SSIM of the reconstruction, and the share of
     the teacher's change at -1 and +1 (in mean square) that is not copied."""
-    rows = selection_rows(faces)
-    rows = rows[:: max(1, len(rows) // count)]
-    crops = to_unit(faces.pixels(rows)).to(device)
-    mask = mask_pixels(masks, rows, torch.zeros(len(rows), 2, dtype=torch.long)).to(device)
-    own = own_attributes(faces, rows).to(device)
+    crops, mask, own = held_out_batch(faces, masks, count=count, device=device)
     missed, wanted_change = torch.zeros(()), torch.zeros(())
     rebuilt = crops
     for value in (-1.0, 1.0):

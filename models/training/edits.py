@@ -12,7 +12,7 @@ from models.attributes import RACES
 from models.fader import GENDER, RACE, category_line, smooth_difference
 from models.judge import Perception, young_from_age
 from models.precision import to_unit
-from models.training.data import FaceSet
+from models.training.data import FaceSet, flip_some, selection_rows, shifts
 
 DEFAULT_PAIR = ("Black", "White")  # the races at -1 and +1
 
@@ -37,6 +37,27 @@ def own_attributes(faces: FaceSet, rows: Tensor) -> Tensor:
     race = F.one_hot(faces.race[rows], len(RACES)).float()
     young = young_from_age(faces.age[rows])
     return torch.cat([faces.gender[rows, None], race, young[:, None], faces.smiling[rows, None]], dim=1)
+
+
+def draw_batch(
+    faces: FaceSet, masks: NDArray[np.uint8], rows: Tensor, *, random: torch.Generator, device: str
+) -> tuple[Tensor, Tensor]:
+    """Crops ``(B, 3, 128, 128)`` in -1..1 and masks ``(B, 1, 128, 128)`` in 0..1, shifted and mirrored at random."""
+    shift = shifts(len(rows), reach=3, random=random)
+    both = torch.cat([to_unit(faces.pixels(rows, shift)), mask_pixels(masks, rows, shift)], dim=1)
+    both = flip_some(both, random).to(device, memory_format=torch.channels_last)
+    return both[:, :3], both[:, 3:]
+
+
+def held_out_batch(
+    faces: FaceSet, masks: NDArray[np.uint8], *, count: int | None, device: str
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Crops, masks and own values ``(B, 8)`` of up to about ``count`` held-out faces kept for choosing, as they are."""
+    rows = selection_rows(faces)
+    rows = rows if count is None else rows[:: max(1, len(rows) // count)]
+    crops = to_unit(faces.pixels(rows)).to(device, memory_format=torch.channels_last)
+    mask = mask_pixels(masks, rows, torch.zeros(len(rows), 2, dtype=torch.long)).to(device)
+    return crops, mask, own_attributes(faces, rows).to(device)
 
 
 def draw_edits(own: Tensor, *, reach: float, random: torch.Generator) -> Edits:

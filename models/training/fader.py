@@ -14,14 +14,15 @@ from models.attributes import RACES
 from models.fader import GENDER, RACE, SCALED, Fader, FaderShape
 from models.image_metrics import batch_luma
 from models.judge import age_in_years, split, view, young_from_age
-from models.precision import autocast, to_unit
-from models.training.data import FaceSet, balanced_weights, disturb, flip_some, selection_rows, shifts
+from models.precision import autocast
+from models.training.data import FaceSet, balanced_weights, disturb
 from models.training.discriminators import LatentDiscriminator, PatchDiscriminator
 from models.training.edits import (
     DEFAULT_PAIR,
     composite,
+    draw_batch,
     draw_edits,
-    mask_pixels,
+    held_out_batch,
     own_attributes,
     skin_tones,
     with_value,
@@ -116,11 +117,7 @@ def train(
         for group in (*make.param_groups, *doubt.param_groups):
             group["lr"] = rate
         chosen = rows[torch.multinomial(weights, plan.batch, replacement=True, generator=random)]
-        shift = shifts(plan.batch, reach=3, random=random)
-        crops = to_unit(faces.pixels(chosen, shift))
-        mask = mask_pixels(masks, chosen, shift)
-        both = flip_some(torch.cat([crops, mask], dim=1), random).to(device, memory_format=torch.channels_last)
-        crops, mask = both[:, :3], both[:, 3:]
+        crops, mask = draw_batch(faces, masks, chosen, random=random, device=device)
         own = own_attributes(faces, chosen)
         edits = draw_edits(own, reach=plan.reach, random=random)
         own = own.to(device)
@@ -223,12 +220,7 @@ def evaluate(
 ) -> dict[str, float]:
     """On held-out faces kept for choosing: PSNR of the reconstruction in the mask; what the guide perceives in
     composites at -reach and +reach: the change of the attribute, and the largest mean change of a control (0-1)."""
-    rows = selection_rows(faces)
-    rows = rows[:: max(1, len(rows) // count)]
-    still = torch.zeros(len(rows), 2, dtype=torch.long)
-    crops = to_unit(faces.pixels(rows)).to(device, memory_format=torch.channels_last)
-    mask = mask_pixels(masks, rows, still).to(device)
-    own = own_attributes(faces, rows).to(device)
+    crops, mask, own = held_out_batch(faces, masks, count=count, device=device)
     ends = [RACES.index(race) for race in DEFAULT_PAIR]
     with autocast(device):
         codes = fader.encode(crops)

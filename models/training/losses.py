@@ -54,17 +54,17 @@ def drift_loss(after: Tensor, before: Tensor, edits: Edits) -> Tensor:
     value = edits.value.to(after.device)
     total = after.new_zeros(())
     for chosen in (edits.of_gender.to(after.device), ~edits.of_gender.to(after.device)):
-        dial = value * chosen
-        scale = dial.square().sum().clamp(min=1)
+        edited = value * chosen
+        scale = edited.square().sum().clamp(min=1)
         for change in (age - age0, torch.tanh(smiling) - torch.tanh(smiling0)):
-            total = total + ((dial * change).sum() / scale).square()
+            total = total + ((edited * change).sum() / scale).square()
     return total
 
 
 def hiding_loss(gender: Tensor, race: Tensor, own: Tensor) -> Tensor:
     """The encoder's loss against the latent discriminator: the flipped gender, every race alike.
 
-    Race counts for less: most of what tells it is the skin's tone, and a code without that cannot rebuild the photo.
+    Race counts for less: most of what shows it is the skin's tone, and a code without that cannot rebuild the photo.
     """
     flipped = F.binary_cross_entropy_with_logits(gender, (1 - own[:, GENDER]) / 2)
     return flipped - 0.2 * race.log_softmax(dim=1).mean(dim=1).mean()

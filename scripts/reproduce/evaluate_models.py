@@ -5,7 +5,6 @@ models/weights/confusion.json too, by which shares of perceived groups are corre
 """
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Literal
 
@@ -13,8 +12,6 @@ import numpy as np
 import torch
 from scipy.linalg import sqrtm
 from torch import Tensor
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from models.attributes import GENDERS, RACES
 from models.confusion import Confusion, write_confusion

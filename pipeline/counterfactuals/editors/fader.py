@@ -124,12 +124,12 @@ def sweep_inputs(own: Tensor, attribute: Attribute, values: Sequence[float]) -> 
     if missing:
         raise ValueError(f"the Fader network cannot change {attribute.name}: it has no input {', '.join(missing)}")
     places = [ATTRIBUTES.index(name) for name in attribute.inputs]
-    dial, rows = torch.tensor(values), own[:, None].repeat(1, len(values), 1)
+    wanted, rows = torch.tensor(values), own[:, None].repeat(1, len(values), 1)
     if attribute.categories:
         low, high = (torch.full((len(values),), attribute.categories.index(pole)) for pole in attribute.poles)
-        rows[:, :, places] = category_line(dial, low, high, count=len(places))
+        rows[:, :, places] = category_line(wanted, low, high, count=len(places))
     else:
-        rows[:, :, places] = dial[:, None]
+        rows[:, :, places] = wanted[:, None]
     return rows
 
 
