@@ -53,7 +53,7 @@ class Options(BaseModel):
         renamed: name that an option had -> its name today.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     renamed: ClassVar[Mapping[str, str]] = {}
 
     @classmethod

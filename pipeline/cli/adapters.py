@@ -1,4 +1,4 @@
-"""``counterslope adapters``: list the classifiers, tell what one declares, find out what is wrong with one.
+"""``counterslope adapters``: list the classifiers, show what one declares, find out what is wrong with one.
 
 What they declare is read in ``adapters.registry``, and what is wrong is judged in ``adapters.doctor``; here is the
 looking, the sending and the printing.
@@ -51,7 +51,7 @@ def listing(context: typer.Context, as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
     else:
-        _tell_list(rows)
+        _print_list(rows)
 
 
 @app.command(epilog="Example: counterslope adapters info rekognition")
@@ -67,15 +67,15 @@ def info(name: Name, as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(json.dumps(asdict(found), indent=2, default=str))
     else:
-        _tell_details(found)
+        _print_details(found)
 
 
 @app.command(epilog="Examples: counterslope adapters doctor opencv · counterslope adapters doctor google --yes")
 @with_options(QueryOptions, only=("options",))
 def doctor(name: Name, given: Given = NOT_GIVEN, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Check packages, credentials, host, clock and limits, then ask about one sample portrait (one billed call).
+    """Check packages, credentials, host, clock and limits, then send one sample portrait (one billed call).
 
-    Ends with 0 if an audit can be begun, else with 1; every problem is told with its cure.
+    Ends with 0 if an audit can start, else with 1; every problem comes with what to do.
     """
     from rich.console import Console
 
@@ -90,7 +90,7 @@ def doctor(name: Name, given: Given = NOT_GIVEN, yes: Yes = False, as_json: AsJs
             # The words may be a service's: no credential in them, and nothing that a terminal would obey.
             checks.append(replace(check, finding=harmless(check.finding), fix=harmless(check.fix)))
             if not as_json:
-                _tell_check(console, checks[-1])
+                _print_check(console, checks[-1])
     failed = [check for check in checks if check.state == "failed"]
     if as_json:
         content = {"adapter": name, "usable": not failed, "checks": [asdict(check) for check in checks]}
@@ -230,7 +230,7 @@ def _row(found: "Description") -> "dict[str, Any]":
     }
 
 
-def _tell_list(rows: Iterable[dict[str, Any]]) -> None:
+def _print_list(rows: Iterable[dict[str, Any]]) -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -243,10 +243,10 @@ def _tell_list(rows: Iterable[dict[str, Any]]) -> None:
         price = "" if row["usd_per_1000"] is None else f"{row['usd_per_1000']:.2f}"
         table.add_row(row["name"], escape(what), where, row["lifecycle"] or "", price)
     Console().print(table)
-    typer.echo("\ncounterslope adapters info NAME tells what one declares; doctor NAME checks it.")
+    typer.echo("\ncounterslope adapters info NAME shows what one declares; doctor NAME checks it.")
 
 
-def _tell_details(found: "Description") -> None:
+def _print_details(found: "Description") -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -290,7 +290,7 @@ def _facts(found: "Description") -> Iterator[tuple[str, str]]:
             yield "price", "not known here; --price NAME=USD estimates with yours"
     else:
         yield "where", "local: no image leaves this machine"
-    yield "asked for", ", ".join(declared.features)
+    yield "features", ", ".join(declared.features)
     yield "labels", "open" if declared.labels is None else ", ".join(declared.labels)
     yield "scores", f"{declared.scale}, kept as 0-1; present from {declared.presence:g}"
     if declared.cut_off is not None:
@@ -314,7 +314,7 @@ def _limits(limits: "Limits") -> str:
     return "".join(f"{part}; " for part in parts if part)
 
 
-def _tell_check(console: Any, check: "Check") -> None:
+def _print_check(console: Any, check: "Check") -> None:
     from rich.markup import escape
 
     colour = {"ok": "green", "warning": "yellow", "failed": "red", "skipped": "dim"}[check.state]

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from typer.core import TyperGroup
 
-from pipeline.config.options import ConfigError, Flag, Settings, StatisticsOptions, flag_of, value_of_texts
+from pipeline.config.options import ConfigError, Flag, Settings, flag_of, value_of_texts
 from pipeline.config.sources import did_you_mean, load_settings, problems
 from pipeline.run.progress import Bars, Watch, unwatched
 
@@ -139,12 +139,6 @@ def with_options(
         return run
 
     return decorate
-
-
-def option_of(model: type[BaseModel], name: str) -> Any:
-    """The type of one option as a command's parameter takes it, for commands that take few."""
-    field = model.model_fields[name]
-    return _parameter(model, name, field, flag_of(field) or Flag(), key=None).annotation
 
 
 def _parameter(
@@ -387,8 +381,3 @@ def harmless(message: str) -> str:
 
     redacted = environment_redactor().text(message)
     return "\n".join(visible(line) for line in redacted.splitlines())
-
-
-Cluster = option_of(StatisticsOptions, "cluster")
-MinCount = option_of(StatisticsOptions, "min_count")
-Family = option_of(StatisticsOptions, "family")

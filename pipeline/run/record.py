@@ -37,7 +37,7 @@ class RunError(Exception):
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(validate_assignment=True, extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(validate_assignment=True, extra="forbid", populate_by_name=True, defer_build=True)
 
 
 class Stage(_Part):

@@ -105,6 +105,13 @@ def test_figures_that_there_are_not(invoke, run, tmp_path, words, message):
     assert not (tmp_path / "figures").exists()
 
 
+def test_a_folder_that_cannot_be_made_is_one_clear_line(invoke, run, tmp_path):
+    (tmp_path / "file").write_text("")
+    result = invoke("figures", run, "--label", "l2", "--out", tmp_path / "file" / "figures")
+    assert result.exit_code == 2
+    assert result.output == f"counterslope: {tmp_path / 'file' / 'figures'}: Not a directory\n"
+
+
 def test_chosen_figures(invoke, run, tmp_path):
     words = ["--adapter", "opencv", "--label", "l2", "--format", "png", "--out", tmp_path]
     assert invoke("figures", run, *words).exit_code == 0
