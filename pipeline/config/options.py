@@ -133,10 +133,13 @@ class PhotoOptions(Section):
 
     long_side: int = Field(1280, ge=64, le=8192, description="pixels; larger photos are shrunk to this")
     max_megapixels: float = Field(
-        100.0, gt=0, le=1000, description="larger files are excluded unread (decompression bombs)"
+        50.0, gt=0, le=1000, description="larger files are excluded unread (decompression bombs)"
     )
     opt_out: Annotated[Path | None, Flag(metavar="FILE")] = Field(
         None, description="file of photos that are never processed, by name or sha256, one a line"
+    )
+    opt_out_allow_unmatched: Annotated[bool, Flag()] = Field(
+        False, description="accept entries of that file that name no photo, but would in other letter case"
     )
 
 

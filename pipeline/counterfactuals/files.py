@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 METADATA = "metadata.csv"  # the name that image-folder loaders look for
+IMAGES, MASKS = "images", "masks"  # the folders of a run
 METADATA_COLUMNS = ("file_name", "photo", "attribute", "arm", "step", "value", "sha256")
 
 
@@ -51,11 +52,11 @@ class RunLayout:
 
     def image(self, photo: str, *, attribute: str, arm: str, step: int, suffix: str) -> PurePosixPath:
         """See ``Layout``."""
-        return PurePosixPath("images", kind_of(attribute, arm)) / image_folder(photo) / f"step{step}{suffix}"
+        return PurePosixPath(IMAGES, kind_of(attribute, arm)) / image_folder(photo) / f"step{step}{suffix}"
 
     def mask(self, photo: str) -> PurePosixPath:
         """See ``Layout``."""
-        return PurePosixPath("masks") / f"{image_folder(photo)}.png"
+        return PurePosixPath(MASKS) / f"{image_folder(photo)}.png"
 
     def finished(self, content: bytes, photo: str, *, attribute: str, arm: str, value: float) -> bytes:
         """The bytes unchanged."""
@@ -132,6 +133,35 @@ def write_metadata(versions: Path, images: Path) -> None:
         for rows in read_frames(versions, columns=["file", "status", *METADATA_COLUMNS[1:]]):
             made = rows[rows["status"] == "ok"]
             write(made.assign(file_name=made["file"].str.removeprefix(f"{images.name}/")))
+
+
+def remove_stale(versions: Path, folder: Path) -> int:
+    """Remove the images and masks of a run that its table does not name: of other photos, steps or formats.
+
+    Args:
+        versions: the counterfactuals table.
+        folder: the run's folder.
+
+    Returns:
+        How many files were removed.
+    """
+    kept = {f"{IMAGES}/{METADATA}"}
+    for rows in read_frames(versions, columns=["file", "mask"]):
+        kept.update(rows["file"].dropna(), rows["mask"].dropna())
+    removed = 0
+    for path in (path for place in (IMAGES, MASKS) for path in _deepest_first(folder / place)):
+        if path.is_dir() and not path.is_symlink():
+            if not any(path.iterdir()):
+                path.rmdir()
+        elif path.relative_to(folder).as_posix() not in kept:
+            path.unlink()
+            removed += 1
+    return removed
+
+
+def _deepest_first(folder: Path) -> list[Path]:
+    """All that lies below a folder, what a folder holds before the folder."""
+    return sorted(folder.rglob("*"), reverse=True) if folder.is_dir() else []
 
 
 @contextmanager

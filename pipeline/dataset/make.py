@@ -16,7 +16,7 @@ from pipeline.dataset.facts import DatasetFacts
 from pipeline.dataset.files import CHECKSUMS, withdraw
 from pipeline.dataset.layout import DatasetLayout, id_of, keys_of, shard_digits, split_of
 from pipeline.dataset.metadata import check_manifest_columns
-from pipeline.photos.listing import find_photos, read_opt_out
+from pipeline.photos.listing import find_photos, opt_outs
 from pipeline.run.files import digest
 from pipeline.run.folder import Run
 from pipeline.run.progress import Watch, unwatched
@@ -68,7 +68,7 @@ def make_dataset(
             run.drop_parts("counterfactuals")
             folder.mkdir(parents=True, exist_ok=True)
         found = find_photos(photos)
-        opt_out = read_opt_out(settings.photos.opt_out).with_hashes_of(found.names, found.paths)
+        opt_out = opt_outs(found, options=settings.photos).with_hashes_of(found.names, found.paths)
         withdraw(folder, {id_of(sha256) for sha256 in opt_out.hashes}, described=DESCRIBED)
         checked = photos_stage(work)
         table = read_frame(run.path("photos.parquet"))

@@ -6,11 +6,14 @@ Which files are looked at, and the table that is kept of them, are in ``pipeline
 import os
 import stat
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from hashlib import file_digest
 from io import BufferedReader
 from pathlib import Path
+from threading import Condition
 from typing import BinaryIO
 
 import cv2
@@ -30,16 +33,20 @@ from pipeline.run.tables import Status
 
 ACCEPTED = "JPEG, PNG, WebP, BMP, GIF and TIFF"
 SMALLEST_SIDE = 32  # pixels: no face in less can be aligned
+STRIP = 2**22  # pixels whose colours are converted at once
+# A progressive JPEG is decoded once a scan: small files can take minutes.
+USUAL_SCANS = 12
+MOST_SCANNED = 1000  # megapixels, all scans together
 
 _ORIENTATION = 0x0112  # the EXIF tag, 1 to 8
-_UPRIGHT = {
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_270,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_90,
+_UPRIGHT: dict[int, Callable[[NDArray[np.uint8]], NDArray[np.uint8]]] = {
+    2: lambda pixels: pixels[:, ::-1],
+    3: lambda pixels: pixels[::-1, ::-1],
+    4: lambda pixels: pixels[::-1],
+    5: lambda pixels: pixels.swapaxes(0, 1),
+    6: lambda pixels: pixels[::-1].swapaxes(0, 1),
+    7: lambda pixels: pixels[::-1, ::-1].swapaxes(0, 1),
+    8: lambda pixels: pixels[:, ::-1].swapaxes(0, 1),
 }
 # The readers are called directly: ``Image.open`` would try every format there is, some of which start other programs,
 # and would refuse large photos by a limit of its own.
@@ -65,6 +72,8 @@ class Reason(StrEnum):
     TRUNCATED = "truncated: the file ends before the picture does"
     UNREADABLE = "unreadable: the picture cannot be decoded"
     OVERSIZED = "oversized: more pixels than the option max_megapixels allows"
+    TOO_MANY_SCANS = f"too many scans: a progressive JPEG of more than {MOST_SCANNED} megapixels, all scans together"
+    CHANGED = "changed: the file is not the one that was listed; run the same command again"
     TOO_SMALL = f"too small: a side has fewer than {SMALLEST_SIDE} pixels"
     DUPLICATE = "duplicate: the same bytes as another photo"
     OPTED_OUT = "opted out: on the list of photos that are never processed"
@@ -75,7 +84,7 @@ class Reason(StrEnum):
         return "excluded" if self in _UNWANTED else "failed"
 
 
-_UNWANTED = (Reason.OVERSIZED, Reason.TOO_SMALL, Reason.DUPLICATE, Reason.OPTED_OUT)
+_UNWANTED = (Reason.OVERSIZED, Reason.TOO_MANY_SCANS, Reason.TOO_SMALL, Reason.DUPLICATE, Reason.OPTED_OUT)
 
 
 class PhotoError(Exception):
@@ -103,13 +112,22 @@ class Photo:
         return int(self.pixels.shape[0])
 
 
-def read_photo(path: Path, *, options: PhotoOptions) -> Photo:
+def read_photo(path: Path, *, options: PhotoOptions, sha256: str | None = None) -> Photo:
     """One photo, upright RGB, at most ``options.long_side`` pixels long.
+
+    Args:
+        path: the file.
+        options: how large it may be.
+        sha256: of the file that is meant; another one is refused.
 
     Raises:
         PhotoError: the file cannot be used; its ``reason`` says why.
     """
     with open_photo(path, options=options) as stream:
+        if sha256 is not None:
+            if file_digest(stream, "sha256").hexdigest() != sha256:
+                raise PhotoError(Reason.CHANGED)
+            stream.seek(0)
         return decode(stream, options=options)
 
 
@@ -143,7 +161,8 @@ def open_photo(path: Path, *, options: PhotoOptions) -> BufferedReader:
 def decode(stream: BinaryIO, *, options: PhotoOptions) -> Photo:
     """The first picture of an image file, upright and of bounded size.
 
-    Transparent parts show white; 16 bits are scaled to 8; CMYK is converted without a colour profile.
+    Transparent parts show white; 16 bits are scaled to 8; CMYK is converted without a colour profile. Threads decode
+    large pictures one after another (see `PixelBudget`).
 
     Args:
         stream: the file's bytes, from their start.
@@ -153,15 +172,17 @@ def decode(stream: BinaryIO, *, options: PhotoOptions) -> Photo:
     Raises:
         PhotoError: the bytes hold no picture that can be used; never any other error.
     """
-    long_side = options.long_side
     _silence_pillow()
     try:
         with _reader(stream)(stream) as image:
-            _check_size(image.size, options.max_megapixels)
+            _check_size(image, stream, options.max_megapixels)
             # JPEG can be decoded at a half, a quarter or an eighth of its size; a no-op for the other formats.
-            image.draft(None, (long_side, long_side))
-            image.load()
-            pixels = _rgb(_upright(image))
+            image.draft(None, (options.long_side, options.long_side))
+            with _BUDGET.spent(image.width * image.height):
+                image.load()
+                turn, pixels = _turn(image), _rgb(image)
+                image.close()  # frees its own copy of the pixels
+                return Photo(_bounded(np.ascontiguousarray(turn(pixels)), options.long_side))
     except PhotoError:
         raise
     except Image.DecompressionBombError as error:
@@ -170,7 +191,29 @@ def decode(stream: BinaryIO, *, options: PhotoOptions) -> Photo:
     except Exception as error:
         cut = _ends_early(stream, error)
         raise PhotoError(Reason.TRUNCATED if cut else Reason.UNREADABLE, "" if cut else _words(error)) from error
-    return Photo(_bounded(pixels, long_side))
+
+
+class PixelBudget:
+    """Bounds the pixels that threads decode at once: a picture waits until it fits, or is the only one."""
+
+    def __init__(self, most: float) -> None:
+        self._most, self._used, self._changed = most, 0, Condition()
+
+    @contextmanager
+    def spent(self, pixels: int) -> Iterator[None]:
+        """A context in which so many pixels count as being decoded."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._used == 0 or self._used + pixels <= self._most)
+            self._used += pixels
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._used -= pixels
+                self._changed.notify_all()
+
+
+_BUDGET = PixelBudget(40e6)  # of the process, as its memory is; a decoder takes up to 16 bytes a pixel
 
 
 def _silence_pillow() -> None:
@@ -195,49 +238,65 @@ def _reader(stream: BinaryIO) -> Callable[[BinaryIO], ImageFile]:
     raise PhotoError(Reason.NOT_AN_IMAGE)
 
 
-def _check_size(size: tuple[int, int], max_megapixels: float) -> None:
-    width, height = size
+def _check_size(image: ImageFile, stream: BinaryIO, max_megapixels: float) -> None:
+    (width, height), place = image.size, stream.tell()
     if width * height > max_megapixels * 1e6:
         raise PhotoError(Reason.OVERSIZED, f"{width} x {height}")
     if min(width, height) < SMALLEST_SIDE:
         raise PhotoError(Reason.TOO_SMALL, f"{width} x {height}")
+    if image.info.get("progressive"):
+        stream.seek(0)
+        scans = stream.read().count(b"\xff\xda")
+        stream.seek(place)
+        if scans > USUAL_SCANS and scans * width * height > MOST_SCANNED * 1e6:
+            raise PhotoError(Reason.TOO_MANY_SCANS, f"{scans} scans of {width} x {height}")
 
 
-def _upright(image: Image.Image) -> Image.Image:
+def _turn(image: Image.Image) -> Callable[[NDArray[np.uint8]], NDArray[np.uint8]]:
+    """What turns the pixels of a picture upright."""
     try:
         orientation = image.getexif().get(_ORIENTATION)
     except Exception:  # damaged EXIF data does not make the picture unusable
-        return image
-    transpose = _UPRIGHT.get(orientation) if isinstance(orientation, int) else None
-    return image if transpose is None else image.transpose(transpose)
+        orientation = None
+    return _UPRIGHT.get(orientation if isinstance(orientation, int) else 1, lambda pixels: pixels)
 
 
 def _rgb(image: Image.Image) -> NDArray[np.uint8]:
-    """``(H, W, 3)`` uint8, from any of Pillow's modes."""
-    if image.mode.startswith("I") or image.mode == "F":
-        grey = _eight_bits(np.asarray(image))
-        return np.repeat(grey[:, :, None], 3, axis=2)
-    if image.has_transparency_data:
-        with_alpha = image.convert("RGBA")
-        white = Image.new("RGBA", with_alpha.size, "white")
-        image = Image.alpha_composite(white, with_alpha)
-    return np.asarray(image.convert("RGB"), dtype=np.uint8)
+    """``(H, W, 3)`` uint8, from any of Pillow's modes; strip by strip, as a whole picture may take gigabytes."""
+    rows = max(1, STRIP // image.width)
+    strips = [(0, top, image.width, min(top + rows, image.height)) for top in range(0, image.height, rows)]
+    deep = image.mode.startswith("I") or image.mode == "F"
+    white = _white_level(np.asarray(image.crop(strip)) for strip in strips) if deep else 0.0
+    pixels = np.empty((image.height, image.width, 3), dtype=np.uint8)
+    for strip in strips:
+        part = image.crop(strip)
+        if deep:
+            levels = _finite(np.asarray(part)) * (255 / white)
+            pixels[strip[1] : strip[3]] = levels.round().clip(0, 255)[:, :, None]
+            continue
+        if part.has_transparency_data:
+            with_alpha = part.convert("RGBA")
+            part = Image.alpha_composite(Image.new("RGBA", with_alpha.size, "white"), with_alpha)
+        pixels[strip[1] : strip[3]] = np.asarray(part.convert("RGB"))
+    return pixels
 
 
-def _eight_bits(grey: NDArray[np.generic]) -> NDArray[np.uint8]:
-    """Grey levels of 16 or 32 bits scaled to 8.
+def _white_level(strips: Iterable[NDArray[np.generic]]) -> float:
+    """The level that becomes 255 in a grey picture of 16 or 32 bits.
 
     Pillow does not say how deep an ``I`` or ``F`` picture really is, so its brightest pixel decides.
     """
-    levels = np.nan_to_num(np.asarray(grey, dtype=np.float64), nan=0.0, posinf=0.0, neginf=0.0)
-    brightest = levels.max()
-    if grey.dtype == np.uint16:
-        white = 65535.0
-    elif grey.dtype.kind == "f":
-        white = next((full for full in (1.0, 255.0, 65535.0) if brightest <= full), brightest)
-    else:
-        white = 65535.0 if brightest <= 65535 else 2.0**31 - 1
-    return np.asarray((levels * (255 / white)).round().clip(0, 255), dtype=np.uint8)
+    brightest, kinds = zip(*((float(_finite(strip).max()), strip.dtype) for strip in strips), strict=True)
+    most = max(brightest)
+    if kinds[0] == np.uint16:
+        return 65535.0
+    if kinds[0].kind == "f":
+        return next((full for full in (1.0, 255.0, 65535.0) if most <= full), most)
+    return 65535.0 if most <= 65535 else 2.0**31 - 1
+
+
+def _finite(levels: NDArray[np.generic]) -> NDArray[np.float64]:
+    return np.nan_to_num(np.asarray(levels, dtype=np.float64), nan=0.0, posinf=0.0, neginf=0.0)
 
 
 def _bounded(pixels: NDArray[np.uint8], long_side: int) -> NDArray[np.uint8]:

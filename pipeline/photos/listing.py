@@ -3,13 +3,16 @@
 How a file becomes pixels is in ``pipeline.photos.decoding``.
 """
 
+import codecs
 import hashlib
 import os
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +26,14 @@ if TYPE_CHECKING:
 CHUNK = 64
 THREADS = 2  # decoding lets go of Python's lock, so they do run at once
 MANIFEST_ENDINGS = (".csv", ".parquet")
+# What a text file may begin with; UTF-32's mark begins with UTF-16's.
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
 _SHA256 = re.compile(r"(?:sha256:)?([0-9a-f]{64})", re.IGNORECASE)
 
 
@@ -52,7 +63,8 @@ class PhotoList:
         for name, path in zip(self.names, self.paths, strict=True):
             try:
                 state = path.stat()
-                written = f"{state.st_size} {state.st_mtime_ns}"
+                # With the time of change: a file may be replaced by one of the same size and time of writing.
+                written = f"{state.st_size} {state.st_mtime_ns} {state.st_ctime_ns}"
             except (OSError, ValueError):
                 written = "missing"
             content.update(f"{name}\0{path}\0{written}\0".encode("utf-8", "surrogateescape"))
@@ -138,6 +150,15 @@ class OptOut:
                     found.add(hashlib.file_digest(file, "sha256").hexdigest())
         return OptOut(self.names, frozenset(found))
 
+    def near_misses(self, photos: Iterable[str]) -> dict[str, str]:
+        """Entries that name no photo, but would in other letter case, Unicode form or image ending -> such a photo."""
+        photos = list(photos)
+        strays = self.names - {*photos, *(PurePosixPath(photo).name for photo in photos)}
+        alike = (
+            {_folded(name): photo for photo in photos for name in (PurePosixPath(photo).name, photo)} if strays else {}
+        )
+        return {entry: alike[_folded(entry)] for entry in sorted(strays) if _folded(entry) in alike}
+
     def unmatched(self, photos: Sequence[str], hashes: Sequence[str | None]) -> list[str]:
         """The entries that are no photo's name and no photo's sha256: perhaps misspelt."""
         known = {*photos, *(PurePosixPath(photo).name for photo in photos)}
@@ -145,6 +166,23 @@ class OptOut:
 
 
 NOBODY = OptOut()
+
+
+def opt_outs(found: PhotoList, *, options: PhotoOptions) -> OptOut:
+    """The opt-out list of the options, checked against the photos.
+
+    Raises:
+        ConfigError: the list cannot be read, or an entry all but names a photo and ``opt_out_allow_unmatched`` is off.
+    """
+    opt_out = read_opt_out(options.opt_out)
+    missed = {} if options.opt_out_allow_unmatched else opt_out.near_misses(found.names)
+    if missed:
+        named = "; ".join(f"{entry!r} (there is {photo!r})" for entry, photo in list(missed.items())[:5])
+        raise ConfigError(
+            f"{len(missed)} entries of the opt-out list {options.opt_out} name no photo, but nearly: {named}. Correct "
+            "them, or say with --opt-out-allow-unmatched that other photos are meant"
+        )
+    return opt_out
 
 
 def read_opt_out(path: Path | None) -> OptOut:
@@ -156,8 +194,8 @@ def read_opt_out(path: Path | None) -> OptOut:
     if path is None:
         return NOBODY
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
+        lines = _text_of(path.read_bytes()).splitlines()
+    except (OSError, ValueError) as error:
         raise ConfigError(f"the opt-out list {path} cannot be read: {error}") from error
     entries = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
     hashes = {entry: found[1].lower() for entry in entries if (found := _SHA256.fullmatch(entry))}
@@ -201,7 +239,7 @@ def check_photos(
         found: the candidates.
         options: how large a photo may be.
         opt_out: the photos that are not to be opened.
-        advance: told how many more were done.
+        advance: called with how many more were done.
 
     Raises:
         NoUsablePhotos: not one of them can be used.
@@ -226,12 +264,29 @@ def _manifest_table(path: Path) -> "pa.Table":
 
     try:
         if path.suffix.lower() == ".csv":
+            content = BytesIO(_text_of(path.read_bytes()).encode())
             # A photo called 007 is not the number seven.
             convert = csv.ConvertOptions(column_types={"photo": pa.string()}, strings_can_be_null=True)
-            return csv.read_csv(path, convert_options=convert, parse_options=csv.ParseOptions(newlines_in_values=True))
+            return csv.read_csv(
+                content, convert_options=convert, parse_options=csv.ParseOptions(newlines_in_values=True)
+            )
         return pq.ParquetFile(path).read()
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowKeyError, OSError) as error:
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowKeyError, OSError, ValueError) as error:
         raise NoUsablePhotos(f"the manifest {path} cannot be read: {error}") from error
+
+
+def _text_of(content: bytes) -> str:
+    """The text of a file: UTF-8, or UTF-16 or UTF-32 with its byte order mark.
+
+    Raises:
+        ValueError: it is in another encoding; the message names the line.
+    """
+    encoding = next((name for mark, name in _MARKS if content.startswith(mark)), "utf-8")
+    try:
+        return content.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ValueError(f"line {line} is not {encoding.upper()} text; save the file as UTF-8") from error
 
 
 def _located(values: Iterable[object], manifest: Path) -> tuple[Path, ...]:
@@ -266,6 +321,11 @@ def _files(folder: Path) -> list[Path]:
 def _names(paths: Sequence[Path], folder: Path) -> tuple[str, ...]:
     """The paths from ``folder``; one that lies elsewhere keeps its whole path."""
     return tuple(_utf8(path.relative_to(folder) if path.is_relative_to(folder) else path) for path in paths)
+
+
+def _folded(name: str) -> str:
+    """What a name has in common with those that differ from it in letter case, Unicode form or a JPEG's ending."""
+    return unicodedata.normalize("NFKC", name).casefold().replace(".jpeg", ".jpg")
 
 
 def _utf8(path: Path) -> str:

@@ -71,7 +71,7 @@ def photo_rows(run: Run) -> "pd.DataFrame":
 
 def decoding_options(options: PhotoOptions) -> dict[str, Any]:
     """The options that decide which pixels a photo has."""
-    return options.model_dump(exclude={"opt_out"})
+    return options.model_dump(exclude={"opt_out", "opt_out_allow_unmatched"})
 
 
 def read_photos(
@@ -86,7 +86,7 @@ def read_photos(
 
     def read(row: Row) -> "NDArray[np.uint8] | str":
         try:
-            return read_photo(Path(row["path"]), options=options).pixels
+            return read_photo(Path(row["path"]), options=options, sha256=row["sha256"]).pixels
         except PhotoError as error:
             return str(error)
 

@@ -56,7 +56,7 @@ def counterfactuals_stage(audit: Audit, upstream: str, *, destination: Destinati
     if run.is_done("counterfactuals", fingerprint):
         return fingerprint
     from models.precision import network_dtype
-    from pipeline.counterfactuals.files import RunLayout, write_metadata
+    from pipeline.counterfactuals.files import RunLayout, remove_stale, write_metadata
     from pipeline.counterfactuals.make import load_networks, make_versions, subject_of, unmade
 
     faces = read_frame(run.path("faces.parquet"))
@@ -86,6 +86,7 @@ def counterfactuals_stage(audit: Audit, upstream: str, *, destination: Destinati
     def finish() -> None:
         if destination is None:
             write_metadata(run.path("counterfactuals.parquet"), run.path("images"))
+            remove_stale(run.path("counterfactuals.parquet"), run.folder)
 
     # Pixels can differ in their last bit between processors: the record says which arithmetic made them.
     run.note(precision=str(network_dtype()).removeprefix("torch."))

@@ -42,10 +42,11 @@ def plan_of_photos(photos: Sequence[Path], adapters: "Sequence[Adapter]", settin
     Raises:
         NoUsablePhotos: there is nothing to audit.
     """
-    from pipeline.photos.listing import check_photos, find_photos
+    from pipeline.photos.listing import check_photos, find_photos, opt_outs
     from pipeline.querying.plan import estimated
 
-    statuses = check_photos(find_photos(photos), options=settings.photos)["status"].to_pylist()
+    found, options = find_photos(photos), settings.photos
+    statuses = check_photos(found, options=options, opt_out=opt_outs(found, options=options))["status"].to_pylist()
     return estimated(adapters, statuses.count("ok") * settings.sweep.versions, settings.query)
 
 

@@ -11,10 +11,10 @@ from PIL import Image, JpegImagePlugin
 from pipeline.config.attributes import EDIT_ARM
 from pipeline.config.options import SweepOptions
 from pipeline.counterfactuals.editors.base import CROP, Edit
-from pipeline.counterfactuals.files import ImageFile, RunLayout, image_folder
+from pipeline.counterfactuals.files import ImageFile, RunLayout, image_folder, remove_stale
 from pipeline.counterfactuals.make import compose
 from pipeline.counterfactuals.mask import patches_of
-from pipeline.run.tables import COUNTERFACTUALS, to_table
+from pipeline.run.tables import COUNTERFACTUALS, to_table, write_table
 
 VALUES = (-2.0, 0.0, 2.0)
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=120) | st.lists(
@@ -159,3 +159,30 @@ def test_jpeg_has_the_stated_quality_and_full_colour_resolution(tmp_path):
 def test_an_image_that_cannot_be_encoded_is_an_error():
     with pytest.raises(Exception, match=r"encode|empty"):
         ImageFile().encode(np.zeros((0, 0, 3), np.uint8))
+
+
+# What a run's table no longer names
+
+
+def test_only_files_that_the_table_names_stay(tmp_path):
+    steps = [f"images/gender/{name}.png" for name in ("a-1/step1", "a-1/step2", "b-1/step1")]
+    files = (*steps, "masks/a-1.png")
+    for name in (*files, "masks/b-1.png", "images/metadata.csv", "images/race/a-1/step1.png", "report.html"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"x")
+    row = {"attribute": "gender", "arm": EDIT_ARM, "photo": "a", "value": 0.0}
+    rows = [
+        row | {"step": 1, "status": "ok", "file": files[0], "mask": files[3]},
+        row | {"step": 2, "status": "failed"},
+    ]
+    write_table(to_table(rows, COUNTERFACTUALS), tmp_path / "counterfactuals.parquet")
+    assert remove_stale(tmp_path / "counterfactuals.parquet", tmp_path) == 4
+    left = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
+    assert left == {files[0], files[3], "images/metadata.csv", "report.html", "counterfactuals.parquet"}
+    assert not (tmp_path / "images" / "race").exists()
+    assert not (tmp_path / "images" / "gender" / "b-1").exists()
+
+
+def test_a_run_without_images_has_nothing_to_remove(tmp_path):
+    write_table(to_table([], COUNTERFACTUALS), tmp_path / "counterfactuals.parquet")
+    assert remove_stale(tmp_path / "counterfactuals.parquet", tmp_path) == 0

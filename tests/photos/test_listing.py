@@ -3,6 +3,7 @@
 import contextlib
 import os
 import struct
+import tempfile
 import warnings
 import zlib
 from io import BytesIO
@@ -380,3 +381,35 @@ def test_a_file_that_only_claims_to_be_parquet_is_an_error(folder: Path) -> None
     (folder / "list.parquet").write_bytes(b"photo\na.jpg\n")
     with pytest.raises(NoUsablePhotos, match="cannot be read"):
         find_photos([folder / "list.parquet"])
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
+def test_a_manifest_may_be_saved_in_any_unicode_encoding(folder: Path, encoding: str) -> None:
+    (folder / "list.csv").write_bytes("photo,who\nb.png,Zoë\n".encode(encoding))
+    found = find_photos([folder / "list.csv"])
+    assert found.names == ("b.png",)
+    assert found.columns is not None
+    assert found.columns.to_pydict() == {"who": ["Zoë"]}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"photo,who\nb.png,ok\na.png,Zo\xeb\n", b"\xff\xfep\0h\0o\0t\0o\0\n\0b", b"\xff\xfe\0\0a"],
+    ids=["latin-1", "utf-16", "utf-32"],
+)
+def test_stray_bytes_in_a_manifest_are_one_clear_line(folder: Path, content: bytes) -> None:
+    (folder / "list.csv").write_bytes(content)
+    with pytest.raises(
+        NoUsablePhotos, match=r"^the manifest .*list\.csv cannot be read: line \d is not UTF-.* text; .*$"
+    ):
+        find_photos([folder / "list.csv"])
+
+
+@given(st.binary(max_size=60))
+@settings(max_examples=200)
+def test_a_manifest_of_any_bytes_is_read_or_refused(content: bytes) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place) / "list.csv"
+        path.write_bytes(b"photo,note\n" + content)
+        with contextlib.suppress(NoUsablePhotos):
+            find_photos([path])

@@ -3,9 +3,9 @@ from hashlib import sha256
 import pytest
 from PIL import Image
 
-from pipeline.config.options import ConfigError, PhotoOptions
+from pipeline.config.options import ConfigError, PhotoOptions, Settings
 from pipeline.dataset.files import opt_out_text
-from pipeline.photos.listing import NOBODY, OptOut, check_photos, find_photos, read_opt_out
+from pipeline.photos.listing import NOBODY, OptOut, check_photos, find_photos, opt_outs, read_opt_out
 
 
 def listed(folder, text):
@@ -73,3 +73,51 @@ def test_a_photo_that_opted_out_is_never_decoded(photos, monkeypatch):
 def test_entries_that_match_nothing_are_told():
     opt_out = OptOut(frozenset({"a.png", "misspelt.png"}), frozenset({"0a" * 32, "0b" * 32}))
     assert opt_out.unmatched(["in/a.png"], ["0a" * 32, None]) == ["misspelt.png", "0b" * 32]
+
+
+# What a list may nearly say
+
+
+def options_with(folder, content, **more):
+    (folder / "list.txt").write_bytes(content)
+    return PhotoOptions(opt_out=folder / "list.txt", **more)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32", "utf-16-le"])
+def test_a_list_may_begin_with_a_byte_order_mark(photos, tmp_path, encoding):
+    mark = "\ufeff" if encoding == "utf-16-le" else ""
+    found = opt_outs(photos, options=options_with(tmp_path, f"{mark}a.png\r\nc.png\r\n".encode(encoding)))
+    assert found == OptOut(names=frozenset({"a.png", "c.png"}))
+
+
+def test_a_list_in_no_known_encoding_is_an_error(photos, tmp_path):
+    with pytest.raises(ConfigError, match=r"list.txt cannot be read: line 2 is not UTF-8 text; save the file as UTF-8"):
+        opt_outs(photos, options=options_with(tmp_path, b"a.png\nM\xfcller.png\n"))
+
+
+@pytest.mark.parametrize(
+    ("entry", "photo"), [("A.PNG", "a.png"), ("MORE/b.png", "more/b.png"), ("B.Png", "more/b.png")]
+)
+def test_an_entry_in_other_letter_case_is_an_error_that_names_the_photo(photos, tmp_path, entry, photo):
+    with pytest.raises(ConfigError, match=rf"no photo, but nearly: '{entry}' \(there is '{photo}'\)"):
+        opt_outs(photos, options=options_with(tmp_path, entry.encode()))
+
+
+def test_an_entry_in_another_unicode_form_or_with_another_ending_is_one_too():
+    near = OptOut(names=frozenset({"u\u0308.jpg", "b.JPEG", "c.jpg"})).near_misses(["in/\u00fc.jpg", "b.jpg", "c.jpg"])
+    assert near == {"u\u0308.jpg": "in/\u00fc.jpg", "b.JPEG": "b.jpg"}
+
+
+def test_near_misses_may_be_allowed_and_entries_of_other_folders_are_no_errors(photos, tmp_path):
+    options = options_with(tmp_path, b"A.PNG\n", opt_out_allow_unmatched=True)
+    assert opt_outs(photos, options=options) == OptOut(names=frozenset({"A.PNG"}))
+    assert opt_outs(photos, options=options_with(tmp_path, b"elsewhere.png\n"))
+
+
+def test_an_audit_stops_at_a_near_miss_before_any_work(photos, tmp_path):
+    from pipeline.stages.audit import find_faces
+
+    settings = Settings(photos=options_with(tmp_path, b"A.png\n"))
+    with pytest.raises(ConfigError, match="--opt-out-allow-unmatched"):
+        find_faces([tmp_path / "in"], tmp_path / "run", settings=settings, given={})
+    assert not (tmp_path / "run" / "photos.parquet").exists()

@@ -1,0 +1,116 @@
+"""Hostile and very large files: bounded memory, bounded time, and the file that was listed."""
+
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
+from io import BytesIO
+from threading import Lock
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from pipeline.config.options import PhotoOptions
+from pipeline.photos import decoding as module
+from pipeline.photos.decoding import PhotoError, PixelBudget, Reason, decode, read_photo
+
+PEAK = """
+import resource, sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from pipeline.config.options import PhotoOptions
+from pipeline.photos.decoding import read_photo
+with ThreadPoolExecutor(2) as pool:
+    photos = list(pool.map(lambda path: read_photo(Path(path), options=PhotoOptions()), sys.argv[1:]))
+assert [max(photo.width, photo.height) for photo in photos] == [1280, 1280]
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+@pytest.mark.parametrize("kind", ["transparent", "deep"])
+def test_two_photos_of_the_largest_size_allowed_fit_in_a_gigabyte(tmp_path, kind):
+    if kind == "transparent":
+        image = Image.new("RGBA", (7000, 7000), (200, 30, 40, 128))
+    else:
+        image = Image.fromarray(np.full((7000, 7000), 900, np.uint16))
+    image.save(tmp_path / "large.png", compress_level=1)
+    command = [sys.executable, "-c", PEAK, *([str(tmp_path / "large.png")] * 2)]
+    peak = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    assert peak < 1000
+
+
+def test_fifty_megapixels_are_the_most_by_default():
+    assert PhotoOptions().max_megapixels == 50
+
+
+def test_threads_decode_large_pictures_one_after_another_and_small_ones_at_once():
+    most, running, lock, seen = 100, 0, Lock(), []
+    budget = PixelBudget(most)
+
+    def work(pixels):
+        nonlocal running
+        with budget.spent(pixels):
+            with lock:
+                running += pixels
+                seen.append(running)
+            time.sleep(0.01)
+            with lock:
+                running -= pixels
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, [30, 80, 30, 500, 10, 90, 30, 30] * 4))
+    assert max(total for total in seen if total < 500) > 80
+    assert all(total <= most or total == 500 for total in seen)
+
+
+def test_strips_give_the_pixels_of_the_whole(monkeypatch):
+    pixels = np.random.default_rng(0).integers(0, 256, (150, 90, 4), dtype=np.uint8)
+    deep = Image.fromarray(pixels[..., 0].astype(np.uint16) * 200)
+    for image in (
+        Image.fromarray(pixels),
+        Image.fromarray(pixels).convert("LA"),
+        Image.fromarray(pixels[..., :3]),
+        deep,
+    ):
+        stream = BytesIO()
+        image.save(stream, "PNG")
+        found = []
+        for strip in (10**6, 500):
+            monkeypatch.setattr(module, "STRIP", strip)
+            found.append(decode(BytesIO(stream.getvalue()), options=PhotoOptions()).pixels)
+        np.testing.assert_array_equal(found[0], found[1])
+
+
+def progressive(side, *, repeats=0):
+    """A progressive JPEG whose last scan comes so many times more."""
+    stream = BytesIO()
+    Image.new("RGB", (side, side), "teal").save(stream, "JPEG", progressive=True)
+    content = stream.getvalue()
+    last, end = content.rindex(b"\xff\xda"), content.rindex(b"\xff\xd9")
+    return content[:end] + content[last:end] * repeats + content[end:]
+
+
+def test_a_progressive_jpeg_of_very_many_scans_is_refused_before_it_is_decoded():
+    started = time.monotonic()
+    with pytest.raises(PhotoError, match=r"too many scans: .*of 2000 x 2000") as caught:
+        decode(BytesIO(progressive(2000, repeats=400)), options=PhotoOptions())
+    assert caught.value.reason is Reason.TOO_MANY_SCANS
+    assert caught.value.reason.status == "excluded"
+    assert time.monotonic() - started < 5
+
+
+def test_usual_progressive_jpegs_are_read(tmp_path):
+    assert decode(BytesIO(progressive(2000)), options=PhotoOptions()).width == 1280
+    assert decode(BytesIO(progressive(64, repeats=100)), options=PhotoOptions()).width == 64
+
+
+def test_a_file_that_is_not_the_one_that_was_listed_is_refused(tmp_path):
+    path = tmp_path / "a.png"
+    Image.new("RGB", (64, 64), "red").save(path)
+    listed = sha256(path.read_bytes()).hexdigest()
+    assert read_photo(path, options=PhotoOptions(), sha256=listed).width == 64
+    Image.new("RGB", (64, 64), "blue").save(path)
+    with pytest.raises(PhotoError, match="changed: the file is not the one that was listed"):
+        read_photo(path, options=PhotoOptions(), sha256=listed)
