@@ -1,15 +1,12 @@
 """``counterslope adapters``: list the classifiers, show what one declares, find out what is wrong with one.
 
-What they declare is read in ``adapters.registry``, and what is wrong is judged in ``adapters.doctor``; here is the
-looking, the sending and the printing.
+What they declare is read in ``adapters.registry``; what is wrong is found in ``adapters.examination``.
 """
 
 import json
-import os
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -29,11 +26,11 @@ from pipeline.config.options import QueryOptions
 from pipeline.photos import SAMPLE
 
 if TYPE_CHECKING:
-    from adapters.base import Adapter, Limits, Service
-    from adapters.doctor import Check, Probe
+    from adapters.base import Limits, Service
+    from adapters.doctor import Check
     from adapters.registry import Description
 
-CANARY = SAMPLE / "female-asian-30-3.jpg"
+PORTRAIT = SAMPLE / "female-asian-30-3.jpg"
 
 app = typer.Typer(invoke_without_command=True, rich_markup_mode="rich", help="The classifiers that can be audited.")
 
@@ -79,6 +76,8 @@ def doctor(name: Name, given: Given = NOT_GIVEN, yes: Yes = False, as_json: AsJs
     """
     from rich.console import Console
 
+    from adapters.examination import examine
+
     options = given["query"]["options"] or {}
     if others := [other for other in options if other != name]:
         stop(f"--adapter-option {others[0]}.… is for another classifier than {name!r}: write {name}.OPTION=VALUE")
@@ -86,7 +85,9 @@ def doctor(name: Name, given: Given = NOT_GIVEN, yes: Yes = False, as_json: AsJs
     with user_errors():
         check_adapter_name(name)
         console = Console(highlight=False)
-        for check in _examined(name, options.get(name, {}), yes=yes):
+        for check in examine(
+            name, options.get(name, {}), portrait=PORTRAIT, agreed=(lambda *_: True) if yes else _agreed
+        ):
             # The words may be a service's: no credential in them, and nothing that a terminal would obey.
             checks.append(replace(check, finding=harmless(check.finding), fix=harmless(check.fix)))
             if not as_json:
@@ -98,118 +99,12 @@ def doctor(name: Name, given: Given = NOT_GIVEN, yes: Yes = False, as_json: AsJs
     raise typer.Exit(1 if failed else 0)
 
 
-def _examined(name: str, options: dict[str, Any], *, yes: bool) -> "Iterator[Check]":
-    """The checks one by one, each as soon as it is done."""
-    from adapters.base import AdapterError
-    from adapters.doctor import Check, address_of, credentials_check, declared_address, lifecycle_check
-    from adapters.registry import create, describe
-
-    adapter: Adapter | None = None
-    try:
-        declares = describe(name).capabilities
-        declared = declares.service if declares else None
-        yield Check("package", "ok", "it can be loaded")
-    except AdapterError as error:
-        yield Check("package", "failed", str(error))
-        return
-    try:
-        adapter = create(name, options)
-        problem = ""
-    except AdapterError as error:
-        problem = str(error)
-    service = adapter.capabilities.service if adapter else declared
-    if service is not None:
-        yield lifecycle_check(service, today=datetime.now(UTC).date())
-        yield credentials_check(service, os.environ, usable=adapter is not None)
-    if adapter is None:
-        yield Check("set-up", "failed", problem)
-    else:
-        yield _version_check(adapter)
-    address = address_of(adapter) if adapter else declared_address(service) if service else None
-    if address is not None:
-        yield from _network_checks(address)
-    if adapter is not None:
-        yield from _canary_checks(adapter, yes=yes)
-
-
-def _version_check(adapter: "Adapter") -> "Check":
-    from adapters.base import AdapterError
-    from adapters.doctor import Check
-
-    try:
-        return Check("set-up", "ok", f"{adapter.name}: {adapter.model}")
-    except AdapterError as error:
-        return Check("set-up", "failed", str(error))
-
-
-def _network_checks(address: str) -> "Iterator[Check]":
-    from adapters.doctor import clock_check, reachability_check
-
-    probe = _probe(address)
-    yield reachability_check(address, probe)
-    if probe.status is not None:
-        yield clock_check(probe, now=datetime.now(UTC))
-
-
-def _canary_checks(adapter: "Adapter", *, yes: bool) -> "Iterator[Check]":
-    """Ask about the sample portrait; a remote classifier only if that was agreed to."""
-    from PIL import Image
-
-    from adapters.base import AdapterError
-    from adapters.doctor import Check, canary_check, limits_check, price_of_one, repeat_check
-
-    image = CANARY.read_bytes()
-    with Image.open(CANARY) as opened:
-        width, height, kind = opened.width, opened.height, (opened.format or "").lower()
-    yield limits_check(adapter.capabilities.limits, size=len(image), width=width, height=height, kind=kind)
-    service = adapter.capabilities.service
-    if service is not None and not yes and not _agreed(service, price_of_one(adapter.capabilities)):
-        says = f"no portrait was sent to {service.host}: one call costs {price_of_one(adapter.capabilities)}"
-        yield Check("canary", "skipped", says, "add --yes to send one")
-        return
-    try:
-        outcome = adapter.send([image])[0]
-        yield canary_check(adapter, outcome)
-        if service is None:
-            yield repeat_check(adapter, outcome, adapter.send([image])[0])
-    except AdapterError as error:
-        yield Check("canary", "failed", str(error))
-    except Exception as error:
-        yield Check("canary", "failed", f"{type(error).__name__}: {error}")
-
-
 def _agreed(service: "Service", price: str) -> bool:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     typer.echo(f"One sample portrait would be sent to {service.host} ({service.provider}); {price}.", err=True)
     typer.echo(f"What is kept: {service.retention}", err=True)
     return typer.confirm("Send it?", err=True)
-
-
-def _probe(address: str) -> "Probe":
-    """A plain GET, without credentials and without following anything."""
-    import requests
-    from requests.utils import get_environ_proxies
-
-    from adapters.doctor import Probe
-
-    try:
-        with requests.Session() as session:
-            session.trust_env = False  # no ~/.netrc
-            session.verify = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE") or True
-            with session.get(
-                address, timeout=(5, 10), allow_redirects=False, stream=True, proxies=get_environ_proxies(address)
-            ) as reply:
-                return Probe(status=reply.status_code, date=reply.headers.get("Date", ""))
-    except requests.exceptions.SSLError:
-        return Probe(problem="its certificate cannot be verified")
-    except requests.exceptions.ProxyError:
-        return Probe(problem="the proxy that the environment names does not let it through")
-    except requests.exceptions.Timeout:
-        return Probe(problem="no answer within 10 s")
-    except (requests.RequestException, OSError) as error:
-        unknown = "NameResolutionError" in repr(error)
-        return Probe(problem="its name is not known to this network" if unknown else "nothing answers there")
 
 
 def _row(found: "Description") -> "dict[str, Any]":

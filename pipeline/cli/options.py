@@ -24,8 +24,6 @@ from pipeline.config.sources import did_you_mean, load_settings, problems
 from pipeline.run.progress import Bars, Watch, unwatched
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from pipeline.querying.plan import Consent
 
 BAD_INPUT = 2
@@ -277,29 +275,6 @@ def show_run(folder: Path, *, as_json: bool) -> None:
         typer.echo(json.dumps(summary(folder), indent=2, default=str))
     else:
         print_run(folder)
-
-
-def print_frame(
-    frame: "pd.DataFrame",
-    format: str | None,
-    *,
-    title: str,
-    note: str = "",
-    printed: "pd.DataFrame | None" = None,
-    out: Path | None = None,
-) -> None:
-    """Put a table on standard output or in a file: for people, or in one of the formats of ``report.markup``.
-
-    Args:
-        frame: all of it, for CSV and JSON.
-        format: one of ``FORMATS``; unless given, by the file's ending or for people.
-        title, note: the caption.
-        printed: what people are shown in place of ``frame``.
-        out: the file; standard output unless given.
-    """
-    from pipeline.report.markup import render_frame
-
-    print_text(render_frame(frame, table_format(format, out), title=title, note=note, printed=printed), out)
 
 
 def table_format(format: str | None, out: Path | None) -> str:

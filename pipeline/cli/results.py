@@ -9,7 +9,7 @@ from pipeline.cli.options import (
     RunFolder,
     TableFile,
     TableFormat,
-    print_frame,
+    print_text,
     table_format,
     user_errors,
 )
@@ -19,16 +19,17 @@ Names = list[str] | None
 
 def validity(run: RunFolder, format: TableFormat = None, out: TableFile = None) -> None:
     """The validity card of a run: what was checked about the edits, the figures, and whether they hold."""
-    table_format(format, out)
+    printed = table_format(format, out)
     with user_errors():
         from pipeline.report.card import card_frame
+        from pipeline.report.markup import render_frame
         from pipeline.run.folder import Run, settings_of
 
         settings_of(opened := Run(run))
         card = opened.read_csv("validity")
         failed = int((card["passed"] == False).sum())  # noqa: E712 - a check without a threshold is neither
         title = f"Validity card: {len(card) - failed} of {len(card)} checks without failure"
-        print_frame(card, format, title=title, printed=card_frame(card), out=out)
+        print_text(render_frame(card, printed, title=title, printed=card_frame(card)), out)
 
 
 def figures(
