@@ -131,6 +131,14 @@ def from_answer(answer: RawAnswer) -> list[Label]:
     return checked((row[0], row[1]) for row in rows)
 
 
+class LabelAnswers:
+    """An adapter that gives its answers in the format of `to_answer`."""
+
+    def parse(self, answer: RawAnswer) -> list[Label]:
+        """See ``Adapter.parse``."""
+        return from_answer(answer)
+
+
 def one_line(text: object, *, most: int = 200) -> str:
     """A service's words, if they are text at all: on one line, without control characters, at most ``most`` long."""
     if not isinstance(text, str):

@@ -18,8 +18,8 @@ from weakref import finalize
 
 from pydantic import Field
 
-from adapters.answers import from_answer
-from adapters.base import AdapterError, Capabilities, Label, NoAnswer, RawAnswer
+from adapters.answers import LabelAnswers
+from adapters.base import AdapterError, Capabilities, NoAnswer, RawAnswer
 from adapters.local.files import digest_of
 from adapters.options import AdapterOptions, Presence
 from adapters.program import Program, ProgramEndedError, ProgramError
@@ -33,7 +33,7 @@ class _ProtocolError(Exception):
         self.line = line
 
 
-class Command:
+class Command(LabelAnswers):
     """A local program of yours: command:./classify, an exchange in lines of JSON.
 
     The program reads lines ``{"id": "7", "image": "<base64 of a PNG or JPEG file>"}`` and writes, for each, in any
@@ -99,10 +99,6 @@ class Command:
             if outcome is None:
                 outcomes[place] = self._exchange([images[place]], final=True)[0]
         return [outcome for outcome in outcomes if outcome is not None]
-
-    def parse(self, answer: RawAnswer) -> list[Label]:
-        """See ``Adapter.parse``."""
-        return from_answer(answer)
 
     def close(self) -> None:
         """Stop the processes; the next image starts them again."""

@@ -15,6 +15,7 @@ SKEW_WARNING = 60.0  # seconds
 SKEW_MOST = 300.0  # seconds; Amazon's signatures are refused beyond it
 SOON = 180  # days
 SHOWN = 5
+State = Literal["ok", "warning", "failed", "skipped"]
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Check:
     """
 
     name: str
-    state: Literal["ok", "warning", "failed", "skipped"]
+    state: State
     finding: str
     fix: str = ""
 
@@ -51,20 +52,16 @@ class Probe:
 
 def lifecycle_check(service: Service, *, today: date) -> Check:
     """Whether the service is still there, and for how long."""
+    name, ends = service.provider, service.ends
     if service.lifecycle == "discontinued":
-        return Check(
-            "lifecycle",
-            "warning",
-            f"{service.provider} ended{f' on {service.ends}' if service.ends else ''}",
-            "only recorded answers, or servers that speak its protocol, can be used",
-        )
-    if service.lifecycle == "ends" and service.ends is not None:
-        left = (service.ends - today).days
-        if left <= 0:
-            return Check("lifecycle", "failed", f"{service.provider} ended on {service.ends}", "choose another adapter")
-        state: Literal["ok", "warning"] = "warning" if left <= SOON else "ok"
-        return Check("lifecycle", state, f"{service.provider} ends on {service.ends}, in {left} days")
-    return Check("lifecycle", "ok", f"{service.provider} is live")
+        finding = f"{name} ended{f' on {ends}' if ends else ''}"
+        return Check("lifecycle", "warning", finding, "use recorded answers, or a server that speaks its protocol")
+    if service.lifecycle == "live" or ends is None:
+        return Check("lifecycle", "ok", f"{name} is live")
+    left = (ends - today).days
+    if left <= 0:
+        return Check("lifecycle", "failed", f"{name} ended on {ends}", "choose another adapter")
+    return Check("lifecycle", "warning" if left <= SOON else "ok", f"{name} ends on {ends}, in {left} days")
 
 
 def credentials_check(service: Service, environment: Mapping[str, str], *, usable: bool) -> Check:
@@ -77,7 +74,7 @@ def credentials_check(service: Service, environment: Mapping[str, str], *, usabl
     present = [name for name in service.credentials if environment.get(name, "").strip()]
     absent = [name for name in service.credentials if name not in present]
     parts = [f"{words}: {', '.join(some)}" for words, some in (("set", present), ("not set", absent)) if some]
-    state: Literal["ok", "warning", "failed"] = "ok" if usable else "warning" if present else "failed"
+    state: State = "ok" if usable else "warning" if present else "failed"
     return Check("credentials", state, "; ".join(parts))
 
 
@@ -103,12 +100,8 @@ def reachability_check(address: str, probe: Probe) -> Check:
     """Whether anything answers at the address; any HTTP status does."""
     if probe.status is not None:
         return Check("host", "ok", f"{address} answers (HTTP {probe.status} to a plain GET)")
-    return Check(
-        "host",
-        "failed",
-        f"{address} cannot be reached: {probe.problem}",
-        "check the network, the address, and HTTPS_PROXY (behind a company's own certificates also REQUESTS_CA_BUNDLE)",
-    )
+    fix = "check the network, the address, and HTTPS_PROXY (behind your own certificates also REQUESTS_CA_BUNDLE)"
+    return Check("host", "failed", f"{address} cannot be reached: {probe.problem}", fix)
 
 
 def clock_check(probe: Probe, *, now: datetime) -> Check:
@@ -116,15 +109,13 @@ def clock_check(probe: Probe, *, now: datetime) -> Check:
     try:
         theirs = parsedate_to_datetime(probe.date)
     except ValueError:
-        return Check("clock", "skipped", "the service did not say what time it is")
+        return Check("clock", "skipped", "the service's replies have no date")
     seconds = (now - (theirs if theirs.tzinfo else theirs.replace(tzinfo=now.tzinfo))).total_seconds()
     finding = f"this machine's clock is {abs(seconds):.0f} s {'ahead of' if seconds > 0 else 'behind'} the service's"
-    fix = "set the clock: sudo timedatectl set-ntp true"
-    if abs(seconds) > SKEW_MOST:
-        return Check("clock", "failed", finding, fix)
-    if abs(seconds) > SKEW_WARNING:
-        return Check("clock", "warning", finding, fix)
-    return Check("clock", "ok", finding)
+    if abs(seconds) <= SKEW_WARNING:
+        return Check("clock", "ok", finding)
+    state: State = "failed" if abs(seconds) > SKEW_MOST else "warning"
+    return Check("clock", state, finding, "set the clock: sudo timedatectl set-ntp true")
 
 
 def limits_check(limits: Limits, *, size: int, width: int, height: int, kind: str) -> Check:
@@ -147,12 +138,8 @@ def canary_check(adapter: Adapter, outcome: RawAnswer | NoAnswer) -> Check:
     try:
         labels = adapter.parse(outcome)
     except AnswerError as error:
-        return Check(
-            "canary",
-            "failed",
-            f"the answer holds no labels: {error}",
-            "its format may have changed: look at the raw answer",
-        )
+        fix = "its format may have changed: look at the raw answer"
+        return Check("canary", "failed", f"the answer holds no labels: {error}", fix)
     if not labels:
         return Check("canary", "warning", "an answer without any label", "try another photo before trusting it")
     best = sorted(labels, key=lambda label: -label.score)[:SHOWN]
@@ -170,12 +157,8 @@ def repeat_check(adapter: Adapter, first: RawAnswer | NoAnswer, second: RawAnswe
         return Check("repeat", "skipped", "there were no labels to compare")
     if same:
         return Check("repeat", "ok", "the same image again, the same labels and scores")
-    return Check(
-        "repeat",
-        "warning",
-        "the same image again, other labels or scores",
-        "fix its seeds and threads: what differs by itself adds noise to every slope",
-    )
+    fix = "fix its seeds and threads: what differs by itself adds noise to every slope"
+    return Check("repeat", "warning", "the same image again, other labels or scores", fix)
 
 
 def price_of_one(capabilities: Capabilities) -> str:

@@ -19,14 +19,14 @@ from typing import Any, Literal, Self
 
 from pydantic import Field
 
-from adapters.answers import checked, from_answer, to_answer
+from adapters.answers import LabelAnswers, checked, to_answer
 from adapters.base import AdapterError, AnswerError, Capabilities, Label, NoAnswer, RawAnswer
 from adapters.command import Command
 from adapters.local.preprocessing import decode_rgb
 from adapters.options import AdapterOptions, Presence
 
 
-class PythonFunction:
+class PythonFunction(LabelAnswers):
     """A function of yours: python:module:function, image in, labels out.
 
     It receives one image and returns a dict of label -> score, a list of (label, score), or a list of labels (each
@@ -98,10 +98,6 @@ class PythonFunction:
             return self._process.send(images)
         with _importing_from(self._folder):
             return [to_answer(self._labels(image)) for image in images]
-
-    def parse(self, answer: RawAnswer) -> list[Label]:
-        """See ``Adapter.parse``."""
-        return from_answer(answer)
 
     def _labels(self, image: bytes) -> list[Label]:
         try:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from adapters.base import AdapterError, Capabilities
-from adapters.local.files import digest_of, hub_snapshot
+from adapters.local.files import digest_of, hub_snapshot, neither_here_nor_published, not_here
 from adapters.local.labels import read_labels
 from adapters.local.network import Activation, Reading, TorchNetwork, TorchOptions
 from adapters.local.preprocessing import Fit, Preprocessing, pixels
@@ -244,10 +244,7 @@ def _by_name(architecture: str, weights: str | None, *, adapter: str, download: 
     else:
         tag = open_clip.get_pretrained_cfg(architecture, weights)
         if not tag:
-            raise AdapterError(
-                f"{adapter}: the weights {weights!r} are neither a file here nor published; "
-                f"published are {', '.join(published) or 'none'}"
-            )
+            raise neither_here_nor_published(adapter, weights, published)
         file = _on_disk(tag) or _missing(architecture, weights, tag, adapter=adapter, download=download)
     return ClipSource(
         adapter,
@@ -280,11 +277,9 @@ def _missing(architecture: str, weights: str, tag: Mapping[str, Any], *, adapter
     import open_clip
 
     if not download:
-        raise AdapterError(
-            f"{adapter}: the weights {weights} are not on this machine. Fetch them once with "
-            f"`python -c \"import open_clip; open_clip.create_model('{architecture}', pretrained='{weights}')\"`, "
-            f"or allow it with --adapter-option '{adapter}.download=true'; or name a file with the option weights"
-        )
+        command = f"python -c \"import open_clip; open_clip.create_model('{architecture}', pretrained='{weights}')\""
+        instead = "a file with the option weights"
+        raise not_here(adapter, f"the weights {weights} are", command=command, instead=instead)
     try:
         return Path(open_clip.download_pretrained(dict(tag)))
     except Exception as error:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from adapters.answers import from_answer, to_answer
+from adapters.answers import LabelAnswers, to_answer
 from adapters.base import AdapterError, Capabilities, Label, RawAnswer
 from adapters.local.preprocessing import decode_rgb
 from adapters.options import AdapterOptions
@@ -43,7 +43,7 @@ LABELS = (
 )
 
 
-class FaceAttributes:
+class FaceAttributes(LabelAnswers):
     """The embedded judge: perceived gender, race, age and smile of the face nearest the centre.
 
     Scores are the judge's probabilities; "young" is the probability of being perceived as under 30. An image without
@@ -97,10 +97,6 @@ class FaceAttributes:
             to_answer([] if crop is None else next(perceived), faces=faces)
             for crop, faces in zip(crops, faces_found, strict=True)
         ]
-
-    def parse(self, answer: RawAnswer) -> list[Label]:
-        """See ``Adapter.parse``."""
-        return from_answer(answer)
 
     def _central_face(self, image: "NDArray[np.uint8]") -> "tuple[NDArray[np.uint8] | None, int]":
         """The aligned face nearest the centre, None where there is none, and how many faces were found."""

@@ -3,7 +3,7 @@
 What is in the files is their adapters' business.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import file_digest, sha256
 from pathlib import Path
 
@@ -27,6 +27,22 @@ def digest_of(files: Sequence[Path]) -> str:
     if len(digests) == 1:
         return digests[0][0]
     return sha256("".join(f"{digest}  {name}\n" for digest, name in digests).encode()).hexdigest()
+
+
+def neither_here_nor_published(adapter: str, weights: str, published: Iterable[str]) -> AdapterError:
+    """The error about weights that are unknown."""
+    listed = ", ".join(published) or "none"
+    return AdapterError(
+        f"{adapter}: the weights {weights!r} are neither a file here nor published; published are {listed}"
+    )
+
+
+def not_here(adapter: str, what: str, *, command: str, instead: str) -> AdapterError:
+    """The error about what would have to be downloaded, with the command that does it once."""
+    return AdapterError(
+        f"{adapter}: {what} not on this machine. Fetch once with `{command}`, or allow it with --adapter-option "
+        f"'{adapter}.download=true'; or name {instead}"
+    )
 
 
 def fetch(url: str, path: Path, *, sha256_starts: str = "") -> None:
@@ -82,8 +98,5 @@ def hub_snapshot(
         if download:
             raise AdapterError(f"{adapter}: {repository} cannot be downloaded: {error}") from error
         which = f"{repository} at {revision}" if revision else repository
-        raise AdapterError(
-            f"{adapter}: {which} is not on this machine. Fetch it once with `{command}`, "
-            f"or allow it with --adapter-option '{adapter}.download=true'; or name a folder that holds it"
-        ) from error
+        raise not_here(adapter, f"{which} is", command=command, instead="a folder that holds it") from error
     return Path(folder)

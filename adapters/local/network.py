@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from adapters.answers import from_answer, to_answer
+from adapters.answers import LabelAnswers, to_answer
 from adapters.base import AdapterError, Capabilities, Label, RawAnswer
 from adapters.options import AdapterOptions, Presence
 
@@ -85,7 +85,7 @@ class Reading:
         return [Label(self.names[place], float(scores[place])) for place in order]
 
 
-class LocalNetwork(ABC):
+class LocalNetwork(LabelAnswers, ABC):
     """A network on this machine.
 
     Batches are always filled up, so that an answer's last digits do not depend on how many images came along.
@@ -148,10 +148,6 @@ class LocalNetwork(ABC):
                 f"({wanted[1]} labels): the labels do not fit the network"
             )
         return [to_answer(self._reading.labels(row)) for row in outputs[: len(images)]]
-
-    def parse(self, answer: RawAnswer) -> list[Label]:
-        """See ``Adapter.parse``."""
-        return from_answer(answer)
 
 
 class TorchNetwork(LocalNetwork):

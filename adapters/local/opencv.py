@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from adapters.answers import from_answer, to_answer
+from adapters.answers import LabelAnswers, to_answer
 from adapters.base import Capabilities, Label, RawAnswer
 from adapters.options import AdapterOptions
 
@@ -47,7 +47,7 @@ _SEARCHES = {
 _IN_FACE = {"eyes or eyeglasses": (0.2, 0.55, 96), "smile": (0.5, 1.0, 64)}
 
 
-class OpenCV:
+class OpenCV(LabelAnswers):
     """OpenCV's Haar cascades: frontal and profile face, upper body, eyes or eyeglasses, smile.
 
     A cascade's candidates that overlap are merged, and the number n of those merged into the best detection is
@@ -97,10 +97,6 @@ class OpenCV:
     def send(self, images: Sequence[bytes]) -> list[RawAnswer]:
         """Search each image; see ``Adapter.send``."""
         return [to_answer(self._look(image)) for image in images]
-
-    def parse(self, answer: RawAnswer) -> list[Label]:
-        """See ``Adapter.parse``."""
-        return from_answer(answer)
 
     def _look(self, data: bytes) -> list[Label]:
         import cv2

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from adapters.answers import from_answer, to_answer
+from adapters.answers import LabelAnswers, to_answer
 from adapters.base import AdapterError, Capabilities, Label, RawAnswer
 from adapters.options import AdapterOptions
 
@@ -70,7 +70,7 @@ class _Image:
     values: dict[str, float] = field(default_factory=dict)
 
 
-class Planted:
+class Planted(LabelAnswers):
     """A known truth: labels with a presence that follows a planted slope, to check the statistics.
 
     Photo i has, for each label, a slope ``b_i`` (uniform around ``slope`` with standard deviation ``spread``) and a
@@ -118,10 +118,6 @@ class Planted:
             ValueError: an image is not in the table.
         """
         return [to_answer(self._answer(image)) for image in images]
-
-    def parse(self, answer: RawAnswer) -> list[Label]:
-        """See ``Adapter.parse``."""
-        return from_answer(answer)
 
     def truth(self) -> dict[str, float]:
         """The true normalised slope b of each label in the sweep of its own attribute; it is 0 in any other."""

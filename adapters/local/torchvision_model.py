@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from adapters.base import AdapterError, Capabilities
-from adapters.local.files import digest_of, fetch
+from adapters.local.files import digest_of, fetch, neither_here_nor_published, not_here
 from adapters.local.labels import digest, distinct, read_labels
 from adapters.local.network import Activation, Reading, TorchNetwork, TorchOptions
 from adapters.local.preprocessing import Preprocessing, Triple, pixels
@@ -156,10 +156,7 @@ def _published(architecture: str, name: str) -> "type[WeightsEnum]":
 
 def _chosen(published: "type[WeightsEnum]", weights: str, name: str) -> "WeightsEnum":
     if weights not in published.__members__:
-        raise AdapterError(
-            f"{name}: the weights {weights!r} are neither a file here nor published; "
-            f"published are {', '.join(member.name for member in published)}"
-        )
+        raise neither_here_nor_published(name, weights, [member.name for member in published])
     return published[weights]
 
 
@@ -171,12 +168,10 @@ def _on_disk(weights: "WeightsEnum", name: str, *, download: bool) -> Path:
     if not path.is_file():
         architecture = name.partition(":")[2]
         if not download:
-            raise AdapterError(
-                f"{name}: the weights {weights.name} are not on this machine ({path}). Fetch them once with "
-                f'`python -c "from torchvision.models import get_model; '
-                f"get_model('{architecture}', weights='{weights.name}')\"`, or allow it with "
-                f"--adapter-option '{name}.download=true'; or name a file of your own with the option weights"
-            )
+            code = f"from torchvision.models import get_model; get_model('{architecture}', weights='{weights.name}')"
+            what = f"the weights {weights.name} ({path}) are"
+            instead = "a file of your own with the option weights"
+            raise not_here(name, what, command=f'python -c "{code}"', instead=instead)
         fetch(weights.url, path, sha256_starts=_sha256_starts(path.name))
     return path
 

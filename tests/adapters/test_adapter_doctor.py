@@ -21,11 +21,13 @@ from adapters.doctor import (
 from adapters.registry import create
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
-SERVICE = Service("Greenhouse", "vision.greenhouse.example", "nothing", "told", credentials=("GREEN_KEY", "GREEN_ID"))
+SERVICE = Service(
+    "Greenhouse", "vision.greenhouse.example", "nothing", "unknown", credentials=("GREEN_KEY", "GREEN_ID")
+)
 
 
 def dated(**given: object) -> Service:
-    return Service("Greenhouse", "vision.greenhouse.example", "nothing", "told", **given)  # type: ignore[arg-type]
+    return Service("Greenhouse", "vision.greenhouse.example", "nothing", "unknown", **given)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

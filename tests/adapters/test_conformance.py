@@ -18,7 +18,7 @@ from fakes.clouds import CLOUDS, opened
 from fakes.imagga import imagga
 from fakes.resting import resting
 from fakes.seeing import NAMES, seen
-from fakes.serving import Asked, Serving, Told
+from fakes.serving import Received, Response, Serving
 from fakes.tiny_networks import tiny_clip, tiny_onnx, tiny_resnet, tiny_transformer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -35,9 +35,9 @@ IMAGES = [png(drawn_face()), png(drawn_face(width=160, height=200, shift=6)), pn
 PROGRAM = """
 import base64, json, sys
 for line in sys.stdin:
-    asked = json.loads(line)
-    size = len(base64.b64decode(asked["image"]))
-    print(json.dumps({"id": asked["id"], "labels": [["bright", 0.25], ["size", min(1, size / 1e6)]]}), flush=True)
+    received = json.loads(line)
+    size = len(base64.b64decode(received["image"]))
+    print(json.dumps({"id": received["id"], "labels": [["bright", 0.25], ["size", min(1, size / 1e6)]]}), flush=True)
 """
 FUNCTION = "def face(image):\n    return {'bright': 0.25, 'size': min(1.0, len(image) / 1e6)}\n"
 
@@ -64,7 +64,7 @@ def _python(folder: Path, _: ExitStack) -> Adapter:
     return registry.create("python:conforming_function:face", {"path": str(folder)})
 
 
-def _served(stack: ExitStack, answer: Callable[[Asked], Told], **variables: str) -> str:
+def _served(stack: ExitStack, answer: Callable[[Received], Response], **variables: str) -> str:
     """The address of a server that is left with the stack; the variables are set until then."""
     stack.enter_context(patch.dict(os.environ, variables))
     return stack.enter_context(Serving(answer)).url
@@ -207,12 +207,12 @@ def test_same_bytes_same_answer_whatever_the_batch(adapter: Adapter) -> None:
 def test_declares_what_the_key_and_the_statistics_need(adapter: Adapter) -> None:
     assert adapter.name
     assert adapter.model == adapter.model
-    told = json.dumps([adapter.name, adapter.model, dict(adapter.parameters)], allow_nan=False)
+    record = json.dumps([adapter.name, adapter.model, dict(adapter.parameters)], allow_nan=False)
     _check_declared(adapter.capabilities)
     service = adapter.capabilities.service
     for variable in service.credentials if service else ():
         value = os.environ.get(variable, "")
-        assert len(value) < 8 or value not in told + repr(adapter)
+        assert len(value) < 8 or value not in record + repr(adapter)
 
 
 def test_bytes_that_are_no_image_fail_that_call_alone(adapter: Adapter) -> None:

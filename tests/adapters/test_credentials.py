@@ -79,6 +79,6 @@ def test_what_a_service_repeats_is_starred_out_the_longest_first() -> None:
 
 def test_a_secret_is_found_in_whatever_form_a_service_repeats_it() -> None:
     key = 'a/b+c="d\\e&f'
-    for said in (key, json.dumps(key), json.dumps(key).replace("/", "\\/"), quote(key, safe=""), escape(key)):
-        assert b"***" in redacted(said.encode(), [key])
-        assert b"b+c" not in redacted(said.encode(), [key])
+    for shown in (key, json.dumps(key), json.dumps(key).replace("/", "\\/"), quote(key, safe=""), escape(key)):
+        assert b"***" in redacted(shown.encode(), [key])
+        assert b"b+c" not in redacted(shown.encode(), [key])

@@ -5,7 +5,7 @@ import pytest
 from fakes.made import made
 from fakes.resting import resting
 from fakes.seeing import seen, slopes, sweep
-from fakes.serving import Asked, Serving, Told
+from fakes.serving import Received, Response, Serving
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -67,30 +67,30 @@ def test_labels_are_found_in_several_shapes(shape: str, options: dict[str, objec
 
 
 @pytest.mark.parametrize(
-    ("told", "retry", "wait"),
+    ("response", "retry", "wait"),
     [
         ("too many", "slower", 7),
         ("busy", "later", 2),
         ("broken", "later", None),
         ("dropped", "later", None),
         ("redirect", "never", None),
-        (Told(422, {"error": {"message": "no image"}}), "never", None),
-        (Told(200, {"error": {"message": "no image"}}), "never", None),
-        (Told(418, {"error": {"message": "teapot"}}), "slower", None),
-        (Told(409, {"error": {"message": "conflict"}}), "later", None),
+        (Response(422, {"error": {"message": "no image"}}), "never", None),
+        (Response(200, {"error": {"message": "no image"}}), "never", None),
+        (Response(418, {"error": {"message": "teapot"}}), "slower", None),
+        (Response(409, {"error": {"message": "conflict"}}), "later", None),
     ],
 )
-def test_faults_say_whether_asking_again_helps(told: str | Told, retry: str, wait: float | None) -> None:
+def test_faults_say_whether_asking_again_helps(response: str | Response, retry: str, wait: float | None) -> None:
     with Serving(resting(SECRET)) as server:
-        server.fault = lambda _: told
+        server.fault = lambda _: response
         adapter = asking(
             server.url, error_path="error.message", slower_statuses=[429, 418], retry_statuses=[409, 500, 503]
         )
         outcome = adapter.send(sweep()[:1])[0]
     assert isinstance(outcome, NoAnswer)
     assert (outcome.retry, outcome.wait) == (retry, wait)
-    if isinstance(told, Told):
-        assert told.body["error"]["message"] in outcome.reason
+    if isinstance(response, Response):
+        assert response.body["error"]["message"] in outcome.reason
 
 
 @pytest.mark.parametrize("fault", ["page", "cut", "empty", "nothing"])
@@ -105,14 +105,14 @@ def test_a_success_that_cannot_be_understood_is_kept_and_fails_by_name(fault: st
 
 
 def test_an_answer_that_is_too_long_is_not_read_to_its_end() -> None:
-    with Serving(lambda _: Told(200, b"x" * 5000)) as server:
+    with Serving(lambda _: Response(200, b"x" * 5000)) as server:
         outcome = asking(server.url, most_bytes=1000).send(sweep()[:1])[0]
     assert isinstance(outcome, NoAnswer)
     assert "longer than 1000 bytes" in outcome.reason
 
 
 def test_a_version_in_the_answer_is_kept() -> None:
-    with Serving(lambda _: Told(200, {"meta": {"model": "v9"}, "result": {"tags": []}})) as server:
+    with Serving(lambda _: Response(200, {"meta": {"model": "v9"}, "result": {"tags": []}})) as server:
         answer = asking(server.url, version_path="meta.model").send(sweep()[:1])[0]
     assert isinstance(answer, RawAnswer)
     assert answer.headers["version"] == "v9"
@@ -123,8 +123,8 @@ def test_refused_credentials_stop_with_their_cure_and_are_shown_nowhere() -> Non
         asking(server.url, error_path="error.message").send(sweep()[:1])
     assert SECRET not in str(caught.value)
 
-    def echo(asked: Asked) -> Told:
-        return Told(200, {"result": {"tags": [{"tag": {"en": SECRET}, "p": 1}]}}, {"X-Request-Id": SECRET})
+    def echo(received: Received) -> Response:
+        return Response(200, {"result": {"tags": [{"tag": {"en": SECRET}, "p": 1}]}}, {"X-Request-Id": SECRET})
 
     with Serving(echo) as server:
         adapter = asking(server.url)
@@ -170,9 +170,9 @@ def test_every_option_is_checked_before_anything_is_sent(options: dict[str, obje
 
 
 def test_a_key_in_the_address_is_sent_and_shown_nowhere() -> None:
-    def answer(asked: Asked) -> Told:
-        assert asked.query == {"mode": "fast", "key": SECRET}
-        return Told(200, {"result": {"tags": [{"tag": {"en": asked.query["key"]}, "p": 1}]}})
+    def answer(received: Received) -> Response:
+        assert received.query == {"mode": "fast", "key": SECRET}
+        return Response(200, {"result": {"tags": [{"tag": {"en": received.query["key"]}, "p": 1}]}})
 
     with Serving(answer) as server:
         adapter = asking(f"{server.url}/?mode=fast", headers={}, query={"key": "${CLINIC_KEY}"})

@@ -1,4 +1,4 @@
-"""The package in docs/adapters.md, installed as it stands there, adds a classifier that is listed, told and audited."""
+"""The package in docs/adapters.md, installed as it stands there, adds a classifier that is listed and audited."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from fakes.serving import Asked, Serving, Told
+from fakes.serving import Received, Response, Serving
 
 import pipeline
 from pipeline.photos import SAMPLE
@@ -41,10 +41,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Serving]:
-    def tag(asked: Asked) -> Told:
-        if asked.headers.get("authorization") != f"Bearer {KEY}":
-            return Told(401, {"error": "who are you"})
-        return Told(200, {"tags": [{"name": "plant", "percent": 80}, {"name": "pot", "percent": 12.5}]})
+    def tag(received: Received) -> Response:
+        if received.headers.get("authorization") != f"Bearer {KEY}":
+            return Response(401, {"error": "who are you"})
+        return Response(200, {"tags": [{"name": "plant", "percent": 80}, {"name": "pot", "percent": 12.5}]})
 
     with Serving(tag) as serving:
         yield serving
@@ -67,14 +67,14 @@ def test_it_is_listed_and_told_like_a_built_in_one(site: Path) -> None:
     rows = {row["name"]: row for row in json.loads(counterslope(site, "adapters", "--json").stdout)}
     assert rows["greenhouse"]["remote"]
     assert rows["greenhouse"]["usd_per_1000"] == 2.0
-    told = counterslope(site, "adapters", "info", "greenhouse", key="").stdout
+    response = counterslope(site, "adapters", "info", "greenhouse", key="").stdout
     for part in (
         "keeps images for 24 hours",
         "GREENHOUSE_KEY",
         "another address than the service's",
         "up to 4,000,000",
     ):
-        assert part in told
+        assert part in response
 
 
 def test_the_doctor_names_a_refused_key_and_never_shows_it(site: Path, server: Serving) -> None:
@@ -93,13 +93,13 @@ def test_the_doctor_names_a_refused_key_and_never_shows_it(site: Path, server: S
 
 
 def test_without_a_yes_no_portrait_leaves_the_machine(site: Path, server: Serving) -> None:
-    before = sum(asked.method == "POST" for asked in server.asked)
+    before = sum(received.method == "POST" for received in server.received)
     done = counterslope(
         site, "adapters", "doctor", "greenhouse", "--adapter-option", f"greenhouse.endpoint={server.url}"
     )
     assert done.returncode == 0
     assert "no portrait was sent" in done.stdout
-    assert sum(asked.method == "POST" for asked in server.asked) == before
+    assert sum(received.method == "POST" for received in server.received) == before
 
 
 def test_it_is_audited(site: Path, server: Serving, tmp_path: Path) -> None:

@@ -8,20 +8,20 @@ from collections.abc import Callable
 from typing import Any
 
 from fakes.seeing import seen
-from fakes.serving import Asked, Told
+from fakes.serving import Received, Response
 
 MODEL = "seer-2026-01-01"
 
 
-def chatting(key: str | None) -> Callable[[Asked], Told]:
+def chatting(key: str | None) -> Callable[[Received], Response]:
     """Answers about the labels in the schema; without one about the labels in the text, or with one of its letters."""
 
-    def answer(asked: Asked) -> Told:
-        if key and asked.headers.get("authorization") != f"Bearer {key}":
+    def answer(received: Received) -> Response:
+        if key and received.headers.get("authorization") != f"Bearer {key}":
             return failed(401, "Incorrect API key provided", code="invalid_api_key")
-        if asked.path != "/v1/chat/completions":
-            return failed(404, f"Invalid URL ({asked.path})")
-        question = asked.json()
+        if received.path != "/v1/chat/completions":
+            return failed(404, f"Invalid URL ({received.path})")
+        question = received.json()
         if question["model"] != "seer":
             return failed(404, f"The model {question['model']!r} does not exist", code="model_not_found")
         text, picture = question["messages"][-1]["content"]
@@ -39,7 +39,7 @@ def chatting(key: str | None) -> Callable[[Asked], Told]:
     return answer
 
 
-def completed(text: str | None, *, reason: str = "stop", refusal: str | None = None, logprobs: Any = None) -> Told:
+def completed(text: str | None, *, reason: str = "stop", refusal: str | None = None, logprobs: Any = None) -> Response:
     """A chat completion."""
     message = {"role": "assistant", "content": text, "refusal": refusal}
     body = {
@@ -51,20 +51,20 @@ def completed(text: str | None, *, reason: str = "stop", refusal: str | None = N
         "choices": [{"index": 0, "message": message, "logprobs": logprobs, "finish_reason": reason}],
         "usage": {"prompt_tokens": 1200, "completion_tokens": 30, "total_tokens": 1230},
     }
-    return Told(200, body, {"x-request-id": "req_1"})
+    return Response(200, body, {"x-request-id": "req_1"})
 
 
 def failed(
     status: int, message: str, *, code: str | int | None = None, kind: str = "", param: str | None = None
-) -> Told:
+) -> Response:
     """An error in the shape that OpenAI gives it."""
-    return Told(status, {"error": {"message": message, "type": kind, "param": param, "code": code}})
+    return Response(status, {"error": {"message": message, "type": kind, "param": param, "code": code}})
 
 
-def _labels_of_schema(asked: dict[str, Any]) -> list[str] | None:
-    if asked["type"] != "json_schema":
+def _labels_of_schema(received: dict[str, Any]) -> list[str] | None:
+    if received["type"] != "json_schema":
         return None
-    held = asked["json_schema"]
+    held = received["json_schema"]
     schema = held["schema"]
     assert held["strict"] is True
     assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", held["name"])
@@ -73,7 +73,7 @@ def _labels_of_schema(asked: dict[str, Any]) -> list[str] | None:
     return list(schema["properties"])
 
 
-def _letter(question: dict[str, Any], text: str, scores: dict[str, float]) -> Told:
+def _letter(question: dict[str, Any], text: str, scores: dict[str, float]) -> Response:
     """Probabilities in the proportion of the scores; a twentieth goes to a word that is no letter."""
     letters = dict(re.findall(r"^([A-Z])\. (.+)$", text, flags=re.MULTILINE))
     total = sum(scores[label] for label in letters.values()) / 0.95

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fakes.seeing import seen
-from fakes.serving import Asked, Serving, Told
+from fakes.serving import Received, Response, Serving
 
 PAT = "planted-clarifai-pat-0123456789"
 GENERAL = (
@@ -16,10 +16,10 @@ _PATH = re.compile(r"/v2/users/[\w-]+/apps/[\w-]+/models/([\w-]+)(?:/versions/(\
 OK = {"code": 10000, "description": "Ok"}
 
 
-def failure(http: int, code: int | str, description: str, outputs: list[Any] | None = None) -> Told:
+def failure(http: int, code: int | str, description: str, outputs: list[Any] | None = None) -> Response:
     """A whole reply's error; the code is a number or its name."""
     status = {"code": code, "description": description, "details": "", "req_id": "planted-request"}
-    return Told(http, {"status": status, **({} if outputs is None else {"outputs": outputs})})
+    return Response(http, {"status": status, **({} if outputs is None else {"outputs": outputs})})
 
 
 class ClarifaiService(Serving):
@@ -30,13 +30,13 @@ class ClarifaiService(Serving):
         self.spoilt: Callable[[bytes], dict[str, Any] | None] = lambda image: None
         self.billed = 0
 
-    def _answer(self, asked: Asked) -> Told:
-        if asked.headers.get("authorization") != f"Key {PAT}":
+    def _answer(self, received: Received) -> Response:
+        if received.headers.get("authorization") != f"Key {PAT}":
             return failure(401, 11009, "API key not found")
-        place = _PATH.fullmatch(asked.path)
-        if place is None or asked.query:
+        place = _PATH.fullmatch(received.path)
+        if place is None or received.query:
             return failure(404, 11101, "Resource does not exist")
-        content = asked.json()
+        content = received.json()
         assert set(content) == {"inputs", "model"}
         if len(content["inputs"]) > 128:
             return failure(400, 11102, "Invalid request")
@@ -44,7 +44,7 @@ class ClarifaiService(Serving):
         outputs = [self._output(item, config, place[1], place[2] or "newest") for item in content["inputs"]]
         fine = [output["status"]["code"] == 10000 for output in outputs]
         if all(fine):
-            return Told(200, {"status": {**OK, "req_id": "planted-request"}, "outputs": outputs})
+            return Response(200, {"status": {**OK, "req_id": "planted-request"}, "outputs": outputs})
         if any(fine):
             return failure(200, 10010, "Mixed Success", outputs)
         return failure(400, 10020, "Failure", outputs)

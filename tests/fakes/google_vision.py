@@ -13,7 +13,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from fakes.seeing import seen
-from fakes.serving import Asked, Serving, Told
+from fakes.serving import Received, Response, Serving
 
 KEY = "AIzaPlantedGoogleKey0123456789"
 EMAIL = "auditor@project.iam.gserviceaccount.com"
@@ -22,11 +22,11 @@ _FEATURES = {"LABEL_DETECTION", "FACE_DETECTION"}
 _LIKELIHOODS = ["VERY_UNLIKELY", "UNLIKELY", "POSSIBLE", "LIKELY", "VERY_LIKELY"]
 
 
-def failure(status: int, name: str, message: str, reason: str = "") -> Told:
+def failure(status: int, name: str, message: str, reason: str = "") -> Response:
     """An error as googleapis.com words it."""
     detail = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason, "domain": "googleapis.com"}
     error = {"code": status, "message": message, "status": name, "details": [detail] if reason else []}
-    return Told(status, {"error": error})
+    return Response(status, {"error": error})
 
 
 class GoogleVision(Serving):
@@ -44,7 +44,7 @@ class GoogleVision(Serving):
         self.spoilt: Callable[[bytes], dict[str, Any] | None] = lambda image: None
         self.billed = 0
         self.tokens: list[str] = []
-        self.refused: Told | None = None
+        self.refused: Response | None = None
         self.expires_in = 3599
         self._given = 0
         self._cut_off = cut_off
@@ -63,15 +63,15 @@ class GoogleVision(Serving):
             "token_uri": f"{self.url}/token",
         }
 
-    def _answer(self, asked: Asked) -> Told:
-        if asked.path == "/token":
-            return self._token(asked)
-        if asked.method != "POST" or not _PATH.fullmatch(asked.path) or asked.query:
+    def _answer(self, received: Received) -> Response:
+        if received.path == "/token":
+            return self._token(received)
+        if received.method != "POST" or not _PATH.fullmatch(received.path) or received.query:
             return failure(404, "NOT_FOUND", "Requested entity was not found.")
-        return self._not_allowed(asked) or self._annotated(asked)
+        return self._not_allowed(received) or self._annotated(received)
 
-    def _not_allowed(self, asked: Asked) -> Told | None:
-        key, bearer = asked.headers.get("x-goog-api-key"), asked.headers.get("authorization")
+    def _not_allowed(self, received: Received) -> Response | None:
+        key, bearer = received.headers.get("x-goog-api-key"), received.headers.get("authorization")
         if key is not None:
             good = key == KEY
             message = "API key not valid. Please pass a valid API key."
@@ -83,10 +83,10 @@ class GoogleVision(Serving):
             return failure(401, "UNAUTHENTICATED", message, "ACCESS_TOKEN_EXPIRED")
         return None
 
-    def _annotated(self, asked: Asked) -> Told:
+    def _annotated(self, received: Received) -> Response:
         try:
-            requests = asked.json()["requests"]
-            assert set(asked.json()) == {"requests"}
+            requests = received.json()["requests"]
+            assert set(received.json()) == {"requests"}
             assert all(set(request) == {"image", "features"} for request in requests)
             assert all(set(request["image"]) == {"content"} for request in requests)
             for feature in (feature for request in requests for feature in request["features"]):
@@ -95,11 +95,11 @@ class GoogleVision(Serving):
                 assert feature.get("model", "") in ("", "builtin/stable", "builtin/latest")
         except (ValueError, KeyError, AssertionError):
             return failure(400, "INVALID_ARGUMENT", "Invalid JSON payload received.")
-        if len(asked.body) > 10_000_000:
+        if len(received.body) > 10_000_000:
             return failure(400, "INVALID_ARGUMENT", "Request payload size exceeds the limit: 10485760 bytes.")
         if len(requests) > 16:
             return failure(400, "INVALID_ARGUMENT", "Too many images per request.")
-        return Told(200, {"responses": [self._one(request) for request in requests]})
+        return Response(200, {"responses": [self._one(request) for request in requests]})
 
     def _one(self, request: dict[str, Any]) -> dict[str, Any]:
         image = base64.b64decode(request["image"]["content"], validate=True)
@@ -130,19 +130,19 @@ class GoogleVision(Serving):
         box = {"vertices": [{"y": 2}, {"x": 9, "y": 2}, {"x": 9, "y": 9}, {"y": 9}]}
         return {"boundingPoly": box, "detectionConfidence": 0.75, "joyLikelihood": likelihood}
 
-    def _token(self, asked: Asked) -> Told:
+    def _token(self, received: Received) -> Response:
         if self.refused is not None:
             return self.refused
-        form = {name: values[0] for name, values in parse_qs(asked.body.decode()).items()}
+        form = {name: values[0] for name, values in parse_qs(received.body.decode()).items()}
         if form.get("grant_type") != "urn:ietf:params:oauth:grant-type:jwt-bearer":
-            return Told(400, {"error": "unsupported_grant_type"})
+            return Response(400, {"error": "unsupported_grant_type"})
         head, claim, signature = form["assertion"].split(".")
         try:
             self._private.public_key().verify(
                 _decoded(signature), f"{head}.{claim}".encode(), padding.PKCS1v15(), hashes.SHA256()
             )
         except InvalidSignature:
-            return Told(400, {"error": "invalid_grant", "error_description": "Invalid JWT Signature."})
+            return Response(400, {"error": "invalid_grant", "error_description": "Invalid JWT Signature."})
         claims = json.loads(_decoded(claim))
         now = time.time()
         fits = (
@@ -154,11 +154,11 @@ class GoogleVision(Serving):
             and claims["exp"] - claims["iat"] <= 3600
         )
         if not fits:
-            return Told(400, {"error": "invalid_grant", "error_description": "Invalid JWT: check iat and exp."})
+            return Response(400, {"error": "invalid_grant", "error_description": "Invalid JWT: check iat and exp."})
         self._given += 1
         self.tokens.append(f"ya29.planted-token-{self._given}")
         body = {"access_token": self.tokens[-1], "expires_in": self.expires_in, "token_type": "Bearer"}
-        return Told(200, body)
+        return Response(200, body)
 
 
 @cache

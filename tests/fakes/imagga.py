@@ -4,18 +4,18 @@ from base64 import b64encode
 from collections.abc import Callable
 
 from fakes.seeing import seen
-from fakes.serving import Asked, Told
+from fakes.serving import Received, Response
 
 
-def imagga(key: str, secret: str) -> Callable[[Asked], Told]:
+def imagga(key: str, secret: str) -> Callable[[Received], Response]:
     wanted = f"Basic {b64encode(f'{key}:{secret}'.encode()).decode()}"
 
-    def answer(asked: Asked) -> Told:
-        if asked.path != "/v2/tags":
-            return Told(404, b"<html>not found</html>")
-        if asked.headers.get("authorization") != wanted:
+    def answer(received: Received) -> Response:
+        if received.path != "/v2/tags":
+            return Response(404, b"<html>not found</html>")
+        if received.headers.get("authorization") != wanted:
             return _failed(401, "Invalid api key or secret")
-        parts = asked.parts()
+        parts = received.parts()
         assert parts["limit"][2] == b"-1"
         try:
             scores = seen(parts["image"][2])
@@ -27,10 +27,10 @@ def imagga(key: str, secret: str) -> Callable[[Asked], Told]:
             for name, score in scores.items()
             if 100 * score >= threshold
         ]
-        return Told(200, {"result": {"tags": tags}, "status": {"text": "", "type": "success"}})
+        return Response(200, {"result": {"tags": tags}, "status": {"text": "", "type": "success"}})
 
     return answer
 
 
-def _failed(status: int, text: str) -> Told:
-    return Told(status, {"status": {"text": text, "type": "error"}})
+def _failed(status: int, text: str) -> Response:
+    return Response(status, {"status": {"text": text, "type": "error"}})

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from fakes.seeing import seen
-from fakes.serving import Asked, Serving, Told
+from fakes.serving import Received, Response, Serving
 
 ID, SECRET, TOKEN = "AKIAPLANTEDKEYID0001", "planted/Secret+AccessKey0123456789", "PlantedSessionToken//0123456789=="
 REGION = "eu-west-1"
@@ -20,9 +20,9 @@ _AUTHORIZATION = re.compile(
 _NEEDED = {"host", "x-amz-date", "content-type", "x-amz-target"}
 
 
-def failure(status: int, code: str, message: str = "", *, prefix: str = "", word: str = "Message") -> Told:
+def failure(status: int, code: str, message: str = "", *, prefix: str = "", word: str = "Message") -> Response:
     """An error as the service words it; ``__type`` may have a prefix, and the message another first letter."""
-    return Told(status, {"__type": f"{prefix}{code}", word: message}, {"x-amzn-RequestId": "planted-request-id"})
+    return Response(status, {"__type": f"{prefix}{code}", word: message}, {"x-amzn-RequestId": "planted-request-id"})
 
 
 @dataclass(frozen=True)
@@ -43,14 +43,14 @@ class RekognitionService(Serving):
         self.billed = 0
         self._region = region
 
-    def _answer(self, asked: Asked) -> Told:
-        problem = self._signature_problem(asked)
+    def _answer(self, received: Received) -> Response:
+        problem = self._signature_problem(received)
         if problem is not None:
             return failure(400, *problem)
-        service, _, operation = asked.headers["x-amz-target"].partition(".")
-        if asked.path != "/" or service != "RekognitionService" or operation not in ("DetectLabels", "DetectFaces"):
+        service, _, operation = received.headers["x-amz-target"].partition(".")
+        if received.path != "/" or service != "RekognitionService" or operation not in ("DetectLabels", "DetectFaces"):
             return failure(400, "UnknownOperationException")
-        content = asked.json()
+        content = received.json()
         image = base64.b64decode(content["Image"]["Bytes"], validate=True)
         if not 1 <= len(image) <= 5_242_880:
             return failure(400, "ValidationException", "image.bytes has a length outside 1-5242880")
@@ -60,7 +60,7 @@ class RekognitionService(Serving):
             return failure(400, "InvalidImageFormatException", "Request has invalid image format")
         self.billed += 1
         answer = self._labels(scores, content) if operation == "DetectLabels" else self._faces(scores, content)
-        return Told(200, answer, {"x-amzn-RequestId": "planted-request-id"})
+        return Response(200, answer, {"x-amzn-RequestId": "planted-request-id"})
 
     def _labels(self, scores: dict[str, float], content: dict[str, Any]) -> dict[str, Any]:
         assert set(content) <= {"Image", "MaxLabels", "MinConfidence", "Features", "Settings"}
@@ -89,12 +89,12 @@ class RekognitionService(Serving):
         sure = 100 * max(scores["engineer"], 1 - scores["engineer"])
         return {"FaceDetails": [face(0.0, male=not masculine, sure=99.0), face(0.3, male=masculine, sure=sure)]}
 
-    def _signature_problem(self, asked: Asked) -> tuple[str, str] | None:
-        given = _AUTHORIZATION.fullmatch(asked.headers.get("authorization", ""))
+    def _signature_problem(self, received: Received) -> tuple[str, str] | None:
+        given = _AUTHORIZATION.fullmatch(received.headers.get("authorization", ""))
         if given is None:
             return "MissingAuthenticationTokenException", "Missing Authentication Token"
         keys = self.keys.get(given["id"])
-        token = asked.headers.get("x-amz-security-token", "")
+        token = received.headers.get("x-amz-security-token", "")
         if keys is None or token != keys.token:
             return "UnrecognizedClientException", "The security token included in the request is invalid."
         if keys.expired:
@@ -102,14 +102,14 @@ class RekognitionService(Serving):
         names = given["names"].split(";")
         if not set(names) >= _NEEDED or names != sorted(names) or (keys.token and "x-amz-security-token" not in names):
             return "IncompleteSignatureException", "not every header that has to be is signed"
-        moment = asked.headers["x-amz-date"]
+        moment = received.headers["x-amz-date"]
         off = datetime.now(UTC) - datetime.strptime(moment, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
         if abs(off.total_seconds()) > 300:
             return "InvalidSignatureException", f"Signature expired: {moment} is now earlier than the clock allows"
         scope = f"{moment[:8]}/{self._region}/rekognition/aws4_request"
         if given["scope"] != scope:
             return "InvalidSignatureException", f"Credential should be scoped to {scope}"
-        if not hmac.compare_digest(given["signature"], _signature(asked, names, scope, keys.secret)):
+        if not hmac.compare_digest(given["signature"], _signature(received, names, scope, keys.secret)):
             return (
                 "InvalidSignatureException",
                 "The request signature we calculated does not match",
@@ -117,13 +117,13 @@ class RekognitionService(Serving):
         return None
 
 
-def _signature(asked: Asked, names: list[str], scope: str, secret: str) -> str:
+def _signature(received: Received, names: list[str], scope: str, secret: str) -> str:
     """Signature Version 4 of a request as it came, from the canonical request on."""
-    headers = "".join(f"{name}:{' '.join(asked.headers[name].split())}\n" for name in names)
-    digest = hashlib.sha256(asked.body).hexdigest()
-    canonical = "\n".join([asked.method, asked.path, "", headers, ";".join(names), digest])
+    headers = "".join(f"{name}:{' '.join(received.headers[name].split())}\n" for name in names)
+    digest = hashlib.sha256(received.body).hexdigest()
+    canonical = "\n".join([received.method, received.path, "", headers, ";".join(names), digest])
     hashed = hashlib.sha256(canonical.encode()).hexdigest()
-    text = "\n".join(["AWS4-HMAC-SHA256", asked.headers["x-amz-date"], scope, hashed])
+    text = "\n".join(["AWS4-HMAC-SHA256", received.headers["x-amz-date"], scope, hashed])
     key = f"AWS4{secret}".encode()
     for part in scope.split("/"):
         key = hmac.new(key, part.encode(), hashlib.sha256).digest()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fakes.seeing import seen
-from fakes.serving import Asked, Told
+from fakes.serving import Received, Response
 
 SHAPES: Mapping[str, Callable[[dict[str, float]], Any]] = {
     "tags": lambda scores: {"result": {"tags": [{"tag": {"en": name}, "p": s} for name, s in scores.items()]}},
@@ -17,30 +17,30 @@ SHAPES: Mapping[str, Callable[[dict[str, float]], Any]] = {
 }
 
 
-def resting(key: str, *, shape: str = "tags") -> Callable[[Asked], Told]:
-    """Wants the key in ``X-Api-Key``, or as a member or field ``key`` beside the image."""
+def resting(key: str, *, shape: str = "tags") -> Callable[[Received], Response]:
+    """Wants the key in ``X-Api-Key``, or as a member or field ``key`` next to the image."""
 
-    def answer(asked: Asked) -> Told:
-        kind = asked.headers["content-type"].partition(";")[0]
-        given = asked.headers.get("x-api-key")
+    def answer(received: Received) -> Response:
+        kind = received.headers["content-type"].partition(";")[0]
+        given = received.headers.get("x-api-key")
         if kind == "application/json":
-            content = asked.json()
+            content = received.json()
             header, _, encoded = content["image"].rpartition(",")
             assert header in ("", "data:image/png;base64", "data:image/jpeg;base64")
             image, given = b64decode(encoded, validate=True), content.get("key", given)
         elif kind == "multipart/form-data":
-            parts = asked.parts()
+            parts = received.parts()
             image = parts["picture"][2]
             given = parts["key"][2].decode() if "key" in parts else given
         else:
             assert kind in ("image/png", "image/jpeg", "application/octet-stream")
-            image = asked.body
+            image = received.body
         if given != key:
-            return Told(401, {"error": {"message": f"the key {given} is not known"}})
+            return Response(401, {"error": {"message": f"the key {given} is not known"}})
         try:
             content = SHAPES[shape](seen(image))
         except ValueError:
-            return Told(422, {"error": {"message": "no image"}})
-        return Told(200, json.dumps(content).encode(), {"X-Model-Version": "7"})
+            return Response(422, {"error": {"message": "no image"}})
+        return Response(200, json.dumps(content).encode(), {"X-Model-Version": "7"})
 
     return answer

@@ -1,4 +1,4 @@
-"""A server on this machine's loopback that answers as a function says, remembers what it was asked, and can fail.
+"""A server on this machine's loopback that answers as a function says, remembers what it received, and can fail.
 
 What a vendor's protocol is lives in that vendor's own file.
 """
@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 
 
 @dataclass(frozen=True)
-class Asked:
+class Received:
     """A request as it came; header names in lower case."""
 
     method: str
@@ -44,10 +44,10 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Told:
+class Response:
     """What is answered: ``body`` is bytes, or anything that JSON can write.
 
-    ``dropped`` closes the connection instead; ``seconds`` passes before anything is said.
+    ``dropped`` closes the connection instead; ``seconds`` passes before anything is sent.
     """
 
     status: int = 200
@@ -57,29 +57,29 @@ class Told:
     seconds: float = 0.0
 
 
-FAULTS: dict[str, Told] = {
-    "too many": Told(429, {"message": "slow down"}, {"Retry-After": "7"}),
-    "broken": Told(500, {"message": "broken"}),
-    "busy": Told(503, b"busy", {"Retry-After": "2"}),
-    "dropped": Told(dropped=True),
-    "page": Told(200, b"<html><body>It works!</body></html>", {"Content-Type": "text/html"}),
-    "cut": Told(200, b'{"images": [{"cla'),
-    "empty": Told(200, b""),
-    "nothing": Told(200, {}),
-    "redirect": Told(307, b"", {"Location": "/elsewhere"}),
+FAULTS: dict[str, Response] = {
+    "too many": Response(429, {"message": "slow down"}, {"Retry-After": "7"}),
+    "broken": Response(500, {"message": "broken"}),
+    "busy": Response(503, b"busy", {"Retry-After": "2"}),
+    "dropped": Response(dropped=True),
+    "page": Response(200, b"<html><body>It works!</body></html>", {"Content-Type": "text/html"}),
+    "cut": Response(200, b'{"images": [{"cla'),
+    "empty": Response(200, b""),
+    "nothing": Response(200, {}),
+    "redirect": Response(307, b"", {"Location": "/elsewhere"}),
 }
 
 
 class Serving:
-    """Answers requests in threads until it is left; ``fault`` names one of ``FAULTS`` to be told instead, or None.
+    """Answers requests in threads until it is left; ``fault`` names one of ``FAULTS`` to be response instead, or None.
 
     Attributes:
-        asked: every request, in the order they came.
+        received: every request, in the order they came.
     """
 
-    def __init__(self, answer: Callable[[Asked], Told]) -> None:
-        self.asked: list[Asked] = []
-        self.fault: Callable[[int], str | Told | None] = lambda number: None
+    def __init__(self, answer: Callable[[Received], Response]) -> None:
+        self.received: list[Received] = []
+        self.fault: Callable[[int], str | Response | None] = lambda number: None
         self._answer = answer
         self._lock = threading.Lock()
         serving = self
@@ -96,19 +96,19 @@ class Serving:
                 parts = urlsplit(self.path)
                 query = {name: values[0] for name, values in parse_qs(parts.query, keep_blank_values=True).items()}
                 headers = {name.lower(): value for name, value in self.headers.items()}
-                self._tell(serving._told(Asked(self.command, parts.path, query, headers, body)))
+                self._tell(serving._response(Received(self.command, parts.path, query, headers, body)))
 
             do_GET = do_PUT = do_POST  # noqa: N815
 
-            def _tell(self, told: Told) -> None:
-                sleep(told.seconds)
-                if told.dropped:
+            def _tell(self, response: Response) -> None:
+                sleep(response.seconds)
+                if response.dropped:
                     self.close_connection = True
                     return
-                body = told.body if isinstance(told.body, bytes) else json.dumps(told.body).encode()
-                self.send_response(told.status)
+                body = response.body if isinstance(response.body, bytes) else json.dumps(response.body).encode()
+                self.send_response(response.status)
                 self.send_header("Content-Length", str(len(body)))
-                for name, value in {"Content-Type": "application/json", **told.headers}.items():
+                for name, value in {"Content-Type": "application/json", **response.headers}.items():
                     self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(body)
@@ -127,10 +127,10 @@ class Serving:
         self._thread.join()
         self._server.server_close()
 
-    def _told(self, asked: Asked) -> Told:
+    def _response(self, received: Received) -> Response:
         with self._lock:
-            self.asked.append(asked)
-            fault = self.fault(len(self.asked))
+            self.received.append(received)
+            fault = self.fault(len(self.received))
         if fault is None:
-            return self._answer(asked)
+            return self._answer(received)
         return FAULTS[fault] if isinstance(fault, str) else fault

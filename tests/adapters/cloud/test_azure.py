@@ -8,7 +8,7 @@ from fakes.azure_vision import KEY, TOKEN, VERSION, AzureVision, failure
 from fakes.clouds import environment
 from fakes.made import made
 from fakes.seeing import NAMES, sweep
-from fakes.serving import Told
+from fakes.serving import Response
 
 from adapters.base import AdapterError, AnswerError, NoAnswer, RawAnswer
 from adapters.cloud.azure import Azure, labels_of
@@ -23,8 +23,8 @@ def service() -> Iterator[AzureVision]:
 def test_the_image_is_sent_as_it_is_and_the_version_told_is_kept(service: AzureVision) -> None:
     image = sweep()[0]
     answer = made("azure").send([image])[0]
-    assert service.asked[0].body == image
-    assert service.asked[0].query == {
+    assert service.received[0].body == image
+    assert service.received[0].query == {
         "api-version": "2024-02-01",
         "features": "tags",
         "language": "en",
@@ -64,30 +64,30 @@ def test_an_odd_caption_fails_the_image(caption: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "retry", "wait"),
+    ("response", "retry", "wait"),
     [
         (failure(429, "429", "Call rate exceeded. Please retry after 26 seconds."), "slower", 26),
         (failure(429, "429", "Please retry after 1 second."), "slower", 1),
         (failure(429, "429", "Please retry after 2 minutes."), "slower", 120),
         (failure(429, "429", "Too many."), "slower", None),
-        (Told(429, {"error": {"message": "Please retry after 26 seconds."}}, {"Retry-After": "3"}), "slower", 3),
+        (Response(429, {"error": {"message": "Please retry after 26 seconds."}}, {"Retry-After": "3"}), "slower", 3),
         (failure(500, "InternalServerError", "FailedToProcess"), "later", None),
         (failure(503, "Timeout", "Timeout"), "later", None),
         (failure(400, "InvalidRequest", "too small", "InvalidImageSize"), "never", None),
     ],
 )  # fmt: skip
 def test_faults_are_named_with_what_they_ask_for(
-    service: AzureVision, told: Told, retry: str, wait: float | None
+    service: AzureVision, response: Response, retry: str, wait: float | None
 ) -> None:
-    service.fault = lambda number: told
+    service.fault = lambda number: response
     outcome = made("azure").send(sweep()[:1])[0]
     assert isinstance(outcome, NoAnswer)
     assert (outcome.retry, outcome.wait) == (retry, wait)
-    assert told.body["error"]["message"] in outcome.reason
+    assert response.body["error"]["message"] in outcome.reason
 
 
 @pytest.mark.parametrize(
-    ("told", "cure"),
+    ("response", "cure"),
     [
         (failure(401, "401", "Access denied due to invalid subscription key."), "VISION_KEY.*region"),
         (failure(403, "403", "Out of call volume quota."), "allowance"),
@@ -95,8 +95,8 @@ def test_faults_are_named_with_what_they_ask_for(
         (failure(400, "InvalidRequest", "'Caption' is not supported here", "NotSupportedVisualFeature"), "region"),
     ],
 )
-def test_what_no_retry_can_mend_stops_the_run_with_its_cure(service: AzureVision, told: Told, cure: str) -> None:
-    service.fault = lambda number: told
+def test_what_no_retry_can_mend_stops_the_run(service: AzureVision, response: Response, cure: str) -> None:
+    service.fault = lambda number: response
     with pytest.raises(AdapterError, match=cure):
         made("azure").send(sweep()[:1])
 
@@ -129,7 +129,7 @@ def test_a_token_of_entra_id_is_read_anew_for_each_call(monkeypatch: pytest.Monk
     with AzureVision() as running, environment({"VISION_TOKEN": TOKEN, "VISION_ENDPOINT": running.url}):
         adapter = made("azure")
         assert isinstance(adapter.send(sweep()[:1])[0], RawAnswer)
-        assert "ocp-apim-subscription-key" not in running.asked[0].headers
+        assert "ocp-apim-subscription-key" not in running.received[0].headers
         monkeypatch.setenv("VISION_TOKEN", "another-planted-token")
         with pytest.raises(AdapterError, match="VISION_TOKEN") as caught:
             adapter.send(sweep()[:1])

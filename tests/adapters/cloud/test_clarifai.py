@@ -6,7 +6,7 @@ from fakes.clarifai_service import PAT, ClarifaiService, failure
 from fakes.clouds import environment
 from fakes.made import made
 from fakes.seeing import seen, sweep
-from fakes.serving import Told
+from fakes.serving import Response
 
 from adapters.base import AdapterError, AnswerError, NoAnswer, RawAnswer
 from adapters.cloud.clarifai import labels_of
@@ -24,10 +24,10 @@ def test_a_batch_is_one_call_to_one_pinned_version(service: ClarifaiService) -> 
     images = sweep() * 4
     adapter = made("clarifai", endpoint=service.url)
     outcomes = adapter.send(images)
-    assert [asked.path for asked in service.asked] == [
+    assert [received.path for received in service.received] == [
         f"/v2/users/clarifai/apps/main/models/general-image-recognition/versions/{GENERAL}/outputs"
     ]
-    config = service.asked[0].json()["model"]["output_info"]["output_config"]
+    config = service.received[0].json()["model"]["output_info"]["output_config"]
     assert config == {"max_concepts": 200, "min_value": 0.0}
     for image, outcome in zip(images, outcomes, strict=True):
         assert isinstance(outcome, RawAnswer)
@@ -70,7 +70,7 @@ def test_a_batch_that_failed_altogether_fails_image_by_image(service: ClarifaiSe
 
 
 @pytest.mark.parametrize(
-    ("told", "retry"),
+    ("response", "retry"),
     [
         (failure(429, 11005, "exceeded limit of 15 requests per second"), "slower"),
         (failure(200, "CONN_THROTTLED", "exceeded limit of 15 requests per second"), "slower"),
@@ -83,15 +83,15 @@ def test_a_batch_that_failed_altogether_fails_image_by_image(service: ClarifaiSe
         (failure(200, "30101", "format"), "never"),
     ],
 )
-def test_the_status_code_decides_whatever_http_says(service: ClarifaiService, told: Told, retry: str) -> None:
-    service.fault = lambda number: told
+def test_the_status_code_decides_whatever_http_says(service: ClarifaiService, response: Response, retry: str) -> None:
+    service.fault = lambda number: response
     images = sweep()
     outcomes = made("clarifai", endpoint=service.url).send(images)
     assert len(outcomes) == len(images)
     for outcome in outcomes:
         assert isinstance(outcome, NoAnswer)
         assert outcome.retry == retry
-        assert told.body["status"]["description"] in outcome.reason
+        assert response.body["status"]["description"] in outcome.reason
 
 
 @pytest.mark.parametrize(
@@ -108,13 +108,11 @@ def test_the_status_code_decides_whatever_http_says(service: ClarifaiService, to
     ],
 )
 @pytest.mark.parametrize("http", [200, 402, 403, 429])
-def test_what_no_retry_can_mend_stops_the_run_with_its_cure(
-    service: ClarifaiService, code: int | str, cure: str, http: int
-) -> None:
+def test_what_no_retry_can_mend_stops_the_run(service: ClarifaiService, code: int | str, cure: str, http: int) -> None:
     service.fault = lambda number: failure(http, code, "no")
     with pytest.raises(AdapterError, match=cure):
         made("clarifai", endpoint=service.url).send(sweep())
-    assert len(service.asked) == 1
+    assert len(service.received) == 1
 
 
 def test_a_reply_to_many_images_is_read_once(service: ClarifaiService, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,7 +140,7 @@ def test_a_reply_with_an_output_missing_belongs_to_nobody(service: ClarifaiServi
 
 
 def test_an_output_without_concepts_is_an_answer_that_cannot_be_read(service: ClarifaiService) -> None:
-    # All are asked for, down to 0: there is always one.
+    # All are requested, down to 0: there is always one.
     for data in ({}, {"data": None}, {"data": {}}):
         service.fault = lambda number, data=data: failure(200, 10000, "Ok", [{"status": {"code": 10000}, **data}])
         outcome = made("clarifai", endpoint=service.url).send(sweep()[:1])[0]
@@ -165,10 +163,10 @@ def test_a_model_of_ones_own(service: ClarifaiService) -> None:
     with environment(mine):
         adapter = made("clarifai", model="jobs", version="v7", own=True)
         adapter.send(sweep()[:1])
-        assert service.asked[0].path == "/v2/users/me/apps/faces/models/jobs/versions/v7/outputs"
+        assert service.received[0].path == "/v2/users/me/apps/faces/models/jobs/versions/v7/outputs"
         assert adapter.model == "me/faces/jobs v7"
         made("clarifai", model="jobs", version="latest", own=True).send(sweep()[:1])
-        assert service.asked[1].path == "/v2/users/me/apps/faces/models/jobs/outputs"
+        assert service.received[1].path == "/v2/users/me/apps/faces/models/jobs/outputs"
 
 
 @pytest.mark.parametrize(

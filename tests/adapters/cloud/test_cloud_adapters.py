@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from fakes.clouds import CLOUDS, environment, opened, parser
 from fakes.seeing import seen, slopes, sweep
-from fakes.serving import FAULTS, Asked, Serving, Told
+from fakes.serving import FAULTS, Received, Response, Serving
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -86,14 +86,14 @@ def test_a_redirect_is_a_failure(name: str) -> None:
         outcome = adapter.send(sweep()[:1])[0]
         assert isinstance(outcome, NoAnswer)
         assert "redirect" in outcome.reason
-        assert len(service.asked) == 1
+        assert len(service.received) == 1
 
 
 @each
 @pytest.mark.parametrize("status", [401, 403, 404])
 def test_a_page_that_refuses_everything_stops_the_run(name: str, status: int) -> None:
     with opened(name) as (service, adapter):
-        service.fault = lambda number: Told(status, b"<html>no</html>")
+        service.fault = lambda number: Response(status, b"<html>no</html>")
         with pytest.raises(AdapterError, match=r"refuses|knows no such"):
             adapter.send(sweep()[:1])
 
@@ -137,14 +137,14 @@ def test_credentials_go_nowhere_in_the_clear(name: str) -> None:
         registry.create(name, {"endpoint": "https://example.org/gateway/"})
 
 
-def _echo(status: int) -> Callable[[Asked], Told]:
+def _echo(status: int) -> Callable[[Received], Response]:
     """What a hostile or careless server says of everything that it was sent."""
 
-    def answer(asked: Asked) -> Told:
-        said = json.dumps(dict(asked.headers))
-        error = {"code": status, "message": said, "status": said}
-        return Told(
-            status, {"error": error, "__type": said, "Message": said, "status": {"code": 1, "description": said}}
+    def answer(received: Received) -> Response:
+        shown = json.dumps(dict(received.headers))
+        error = {"code": status, "message": shown, "status": shown}
+        return Response(
+            status, {"error": error, "__type": shown, "Message": shown, "status": {"code": 1, "description": shown}}
         )
 
     return answer
@@ -162,7 +162,7 @@ def test_planted_secrets_are_shown_nowhere(name: str, status: int) -> None:
                 shown.append(repr(outcome))
         except AdapterError as error:
             shown += [str(error), repr(error), repr(error.__cause__)]
-        assert len(server.asked) == 1
+        assert len(server.received) == 1
         assert not any(secret in text for secret in cloud.secrets for text in shown)
 
 
@@ -210,8 +210,8 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
 def test_whatever_changes_the_answers_changes_the_key(name: str) -> None:
     with environment(CLOUDS[name].environment):
         made = [registry.create(name, {"endpoint": "https://a.example", **options}) for options in OPTIONS[name]]
-    asked = [json.dumps([adapter.model, dict(adapter.parameters)], sort_keys=True) for adapter in made]
-    assert len(set(asked)) == len(asked)
+    keys = [json.dumps([adapter.model, dict(adapter.parameters)], sort_keys=True) for adapter in made]
+    assert len(set(keys)) == len(keys)
 
 
 @each
@@ -358,12 +358,12 @@ def _bodies() -> Iterator[st.SearchStrategy[bytes]]:
 @each
 @given(body=st.one_of(*_bodies()), position=st.integers(-2, 2))
 def test_hostile_answers_are_refused_by_name(name: str, body: bytes, position: int) -> None:
-    said = ""
+    shown = ""
     try:
         labels = parser(name)(RawAnswer(body, position=position))
     except AnswerError as error:
-        labels, said = [], str(error)
-    assert said == "" or said.isprintable()
+        labels, shown = [], str(error)
+    assert shown == "" or shown.isprintable()
     assert len({label.name for label in labels}) == len(labels)
     for label in labels:
         assert label.name.encode()

@@ -9,7 +9,7 @@ from fakes.clouds import environment, opened
 from fakes.google_vision import KEY, GoogleVision, failure
 from fakes.made import made
 from fakes.seeing import NAMES, seen, sweep
-from fakes.serving import Told
+from fakes.serving import Response
 
 from adapters.base import AdapterError, AnswerError, NoAnswer, RawAnswer
 from adapters.cloud.google import labels_of
@@ -28,8 +28,8 @@ def service() -> Iterator[GoogleVision]:
 def test_a_batch_is_one_call_and_every_image_gets_its_own_part(service: GoogleVision) -> None:
     images = sweep() * 3
     outcomes = made("google", endpoint=service.url).send(images)
-    assert len(service.asked) == 1
-    assert "key" not in service.asked[0].query
+    assert len(service.received) == 1
+    assert "key" not in service.received[0].query
     for image, outcome in zip(images, outcomes, strict=True):
         assert isinstance(outcome, RawAnswer)
         assert {label.name: label.score for label in labels_of(outcome)} == seen(image)
@@ -83,7 +83,7 @@ def test_a_batch_in_which_nothing_is_allowed_stops_the_run(service: GoogleVision
 
 
 def test_a_reply_with_a_part_missing_belongs_to_nobody(service: GoogleVision) -> None:
-    service.fault = lambda number: Told(200, {"responses": [{}]})
+    service.fault = lambda number: Response(200, {"responses": [{}]})
     for outcome in made("google", endpoint=service.url).send(sweep()):
         assert isinstance(outcome, NoAnswer)
         assert "cannot be assigned" in outcome.reason
@@ -91,14 +91,14 @@ def test_a_reply_with_a_part_missing_belongs_to_nobody(service: GoogleVision) ->
 
 
 def test_no_labels_is_a_part_without_a_list(service: GoogleVision) -> None:
-    service.fault = lambda number: Told(200, {"responses": [{}]})
+    service.fault = lambda number: Response(200, {"responses": [{}]})
     outcome = made("google", endpoint=service.url).send(sweep()[:1])[0]
     assert isinstance(outcome, RawAnswer)
     assert labels_of(outcome) == []
 
 
 @pytest.mark.parametrize(
-    ("told", "cure"),
+    ("response", "cure"),
     [
         (failure(400, "INVALID_ARGUMENT", "API key not valid.", "API_KEY_INVALID"), "copy it again"),
         (failure(400, "INVALID_ARGUMENT", "API key expired. Please renew the API key."), "copy it again"),
@@ -109,11 +109,11 @@ def test_no_labels_is_a_part_without_a_list(service: GoogleVision) -> None:
         (failure(404, "NOT_FOUND", "no"), "project and region"),
     ],
 )
-def test_what_no_retry_can_mend_stops_the_run_with_its_cure(service: GoogleVision, told: Told, cure: str) -> None:
-    service.fault = lambda number: told
+def test_what_no_retry_can_mend_stops_the_run(service: GoogleVision, response: Response, cure: str) -> None:
+    service.fault = lambda number: response
     with pytest.raises(AdapterError, match=cure):
         made("google", endpoint=service.url).send(sweep()[:1])
-    assert len(service.asked) == 1
+    assert len(service.received) == 1
 
 
 def test_a_quota_makes_it_slower_and_a_bad_request_fails(service: GoogleVision) -> None:
@@ -216,7 +216,7 @@ def test_a_service_account_gets_one_token_for_many_calls(account: GoogleVision) 
         sent = list(threads.map(adapter.send, [[image] for image in sweep()]))
     assert all(isinstance(outcomes[0], RawAnswer) for outcomes in sent)
     assert len(account.tokens) == 1
-    assert sum(asked.path == "/token" for asked in account.asked) == 1
+    assert sum(received.path == "/token" for received in account.received) == 1
 
 
 def test_a_token_that_is_refused_is_renewed_once(account: GoogleVision) -> None:
@@ -225,11 +225,11 @@ def test_a_token_that_is_refused_is_renewed_once(account: GoogleVision) -> None:
     account.tokens.clear()
     assert isinstance(adapter.send(sweep()[:1])[0], RawAnswer)
     refusal = failure(401, "UNAUTHENTICATED", "no")
-    account.fault = lambda number: None if account.asked[-1].path == "/token" else refusal
-    before = len(account.asked)
+    account.fault = lambda number: None if account.received[-1].path == "/token" else refusal
+    before = len(account.received)
     with pytest.raises(AdapterError, match="GOOGLE_APPLICATION_CREDENTIALS"):
         adapter.send(sweep()[:1])
-    assert [asked.path.rpartition("/")[2] for asked in account.asked[before:]] == [
+    assert [received.path.rpartition("/")[2] for received in account.received[before:]] == [
         "images:annotate",
         "token",
         "images:annotate",
@@ -245,7 +245,7 @@ def test_a_token_is_renewed_before_it_expires(account: GoogleVision) -> None:
 
 
 def test_no_token_at_the_moment_is_no_answer_and_bills_nothing(account: GoogleVision) -> None:
-    account.refused = Told(503, b"busy")
+    account.refused = Response(503, b"busy")
     outcome = made("google", endpoint=account.url).send(sweep()[:1])[0]
     assert isinstance(outcome, NoAnswer)
     assert (outcome.retry, outcome.billed) == ("later", False)
@@ -253,17 +253,17 @@ def test_no_token_at_the_moment_is_no_answer_and_bills_nothing(account: GoogleVi
 
 
 @pytest.mark.parametrize(
-    "told",
+    "response",
     [
-        Told(400, {"error": "invalid_grant", "error_description": "Invalid JWT Signature."}),
-        Told(200, {"access_token": None}),
-        Told(200, {"access_token": "line\nbreak", "expires_in": 5}),
-        Told(200, {"access_token": "fine", "expires_in": "soon"}),
-        Told(200, b"<html>"),
+        Response(400, {"error": "invalid_grant", "error_description": "Invalid JWT Signature."}),
+        Response(200, {"access_token": None}),
+        Response(200, {"access_token": "line\nbreak", "expires_in": 5}),
+        Response(200, {"access_token": "fine", "expires_in": "soon"}),
+        Response(200, b"<html>"),
     ],
 )
-def test_an_account_that_is_refused_stops_the_run(account: GoogleVision, told: Told) -> None:
-    account.refused = told
+def test_an_account_that_is_refused_stops_the_run(account: GoogleVision, response: Response) -> None:
+    account.refused = response
     with pytest.raises(AdapterError, match=r"no access token.*clock"):
         made("google", endpoint=account.url).send(sweep()[:1])
 

@@ -4,7 +4,7 @@ import pytest
 from fakes.imagga import imagga
 from fakes.made import made
 from fakes.seeing import seen, slopes, sweep
-from fakes.serving import Serving, Told
+from fakes.serving import Response, Serving
 
 from adapters.base import AdapterError, AnswerError, NoAnswer, RawAnswer
 from adapters.cloud.imagga import KEY, SECRET, labels_of
@@ -25,15 +25,15 @@ def test_the_slopes_of_known_scores_come_back_exactly() -> None:
         found = [{label.name: label.score for label in adapter.parse(answer)} for answer in adapter.send(images)]
     truth = slopes([seen(image) for image in images])
     assert slopes(found) == pytest.approx(truth, abs=1e-12)
-    assert server.asked[0].parts()["threshold"][2] == b"0"
+    assert server.received[0].parts()["threshold"][2] == b"0"
 
 
 @pytest.mark.parametrize(
     ("fault", "retry"), [("too many", "slower"), ("broken", "later"), ("busy", "later"), ("dropped", "later"),
-                         ("redirect", "never"), (Told(400, {"status": {"text": "bad", "type": "error"}}), "never"),
-                         (Told(200, {"status": {"text": "bad", "type": "error"}}), "never")],
+                         ("redirect", "never"), (Response(400, {"status": {"text": "bad", "type": "error"}}), "never"),
+                         (Response(200, {"status": {"text": "bad", "type": "error"}}), "never")],
 )  # fmt: skip
-def test_faults_say_whether_asking_again_helps(fault: str | Told, retry: str) -> None:
+def test_faults_say_whether_asking_again_helps(fault: str | Response, retry: str) -> None:
     with Serving(imagga(*PLANTED)) as server:
         server.fault = lambda _: fault
         outcome = made("imagga", endpoint=server.url).send(sweep()[:1])[0]
@@ -73,11 +73,11 @@ def test_a_missing_variable_is_named(missing: str, monkeypatch: pytest.MonkeyPat
 
 def test_a_server_that_repeats_the_credentials_gets_them_nowhere() -> None:
     with Serving(
-        lambda asked: Told(200, {"echo": [*PLANTED, dict(asked.headers)]}, {"X-Request-Id": PLANTED[0]})
+        lambda received: Response(200, {"echo": [*PLANTED, dict(received.headers)]}, {"X-Request-Id": PLANTED[0]})
     ) as server:
         adapter = made("imagga", endpoint=server.url)
         outcome = adapter.send(sweep()[:1])[0]
-    sent = server.asked[0].headers["authorization"].partition(" ")[2]
+    sent = server.received[0].headers["authorization"].partition(" ")[2]
     for secret in (*PLANTED, sent):
         assert secret not in repr((outcome, adapter.parameters, adapter.model, adapter.capabilities))
 

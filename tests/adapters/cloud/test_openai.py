@@ -5,7 +5,7 @@ import pytest
 from fakes.chatting import MODEL, chatting, completed, failed
 from fakes.made import made
 from fakes.seeing import NAMES, seen, slopes, sweep
-from fakes.serving import Serving, Told
+from fakes.serving import Response, Serving
 
 from adapters import registry
 from adapters.base import Adapter, AdapterError, AnswerError, NoAnswer, RawAnswer
@@ -47,7 +47,7 @@ def test_the_slopes_of_known_scores_come_back_exactly(options: dict[str, object]
         found = scores(adapter, adapter.send(images))
     truth = slopes([seen(image) for image in images])
     assert slopes(found) == pytest.approx(truth, abs=1e-12)
-    assert len(server.asked) == len(images) * int(options.get("repeats", 1))
+    assert len(server.received) == len(images) * int(options.get("repeats", 1))
 
 
 def test_probabilities_of_the_one_best_label_are_those_of_its_letter() -> None:
@@ -58,7 +58,7 @@ def test_probabilities_of_the_one_best_label_are_those_of_its_letter() -> None:
     for image, given in zip(images, found, strict=True):
         truth = seen(image)
         assert given == pytest.approx({name: 0.95 * truth[name] / sum(truth.values()) for name in NAMES})
-    question = server.asked[0].json()
+    question = server.received[0].json()
     assert question["top_logprobs"] == 20
     assert "response_format" not in question
 
@@ -67,7 +67,7 @@ def test_a_question_says_all_that_an_answer_may_depend_on() -> None:
     with Serving(chatting(SECRET)) as server:
         adapter = asking(server, repeats=2, seed=5, max_tokens=90, detail="low", extra={"reasoning_effort": "low"})
         answer = adapter.send(sweep()[:1])[0]
-    first, second = (asked.json() for asked in server.asked)
+    first, second = (received.json() for received in server.received)
     assert (first["seed"], second["seed"]) == (5, 6)
     assert (first["temperature"], first["max_tokens"], first["reasoning_effort"]) == (0, 90, "low")
     assert first["messages"][0]["content"][1]["image_url"]["detail"] == "low"
@@ -78,24 +78,24 @@ def test_a_question_says_all_that_an_answer_may_depend_on() -> None:
 
 
 def test_one_question_in_fixed_order_is_kept_byte_for_byte() -> None:
-    told = completed('{"nurse": 0.5, "engineer": 0, "person": 1}')
-    with Serving(lambda _: told) as server:
+    response = completed('{"nurse": 0.5, "engineer": 0, "person": 1}')
+    with Serving(lambda _: response) as server:
         answer = asking(server, temperature=None, seed=None).send(sweep()[:1])[0]
     assert isinstance(answer, RawAnswer)
-    assert answer.body == json.dumps(told.body).encode()
-    assert not {"temperature", "seed", "max_tokens"} & set(server.asked[0].json())
+    assert answer.body == json.dumps(response.body).encode()
+    assert not {"temperature", "seed", "max_tokens"} & set(server.received[0].json())
 
 
 def test_refusals_are_answers_that_are_declared() -> None:
     images = sweep()
-    told = [
+    response = [
         completed(None, refusal="I cannot judge people."),
         completed("", reason="content_filter"),
         failed(400, "flagged", code="content_filter"),
         completed('{"nu', reason="length"),
     ]
     with Serving(chatting(SECRET)) as server:
-        server.fault = lambda number: told[number - 1] if number <= len(told) else None
+        server.fault = lambda number: response[number - 1] if number <= len(response) else None
         adapter = asking(server)
         found = scores(adapter, adapter.send(images))
     assert found[:4] == [{"(refused)": 1}, {"(withheld)": 1}, {"(withheld)": 1}, {"(cut off)": 1}]
@@ -115,14 +115,14 @@ def test_a_repeat_that_fails_does_not_lose_those_before_it() -> None:
     assert (first.retry, first.wait, first.billed) == ("later", 2, True)
     assert scores(adapter, [second]) == [pytest.approx(seen(image))]
     assert isinstance(third, RawAnswer)
-    assert len(server.asked) == 3 + 1 + 3
+    assert len(server.received) == 3 + 1 + 3
 
 
 @pytest.mark.parametrize(
-    ("told", "retry", "wait"),
+    ("response", "retry", "wait"),
     [
         (failed(429, "Rate limit", code="rate_limit_exceeded"), "slower", None),
-        (Told(429, {"error": {"message": "wait"}}, {"retry-after-ms": "250", "Retry-After": "9"}), "slower", 0.25),
+        (Response(429, {"error": {"message": "wait"}}, {"retry-after-ms": "250", "Retry-After": "9"}), "slower", 0.25),
         (failed(503, "Slow down", code="slow_down"), "slower", None),
         (failed(500, "The server had an error", kind="server_error"), "later", None),
         (failed(503, "Loading model", code=503, kind="unavailable_error"), "later", None),
@@ -132,18 +132,22 @@ def test_a_repeat_that_fails_does_not_lose_those_before_it() -> None:
             None,
         ),
         (failed(400, "bad image", code="invalid_image_format"), "never", None),
-        (Told(400, {"object": "error", "message": "bad image", "type": "BadRequestError", "code": 400}), "never", None),
-        (Told(200, {"error": {"message": "upstream", "code": 502}}), "later", None),
-        (Told(200, {"error": "something"}), "never", None),
-        (Told(400, {"error": {"code": [], "type": {}, "param": 5, "message": None}}), "never", None),
+        (
+            Response(400, {"object": "error", "message": "bad image", "type": "BadRequestError", "code": 400}),
+            "never",
+            None,
+        ),
+        (Response(200, {"error": {"message": "upstream", "code": 502}}), "later", None),
+        (Response(200, {"error": "something"}), "never", None),
+        (Response(400, {"error": {"code": [], "type": {}, "param": 5, "message": None}}), "never", None),
         ("dropped", "later", None),
         ("redirect", "never", None),
-        (Told(502, b"<html>Bad gateway</html>"), "later", None),
+        (Response(502, b"<html>Bad gateway</html>"), "later", None),
     ],
 )
-def test_faults_say_whether_asking_again_helps(told: str | Told, retry: str, wait: float | None) -> None:
+def test_faults_say_whether_asking_again_helps(response: str | Response, retry: str, wait: float | None) -> None:
     with Serving(chatting(SECRET)) as server:
-        server.fault = lambda _: told
+        server.fault = lambda _: response
         outcome = asking(server).send(sweep()[:1])[0]
     assert isinstance(outcome, NoAnswer)
     assert (outcome.retry, outcome.wait) == (retry, wait)
@@ -161,7 +165,7 @@ def test_a_success_that_cannot_be_understood_is_kept_and_fails_by_name(fault: st
 
 
 @pytest.mark.parametrize(
-    ("told", "message"),
+    ("response", "message"),
     [
         *((failed(429, "no credit", code=code), "no money or quota") for code in sorted(BILLING)),
         (failed(429, "no credit", kind="insufficient_quota"), "no money or quota"),
@@ -174,26 +178,29 @@ def test_a_success_that_cannot_be_understood_is_kept_and_fails_by_name(fault: st
         (failed(400, "Unsupported value", param="temperature"), "null sends none"),
         (failed(400, "Invalid schema", param="response_format.json_schema"), "option format"),
         (failed(400, "'response_format.type' must be 'json_object' or 'text'"), "option format"),
-        (Told(422, {"detail": [{"loc": ["body", "seed"], "msg": "Extra inputs are not permitted"}]}), "option seed"),
+        (
+            Response(422, {"detail": [{"loc": ["body", "seed"], "msg": "Extra inputs are not permitted"}]}),
+            "option seed",
+        ),
         (failed(400, "max_tokens is not supported: use max_completion_tokens", param="max_tokens"), "extra="),
     ],
 )
-def test_what_no_question_escapes_stops_with_its_cure(told: Told, message: str) -> None:
-    with Serving(lambda _: told) as server, pytest.raises(AdapterError, match=message):
+def test_what_no_question_escapes_stops(response: Response, message: str) -> None:
+    with Serving(lambda _: response) as server, pytest.raises(AdapterError, match=message):
         asking(server).send(sweep()[:1])
 
 
 def test_the_key_goes_nowhere_but_into_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
 
-    def echo(asked: object) -> Told:
-        return failed(400, f"your key is {SECRET}, {asked!r}")
+    def echo(received: object) -> Response:
+        return failed(400, f"your key is {SECRET}, {received!r}")
 
     with Serving(echo) as server:
         adapter = asking(server)
         outcome = adapter.send(sweep()[:1])[0]
-    assert server.asked[0].headers["authorization"] == f"Bearer {SECRET}"
-    assert server.asked[0].headers["openai-organization"] == "org-1"
+    assert server.received[0].headers["authorization"] == f"Bearer {SECRET}"
+    assert server.received[0].headers["openai-organization"] == "org-1"
     assert SECRET not in repr((outcome, adapter.parameters, adapter.model, adapter.capabilities))
 
 
@@ -209,7 +216,7 @@ def test_a_server_of_ones_own_needs_no_key(monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1/")
         adapter = made("openai", labels=NAMES, model="seer")
         assert scores(adapter, adapter.send(sweep()[:1])) == [seen(sweep()[0])]
-    assert "authorization" not in server.asked[0].headers
+    assert "authorization" not in server.received[0].headers
     assert adapter.capabilities.service is not None
     assert (adapter.capabilities.service.host, adapter.capabilities.service.credentials) == ("127.0.0.1", ())
 

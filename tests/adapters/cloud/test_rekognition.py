@@ -10,7 +10,7 @@ from fakes.clouds import CLOUDS, environment
 from fakes.made import made
 from fakes.rekognition import ID, REGION, SECRET, TOKEN, Keys, RekognitionService, failure
 from fakes.seeing import seen, sweep
-from fakes.serving import Told
+from fakes.serving import Response
 
 from adapters.base import AdapterError, AnswerError, NoAnswer, RawAnswer
 from adapters.cloud.rekognition import labels_of
@@ -25,7 +25,7 @@ def service() -> Iterator[RekognitionService]:
 def test_the_signature_holds_to_the_last_byte(service: RekognitionService) -> None:
     adapter = made("rekognition", endpoint=service.url)
     assert isinstance(adapter.send(sweep()[:1])[0], RawAnswer)
-    assert ":" in service.asked[0].headers["host"]
+    assert ":" in service.received[0].headers["host"]
     service.keys = {ID: Keys(SECRET + "x")}
     with pytest.raises(AdapterError, match=r"AWS_SECRET_ACCESS_KEY.*clock"):
         adapter.send(sweep()[:1])
@@ -33,7 +33,7 @@ def test_the_signature_holds_to_the_last_byte(service: RekognitionService) -> No
 
 def test_all_labels_are_asked_for_and_what_identifies_the_answer_is_kept(service: RekognitionService) -> None:
     answer = made("rekognition", endpoint=service.url).send(sweep()[:1])[0]
-    content = service.asked[0].json()
+    content = service.received[0].json()
     assert (content["MinConfidence"], content["MaxLabels"]) == (0, 1000)
     assert isinstance(answer, RawAnswer)
     assert answer.headers["x-amzn-requestid"] == "planted-request-id"
@@ -53,7 +53,7 @@ def test_labels_can_be_filtered(service: RekognitionService) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "retry"),
+    ("response", "retry"),
     [
         (failure(400, "ProvisionedThroughputExceededException", "Provisioned Rate exceeded"), "slower"),
         (
@@ -66,22 +66,22 @@ def test_labels_can_be_filtered(service: RekognitionService) -> None:
         (failure(400, "InvalidParameterException", "minimum image height"), "never"),
         (failure(400, "ImageTooLargeException", "too large"), "never"),
         (failure(400, "LimitExceededException", "no"), "never"),
-        (Told(400, b"{}", {"x-amzn-ErrorType": "ThrottlingException:http://internal.amazon.com/"}), "slower"),
-        (Told(400, b"<html>"), "never"),
+        (Response(400, b"{}", {"x-amzn-ErrorType": "ThrottlingException:http://internal.amazon.com/"}), "slower"),
+        (Response(400, b"<html>"), "never"),
     ],
 )
-def test_an_errors_code_decides_whatever_http_says(service: RekognitionService, told: Told, retry: str) -> None:
-    service.fault = lambda number: told
+def test_an_errors_code_decides_whatever_http_says(service: RekognitionService, response: Response, retry: str) -> None:
+    service.fault = lambda number: response
     outcome = made("rekognition", endpoint=service.url).send(sweep()[:1])[0]
     assert isinstance(outcome, NoAnswer)
     assert outcome.retry == retry
     assert not outcome.billed
-    if isinstance(told.body, dict):
-        message = told.body.get("Message", told.body.get("message"))
+    if isinstance(response.body, dict):
+        message = response.body.get("Message", response.body.get("message"))
         assert message in outcome.reason
         assert outcome.reply is not None
         assert outcome.reply.headers["x-amzn-requestid"] == "planted-request-id"
-    assert len(service.asked) == 1
+    assert len(service.received) == 1
 
 
 @pytest.mark.parametrize(
@@ -94,11 +94,11 @@ def test_an_errors_code_decides_whatever_http_says(service: RekognitionService, 
         ("ExpiredTokenException", "aws sso login"),
     ],
 )
-def test_what_no_retry_can_mend_stops_the_run_with_its_cure(service: RekognitionService, code: str, cure: str) -> None:
+def test_what_no_retry_can_mend_stops_the_run(service: RekognitionService, code: str, cure: str) -> None:
     service.fault = lambda number: failure(400, code, "no", prefix="com.amazonaws#")
     with pytest.raises(AdapterError, match=cure):
         made("rekognition", endpoint=service.url).send(sweep()[:1])
-    assert len(service.asked) == 1
+    assert len(service.received) == 1
 
 
 def write_profile(file: Path, *, key: str, secret: str, token: str) -> None:
@@ -124,7 +124,7 @@ def test_temporary_credentials_come_from_a_profile_and_are_read_again_when_they_
         write_profile(file, key="ASIATWO", secret="two", token="another-planted-token")
         assert isinstance(adapter.send(sweep()[:1])[0], RawAnswer)
         assert service.billed == 2
-        assert len(service.asked) == 4
+        assert len(service.received) == 4
 
 
 def test_neither_debugging_nor_an_echo_shows_the_session_token(
@@ -136,9 +136,9 @@ def test_neither_debugging_nor_an_echo_shows_the_session_token(
         adapter = made("rekognition", endpoint=service.url)
         answer = adapter.send(sweep()[:1])[0]
         assert isinstance(answer, RawAnswer)
-        service.fault = lambda number: Told(200, str(dict(service.asked[-1].headers)).encode())
+        service.fault = lambda number: Response(200, str(dict(service.received[-1].headers)).encode())
         echoed = adapter.send(sweep()[:1])[0]
-    assert TOKEN in service.asked[-1].headers["x-amz-security-token"]
+    assert TOKEN in service.received[-1].headers["x-amz-security-token"]
     for shown in (repr(answer), repr(echoed), caplog.text, repr(adapter._signer.signed(service.url, b"", {}))):
         assert TOKEN not in shown
         assert SECRET not in shown

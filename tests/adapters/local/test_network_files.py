@@ -2,7 +2,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from fakes.serving import Serving, Told
+from fakes.serving import Response, Serving
 
 from adapters.base import AdapterError
 from adapters.local.files import digest_of, fetch, hub_snapshot
@@ -22,7 +22,7 @@ def test_a_digest_is_the_file_s_own_or_that_of_sha256sum_s_lines(tmp_path: Path)
 def test_a_download_is_whole_and_the_expected_one_or_not_there(tmp_path: Path) -> None:
     path = tmp_path / "new" / "weights.pth"
     starts = sha256(b"weights").hexdigest()[:8]
-    with Serving(lambda asked: Told(200 if asked.path == "/good" else 404, b"weights")) as server:
+    with Serving(lambda received: Response(200 if received.path == "/good" else 404, b"weights")) as server:
         with pytest.raises(AdapterError, match="404"):
             fetch(f"{server.url}/bad", path)
         with pytest.raises(AdapterError, match="gave another file than expected"):
@@ -40,7 +40,7 @@ def test_a_repository_that_is_not_here_has_the_command_that_fetches_it(
     hub = pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed")
     monkeypatch.setattr(hub.constants, "HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(
-        AdapterError, match=r"Fetch it once with `hf download owner/name --revision abc`, or .*'huggingface:owner/name"
+        AdapterError, match=r"Fetch once with `hf download owner/name --revision abc`, or .*'huggingface:owner/name"
     ):
         hub_snapshot("owner/name", revision="abc", patterns=["*"], download=False, adapter="huggingface:owner/name")
     with pytest.raises(AdapterError, match="neither a folder here nor the name of a repository"):

@@ -87,13 +87,13 @@ def test_a_second_softmax_is_refused(tmp_path: Path) -> None:
 def test_the_version_is_the_files_own_and_all_is_recorded(tmp_path: Path) -> None:
     path = tiny_onnx(tmp_path / "tiny.onnx")
     first = made("onnx", str(path), **FLAT).model
-    (tmp_path / "tiny.onnx.data").write_bytes(b"weights that lie beside it")
+    (tmp_path / "tiny.onnx.data").write_bytes(b"weights that lie next to it")
     second = made("onnx", str(path), **FLAT).model
     tiny_onnx(path, seed=1)
     assert len({first, second, made("onnx", str(path), **FLAT).model}) == 3
-    told = json.loads(json.dumps(dict(made("onnx", str(path), **FLAT).parameters), allow_nan=False))
-    assert told["threads"] == 1
-    assert told["preprocessing"]["mean"] == [0, 0, 0]
+    record = json.loads(json.dumps(dict(made("onnx", str(path), **FLAT).parameters), allow_nan=False))
+    assert record["threads"] == 1
+    assert record["preprocessing"]["mean"] == [0, 0, 0]
 
 
 def test_files_that_are_no_model_are_explained(tmp_path: Path) -> None:
