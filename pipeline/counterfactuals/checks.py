@@ -31,6 +31,16 @@ class Check:
     words: str
 
 
+def line(
+    name: str, attribute: str, figure: float, unit: str, words: str, *, least: float = NAN, most: float = NAN
+) -> Check:
+    """A line whose figure should be at least ``least``, or of a size of at most ``most``, if either is given."""
+    threshold = most if np.isnan(least) else least
+    passed = figure >= least if np.isnan(most) else abs(figure) <= most
+    measured = not np.isnan(figure) and not np.isnan(threshold)
+    return Check(name, attribute, figure, unit, threshold, bool(passed) if measured else None, words)
+
+
 def wide(rows: pd.DataFrame, column: str) -> pd.DataFrame:
     """One row a photo, one column a value; photos with every step only."""
     return rows.pivot(index="photo", columns="value", values=column).dropna()
@@ -81,23 +91,22 @@ def null_edit(attribute: str, rows: pd.DataFrame, options: ValidityOptions, *, m
             f"(The network's own reconstruction, which is not used: {found['null_psnr']:.1f} dB, "
             f"SSIM {found['null_ssim']:.2f}.)"
         )
-        return [Check("null edit", attribute, float("inf"), "dB", options.null_psnr, True, words)]
-    dB, similar = found["null_psnr"], found["null_ssim"]  # noqa: N806 (the unit is written so)
+        return [line("null edit", attribute, float("inf"), "dB", words, least=options.null_psnr)]
+    one = (
+        "The face decoded with its own values against the photo, inside the mask "
+        f"(after ten such edits {found['cycles_psnr']:.1f} dB)."
+    )
+    other = f"The same by structural similarity (after ten such edits {found['cycles_ssim']:.2f})."
     return [
-        Check("null edit", attribute, dB, "dB", options.null_psnr, judged(dB, dB >= options.null_psnr),
-              f"The face decoded with its own values against the photo, inside the mask "
-              f"(after ten such edits {found['cycles_psnr']:.1f} dB)."),
-        Check("null edit: SSIM", attribute, similar, "", options.null_ssim,
-              judged(similar, similar >= options.null_ssim),
-              f"The same by structural similarity (after ten such edits {found['cycles_ssim']:.2f})."),
-    ]  # fmt: skip
+        line("null edit", attribute, found["null_psnr"], "dB", one, least=options.null_psnr),
+        line("null edit: SSIM", attribute, found["null_ssim"], "", other, least=options.null_ssim),
+    ]
 
 
 def background(attribute: str, rows: pd.DataFrame) -> Check:
     """Whether anything outside the mask changed."""
-    kept = float(rows["background_kept"].min())
     words = "Pixels outside the mask that equal the photo's, in the version where the fewest do (before encoding)."
-    return Check("background", attribute, kept, "share", 1.0, judged(kept, kept >= 1.0), words)
+    return line("background", attribute, float(rows["background_kept"].min()), "share", words, least=1.0)
 
 
 def effect(attribute: Attribute, table: pd.DataFrame, options: ValidityOptions) -> list[Check]:
@@ -108,30 +117,23 @@ def effect(attribute: Attribute, table: pd.DataFrame, options: ValidityOptions) 
         table: the judge's probability of the higher pole, one row a photo, one column a value.
         options: the thresholds.
     """
-    name = attribute.name
-    if table.empty:
-        words = "No complete sweep."
-        return [
-            Check("effect", name, NAN, "probability", options.effect, None, words),
-            Check("monotone", name, NAN, "share", options.monotone, None, words),
-            Check("crossing", name, NAN, "share", NAN, None, words),
-        ]
-    rose = rise(table)
-    whole = float((table.iloc[:, -1] - table.iloc[:, 0]).mean())
-    steps = table.columns.to_numpy(dtype=float)
-    monotone = float((spearman_per_row(steps, table.to_numpy(dtype=float)) >= RANKED).mean())
-    turning = undecided(table)
-    crossing = float(np.isfinite(turning).mean())
-    raised = (
-        f"Rise of the judge's mean probability of {attribute.judged_as} from a = −1 to +1 "
-        f"({whole:+.2f} over the whole sweep)."
-    )
-    ordered = f"Faces whose sweep the judge ranks in order (Spearman at least {RANKED:g})."
-    crossed = f"Faces whose probability rises through one half along the sweep{_turning(turning)}."
+    name, rose, monotone, crossing = attribute.name, rise(table), NAN, NAN
+    raised = ordered = crossed = "No complete sweep."
+    if len(table):
+        whole = float((table.iloc[:, -1] - table.iloc[:, 0]).mean())
+        steps, turning = table.columns.to_numpy(dtype=float), undecided(table)
+        monotone = float((spearman_per_row(steps, table.to_numpy(dtype=float)) >= RANKED).mean())
+        crossing = float(np.isfinite(turning).mean())
+        raised = (
+            f"Rise of the judge's mean probability of {attribute.judged_as} from a = −1 to +1 "
+            f"({whole:+.2f} over the whole sweep)."
+        )
+        ordered = f"Faces whose sweep the judge ranks in order (Spearman at least {RANKED:g})."
+        crossed = f"Faces whose probability rises through one half along the sweep{_turning(turning)}."
     return [
-        Check("effect", name, rose, "probability", options.effect, judged(rose, rose >= options.effect), raised),
-        Check("monotone", name, monotone, "share", options.monotone, monotone >= options.monotone, ordered),
-        Check("crossing", name, crossing, "share", NAN, None, crossed),
+        line("effect", name, rose, "probability", raised, least=options.effect),
+        line("monotone", name, monotone, "share", ordered, least=options.monotone),
+        line("crossing", name, crossing, "share", crossed),
     ]
 
 
@@ -139,20 +141,20 @@ def off_target(attribute: Attribute, rows: pd.DataFrame, options: ValidityOption
     """How much what should stay moves, on a 0-1 scale, from -1 to +1 (and over the whole sweep)."""
     checks = []
     for control in attribute.must_not_move:
-        name = f"off-target: {control.name}"
         tables = [wide(rows, column) for column in control.columns]
+        moved = [rise(table) * control.scale for table in tables]
         if len(tables) > 1:
-            moved = float(np.abs([rise(table) for table in tables]).sum() * control.scale)
+            figure = float(np.abs(moved).sum())
             words = (
                 f"Change of the judge's mean {control.name} probabilities from a = −1 to +1 "
                 "(half the sum of absolute changes)."
             )
         else:
-            moved, far = rise(tables[0]) * control.scale, rise(tables[0], 2.0) * control.scale
+            figure, far = moved[0], rise(tables[0], 2.0) * control.scale
             beyond = "" if np.isnan(far) else f" ({far:+.3f} from −2 to +2)"
             words = f"Mean change of perceived “{control.name}” (0 to 1) from a = −1 to +1{beyond}."
-        passed = judged(moved, abs(moved) <= options.off_target)
-        checks.append(Check(name, attribute.name, moved, "share", options.off_target, passed, words))
+        name = f"off-target: {control.name}"
+        checks.append(line(name, attribute.name, figure, "share", words, most=options.off_target))
     return checks
 
 
@@ -162,77 +164,61 @@ def lightness(
     """How much lighter or darker the skin becomes, and whether that differs between source groups."""
     table = wide(rows, "lightness")
     change = pd.Series(at(table, 1.0) - at(table, -1.0), index=table.index).dropna()
-    group_of = change.index.map(lambda photo: groups.get(str(photo), "unknown"))
-    by_group = change.groupby(group_of).agg(["mean", "size"])
+    by_group = change.groupby(change.index.map(lambda photo: groups.get(str(photo), "unknown"))).agg(["mean", "size"])
     means = by_group.loc[by_group["size"] >= options.smallest_group, "mean"]
-    gap = float(means.max() - means.min()) if len(means) > 1 else NAN
-    between = f" ({means.idxmin()} {means.min():+.1f}, {means.idxmax()} {means.max():+.1f})" if len(means) > 1 else ""
-    mean = rise(table)
+    gap, between = NAN, ""
+    if len(means) > 1:
+        gap = float(means.max() - means.min())
+        between = f" ({means.idxmin()} {means.min():+.1f}, {means.idxmax()} {means.max():+.1f})"
     # Where skin colour belongs to the attribute, the edit is meant to move it: only its size is reported.
-    limit = NAN if attribute.moves_colour else options.lightness
-    passed = None if attribute.moves_colour else judged(mean, abs(mean) <= limit)
-    words = (
+    most = NAN if attribute.moves_colour else options.lightness
+    words = "Mean change of lightness inside the mask from a = −1 to +1."
+    of_groups = (
         f"Largest difference of that change between source groups of {options.smallest_group} photos or more{between}."
     )
     return [
-        Check(
-            "lightness", attribute.name, mean, "ΔL*", limit, passed,
-            "Mean change of lightness inside the mask from a = −1 to +1.",
-        ),
-        Check(
-            "lightness gap", attribute.name, gap, "ΔL*", options.lightness_gap,
-            judged(gap, gap <= options.lightness_gap), words,
-        ),
-    ]  # fmt: skip
+        line("lightness", attribute.name, rise(table), "ΔL*", words, most=most),
+        line("lightness gap", attribute.name, gap, "ΔL*", of_groups, most=options.lightness_gap),
+    ]
 
 
 def clipping(attribute: str, rows: pd.DataFrame, options: ValidityOptions) -> Check:
     """Whether the edit ran out of the range of pixel levels."""
-    share = float(rows["clipped_share"].mean())
     words = "Pixels of the mask that the edit pushed beyond black or white."
-    return Check("clipping", attribute, share, "share", options.clipped, judged(share, share <= options.clipped), words)
+    return line("clipping", attribute, float(rows["clipped_share"].mean()), "share", words, most=options.clipped)
 
 
 def seam(attribute: str, rows: pd.DataFrame, options: ValidityOptions) -> Check:
     """Whether the mask's edge shows, at the step where it shows most."""
-    table = wide(rows, "seam")
-    if table.empty:
-        return Check("seam", attribute, NAN, "share", options.seam, None, "Not measured.")
-    changes = np.log(table.to_numpy(dtype=float)).mean(axis=0)
-    most = int(np.abs(changes).argmax())
-    worst = float(np.expm1(changes[most]))
-    words = (
-        "Change of the gradient energy along the mask's edge against the photo's own, mean over photos at the value "
-        f"where it is largest (a = {table.columns[most]:+.2g})."
-    )
-    return Check("seam", attribute, worst, "share", options.seam, abs(worst) <= options.seam, words)
+    table, worst, words = wide(rows, "seam"), NAN, "Not measured."
+    if len(table):
+        changes = np.log(table.to_numpy(dtype=float)).mean(axis=0)
+        most = int(np.abs(changes).argmax())
+        worst = float(np.expm1(changes[most]))
+        words = (
+            "Change of the gradient energy along the mask's edge against the photo's own, mean over photos at the "
+            f"value where it is largest (a = {table.columns[most]:+.2g})."
+        )
+    return line("seam", attribute, worst, "share", words, most=options.seam)
 
 
 def identity(attribute: str, rows: pd.DataFrame, options: ValidityOptions) -> Check:
     """Whether a recognition network would take the versions for the same person."""
-    seen = rows[rows["identity"].notna()]
-    if seen.empty:
-        words = "The recognition network (facenet-pytorch's InceptionResnetV1, VGGFace2) is not on this machine."
-        return Check("identity", attribute, NAN, "", options.identity, None, words)
-    table = wide(seen, "identity")
-    figure = float(np.mean([at(table, value).mean() for value in (-1.0, 1.0)])) if len(table) else NAN
-    words = f"Mean cosine similarity to the null edit at a = −1 and +1, of {len(table)} photos (InceptionResnetV1)."
-    return Check("identity", attribute, figure, "", options.identity, judged(figure, figure >= options.identity), words)
+    seen, figure = rows[rows["identity"].notna()], NAN
+    words = "The recognition network (facenet-pytorch's InceptionResnetV1, VGGFace2) is not on this machine."
+    if len(seen):
+        table = wide(seen, "identity")
+        figure = float(np.mean([at(table, value).mean() for value in (-1.0, 1.0)])) if len(table) else NAN
+        words = f"Mean cosine similarity to the null edit at a = −1 and +1, of {len(table)} photos (InceptionResnetV1)."
+    return line("identity", attribute, figure, "", words, least=options.identity)
 
 
 def placebo(attribute: Attribute, arm: str, table: pd.DataFrame, options: ValidityOptions) -> Check:
     """Whether a placebo leaves alone what the judge perceives."""
-    moved = rise(table)
     words = f"Change of the judge's mean probability from a = −1 to +1 along the placebo “{arm}”; it should stay."
     # Where colour belongs to the attribute, its placebo moves it too, and is only reported.
-    limit = NAN if attribute.moves_colour and arm == "colour" else options.off_target
-    passed = None if np.isnan(limit) else judged(moved, abs(moved) <= limit)
-    return Check(f"placebo: {arm}", attribute.name, moved, "probability", limit, passed, words)
-
-
-def judged(figure: float, passed: bool) -> bool | None:
-    """``passed``, but None where there is no figure."""
-    return None if np.isnan(figure) else passed
+    most = NAN if attribute.moves_colour and arm == "colour" else options.off_target
+    return line(f"placebo: {arm}", attribute.name, rise(table), "probability", words, most=most)
 
 
 def _turning(values: NDArray[np.float64]) -> str:

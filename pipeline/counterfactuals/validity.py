@@ -145,11 +145,6 @@ def photo_failures(
     return _joined([part for part in parts if len(part)], FAILURE_COLUMNS)
 
 
-def card_fails(card: pd.DataFrame) -> bool:
-    """Whether any check of a card was measured and missed its threshold."""
-    return any(passed is False or passed == "False" for passed in card["passed"])
-
-
 def _sweeps(versions: pd.DataFrame, swept: Mapping[str, Attribute]) -> Iterator[tuple[Attribute, str, pd.DataFrame]]:
     """The versions that were made, by attribute and arm."""
     made = versions[versions["status"] == "ok"]

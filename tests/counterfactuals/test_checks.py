@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.config.attributes import ATTRIBUTES
-from pipeline.counterfactuals.checks import at, judged, rise, spearman_per_row, undecided, wide
+from pipeline.counterfactuals.checks import at, line, rise, spearman_per_row, undecided, wide
 
 FIVE = np.linspace(-2, 2, 5)
 
@@ -88,5 +88,14 @@ def test_race_is_judged_between_the_two_of_the_pair_alone():
 
 @pytest.mark.parametrize("passed", [True, False])
 def test_what_has_no_figure_is_neither_passed_nor_failed(passed):
-    assert judged(0.5, passed) is passed
-    assert judged(float("nan"), passed) is None
+    bound = {"least": 0.4 if passed else 0.6}
+    assert line("effect", "gender", 0.5, "share", "", **bound).passed is passed
+    assert line("effect", "gender", float("nan"), "share", "", **bound).passed is None
+
+
+def test_a_bound_is_a_least_figure_or_a_largest_size_or_none():
+    assert line("seam", "gender", -0.2, "share", "", most=0.1).passed is False
+    assert line("seam", "gender", -0.1, "share", "", most=0.1).passed is True
+    unbound = line("crossing", "gender", 0.5, "share", "")
+    assert unbound.passed is None
+    assert np.isnan(unbound.threshold)

@@ -10,7 +10,6 @@ from pipeline.counterfactuals.validity import (
     CURVE_COLUMNS,
     FAILURE_COLUMNS,
     LIGHTNESS_COLUMNS,
-    card_fails,
     effectiveness_curve,
     lightness_curve,
     photo_failures,
@@ -43,6 +42,10 @@ def versions(*, photos=20, values=FIVE, attribute="gender", arm=EDIT_ARM, **colu
             made = PERFECT | columns
             rows.append(row | {name: v(photo, value) if callable(v) else v for name, v in made.items()})
     return pd.DataFrame(rows)
+
+
+def card_fails(card):
+    return any(passed is False for passed in card["passed"])
 
 
 def card_of(table, groups=None, *, mode="delta", **goals):
