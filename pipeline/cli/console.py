@@ -108,14 +108,10 @@ def _time(seconds: float) -> str:
 def _print_validity(console: Any, checks: Sequence[Mapping[Hashable, Any]]) -> None:
     if not checks:
         return
-    from pipeline.report.card import check_results
+    from pipeline.report.card import card_title, check_results
 
     results = check_results(checks)
-    states = [result.state for result in results]
-    counts = f"{states.count('holds')} hold, {states.count('fails')} fail"
-    for other in ("not measured", "no threshold"):
-        counts += f", {states.count(other)} {other}" if other in states else ""
-    console.print(f"\nValidity card, {pluralise(len(checks), 'check')}: {counts}.")
+    console.print(f"\n{card_title(results)}.")
     for result in results:
         if result.state == "fails":
             console.print(

@@ -21,14 +21,13 @@ def validity(run: RunFolder, format: TableFormat = None, out: TableFile = None) 
     """The validity card of a run: what was checked about the edits, the figures, and whether they hold."""
     printed = table_format(format, out)
     with user_errors():
-        from pipeline.report.card import card_frame
+        from pipeline.report.card import card_frame, card_title, check_results
         from pipeline.report.markup import render_frame
         from pipeline.run.folder import Run, settings_of
 
         settings_of(opened := Run(run))
         card = opened.read_csv("validity")
-        failed = int((card["passed"] == False).sum())  # noqa: E712 - a check without a threshold is neither
-        title = f"Validity card: {len(card) - failed} of {len(card)} checks without failure"
+        title = card_title(check_results(card.to_dict("records")))
         print_text(render_frame(card, printed, title=title, printed=card_frame(card)), out)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from pipeline.run.formats import MISSING, measured, threshold
+from pipeline.run.formats import MISSING, measured, pluralise, threshold
 
 State = Literal["holds", "fails", "not measured", "no threshold"]
 SIGNS: Mapping[State, str] = {"holds": "✓", "fails": "✕", "not measured": "?", "no threshold": "·"}
@@ -68,6 +68,15 @@ def matrix(card: Sequence[CheckResult], attributes: Sequence[str]) -> list[tuple
     found = {(light.name, light.attribute): light for light in card}
     names = dict.fromkeys(light.name for light in card)
     return [(name, [found.get((name, attribute)) for attribute in attributes]) for name in names]
+
+
+def card_title(results: Sequence[CheckResult]) -> str:
+    """``Validity card, 13 checks: 11 hold, 0 fail, 2 not measured``."""
+    states = [result.state for result in results]
+    counts = f"{states.count('holds')} hold, {states.count('fails')} fail"
+    for other in ("not measured", "no threshold"):
+        counts += f", {states.count(other)} {other}" if other in states else ""
+    return f"Validity card, {pluralise(len(results), 'check')}: {counts}"
 
 
 def banner(card: Sequence[CheckResult], attribute: str) -> str | None:

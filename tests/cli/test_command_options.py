@@ -15,6 +15,7 @@ from pipeline.cli.console import print_run
 from pipeline.cli.options import NOT_GIVEN, Given, with_options
 from pipeline.config.attributes import ATTRIBUTES
 from pipeline.config.options import QueryOptions, Settings, StatisticsOptions, SweepOptions, flag_of
+from pipeline.report.card import card_title, check_results
 
 
 @pytest.fixture
@@ -244,6 +245,17 @@ def test_one_is_one_and_findings_not_shown_are_counted(monkeypatch, capsys, tmp_
     assert "more finding" not in printed(5)
     assert "1 more finding in the report" in printed(6)
     assert "8 more findings in the report" in printed(13)
+
+
+def test_checks_that_hold_fail_and_are_not_measured_are_counted_apart():
+    figures = [(0.5, 0.4, True), (0.1, 0.4, False), (None, 0.4, None), (0.3, None, None)]
+    rows = [
+        {"name": f"c{n}", "attribute": "gender", "unit": "", "words": "", "figure": f, "threshold": t, "passed": p}
+        for n, (f, t, p) in enumerate(figures)
+    ]
+    title = card_title(check_results(rows))
+    assert title == "Validity card, 4 checks: 1 hold, 1 fail, 1 not measured, 1 no threshold"
+    assert card_title(check_results(rows[:1])) == "Validity card, 1 check: 1 hold, 0 fail"
 
 
 def test_options_are_json_for_the_record(given):
