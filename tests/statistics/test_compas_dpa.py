@@ -24,6 +24,6 @@ def test_balanced_rows(script, path, filtered, rarest):
     found = script.amplification(table, depth=3, attacker="majority", quality="accuracy", seed=0)
     values = found.set_index(["direction", "quantity"])["value"]
     # Balanced labels give nothing away, however many of them are changed.
-    assert [values[name, "data"] for name in ("A→T", "T→A", "leakage")] == pytest.approx([0.5] * 3)
-    assert values["A→T", "dpa"] == pytest.approx((values["A→T", "model"] - 0.5) / (values["A→T", "model"] + 0.5))
-    assert 0 < values["A→T", "dpa"] <= 1 / 3
+    assert [values[name, "data"] for name in ("A->T", "T->A", "leakage")] == pytest.approx([0.5] * 3)
+    assert values["A->T", "dpa"] == pytest.approx((values["A->T", "model"] - 0.5) / (values["A->T", "model"] + 0.5))
+    assert 0 < values["A->T", "dpa"] <= 1 / 3

@@ -1,6 +1,7 @@
 """Leakage of Wang et al. 2019, its equalisation, and the edge cases of both."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from pipeline.statistics.predictability.label_noise import (
     macro_f1,
 )
 from pipeline.statistics.predictability.leakage import leakage
+from pipeline.statistics.predictability.qualities import QUALITIES
 
 triples = st.lists(st.tuples(*[st.integers(0, 1)] * 3), min_size=1, max_size=80)
 
@@ -69,22 +71,73 @@ def test_the_interval_over_examples_speaks_of_other_examples():
     assert high == pytest.approx(0.6 + 1.96 * 0.0155, abs=0.008)
     again = leakage(a, t, p, resamples=300)
     assert again.to_frame().equals(result.to_frame())
-    assert leakage(a, t, p).to_frame()["examples_low"].isna().all()
+    assert leakage(a, t, p, resamples=0).to_frame()["examples_low"].isna().all()
     drawn = leakage(a, t, p, flips="drawn", repeats=2, resamples=10)
-    assert drawn.examples.empty
+    assert drawn.to_frame()["examples_low"].isna().all()
     assert any("no interval over examples" in note for note in drawn.notes)
 
 
-def test_a_resample_of_the_examples_is_the_measure_on_those_rows():
+@pytest.mark.parametrize("options", [{}, {"equalise": "macro_f1"}, {"equalise": "none"}, {"balance": "weights"}])
+def test_tables_of_counts_give_what_the_attackers_find(options):
     random = np.random.default_rng(0)
     a, t, p = random.integers(0, 3, size=(3, 40))
-    for options in ({}, {"equalise": "macro_f1"}, {"balance": "weights"}, {"attacker": "logistic"}):
-        found = leakage(a, t, p, resamples=3, seed=5, **options)
-        for number, row in enumerate(found.examples.to_dict("records")):
-            rows = np.random.default_rng([5, 3, number]).integers(40, size=40)
-            alone = leakage(a[rows], t[rows], p[rows], **options)
-            expected = {name: getattr(alone, name) for name in row}
-            assert row == pytest.approx(expected, abs=1e-3 if options.get("attacker") else 1e-12)
+    for quality in QUALITIES:
+        found = leakage(a, t, p, resamples=20, seed=5, quality=quality, **options)
+        # A hundred copies of each row have the same shares, and resamples that hardly differ.
+        many = leakage(*(np.repeat(part, 100) for part in (a, t, p)), resamples=20, quality=quality, **options)
+        assert many.model == pytest.approx(found.model)
+        table = many.to_frame().set_index("quantity")
+        # Which of two tied classes is guessed matters to the F1 alone, and expected labels are full of ties.
+        for name in ("model", "unchanged") if quality == "f1" else ("data", "model", "unchanged"):
+            low, high = table.loc[name, ["examples_low", "examples_high"]]
+            assert low == pytest.approx(table.at[name, "value"], abs=0.15 * abs(table.at[name, "value"]))
+            assert high == pytest.approx(table.at[name, "value"], abs=0.15 * abs(table.at[name, "value"]))
+
+
+def test_attackers_that_learn_the_rows_they_are_tried_on_have_no_interval():
+    a, t, p = BALANCED_AMPLIFIED
+    found = leakage(a, t, p, attacker="logistic", resamples=10)
+    assert found.intervals.isna().all(axis=None)
+    assert any("no interval over examples" in note for note in found.notes)
+
+
+def test_many_tasks_are_attacked_on_rows_that_were_not_learnt():
+    """600 rows, 40 tasks, a model that copies the group into a quarter of its answers: nothing is known by heart."""
+    random = np.random.default_rng(1)
+    a, t = random.integers(0, 2, 600), random.integers(0, 2, (600, 40))
+    p = np.where(random.random((600, 40)) < 0.25, a[:, None], t)
+    found = leakage(a, t, p, repeats=2)
+    assert found.attacker == "logistic"
+    assert found.unchanged == pytest.approx(0.5, abs=0.06)
+    assert found.amplification == pytest.approx(0.42, abs=0.06)
+    low, high = found.intervals.loc["amplification"]
+    assert 0.3 < low < found.amplification < high < 0.55
+    assert any("600 different rows of labels among 600" in note and "cross-fitted" in note for note in found.notes)
+    with pytest.raises(ValueError, match="'majority' would learn them by heart"):
+        leakage(a, t, p, attacker="majority")
+    in_sample = leakage(a, t, p, attacker="majority", held_out=0, repeats=1, resamples=0)
+    assert in_sample.model == 1
+    assert any("know by heart counts as predictable" in note for note in in_sample.notes)
+
+
+def test_rows_of_a_cluster_are_held_out_together():
+    """Every person has labels of their own: known by heart, unless all of a person's rows are held out together."""
+    random = np.random.default_rng(0)
+    person = np.repeat(np.arange(100), 4)
+    a, t = np.repeat(random.integers(0, 2, 100), 4), np.repeat(random.integers(0, 2, (100, 12)), 4, axis=0)
+    options = {"repeats": 1, "attacker": Network("memory", (64,), solver="lbfgs", iterations=500)}
+    apart, whole = (leakage(a, t, t, clusters=names, **options).unchanged for names in (None, person.tolist()))
+    assert apart > 0.9
+    assert whole == pytest.approx(0.5, abs=0.12)
+
+
+def test_frames_are_matched_by_index():
+    a, t, p = (pd.Series(part) for part in BALANCED_AMPLIFIED)
+    expected = leakage(a, t, p, resamples=0).amplification
+    shuffled = p.sample(frac=1, random_state=0)
+    assert leakage(a, t, shuffled, resamples=0).amplification == expected
+    with pytest.raises(ValueError, match="the index of predictions names other rows than that of attributes"):
+        leakage(a, t, shuffled.set_axis(range(1, 1001)))
 
 
 def test_labels_in_words_and_predictions_in_numbers_are_not_compared():
@@ -216,13 +269,13 @@ def test_the_rounds_of_the_published_code():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"equalise": "recall"}, "no rule 'recall' to equalise by"),
+        ({"equalise": "recall"}, "no rule to equalise by 'recall'"),
         ({"equalise": "macro_f1", "grid": []}, "grid must hold shares"),
         ({"flips": "some"}, "flips must be 'expected' or 'drawn'"),
         ({"flips": "expected", "attacker": "network"}, "'network' takes no weights"),
         ({"flips": "expected", "held_out": 0.5}, "flips='expected' is for all rows"),
-        ({"repeats": 0, "flips": "drawn"}, "repeats must be 1 or more"),
-        ({"outputs": [0.1, 0.2, 0.3]}, "'majority' counts labels and cannot read outputs"),
+        ({"repeats": 0, "flips": "drawn"}, "repeats must be a whole number of 1 or more"),
+        ({"outputs": [0.1, 0.2, 0.3], "attacker": "majority"}, "'majority' counts labels and cannot read outputs"),
         ({"outputs": [0.1, np.inf, 0.3], "attacker": "logistic"}, "outputs"),
     ],
 )

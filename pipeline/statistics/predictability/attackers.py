@@ -1,6 +1,6 @@
 """Attackers: what guesses a category from other labels or from a model's outputs. Every attack starts afresh.
 
-How well they do is in ``qualities``; on which rows they learn and are asked, in ``predictability``.
+How well they do is in ``qualities``; on which rows they learn and are asked, in ``measurement``.
 """
 
 import warnings
@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pipeline.statistics.arrays import Codes, Floats
+from pipeline.statistics.arrays import Codes, Floats, check_choice, row_numbers
 
 NOT_CONVERGED = "the attacker {name!r} had not converged after {iterations} iterations"
 ONE_CLASS = "only one category to learn: the attacker {name!r} always guesses it"
@@ -51,11 +51,10 @@ class Attacker(Protocol):
 
 @dataclass(frozen=True)
 class Majority:
-    """For each different row of features the frequencies of the classes; so the likeliest class is the majority's.
+    """For each different row of features the frequencies of the classes; the likeliest class is the majority's.
 
-    The best that can be done with categories, and exact: its accuracy on the rows that it has learnt is
-    ``sum_t max_a n(a, t) / n``. Among equally frequent classes the first one is guessed. A row that was never seen gets
-    the frequencies of all.
+    Exact: its accuracy on the rows that it has learnt is ``sum_t max_a n(a, t) / n``. Among equally frequent classes
+    the first one is guessed. A row that was never seen gets the frequencies of all.
     """
 
     name: str = "majority"
@@ -66,12 +65,9 @@ class Majority:
         self, features: Floats, target: Codes, weights: Floats, asked: Floats, *, classes: int, seed: int
     ) -> Guess:
         """See ``Attacker``."""
-        patterns = _patterns(np.concatenate([features, asked]))
-        table = np.bincount(
-            patterns[: len(features)] * classes + target,
-            weights=weights,
-            minlength=(patterns.max() + 1) * classes,
-        ).reshape(-1, classes)
+        patterns = row_numbers(np.concatenate([features, asked]))
+        learnt, size = patterns[: len(features)] * classes + target, (patterns.max() + 1) * classes
+        table = np.bincount(learnt, weights=weights, minlength=size).reshape(-1, classes)
         seen = table.sum(axis=1, keepdims=True)
         frequencies = np.where(seen > 0, table, table.sum(axis=0)) / np.where(seen > 0, seen, table.sum())
         return Guess(frequencies[patterns[len(features) :]])
@@ -134,7 +130,7 @@ class Network:
         early = self.best_epoch and counts[counts > 0].min() > 1 and len(target) >= 10 * (counts > 0).sum()
         options: dict[str, Any] = {}
         if self.solver == "adam":
-            # As many epochs as were asked for, unless the best one is kept by another rule than the loss's.
+            # As many epochs as were wanted, unless the best one is kept by another rule than the loss's.
             options = {"batch_size": min(self.batch, len(target)), "n_iter_no_change": self.iterations, "tol": 0.0}
         model = MLPClassifier(
             hidden_layer_sizes=self.hidden,
@@ -155,14 +151,14 @@ class Network:
         return guess
 
 
-# The papers' networks as far as scikit-learn has their parts: Wang et al. use LeakyReLU and batch normalisation (here
-# ReLU and standardised inputs) and keep the best of 100 epochs; Tokas et al. three dense layers with sigmoids.
+# The papers' networks as far as scikit-learn has their parts. "network": dense layers with sigmoids (Tokas et al.).
+# "wang": what Wang et al. use for COCO, with ReLU for LeakyReLU and standardised inputs for batch normalisation; for
+# imSitu they have a fourth layer of 300.
 ATTACKERS: dict[str, Attacker] = {
     "majority": Majority(),
     "logistic": Logistic(),
     "network": Network("network", (4, 4), activation="logistic", solver="lbfgs", iterations=1000),
-    "wang-coco": Network("wang-coco", (300, 300, 300), rate=5e-5, decay=1e-5, best_epoch=True),
-    "wang-imsitu": Network("wang-imsitu", (300, 300, 300, 300), rate=5e-5, decay=1e-5, best_epoch=True),
+    "wang": Network("wang", (300, 300, 300), rate=5e-5, decay=1e-5, best_epoch=True),
 }
 
 
@@ -174,8 +170,7 @@ def attacker_of(attacker: str | Attacker) -> Attacker:
     """
     if not isinstance(attacker, str):
         return attacker
-    if attacker not in ATTACKERS:
-        raise ValueError(f"there is no attacker {attacker!r}; there are {', '.join(ATTACKERS)}")
+    check_choice(attacker, "attacker", ATTACKERS)
     return ATTACKERS[attacker]
 
 
@@ -200,17 +195,18 @@ def _learn(
     spread = np.sqrt(np.average((features - centre) ** 2, axis=0, weights=weights))
     spread = np.where(spread > 0, spread, 1.0)
     options = {} if weights is None else {"sample_weight": weights * (len(weights) / weights.sum())}
-    with one_thread(), warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        model.fit((features - centre) / spread, target, **options)
-        chances[:, present] = model.predict_proba((asked - centre) / spread)
     from sklearn.exceptions import ConvergenceWarning
 
-    others = [warning for warning in caught if not issubclass(warning.category, ConvergenceWarning)]
-    for warning in others:
-        warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    stopped = iterations is not None and len(caught) > len(others)
-    return Guess(chances, NOT_CONVERGED.format(name=name, iterations=iterations) if stopped else None)
+    with one_thread(), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        model.fit((features - centre) / spread, target, **options)
+        chances[:, present] = model.predict_proba((asked - centre) / spread)
+    stopped = [warning for warning in caught if issubclass(warning.category, ConvergenceWarning)]
+    for warning in caught:
+        if warning not in stopped:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    failed = bool(stopped) and iterations is not None
+    return Guess(chances, NOT_CONVERGED.format(name=name, iterations=iterations) if failed else None)
 
 
 @contextmanager
@@ -220,10 +216,3 @@ def one_thread() -> Iterator[None]:
 
     with threadpool_limits(limits=1):
         yield
-
-
-def _patterns(table: Floats) -> Codes:
-    """``(n,)`` a number for each different row."""
-    if table.shape[1] == 1:
-        return np.unique(table[:, 0], return_inverse=True)[1].reshape(-1)
-    return np.unique(table, axis=0, return_inverse=True)[1].reshape(-1)

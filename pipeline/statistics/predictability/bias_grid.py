@@ -4,6 +4,7 @@ The chart is ``report.heatmaps``'.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -38,7 +39,7 @@ def bias_grid(
             are as predictable as it. With "none" the biases themselves are compared.
 
     Returns:
-        A row a cell: dataset_bias, model_bias, dpa (A→T), leakage_amplification.
+        A row a cell: dataset_bias, model_bias, dpa (A->T), leakage_amplification.
 
     Raises:
         ValueError: a bias leaves 0-1, or ``rows`` is not even.
@@ -50,12 +51,13 @@ def bias_grid(
             raise ValueError(f"{name} must hold shares in 0-1")
     attribute = np.repeat([0, 1], rows // 2)
     made = {bias: _labels(bias, half=rows // 2) for bias in {*dataset_biases, *model_biases}}
+    options: dict[str, Any] = {"quality": quality, "equalise": equalise, "attacker": "majority", "resamples": 0}
     cells = []
     for data in dataset_biases:
         for model in model_biases:
             task, prediction = made[data], made[model]
-            (directed,) = dpa(attribute, task, task_predictions=prediction, quality=quality, equalise=equalise)
-            leaked = leakage(attribute, task, prediction, quality=quality, equalise=equalise)
+            (directed,) = dpa(attribute, task, task_predictions=prediction, **options)
+            leaked = leakage(attribute, task, prediction, **options)
             cells.append((data, model, directed.dpa, leaked.amplification))
     return pd.DataFrame(cells, columns=list(COLUMNS))
 

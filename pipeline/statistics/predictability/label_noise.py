@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from pipeline.statistics.arrays import Categories, Codes, Floats
+from pipeline.statistics.arrays import Categories, Codes, Floats, check_choice
 from pipeline.statistics.predictability.qualities import f1_of_counts, f1_of_guesses
 
 RULES = ("accuracy", "macro_f1", "none")
@@ -40,14 +40,13 @@ def labels_to_change(
     Raises:
         ValueError: there is no such rule, or the grid is empty or leaves 0-1.
     """
+    check_choice(rule, "rule to equalise by", RULES)
     if rule == "none":
         return np.zeros(labels.codes.shape[1], dtype=np.intp)
     each = np.ones(len(labels)) if weights is None else weights
     if rule == "accuracy":
         wrong: Codes = np.rint(each @ (labels.codes != predictions.codes)).astype(np.intp)
         return wrong
-    if rule != "macro_f1":
-        raise ValueError(f"there is no rule {rule!r} to equalise by; there are {', '.join(RULES)}")
     wanted = macro_f1(labels, predictions, weights=each)
     if grid is None:
         share = _solve(labels, wanted, each)
@@ -55,24 +54,17 @@ def labels_to_change(
         shares = np.asarray(grid, dtype=np.float64)
         if shares.size == 0 or not np.all((shares >= 0) & (shares <= 1)):
             raise ValueError("grid must hold shares of labels to change, in 0-1")
-        share = float(
-            shares[np.argmin([abs(expected_macro_f1(labels, part, weights=each) - wanted) for part in shares])]
-        )
-    changeable = np.array([size > 1 for size in labels.sizes])
+        reached = [expected_macro_f1(labels, part, weights=each) for part in shares]
+        share = float(shares[np.argmin(np.abs(np.array(reached) - wanted))])
+    changeable = np.array(labels.sizes) > 1
     return np.where(changeable, np.rint(share * each.sum()), 0).astype(np.intp)
 
 
 def macro_f1(labels: Categories, predictions: Categories, *, weights: Floats | None = None) -> float:
     """F1 of predictions, averaged over columns (see ``qualities.f1``)."""
     each = np.ones(len(labels)) if weights is None else weights
-    return float(
-        np.mean(
-            [
-                f1_of_guesses(labels.codes[:, column], predictions.codes[:, column], each, classes=size)
-                for column, size in enumerate(labels.sizes)
-            ]
-        )
-    )
+    columns = zip(labels.codes.T, predictions.codes.T, labels.sizes, strict=True)
+    return float(np.mean([f1_of_guesses(truth, guess, each, classes=size) for truth, guess, size in columns]))
 
 
 def expected_macro_f1(labels: Categories, share: float, *, weights: Floats | None = None) -> float:
@@ -100,12 +92,8 @@ def changed(labels: Categories, counts: Codes, *, generator: np.random.Generator
     return labels.with_codes(codes)
 
 
-def expected_rows(
-    labels: Categories, counts: Codes, *, weights: Floats | None = None
-) -> tuple[NDArray[np.intp], Categories, Floats]:
+def expected_rows(labels: Categories, counts: Codes) -> tuple[NDArray[np.intp], Categories, Floats]:
     """What ``changed`` gives on average: every row once for each category of its one column, with integer weights.
-
-    ``weights`` ``(n,)`` of the rows are whole numbers, 1 unless given.
 
     Returns:
         ``(n K,)`` row each entry comes from, the entries, and their ``(n K,)`` weights.
@@ -114,9 +102,8 @@ def expected_rows(
     rows = np.repeat(np.arange(len(labels)), size)
     codes = np.tile(np.arange(size), len(labels))
     own = codes == labels.codes[rows, 0]
-    each = np.ones(len(labels)) if weights is None else weights
-    shared_out = each[rows] * np.where(own, (each.sum() - count) * max(size - 1, 1), float(count))
-    return rows, labels.with_codes(codes[:, None]), shared_out
+    weights = np.where(own, float((len(labels) - count) * max(size - 1, 1)), float(count))
+    return rows, labels.with_codes(codes[:, None]), weights
 
 
 def _solve(labels: Categories, wanted: float, weights: Floats) -> float:

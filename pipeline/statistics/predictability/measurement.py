@@ -3,26 +3,39 @@
 Who attacks is in ``attackers``; what is compared with what, in ``leakage`` (Wang et al.) and ``dpa`` (Tokas et al.).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pipeline.statistics.arrays import Categories, Codes, Floats, categories, check_rows
+from pipeline.statistics.arrays import Categories, Codes, Floats, categories, check_choice, check_rows, row_numbers
 from pipeline.statistics.predictability.attackers import Attacker, attacker_of
-from pipeline.statistics.predictability.label_noise import changed, expected_rows
 from pipeline.statistics.predictability.qualities import Quality, quality_of
 
 Balance = Literal["none", "redraw", "weights"]
-Flips = Literal["expected", "drawn"]
 BALANCES = ("none", "redraw", "weights")
+AUTO = "auto"
+FOLDS = 5
+# In fewer rows of each different kind, an attacker that is asked about the rows it has learnt knows many by heart.
+FEW_PATTERNS, ROWS_A_PATTERN = 16, 30
+
 NO_WEIGHTS = "the attacker {name!r} takes no weights: choose balance='redraw' and flips='drawn'"
-ONE_COLUMN = "flips='expected' is for one column, but {name} has {columns}: choose flips='drawn'"
-SAME_ROWS = "flips='expected' is for all rows, each as it is: choose flips='drawn' with held_out or balance='redraw'"
-FOLDS = "folded is for the accuracy on two categories: 0.5 + |accuracy - 0.5|"
+FOLDED = "folded is for the accuracy on two categories: 0.5 + |accuracy - 0.5|"
 FEW_ROWS = "held_out = {held_out:g} of {rows} rows leaves nothing to learn from or to ask about"
+BY_HEART = (
+    "{patterns} different rows of labels among {rows}: the attacker 'majority' would learn them by heart. Leave the "
+    "attacker out or choose 'logistic' (both cross-fitted), or give held_out=0 to measure it all the same"
+)
+CROSS_FITTED = (
+    "{patterns} different rows of labels among {rows}: attackers are cross-fitted in {folds} folds, each asked about "
+    "rows that it has not learnt"
+)
+OVERFITTED = (
+    "{patterns} different rows of labels among {rows}, and attackers are asked about the rows that they have learnt: "
+    "what they know by heart counts as predictable"
+)
 # What random numbers are for: the same seed draws the same rows and starts the same attackers for both sides.
 ROWS, LABELS, ATTACK = range(3)
 
@@ -36,6 +49,7 @@ class Method:
         quality: how well.
         held_out: share 0-1 of the rows, drawn anew each repeat, that the attacker is asked about and has not learnt;
             0: it is asked about the rows that it has learnt (as Tokas et al. do).
+        folds: above 0, every row is asked about once, by an attacker that has learnt the other folds.
         balance: "none"; "redraw": of every group as many rows as of the smallest, drawn anew each repeat, for learning
             and for asking (the code of Wang et al.); "weights": every group weighs the same, which is what redrawing
             comes to on average.
@@ -46,6 +60,7 @@ class Method:
     attacker: Attacker
     quality: Quality
     held_out: float = 0.0
+    folds: int = 0
     balance: Balance = "none"
     folded: bool = False
     seed: int = 0
@@ -56,43 +71,67 @@ class Method:
         *,
         attacker: str | Attacker,
         quality: str,
-        held_out: float = 0.0,
+        held_out: float | None = None,
         balance: str = "none",
         folded: bool = False,
         seed: int = 0,
-    ) -> "Method":
-        """Checked options.
+        patterns: int = 1,
+        rows: int = 1,
+    ) -> "tuple[Method, tuple[str, ...]]":
+        """Checked options, completed for so many different rows (``patterns``) among all, and notes on the choice.
+
+        With the attacker "auto" and no ``held_out`` it is the majority's rule on all rows where the rows are of few
+        kinds, and else logistic regression, cross-fitted.
 
         Raises:
-            ValueError: an unknown name, or options that do not go together.
+            ValueError: an unknown name, options that do not go together, or too many kinds of rows for "majority".
         """
-        chosen = attacker_of(attacker)
-        if not 0 <= held_out < 1:
+        many = patterns > FEW_PATTERNS and rows < ROWS_A_PATTERN * patterns
+        chosen = attacker_of(("logistic" if many else "majority") if attacker == AUTO else attacker)
+        if held_out is not None and not 0 <= held_out < 1:
             raise ValueError(f"held_out must lie in 0-1, below 1, not {held_out}")
-        if balance not in BALANCES:
-            raise ValueError(f"there is no balance {balance!r}; there are {', '.join(BALANCES)}")
+        check_choice(balance, "balance", BALANCES)
         if balance == "weights" and not chosen.weighted:
             raise ValueError(NO_WEIGHTS.format(name=chosen.name))
         if folded and quality != "accuracy":
-            raise ValueError(FOLDS)
-        return cls(chosen, quality_of(quality), held_out, balance, folded, seed)  # type: ignore[arg-type]
+            raise ValueError(FOLDED)
+        words = {"patterns": patterns, "rows": rows, "folds": FOLDS}
+        folds = 0
+        notes: tuple[str, ...] = ()
+        if many and held_out is None:
+            if chosen.name == "majority":
+                raise ValueError(BY_HEART.format(**words))
+            folds, notes = FOLDS, (CROSS_FITTED.format(**words),)
+        elif many and held_out == 0:
+            notes = (OVERFITTED.format(**words),)
+        found = cls(chosen, quality_of(quality), held_out or 0.0, folds, balance, folded, seed)  # type: ignore[arg-type]
+        return found, notes
+
+    @property
+    def in_sample(self) -> bool:
+        """Whether attackers are asked about all rows, which they have learnt."""
+        return self.held_out == 0 and self.folds == 0 and self.balance != "redraw"
 
     @property
     def exact(self) -> bool:
         """Whether nothing is drawn, so that one repeat is all there is."""
-        return self.attacker.exact and self.held_out == 0 and self.balance != "redraw"
+        return self.attacker.exact and self.in_sample
 
     def random(self, purpose: int, repeat: int, *more: int) -> np.random.Generator:
         """Random numbers for one purpose and repeat."""
         return np.random.default_rng([self.seed, purpose, repeat, *more])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Predictability:
-    """A quality, larger = more predictable, and what one should know about how it came about."""
+    """A quality, larger = more predictable, and what one should know about how it came about.
+
+    ``right`` ``(n,)``: the share of each row's columns that was guessed rightly, of cross-fitted attackers.
+    """
 
     value: float
     notes: tuple[str, ...] = ()
+    right: Floats | None = None
 
 
 def predictability(
@@ -120,7 +159,9 @@ def predictability(
     Raises:
         ValueError: arrays or options that cannot be, named.
     """
-    method = Method.of(attacker=attacker, quality=quality, held_out=held_out, balance=balance, folded=folded, seed=seed)
+    method, _ = Method.of(
+        attacker=attacker, quality=quality, held_out=held_out, balance=balance, folded=folded, seed=seed
+    )
     (given,), (wanted,) = categories(inputs=inputs), categories(target=target)
     balanced = wanted if groups is None else categories(groups=groups)[0]
     check_rows({"inputs": given, "target": wanted, "groups": balanced})
@@ -134,6 +175,7 @@ def measure(
     *,
     groups: Codes,
     weights: Floats | None = None,
+    units: Codes | None = None,
     repeat: int = 0,
 ) -> Predictability:
     """As ``predictability``, of checked arrays.
@@ -143,122 +185,75 @@ def measure(
         target: ``n`` rows, what it guesses.
         groups: ``(n,)`` what is balanced, if anything is.
         weights: ``(n,)``, 1 unless given.
+        units: ``(n,)`` rows or clusters that stay together when rows are held out; each row by itself unless given.
         repeat: which one; each draws its own rows and starts its own attackers.
     """
     if method.folded and max(target.sizes) > 2:
-        raise ValueError(FOLDS)
-    learn, ask = _rows(method, groups, repeat)
+        raise ValueError(FOLDED)
     weighed = np.ones(len(target)) if weights is None else weights
-    learn_weights, ask_weights = (_balanced(weighed[rows], groups[rows], method.balance) for rows in (learn, ask))
-    measures, notes = [], []
+    splits = list(_splits(method, groups, np.arange(len(target)) if units is None else units, repeat))
+    measures, notes, right = [], [], np.zeros(len(target))
     for column, size in enumerate(target.sizes):
-        guess = method.attacker.attack(
-            features[learn],
-            target.codes[learn, column],
-            learn_weights,
-            features[ask],
-            classes=size,
-            seed=int(method.random(ATTACK, repeat, column).integers(2**31)),
-        )
-        measures.append(method.quality.measure(target.codes[ask, column], guess.chances, ask_weights))
-        notes += [guess.note] if guess.note else []
+        codes, chances, asked_weights = target.codes[:, column], [], []
+        for fold, (learn, ask) in enumerate(splits):
+            seeds = (column,) if len(splits) == 1 else (column, fold)
+            guess = method.attacker.attack(
+                features[learn],
+                codes[learn],
+                _balanced(weighed[learn], groups[learn], method.balance),
+                features[ask],
+                classes=size,
+                seed=int(method.random(ATTACK, repeat, *seeds).integers(2**31)),
+            )
+            chances.append(guess.chances)
+            asked_weights.append(_balanced(weighed[ask], groups[ask], method.balance))
+            notes += [guess.note] if guess.note else []
+            right[ask] += (guess.chances.argmax(axis=1) == codes[ask]) / len(target.sizes)
+        asked = np.concatenate([ask for _, ask in splits])
+        measures.append(method.quality.measure(codes[asked], np.concatenate(chances), np.concatenate(asked_weights)))
     value = method.quality.of([0.5 + abs(part - 0.5) for part in measures] if method.folded else measures)
-    return Predictability(value, tuple(dict.fromkeys(notes)))
+    return Predictability(value, tuple(dict.fromkeys(notes)), right if method.folds else None)
 
 
-def choose_flips(method: Method, flips: str | None, counts: Codes, *, name: str) -> Flips:
-    """Whether labels are changed on average ("expected") or at random ("drawn"); by default the former if it can be.
-
-    Raises:
-        ValueError: "expected" with an attacker, rows or columns that it is not for, or another word.
-    """
-    if flips == "drawn":
-        return "drawn"
-    if flips not in (None, "expected"):
-        raise ValueError(f"flips must be 'expected' or 'drawn', not {flips!r}")
-    problem = None
-    if not method.attacker.weighted:
-        problem = NO_WEIGHTS.format(name=method.attacker.name)
-    elif method.held_out or method.balance == "redraw":
-        problem = SAME_ROWS
-    elif len(counts) != 1 and counts.any():
-        problem = ONE_COLUMN.format(name=name, columns=len(counts))
-    elif flips is None and not method.attacker.exact:
-        return "drawn"
-    if problem and flips == "expected":
-        raise ValueError(problem)
-    return "drawn" if problem else "expected"
-
-
-@dataclass(frozen=True, eq=False)
-class Equalised:
-    """Labels made as wrong as predictions: the rows they come from, the labels, their weights."""
-
-    rows: Codes
-    labels: Categories
-    weights: Floats
-
-
-def equalised(
-    method: Method, labels: Categories, counts: Codes, *, flips: Flips, repeat: int = 0, weights: Floats | None = None
-) -> Equalised:
-    """``counts`` of the labels changed, on average or at random; none changed leaves the rows as they are."""
-    everywhere = np.arange(len(labels))
-    if not counts.any():
-        return Equalised(everywhere, labels, np.ones(len(labels)) if weights is None else weights)
-    if flips == "expected":
-        return Equalised(*expected_rows(labels, counts, weights=weights))
-    drawn = changed(labels, counts, generator=method.random(LABELS, repeat))
-    return Equalised(everywhere, drawn, np.ones(len(labels)))
-
-
-def repeats_needed(method: Method, counts: Codes, *, flips: Flips, repeats: int) -> int:
-    """One where nothing is drawn, else ``repeats``.
-
-    Raises:
-        ValueError: ``repeats`` is below 1.
-    """
-    if repeats < 1:
-        raise ValueError(f"repeats must be 1 or more, not {repeats}")
-    return 1 if nothing_drawn(method, counts, flips=flips) else repeats
-
-
-def nothing_drawn(method: Method, counts: Codes, *, flips: Flips) -> bool:
-    """Whether every repeat would be the same."""
-    return method.exact and (flips == "expected" or not counts.any())
+def pattern_count(*features: Floats) -> int:
+    """How many different rows the attackers meet, at most."""
+    return max(int(row_numbers(table).max()) + 1 for table in features)
 
 
 def gather_notes(parts: Sequence[Predictability]) -> tuple[str, ...]:
     """Every note once, with how many attacks it is about."""
-    found: Mapping[str, int] = {
-        note: sum(note in part.notes for part in parts) for note in dict.fromkeys(n for p in parts for n in p.notes)
-    }
-    return tuple(f"{note} ({count} of {len(parts)} attacks)" for note, count in found.items())
+    counts = {note: sum(note in part.notes for part in parts) for part in parts for note in part.notes}
+    return tuple(f"{note} ({count} of {len(parts)} attacks)" for note, count in counts.items())
 
 
-def _rows(method: Method, groups: Codes, repeat: int) -> tuple[Codes, Codes]:
-    """Rows to learn from and rows to ask about."""
+def _splits(method: Method, groups: Codes, units: Codes, repeat: int) -> Iterator[tuple[Codes, Codes]]:
+    """Rows to learn from and rows to ask about, once for each fold."""
     everything = np.arange(len(groups))
-    if method.held_out == 0 and method.balance != "redraw":
-        return everything, everything
+    if method.in_sample:
+        yield everything, everything
+        return
     random = method.random(ROWS, repeat)
-    learn = ask = everything
-    if method.held_out:
+    pairs = [(everything, everything)]
+    if method.folds:
+        fold = random.permutation(int(units.max()) + 1)[units] % method.folds
+        pairs = [(everything[fold != number], everything[fold == number]) for number in range(method.folds)]
+    elif method.held_out:
         asked = round(method.held_out * len(groups))
         shuffled = random.permutation(len(groups))
-        learn, ask = np.sort(shuffled[asked:]), np.sort(shuffled[:asked])
+        pairs = [(np.sort(shuffled[asked:]), np.sort(shuffled[:asked]))]
+    for learn, ask in pairs:
         if not len(learn) or not len(ask):
-            raise ValueError(FEW_ROWS.format(held_out=method.held_out, rows=len(groups)))
-    if method.balance != "redraw":
-        return learn, ask
-    learn = _redrawn(learn, groups, random)
-    return learn, _redrawn(ask, groups, random) if method.held_out else learn
+            raise ValueError(FEW_ROWS.format(held_out=method.held_out or 1 / FOLDS, rows=len(groups)))
+        if method.balance != "redraw":
+            yield learn, ask
+            continue
+        redrawn = _redrawn(learn, groups, random)
+        yield redrawn, redrawn if learn is ask else _redrawn(ask, groups, random)
 
 
 def _redrawn(rows: Codes, groups: Codes, random: np.random.Generator) -> Codes:
     """As many rows of every group as of the smallest."""
-    there = np.unique(groups)
-    parts = [rows[groups[rows] == group] for group in there]
+    parts = [rows[groups[rows] == group] for group in np.unique(groups)]
     fewest = min(len(part) for part in parts)
     if fewest == 0:
         raise ValueError("balance='redraw' needs rows of every group to learn from and to ask about")
@@ -268,5 +263,4 @@ def _redrawn(rows: Codes, groups: Codes, random: np.random.Generator) -> Codes:
 def _balanced(weights: Floats, groups: Codes, balance: Balance) -> Floats:
     if balance != "weights":
         return weights
-    totals = np.bincount(groups, weights=weights)
-    return weights / totals[groups]
+    return weights / np.bincount(groups, weights=weights)[groups]

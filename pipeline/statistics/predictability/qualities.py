@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.statistics.arrays import Codes, Floats
+from pipeline.statistics.arrays import Codes, Floats, check_choice
 
 Measure = Callable[[Codes, Floats, Floats], float]
 LEAST_CHANCE = 1e-12  # a chance of 0 or 1 has an infinite cross-entropy: it is taken as this far from it
@@ -90,8 +90,7 @@ def quality_of(name: str) -> Quality:
     Raises:
         ValueError: there is none of that name.
     """
-    if name not in QUALITIES:
-        raise ValueError(f"there is no quality {name!r}; there are {', '.join(QUALITIES)}")
+    check_choice(name, "quality", QUALITIES)
     return QUALITIES[name]
 
 
