@@ -26,11 +26,18 @@ class PredictabilityOptions(Options):
 
     attribute: Names = Field((), description="column with the group")
     task: Names = Field((), description="column with the true label; may be given again")
-    attacker: str = Field("majority", description="majority (exact), logistic, network, wang-coco or wang-imsitu")
+    attacker: str = Field(
+        "auto",
+        description="majority (exact), logistic, network or wang; by itself majority, or logistic for many tasks",
+    )
     quality: str = Field("accuracy", description="accuracy, f1, inverse_mse or inverse_bce")
     equalise: str = Field("accuracy", description="make labels as wrong as predictions by accuracy, macro_f1, or none")
     flips: str | None = Field(None, description="expected or drawn; expected where it can be")
-    held_out: float = Field(0.0, description="share of rows to test attackers on, which do not learn them; 0: all rows")
+    held_out: float | None = Field(
+        None,
+        description="share of rows to test attackers on, which do not learn them; 0: all rows; "
+        "unless given 0, or every row in turn (cross-fitting) for many tasks",
+    )
     balance: str = Field("none", description="groups: none, redraw or weights")
     repeats: int = Field(5, description="how often labels and rows are drawn")
     resamples: int = Field(RESAMPLES, description="of the rows, for the interval over other examples; 0 for none")

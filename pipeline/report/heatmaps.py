@@ -17,7 +17,7 @@ LETTERS = {
     "labelFont": FONT, "titleFont": FONT, "labelFontSize": 11, "titleFontSize": 11, "titleFontWeight": "normal",
     "labelColor": INK, "titleColor": INK,
 }  # fmt: skip
-NAMES = {"dpa": "DPA, A→T", "leakage_amplification": "leakage amplification"}
+NAMES = {"dpa": "DPA, A->T", "leakage_amplification": "leakage amplification"}
 
 
 def bias_heatmap(grid: pd.DataFrame, *, metric: str = "dpa") -> Any:

@@ -58,8 +58,8 @@ def test_leakage_from_scores_in_rounds(invoke, file):
 def test_dpa_of_a_file_in_both_directions(invoke, file):
     words = ("dpa", file, "--attribute", "gender", "--task", "cooking", "--prediction", "guess")
     found = values(invoke(*words, "--predicted-attribute", "gender", "--format", "json"))
-    assert found["A→T", "dpa"] == pytest.approx(1 / 11)
-    assert found["T→A", "dpa"] == 0
+    assert found["A->T", "dpa"] == pytest.approx(1 / 11)
+    assert found["T->A", "dpa"] == 0
     for format in ("md", "latex", "csv"):
         assert "dpa" in invoke(*words, "--format", format).output
 

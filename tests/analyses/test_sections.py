@@ -150,11 +150,11 @@ def test_groups_of_photos_are_compared():
 
 
 def test_a_figure_of_predictability_comes_with_a_grid_to_read_it_by():
-    frame = pd.DataFrame([{"direction": "A→T", "quantity": "dpa", "value": 0.12, "sd": 0.01, "repeats": 20}])
+    frame = pd.DataFrame([{"direction": "A->T", "quantity": "dpa", "value": 0.12, "sd": 0.01, "repeats": 20}])
     grid = pd.DataFrame({"dataset_bias": [0.5, 1], "model_bias": [0.5, 1], "dpa": [0.0, 0.3]})
     about = {"file": "rows.csv", "attribute": ["gender"], "task": ["cook"], "quality": "accuracy", "equalise": "none"}
     part = only(section("dpa", {"dpa": frame, "dpa_grid": grid}, about))
-    assert part.sentences == ["DPA A→T: +0.120 (mean of 20 repeats, standard deviation 0.010)."]
+    assert part.sentences == ["DPA A->T: +0.120 (mean of 20 repeats, standard deviation 0.010)."]
     assert "These are not this run's data" in part.charts[0].caption
 
 

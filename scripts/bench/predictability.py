@@ -1,0 +1,130 @@
+"""How often the intervals of DPA and leakage hold the truth, where a maximum over guesses is tied and where it is not:
+
+    python scripts/bench/predictability.py --runs 1000
+
+Balanced: groups and tasks are independent and even, predictions follow the group in 60 %. Ten categories: a task
+that has nothing to do with the group, evenly spread or not. Favourite: one of ten categories a little ahead in
+predictions or in labels. Noise: twelve tasks that have nothing to do with the group, attacked by cross-fitted logistic regression.
+"""
+
+import argparse
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.statistics import dpa, leakage
+
+Floats = NDArray[np.float64]
+Measure = Callable[[Any, Any, Any, int], tuple[float, float, float]]
+
+
+def balanced() -> Floats:
+    """``(2, 2, 2)`` P(group, task, prediction)."""
+    shares = np.zeros((2, 2, 2))
+    for (group, task, guess), share in {
+        (0, 0, 0): 0.25, (0, 1, 0): 0.05, (0, 1, 1): 0.2, (1, 1, 1): 0.25, (1, 0, 1): 0.05, (1, 0, 0): 0.2
+    }.items():  # fmt: skip
+        shares[group, task, guess] = share
+    return shares
+
+
+def independent(task: Floats, guess: Floats | None = None, *, right: float = 0.7) -> Floats:
+    """``(2, K, K)``: nothing depends on the group; predictions are right in ``right``, or drawn from ``guess``."""
+    count = len(task)
+    if guess is not None:
+        joint = np.outer(task, guess)
+    else:
+        joint = task[:, None] * np.where(np.eye(count, dtype=bool), right, (1 - right) / (count - 1))
+    return np.stack([joint, joint]) / 2
+
+
+def favourite(ahead: float, rows: int, *, categories: int = 10) -> Floats:
+    """``(K,)`` even shares but for the first, which is so many standard errors of a difference ahead."""
+    even = 1 / categories
+    shares = np.full(categories, even)
+    gap = ahead * np.sqrt(2 * even / rows)
+    shares[1:] -= gap / categories
+    shares[0] += gap * (1 - even)
+    return shares
+
+
+def truths(shares: Floats) -> tuple[float, float]:
+    """DPA A->T and leakage amplification that endless rows would have."""
+    labels, guesses = shares.sum(axis=2), shares.sum(axis=1)
+    wrong = 1 - np.einsum("att->", shares)
+    noisy = (1 - wrong) * labels + wrong * (labels.sum(axis=1, keepdims=True) - labels) / (labels.shape[1] - 1)
+    model, data = guesses.max(axis=1).sum(), noisy.max(axis=1).sum()
+    leaked = guesses.max(axis=0).sum() - noisy.max(axis=0).sum()
+    return float((model - data) / (model + data)), float(leaked)
+
+
+def dpa_of(group: Any, task: Any, guess: Any, seed: int) -> tuple[float, float, float]:
+    """DPA A->T and the ends of its interval."""
+    (found,) = dpa(group, task, task_predictions=guess, resamples=500, seed=seed)
+    return found.dpa, *found.intervals.loc["dpa"]
+
+
+def leakage_of(group: Any, task: Any, guess: Any, seed: int) -> tuple[float, float, float]:
+    """Leakage amplification and the ends of its interval."""
+    found = leakage(group, task, guess, resamples=500, repeats=2, seed=seed)
+    return found.amplification, *found.intervals.loc["amplification"]
+
+
+def coverage(shares: Floats, measure: Measure, truth: float, *, rows: int, runs: int) -> tuple[float, float, float]:
+    """Share of intervals that hold the truth, their mean width, and the mean estimate."""
+    found = []
+    for run in range(runs):
+        random = np.random.default_rng([run, rows])
+        cells = random.choice(shares.size, size=rows, p=shares.ravel())
+        found.append(measure(*np.unravel_index(cells, shares.shape), run))
+    values, low, high = np.array(found).T
+    return float(((low <= truth) & (truth <= high)).mean()), float((high - low).mean()), float(values.mean())
+
+
+def noise(*, rows: int, runs: int) -> tuple[float, float, float]:
+    """The same of DPA T->A of twelve tasks in noise; the truth is 0."""
+    found = []
+    for run in range(runs):
+        random = np.random.default_rng([run, rows])
+        group, tasks = random.integers(0, 2, rows), random.integers(0, 2, (rows, 12))
+        guess = np.where(random.random(rows) < 0.7, group, 1 - group)
+        (each,) = dpa(group, tasks, attribute_predictions=guess, repeats=4, seed=run)
+        found.append((each.dpa, *each.intervals.loc["dpa"]))
+    values, low, high = np.array(found).T
+    return float(((low <= 0) & (high >= 0)).mean()), float((high - low).mean()), float(values.mean())
+
+
+def cells(rows: int) -> Iterator[tuple[str, Floats]]:
+    """The populations by name."""
+    even, uneven = np.full(10, 0.1), np.arange(10, 0, -1) / 55
+    yield "balanced", balanced()
+    yield "ten categories, even", independent(even)
+    yield "ten categories, uneven", independent(uneven)
+    for ahead in (1.0, 2.0, 3.0):
+        yield f"favourite in predictions, {ahead:g}", independent(even, favourite(ahead, rows))
+        yield f"favourite in labels, {ahead:g}", independent(favourite(ahead, rows), even)
+
+
+def main() -> None:
+    """Print a line for each population, measure and number of rows."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=1000, help="simulated samples of each kind")
+    parser.add_argument("--rows", type=int, nargs="+", default=[100, 500, 2000])
+    options = parser.parse_args()
+    print("95 % intervals that hold the truth, in per cent; mean width; truth and mean estimate")
+    for rows in options.rows:
+        for name, shares in cells(rows):
+            measures: dict[str, Measure] = {"DPA": dpa_of}
+            if rows >= 300 or shares.shape[1] == 2:  # below, ten categories are too many to be known by heart
+                measures["leakage"] = leakage_of
+            for (kind, measure), truth in zip(measures.items(), truths(shares), strict=False):
+                held, width, mean = coverage(shares, measure, truth, rows=rows, runs=options.runs)
+                print(f"n {rows:5d}  {name}, {kind}: {100 * held:.1f}  {width:.3f}  {truth:.4f} {mean:.4f}", flush=True)
+    held, width, mean = noise(rows=600, runs=max(1, options.runs // 10))
+    print(f"n   600  noise, 12 tasks, DPA T->A: {100 * held:.1f}  {width:.3f}  0.0000 {mean:.4f}")
+
+
+if __name__ == "__main__":
+    main()
