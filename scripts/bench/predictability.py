@@ -4,7 +4,8 @@
 
 Balanced: groups and tasks are independent and even, predictions follow the group in 60 %. Ten categories: a task
 that has nothing to do with the group, evenly spread or not. Favourite: one of ten categories a little ahead in
-predictions or in labels. Noise: twelve tasks that have nothing to do with the group, attacked by cross-fitted logistic regression.
+predictions or in labels. Noise: twelve tasks that have nothing to do with the group, attacked by cross-fitted logistic
+regression.
 """
 
 import argparse
@@ -78,7 +79,8 @@ def coverage(shares: Floats, measure: Measure, truth: float, *, rows: int, runs:
     for run in range(runs):
         random = np.random.default_rng([run, rows])
         cells = random.choice(shares.size, size=rows, p=shares.ravel())
-        found.append(measure(*np.unravel_index(cells, shares.shape), run))
+        group, task, guess = np.unravel_index(cells, shares.shape)
+        found.append(measure(group, task, guess, run))
     values, low, high = np.array(found).T
     return float(((low <= truth) & (truth <= high)).mean()), float((high - low).mean()), float(values.mean())
 
