@@ -142,7 +142,7 @@ class Google:
         identity = {"X-Goog-Api-Key": self._key} if self._login is None else self._login.headers()
         if isinstance(identity, NoAnswer):
             return identity
-        secrets = tuple(value.removeprefix("Bearer ") for value in identity.values())
+        secrets = (self._key or identity["authorization"].removeprefix("Bearer "),)
         headers = {"Content-Type": "application/json; charset=utf-8", **identity}
         reply = self._client(Call(self._url, body, headers, secrets=secrets))
         if isinstance(reply, Reply) and reply.status == 401 and self._login is not None:

@@ -13,7 +13,7 @@ from fakes.serving import Serving
 from adapters import registry
 from adapters.base import Adapter, Label, RawAnswer
 
-_OURS = ("AWS_", "GOOGLE_", "CLARIFAI_", "VISION_")
+_OURS = ("AWS_", "GOOGLE_", "CLARIFAI_", "VISION_", "CLOUDSDK_")
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,7 @@ def environment(settings: Mapping[str, str]) -> Iterator[None]:
         "AWS_CONFIG_FILE": "/nowhere/config",
         "AWS_SHARED_CREDENTIALS_FILE": "/nowhere/credentials",
         "AWS_EC2_METADATA_DISABLED": "true",
+        "CLOUDSDK_CONFIG": "/nowhere",
     }
     with patch.dict(os.environ):
         for name in none:

@@ -16,6 +16,7 @@ from fakes.seeing import seen
 from fakes.serving import Received, Response, Serving
 
 KEY = "AIzaPlantedGoogleKey0123456789"
+REFRESH = "1//planted-refresh-token"
 EMAIL = "auditor@project.iam.gserviceaccount.com"
 _PATH = re.compile(r"/v1/(projects/[a-z0-9-]+/(locations/(us|eu|asia)/)?)?images:annotate")
 _FEATURES = {"LABEL_DETECTION", "FACE_DETECTION"}
@@ -134,6 +135,10 @@ class GoogleVision(Serving):
         if self.refused is not None:
             return self.refused
         form = {name: values[0] for name, values in parse_qs(received.body.decode()).items()}
+        if form.get("grant_type") == "refresh_token":
+            if form.get("refresh_token") != REFRESH:
+                return Response(400, {"error": "invalid_grant", "error_description": "Token has been revoked."})
+            return self._new_token()
         if form.get("grant_type") != "urn:ietf:params:oauth:grant-type:jwt-bearer":
             return Response(400, {"error": "unsupported_grant_type"})
         head, claim, signature = form["assertion"].split(".")
@@ -155,6 +160,9 @@ class GoogleVision(Serving):
         )
         if not fits:
             return Response(400, {"error": "invalid_grant", "error_description": "Invalid JWT: check iat and exp."})
+        return self._new_token()
+
+    def _new_token(self) -> Response:
         self._given += 1
         self.tokens.append(f"ya29.planted-token-{self._given}")
         body = {"access_token": self.tokens[-1], "expires_in": self.expires_in, "token_type": "Bearer"}

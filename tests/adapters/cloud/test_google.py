@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from fakes.clouds import environment, opened
-from fakes.google_vision import KEY, GoogleVision, failure
+from fakes.google_vision import KEY, REFRESH, GoogleVision, failure
 from fakes.made import made
 from fakes.seeing import NAMES, seen, sweep
 from fakes.serving import Response
@@ -318,3 +318,52 @@ def test_the_missing_package_is_named(account: GoogleVision, monkeypatch: pytest
     monkeypatch.setitem(__import__("sys").modules, "google.oauth2", None)
     with pytest.raises(AdapterError, match=r"'google-auth', which is not .*install .*'google-auth>=2.35'; an API key"):
         made("google", endpoint=account.url)
+
+
+@pytest.fixture
+def login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[GoogleVision, Path]]:
+    """What `gcloud auth application-default login` leaves behind, where it leaves it."""
+    import google.oauth2.credentials
+
+    file = tmp_path / "gcloud" / "application_default_credentials.json"
+    file.parent.mkdir()
+    content = {
+        "type": "authorized_user",
+        "client_id": "me",
+        "client_secret": "planted-secret",
+        "refresh_token": REFRESH,
+    }
+    file.write_text(json.dumps(content | {"quota_project_id": "project-of-the-file"}))
+    with GoogleVision() as running, environment({"CLOUDSDK_CONFIG": str(file.parent)}):
+        monkeypatch.setattr(google.oauth2.credentials, "_GOOGLE_OAUTH2_TOKEN_ENDPOINT", f"{running.url}/token")
+        yield running, file
+
+
+def test_a_person_s_own_login_is_used_and_its_project_pays(
+    login: tuple[GoogleVision, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service, file = login
+    for variable, project in ((None, "project-of-the-file"), ("GOOGLE_CLOUD_QUOTA_PROJECT", "another-project")):
+        if variable is not None:
+            monkeypatch.setenv(variable, project)
+            monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(file))
+        outcome = made("google", endpoint=service.url).send(sweep()[:1])[0]
+        assert isinstance(outcome, RawAnswer), outcome
+        assert {label.name: label.score for label in labels_of(outcome)} == seen(sweep()[0])
+        assert service.received[-1].headers["x-goog-user-project"] == project
+        assert service.received[-1].headers["authorization"] == f"Bearer {service.tokens[-1]}"
+
+
+def test_a_login_that_was_revoked_stops_the_run_and_is_not_shown(login: tuple[GoogleVision, Path]) -> None:
+    service, file = login
+    file.write_text(file.read_text().replace(REFRESH, "planted-old-token"))
+    with pytest.raises(AdapterError, match=r"no access token \(.*revoked.*login") as caught:
+        made("google", endpoint=service.url).send(sweep()[:1])
+    assert "planted" not in str(caught.value)
+
+
+def test_without_any_credentials_all_three_ways_are_named() -> None:
+    with environment({"CLOUDSDK_CONFIG": "/nowhere"}), pytest.raises(AdapterError) as caught:
+        made("google")
+    for way in ("GOOGLE_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS", "gcloud auth application-default login"):
+        assert way in str(caught.value)
