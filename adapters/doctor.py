@@ -1,15 +1,18 @@
-"""What is wrong with a classifier here and now, and what to do: pure functions of what was looked at.
+"""What is wrong with a classifier here and now, and what to do: its package, credentials, host, clock, one portrait.
 
-Looking (at the environment, the clock, the network) and sending are the caller's; nothing here shows a secret.
+`examine` looks and sends; the rest are pure functions of what was found. Nothing here shows a secret.
 """
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from email.utils import parsedate_to_datetime
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
-from adapters.base import Adapter, AnswerError, Capabilities, Limits, NoAnswer, RawAnswer, Service
+from adapters.base import Adapter, AdapterError, AnswerError, Capabilities, Limits, NoAnswer, RawAnswer, Service
+from adapters.registry import create, describe
 
 SKEW_WARNING = 60.0  # seconds
 SKEW_MOST = 300.0  # seconds; Amazon's signatures are refused beyond it
@@ -48,6 +51,45 @@ class Probe:
     status: int | None = None
     date: str = ""
     problem: str = ""
+
+
+def examine(
+    name: str, options: Mapping[str, Any], *, portrait: Path, agreed: Callable[[Service, str], bool]
+) -> Iterator[Check]:
+    """The checks of a classifier one by one, each as soon as it is done.
+
+    Args:
+        name: the classifier, as ``registry.create`` takes it.
+        options: its options.
+        portrait: the image that it is sent.
+        agreed: decides whether a remote service may be sent it, by the service and the price of one call.
+    """
+    adapter: Adapter | None = None
+    try:
+        declares = describe(name).capabilities
+        declared = declares.service if declares else None
+        yield Check("package", "ok", "it can be loaded")
+    except AdapterError as error:
+        yield Check("package", "failed", str(error))
+        return
+    problem = ""
+    try:
+        adapter = create(name, options)
+    except AdapterError as error:
+        problem = str(error)
+    service = adapter.capabilities.service if adapter else declared
+    if service is not None:
+        yield lifecycle_check(service, today=datetime.now(UTC).date())
+        yield credentials_check(service, os.environ, usable=adapter is not None)
+    yield _set_up_check(adapter) if adapter else Check("set-up", "failed", problem)
+    address = address_of(adapter) if adapter else declared_address(service) if service else None
+    if address is not None:
+        probe = _probe(address)
+        yield reachability_check(address, probe)
+        if probe.status is not None:
+            yield clock_check(probe, now=datetime.now(UTC))
+    if adapter is not None:
+        yield from _canary_checks(adapter, portrait, agreed)
 
 
 def lifecycle_check(service: Service, *, today: date) -> Check:
@@ -168,3 +210,58 @@ def price_of_one(capabilities: Capabilities) -> str:
         return "what it costs is not known here"
     usd = price.usd(1, features=len(capabilities.features))
     return f"about US$ {usd:.4f} as of {price.as_of}"
+
+
+def _set_up_check(adapter: Adapter) -> Check:
+    try:
+        return Check("set-up", "ok", f"{adapter.name}: {adapter.model}")
+    except AdapterError as error:
+        return Check("set-up", "failed", str(error))
+
+
+def _canary_checks(adapter: Adapter, portrait: Path, agreed: Callable[[Service, str], bool]) -> Iterator[Check]:
+    """Send the portrait; to a remote classifier only if that was agreed to."""
+    from PIL import Image
+
+    image = portrait.read_bytes()
+    with Image.open(portrait) as opened:
+        width, height, kind = opened.width, opened.height, (opened.format or "").lower()
+    yield limits_check(adapter.capabilities.limits, size=len(image), width=width, height=height, kind=kind)
+    service = adapter.capabilities.service
+    if service is not None and not agreed(service, price_of_one(adapter.capabilities)):
+        finding = f"no portrait was sent to {service.host}: one call costs {price_of_one(adapter.capabilities)}"
+        yield Check("canary", "skipped", finding, "add --yes to send one")
+        return
+    try:
+        outcome = adapter.send([image])[0]
+        yield canary_check(adapter, outcome)
+        if service is None:
+            yield repeat_check(adapter, outcome, adapter.send([image])[0])
+    except AdapterError as error:
+        yield Check("canary", "failed", str(error))
+    except Exception as error:
+        yield Check("canary", "failed", f"{type(error).__name__}: {error}")
+
+
+def _probe(address: str) -> Probe:
+    """A plain GET, without credentials and without following anything."""
+    import requests
+    from requests.utils import get_environ_proxies
+
+    try:
+        with requests.Session() as session:
+            session.trust_env = False  # no ~/.netrc
+            session.verify = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE") or True
+            with session.get(
+                address, timeout=(5, 10), allow_redirects=False, stream=True, proxies=get_environ_proxies(address)
+            ) as reply:
+                return Probe(status=reply.status_code, date=reply.headers.get("Date", ""))
+    except requests.exceptions.SSLError:
+        return Probe(problem="its certificate cannot be verified")
+    except requests.exceptions.ProxyError:
+        return Probe(problem="the proxy that the environment names does not let it through")
+    except requests.exceptions.Timeout:
+        return Probe(problem="no answer within 10 s")
+    except (requests.RequestException, OSError) as error:
+        unknown = "NameResolutionError" in repr(error)
+        return Probe(problem="its name is not known to this network" if unknown else "nothing answers there")

@@ -1,6 +1,6 @@
 """``counterslope adapters``: list the classifiers, show what one declares, find out what is wrong with one.
 
-What they declare is read in ``adapters.registry``; what is wrong is found in ``adapters.examination``.
+What they declare is read in ``adapters.registry``; what is wrong is found in ``adapters.doctor``.
 """
 
 import json
@@ -76,7 +76,7 @@ def doctor(name: Name, given: Given = NOT_GIVEN, yes: Yes = False, as_json: AsJs
     """
     from rich.console import Console
 
-    from adapters.examination import examine
+    from adapters.doctor import examine
 
     options = given["query"]["options"] or {}
     if others := [other for other in options if other != name]:

@@ -72,7 +72,7 @@ def test_a_local_classifier_that_is_well(invoke) -> None:
 def test_missing_credentials_are_told_with_their_cure(invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     from adapters.doctor import Probe
 
-    monkeypatch.setattr("adapters.examination._probe", lambda _: Probe(status=404))
+    monkeypatch.setattr("adapters.doctor._probe", lambda _: Probe(status=404))
     result = invoke("doctor", "google")
     assert result.exit_code == 1
     assert "not set: GOOGLE_API_KEY" in result.output
