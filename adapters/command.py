@@ -49,26 +49,24 @@ class Command(LabelAnswers):
     """
 
     class Options(AdapterOptions):
-        target: str = Field(description="the program's path, or its path and arguments.")
-        folder: Path = Field(Path(), description="where it runs; the current one unless given.")
-        version: str = Field("", description="the version of whatever the program uses; another version asks again.")
+        target: str
+        """the program's path, or its path and arguments."""
+        folder: Path = Path()
+        """where it runs; the current one unless given."""
+        version: str = ""
+        """the version of whatever the program uses; another version asks again."""
         presence: Presence = 0.5
-        processes: int = Field(1, ge=1, le=64, description="how many of it run at once.")
-        batch: int = Field(1, ge=1, le=1024, description="images given to one of them at once.")
-        timeout: float = Field(60.0, ge=0.001, le=86_400, description="seconds for one image.")
-        start: float = Field(
-            300.0,
-            ge=0,
-            le=86_400,
-            description="seconds more for the first image of a process (it may have to load a network).",
-        )
-        restarts: int = Field(
-            20,
-            ge=0,
-            le=1_000_000,
-            description="how often in a row it may fail without an answer in between before the run stops (twice, "
-            "before its first answer).",
-        )
+        processes: int = Field(1, ge=1, le=64)
+        """how many of it run at once."""
+        batch: int = Field(1, ge=1, le=1024)
+        """images given to one of them at once."""
+        timeout: float = Field(60.0, ge=0.001, le=86_400)
+        """seconds for one image."""
+        start: float = Field(300.0, ge=0, le=86_400)
+        """seconds more for the first image of a process (it may have to load a network)."""
+        restarts: int = Field(20, ge=0, le=1_000_000)
+        """how often in a row it may fail without an answer in between before the run stops (twice, before its first
+        answer)."""
 
     capabilities = Capabilities()
 

@@ -42,46 +42,50 @@ class HttpOptions(NamedOptions, JsonLabels):
     """The options of `Http`."""
 
     kind: ClassVar[str] = "http"
-    url: str = Field(description="where images are sent.")
-    body: Literal["raw", "json", "multipart"] = Field(
-        "raw", description="the image as it is, in a JSON template, or in a multipart form."
-    )
-    template: dict[str, Any] | list[Any] | None = Field(
-        None,
-        description="for json: any JSON with texts in which {image} stands for the image in base64 and {type} for its "
-        "media type, as in data:{type};base64,{image}.",
-    )
-    field: str = Field("image", description="for multipart: the name of the part that is the image.")
-    fields: dict[str, str] = Field({}, description="for multipart: further text parts.")
-    content_type: str = Field("", description="for raw: the image's own type unless given.")
-    headers: dict[str, str] = Field({}, description="further headers.")
-    query: dict[str, str] = Field(
-        {}, description="further parameters of the address, e.g. a key, which is then shown nowhere."
-    )
-    method: Literal["POST", "PUT"] = Field("POST", description="the HTTP method.")
-    error_path: str | None = Field(
-        None, description="the path of the words for an error that comes with a status of success."
-    )
-    version_path: str | None = Field(
-        None, description="the path of the model's version in an answer; it is kept with it."
-    )
+    url: str
+    """where images are sent."""
+    body: Literal["raw", "json", "multipart"] = "raw"
+    """the image as it is, in a JSON template, or in a multipart form."""
+    template: dict[str, Any] | list[Any] | None = None
+    """for json: any JSON with texts in which {image} stands for the image in base64 and {type} for its media type, as
+    in data:{type};base64,{image}."""
+    field: str = "image"
+    """for multipart: the name of the part that is the image."""
+    fields: dict[str, str] = Field({})
+    """for multipart: further text parts."""
+    content_type: str = ""
+    """for raw: the image's own type unless given."""
+    headers: dict[str, str] = Field({})
+    """further headers."""
+    query: dict[str, str] = Field({})
+    """further parameters of the address, e.g. a key, which is then shown nowhere."""
+    method: Literal["POST", "PUT"] = "POST"
+    """the HTTP method."""
+    error_path: str | None = None
+    """the path of the words for an error that comes with a status of success."""
+    version_path: str | None = None
+    """the path of the model's version in an answer; it is kept with it."""
     # Its words are part of the key of stored answers.
-    model: str = Field("version not told", description="the model's version, if you know it; another text asks again.")
-    retry_statuses: tuple[int, ...] = Field(
-        tuple(sorted(PASSING)), description="those that may pass, so that asking again makes sense."
-    )
-    slower_statuses: tuple[int, ...] = Field((THROTTLED,), description="those that mean too many requests.")
-    stop_statuses: tuple[int, ...] = Field(
-        (401, 402, 403, 404, 405), description="those that every further request would meet."
-    )
-    timeout: float = Field(60.0, gt=0, description="seconds to wait for an answer.")
-    most_bytes: int = Field(8_000_000, gt=0, description="of an answer.")
-    max_image_bytes: int | None = Field(None, description="images with more are not sent.")
-    min_side: int | None = Field(None, description="images with fewer pixels on a side are not sent.")
-    cut_off: float | None = Field(
-        None, ge=0, le=1, description="the score (0-1) below which the service returns nothing."
-    )
-    top_k: int | None = Field(None, ge=1, description="how many labels it returns at most.")
+    model: str = "version not told"
+    """the model's version, if you know it; another text asks again."""
+    retry_statuses: tuple[int, ...] = tuple(sorted(PASSING))
+    """those that may pass, so that asking again makes sense."""
+    slower_statuses: tuple[int, ...] = (THROTTLED,)
+    """those that mean too many requests."""
+    stop_statuses: tuple[int, ...] = (401, 402, 403, 404, 405)
+    """those that every further request would meet."""
+    timeout: float = Field(60.0, gt=0)
+    """seconds to wait for an answer."""
+    most_bytes: int = Field(8_000_000, gt=0)
+    """of an answer."""
+    max_image_bytes: int | None = None
+    """images with more are not sent."""
+    min_side: int | None = None
+    """images with fewer pixels on a side are not sent."""
+    cut_off: float | None = Field(None, ge=0, le=1)
+    """the score (0-1) below which the service returns nothing."""
+    top_k: int | None = Field(None, ge=1)
+    """how many labels it returns at most."""
     presence: Presence = 0.5
 
     @property

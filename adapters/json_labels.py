@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import jmespath
 from jmespath.exceptions import JMESPathError
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from adapters.answers import checked
 from adapters.base import AnswerError, Label
@@ -23,19 +23,17 @@ class JsonLabels(AdapterOptions):
     Without ``items``, ``label`` and ``score`` start from the reply itself and name several values each.
     """
 
-    items: str | None = Field(
-        None,
-        description="the path of the list of labels, which label and score then start from. An object is taken as the "
-        "list of its pairs: [0] is the name, [1] the value. Empty: the reply itself.",
-    )
-    label: str = Field(description="the path of a label's name.")
-    score: str | None = Field(
-        None, description="the path of its score; null if the service has no scores (each label then has 1)."
-    )
-    may_lack_items: bool = Field(
-        False, description="an answer without that list has no labels, rather than being faulty."
-    )
-    scale: Scale = Field("0-1", description="what the scores span; a logit x becomes 1 / (1 + exp(-x)).")
+    items: str | None = None
+    """the path of the list of labels, which label and score then start from. An object is taken as the list of its
+    pairs: [0] is the name, [1] the value. Empty: the reply itself."""
+    label: str
+    """the path of a label's name."""
+    score: str | None = None
+    """the path of its score; null if the service has no scores (each label then has 1)."""
+    may_lack_items: bool = False
+    """an answer without that list has no labels, rather than being faulty."""
+    scale: Scale = "0-1"
+    """what the scores span; a logit x becomes 1 / (1 + exp(-x))."""
 
     @model_validator(mode="after")
     def _readable(self) -> "JsonLabels":

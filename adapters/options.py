@@ -21,18 +21,19 @@ _KINDS = {"str": "text", "int": "whole number", "float": "number", "bool": "true
 
 
 class AdapterOptions(BaseModel):
-    """The options of an adapter; each field has a description, and bounds where there are any.
+    """The options of an adapter; each field has a docstring, and bounds where there are any.
 
     A field ``target`` is no option but what stands behind the colon of ``NAME:TARGET``.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True, use_attribute_docstrings=True)
 
 
 class NamedOptions(AdapterOptions):
     """Options of an adapter that may be there several times in one run, each under a name of its own."""
 
-    target: str = Field("", description="a name of your own, to have several in one run: NAME:mine.")
+    target: str = ""
+    """a name of your own, to have several in one run: NAME:mine."""
     kind: ClassVar[str]
 
     @property

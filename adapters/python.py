@@ -38,19 +38,18 @@ class PythonFunction(LabelAnswers):
     """
 
     class Options(AdapterOptions):
-        target: str = Field(description="module:function.")
-        path: Path = Field(Path(), description="the folder the module is imported from; the current one unless given.")
-        input: Literal["bytes", "array"] = Field(
-            "bytes", description="the encoded image as it was sent, or (H, W, 3) uint8 RGB."
-        )
-        version: str = Field("", description="the version of whatever the function uses; another version asks again.")
+        target: str
+        """module:function."""
+        path: Path = Path()
+        """the folder the module is imported from; the current one unless given."""
+        input: Literal["bytes", "array"] = "bytes"
+        """the encoded image as it was sent, or (H, W, 3) uint8 RGB."""
+        version: str = ""
+        """the version of whatever the function uses; another version asks again."""
         presence: Presence = 0.5
-        timeout: float | None = Field(
-            None,
-            gt=0,
-            description="seconds for one image: the function then runs in a process of its own, which is stopped and "
-            "started again when it takes longer; no limit unless given.",
-        )
+        timeout: float | None = Field(None, gt=0)
+        """seconds for one image: the function then runs in a process of its own, which is stopped and started again
+        when it takes longer; no limit unless given."""
 
     capabilities = Capabilities()
     _process: Command | None = None

@@ -46,42 +46,26 @@ class Replay:
     """
 
     class Options(AdapterOptions):
-        target: str = Field(
-            description="the name that the answers were recorded under: replay:google, replay:http:clinic."
-        )
-        source: Path = Field(description="a run's folder, its responses.sqlite, or a folder of .json files.")
-        format: str = Field(
-            "",
-            description="the parser that reads them, where the name does not show it: azure, clarifai, google, http, "
-            'imagga, openai, rekognition, watson, or labels ({"labels": [["smile", 0.7]]}, as local classifiers '
-            "answer).",
-        )
-        names: Path | None = Field(
-            None,
-            description="which file of a folder belongs to which image: a CSV file with the columns name and sha256 "
-            "(and position), or the folder of the images as they were sent. Not needed for files named by sha256.",
-        )
-        classifier: int | None = Field(
-            None, description="which of several classifiers of that name in a responses.sqlite, by its number there."
-        )
-        options: dict[str, Any] = Field(
-            {},
-            description="what the parser of http needs: its options items, label, score, scale, may_lack_items; and "
-            "of openai, for files of raw JSON: labels and logprobs.",
-        )
-        cut_off: float | None = Field(
-            None,
-            ge=0,
-            le=1,
-            description="the score (0-1) below which nothing was returned, where it was not the adapter's usual one "
-            "(0.5 for most archives of Watson).",
-        )
-        presence: float | None = Field(
-            None,
-            ge=0,
-            le=1,
-            description="the score (0-1) from which a label counts as present; the recorded adapter's unless given.",
-        )
+        target: str
+        """the name that the answers were recorded under: replay:google, replay:http:clinic."""
+        source: Path
+        """a run's folder, its responses.sqlite, or a folder of .json files."""
+        format: str = ""
+        """the parser that reads them, where the name does not show it: azure, clarifai, google, http, imagga, openai,
+        rekognition, watson, or labels ({"labels": [["smile", 0.7]]}, as local classifiers answer)."""
+        names: Path | None = None
+        """which file of a folder belongs to which image: a CSV file with the columns name and sha256 (and position), or
+        the folder of the images as they were sent. Not needed for files named by sha256."""
+        classifier: int | None = None
+        """which of several classifiers of that name in a responses.sqlite, by its number there."""
+        options: dict[str, Any] = Field({})
+        """what the parser of http needs: its options items, label, score, scale, may_lack_items; and of openai, for
+        files of raw JSON: labels and logprobs."""
+        cut_off: float | None = Field(None, ge=0, le=1)
+        """the score (0-1) below which nothing was returned, where it was not the adapter's usual one (0.5 for most
+        archives of Watson)."""
+        presence: float | None = Field(None, ge=0, le=1)
+        """the score (0-1) from which a label counts as present; the recorded adapter's unless given."""
 
     capabilities = Capabilities(batch=256)
 

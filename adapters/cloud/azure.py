@@ -59,21 +59,16 @@ class Azure:
 
     class Options(NamedOptions):
         kind: ClassVar[str] = "azure"
-        endpoint: str = Field(
-            "",
-            description="the address, https://NAME.cognitiveservices.azure.com; VISION_ENDPOINT unless given.",
-        )
-        model_version: str = Field(
-            "latest",
-            pattern=r"^(latest|\d{4}-\d\d-\d\d(-preview)?)$",
-            description="latest, or a date such as 2023-10-01.",
-        )
-        captions: bool = Field(
-            False,
-            description="request a caption too; that is a second charge for each image, not offered in every region.",
-        )
-        gender_neutral: bool = Field(False, description="request captions without gendered words.")
-        language: str = Field("en", pattern=r"^[A-Za-z-]{2,10}$", description="of the tags: en, es, ja, pt or zh.")
+        endpoint: str = ""
+        """the address, https://NAME.cognitiveservices.azure.com; VISION_ENDPOINT unless given."""
+        model_version: str = Field("latest", pattern=r"^(latest|\d{4}-\d\d-\d\d(-preview)?)$")
+        """latest, or a date such as 2023-10-01."""
+        captions: bool = False
+        """request a caption too; that is a second charge for each image, not offered in every region."""
+        gender_neutral: bool = False
+        """request captions without gendered words."""
+        language: str = Field("en", pattern=r"^[A-Za-z-]{2,10}$")
+        """of the tags: en, es, ja, pt or zh."""
 
         @model_validator(mode="after")
         def _captions_first(self) -> "Azure.Options":

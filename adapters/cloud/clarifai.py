@@ -108,22 +108,22 @@ class Clarifai:
 
     class Options(NamedOptions):
         kind: ClassVar[str] = "clarifai"
-        model: str = Field(_GENERAL, pattern=_ID, description="the model's id.")
-        version: str = Field(
-            "",
-            pattern=_ID_OR_NONE,
-            description="the version's id; the general model's of 2018 unless given. latest pins none.",
-        )
-        user: str = Field("clarifai", pattern=_ID, description="the id of the user who owns the model.")
-        app: str = Field("main", pattern=_ID, description="the id of the app that the model is in.")
-        own: bool = Field(
-            False, description="the model is yours: user and app are read from CLARIFAI_USER_ID and CLARIFAI_APP_ID."
-        )
-        concepts: tuple[str, ...] = Field(
-            (), description="return the scores of these concepts alone, by their exact names, however low."
-        )
-        batch: int = Field(32, ge=1, le=_MOST_IMAGES, description="images per call; each is charged.")
-        endpoint: str = Field("", description="another address than Clarifai's; CLARIFAI_API_BASE unless given.")
+        model: str = Field(_GENERAL, pattern=_ID)
+        """the model's id."""
+        version: str = Field("", pattern=_ID_OR_NONE)
+        """the version's id; the general model's of 2018 unless given. latest pins none."""
+        user: str = Field("clarifai", pattern=_ID)
+        """the id of the user who owns the model."""
+        app: str = Field("main", pattern=_ID)
+        """the id of the app that the model is in."""
+        own: bool = False
+        """the model is yours: user and app are read from CLARIFAI_USER_ID and CLARIFAI_APP_ID."""
+        concepts: tuple[str, ...] = ()
+        """return the scores of these concepts alone, by their exact names, however low."""
+        batch: int = Field(32, ge=1, le=_MOST_IMAGES)
+        """images per call; each is charged."""
+        endpoint: str = ""
+        """another address than Clarifai's; CLARIFAI_API_BASE unless given."""
 
     capabilities = Capabilities(
         service=_SERVICE,

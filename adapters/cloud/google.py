@@ -59,21 +59,20 @@ class Google:
 
     class Options(NamedOptions):
         kind: ClassVar[str] = "google"
-        max_results: int = Field(100, ge=1, description="labels per image at most.")
-        faces: bool = Field(False, description="request faces too; that is a second charge for each image.")
-        model: Literal["builtin/stable", "builtin/latest"] = Field(
-            "builtin/stable", description="builtin/stable, or builtin/latest."
-        )
-        region: Literal["", "us", "eu", "asia"] = Field(
-            "", description="where the images are processed; Google chooses unless given. asia needs project."
-        )
-        project: str = Field(
-            "",
-            pattern=r"^[a-z0-9.:-]*$",
-            description="the id of the project that the calls are made for, where it is not the credentials' own.",
-        )
-        batch: int = Field(_MOST_IMAGES, ge=1, le=_MOST_IMAGES, description="images per call.")
-        endpoint: str = Field("", description="another address than Google's, e.g. a gateway's.")
+        max_results: int = Field(100, ge=1)
+        """labels per image at most."""
+        faces: bool = False
+        """request faces too; that is a second charge for each image."""
+        model: Literal["builtin/stable", "builtin/latest"] = "builtin/stable"
+        """builtin/stable, or builtin/latest."""
+        region: Literal["", "us", "eu", "asia"] = ""
+        """where the images are processed; Google chooses unless given. asia needs project."""
+        project: str = Field("", pattern=r"^[a-z0-9.:-]*$")
+        """the id of the project that the calls are made for, where it is not the credentials' own."""
+        batch: int = Field(_MOST_IMAGES, ge=1, le=_MOST_IMAGES)
+        """images per call."""
+        endpoint: str = ""
+        """another address than Google's, e.g. a gateway's."""
 
         @model_validator(mode="after")
         def _located(self) -> "Google.Options":

@@ -7,8 +7,6 @@ from datetime import date
 from typing import Any
 from urllib.parse import urlsplit
 
-from pydantic import Field
-
 from adapters.answers import checked, inner, json_object, json_or_empty, objects, one_line
 from adapters.base import AdapterError, AnswerError, Capabilities, Label, NoAnswer, Price, RawAnswer, Service
 from adapters.credentials import checked_url, secret
@@ -37,8 +35,10 @@ class Imagga:
     """
 
     class Options(AdapterOptions):
-        endpoint: str = Field("https://api.imagga.com", description="the address, up to before /v2/tags.")
-        language: str = Field("en", description="of the tags.")
+        endpoint: str = "https://api.imagga.com"
+        """the address, up to before /v2/tags."""
+        language: str = "en"
+        """of the tags."""
 
     name = "imagga"
     model = "v2 tags, version not told"  # part of the key of stored answers: its words stay

@@ -89,51 +89,38 @@ class OpenAI:
 
     class Options(NamedOptions):
         kind: ClassVar[str] = "openai"
-        labels: tuple[str, ...] | Path = Field(
-            description="a list of labels, a text file with one a line, or the name of a ready-made list."
-        )
-        model: str = Field(
-            pattern=r"\S", description="the model, as the server names it; a dated name where there is one."
-        )
-        endpoint: str = Field(
-            "", description="the server's address up to /v1; else OPENAI_BASE_URL, else OpenAI's own."
-        )
-        key_variable: str = Field(
-            KEY,
-            description="the environment variable that holds the key; empty to send none. Only OpenAI's own server "
-            "needs one.",
-        )
-        version: str = Field(
-            "", description="what else identifies the model (its file's digest), for servers that name it loosely."
-        )
-        prompt: str = Field(
-            "", description="the instructions before the labels; by default, for a number from 0 to 1 for each."
-        )
-        order: Literal["fixed", "drawn"] = Field(
-            "fixed", description="the labels in the order given for all images, or in one drawn for each image."
-        )
-        format: Literal["json_schema", "json_object", "text"] = Field(
-            "json_schema", description="how JSON is requested from the server; text for one that knows neither."
-        )
-        temperature: float | None = Field(0.0, description="null for models that take none.")
-        seed: int | None = Field(
-            1, description="sent with each question, plus the repeat's number, and draws the order; null to send none."
-        )
-        detail: Literal["low", "high", "original"] = Field(
-            "high", description="how closely OpenAI's models look; fixed, as auto would depend on an image's size."
-        )
-        max_tokens: int | None = Field(None, description="of a reply; null for the server's own limit.")
-        logprobs: bool = Field(
-            False,
-            description="request the one best label by a letter, and read the probabilities of all (at most 20).",
-        )
-        repeats: int = Field(1, ge=1, description="separate questions about each image; the scores are their means.")
-        extra: dict[str, Any] = Field(
-            {}, description='further members of each request, e.g. {"reasoning_effort": "low"}.'
-        )
-        timeout: float = Field(
-            300.0, gt=0, description="seconds to wait for a reply; a local server may load its model first."
-        )
+        labels: tuple[str, ...] | Path
+        """a list of labels, a text file with one a line, or the name of a ready-made list."""
+        model: str = Field(pattern=r"\S")
+        """the model, as the server names it; a dated name where there is one."""
+        endpoint: str = ""
+        """the server's address up to /v1; else OPENAI_BASE_URL, else OpenAI's own."""
+        key_variable: str = KEY
+        """the environment variable that holds the key; empty to send none. Only OpenAI's own server needs one."""
+        version: str = ""
+        """what else identifies the model (its file's digest), for servers that name it loosely."""
+        prompt: str = ""
+        """the instructions before the labels; by default, for a number from 0 to 1 for each."""
+        order: Literal["fixed", "drawn"] = "fixed"
+        """the labels in the order given for all images, or in one drawn for each image."""
+        format: Literal["json_schema", "json_object", "text"] = "json_schema"
+        """how JSON is requested from the server; text for one that knows neither."""
+        temperature: float | None = 0.0
+        """null for models that take none."""
+        seed: int | None = 1
+        """sent with each question, plus the repeat's number, and draws the order; null to send none."""
+        detail: Literal["low", "high", "original"] = "high"
+        """how closely OpenAI's models look; fixed, as auto would depend on an image's size."""
+        max_tokens: int | None = None
+        """of a reply; null for the server's own limit."""
+        logprobs: bool = False
+        """request the one best label by a letter, and read the probabilities of all (at most 20)."""
+        repeats: int = Field(1, ge=1)
+        """separate questions about each image; the scores are their means."""
+        extra: dict[str, Any] = Field({})
+        """further members of each request, e.g. {"reasoning_effort": "low"}."""
+        timeout: float = Field(300.0, gt=0)
+        """seconds to wait for a reply; a local server may load its model first."""
 
     capabilities = Capabilities(
         service=SERVICE, scale="0-1, as requested", concurrency=8, limits=Limits(max_bytes=20_000_000)

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar
 from urllib.parse import urlsplit
 
 from annotated_types import Len
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from adapters.answers import checked, inner, json_object, json_or_empty, objects, one_line, scored
 from adapters.base import AdapterError, AnswerError, Capabilities, Label, Limits, NoAnswer, Price, RawAnswer, Service
@@ -98,17 +98,20 @@ class Rekognition:
 
     class Options(NamedOptions):
         kind: ClassVar[str] = "rekognition"
-        region: str = Field("", description="AWS region; AWS_REGION, AWS_DEFAULT_REGION or the profile's if empty.")
-        faces: bool = Field(False, description="call DetectFaces instead of DetectLabels.")
-        include: Names = Field((), description="return these labels alone.")
-        exclude: Names = Field((), description="return all labels but these.")
-        include_categories: Names = Field((), description="return labels of these categories alone.")
-        exclude_categories: Names = Field((), description="return all labels but those of these categories.")
-        endpoint: str = Field(
-            "",
-            description="another address than the region's; AWS_ENDPOINT_URL_REKOGNITION or AWS_ENDPOINT_URL unless "
-            "given.",
-        )
+        region: str = ""
+        """AWS region; AWS_REGION, AWS_DEFAULT_REGION or the profile's if empty."""
+        faces: bool = False
+        """call DetectFaces instead of DetectLabels."""
+        include: Names = ()
+        """return these labels alone."""
+        exclude: Names = ()
+        """return all labels but these."""
+        include_categories: Names = ()
+        """return labels of these categories alone."""
+        exclude_categories: Names = ()
+        """return all labels but those of these categories."""
+        endpoint: str = ""
+        """another address than the region's; AWS_ENDPOINT_URL_REKOGNITION or AWS_ENDPOINT_URL unless given."""
 
         @property
         def filters(self) -> dict[str, Any]:

@@ -44,29 +44,19 @@ class Clip(TorchNetwork):
     """
 
     class Options(TorchOptions):
-        target: str = Field(
-            description="an architecture of open_clip, a folder with open_clip_config.json, or hf-hub:owner/name."
-        )
-        weights: str | None = Field(
-            None,
-            description="published weights of an architecture, such as laion2b_s34b_b79k, or a file of your own, which "
-            "is taken to want OpenAI's preprocessing.",
-        )
-        labels: str | tuple[str, ...] = Field(
-            "occupations",
-            description="the ready-made list occupations, a file with one label a line, or a list.",
-        )
-        template: str | tuple[str, ...] = Field(
-            "a photo of a {}",
-            description="the sentence about the image, with {} for the label; the mean of several if a list is given.",
-        )
-        scores: Literal["softmax", "sigmoid", "cosine"] = Field("softmax", description="see above.")
-        top_k: int | None = Field(
-            None,
-            ge=1,
-            description="only that many of the highest scores are returned; 1 with presence=0 counts the best label "
-            "alone.",
-        )
+        target: str
+        """an architecture of open_clip, a folder with open_clip_config.json, or hf-hub:owner/name."""
+        weights: str | None = None
+        """published weights of an architecture, such as laion2b_s34b_b79k, or a file of your own, which is taken to
+        want OpenAI's preprocessing."""
+        labels: str | tuple[str, ...] = "occupations"
+        """the ready-made list occupations, a file with one label a line, or a list."""
+        template: str | tuple[str, ...] = "a photo of a {}"
+        """the sentence about the image, with {} for the label; the mean of several if a list is given."""
+        scores: Literal["softmax", "sigmoid", "cosine"] = "softmax"
+        """see above."""
+        top_k: int | None = Field(None, ge=1)
+        """only that many of the highest scores are returned; 1 with presence=0 counts the best label alone."""
 
     capabilities = Capabilities(scale="softmax, sigmoid or cosine", batch=16)
 

@@ -54,9 +54,8 @@ class FaceAttributes(LabelAnswers):
     capabilities = Capabilities(labels=LABELS, scale="0-1", presence=0.5, batch=_BATCH)
 
     class Options(AdapterOptions):
-        smallest_face: float = Field(
-            0.2, gt=0, le=1, description="the smallest face looked for, as a share of the image's shorter side."
-        )
+        smallest_face: float = Field(0.2, gt=0, le=1)
+        """the smallest face looked for, as a share of the image's shorter side."""
 
     def __init__(self, options: Options) -> None:
         self._smallest_face = options.smallest_face

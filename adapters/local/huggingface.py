@@ -10,8 +10,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import Field
-
 from adapters.base import AdapterError, Capabilities
 from adapters.local.files import digest_of, hub_snapshot
 from adapters.local.labels import digest, distinct
@@ -40,18 +38,13 @@ class HuggingFace(TorchNetwork):
     """
 
     class Options(TorchOptions):
-        target: str = Field(
-            description="a folder that save_pretrained wrote, or a repository's name in the local cache of the Hub."
-        )
-        revision: str | None = Field(
-            None,
-            description="the repository's commit, tag or branch; pin a commit if answers must stay the same.",
-        )
-        activation: Activation | None = Field(
-            None,
-            description="softmax where one label is right, sigmoid where each is right or wrong by itself; as the "
-            "model declares unless given.",
-        )
+        target: str
+        """a folder that save_pretrained wrote, or a repository's name in the local cache of the Hub."""
+        revision: str | None = None
+        """the repository's commit, tag or branch; pin a commit if answers must stay the same."""
+        activation: Activation | None = None
+        """softmax where one label is right, sigmoid where each is right or wrong by itself; as the model declares
+        unless given."""
 
     capabilities = Capabilities(scale="softmax or sigmoid of the outputs", batch=16)
 

@@ -28,19 +28,22 @@ DType = Literal["float32", "float16", "bfloat16"]
 class NetworkOptions(AdapterOptions):
     """Options of every network."""
 
-    top_k: int | None = Field(
-        None, ge=1, description="only that many of the highest scores are returned; all unless given."
-    )
+    top_k: int | None = Field(None, ge=1)
+    """only that many of the highest scores are returned; all unless given."""
     presence: Presence = 0.5
 
 
 class TorchOptions(NetworkOptions):
     """Options of every PyTorch network."""
 
-    device: str = Field("cpu", description="cpu, cuda, cuda:1, mps.")
-    dtype: DType = Field("float32", description="the precision of the network.")
-    batch: int = Field(16, ge=1, le=4096, description="images at once.")
-    download: bool = Field(False, description="fetch published weights that are not on this machine.")
+    device: str = "cpu"
+    """cpu, cuda, cuda:1, mps."""
+    dtype: DType = "float32"
+    """the precision of the network."""
+    batch: int = Field(16, ge=1, le=4096)
+    """images at once."""
+    download: bool = False
+    """fetch published weights that are not on this machine."""
 
 
 @dataclass(frozen=True)

@@ -40,39 +40,38 @@ class OnnxModel(LocalNetwork):
     """
 
     class Options(NetworkOptions):
-        target: str = Field(
-            description="the file; weights next to it that are named after it (model.onnx.data) belong to it."
-        )
-        labels: str | tuple[str, ...] = Field(
-            description="a file with one label a line or JSON, or a list; in the order of the outputs."
-        )
-        mean: Triple = Field(
-            description="subtracted from each channel, in the order of channels and the units of values."
-        )
-        std: Triple = Field(description="divides each channel afterwards.")
-        size: int | tuple[int, int] = Field(224, description="pixels a side of the model's input, or [height,width].")
-        fit: Fit = Field(
-            "crop", description="crop (scale the shorter side to resize, cut out the centre), stretch, or pad."
-        )
-        resize: int | None = Field(
-            None, description="the image's shorter side before the centre is cut out; size unless given."
-        )
-        interpolation: Interpolation = Field("bilinear", description="how pixels are interpolated when scaling.")
-        channels: Literal["rgb", "bgr"] = Field("rgb", description="their order.")
-        values: Literal["0-1", "0-255"] = Field("0-1", description="the range of a channel before mean and std.")
-        layout: Literal["nchw", "nhwc"] = Field("nchw", description="the order of the input's axes.")
-        input: str | None = Field(
-            None, description="the model's input, by its name; needed only where there are several."
-        )
-        output: str | None = Field(
-            None, description="the output with the scores, by its name; needed only where there are several."
-        )
-        activation: Activation = Field(
-            "softmax",
-            description="softmax or sigmoid where the outputs are logits; none where they are scores already.",
-        )
-        threads: int = Field(1, ge=1, description="the last digits of an answer may depend on it.")
-        batch: int | None = Field(None, ge=1, le=4096, description="images at once; what the model fixes unless given.")
+        target: str
+        """the file; weights next to it that are named after it (model.onnx.data) belong to it."""
+        labels: str | tuple[str, ...]
+        """a file with one label a line or JSON, or a list; in the order of the outputs."""
+        mean: Triple
+        """subtracted from each channel, in the order of channels and the units of values."""
+        std: Triple
+        """divides each channel afterwards."""
+        size: int | tuple[int, int] = 224
+        """pixels a side of the model's input, or [height,width]."""
+        fit: Fit = "crop"
+        """crop (scale the shorter side to resize, cut out the centre), stretch, or pad."""
+        resize: int | None = None
+        """the image's shorter side before the centre is cut out; size unless given."""
+        interpolation: Interpolation = "bilinear"
+        """how pixels are interpolated when scaling."""
+        channels: Literal["rgb", "bgr"] = "rgb"
+        """their order."""
+        values: Literal["0-1", "0-255"] = "0-1"
+        """the range of a channel before mean and std."""
+        layout: Literal["nchw", "nhwc"] = "nchw"
+        """the order of the input's axes."""
+        input: str | None = None
+        """the model's input, by its name; needed only where there are several."""
+        output: str | None = None
+        """the output with the scores, by its name; needed only where there are several."""
+        activation: Activation = "softmax"
+        """softmax or sigmoid where the outputs are logits; none where they are scores already."""
+        threads: int = Field(1, ge=1)
+        """the last digits of an answer may depend on it."""
+        batch: int | None = Field(None, ge=1, le=4096)
+        """images at once; what the model fixes unless given."""
 
         @property
         def preprocessing(self) -> Preprocessing:

@@ -69,10 +69,10 @@ class OpenCV(LabelAnswers):
     )
 
     class Options(AdapterOptions):
-        short_side: int = Field(72, ge=24, le=1024, description="pixels of the image's shorter side during the search.")
-        smallest: float = Field(
-            0.3, gt=0, le=1, description="the smallest face or body looked for, as a share of the shorter side."
-        )
+        short_side: int = Field(72, ge=24, le=1024)
+        """pixels of the image's shorter side during the search."""
+        smallest: float = Field(0.3, gt=0, le=1)
+        """the smallest face or body looked for, as a share of the shorter side."""
 
     def __init__(self, options: Options) -> None:
         self._short_side, self._smallest = options.short_side, options.smallest

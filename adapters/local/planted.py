@@ -14,8 +14,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, ClassVar
 
-from pydantic import Field
-
 from adapters.answers import LabelAnswers, to_answer
 from adapters.base import AdapterError, Capabilities, Label, RawAnswer
 from adapters.options import AdapterOptions
@@ -88,11 +86,12 @@ class Planted(LabelAnswers):
     capabilities = Capabilities(cut_off=0.5, presence=0.5, batch=256)
 
     class Options(AdapterOptions):
-        run: Path = Field(description="the run's folder, or its counterfactuals.parquet.")
-        labels: dict[str, PlantedLabel] | None = Field(
-            None, description="name -> rate, slope, spread, attribute; a set of 20 unless given."
-        )
-        seed: int = Field(0, description="another seed is another population of photos.")
+        run: Path
+        """the run's folder, or its counterfactuals.parquet."""
+        labels: dict[str, PlantedLabel] | None = None
+        """name -> rate, slope, spread, attribute; a set of 20 unless given."""
+        seed: int = 0
+        """another seed is another population of photos."""
 
     def __init__(self, options: Options) -> None:
         run, self._seed = options.run, options.seed

@@ -35,28 +35,22 @@ class TorchvisionModel(TorchNetwork):
     """
 
     class Options(TorchOptions):
-        target: str = Field(description="the architecture, by its name in torchvision.models.")
-        weights: str = Field(
-            "DEFAULT",
-            description="published weights, such as IMAGENET1K_V2, or your own file: a state dict (.pth, .pt) or "
-            ".safetensors.",
-        )
-        labels: str | tuple[str, ...] | None = Field(
-            None, description="the labels of your own weights: a file with one a line, or a list."
-        )
-        activation: Activation = Field(
-            "softmax", description="softmax where one label is right, sigmoid where each is right or wrong by itself."
-        )
-        size: int | None = Field(None, ge=1, description="pixels a side of the network's input, for your own weights.")
-        resize: int | None = Field(
-            None,
-            ge=1,
-            description="the image's shorter side before the centre is cut out, for your own weights.",
-        )
-        mean: Triple | None = Field(
-            None, description="subtracted from the channels (RGB in 0-1), for your own weights."
-        )
-        std: Triple | None = Field(None, description="divides the channels, for your own weights.")
+        target: str
+        """the architecture, by its name in torchvision.models."""
+        weights: str = "DEFAULT"
+        """published weights, such as IMAGENET1K_V2, or your own file: a state dict (.pth, .pt) or .safetensors."""
+        labels: str | tuple[str, ...] | None = None
+        """the labels of your own weights: a file with one a line, or a list."""
+        activation: Activation = "softmax"
+        """softmax where one label is right, sigmoid where each is right or wrong by itself."""
+        size: int | None = Field(None, ge=1)
+        """pixels a side of the network's input, for your own weights."""
+        resize: int | None = Field(None, ge=1)
+        """the image's shorter side before the centre is cut out, for your own weights."""
+        mean: Triple | None = None
+        """subtracted from the channels (RGB in 0-1), for your own weights."""
+        std: Triple | None = None
+        """divides the channels, for your own weights."""
 
         @property
         def preprocessing(self) -> dict[str, Any]:
