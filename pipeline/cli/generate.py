@@ -22,6 +22,7 @@ from pipeline.cli.options import (
     with_options,
 )
 from pipeline.config.options import NOT_STATED, DatasetOptions, PhotoOptions, SweepOptions
+from pipeline.run.formats import pluralise
 
 if TYPE_CHECKING:
     from pipeline.dataset.make import Dataset
@@ -76,8 +77,9 @@ def _not_stated(made: "Dataset") -> list[str]:
 
 def _print_dataset(made: "Dataset") -> None:
     facts = made.facts
-    splits = ", ".join(f"{name} {split.photos:,} photos" for name, split in facts.splits.items())
-    lines = [f"Dataset: {made.folder}: {facts.images:,} images of {facts.photos:,} photos ({splits})"]
+    splits = ", ".join(f"{name} {pluralise(split.photos, 'photo')}" for name, split in facts.splits.items())
+    size = f"{pluralise(facts.images, 'image')} of {pluralise(facts.photos, 'photo')}"
+    lines = [f"Dataset: {made.folder}: {size} ({splits})"]
     lines += [f"Left out: {count:,} {reason}" for reason, count in facts.left_out.items()]
     if failed := [f"{check.attribute}, {check.name}" for check in facts.validity if check.state == "fails"]:
         lines.append(f"Failed on the validity card (see README.md): {'; '.join(failed)}")

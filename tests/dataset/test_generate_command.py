@@ -26,7 +26,7 @@ def test_a_dataset_is_told_and_what_is_left_to_state(portrait, tmp_path):
     first = invoke(*words)
     assert first.exit_code == 0, first.output
     told = " ".join(first.output.split())
-    assert "3 images of 1 photos" in told
+    assert "3 images of 1 photo (" in told
     assert "state --licence, --source-licence, --source, --creator, --contact" in told
     assert "No photo matches these entries of the opt-out list: misspelt.jpg" in told
 
