@@ -34,6 +34,7 @@ _PLACES = {
     "PlanError": "pipeline.querying.plan",
     "RunView": "pipeline.stages.run_view",
     "RunError": "pipeline.run.record",
+    "analyse": "pipeline.api",
     "audit": "pipeline.api",
     "generate": "pipeline.api",
     "open_run": "pipeline.api",

@@ -16,6 +16,7 @@ from pipeline.stages.run_view import RunView, agreed, finished, shown
 if TYPE_CHECKING:
     from pipeline.dataset.make import Dataset
     from pipeline.stages.adapters import Classifier
+    from pipeline.stages.run_view import Tables
 
 Paths = str | Path | Sequence[str | Path]
 
@@ -31,6 +32,29 @@ def open_run(folder: str | Path) -> "RunView":
         RunError: the folder holds no run.
     """
     return RunView(folder)
+
+
+def analyse(name: str, source: str | Path, **options: Any) -> "Tables":
+    """Run one analysis on a file with one row a photo, or on a run, as the command of its name does.
+
+    Example:
+        >>> analyse("leakage", "predictions.csv", attribute="gender", task="cooking", prediction="guess")
+
+    Args:
+        name: such as "amplification", "leakage", "dpa" or "local".
+        source: a CSV, TSV or Parquet file, or a run's folder; nothing is written.
+        options: by the names of the command's options.
+
+    Returns:
+        The table, or where there are several, name -> table; what to know about them is in ``attrs["notes"]``.
+
+    Raises:
+        ConfigError, InputError, RunError: an option, a file or a run that does not fit, with what to do.
+        ValueError: values that the measure cannot take.
+    """
+    from pipeline.analyses.registry import compute
+
+    return compute(name, Path(source), options).value
 
 
 def audit(

@@ -157,7 +157,7 @@ class AmplificationAnalysis(Analysis[AmplificationOptions]):
         """Of a run: one part for each adapter, attribute and pair of values."""
         from pipeline.analyses.run_amplification import section
 
-        return (section(tables[self.name], about, swept=swept),) if self.name in tables else ()
+        return (section(tables[self.name], about, swept=swept),)
 
 
 @dataclass(frozen=True, eq=False)

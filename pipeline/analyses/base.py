@@ -123,6 +123,7 @@ class Analysis(ABC, Generic[Chosen]):
         reads: the kinds of source it takes: a run's folder, a file with one row a photo, photos.
         examples: of the command, for its help.
         tables: the names of its tables, where it has several.
+        shows: the tables without any of which it has no section; the table of its name unless given.
         uses: the options of the run's section ``statistics`` that its tables depend on.
         options: the model of its options.
     """
@@ -132,6 +133,7 @@ class Analysis(ABC, Generic[Chosen]):
     reads: ClassVar[tuple[Source, ...]] = ("run",)
     examples: ClassVar[tuple[str, ...]] = ()
     tables: ClassVar[tuple[str, ...]] = ()
+    shows: ClassVar[tuple[str, ...]] = ()
     uses: ClassVar[tuple[str, ...]] = ()
     options: type[Chosen]
 

@@ -68,6 +68,7 @@ class Comparison(Analysis[ComparisonOptions]):
     name = "comparison"
     command = "compare"
     options = ComparisonOptions
+    shows = ("adapter_comparison", "comparison")
     uses = ("presence_threshold", "response", "cluster", "min_count", "family")
     examples = (
         "counterslope compare runs/may runs/june",

@@ -65,6 +65,7 @@ class LocalBiasAnalysis(Analysis[LocalOptions]):
     reads = ("run", "file")
     options = LocalOptions
     tables = ("statistics", "clusters", "exemplars", "words")
+    shows = ("local_clusters",)
     uses = ("presence_threshold",)
     examples = (
         "counterslope local runs/portraits --adapter opencv --label smile",
@@ -124,8 +125,6 @@ class LocalBiasAnalysis(Analysis[LocalOptions]):
         self, tables: "Mapping[str, pd.DataFrame]", about: Mapping[str, Any], *, swept: Mapping[str, Attribute]
     ) -> Sequence[Section]:
         """One part for each adapter and label."""
-        if "local_clusters" not in tables:
-            return ()
         section = Section(
             key=self.name,
             heading="Local bias",

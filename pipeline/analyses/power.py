@@ -68,8 +68,6 @@ class Power(Analysis[PowerOptions]):
         self, tables: "Mapping[str, pd.DataFrame]", about: Mapping[str, Any], *, swept: Mapping[str, Attribute]
     ) -> Sequence[Section]:
         """One part for each adapter and attribute."""
-        if self.name not in tables:
-            return ()
         section = Section(
             key=self.name,
             heading="How many photos it takes",

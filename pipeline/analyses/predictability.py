@@ -113,8 +113,6 @@ class Predictability(Analysis[Chosen]):
         self, tables: "Mapping[str, pd.DataFrame]", about: Mapping[str, Any], *, swept: Mapping[str, Any]
     ) -> Sequence[Section]:
         """The quantities, and the grid of known biases."""
-        if self.name not in tables:
-            return ()
         frame, grid = tables[self.name], tables[f"{self.name}_grid"]
         directed = "direction" in frame
         columns = (

@@ -143,7 +143,10 @@ def sections(
     known = analyses()
     there = {name: table for name, table in tables.items() if len(table)}
     found = [
-        section for name, each in known.items() for section in each.sections(there, about.get(name, {}), swept=swept)
+        section
+        for name, each in known.items()
+        if not there.keys().isdisjoint(each.shows or (name,))
+        for section in each.sections(there, about.get(name, {}), swept=swept)
     ]
     if stale:
         lines = [

@@ -95,8 +95,6 @@ class RepresentationAnalysis(Analysis[RepresentationOptions]):
         self, tables: "Mapping[str, pd.DataFrame]", about: Mapping[str, Any], *, swept: Mapping[str, Attribute]
     ) -> Sequence[Section]:
         """One part for each attribute."""
-        if self.name not in tables:
-            return ()
         by = str(about["by"])
         section = Section(
             key=self.name,

@@ -83,8 +83,6 @@ class Subgroups(Analysis[SubgroupOptions]):
         self, tables: "Mapping[str, pd.DataFrame]", about: Mapping[str, Any], *, swept: Mapping[str, Attribute]
     ) -> Sequence[Section]:
         """One part for each adapter and attribute."""
-        if "subgroups" not in tables:
-            return ()
         slopes = edits_of(tables["subgroups"])
         differences = edits_of(tables.get("subgroup_differences", slopes[:0].assign(difference=0.0)))
         by = str(about.get("by", "group"))
