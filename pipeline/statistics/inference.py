@@ -110,6 +110,16 @@ def mean_interval(x: Spread, units: Units, *, level: float) -> tuple[Floats, Flo
     return (x.total - reach) / photos, (x.total + reach) / photos
 
 
+def unseen_reach(x: Spread, units: Units, *, largest: Floats, level: float) -> Floats:
+    """``(L,)`` half width that is added to an interval of the mean where all units agree, else 0.
+
+    Units that differ were not seen, which does not say that there are none: with G units that agree at most a share
+    ``1 - ((1 - level) / 2) ** (1 / G)`` of them differs (Clopper & Pearson 1934), each by at most ``largest``.
+    """
+    share = 1 - ((1 - level) / 2) ** (1 / len(units))
+    return np.where(x.variance() == 0, share * largest, 0.0)
+
+
 def ratio_interval(top: Spread, bottom: Spread, units: Units, *, level: float) -> tuple[Floats, Floats]:
     """Ends ``(L,)`` of Fieller's interval of the ratio of two means over the same units.
 

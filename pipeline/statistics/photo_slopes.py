@@ -64,7 +64,8 @@ def units_of(sweeps: Sweeps, clusters: Mapping[str, Hashable] | None) -> Units:
     if clusters is None:
         return Units.of(len(sweeps.photos))
     for photo in sweeps.photos:
-        if photo not in clusters:
+        cluster = clusters.get(photo)
+        if cluster is None or cluster != cluster:  # NaN is another thing than itself
             raise ValueError(UNKNOWN_CLUSTER.format(photo=photo))
     return Units.of(len(sweeps.photos), clusters=[clusters[photo] for photo in sweeps.photos])
 
@@ -77,7 +78,12 @@ def reasons_of(rates: Floats, *, photos: int, units: int, min_count: float) -> N
         photos: n.
         units: photos, or clusters of them.
         min_count: y_c * n below which a label is too rare.
+
+    Raises:
+        ValueError: ``min_count`` is no number of 0 or more.
     """
+    if not min_count >= 0:
+        raise ValueError(f"min_count must be 0 or more, not {min_count}")
     y_c = rates[:, rates.shape[1] // 2]
     constant = np.ptp(rates, axis=1) <= NOISE * rates.max(axis=1, initial=0)
     # 30 photos of n may come back as 29.999999999999996

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtr
 
 from pipeline.statistics import inference
-from pipeline.statistics.arrays import Floats
+from pipeline.statistics.arrays import Floats, check_count, check_level
 from pipeline.statistics.inference import RESAMPLES, Spread, Units
 from pipeline.statistics.multiplicity import benjamini_hochberg, within_families
 from pipeline.statistics.photo_slopes import (
@@ -177,10 +177,8 @@ def slope_table(
     Raises:
         ValueError: ``clusters`` lacks a photo, or an option is out of range.
     """
-    if not 0 < level < 1:
-        raise ValueError(f"level must lie between 0 and 1, not {level}")
-    if resamples < 1:
-        raise ValueError(f"resamples must be at least 1, not {resamples}")
+    check_level(level)
+    check_count(resamples, "resamples", least=1)
     units = units_of(sweeps, clusters)
     rates = sweeps.rates()
     reasons = reasons_of(rates, photos=len(sweeps.photos), units=len(units), min_count=min_count)
@@ -308,27 +306,44 @@ def _block(
     whole = units.sums(photo_slopes(y, reach=centre))
     bottom, top = Spread.of(at_centre, units), Spread.of(whole, units)
     unit = slope_unit(values, reach=centre)
-    low, high = inference.ratio_interval(top, bottom, units, level=level)
-    rd_low, rd_high = inference.mean_interval(top, units, level=level)
-    bootstrap_low, bootstrap_high = inference.percentile_interval(whole, at_centre, counts, level=level)
+    mean = bottom.total / units.sizes.sum()
+    # Where all photos agree, the intervals allow for photos that were not seen; the responses lie in 0-1.
+    unseen = inference.unseen_reach(top, units, largest=_largest(centre, top, units), level=level)
     numbers = {
         "slope": unit * top.total / bottom.total,
-        "slope_low": unit * low,
-        "slope_high": unit * high,
         "p": inference.t_test(top, units),
         "permutation_p": inference.sign_flip_test(whole, flips),
         "rd_slope": unit * top.total / units.sizes.sum(),
-        "rd_low": unit * rd_low,
-        "rd_high": unit * rd_high,
-        "bootstrap_low": unit * bootstrap_low,
-        "bootstrap_high": unit * bootstrap_high,
     }
+    ends = {
+        "slope": (inference.ratio_interval(top, bottom, units, level=level), unseen / mean),
+        "rd": (inference.mean_interval(top, units, level=level), unseen),
+        "bootstrap": (inference.percentile_interval(whole, at_centre, counts, level=level), unseen / mean),
+    }
+    numbers |= _widened(ends, unit)
     reach = int(np.count_nonzero((values > 0) & (values <= INNER_REACH * (1 + 1e-9))))
     if reach:
         inner = Spread.of(units.sums(photo_slopes(y, reach=reach)), units)
         unit = slope_unit(values, reach=reach)
-        low, high = inference.ratio_interval(inner, bottom, units, level=level)
+        unseen = inference.unseen_reach(inner, units, largest=_largest(reach, inner, units), level=level)
         numbers["inner_slope"] = unit * inner.total / bottom.total
-        numbers["inner_low"], numbers["inner_high"] = unit * low, unit * high
+        numbers |= _widened(
+            {"inner": (inference.ratio_interval(inner, bottom, units, level=level), unseen / mean)}, unit
+        )
         numbers["inner_p"] = inference.t_test(inner, units)
     return numbers
+
+
+def _largest(reach: int, top: Spread, units: Units) -> Floats:
+    """``(L,)`` how far a photo's slope over ``2 reach + 1`` steps can be from the one that all have, in its unit."""
+    largest: Floats = reach * (reach + 1) / 2 + np.abs(top.total / units.sizes.sum())
+    return largest
+
+
+def _widened(ends: Mapping[str, tuple[tuple[Floats, Floats], Floats]], unit: float) -> dict[str, Floats]:
+    """Both ends of named intervals, per unit of a, with what is added to either side."""
+    return {
+        f"{name}_{side}": unit * (interval[place] + sign * more)
+        for name, (interval, more) in ends.items()
+        for place, (side, sign) in enumerate((("low", -1), ("high", 1)))
+    }

@@ -296,7 +296,10 @@ def test_the_table_names_groups_and_tasks_by_the_frames_columns():
         ({"train": (np.ones((4, 2)), np.ones((4, 3))), "base": np.ones((2, 3))}, "give train or base, not both"),
         ({"clusters": ["a"]}, "clusters must name one cluster"),
         ({"attribute_names": ["a", "a"]}, "names of attributes must be 2 different ones"),
-        ({"level": 2}, "level must lie"),
+        ({"level": 95}, "level must lie between 0 and 1, not 95"),
+        ({"resamples": 2.5}, "resamples must be a whole number of 0 or more, not 2.5"),
+        ({"clusters": ["a", None] * 30}, "clusters names no cluster for row 1"),
+        ({"clusters": [1.0, float("nan")] * 30}, "clusters names no cluster for row 1"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(change, message):
@@ -304,3 +307,40 @@ def test_what_cannot_be_is_refused_by_name(change, message):
     arguments = {"attributes": attributes, "tasks": tasks, "predictions": guesses} | change
     with pytest.raises(ValueError, match=message):
         attribute_to_task(arguments.pop("attributes"), arguments.pop("tasks"), **arguments)
+
+
+def frames():
+    attributes, tasks, guesses = sample()
+    index = [f"photo {row}" for row in range(60)]
+    named = [pd.DataFrame(part, index, list(names)) for part, names in ((attributes, "ab"), (tasks, "xyz"))]
+    return *named, pd.DataFrame(guesses, index, list("xyz"))
+
+
+def test_frames_are_matched_by_names_of_rows_and_columns():
+    attributes, tasks, guesses = frames()
+    expected = attribute_to_task(attributes, tasks, predictions=guesses, **QUICK)
+    shuffled = guesses.sample(frac=1, random_state=1)[["z", "x", "y"]]
+    found = attribute_to_task(attributes, tasks.sample(frac=1, random_state=2), predictions=shuffled, **QUICK)
+    pd.testing.assert_frame_equal(found.to_frame(), expected.to_frame())
+    train = attributes[["b", "a"]], tasks[["y", "z", "x"]].sample(frac=1, random_state=3)
+    found = attribute_to_task(attributes, tasks, predictions=guesses, train=train, **QUICK)
+    assert found.sign.tolist() == expected.sign.tolist()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda guesses: guesses.set_axis(range(60)), "the index of predictions names other rows than that of tasks"),
+        (
+            lambda guesses: guesses.set_axis(list("xyw"), axis=1),
+            "the columns of predictions are x, y, w, those of tasks",
+        ),
+    ],
+)
+def test_frames_that_cannot_be_matched_are_refused(change, message):
+    attributes, tasks, guesses = frames()
+    with pytest.raises(ValueError, match=message):
+        attribute_to_task(attributes, tasks, predictions=change(guesses), **QUICK)
+    # Other names throughout say nothing: then the order counts.
+    other = guesses.set_axis(["first", "second", "third"], axis=1)
+    assert attribute_to_task(attributes, tasks, predictions=other, **QUICK).attributes == ("a", "b")

@@ -156,3 +156,19 @@ def test_soft_predictions_are_no_sets():
     _, test, guessed = data(0)
     with pytest.raises(ValueError, match=r"column 0 of predictions must hold 0 and 1"):
         multi_amplification("A->T", *test, predictions=guessed[1] * 0.5 + 0.1, sets=[(0,)])
+
+
+@pytest.mark.parametrize("direction", ["A→T", "a->t", "both", ""])
+def test_another_word_for_a_direction_is_refused(direction):
+    with pytest.raises(ValueError, match="there are A->T, T->A"):
+        multi_amplification(direction, [[1, 0]], [[1]], predictions=[[1]], sets=[(0,)])
+
+
+def test_another_word_for_a_rule_is_refused():
+    with pytest.raises(ValueError, match="there is no rule 'foo'; there are code, paper"):
+        task_sets(([[1, 0]], [[1]]), ([[1, 0]], [[1]]), rule="foo")
+    with pytest.raises(ValueError, match="there is no rows_without_group 'last group'"):
+        multi_mals(
+            [[1, 0]], [[1]], attribute_predictions=[[1, 0]], task_predictions=[[1]], sets=[(0,)],
+            rows_without_group="last group",
+        )  # fmt: skip

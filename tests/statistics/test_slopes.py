@@ -131,8 +131,8 @@ def test_photos_that_all_agree_give_the_exact_sign_test():
     y = np.zeros((10, 5, 1))
     y[:, 2:] = 1
     row = frame_of(y).iloc[0]
-    assert row["slope_low"] == pytest.approx(row["slope"])
-    assert row["slope_high"] == pytest.approx(row["slope"])
+    # Photos that differ were not seen, which does not say that there are none.
+    assert 0 < row["slope_low"] < row["slope"] < row["slope_high"]
     assert row["p"] == 2.0**-9
 
 
@@ -377,3 +377,35 @@ def test_a_label_never_seen_at_the_centre_has_no_curve():
     frame = curve_frame(Sweeps.from_array(y, FIVE))
     assert frame["y"].tolist() == [0, 0, 0, 0, 1]
     assert frame[["z", "z_low", "z_high"]].isna().all(axis=None)
+
+
+def test_a_label_that_dips_alike_on_both_sides_has_an_interval():
+    """36 photos show the label at every step, but for one photo at a = 0: no photo leans, which is no proof."""
+    y = np.ones((36, 7, 1), dtype=int)
+    y[0, 3, 0] = 0
+    row = slope_table(Sweeps.from_array(y, SEVEN), resamples=50).to_frame().iloc[0]
+    assert row["estimable"]
+    assert (row["slope"], row["p"]) == (0, 1)
+    # At most 1 - .025 ** (1 / 36) = 9.7 % of photos lean, each by 6 steps of 2 / 3 over 112 / 9 at most.
+    reach = (1 - 0.025 ** (1 / 36)) * 6 * (2 / 3) / (112 / 9)
+    assert [row["rd_low"], row["rd_high"]] == pytest.approx([-reach, reach])
+    assert [row["slope_low"], row["slope_high"]] == pytest.approx([-reach * 36 / 35, reach * 36 / 35])
+    assert row["bootstrap_low"] < 0 < row["bootstrap_high"]
+    assert row["inner_low"] < 0 < row["inner_high"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"min_count": float("nan")}, "min_count must be 0 or more, not nan"),
+        ({"min_count": -1}, "min_count must be 0 or more, not -1"),
+        ({"level": 95}, "level must lie between 0 and 1"),
+        ({"resamples": 2.5}, "resamples must be a whole number of 1 or more, not 2.5"),
+        ({"clusters": {"0": None, "1": 1}}, "clusters names no cluster for the photo '0'"),
+        ({"clusters": {"0": float("nan"), "1": 1}}, "clusters names no cluster for the photo '0'"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(options, message):
+    y = np.ones((2, 3, 1), dtype=int)
+    with pytest.raises(ValueError, match=message):
+        slope_table(Sweeps.from_array(y, [-1, 0, 1]), **options)

@@ -123,3 +123,8 @@ def test_scores_out_of_range_are_refused():
         threshold_free(attribute_to_task, groups(4), groups(4), scores=np.full((4, 2), 3.0))
     with pytest.raises(ValueError, match="column 0 of scores must hold finite numbers"):
         at_thresholds(np.full((4, 2), np.inf), 0.5)
+
+
+def test_another_word_for_what_is_averaged_over_is_refused():
+    with pytest.raises(ValueError, match="there is no over 'foo'; there are scores, ranks"):
+        threshold_free(attribute_to_task, [[1, 0]], [[1]], scores=[[0.5]], over="foo")

@@ -48,8 +48,8 @@ class LabelTable:
         """
         names = names_of(attributes, attribute_names, "attributes"), names_of(tasks, task_names, "tasks")
         a = binary(attributes, "attributes")
-        t = binary(aligned(tasks, attributes, "tasks", to="attributes"), "tasks", rows=len(a))
-        return cls(a, t, *names, (attributes, tasks))
+        ordered = aligned(tasks, attributes, "tasks", to="attributes")
+        return cls(a, binary(ordered, "tasks", rows=len(a)), *names, (attributes, ordered))
 
     def other(
         self,

@@ -8,14 +8,16 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
-from pipeline.statistics.arrays import Codes, Floats, check_rows
+from pipeline.statistics.arrays import Codes, Floats, categories, check_rows
 
 Metric = Callable[[NDArray[Any], NDArray[Any]], float]
 NO_TRUTH = "the metric {metric!r} needs truth"
 NOT_BINARY = "{name} must hold 0 and 1 for the metric {metric!r}, but has {value} in row {row}"
+NOTHING_SHARED = "no label occurs in both truth and prediction: are they written alike?"
 NOT_FINITE = "{name} has no finite number in row {row}"
 
 
@@ -169,7 +171,10 @@ def outcome_of(prediction: ArrayLike, truth: ArrayLike | None = None, *, metric:
     if metric == "accuracy":
         if predicted.shape != true.shape:
             raise ValueError(f"truth must have the shape of prediction, {predicted.shape}, but has {true.shape}")
-        right = (predicted == true).reshape(len(true), -1).all(axis=1)
+        labels, guesses = categories(truth=true, prediction=predicted)
+        if not any(set(own) & set(other) for own, other in zip(labels.codes.T, guesses.codes.T, strict=True)):
+            raise ValueError(NOTHING_SHARED)
+        right = (labels.codes == guesses.codes).all(axis=1)
         return MeanOutcome(right.astype(np.float64), np.ones(len(true), dtype=bool))
     if metric not in METRICS:
         raise ValueError(f"there is no metric {metric!r}; there are {', '.join(METRICS)}")
@@ -190,7 +195,7 @@ def _column(name: str, values: ArrayLike) -> NDArray[Any]:
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         row = int(np.argmax(~np.isfinite(array).reshape(len(array), -1).all(axis=1)))
         raise ValueError(NOT_FINITE.format(name=name, row=row))
-    if array.dtype == object and any(value is None for value in array.ravel()):
+    if array.dtype == object and pd.isna(array).any():
         raise ValueError(f"{name} has missing values")
     return array
 

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pipeline.statistics.arrays import Codes, Floats, categories, check_rows, scores
-from pipeline.statistics.local.clustering import Aim, Points, improve
+from pipeline.statistics.local.clustering import Aim, Points, cost, improve
 from pipeline.statistics.local.figures import ClusterRules, LocalFigures, figures_of, merge_small
 from pipeline.statistics.local.outcomes import Outcome
 
+MOST_INERTIA = 1.05  # of the clusters of a strength that is chosen, in terms of k-means'
 TWO_GROUPS = "groups must hold two groups, but holds {count}: {names}"
 
 
@@ -85,27 +86,37 @@ class Found:
     labels: Codes
     figures: LocalFigures
     converged: bool
+    aim: Aim | None
 
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """From an outcome to merged clusters; without an aim, those of k-means."""
+    """From an outcome to merged clusters: those of k-means without an aim, the most biased ones of several aims."""
 
     rows: SortedRows
     start: Codes
-    aim: Aim | None
+    aims: tuple[Aim, ...]
     rules: ClusterRules
     count: int
 
     def clusters(self, outcome: Outcome) -> Found:
         """What is found if the outcome is this."""
-        labels, converged = self.start[self.rows.which], True
-        if self.aim is not None:
-            points, which = self.rows.points(outcome)
-            start = np.empty(len(points.weights), dtype=np.intp)
-            start[which] = labels
-            better = improve(points, start, self.aim, clusters=self.count)
-            labels, converged = better.labels[which], better.converged
+        labels = self.start[self.rows.which]
+        if not self.aims:
+            return self._merged(labels, outcome, None, True)
+        points, which = self.rows.points(outcome)
+        start = np.empty(len(points.weights), dtype=np.intp)
+        start[which] = labels
+        inertia = cost(points, start, self.aims[0], clusters=self.count)[0]
+        best: Found | None = None
+        for aim in self.aims:
+            better = improve(points, start, aim, clusters=self.count)
+            found = self._merged(better.labels[which], outcome, aim, better.converged)
+            if best is None or (better.inertia <= MOST_INERTIA * inertia and _bias(found) > _bias(best)):
+                best = found
+        return best if best is not None else self._merged(labels, outcome, None, True)
+
+    def _merged(self, labels: Codes, outcome: Outcome, aim: Aim | None, converged: bool) -> Found:
         merged = merge_small(
             self.rows.unique[self.rows.which],
             labels,
@@ -114,11 +125,17 @@ class Search:
             weights=np.ones(len(labels)),
             rules=self.rules,
         )
-        return Found(labels, merged, self.figures(merged, outcome), converged)
+        return Found(labels, merged, self.figures(merged, outcome), converged, aim)
 
     def figures(self, labels: Codes, outcome: Outcome) -> LocalFigures:
         """The figures of given clusters if the outcome is this."""
         return figures_of(labels, self.rows.group, outcome, weights=np.ones(len(labels)), rules=self.rules)
+
+
+def _bias(found: Found) -> tuple[float, float]:
+    """What is to be large: the share of biased clusters, then their mean gap."""
+    figures = found.figures
+    return float(np.nan_to_num(figures.bcr)), float(np.nan_to_num(figures.mean_biased_gap))
 
 
 def shuffled(strata: Codes, random: np.random.Generator) -> Codes:
