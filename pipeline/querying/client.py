@@ -206,6 +206,7 @@ class _Client:
         try:
             outcomes = contract_checked(self._adapter.send(contents), expected=len(contents))
         except AdapterError as error:
+            self._stopped.set()  # before anything else: no further call can succeed
             reason = self._clean(str(error))
             self._store.finish([(one, NoAnswer(reason)) for one in intents], classifier=self._classifier)
             self._policy.budget.settle(cost, charged=0.0)
@@ -248,7 +249,7 @@ class _Client:
     def _settle(self, call: _Call, outcomes: Sequence[tuple[Request, Intent, Outcome]], *, sent: float) -> None:
         """Keep the outcomes of a call; put back what may be answered later; count the rest."""
         results = [outcome for _, _, outcome in outcomes]
-        # The service said no to the whole call: one of its images may be the reason.
+        # The service refused the whole call: one of its images may be the reason.
         split = len(results) > 1 and all(refused_for_free(outcome) for outcome in results)
         kept: list[tuple[Intent, Outcome]] = []
         together: list[Request] = []
@@ -313,7 +314,9 @@ class _Client:
                 self._counts = replace(self._counts, throttled=self._counts.throttled + 1)
         elif result == "answer":
             self._limiter.accepted()
-        self._breaker.record(result, reason=reason)
+        # A local function that fails for some faces works for others, where a service that refuses many refuses all.
+        if result != "never" or self._adapter.capabilities.remote or not self._counts.answered:
+            self._breaker.record(result, reason=reason)
         if self._breaker.gave_up is not None:
             self._give_up(self._breaker.gave_up)
 

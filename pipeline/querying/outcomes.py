@@ -66,5 +66,5 @@ def printable(text: str) -> str:
 
 
 def refused_for_free(outcome: Outcome) -> bool:
-    """The service said no, and sending the same again is no use."""
+    """The service refused it, and sending the same again is no use."""
     return isinstance(outcome, NoAnswer) and outcome.retry == "never" and not outcome.billed

@@ -1,4 +1,4 @@
-"""A classifier that counts how often it was asked, and images for it to be asked about."""
+"""A classifier that counts how often each image came, and images for it."""
 
 import json
 from collections import Counter
@@ -34,14 +34,14 @@ class CountingAdapter:
         self.model = model
         self.parameters: Mapping[str, Any] = {"k": 1}
         self.capabilities = Capabilities(batch=batch, concurrency=concurrency, service=SERVICE if remote else None)
-        self.asked: Counter[bytes] = Counter()
+        self.received: Counter[bytes] = Counter()
         self.calls = 0
         self._fails = fails
         self._log = log
 
     def send(self, images: Sequence[bytes]) -> list[RawAnswer]:
         self.calls += 1
-        self.asked.update(images)
+        self.received.update(images)
         if self._log is not None:
             with self._log.open("ab") as file:
                 file.write(b"".join(image + b"\n" for image in images))

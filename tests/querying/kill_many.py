@@ -1,4 +1,4 @@
-"""A remote service asked by a process that is killed again and again: what was billed, and what was reported.
+"""A remote service queried by a process that is killed again and again: what was billed, and what was reported.
 
 Run by hand for a long check: ``PYTHONPATH=. python tests/querying/kill_many.py --images 1000 --kills 20``.
 """
@@ -65,7 +65,7 @@ def kill_many(
                 time.sleep(moments.uniform(0, longest))
                 killed += child.poll() is None
                 child.kill()
-        time.sleep(0.2)  # the service finishes what it was asked
+        time.sleep(0.2)  # the service finishes what it received
         refs = write_images(folder / "images", [str(n) for n in range(images)])
         adapter = LoopbackAdapter(service.url, batch=batch, concurrency=concurrency, rate=rate)
         key = key_maker(adapter=adapter.name, model=adapter.model, parameters=adapter.parameters)

@@ -1,4 +1,4 @@
-"""A small labelling service on this machine that misbehaves as told, and the adapter that speaks to it.
+"""A small labelling service on this machine that misbehaves on demand, and the adapter that speaks to it.
 
 The service's label of an image is a function of the image's bytes; what it answered it counts as billed.
 """
@@ -37,7 +37,7 @@ class Loopback:
     def __init__(self, fault: Fault = lambda number, images: None, *, log: Path | None = None) -> None:
         self.fault = fault
         self.billed: Counter[str] = Counter()
-        self.asked: Counter[str] = Counter()
+        self.received: Counter[str] = Counter()
         self.times: list[float] = []
         self.authorised: list[str | None] = []
         self.version = "v1"
@@ -53,7 +53,7 @@ class Loopback:
                 loopback._answer(self, [base64.b64decode(text) for text in json.loads(content)["images"]])
 
             def do_GET(self) -> None:
-                loopback.asked["a redirect was followed"] += 1
+                loopback.received["a redirect was followed"] += 1
                 self._say(200, b"{}")
 
             def _say(self, status: int, body: bytes, **headers: str) -> None:
@@ -69,7 +69,7 @@ class Loopback:
 
         class Server(ThreadingHTTPServer):
             def handle_error(self, request: object, client_address: object) -> None:
-                pass  # whoever asked was killed meanwhile
+                pass  # the client was killed meanwhile
 
         self._server = Server(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
@@ -88,7 +88,7 @@ class Loopback:
         with self._lock:
             self.times.append(time.monotonic())
             number = len(self.times)
-            self.asked.update(names)
+            self.received.update(names)
             self.authorised.append(handler.headers.get("Authorization"))
             fault = self.fault(number, images)
             answers = fault not in ("429", "throttle", "500", "503", "drop", "redirect", "never", "unauthorised")
@@ -160,7 +160,7 @@ class LoopbackAdapter:
         facts = {"host": url.removeprefix("http://"), "provider": "Nobody Ltd"} | service
         self.capabilities = Capabilities(
             service=Service(
-                retention="kept for a day", version="told", credentials=(KEY,), rate=rate, price=price, **facts
+                retention="kept for a day", version="in each reply", credentials=(KEY,), rate=rate, price=price, **facts
             ),
             batch=batch,
             concurrency=concurrency,

@@ -31,7 +31,7 @@ def test_identical_images_are_asked_once_and_known_ones_never_again(tmp_path: Pa
     with Store(tmp_path / "responses.sqlite") as store:
         assert query_adapter(adapter, images, store) == RequestCounts(images=3, answered=3)
         assert query_adapter(adapter, images, store) == RequestCounts(images=3, known=3)
-        assert set(adapter.asked.values()) == {1}
+        assert set(adapter.received.values()) == {1}
         assert query_adapter(CountingAdapter(model="2"), images, store).answered == 3
 
 
@@ -59,10 +59,10 @@ def test_one_bad_image_does_not_take_its_batch_with_it(tmp_path: Path, concurren
     with Store(tmp_path / "responses.sqlite") as store:
         assert query_adapter(adapter, images, store) == RequestCounts(images=6, answered=5, failed=1)
         assert "OSError: cannot read this image" in _failures(store, adapter, images[2:3])
-        assert adapter.asked == {b"a": 2, b"b": 2, b"bad": 2, b"c": 2, b"d": 1, b"e": 1}
-        mended = CountingAdapter(batch=4)
-        assert query_adapter(mended, images, store) == RequestCounts(images=6, known=5, answered=1)
-        assert mended.asked == {b"bad": 1}
+        assert adapter.received == {b"a": 2, b"b": 2, b"bad": 2, b"c": 2, b"d": 1, b"e": 1}
+        repaired = CountingAdapter(batch=4)
+        assert query_adapter(repaired, images, store) == RequestCounts(images=6, known=5, answered=1)
+        assert repaired.received == {b"bad": 1}
 
 
 def test_an_image_that_is_missing_or_changed_is_not_sent_and_fails_by_name(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_an_image_that_is_missing_or_changed_is_not_sent_and_fails_by_name(tmp_p
         reasons = sorted(_failures(store, adapter, images))
     assert "0000.png was changed" in reasons[0]
     assert "0001.png cannot be read" in reasons[1]
-    assert adapter.asked == {b"c": 1}
+    assert adapter.received == {b"c": 1}
 
 
 @pytest.mark.parametrize("concurrency", [1, 3])
@@ -89,7 +89,7 @@ def test_a_classifier_that_cannot_be_used_stops_the_asking_with_its_message(tmp_
     with Store(tmp_path / "responses.sqlite") as store:
         with pytest.raises(AdapterError, match="top it up"):
             query_adapter(adapter, images, store)
-        assert sum(adapter.asked.values()) < 20
+        assert sum(adapter.received.values()) < 20
         kept = len(_bodies(store, adapter, images))
         assert kept >= 3
         again = CountingAdapter()
@@ -161,7 +161,7 @@ def test_interrupted_and_resumed_equals_uninterrupted(
         query_adapter(straight, images, store)
         expected = _bodies(store, straight, images)
 
-    asked: list[bytes] = []
+    received: list[bytes] = []
     with Store(folder / "resumed.sqlite") as store:
         for stop in [*stops, None]:
             calls = 0
@@ -179,7 +179,7 @@ def test_interrupted_and_resumed_equals_uninterrupted(
             except AdapterError:
                 continue
             finally:
-                asked += [image for image in adapter.asked if image in before.values()]
+                received += [image for image in adapter.received if image in before.values()]
         assert counts.known + counts.answered == counts.images == len(set(texts))
         assert _bodies(store, adapter, images) == expected
-    assert asked == []
+    assert received == []

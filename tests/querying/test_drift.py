@@ -25,7 +25,7 @@ def panel(tmp_path: Path) -> tuple[ImageRef, ...]:
     return tuple(write_images(tmp_path / "panel", ["sentinel 1", "sentinel 2"]))
 
 
-def _asked(store: Store, adapter: LoopbackAdapter) -> list[Sentinel]:
+def _sent(store: Store, adapter: LoopbackAdapter) -> list[Sentinel]:
     number = store.classifier(adapter=adapter.name, model=adapter.model, parameters=adapter.parameters)
     return store.sentinels(classifier=number)
 
@@ -38,11 +38,11 @@ def test_the_panel_is_asked_at_start_middle_and_end_and_kept_apart(
         adapter = LoopbackAdapter(service.url, concurrency=1)
         counts = query_adapter(adapter, images, store, policy=CallPolicy(sentinels=panel))
         assert (counts.images, counts.answered, counts.calls) == (20, 20, 26)
-        asked = _asked(store, adapter)
-        assert [(one.moment, one.image_sha256) for one in asked] == [
+        sent = _sent(store, adapter)
+        assert [(one.moment, one.image_sha256) for one in sent] == [
             (moment, image.sha256) for moment in ("start", "middle", "end") for image in panel
         ]
-        drift = drift_of(asked, parse=adapter.parse)
+        drift = drift_of(sent, parse=adapter.parse)
         assert (drift.images, drift.answered, drift.changed) == (2, 6, ())
         assert drift.versions == ("model_version=v1",)
         assert query_adapter(adapter, images, store, policy=CallPolicy(sentinels=panel)).calls == 0, (
@@ -52,7 +52,7 @@ def test_the_panel_is_asked_at_start_middle_and_end_and_kept_apart(
         assert query_adapter(adapter, few, store, policy=CallPolicy(sentinels=panel)).calls == 5, "too few for a round"
         more = write_images(tmp_path / "more", [f"more {n}" for n in range(6)])
         query_adapter(adapter, more, store, policy=CallPolicy(sentinels=panel))
-        assert [one.round for one in _asked(store, adapter)] == [1] * 6 + [2] * 6
+        assert [one.round for one in _sent(store, adapter)] == [1] * 6 + [2] * 6
 
 
 def test_a_change_of_version_in_the_middle_is_seen(tmp_path: Path, store: Store, panel: tuple[ImageRef, ...]) -> None:
@@ -65,7 +65,7 @@ def test_a_change_of_version_in_the_middle_is_seen(tmp_path: Path, store: Store,
         service.fault = update
         adapter = LoopbackAdapter(service.url, concurrency=1)
         query_adapter(adapter, images, store, policy=CallPolicy(sentinels=panel))
-        drift = drift_of(_asked(store, adapter), parse=adapter.parse)
+        drift = drift_of(_sent(store, adapter), parse=adapter.parse)
     assert {(moment, what) for _, moment, what in drift.changed} == {("end of round 1", "version")}
     assert drift.versions == ("model_version=v1", "model_version=v2")
 
@@ -77,7 +77,7 @@ def test_an_interrupted_round_is_continued(tmp_path: Path, store: Store, panel: 
         with pytest.raises(AdapterError):
             query_adapter(adapter, images, store, policy=CallPolicy(sentinels=panel))
         query_adapter(adapter, images, store, policy=CallPolicy(sentinels=panel))
-        assert [one.moment for one in _asked(store, adapter)] == ["start"] * 2 + ["middle"] * 2 + ["end"] * 2
+        assert [one.moment for one in _sent(store, adapter)] == ["start"] * 2 + ["middle"] * 2 + ["end"] * 2
 
 
 def test_changed_scores_are_measured() -> None:

@@ -79,7 +79,7 @@ def test_every_fifth_request_fails_somehow(tmp_path: Path, store: Store, concurr
             assert "redirected" in str(reason)
         assert sum(status == "ok" for status, _ in found.values()) == 150 - len(redirected)
         assert_reported(service, store, adapter)
-        assert not service.asked["a redirect was followed"]
+        assert not service.received["a redirect was followed"]
 
         # Only what has no answer is sent again.
         service.fault = lambda number, contents: None
@@ -106,7 +106,7 @@ def test_an_image_without_a_readable_answer_fails_by_name_and_is_not_paid_for_ag
         adapter = LoopbackAdapter(service.url, concurrency=1)
         counts = query_adapter(adapter, images, store, policy=QUICK)
         assert (counts.answered, counts.unreadable, counts.failed) == (1, 1, 0)
-        assert service.asked[images[1].sha256] == RetryPolicy().unreadable
+        assert service.received[images[1].sha256] == RetryPolicy().unreadable
         status, reason = outcomes_of(adapter, images, store)[images[1].sha256]
         assert status == "failed"
         assert UNREADABLE[kind] in str(reason)
@@ -154,7 +154,7 @@ def test_a_partial_batch_asks_only_for_what_failed_and_keeps_the_reply_once(tmp_
         adapter = LoopbackAdapter(service.url, batch=4)
         counts = query_adapter(adapter, images, store, policy=QUICK)
         assert (counts.answered, counts.calls, counts.repeated) == (4, 2, 3)
-        assert sorted(service.asked.values()) == [1, 2, 2, 2]
+        assert sorted(service.received.values()) == [1, 2, 2, 2]
         assert set(service.billed.values()) == {1}
     assert all(status == "ok" for status, _ in outcomes_of(adapter, images, store).values())
     key = key_maker(adapter=adapter.name, model=adapter.model, parameters=adapter.parameters)
@@ -171,7 +171,7 @@ def test_an_image_that_the_service_refuses_does_not_take_its_batch_with_it(tmp_p
     with Loopback(lambda _, contents: "never" if b"bad" in contents else None) as service:
         counts = query_adapter(LoopbackAdapter(service.url, batch=4), images, store, policy=QUICK)
         assert (counts.answered, counts.failed) == (3, 1)
-        assert service.asked[images[1].sha256] == 2
+        assert service.received[images[1].sha256] == 2
 
 
 def test_attempts_are_bounded(tmp_path: Path, store: Store) -> None:
@@ -181,7 +181,7 @@ def test_attempts_are_bounded(tmp_path: Path, store: Store) -> None:
         adapter = LoopbackAdapter(service.url)
         counts = query_adapter(adapter, images, store, policy=manner)
         assert (counts.answered, counts.failed) == (1, 1)
-        assert service.asked[images[1].sha256] == 4
+        assert service.received[images[1].sha256] == 4
         assert "HTTP 500" in str(outcomes_of(adapter, images, store)[images[1].sha256][1])
 
 
@@ -200,7 +200,7 @@ def test_a_service_that_is_down_is_given_up_by_name_and_the_others_go_on(tmp_pat
         assert "HTTP 503" in str(counts.stopped)
         assert counts.failed + counts.not_sent == 60
         assert counts.not_sent > 30
-        assert sum(down.asked.values()) < 30
+        assert sum(down.received.values()) < 30
         assert outcomes["works"].counts.answered == outcomes["counting"].counts.answered == 60
         down.fault = lambda number, contents: None
         assert query_adapter(broken, images, store, policy=QUICK).answered == 60, "the next run continues"
@@ -228,7 +228,7 @@ def test_a_wrong_key_stops_its_classifier_at_once_with_the_cure(
         )
         assert f"set {KEY}" in str(outcomes["locked"].problem)
         assert "planted-secret" not in str(outcomes["locked"])
-        assert sum(locked.asked.values()) <= 8
+        assert sum(locked.received.values()) <= 8
         assert outcomes["fine"].counts.answered == 40
         with pytest.raises(AdapterError, match=f"set {KEY}"):
             query_adapter(LoopbackAdapter(locked.url, name="locked"), images, store, policy=QUICK)

@@ -1,4 +1,4 @@
-"""A process killed at any moment and run again: the same labels, and nothing asked twice but what was in flight."""
+"""A process killed at any moment and run again: the same labels, and nothing sent twice but what was in flight."""
 
 import random
 import subprocess
@@ -57,9 +57,9 @@ def test_killed_at_random_moments(tmp_path: Path, batch: int, concurrency: int) 
     with Store(tmp_path / "uninterrupted.sqlite") as store:
         query_adapter(CountingAdapter(), images, store)
         assert bodies == {k: answer.body for k, answer in store.answers([key(image.sha256) for image in images])}
-    asked = Counter((tmp_path / "log").read_text().split())
-    assert len(asked) == COUNT
-    again = sum(times - 1 for times in asked.values())
+    received = Counter((tmp_path / "log").read_text().split())
+    assert len(received) == COUNT
+    again = sum(times - 1 for times in received.values())
     assert again <= counts.unresolved <= 6 * batch * concurrency
 
 

@@ -47,9 +47,9 @@ def test_without_consent_nothing_leaves_and_nothing_is_asked(run: Run) -> None:
         assert run.record.stages["query"].state == "stopped"
         ask(run, LoopbackAdapter(service.url))
         assert run.record.stages["query"].state == "done"
-        asked = len(service.times)
+        sent = len(service.times)
         ask(run, LoopbackAdapter(service.url), yes=False)
-        assert len(service.times) == asked, "nothing left to ask, nothing to confirm"
+        assert len(service.times) == sent, "nothing left to send, nothing to confirm"
 
 
 def test_consent_is_asked_with_the_exact_plan(run: Run) -> None:
@@ -96,7 +96,7 @@ def test_what_cannot_be_read_is_tried_again_then_done_and_not_sent_another_time(
         assert (stage.state, stage.counts["failed"], stage.counts["unanswered"]) == ("done", 1, 0)
         assert run.record.query["loopback"].unreadable == 1
         ask(run, adapter, sentinels=0)
-        assert sorted(service.asked.values()) == [1] * 11 + [3]
+        assert sorted(service.received.values()) == [1] * 11 + [3]
 
 
 def test_what_got_no_answer_leaves_the_run_incomplete_and_is_asked_again(run: Run) -> None:
@@ -106,7 +106,7 @@ def test_what_got_no_answer_leaves_the_run_incomplete_and_is_asked_again(run: Ru
         assert run.record.stages["query"].state == "incomplete"
         ask(run, adapter, sentinels=0)
         assert run.record.stages["query"].state == "done"
-        assert sorted(service.asked.values()) == [1] * 11 + [2]
+        assert sorted(service.received.values()) == [1] * 11 + [2]
 
 
 def test_one_classifier_that_cannot_be_used_does_not_take_the_others_answers(run: Run) -> None:
@@ -129,7 +129,7 @@ def test_versions_that_do_not_fit_are_re_encoded_alike_and_their_labels_come_bac
         labels = read_frame(run.path("labels.parquet"))
         assert len(labels) == PHOTOS * STEPS * 2
         versions = set(read_frame(run.path("counterfactuals.parquet"))["sha256"])
-        assert versions.isdisjoint(service.asked)
+        assert versions.isdisjoint(service.received)
         prepared = run.record.query["loopback"].prepared
         assert prepared == Prepared(re_encoded={"side lengths × 2, png": PHOTOS * STEPS})
         ask(run, LoopbackAdapter(service.url, name="other", limits=Limits(max_bytes=20)), sentinels=0)

@@ -15,8 +15,8 @@ PARAMETERS = st.dictionaries(st.text(max_size=5), PLAIN, max_size=4)
 ASKED = st.tuples(st.text(max_size=8), st.text(max_size=8), st.text(max_size=8), PARAMETERS)
 
 
-def _key(asked: tuple[str, str, str, dict[str, Any]]) -> str:
-    image, adapter, model, parameters = asked
+def _key(request: tuple[str, str, str, dict[str, Any]]) -> str:
+    image, adapter, model, parameters = request
     return key_maker(adapter=adapter, model=model, parameters=parameters)(image)
 
 
@@ -30,11 +30,11 @@ def test_any_change_changes_the_key_and_nothing_else_does(
 
 @given(ASKED, st.integers(0, 3), st.text(min_size=1, max_size=3))
 def test_changing_one_part_changes_the_key(
-    asked: tuple[str, str, str, dict[str, Any]], part: int, addition: str
+    request: tuple[str, str, str, dict[str, Any]], part: int, addition: str
 ) -> None:
-    changed = list(asked)
-    changed[part] = {**asked[3], f"{''.join(asked[3])}{addition}": 1} if part == 3 else asked[part] + addition
-    assert _key(tuple(changed)) != _key(asked)  # type: ignore[arg-type]
+    changed = list(request)
+    changed[part] = {**request[3], f"{''.join(request[3])}{addition}": 1} if part == 3 else request[part] + addition
+    assert _key(tuple(changed)) != _key(request)  # type: ignore[arg-type]
 
 
 @given(PARAMETERS)

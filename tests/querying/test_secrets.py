@@ -68,7 +68,7 @@ def test_every_form_of_a_value_is_taken_out_everywhere() -> None:
     forms = [SECRET, quote(SECRET, safe=""), base64.b64encode(SECRET.encode()).decode().rstrip("=")]
     for form in forms:
         reply = RawAnswer(f"<p>{form}</p>".encode(), 500, {"x-echo": form})
-        cleaned = redactor.failure(NoAnswer(f"said {form} in us-east-1", reply=reply))
+        cleaned = redactor.failure(NoAnswer(f"got {form} in us-east-1", reply=reply))
         assert form not in cleaned.reason
         assert "us-east-1" in cleaned.reason
         assert cleaned.reply is not None
