@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from counting import CountingAdapter, write_images
 from fakes.seeing import seen
-from fakes.serving import Asked, Serving, Told
+from fakes.serving import Received, Response, Serving
 from loopback import KEY, Loopback, LoopbackAdapter
 from typer.testing import CliRunner
 
@@ -134,9 +134,9 @@ def test_unreadable_answers_are_sent_again_only_where_that_is_wanted(run: Run, q
     assert "unreadable" in query("--retry", "all", code=2)
 
 
-def resting(request: Asked) -> Told:
+def resting(request: Received) -> Response:
     rows = [{"tag": name, "topicality": score / 2, "score": score} for name, score in seen(request.body).items()]
-    return Told(200, json.dumps(rows).encode())
+    return Response(200, json.dumps(rows).encode())
 
 
 def http_options(url: str, **options: str) -> list[str]:
@@ -154,12 +154,12 @@ def test_changed_options_of_reading_give_new_labels_without_a_call(run: Run, que
     with Serving(resting) as server:
         query(*http_options(server.url, score="[*].topicality"))
         first = scores_of(run)
-        calls = len(server.asked)
+        calls = len(server.received)
         query("--adapter-option", "http.score=[*].score")
         pd.testing.assert_series_equal(scores_of(run), 2 * first)
         query("--adapter-option", "http.score=[*].topicality", command="labels")
         pd.testing.assert_series_equal(scores_of(run), first)
-        assert len(server.asked) == calls
+        assert len(server.received) == calls
         elsewhere = ("--adapter-option", f"http.url={server.url}/elsewhere")
         assert "there is no answer of http" in query(*elsewhere, command="labels", code=2)
 
