@@ -21,6 +21,7 @@ from models.fader import ATTRIBUTES
 from models.judge import Estimator
 from pipeline.config.attributes import source_groups
 from pipeline.config.options import FaceOptions, PhotoOptions
+from pipeline.counterfactuals.editors.fader import own_values
 from pipeline.photos import faces as module
 from pipeline.photos.decoding import read_photo
 from pipeline.photos.faces import (
@@ -29,7 +30,6 @@ from pipeline.photos.faces import (
     check_face,
     face_rows,
     find_faces,
-    own_attributes,
 )
 from pipeline.photos.listing import find_photos
 from pipeline.run.tables import FACES, to_table
@@ -251,7 +251,7 @@ def test_a_photos_row_does_not_depend_on_the_photos_around_it(detector: FaceDete
 
 def test_rows_give_back_the_faces_own_values_and_its_source_group(estimator: Estimator) -> None:
     row = face_rows(["a"], [blank()], detector=Told([face_at(112, 137)]), estimator=estimator, options=OPTIONS)[0]
-    own = own_attributes(row)
+    own = own_values([row])[0].numpy()
     assert own.shape == (len(ATTRIBUTES),)
     assert own[1:6].sum() == pytest.approx(1, abs=1e-5)
     assert own[0] == np.float32(row["gender"])
