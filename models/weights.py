@@ -15,6 +15,7 @@ from models.errors import WeightsError
 from models.fader import Fader
 from models.judge import Classifier, Estimator, Judge
 from models.parser import CLASSES, BiSeNet, SmallParser
+from models.residual import ResidualEditor
 
 FOLDER = Path(__file__).parent / "weights"
 TERMS = "non-commercial research only (learnt from UTKFace and CelebAMask-HQ)"
@@ -64,6 +65,12 @@ RECORDS = {
         TERMS,
         f"{_ALIGNED}; looks at judge.VIEW",
     ),
+    "residual": WeightsRecord(
+        "residual.safetensors",
+        "24c6925ae9d32edb28bc8f2c61ed21e3ba063c81bd9af1703bd1b17a0770353c",
+        TERMS,
+        "RGB in -1..1, 64 x 64, aligned by models.alignment",
+    ),
     "judge": WeightsRecord(
         "judge.safetensors",
         "6a417fbf23b9e7535b19174a5c2b7923d01d30194b51a44e5358ee456aaaf10a",
@@ -74,13 +81,18 @@ RECORDS = {
 
 
 def record(name: str) -> WeightsRecord:
-    """The record of an embedded file: "fader", "parser", "estimator" or "judge"."""
+    """The record of an embedded file: "fader", "residual", "parser", "estimator" or "judge"."""
     return RECORDS[name]
 
 
 def load_fader() -> Fader:
     """The embedded Fader network, frozen, in evaluation mode."""
     return _load(Fader(), record("fader"))
+
+
+def load_residual() -> ResidualEditor:
+    """The embedded residual editor, frozen, in evaluation mode."""
+    return _load(ResidualEditor(), record("residual"))
 
 
 def load_judge(name: Literal["estimator", "judge"]) -> Classifier:

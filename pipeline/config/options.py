@@ -165,6 +165,9 @@ class SweepOptions(Section):
         Flag(("--{}-pair",), "LOW,HIGH", listed, tuple(row.name for row in ATTRIBUTES.values() if row.categories)),
     ] = Field({}, validate_default=True, description="the categories at -1 and +1, such as Black,White")
     reach: float = Field(2.0, gt=0, le=4, description="values span -reach..reach; training spans -2..2")
+    editor: Annotated[Literal["fader", "residual"], Flag()] = Field(
+        "fader", description="the Fader network, or residual: skin tone in closed form with fields of change"
+    )
     mode: Annotated[Literal["delta", "reconstruction"], Flag()] = Field("delta", description="how the edit is put back")
     region: tuple[str, ...] = Field(
         ("skin", "nose", "brows", "eyes", "mouth", "lips"), min_length=1, description="face classes that may change"

@@ -34,8 +34,8 @@ class Layout(Protocol):
         """The file of one version."""
         ...
 
-    def mask(self, photo: str) -> PurePosixPath:
-        """The file of a photo's mask, a PNG."""
+    def mask(self, photo: str, *, attribute: str = "") -> PurePosixPath:
+        """The file of a photo's mask, a PNG; of one attribute alone where editing it changes another region."""
         ...
 
     def finished(self, content: bytes, photo: str, *, attribute: str, arm: str, value: float) -> bytes:
@@ -54,9 +54,9 @@ class RunLayout:
         """See ``Layout``."""
         return PurePosixPath(IMAGES, kind_of(attribute, arm)) / image_folder(photo) / f"step{step}{suffix}"
 
-    def mask(self, photo: str) -> PurePosixPath:
+    def mask(self, photo: str, *, attribute: str = "") -> PurePosixPath:
         """See ``Layout``."""
-        return PurePosixPath(MASKS) / f"{image_folder(photo)}.png"
+        return PurePosixPath(MASKS) / f"{image_folder(photo)}{attribute and f'-{attribute}'}.png"
 
     def finished(self, content: bytes, photo: str, *, attribute: str, arm: str, value: float) -> bytes:
         """The bytes unchanged."""

@@ -1,6 +1,6 @@
 """From faces to written, checked versions: one chunk of photos at a time, networks in batches, files in threads."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import sha256
@@ -19,15 +19,26 @@ from models.image_metrics import mean_lightness, psnr, seam, ssim
 from models.judge import Classifier
 from models.parser import BiSeNet, SmallParser
 from models.precision import autocast, unit_batch
-from models.weights import load_fader, load_judge, load_parser
+from models.tone import load_tone_table
+from models.weights import load_fader, load_judge, load_parser, load_residual
 from pipeline.config.attributes import EDIT_ARM
 from pipeline.config.options import SweepOptions
-from pipeline.counterfactuals.editors.base import CROP, Edit, Editor, FaceBatch, ImageEdit, Subject, to_levels
+from pipeline.counterfactuals.editors.base import (
+    CROP,
+    Composite,
+    Edit,
+    Editor,
+    FaceBatch,
+    ImageEdit,
+    Patch,
+    PhotoEdit,
+    Subject,
+    to_levels,
+)
 from pipeline.counterfactuals.editors.fader import FaderEditor
+from pipeline.counterfactuals.editors.residual import ToneAndFields
 from pipeline.counterfactuals.files import ImageFile, Layout, write_image
 from pipeline.counterfactuals.mask import (
-    Composite,
-    Patch,
     add_change,
     background_kept,
     crop_mask,
@@ -64,11 +75,20 @@ def load_networks(options: SweepOptions, *, recogniser: Path | None = None) -> N
         options: its ``parser`` says which parser is used.
         recogniser: the file of the recognition network's weights; without it nobody is recognised.
     """
-    fader, parser = load_fader(), load_parser(options.parser, weights=options.parser_weights)
-    judge = load_judge("judge")
-    for network in (fader, parser, judge):
+    parser, judge = load_parser(options.parser, weights=options.parser_weights), load_judge("judge")
+    for network in (parser, judge):
         network.to(memory_format=torch.channels_last)
-    return Networks(FaderEditor(fader), parser, judge, None if recogniser is None else load_recogniser(recogniser))
+    return Networks(
+        _editor(options, parser), parser, judge, None if recogniser is None else load_recogniser(recogniser)
+    )
+
+
+def _editor(options: SweepOptions, parser: SmallParser | BiSeNet) -> Editor:
+    if options.editor == "residual":
+        return ToneAndFields(load_residual(), load_tone_table(), parser, options.region, options.feather)
+    fader = load_fader()
+    fader.to(memory_format=torch.channels_last)
+    return FaderEditor(fader)
 
 
 def subject_of(row: Mapping[str, Any], pixels: NDArray[np.uint8]) -> Subject:
@@ -155,8 +175,8 @@ def unmade(
 
 def compose(
     subject: Subject,
-    patch: Patch,
-    edit: Edit | ImageEdit,
+    patch: Patch | None,
+    edit: Edit | ImageEdit | PhotoEdit,
     place: int,
     *,
     options: SweepOptions,
@@ -166,20 +186,32 @@ def compose(
 
     Args:
         subject: the face.
-        patch: where it may change.
+        patch: where it may change; None where no pixel may. A `PhotoEdit` has its own, for each attribute.
         edit: of a batch of faces.
         place: the face's place in that batch.
         options: how the edit is put back, and how files are encoded.
         layout: where the files go.
     """
+    mask = layout.mask(subject.photo)
+    composites: Iterable[Composite]
+    if isinstance(edit, PhotoEdit):
+        found = edit.make(place)
+        if found is None:
+            return []
+        patch, composites = found.patch, found.versions
+        mask = layout.mask(subject.photo, attribute=edit.attribute)
+        _write_mask(subject, patch, layout.folder / mask)
+    elif patch is None:
+        return []
+    else:
+        grey = is_grey(subject.pixels[patch.window])
+        steps = range(1, len(edit.values) + 1)
+        composites = (_composite(subject, patch, edit, place, step, mode=options.mode, grey=grey) for step in steps)
     file = ImageFile(options.image_format, options.jpeg_quality)
-    mask = str(layout.mask(subject.photo))
-    grey = is_grey(subject.pixels[patch.window])
     around = widened(patch, shape=(subject.pixels.shape[0], subject.pixels.shape[1]))
     mask_share = float(np.count_nonzero(patch.mask) / subject.pixels[..., 0].size)
     versions = []
-    for step, value in enumerate(edit.values, start=1):
-        made = _composite(subject, patch, edit, place, step, mode=options.mode, grey=grey)
+    for step, (value, made) in enumerate(zip(edit.values, composites, strict=True), start=1):
         content = layout.finished(
             file.encode(made.pixels), subject.photo, attribute=edit.attribute, arm=edit.arm, value=float(value)
         )
@@ -195,7 +227,7 @@ def compose(
             "reason": None,
             "file": str(name),
             "sha256": sha256(content).hexdigest(),
-            "mask": mask,
+            "mask": str(mask),
             "mask_share": mask_share,
             "background_kept": background_kept(subject.pixels, made.pixels, patch),
             "clipped_share": made.clipped_share,
@@ -225,7 +257,7 @@ def _prepare(
         networks.parser, subjects, region=options.region, feather_share=options.feather, within_crop=pasted
     )
     found = list(zip(subjects, patches, strict=True))
-    list(pool.map(lambda pair: _write_mask(*pair, layout=layout), found))
+    list(pool.map(lambda pair: _write_mask(pair[0], pair[1], layout.folder / layout.mask(pair[0].photo)), found))
     batch = networks.editor.read(subjects)
     empty = np.zeros((CROP, CROP), dtype=np.float32)
     masks = np.stack([empty if patch is None else crop_mask(subject, patch) for subject, patch in found])
@@ -237,7 +269,7 @@ def _prepare(
     return _Chunk(subjects, patches, batch, masks, facts)
 
 
-def _write_mask(subject: Subject, patch: Patch | None, *, layout: Layout) -> None:
+def _write_mask(subject: Subject, patch: Patch | None, path: Path) -> None:
     """Write a photo's mask as an 8-bit PNG of the photo's size, so that others can check what may change.
 
     Levels are rounded up: 0 means that the pixel may not change at all.
@@ -246,7 +278,7 @@ def _write_mask(subject: Subject, patch: Patch | None, *, layout: Layout) -> Non
         return
     whole = np.zeros(subject.pixels.shape[:2], dtype=np.uint8)
     whole[patch.window] = np.ceil(patch.mask * 255).astype(np.uint8)
-    write_image(layout.folder / layout.mask(subject.photo), cv2.imencode(".png", whole)[1].tobytes())
+    write_image(path, cv2.imencode(".png", whole)[1].tobytes())
 
 
 def _null_errors(name: str, crops: Tensor, results: Tensor, masks: NDArray[np.float32]) -> list[dict[str, float]]:
@@ -257,7 +289,7 @@ def _null_errors(name: str, crops: Tensor, results: Tensor, masks: NDArray[np.fl
 
 def _write(
     chunk: _Chunk,
-    edit: Edit | ImageEdit,
+    edit: Edit | ImageEdit | PhotoEdit,
     *,
     networks: Networks,
     options: SweepOptions,
@@ -267,7 +299,7 @@ def _write(
 ) -> Iterator[dict[str, Any]]:
     def write(place: int) -> list[Version]:
         subject, patch = chunk.subjects[place], chunk.patches[place]
-        return [] if patch is None else compose(subject, patch, edit, place, options=options, layout=layout)
+        return compose(subject, patch, edit, place, options=options, layout=layout)
 
     written = list(pool.map(write, range(len(chunk.subjects))))
     judged = iter(_judge(networks.judge, [version.crop for versions in written for version in versions]))

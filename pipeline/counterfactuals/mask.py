@@ -4,7 +4,6 @@ Photos are ``(H, W, 3)`` uint8 RGB; crops and changes ``(S, S, 3)`` float32 in p
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import cv2
 import numpy as np
@@ -15,33 +14,10 @@ from models.alignment import invert, similarity_to_template, warp_to_template
 from models.image_metrics import luma
 from models.parser import BiSeNet, SmallParser, class_indices
 from models.precision import autocast, unit_batch
-from pipeline.counterfactuals.editors.base import CROP, Subject
+from pipeline.counterfactuals.editors.base import CROP, Composite, Patch, Subject
 
 # The parser sees a little more than the editor does: hair and neck show it where the face ends.
 PARSER_ZOOM = 0.8
-
-
-@dataclass(frozen=True)
-class Patch:
-    """The part of a photo that may change: its ``top`` and ``left`` pixel and the mask ``(h, w)`` there, in 0..1."""
-
-    top: int
-    left: int
-    mask: NDArray[np.float32]
-
-    @property
-    def window(self) -> tuple[slice, slice]:
-        """Where the patch lies in the photo, as slices of rows and columns."""
-        height, width = self.mask.shape
-        return slice(self.top, self.top + height), slice(self.left, self.left + width)
-
-
-@dataclass(frozen=True)
-class Composite:
-    """One version of a photo. ``clipped_share``: of the mask's pixels, how many hit black or white by the edit."""
-
-    pixels: NDArray[np.uint8]
-    clipped_share: float
 
 
 @torch.inference_mode()

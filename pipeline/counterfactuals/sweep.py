@@ -4,7 +4,9 @@ Tensors in, arrays out; nothing here touches a disk. A finding that a placebo al
 """
 
 from collections.abc import Iterator
+from hashlib import sha256
 
+import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -12,12 +14,13 @@ from torch import Tensor
 
 from pipeline.config.attributes import Attribute
 from pipeline.config.options import SweepOptions
-from pipeline.counterfactuals.editors.base import Edit, FaceBatch, ImageEdit, placebo
+from pipeline.counterfactuals.editors.base import Edit, FaceBatch, ImageEdit, PhotoEdit, PhotoVersions, placebo
+from pipeline.counterfactuals.mask import add_change
 
 
 def edits_of(
     faces: FaceBatch, attribute: Attribute, masks: NDArray[np.float32], *, options: SweepOptions
-) -> Iterator[Edit | ImageEdit]:
+) -> Iterator[Edit | ImageEdit | PhotoEdit]:
     """One attribute's edit, then its placebos; whole images that others made have none.
 
     Args:
@@ -30,11 +33,59 @@ def edits_of(
     yield edit
     if isinstance(edit, ImageEdit):
         return
+    if isinstance(edit, PhotoEdit):
+        for arm in options.placebos:
+            yield photo_placebo(edit, arm, seed=options.placebo_seed)
+        return
     for arm in options.placebos:
         if arm == "colour":
             yield colour_placebo(edit, masks, null=faces.null)
         else:
             yield faces.random_placebo(attribute, edit, masks, seed=options.placebo_seed)
+
+
+def photo_placebo(edit: PhotoEdit, arm: str, *, seed: int) -> PhotoEdit:
+    """A placebo of an edit that lies in the photos already: in every version, as large as the edit (RMS in its mask).
+
+    Args:
+        edit: the real one.
+        arm: "colour": its mean change of colour, the same in every pixel; "random": a smooth pattern of light without
+            a mean, the same for all faces of an attribute and seed.
+        seed: of the random pattern.
+    """
+    pattern = random_pattern(edit.attribute, seed=seed)
+
+    def make(place: int) -> PhotoVersions | None:
+        made = edit.make(place)
+        if made is None:
+            return None
+        photo, patch = made.photo, made.patch
+        before = photo[patch.window].astype(np.float32)
+        area = max(float(patch.mask.sum()), 1e-6)
+        light = cv2.resize(pattern, patch.mask.shape[::-1], interpolation=cv2.INTER_CUBIC)
+        light = light - float((light * patch.mask).sum()) / area
+        versions = []
+        for value, version in zip(edit.values, made.versions, strict=True):
+            change = version.pixels[patch.window].astype(np.float32) - before
+            mean = (change * patch.mask[..., None]).sum(axis=(0, 1)) / area
+            if arm != "colour":
+                size = np.sqrt(float((change**2).sum()) / 3 / area)
+                size /= max(float(np.sqrt((light**2 * patch.mask).sum() / area)), 1e-6)
+                # One way below the face's own value and the other way above it, as the edit.
+                sign = 1.0 if value >= made.own else -1.0
+                spread = np.broadcast_to((sign * size * light)[..., None], change.shape)
+            else:
+                spread = np.broadcast_to(mean, change.shape)
+            versions.append(add_change(photo, patch, np.asarray(spread, dtype=np.float32)))
+        return PhotoVersions(photo, made.own, patch, tuple(versions))
+
+    return PhotoEdit(edit.attribute, arm, edit.values, make)
+
+
+def random_pattern(name: str, *, seed: int) -> NDArray[np.float32]:
+    """A smooth pattern of light ``(5, 5)``, by attribute and seed alone."""
+    number = int(sha256(f"{seed} {name}".encode()).hexdigest()[:12], 16)
+    return np.random.default_rng(number).standard_normal((5, 5)).astype(np.float32)
 
 
 def colour_placebo(edit: Edit, masks: NDArray[np.float32], *, null: Tensor) -> Edit:

@@ -51,9 +51,9 @@ class DatasetLayout:
         kind = f"{kind_of(attribute, arm)}-step{step:0{width}}"
         return self._sharded(PurePosixPath(self.splits[photo], kind), photo, f"-{kind}{suffix}")
 
-    def mask(self, photo: str) -> PurePosixPath:
+    def mask(self, photo: str, *, attribute: str = "") -> PurePosixPath:
         """See ``pipeline.counterfactuals.files.Layout``."""
-        return self._sharded(PurePosixPath(MASKS), photo, ".png")
+        return self._sharded(PurePosixPath(MASKS), photo, f"{attribute and f'-{attribute}'}.png")
 
     def finished(self, content: bytes, photo: str, *, attribute: str, arm: str, value: float) -> bytes:
         """The version with its provenance."""

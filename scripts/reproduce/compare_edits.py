@@ -26,10 +26,10 @@ from models.training.data import FaceSet, load_faces
 from models.weights import load_fader, load_judge, load_parser
 from pipeline.config.attributes import ATTRIBUTES
 from pipeline.config.options import FaceOptions, PhotoOptions, SweepOptions
-from pipeline.counterfactuals.editors.base import CROP, Edit, Subject, to_levels
+from pipeline.counterfactuals.editors.base import CROP, Composite, Edit, Patch, Subject, to_levels
 from pipeline.counterfactuals.editors.fader import FaderBatch, FaderEditor, decode, sweep_inputs
 from pipeline.counterfactuals.make import subject_of
-from pipeline.counterfactuals.mask import Composite, Patch, add_change, patches_of, to_patch
+from pipeline.counterfactuals.mask import add_change, patches_of, to_patch
 from pipeline.photos.decoding import read_photo
 from pipeline.photos.faces import face_rows
 from pipeline.photos.listing import check_photos, find_photos

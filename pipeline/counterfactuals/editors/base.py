@@ -3,7 +3,7 @@
 Where an edit is put back into the photo, its files, checks and placebos of colour are the same for every editor.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -41,6 +41,29 @@ class Subject:
 
 
 @dataclass(frozen=True)
+class Patch:
+    """The part of a photo that may change: its ``top`` and ``left`` pixel and the mask ``(h, w)`` there, in 0..1."""
+
+    top: int
+    left: int
+    mask: NDArray[np.float32]
+
+    @property
+    def window(self) -> tuple[slice, slice]:
+        """Where the patch lies in the photo, as slices of rows and columns."""
+        height, width = self.mask.shape
+        return slice(self.top, self.top + height), slice(self.left, self.left + width)
+
+
+@dataclass(frozen=True)
+class Composite:
+    """One version of a photo. ``clipped_share``: of the mask's pixels, how many hit black or white by the edit."""
+
+    pixels: NDArray[np.uint8]
+    clipped_share: float
+
+
+@dataclass(frozen=True)
 class Edit:
     """One attribute's sweep of ``B`` faces, or a placebo of it, in aligned crops.
 
@@ -72,6 +95,39 @@ class ImageEdit:
     images: tuple[tuple[NDArray[np.uint8], ...], ...]
 
 
+@dataclass(frozen=True)
+class PhotoVersions:
+    """The K versions of one photo as the editor has put them back.
+
+    Attributes:
+        photo: its pixels ``(H, W, 3)`` uint8 RGB.
+        own: the value at which it is unchanged.
+        patch: where it may change; elsewhere every version is the photo's own, bit for bit.
+        versions: from the lowest value to the highest.
+    """
+
+    photo: NDArray[np.uint8]
+    own: float
+    patch: Patch
+    versions: tuple[Composite, ...]
+
+
+@dataclass(frozen=True)
+class PhotoEdit:
+    """One attribute's sweep of a batch of faces by an editor that puts its edits back into the photos itself.
+
+    Attributes:
+        attribute, arm, values: as in `Edit`.
+        make: the place of a face in the batch -> its versions; None where nothing of the photo may change. Called once
+            a face, so that no more than one photo's versions are held at a time.
+    """
+
+    attribute: str
+    arm: str
+    values: tuple[float, ...]
+    make: Callable[[int], PhotoVersions | None]
+
+
 class FaceBatch(Protocol):
     """``B`` faces as an editor has read them, once for all their sweeps."""
 
@@ -89,7 +145,7 @@ class FaceBatch(Protocol):
         """The null edit of other crops of the same faces, such as the null edit itself."""
         ...
 
-    def edit(self, attribute: Attribute, values: tuple[float, ...]) -> Edit | ImageEdit:
+    def edit(self, attribute: Attribute, values: tuple[float, ...]) -> Edit | ImageEdit | PhotoEdit:
         """One attribute's sweep; all other attributes stay the faces' own.
 
         Raises:

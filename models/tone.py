@@ -1,0 +1,248 @@
+"""Skin tone: the colour that skin has in a group's photos, and one smooth shift of all visible skin towards it.
+
+Closed form, no network: conditional quantile mapping of the skin's median CIELAB colour, and a gain in linear light
+that keeps shading and highlights. Which pixels are skin is the parser's matter; ``training.tones`` fits the table.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from models.attributes import RACES
+
+TABLE = Path(__file__).parent / "weights" / "tone.json"
+
+# How much of the shift each class of the parser takes: skin all of it, lips (their blood is as red) some, the eye's
+# white hardly any. Brows and rims of glasses are dark, so a gain in linear light hardly moves them.
+CLASS_SHARES: Mapping[str, float] = {
+    "skin": 1.0, "nose": 1.0, "l_ear": 1.0, "r_ear": 1.0, "neck": 1.0, "l_brow": 1.0, "r_brow": 1.0,
+    "eyeglasses": 0.8, "u_lip": 0.6, "l_lip": 0.6, "l_eye": 0.15, "r_eye": 0.15,
+}  # fmt: skip
+# Light above so many times the skin's median is shine: it lies on the skin and keeps its strength.
+SHINE = 1.8
+# How far the gain follows the skin's smooth lightness: 1 gives lit and shaded skin the same step of L*, 0 the same
+# gain.
+EVENNESS = 0.9
+# Of the difference between the groups' colours: the labels' and the estimated values' errors widen what is measured.
+SHARE = 0.9
+REACH = 0.06  # crop sides: the standard deviation of the smooth lightness
+GAINS = (0.15, 5.0)
+LIGHTNESS = (12.0, 93.0)  # the range of skin's median L* that a shift stays in
+
+
+@dataclass(frozen=True)
+class ToneTable:
+    """Quantiles of the skin's median colour in photos of each group.
+
+    ``quantiles`` ``(Q,)`` in 0..1, rising; ``ages`` ``(T,)`` years, rising; ``colours`` ``(2, 5, T, 3, Q)``: CIELAB for
+    feminine and masculine, the races of ``models.judge.RACES``, the ages, the three channels.
+    """
+
+    quantiles: NDArray[np.float64]
+    ages: NDArray[np.float64]
+    colours: NDArray[np.float64]
+
+    def group(self, *, gender: float, race: str, age: float) -> NDArray[np.float64]:
+        """The quantiles ``(3, Q)`` of CIELAB for perceived gender (-1..1), race and age in years, interpolated."""
+        masculine = float(np.clip((1 + gender) / 2, 0, 1))
+        of_race = self.colours[:, RACES.index(race)]
+        of_gender = (1 - masculine) * of_race[0] + masculine * of_race[1]
+        place = float(np.clip(np.interp(age, self.ages, np.arange(len(self.ages))), 0, len(self.ages) - 1))
+        below = min(int(place), len(self.ages) - 2)
+        return np.asarray((1 - (place - below)) * of_gender[below] + (place - below) * of_gender[below + 1])
+
+
+def load_tone_table(path: Path = TABLE) -> ToneTable:
+    """The shipped table, or another of the same layout.
+
+    Raises:
+        ValueError: the file's arrays do not fit each other.
+    """
+    content = json.loads(path.read_text())
+    table = ToneTable(*(np.asarray(content[name], dtype=np.float64) for name in ("quantiles", "ages", "colours")))
+    wanted = (2, len(RACES), len(table.ages), 3, len(table.quantiles))
+    if table.colours.shape != wanted:
+        raise ValueError(f"{path.name}: colours of shape {table.colours.shape}, not {wanted}")
+    return table
+
+
+def tone_shifts(
+    table: ToneTable,
+    colour: NDArray[np.floating],
+    values: Sequence[float],
+    *,
+    own: float,
+    pair: tuple[str, str],
+    gender: float,
+    age: float,
+) -> NDArray[np.float64]:
+    """By how much the skin's median colour shall move at each value of a race sweep: conditional quantile mapping.
+
+    At -1 and +1 the colour has, channel by channel, the quantile that it has now, but in the group of that end (up to
+    `SHARE`); at the face's own value the shift is zero exactly; between and beyond, it is linear in the value, so
+    monotone.
+
+    Args:
+        table: the groups' colours.
+        colour: ``(3,)`` the median CIELAB of the face's skin.
+        values: K values of the sweep.
+        own: where the face lies on the sweep, clipped to -1..1.
+        pair: the races at -1 and +1.
+        gender: perceived gender, -1..1.
+        age: perceived age in years.
+
+    Returns:
+        ``(K, 3)`` differences of CIELAB.
+    """
+    low, high = (table.group(gender=gender, race=race, age=age) for race in pair)
+    start = float(np.clip(own, -1, 1))
+    here = low + (1 + start) / 2 * (high - low)
+    slope = np.empty(3)
+    for channel in range(3):
+        # Beyond the outermost quantiles the outermost difference of the groups holds.
+        rank = np.interp(float(colour[channel]), here[channel], table.quantiles)
+        ends = [float(np.interp(rank, table.quantiles, group[channel])) for group in (low, high)]
+        slope[channel] = SHARE * (ends[1] - ends[0]) / 2
+    shifts = (np.asarray(values, dtype=np.float64) - start)[:, None] * slope
+    shifts[:, 0] = np.clip(shifts[:, 0], min(0, LIGHTNESS[0] - colour[0]), max(0, LIGHTNESS[1] - colour[0]))
+    return np.asarray(shifts)
+
+
+def median_colour(pixels: NDArray[np.uint8], membership: NDArray[np.floating]) -> NDArray[np.float64] | None:
+    """The median CIELAB ``(3,)`` of the pixels that are surely skin, which shine and shadow hardly move.
+
+    Args:
+        pixels: ``(h, w, 3)`` uint8 RGB.
+        membership: ``(h, w)`` in 0..1, the parser's probability of skin or nose.
+
+    Returns:
+        None where fewer than 50 pixels are skin with a probability of 0.9.
+    """
+    sure = membership > 0.9
+    if int(sure.sum()) < 50:
+        return None
+    lab = cv2.cvtColor(pixels[sure][None].astype(np.float32) / 255, cv2.COLOR_RGB2LAB)
+    return np.asarray(np.median(lab[0], axis=0), dtype=np.float64)
+
+
+def tone_weights(chances: NDArray[np.floating], names: Sequence[str]) -> NDArray[np.float32]:
+    """How much of the shift each pixel takes, ``(h, w)`` in 0..1, exactly 0 where hardly any skin is seen.
+
+    Args:
+        chances: ``(C, h, w)`` the parser's probabilities.
+        names: the C classes' names.
+    """
+    shares = np.array([CLASS_SHARES.get(name, 0.0) for name in names], dtype=np.float32)
+    taken = np.tensordot(shares, np.asarray(chances, dtype=np.float32), axes=1)
+    return np.asarray(np.clip((taken - 0.1) / 0.8, 0, 1), dtype=np.float32)
+
+
+def smooth_lightness(pixels: NDArray[np.uint8], weights: NDArray[np.floating], *, reach: float) -> NDArray[np.float32]:
+    """The skin's lightness without its detail: L* ``(h, w)``, a mean over neighbouring skin.
+
+    Args:
+        pixels: ``(h, w, 3)`` uint8 RGB.
+        weights: ``(h, w)`` in 0..1, from `tone_weights`.
+        reach: standard deviation of the Gaussian, in pixels.
+    """
+    factor = min(1.0, 4 / max(reach, 1e-6))  # at four pixels a deviation nothing is lost
+    height, width = pixels.shape[:2]
+    size = max(1, round(width * factor)), max(1, round(height * factor))
+    small = cv2.resize(pixels, size, interpolation=cv2.INTER_AREA).astype(np.float32) / 255
+    known = cv2.resize(np.asarray(weights, dtype=np.float32), size, interpolation=cv2.INTER_AREA)
+    light = cv2.cvtColor(small, cv2.COLOR_RGB2LAB)[..., 0]
+    overall = float((light * known).sum() / max(float(known.sum()), 1e-6))
+    near, far = (cv2.GaussianBlur(field, (0, 0), reach * factor) for field in (known, known * light))
+    # Where there is hardly any skin near, the overall mean.
+    smooth = (far + 0.02 * overall) / (near + 0.02)
+    return np.asarray(cv2.resize(smooth, (width, height), interpolation=cv2.INTER_LINEAR), dtype=np.float32)
+
+
+def tone_change(
+    pixels: NDArray[np.uint8],
+    weights: NDArray[np.floating],
+    colour: NDArray[np.floating],
+    shift: NDArray[np.floating],
+    *,
+    lightness: NDArray[np.floating],
+    grey: bool = False,
+) -> NDArray[np.float32]:
+    """What the shift adds to each pixel, in levels: a smooth gain of the skin's diffuse light; exactly 0 for no shift.
+
+    Light is taken as albedo times shading plus shine (the dichromatic model, Shafer 1985); the gain is one of the
+    albedo.
+    What is brighter than `SHINE` times its surroundings counts as shine and is not scaled any further. The gain follows
+    the skin's smooth lightness, so that face and shaded neck take the same step of L*, while detail keeps its contrast.
+
+    Args:
+        pixels: ``(h, w, 3)`` uint8 RGB.
+        weights: ``(h, w)`` in 0..1, from `tone_weights`.
+        colour: ``(3,)`` the skin's median CIELAB.
+        shift: ``(3,)`` by how much that colour shall move.
+        lightness: ``(h, w)``, from `smooth_lightness`.
+        grey: shift the lightness only, all channels alike, so that a grey photo stays grey.
+
+    Returns:
+        ``(h, w, 3)`` float32, to be added to ``pixels``; the sum stays within 0..255.
+    """
+    if not np.any(shift):
+        return np.zeros(pixels.shape, dtype=np.float32)
+    steps = np.linspace(0, 100, 101)
+    gains, medians = _gains(steps, np.asarray(colour, dtype=float), np.asarray(shift, dtype=float), grey=grey)
+    # Deep shade is followed only in part: no skin turns black.
+    followed = colour[0] + EVENNESS * (np.asarray(lightness, dtype=np.float32) - colour[0])
+    place = np.clip(followed, max(8.0, 0.4 * colour[0]), 100)
+    light = _decoding()[pixels]
+    change = np.empty_like(light)
+    for channel in range(3):
+        gain, median = (np.interp(place, steps, table[:, channel]).astype(np.float32) for table in (gains, medians))
+        ratio = light[..., channel] / (SHINE * median)
+        # A pixel of the median colour takes the whole shift.
+        diffuse = light[..., channel] * float((1 + SHINE**-4) ** 0.25) / np.sqrt(np.sqrt(1 + ratio**4))
+        change[..., channel] = np.asarray(weights, dtype=np.float32) * (gain - 1) * diffuse
+    return np.asarray(_levels(light + change) - _levels(light), dtype=np.float32)
+
+
+def _gains(
+    steps: NDArray[np.float64], colour: NDArray[np.float64], shift: NDArray[np.float64], *, grey: bool
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """For skin of each lightness of ``steps`` ``(T,)``: the gain of each channel in linear light and the colour there,
+    ``(T, 3)`` each."""
+    tint = np.array([0.0, 1.0, 1.0]) * (0 if grey else 1)
+    # Dark skin in deep shade has less chroma, in proportion.
+    share = np.clip(steps / max(float(colour[0]), 1.0), 0.2, 1.2)[:, None]
+    before = np.stack([steps, *np.zeros((2, len(steps)))], axis=1) + share * (tint * colour)
+    after = before + np.array([shift[0], 0, 0]) + np.sqrt(share) * (tint * shift)
+    after[:, 0] = np.clip(after[:, 0], 1, 100)
+    linear = []
+    for lab in (before, after):
+        rgb = np.clip(cv2.cvtColor(lab[None].astype(np.float32), cv2.COLOR_LAB2RGB)[0], 1 / 255, 1).astype(np.float64)
+        linear.append(np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4))
+    gains = np.clip(linear[1] / linear[0], *GAINS)
+    return (np.repeat(gains.mean(axis=1, keepdims=True), 3, axis=1) if grey else gains), linear[0]
+
+
+@cache
+def _decoding() -> NDArray[np.float32]:
+    """Linear light 0..1 of each of 256 levels (IEC 61966-2-1)."""
+    level = np.arange(256) / 255
+    return np.where(level <= 0.04045, level / 12.92, ((level + 0.055) / 1.055) ** 2.4).astype(np.float32)
+
+
+def _levels(light: NDArray[np.float32]) -> NDArray[np.float32]:
+    return _encoding()[(np.clip(light, 0, 1) * 65535 + 0.5).astype(np.uint16)]
+
+
+@cache
+def _encoding() -> NDArray[np.float32]:
+    """Levels 0..255 (not rounded) of linear light in steps of 1 / 65535."""
+    light = np.arange(65536) / 65535
+    return np.asarray(
+        255 * np.where(light <= 0.0031308, 12.92 * light, 1.055 * light ** (1 / 2.4) - 0.055), dtype=np.float32
+    )

@@ -1,0 +1,332 @@
+"""The residual editor: skin tone in closed form, and fields of change for the features.
+
+Differences of attribute values run parallel to the sweep through a face's own values, so the version at its own value
+is the photo itself, whatever else the face is perceived as.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional as F
+
+from models.alignment import aligned_crop, invert, similarity_to_template, warp_to_template
+from models.attributes import CLASSES, class_indices
+from models.fader import ATTRIBUTES
+from models.parser import BiSeNet, SmallParser
+from models.precision import autocast, unit_batch
+from models.residual import INNER, ChangeFields, ResidualEditor, centred, change_by
+from models.tone import REACH, ToneTable, median_colour, smooth_lightness, tone_change, tone_shifts, tone_weights
+from pipeline.config.attributes import EDIT_ARM, Attribute
+from pipeline.counterfactuals.editors.base import CROP, Edit, Patch, PhotoEdit, PhotoVersions, Subject
+from pipeline.counterfactuals.editors.fader import own_values
+from pipeline.counterfactuals.mask import crop_mask, feather, is_grey, locate, to_patch, trimmed, without_colour
+from pipeline.counterfactuals.region import Region, compose, merged_region, to_photo_displacement
+
+# Two views of a face: the near one shows hairline to chin, the wide one ears, neck and shoulders.
+NEAR, WIDE = 0.8, 0.42
+
+
+@dataclass(frozen=True)
+class Skin:
+    """A face's visible skin.
+
+    Attributes:
+        patch: how much of a tone shift each pixel of the photo takes.
+        colour: ``(3,)`` the skin's median CIELAB.
+    """
+
+    patch: Patch
+    colour: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ToneAndFields:
+    """The editor: a network that gives fields of change, the table of skin tones, and the parser that finds the skin.
+
+    Attributes:
+        network, tones, parser: these.
+        region: face classes that may change in shape and shading.
+        feather_share: width of the soft edge, in crop sides.
+        tone, features: whether skin tone and features are changed; each can be switched off to see the other's share.
+    """
+
+    network: ResidualEditor
+    tones: ToneTable
+    parser: SmallParser | BiSeNet
+    region: tuple[str, ...]
+    feather_share: float
+    tone: bool = True
+    features: bool = True
+
+    @torch.inference_mode()
+    def read(self, subjects: Sequence[Subject]) -> "ResidualBatch":
+        """Read a batch of faces; see ``Editor.read``."""
+        crops = unit_batch([aligned_crop(subject.pixels, subject.landmarks, size=CROP) for subject in subjects])
+        side = self.network.size
+        fields = self.network(F.interpolate(crops, size=(side, side), mode="area"))
+        near, wide = (class_chances(self.parser, subjects, zoom=zoom) for zoom in (NEAR, WIDE))
+        faces = [
+            face_patch(subject, chances, region=self.region, feather_share=self.feather_share)
+            for subject, chances in zip(subjects, near, strict=True)
+        ]
+        empty = np.zeros((CROP, CROP), dtype=np.float32)
+        masks = [empty if patch is None else crop_mask(s, patch) for s, patch in zip(subjects, faces, strict=True)]
+        return ResidualBatch(
+            editor=self,
+            subjects=tuple(subjects),
+            crops=crops,
+            own=own_values([subject.own for subject in subjects]),
+            fields=fields,
+            faces=tuple(faces),
+            masks=torch.from_numpy(np.stack(masks))[:, None],
+            skins=tuple(map(visible_skin, subjects, near, wide)),
+        )
+
+
+@dataclass(frozen=True)
+class ResidualBatch:
+    """``B`` faces with their fields of change, where they may change, and their skin; see ``FaceBatch``.
+
+    Attributes:
+        editor: read them.
+        subjects: the faces in their photos.
+        crops: ``(B, 3, 128, 128)`` in -1..1.
+        own: ``(B, 8)`` the faces' own values in the order of ``models.fader.ATTRIBUTES``.
+        fields: of change by one unit of each attribute.
+        faces: where features may change; None where no pixel of the region was found.
+        masks: ``(B, 1, 128, 128)`` the same over the crops.
+        skins: all visible skin; None where too little was found.
+    """
+
+    editor: ToneAndFields
+    subjects: tuple[Subject, ...]
+    crops: Tensor
+    own: Tensor
+    fields: ChangeFields
+    faces: tuple[Patch | None, ...]
+    masks: Tensor
+    skins: tuple[Skin | None, ...]
+
+    @property
+    def null(self) -> Tensor:
+        """The crops themselves: nothing is decoded."""
+        return self.crops
+
+    def null_of(self, crops: Tensor) -> Tensor:
+        """See ``FaceBatch.null_of``."""
+        return crops
+
+    def edit(self, attribute: Attribute, values: tuple[float, ...]) -> PhotoEdit:
+        """See ``FaceBatch.edit``."""
+        _check_inputs(attribute)
+        return PhotoEdit(attribute.name, EDIT_ARM, values, lambda place: self._versions(place, attribute, values))
+
+    def random_placebo(self, attribute: Attribute, edit: Edit, masks: NDArray[np.float32], *, seed: int) -> Edit:
+        """Not used: the placebos of a ``PhotoEdit`` are made of its versions."""
+        raise NotImplementedError
+
+    @torch.inference_mode()
+    def _versions(self, place: int, attribute: Attribute, values: tuple[float, ...]) -> PhotoVersions | None:
+        editor, subject = self.editor, self.subjects[place]
+        face = self.faces[place] if editor.features else None
+        # Skin tone belongs to the attributes whose poles are groups of people of different skin.
+        skin = self.skins[place] if editor.tone and attribute.moves_colour and attribute.categories else None
+        region = merged_region(face, None if skin is None else skin.patch)
+        if region is None:
+            return None
+        own = float(attribute.own_value(subject.own))
+        window = subject.pixels[region.window]
+        grey = is_grey(window)
+        tones = self._tones(subject, skin, region, attribute, values, own=own, grey=grey)
+        colours, moves = self._features(place, attribute, values)
+        to_photo = invert(subject.to_crop)
+        made = []
+        for colour, move, tone in zip(colours, moves, tones, strict=True):
+            added = to_patch(np.ascontiguousarray(colour), subject, region.patch)
+            moved = to_patch(np.ascontiguousarray(move), subject, region.patch)
+            made.append(
+                compose(
+                    subject.pixels,
+                    region,
+                    colour=without_colour(added) if grey else added,
+                    displacement=to_photo_displacement(moved, to_photo=to_photo, size=CROP),
+                    tone=tone,
+                    rim=INNER * _crop_side(subject),
+                )
+            )
+        return PhotoVersions(subject.pixels, own, region.patch, tuple(made))
+
+    def _features(
+        self, place: int, attribute: Attribute, values: Sequence[float]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Change of colour ``(K, 128, 128, 3)`` in levels and displacement ``(K, 128, 128, 2)`` in crop sides."""
+        steps = differences(self.own[place : place + 1], attribute, values)[0]
+        count = len(values)
+        own_fields = ChangeFields(
+            *(
+                field[place : place + 1].expand(count, *field.shape[1:])
+                for field in (self.fields.luma, self.fields.chroma, self.fields.displacement)
+            )
+        )
+        mask = self.masks[place : place + 1].expand(count, 1, CROP, CROP)
+        change = centred(change_by(own_fields, steps, size=CROP), mask)
+        return (change.colour * 127.5).movedim(1, -1).numpy(), change.displacement.movedim(1, -1).numpy()
+
+    def _tones(
+        self,
+        subject: Subject,
+        skin: Skin | None,
+        region: Region,
+        attribute: Attribute,
+        values: Sequence[float],
+        *,
+        own: float,
+        grey: bool,
+    ) -> list[NDArray[np.float32] | None]:
+        """What the shift of skin tone adds to the region's window at each value; None where there is no shift."""
+        if skin is None:
+            return [None] * len(values)
+        window = subject.pixels[region.window]
+        lightness = smooth_lightness(window, region.skin, reach=REACH * _crop_side(subject))
+        shifts = tone_shifts(
+            self.editor.tones,
+            skin.colour,
+            values,
+            own=own,
+            pair=attribute.poles,
+            gender=float(subject.own["gender"]),
+            age=float(subject.own["age"]),
+        )
+        return [
+            tone_change(window, region.skin, skin.colour, shift, lightness=lightness, grey=grey) for shift in shifts
+        ]
+
+
+def differences(own: Tensor, attribute: Attribute, values: Sequence[float]) -> Tensor:
+    """Wanted minus own values ``(B, K, 8)`` of a sweep, in the order of ``models.fader.ATTRIBUTES``.
+
+    Args:
+        own: ``(B, 8)`` the faces' own values.
+        attribute: what is swept.
+        values: the sweep's K values.
+    """
+    steps = torch.tensor([float(value) for value in values])
+    named: Mapping[str, Tensor] = dict(zip(ATTRIBUTES, own.unbind(dim=1), strict=True))
+    difference = steps - attribute.own_value(named)[:, None]
+    out = own.new_zeros(len(own), len(steps), len(ATTRIBUTES))
+    if not attribute.categories:
+        out[:, :, ATTRIBUTES.index(attribute.inputs[0])] = difference
+        return out
+    low, high = (ATTRIBUTES.index(attribute.inputs[attribute.categories.index(pole)]) for pole in attribute.poles)
+    out[:, :, high], out[:, :, low] = difference / 2, -difference / 2
+    return out
+
+
+def view_transform(landmarks: NDArray[np.float64], *, size: int, zoom: float) -> NDArray[np.float64]:
+    """From photo to a parser's input: the template, zoomed out around the face; the wide view looks further down."""
+    view = similarity_to_template(landmarks, size=size) * zoom
+    view[:, 2] += (1 - zoom) * size / 2
+    if zoom < NEAR:
+        view[1, 2] -= 0.12 * size
+    return view
+
+
+@torch.inference_mode()
+def class_chances(parser: SmallParser | BiSeNet, subjects: Sequence[Subject], *, zoom: float) -> NDArray[np.float32]:
+    """The parser's probabilities ``(B, 19, size, size)`` in the view of that ``zoom``."""
+    size = parser.size
+    images = [
+        warp_to_template(s.pixels, view_transform(s.landmarks, size=size, zoom=zoom), size=size) for s in subjects
+    ]
+    with autocast():
+        logits = parser(unit_batch(images).contiguous(memory_format=torch.channels_last)).float()
+    return np.asarray(logits.softmax(dim=1).numpy(), dtype=np.float32)
+
+
+def face_patch(
+    subject: Subject, chances: NDArray[np.float32], *, region: Sequence[str], feather_share: float
+) -> Patch | None:
+    """Where features may change: the classes of ``region`` in the near view, feathered inwards, in photo pixels."""
+    membership = chances[list(class_indices(region))].sum(axis=0)
+    view = view_transform(subject.landmarks, size=membership.shape[0], zoom=NEAR)
+    patch = locate(membership, to_photo=invert(view), shape=_shape(subject))
+    if patch is None:
+        return None
+    return trimmed(Patch(patch.top, patch.left, feather(patch.mask, pixels=feather_share * _crop_side(subject))))
+
+
+def visible_skin(subject: Subject, near: NDArray[np.float32], wide: NDArray[np.float32]) -> Skin | None:
+    """All visible skin of a face, its ears and neck: from the near view, and from the wide one beyond it.
+
+    Args:
+        subject: the face.
+        near: ``(19, size, size)`` the parser's probabilities in the near view.
+        wide: the same in the wide one.
+    """
+    size = near.shape[-1]
+    views = [view_transform(subject.landmarks, size=size, zoom=zoom) for zoom in (NEAR, WIDE)]
+    # Inside the near view, which shows more detail, that one counts; towards its edge the wide one takes over; and
+    # towards the wide one's edge the shift fades out.
+    inner, outer = _frame(size, width=0.06), _frame(size, width=0.10)
+    near_skin, near_frame, wide_skin = (
+        locate(field, to_photo=invert(view), shape=_shape(subject))
+        for field, view in (
+            (tone_weights(near, CLASSES) * inner, views[0]),
+            (inner, views[0]),
+            (tone_weights(wide, CLASSES) * outer, views[1]),
+        )
+    )
+    region = merged_region(near_skin, wide_skin)
+    if region is None:
+        return None
+    weights = region.face + (1 - _within(near_frame, region)) * region.skin
+    weights = weights * (weights > 0.02)
+    patch = trimmed(Patch(region.top, region.left, weights.astype(np.float32)))
+    sure = locate(
+        near[list(class_indices(("skin", "nose")))].sum(axis=0), to_photo=invert(views[0]), shape=_shape(subject)
+    )
+    if patch is None or sure is None:
+        return None
+    colour = median_colour(subject.pixels[sure.window], sure.mask)
+    return None if colour is None else Skin(patch, colour)
+
+
+def _check_inputs(attribute: Attribute) -> None:
+    missing = [name for name in attribute.inputs if name not in ATTRIBUTES]
+    if missing:
+        raise ValueError(f"the residual editor cannot change {attribute.name}: it has no field {', '.join(missing)}")
+
+
+def _crop_side(subject: Subject) -> float:
+    """The side of the aligned crop in photo pixels."""
+    return CROP / float(np.hypot(*subject.to_crop[:, 0]))
+
+
+def _shape(subject: Subject) -> tuple[int, int]:
+    return subject.pixels.shape[0], subject.pixels.shape[1]
+
+
+def _frame(size: int, *, width: float) -> NDArray[np.float32]:
+    """1 inside a square, falling to 0 at its border over ``width`` of its side."""
+    ramp = np.clip(np.minimum(np.arange(size), np.arange(size)[::-1]) / (width * size), 0, 1).astype(np.float32)
+    return np.minimum.outer(ramp, ramp)
+
+
+def _within(patch: Patch | None, region: Region) -> NDArray[np.float32]:
+    """A patch's mask in the window of a region, 0 beyond."""
+    height, width = region.window[0].stop - region.top, region.window[1].stop - region.left
+    whole = np.zeros((height, width), dtype=np.float32)
+    if patch is None:
+        return whole
+    top, left = patch.top - region.top, patch.left - region.left
+    rows = slice(max(top, 0), min(top + patch.mask.shape[0], height))
+    columns = slice(max(left, 0), min(left + patch.mask.shape[1], width))
+    if rows.stop > rows.start and columns.stop > columns.start:
+        whole[rows, columns] = patch.mask[
+            rows.start - top : rows.stop - top, columns.start - left : columns.stop - left
+        ]
+    return whole

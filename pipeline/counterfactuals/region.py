@@ -1,0 +1,143 @@
+"""Where and how a change is put into a photo: the face's region, all visible skin, displacement, tone, rounding.
+
+Pure functions over arrays, the companion of ``mask`` for edits that also move content and shift skin tone.
+Outside the union of both masks nothing changes, bit for bit.
+"""
+
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from models.image_metrics import luma
+from pipeline.counterfactuals.editors.base import Composite, Patch
+
+LEVELS = (0.0, 250.0)  # the darkest and the lightest level that a change of features shall reach
+ROOM = 70.0  # levels from there, within which a change is scaled down
+
+
+@dataclass(frozen=True)
+class Region:
+    """The window of a photo that may change, and the two masks in it.
+
+    ``top``, ``left``: its corner in pixels; ``face`` ``(h, w)`` in 0..1: how much of a change of features a pixel
+    takes; ``skin`` ``(h, w)`` in 0..1: how much of a shift of skin tone (zero everywhere for an edit without one).
+    """
+
+    top: int
+    left: int
+    face: NDArray[np.float32]
+    skin: NDArray[np.float32]
+
+    @property
+    def mask(self) -> NDArray[np.float32]:
+        """Where anything may change at all: the larger of both masks ``(h, w)``."""
+        return np.maximum(self.face, self.skin)
+
+    @property
+    def patch(self) -> Patch:
+        """The region as a patch with `mask`, for what asks only where the photo may change."""
+        return Patch(self.top, self.left, self.mask)
+
+    @property
+    def window(self) -> tuple[slice, slice]:
+        """Where the region lies in the photo, as slices of rows and columns."""
+        return self.patch.window
+
+
+def merged_region(face: Patch | None, skin: Patch | None) -> Region | None:
+    """The smallest region that holds a face's patch and its visible skin; None where there is neither."""
+    parts = [part for part in (face, skin) if part is not None]
+    if not parts:
+        return None
+    top, left = min(part.top for part in parts), min(part.left for part in parts)
+    bottom = max(part.top + part.mask.shape[0] for part in parts)
+    right = max(part.left + part.mask.shape[1] for part in parts)
+
+    def placed(part: Patch | None) -> NDArray[np.float32]:
+        whole = np.zeros((bottom - top, right - left), dtype=np.float32)
+        if part is not None:
+            height, width = part.mask.shape
+            whole[part.top - top : part.top - top + height, part.left - left : part.left - left + width] = part.mask
+        return whole
+
+    return Region(top, left, placed(face), placed(skin))
+
+
+def to_photo_displacement(
+    displacement: NDArray[np.float32], *, to_photo: NDArray[np.float64], size: int
+) -> NDArray[np.float32]:
+    """A displacement field ``(..., 2)`` in crop sides as photo pixels: turned and scaled as the crop lies in the photo.
+
+    Args:
+        displacement: x and y in sides of the crop.
+        to_photo: ``(2, 3)`` from crop to photo pixels.
+        size: pixels a side of the crop that ``to_photo`` belongs to.
+    """
+    return np.asarray(displacement @ (size * to_photo[:, :2].T), dtype=np.float32)
+
+
+def compose(
+    photo: NDArray[np.uint8],
+    region: Region,
+    *,
+    colour: NDArray[np.float32],
+    displacement: NDArray[np.float32] | None = None,
+    tone: NDArray[np.float32] | None = None,
+    rim: float = 0.0,
+) -> Composite:
+    """One version of a photo: tone shifted, content moved, change of colour added, rounded; in this order.
+
+    Args:
+        photo: ``(H, W, 3)`` uint8 RGB.
+        region: the window ``(h, w)`` and its masks.
+        colour: ``(h, w, 3)`` levels, weighted by ``region.face`` here.
+        displacement: ``(h, w, 2)`` photo pixels (x, y) from where a pixel's content is fetched, weighted likewise.
+        rim: pixels over which displacements fade to zero inside the face, so that nothing is fetched from beyond it.
+        tone: ``(h, w, 3)`` levels from ``models.tone.tone_change``, weighted by ``region.skin`` already.
+
+    Returns:
+        The version; pixels where ``region.mask`` is zero are the photo's own.
+    """
+    levels = photo[region.window].astype(np.float32)
+    if tone is not None:
+        levels = levels + tone
+    if displacement is not None and np.any(displacement):
+        levels = _moved(levels, displacement * inner_mask(region.face, rim=rim)[..., None])
+    levels = levels + (region.face * headroom(levels, colour))[..., None] * colour
+    rounded = np.rint(levels)
+    inside = region.mask > 0
+    beyond = ((rounded < 0) | (rounded > 255)).any(axis=2) & inside
+    changed = photo.copy()
+    np.copyto(changed[region.window], np.clip(rounded, 0, 255).astype(np.uint8), where=inside[..., None])
+    return Composite(changed, float(beyond.sum() / max(1, np.count_nonzero(inside))))
+
+
+def headroom(levels: NDArray[np.float32], colour: NDArray[np.float32]) -> NDArray[np.float32]:
+    """How much of a change ``(h, w, 3)`` each pixel takes, ``(h, w)`` in 0..1: less where it would leave 0..255.
+
+    A lighter lip must not set teeth aglow, nor a darker lid blacken an eye.
+    """
+    light, change = luma(levels), luma(colour)
+    room = np.where(change > 0, (LEVELS[1] - light) / ROOM, (light - LEVELS[0]) / ROOM)
+    return np.asarray(np.clip(room, 0, 1), dtype=np.float32)
+
+
+def inner_mask(mask: NDArray[np.float32], *, rim: float) -> NDArray[np.float32]:
+    """The mask ``(h, w)`` falling to zero over ``rim`` pixels inside its edge (as ``models.residual.inner``)."""
+    size = 2 * round(rim / 2) + 1
+    mean = cv2.blur(mask, (size, size), borderType=cv2.BORDER_CONSTANT)
+    return np.asarray(mask * np.clip(2 * mean - 1, 0, 1), dtype=np.float32)
+
+
+def _moved(levels: NDArray[np.float32], displacement: NDArray[np.float32]) -> NDArray[np.float32]:
+    height, width = levels.shape[:2]
+    columns, rows = np.meshgrid(np.arange(width, dtype=np.float32), np.arange(height, dtype=np.float32))
+    fetched = cv2.remap(
+        levels, columns + displacement[..., 0], rows + displacement[..., 1], cv2.INTER_CUBIC,
+        borderMode=cv2.BORDER_REPLICATE,
+    )  # fmt: skip
+    # Interpolation leaves a pixel that does not move as it is only up to rounding errors: take it as it is.
+    still = (displacement == 0).all(axis=2)
+    return np.where(still[..., None], levels, fetched).astype(np.float32)

@@ -1,0 +1,73 @@
+"""Regions with a face's and its skin's mask, and what is composed in them."""
+
+import numpy as np
+import pytest
+
+from pipeline.counterfactuals.editors.base import Patch
+from pipeline.counterfactuals.region import Region, compose, inner_mask, merged_region, to_photo_displacement
+
+
+@pytest.fixture
+def photo() -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 256, (40, 50, 3)).astype(np.uint8)
+
+
+def region() -> Region:
+    face, skin = np.zeros((20, 20), np.float32), np.zeros((20, 20), np.float32)
+    face[5:15, 5:15], skin[5:19, 5:15] = 1, 0.5
+    return Region(top=8, left=12, face=face, skin=skin)
+
+
+def test_outside_both_masks_nothing_changes(photo: np.ndarray) -> None:
+    random = np.random.default_rng(1)
+    here = region()
+    made = compose(
+        photo,
+        here,
+        colour=random.normal(0, 60, (20, 20, 3)).astype(np.float32),
+        displacement=random.normal(0, 3, (20, 20, 2)).astype(np.float32),
+        tone=(here.skin[..., None] * random.normal(0, 40, (20, 20, 3))).astype(np.float32),
+    )
+    outside = np.ones(photo.shape[:2], dtype=bool)
+    outside[here.window] = here.mask == 0
+    assert (made.pixels[outside] == photo[outside]).all()
+    assert (made.pixels[~outside] != photo[~outside]).any()
+
+
+def test_no_change_gives_the_photo(photo: np.ndarray) -> None:
+    nothing = np.zeros((20, 20, 3), np.float32)
+    made = compose(photo, region(), colour=nothing, displacement=nothing[..., :2], tone=nothing)
+    assert (made.pixels == photo).all()
+    assert made.clipped_share == 0
+
+
+def test_a_displacement_moves_content(photo: np.ndarray) -> None:
+    move = np.zeros((20, 20, 2), np.float32)
+    move[..., 0] = 1
+    made = compose(photo, region(), colour=np.zeros((20, 20, 3), np.float32), displacement=move)
+    np.testing.assert_array_equal(made.pixels[16:20, 19:23], photo[16:20, 20:24])
+
+
+def test_regions_are_merged() -> None:
+    face = Patch(10, 10, np.ones((4, 4), np.float32))
+    skin = Patch(12, 8, np.full((6, 5), 0.5, np.float32))
+    found = merged_region(face, skin)
+    assert found is not None
+    assert (found.top, found.left, found.face.shape) == (10, 8, (8, 6))
+    assert found.face.sum() == 16
+    assert found.skin.sum() == 15
+    assert merged_region(None, None) is None
+
+
+def test_displacements_turn_with_the_crop() -> None:
+    turned = np.array([[0.0, -2.0, 5.0], [2.0, 0.0, 7.0]])
+    moved = to_photo_displacement(np.array([[0.1, 0.0]], np.float32), to_photo=turned, size=128)
+    np.testing.assert_allclose(moved, [[0, 25.6]], atol=1e-4)
+
+
+def test_the_inner_mask_is_zero_at_the_rim_and_whole_inside() -> None:
+    mask = np.zeros((40, 40), np.float32)
+    mask[5:35, 5:35] = 1
+    inner = inner_mask(mask, rim=6)
+    assert inner[5, 20] < 0.2
+    assert inner[20, 20] == 1

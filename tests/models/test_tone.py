@@ -1,0 +1,115 @@
+"""Skin tone: the quantile mapping and the smooth shift."""
+
+import numpy as np
+import pytest
+
+from models.attributes import RACES
+from models.tone import (
+    SHARE,
+    ToneTable,
+    load_tone_table,
+    median_colour,
+    smooth_lightness,
+    tone_change,
+    tone_shifts,
+    tone_weights,
+)
+from models.training.tones import fit_tones, weighted_quantiles
+
+PAIR = ("Black", "White")
+
+
+@pytest.fixture(scope="module")
+def table() -> ToneTable:
+    return load_tone_table()
+
+
+def picture(colour: tuple[int, int, int] = (190, 150, 130), *, side: int = 48) -> np.ndarray:
+    shade = np.linspace(0.75, 1.15, side)[:, None, None]
+    texture = np.random.default_rng(1).normal(0, 3, (side, side, 1))
+    return np.clip(np.array(colour) * shade + texture, 0, 255).astype(np.uint8)
+
+
+def shifted(pixels: np.ndarray, shift: tuple[float, float, float], *, grey: bool = False) -> np.ndarray:
+    ones = np.ones(pixels.shape[:2], dtype=np.float32)
+    colour = median_colour(pixels, ones)
+    assert colour is not None
+    light = smooth_lightness(pixels, ones, reach=4)
+    return tone_change(pixels, ones, colour, np.array(shift), lightness=light, grey=grey)
+
+
+def test_the_shift_is_zero_at_the_faces_own_value_and_linear_in_the_value(table: ToneTable) -> None:
+    shifts = tone_shifts(table, np.array([55.0, 15, 18]), (-2, -1, 0.3, 1, 2), own=0.3, pair=PAIR, gender=-1, age=30)
+    assert (shifts[2] == 0).all()
+    assert (np.diff(shifts[:, 0]) > 0).all()
+
+
+@pytest.mark.parametrize("gender", [-1.0, 0.2, 1.0])
+def test_the_ends_have_the_quantile_of_the_other_group(table: ToneTable, gender: float) -> None:
+    white = table.group(gender=gender, race="White", age=40)
+    black = table.group(gender=gender, race="Black", age=40)
+    for place in (3, 9, 15):
+        shift = tone_shifts(table, white[:, place], (-1.0,), own=1.0, pair=PAIR, gender=gender, age=40)[0]
+        assert shift[0] == pytest.approx(SHARE * (black - white)[0, place], abs=0.5)
+
+
+def test_swapping_the_pair_turns_the_sweep_round(table: ToneTable) -> None:
+    there = tone_shifts(table, np.array([60.0, 14, 17]), (1.0,), own=-0.4, pair=PAIR, gender=1, age=50)
+    back = tone_shifts(table, np.array([60.0, 14, 17]), (-1.0,), own=0.4, pair=PAIR[::-1], gender=1, age=50)
+    np.testing.assert_allclose(there, back, atol=1e-9)
+
+
+def test_no_shift_changes_no_pixel() -> None:
+    assert not shifted(picture(), (0, 0, 0)).any()
+
+
+def test_the_median_takes_the_whole_shift_and_detail_stays() -> None:
+    pixels = picture()
+    for step in (-14.0, 12.0):
+        made = np.clip(np.rint(pixels + shifted(pixels, (step, 0, 0))), 0, 255).astype(np.uint8)
+        ones = np.ones(pixels.shape[:2])
+        before, after = median_colour(pixels, ones), median_colour(made, ones)
+        assert before is not None
+        assert after is not None
+        assert after[0] - before[0] == pytest.approx(step, abs=2)
+        detail = [np.diff(image.astype(float).mean(axis=2), axis=1).ravel() for image in (pixels, made)]
+        assert np.corrcoef(detail[0], detail[1])[0, 1] > 0.9
+
+
+def test_pixels_without_skin_stay_and_a_grey_photo_stays_grey() -> None:
+    grey = np.repeat(picture()[..., :1], 3, axis=2)
+    change = shifted(grey, (-10, 2, 3), grey=True)
+    assert np.ptp(change, axis=2).max() < 0.02
+    pixels, weights = picture(), np.zeros((48, 48), dtype=np.float32)
+    light = np.full((48, 48), 60.0)
+    assert not tone_change(pixels, weights, np.array([60.0, 14, 17]), np.array([-9.0, 0, 0]), lightness=light).any()
+
+
+def test_shine_keeps_its_strength() -> None:
+    pixels = picture()
+    pixels[20:24, 20:24] = 252
+    change = shifted(pixels, (-14, 0, 0))
+    assert abs(change[22, 22]).mean() < 0.92 * abs(change[10:40, 30:40]).mean()
+
+
+def test_weights_follow_the_classes() -> None:
+    chances = np.zeros((3, 1, 3), dtype=np.float32)
+    chances[0, 0, 0] = chances[1, 0, 1] = chances[2, 0, 2] = 1
+    np.testing.assert_allclose(tone_weights(chances, ("skin", "hair", "l_eye"))[0], [1, 0, 0.0625], atol=1e-6)
+
+
+def test_the_fit_recovers_known_quantiles() -> None:
+    random = np.random.default_rng(3)
+    count = 6000
+    gender, race = random.choice([-1, 1], count), random.integers(len(RACES), size=count)
+    colours = random.normal([60, 14, 18], [8, 3, 4], (count, 3)) + np.outer(race, [2, 0, 0])
+    found = fit_tones(colours, gender=gender, race=race, age=random.uniform(15, 80, count))
+    middle = found.colours[0, 3, :, 0, len(found.quantiles) // 2]
+    assert np.allclose(middle, 66, atol=2)
+    assert weighted_quantiles(np.array([1.0, 2, 3]), np.ones(3), np.array([0.5]))[0] == 2
+    with pytest.raises(ValueError, match="only 0 faces"):
+        fit_tones(colours, gender=np.ones(count), race=race, age=np.full(count, 40))
+
+
+def test_too_little_skin_has_no_colour() -> None:
+    assert median_colour(picture(), np.zeros((48, 48))) is None
