@@ -58,7 +58,11 @@ def networks(recogniser=None, editor=None):
 
 
 def own_values(**changes):
-    return dict.fromkeys(ATTRIBUTES, 0.0) | {"gender": 0.5, "race_Black": 1.0, "young": 0.25, "smiling": -0.5} | changes
+    return (
+        dict.fromkeys(ATTRIBUTES, 0.0)
+        | {"gender": 0.5, "race_Black": 1.0, "young": 0.25, "smiling": -0.5, "age": 35.0}
+        | changes
+    )
 
 
 def face_photo(*, side=160, centre=(80, 84), radius=30, grey=False, seed=0):

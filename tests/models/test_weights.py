@@ -9,13 +9,15 @@ from models import weights
 from models.fader import Fader
 from models.judge import Estimator, Judge
 from models.parser import CLASSES, SmallParser
-from models.weights import RECORDS, WeightsError, WeightsRecord, load_fader, load_judge, load_parser
+from models.residual import ResidualEditor
+from models.weights import RECORDS, WeightsError, WeightsRecord, load_fader, load_judge, load_parser, load_residual
 
 LOADERS = {
     "fader": (Fader, load_fader),
     "parser": (SmallParser, load_parser),
     "estimator": (Estimator, lambda: load_judge("estimator")),
     "judge": (Judge, lambda: load_judge("judge")),
+    "residual": (ResidualEditor, load_residual),
 }
 
 
