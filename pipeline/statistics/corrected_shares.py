@@ -111,6 +111,32 @@ def corrected_interval(counts: ArrayLike, confusion: ArrayLike, *, level: float)
     return np.where(told_apart, ends[0], 0.0), np.where(told_apart, ends[1], 1.0)
 
 
+def contradicted(probabilities: ArrayLike, low: ArrayLike, high: ArrayLike, *, level: float) -> NDArray[np.bool_]:
+    """``(C,)`` categories whose corrected interval the classifier's own probabilities contradict.
+
+    A classifier that is as sure as it is right expects the mean of its probabilities as the true share. Where even that
+    mean's interval lies outside the corrected one, the classifier is surer, or less sure, of these photos than the
+    held-out faces of the confusion matrix allow: the matrix does not carry over, and the correction with it.
+
+    Args:
+        probabilities: ``(n, C)`` of each photo, rows that sum to 1.
+        low, high: ``(C,)`` ends of the corrected interval.
+        level: of the interval of the mean, 0-1.
+
+    Raises:
+        ValueError: no such probabilities.
+    """
+    table = np.asarray(probabilities, dtype=np.float64)
+    ends = np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
+    sums_to_one = table.ndim == 2 and np.allclose(table.sum(axis=1), 1, atol=1e-3)
+    if not (sums_to_one and table.shape[1:] == ends[0].shape and (table >= 0).all()):
+        raise ValueError(f"probabilities must have the shape (photos, {len(ends[0])}) with rows that sum to 1")
+    mean, spread = table.mean(axis=0), table.std(axis=0, ddof=min(1, len(table) - 1))
+    reach = ndtri((1 + level) / 2) * spread / np.sqrt(len(table))
+    outside: NDArray[np.bool_] = (mean + reach < ends[0]) | (mean - reach > ends[1])
+    return outside
+
+
 def share_scores(shares: ArrayLike, counts: ArrayLike, confusion: ArrayLike) -> Floats:
     """How many standard errors the perceived shares are from what each hypothesis expects; about normal if it is true.
 

@@ -12,10 +12,14 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from pipeline.statistics.arrays import Floats, check_count, check_level, cluster_codes
-from pipeline.statistics.corrected_shares import corrected_interval, recall, true_shares
+from pipeline.statistics.corrected_shares import contradicted, corrected_interval, recall, true_shares
 from pipeline.statistics.inference import RESAMPLES, share_interval
 
 ShareMethod = Literal["wilson", "exact"]
+NOT_CARRIED_OVER = (
+    "{group}: the classifier's own probabilities contradict the corrected shares of {names}: its errors on held-out "
+    "faces do not carry over to these photos, so read the uncorrected shares"
+)
 REPRESENTATION_COLUMNS = (
     *("group", "attribute", "category", "photos", "count", "share", "share_low", "share_high"),
     *("corrected", "corrected_low", "corrected_high"),
@@ -35,6 +39,8 @@ class Representation:
         low, high: ends of the interval.
         corrected: ``(C,)`` shares corrected for the classifier's errors; NaN without a confusion matrix.
         corrected_low, corrected_high: ends of their interval, which counts the matrix's own uncertainty.
+        contradicted: categories of which the classifier's own probabilities expect another share than the corrected
+            interval holds: the matrix does not carry over to these photos.
     """
 
     group: str
@@ -47,6 +53,14 @@ class Representation:
     corrected: Floats
     corrected_low: Floats
     corrected_high: Floats
+    contradicted: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What one should know before the corrected shares are read."""
+        if not self.contradicted:
+            return ()
+        return (NOT_CARRIED_OVER.format(group=self.group, names=", ".join(self.contradicted)),)
 
     def to_frame(self) -> pd.DataFrame:
         """One row a category, the columns of ``REPRESENTATION_COLUMNS``."""
@@ -73,6 +87,7 @@ def represent(
     group: str = "",
     attribute: str = "",
     confusion: ArrayLike | None = None,
+    probabilities: ArrayLike | None = None,
     method: ShareMethod = "wilson",
     clusters: Sequence[Hashable] | None = None,
     resamples: int = RESAMPLES,
@@ -92,6 +107,7 @@ def represent(
         attribute: what is perceived.
         confusion: ``(C, C)`` counts of held-out faces, one row a true category, one column a perceived one; the errors
             on the photos are taken to be like those on the held-out faces.
+        probabilities: ``(n, C)`` of each photo, which tell where that cannot be: see ``contradicted``.
         method: "wilson" or "exact".
         clusters: of each photo, where photos are not independent (several of one person).
         resamples: of the bootstrap.
@@ -119,6 +135,10 @@ def represent(
         corrected = true_shares(counts, recall(matrix))
         independent = counts if clusters is None else effective_counts(table)
         corrected_low, corrected_high = corrected_interval(independent, matrix, level=level)
+    against: tuple[str, ...] = ()
+    if confusion is not None and probabilities is not None:
+        outside = contradicted(probabilities, corrected_low, corrected_high, level=level)
+        against = tuple(name for name, wrong in zip(categories, outside, strict=True) if wrong)
     if clusters is None:
         low, high = share_interval(counts, counts.sum(), method=method, level=level)
     else:
@@ -136,6 +156,7 @@ def represent(
         corrected=corrected,
         corrected_low=corrected_low,
         corrected_high=corrected_high,
+        contradicted=against,
     )
 
 
@@ -201,6 +222,7 @@ def shares_by_group(
     groups: Sequence[str],
     *,
     confusion: Mapping[str, ArrayLike] | None = None,
+    probabilities: Mapping[str, ArrayLike] | None = None,
     method: ShareMethod = "wilson",
     clusters: Sequence[Hashable] | None = None,
     resamples: int = RESAMPLES,
@@ -214,6 +236,7 @@ def shares_by_group(
         categories: attribute -> all of its categories.
         groups: the group of each photo.
         confusion: attribute -> counts on held-out faces.
+        probabilities: attribute -> ``(n, C)`` probabilities of each photo.
         method, clusters, resamples, seed, level: as for ``represent``.
     """
     names = np.array(groups, dtype=object)
@@ -228,6 +251,7 @@ def shares_by_group(
                     group=group,
                     attribute=attribute,
                     confusion=None if confusion is None else confusion.get(attribute),
+                    probabilities=_rows(probabilities, attribute, rows),
                     method=method,
                     clusters=None if clusters is None else [clusters[row] for row in rows],
                     resamples=resamples,
@@ -236,3 +260,10 @@ def shares_by_group(
                 )
             )
     return tuple(parts)
+
+
+def _rows(tables: Mapping[str, ArrayLike] | None, attribute: str, rows: Sequence[int]) -> ArrayLike | None:
+    if tables is None or attribute not in tables:
+        return None
+    chosen: ArrayLike = np.asarray(tables[attribute])[list(rows)]
+    return chosen

@@ -32,10 +32,10 @@ class GroupDifference:
     """Slopes of ``L`` labels in two groups of photos; NaN where either is not estimable.
 
     Attributes:
-        group: the first group.
-        other: the second.
+        group: the last of the two by name.
+        other: the first.
         slopes: of z on a in the two, ``(2, L)``.
-        difference: slope in the first - in the second, with its t interval (Satterthwaite's degrees of freedom).
+        difference: slope in ``group`` - in ``other``, with its t interval (Satterthwaite's degrees of freedom).
         p: of no difference.
         risk_difference: the same for the slopes of y on a.
         rd_p: its p.
@@ -167,7 +167,7 @@ def _differences(
     block: int | None,
 ) -> tuple[GroupDifference, ...]:
     """Differences between every two groups; ``belongs`` ``(groups, n)`` tells whose photo is whose."""
-    pairs = list(combinations(range(len(tables)), 2))
+    pairs = [(last, first) for first, last in combinations(range(len(tables)), 2)]  # a gap is the last less the first
     estimable = np.array([table.reason == ESTIMABLE for table in tables.values()])
     numbers = {pair: np.full((len(_COMPUTED), len(sweeps.labels)), np.nan) for pair in pairs}
     rows_of_any = np.flatnonzero(estimable.sum(axis=0) > 1) if pairs else np.empty(0, dtype=np.intp)

@@ -193,3 +193,23 @@ def test_groups_and_attributes_make_one_table():
 def test_what_cannot_be_is_refused(perceived, options, message):
     with pytest.raises(ValueError, match=message):
         represent(perceived, TWO, **options)
+
+
+def test_a_matrix_that_the_classifier_s_own_confidence_contradicts_is_named():
+    """4.4 % perceived as one group and sure of it; the held-out faces say that as many are taken for it wrongly."""
+    perceived = ["Black"] * 22 + ["White"] * 478
+    confusion = [[190, 10], [20, 480]]  # rows: Black, White
+    sure = np.where(np.array(perceived)[:, None] == ["Black", "White"], 0.99, 0.01)
+    found = represent(perceived, ["Black", "White"], group="all", confusion=confusion, probabilities=sure)
+    assert found.share[0] == 0.044
+    assert found.corrected[0] < 0.01
+    assert found.contradicted == ("Black", "White")
+    assert "read the uncorrected shares" in found.notes[0]
+    # Probabilities that expect as many errors as the matrix has are no reason to doubt it.
+    unsure = np.where(np.array(perceived)[:, None] == ["Black", "White"], [0.05, 0.998], [0.002, 0.95])
+    unsure /= unsure.sum(axis=1, keepdims=True)
+    fitting = represent(perceived, ["Black", "White"], group="all", confusion=confusion, probabilities=unsure)
+    assert fitting.contradicted == ()
+    assert fitting.notes == ()
+    with pytest.raises(ValueError, match="rows that sum to 1"):
+        represent(perceived, ["Black", "White"], confusion=confusion, probabilities=sure / 2)

@@ -42,7 +42,7 @@ def test_the_difference_of_two_groups_is_that_of_their_slopes():
     found = subgroup_slopes(sweeps, groups, **QUICK)
     frame = found.differences_frame()
     assert list(frame.columns) == list(DIFFERENCE_COLUMNS)
-    one, two = (found.tables[group] for group in ("group 0", "group 1"))
+    one, two = (found.tables[group] for group in ("group 1", "group 0"))  # a gap: the last less the first
     np.testing.assert_allclose(frame["difference"], one.slope.value - two.slope.value)
     np.testing.assert_allclose(
         frame["rd_difference"], one.risk_difference.value - two.risk_difference.value, atol=1e-15
@@ -60,7 +60,7 @@ def test_where_every_photo_has_the_label_it_is_welchs_test():
     groups = {photo: "a" if int(photo) < 25 else "b" for photo in sweeps.photos}
     frame = subgroup_slopes(sweeps, groups, **QUICK).differences_frame()
     own = scores.transpose(0, 2, 1) @ SEVEN / (SEVEN @ SEVEN) / 0.5
-    expected = stats.ttest_ind(own[:25], own[25:], equal_var=False)
+    expected = stats.ttest_ind(own[25:], own[:25], equal_var=False)
     np.testing.assert_allclose(frame["p"], expected.pvalue, rtol=1e-9)
     np.testing.assert_allclose(frame["difference_low"], expected.confidence_interval().low, rtol=1e-9)
 
@@ -87,7 +87,7 @@ def test_small_groups_and_photos_without_a_group_are_accounted_for():
     assert found.ungrouped == ("p0003",)
     assert found.tables["group 0"].photos == 59
     assert (found.tables["group 2"].reason == TOO_FEW_PHOTOS).all()
-    assert found.differences_frame()[["group", "other"]].drop_duplicates().values.tolist() == [["group 0", "group 1"]]
+    assert found.differences_frame()[["group", "other"]].drop_duplicates().values.tolist() == [["group 1", "group 0"]]
     nobody = subgroup_slopes(sweeps, {}, **QUICK)
     slopes, differences = subgroup_frames([nobody])
     assert slopes.empty
@@ -103,7 +103,7 @@ def test_equal_groups_are_told_apart_as_seldom_as_promised_and_intervals_hold_th
     assert 0.03 <= (frame["p"] < 0.05).mean() <= 0.07
     apart = np.concatenate([same.to_array()[:60], faces(photos=150, effect=-0.1, seed=9, **options)])
     frame = subgroup_slopes(Sweeps.from_array(apart, SEVEN, photos=same.photos), groups, **quick).differences_frame()
-    truth = np.subtract(*(true_slope(base=-0.3, effect=effect, spread=0.2, noise=0.3) for effect in (0.1, -0.1)))
+    truth = np.subtract(*(true_slope(base=-0.3, effect=effect, spread=0.2, noise=0.3) for effect in (-0.1, 0.1)))
     assert 0.925 <= frame["difference_low"].le(truth).mul(frame["difference_high"].ge(truth)).mean() <= 0.975
 
 
