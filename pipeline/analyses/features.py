@@ -3,7 +3,7 @@
 What is made of them is in ``pipeline.statistics.local.logan``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from pipeline.run.files import digest
 from pipeline.run.folder import Run, chunks_of
 from pipeline.run.progress import Watch, unwatched
 from pipeline.run.record import RunError
-from pipeline.run.tables import check_account, read_frame, write_table
+from pipeline.run.tables import check_account, read_frame, write_joined
 
 if TYPE_CHECKING:
     import numpy as np
@@ -108,7 +108,7 @@ def _embed(run: Run, fingerprint: str, *, settings: Settings, watch: Watch) -> N
     ]
     judge = load_judge("judge").to(memory_format=torch.channels_last)
 
-    def work(chunk: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    def work(chunk: Sequence[Mapping[str, Any]], step: Callable[[float], None]) -> list[dict[str, Any]]:
         crops, read, lost = [], [], []
         for row in chunk:
             try:
@@ -119,6 +119,7 @@ def _embed(run: Run, fingerprint: str, *, settings: Settings, watch: Watch) -> N
             landmarks = np.array(row["landmarks"], dtype=np.float64).reshape(5, 2)
             crops.append(aligned_crop(photo.pixels, landmarks, size=CROP))
             read.append(row["photo"])
+            step(0.5)
         embedded = embed(crops, judge=judge)
         return lost + [
             {"photo": photo, "status": "ok", "reason": None, "features": values}
@@ -130,7 +131,7 @@ def _embed(run: Run, fingerprint: str, *, settings: Settings, watch: Watch) -> N
         run.stage("features", fingerprint) as counts,
         watch("features", total=len(rows)) as advance,
     ):
-        table = run.in_chunks(
+        parts = run.parts(
             "features",
             chunks_of(rows, size=CHUNK),
             fingerprint=fingerprint,
@@ -138,8 +139,8 @@ def _embed(run: Run, fingerprint: str, *, settings: Settings, watch: Watch) -> N
             work=work,
             advance=advance,
         )
-        counts |= check_account(planned=len(rows), statuses=table["status"].to_pylist(), stage="features")
-        write_table(table, run.path("features.parquet"))
+        statuses = write_joined(parts, run.path("features.parquet"), FEATURES)
+        counts |= check_account(planned=len(rows), statuses=statuses, stage="features")
         run.drop_parts("features")
 
 

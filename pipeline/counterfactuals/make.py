@@ -1,6 +1,6 @@
 """From faces to written, checked versions: one chunk of photos at a time, networks in batches, files in threads."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import sha256
@@ -125,6 +125,7 @@ def make_versions(
     layout: Layout,
     pool: ThreadPoolExecutor,
     identified: frozenset[str] = frozenset(),
+    advance: Callable[[float], None] = lambda _: None,
 ) -> list[dict[str, Any]]:
     """Edit, composite, write and judge every version of some photos, and of their placebos.
 
@@ -135,6 +136,7 @@ def make_versions(
         layout: where the files go.
         pool: writes them.
         identified: the photos whose versions are shown to the recognition network too.
+        advance: is called with the share of a photo's versions whenever some of them are written.
 
     Returns:
         Rows of the counterfactuals table, K for each photo, attribute and arm.
@@ -143,14 +145,16 @@ def make_versions(
         return []
     chunk = _prepare(subjects, networks=networks, options=options, layout=layout, pool=pool)
     rows: list[dict[str, Any]] = []
+    share = 1 / (len(options.attributes) * len(options.arms))
     # One attribute at a time: what a run of one attribute would write must not depend on another being swept too.
     for name, attribute in options.chosen().items():
         made = set()
         for edit in edits_of(chunk.batch, attribute, chunk.masks, options=options):
             made.add(edit.arm)
             rows += _write(
-                chunk, edit, networks=networks, options=options, layout=layout, pool=pool, identified=identified
-            )
+                chunk, edit, networks=networks, options=options, layout=layout, pool=pool, identified=identified,
+                written=lambda: advance(share),
+            )  # fmt: skip
         for arm in options.arms:
             for subject in subjects if arm not in made else ():
                 rows += unmade(subject.photo, name, options=options, status="excluded", reason=NO_PLACEBO, arm=arm)
@@ -296,14 +300,17 @@ def _write(
     layout: Layout,
     pool: ThreadPoolExecutor,
     identified: frozenset[str],
+    written: Callable[[], None],
 ) -> Iterator[dict[str, Any]]:
     def write(place: int) -> list[Version]:
         subject, patch = chunk.subjects[place], chunk.patches[place]
-        return compose(subject, patch, edit, place, options=options, layout=layout)
+        made = compose(subject, patch, edit, place, options=options, layout=layout)
+        written()
+        return made
 
-    written = list(pool.map(write, range(len(chunk.subjects))))
-    judged = iter(_judge(networks.judge, [version.crop for versions in written for version in versions]))
-    for place, (subject, versions) in enumerate(zip(chunk.subjects, written, strict=True)):
+    found = list(pool.map(write, range(len(chunk.subjects))))
+    judged = iter(_judge(networks.judge, [version.crop for versions in found for version in versions]))
+    for place, (subject, versions) in enumerate(zip(chunk.subjects, found, strict=True)):
         if not versions:
             yield from unmade(
                 subject.photo, edit.attribute, options=options, status="excluded", reason=NO_REGION, arm=edit.arm

@@ -6,7 +6,7 @@ The texts of card and Croissant file are in ``templates``; what comes from outsi
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 CARD, CROISSANT = "README.md", "croissant.json"
 # Gone while a dataset is not what they say.
 DESCRIBED = (CHECKSUMS, CARD, CROISSANT, *(f"{split}/{METADATA}" for split in SPLITS))
+PASSES = 4  # over the rows of the images
 SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
 
 
@@ -104,7 +105,9 @@ def describe(
     sums = folder / CHECKSUMS
     if run.is_done("dataset", fingerprint) and sums.exists():
         return facts_of(content, opted_out)
-    with run.stage("dataset", fingerprint) as counts, work.watch("dataset", total=3) as advance:
+    total = PASSES * run.record.stages["counterfactuals"].counts["ok"]
+    with run.stage("dataset", fingerprint) as counts, work.watch("dataset", total=total) as advance:
+        content = replace(content, advance=advance)
         sums.unlink(missing_ok=True)
         if work.settings.dataset.originals:
             _write_originals(content)
@@ -115,9 +118,7 @@ def describe(
         write_text(folder / CARD, dataset_card(facts))
         write_text(folder / CROISSANT, croissant(facts))
         write_text(folder / OPT_OUT, opt_out_text(opted_out))
-        advance(1)
         write_checksums(folder, _sums(content, facts))
-        advance(1)
     return facts
 
 

@@ -15,6 +15,7 @@ from pipeline.dataset.metadata import Column, columns_of, dataset_frames, photo_
 from pipeline.dataset.originals import ORIGINAL, original_rows
 from pipeline.report.card import CheckResult
 from pipeline.run.files import sha256_of
+from pipeline.run.progress import Advance
 from pipeline.run.tables import COUNTERFACTUALS, plain_rows, read_frame
 from pipeline.stages.base import Audit
 
@@ -96,12 +97,21 @@ class DatasetFacts:
 
 @dataclass(frozen=True, eq=False)
 class DatasetContent:
-    """The images of a dataset as its run has them; ``photos`` and ``faces`` are the run's tables of these names."""
+    """The images of a dataset as its run has them.
+
+    Attributes:
+        work: the audit whose versions are complete.
+        folder: the dataset's.
+        photos: the run's photos table.
+        faces: the run's faces table.
+        advance: is called with how many versions were gone through.
+    """
 
     work: Audit
     folder: Path
     photos: "pd.DataFrame"
     faces: "pd.DataFrame"
+    advance: Advance = lambda count, note="": None
 
     @property
     def columns(self) -> dict[str, Column]:
@@ -113,7 +123,9 @@ class DatasetContent:
 
     def frames(self) -> "Iterator[pd.DataFrame]":
         """The images, some at a time: the versions that were made, then the originals if they are published."""
-        yield from self.versions()
+        for frame in self.versions():
+            yield frame
+            self.advance(len(frame))
         if self.work.settings.dataset.originals:
             for frame in self.versions():
                 yield original_rows(self.first_versions(frame), self.folder)

@@ -3,7 +3,7 @@
 The networks are in ``models``; which pixels of the face may change is decided in ``pipeline.counterfactuals``.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -82,17 +82,23 @@ def check_face(landmarks: NDArray[np.float64], *, width: int, height: int, optio
 
 
 def find_faces(
-    photos: Sequence[NDArray[np.uint8]], *, detector: Detector, options: FaceOptions
+    photos: Sequence[NDArray[np.uint8]],
+    *,
+    detector: Detector,
+    options: FaceOptions,
+    advance: Callable[[float], None] = lambda _: None,
 ) -> list[Face | Excluded]:
     """The face of each ``(H, W, 3)`` uint8 RGB photo, in photo order, or why there is none.
 
     The detector's own search comes first. Only where it finds no face with a sufficient score is the photo searched
     for smaller faces, and then with a border around it, because a face that fills the photo can be missed.
     """
-    first = detector.detect(photos)
-    return [
-        _face_of(photo, found, detector=detector, options=options) for photo, found in zip(photos, first, strict=True)
-    ]
+    faces = []
+    for photo in photos:
+        (first,) = detector.detect([photo])
+        faces.append(_face_of(photo, first, detector=detector, options=options))
+        advance(1)
+    return faces
 
 
 def face_rows(
@@ -102,6 +108,7 @@ def face_rows(
     detector: Detector,
     estimator: "Classifier",
     options: FaceOptions,
+    advance: Callable[[float], None] = lambda _: None,
 ) -> list[dict[str, Any]]:
     """Rows of ``run.tables.FACES``, one a photo; a row does not depend on the other photos.
 
@@ -111,8 +118,9 @@ def face_rows(
         detector: finds the faces.
         estimator: perceives the attributes of an aligned face.
         options: which faces are good enough.
+        advance: is called with 1 for every photo that was searched.
     """
-    found = find_faces(photos, detector=detector, options=options)
+    found = find_faces(photos, detector=detector, options=options, advance=advance)
     crops = [
         aligned_crop(photo, face.landmarks, size=CROP)
         for photo, face in zip(photos, found, strict=True)

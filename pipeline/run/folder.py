@@ -15,11 +15,10 @@ from pipeline.config.options import EVERY, Settings
 from pipeline.config.sources import overlaid, settings_from
 from pipeline.run.files import PARTIAL, digest, digest_of_files, write_text
 from pipeline.run.record import RunError, RunRecord, Stage, now, read_record, write_record
-from pipeline.run.tables import column_types, frame_from_csv, frame_to_csv, schema, to_table, write_table
+from pipeline.run.tables import column_types, frame_from_csv, frame_to_csv, to_table, write_table
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
 
 UNWRITABLE = "{folder} cannot be written ({error}): put that right, or name another folder with --out"
 NO_TABLE = "{folder} has no table {table!r} (yet): write its tables with `counterslope report {folder}`"
@@ -165,29 +164,6 @@ class Run:
     def _keep(self, name: str, stage: Stage) -> None:
         self.note(stages={**self.record.stages, name: stage.model_copy()})
 
-    def in_chunks(
-        self,
-        name: str,
-        chunks: Iterable[Sequence[Mapping[str, Any]]],
-        *,
-        fingerprint: str,
-        columns: Mapping[str, str],
-        work: Callable[[Sequence[Mapping[str, Any]]], Iterable[Mapping[str, Any]]],
-        advance: Callable[[int], None],
-    ) -> "pa.Table":
-        """Work through chunks of rows as ``parts`` does; the whole result as one table.
-
-        Args:
-            work: rows of a chunk -> rows of the result, with ``columns``.
-            advance: told how many rows were done.
-        """
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        parts = self.parts(name, chunks, fingerprint=fingerprint, columns=columns, work=work, advance=advance)
-        tables = [pq.read_table(part) for part in parts]
-        return pa.concat_tables(tables) if tables else schema(columns).empty_table()
-
     def parts(
         self,
         name: str,
@@ -195,34 +171,42 @@ class Run:
         *,
         fingerprint: str,
         columns: Mapping[str, str],
-        work: Callable[[Sequence[Mapping[str, Any]]], Iterable[Mapping[str, Any]]],
-        advance: Callable[[int], None],
+        work: Callable[[Sequence[Mapping[str, Any]], Callable[[float], None]], Iterable[Mapping[str, Any]]],
+        advance: Callable[[float], None],
     ) -> list[Path]:
-        """Work through chunks of rows; each result is kept at once, so a killed run goes on with the next chunk.
+        """Work through chunks of rows; each result is kept at once, so that a killed run goes on with the next chunk.
 
         A part's name says what it was made from. The same chunk is never cut differently on a restart, because a
         network's last bits may depend on what else is in its batch.
 
         Args:
-            chunks: may be gone through more than once.
-            fingerprint: of all that the work depends on beside the rows.
-            work: rows of a chunk -> rows of the result, with ``columns``.
-            advance: told how many rows were done.
+            name: of the stage.
+            chunks: may be iterated more than once.
+            fingerprint: names everything that the work depends on next to the rows.
+            columns: of the result.
+            work: rows of a chunk, and a function to call with how many of them are done -> rows of the result. What
+                it does not count itself is counted when it returns.
+            advance: is called with how many rows were done.
 
         Returns:
             The parts' Parquet files, in the order of the chunks.
         """
         made = []
         for chunk in chunks:
-            part = self._part(name, fingerprint, chunk)
+            part, counted = self._part(name, fingerprint, chunk), [0.0]
+
+            def step(count: float, counted: list[float] = counted) -> None:
+                counted.append(count)
+                advance(count)
+
             if not part.exists():
-                write_table(to_table(work(chunk), columns), part)
+                write_table(to_table(work(chunk, step), columns), part)
             made.append(part)
-            advance(len(chunk))
+            advance(len(chunk) - sum(counted))
         return made
 
     def keep_only_parts(self, name: str, chunks: Iterable[Sequence[Mapping[str, Any]]], *, fingerprint: str) -> None:
-        """Remove the parts of a stage that are not of these chunks: what they tell of files may hold no longer once
+        """Remove the parts of a stage that are not of these chunks: the files that they name may be written anew once
         other chunks are worked on."""
         wanted = {self._part(name, fingerprint, chunk).name for chunk in chunks}
         for part in (self.path("parts") / name).glob("*"):

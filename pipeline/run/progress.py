@@ -1,4 +1,4 @@
-"""Telling people how far a stage is: progress bars on a terminal, nothing where nobody looks."""
+"""The progress of a stage: a bar on standard error, or nothing where nobody watches."""
 
 import threading
 from collections.abc import Iterator
@@ -10,15 +10,15 @@ if TYPE_CHECKING:
 
 
 class Advance(Protocol):
-    """Told how many more items of a stage are done."""
+    """Called with how many more items of a stage are done; parts of an item count too."""
 
-    def __call__(self, count: int, note: str = "") -> None:
-        """``note`` is shown beside the bar until the next one."""
+    def __call__(self, count: float, note: str = "") -> None:
+        """``note`` is shown next to the bar until the next one."""
         ...
 
 
 class Watch(Protocol):
-    """Opens a stage of ``total`` items and gives the function that is told how many more are done."""
+    """Opens a stage of ``total`` items and gives the function that is called as they are done."""
 
     def __call__(self, stage: str, *, total: int) -> AbstractContextManager[Advance]:
         """Watch one stage; several may be watched at once."""
@@ -32,7 +32,7 @@ def unwatched(stage: str, *, total: int) -> Iterator[Advance]:
 
 
 class Bars:
-    """One bar a stage, with rate and time left, on standard error; it stays when the stage is done."""
+    """One bar a stage, with counts and time left, on standard error; it stays when the stage is done."""
 
     def __init__(self) -> None:
         self._display: Progress | None = None
@@ -50,7 +50,7 @@ class Bars:
             display = self._display
         task = display.add_task(stage, total=total, note="")
 
-        def advance(count: int, note: str = "") -> None:
+        def advance(count: float, note: str = "") -> None:
             if note:
                 display.update(task, advance=count, note=note)
             else:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 THREADS = 2
 
 Row = Mapping[str, Any]
-Work = Callable[[Sequence[Row], ThreadPoolExecutor], list[dict[str, Any]]]
+Step = Callable[[float], None]
+Work = Callable[[Sequence[Row], ThreadPoolExecutor, Step], list[dict[str, Any]]]
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,8 @@ def make_table(
         part_fingerprint: names everything that a part depends on next to its own rows.
         columns: of the table.
         planned: how many rows the table must have.
-        work: rows of a chunk and a pool of threads -> rows of the table.
+        work: rows of a chunk, a pool of threads, and a function to call with how many photos are done -> rows of the
+            table.
         finish: writes what goes with the table.
         keep_parts: so that with other photos only the chunks that differ are worked on again.
     """
@@ -135,7 +137,7 @@ def make_table(
             chunks,
             fingerprint=part_fingerprint,
             columns=columns,
-            work=lambda rows: work(rows, pool),
+            work=lambda rows, step: work(rows, pool, step),
             advance=advance,
         )
         statuses = write_joined(parts, run.path(f"{stage}.parquet"), columns)

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from pipeline.run.files import digest
 from pipeline.run.tables import COUNTERFACTUALS, read_frame
-from pipeline.stages.base import Audit, PhotoChunks, Row, decoding_options, make_table, photo_rows, read_photos
+from pipeline.stages.base import Audit, PhotoChunks, Row, Step, decoding_options, make_table, photo_rows, read_photos
 
 if TYPE_CHECKING:
     from pipeline.counterfactuals.files import Layout
@@ -67,17 +68,18 @@ def counterfactuals_stage(audit: Audit, upstream: str, *, destination: Destinati
     rows["identified"] = rows["photo"].isin(identified)
     if destination is not None:
         rows["split"] = rows["photo"].map(destination.splits)
-    networks = load_networks(sweep, recogniser=recogniser)
+    networks = cache(lambda: load_networks(sweep, recogniser=recogniser))  # once the bar is there
 
-    def work(rows: Sequence[Row], pool: ThreadPoolExecutor) -> list[dict[str, Any]]:
+    def work(rows: Sequence[Row], pool: ThreadPoolExecutor, step: Step) -> list[dict[str, Any]]:
         read, lost = read_photos(pool, rows, options=audit.settings.photos)
         made = make_versions(
             [subject_of(row, pixels) for row, pixels in read],
-            networks=networks,
+            networks=networks(),
             options=sweep,
             layout=RunLayout(run.folder) if destination is None else destination.layout_of(rows),
             pool=pool,
             identified=identified,
+            advance=step,
         )
         for (row, reason), attribute, arm in product(lost, sweep.attributes, sweep.arms):
             made += unmade(str(row["photo"]), attribute, options=sweep, status="failed", reason=reason, arm=arm)

@@ -6,7 +6,17 @@ from typing import Any
 
 from pipeline.run.files import digest
 from pipeline.run.tables import FACES
-from pipeline.stages.base import THREADS, Audit, PhotoChunks, Row, decoding_options, make_table, photo_rows, read_photos
+from pipeline.stages.base import (
+    THREADS,
+    Audit,
+    PhotoChunks,
+    Row,
+    Step,
+    decoding_options,
+    make_table,
+    photo_rows,
+    read_photos,
+)
 
 CHUNK = 64
 
@@ -37,11 +47,11 @@ def faces_stage(audit: Audit, upstream: str, *, keep_parts: bool = False) -> str
 
     detector, estimator = FaceDetector(), load_judge("estimator").to(memory_format=torch.channels_last)
 
-    def find(read: Sequence[tuple[Row, Any]]) -> list[dict[str, Any]]:
-        names, pixels = [str(row["photo"]) for row, _ in read], [pixels for _, pixels in read]
-        return face_rows(names, pixels, detector=detector, estimator=estimator, options=options)
+    def work(rows: Sequence[Row], pool: ThreadPoolExecutor, step: Step) -> list[dict[str, Any]]:
+        def find(read: Sequence[tuple[Row, Any]]) -> list[dict[str, Any]]:
+            names, pixels = [str(row["photo"]) for row, _ in read], [pixels for _, pixels in read]
+            return face_rows(names, pixels, detector=detector, estimator=estimator, options=options, advance=step)
 
-    def work(rows: Sequence[Row], pool: ThreadPoolExecutor) -> list[dict[str, Any]]:
         read, lost = read_photos(pool, rows, options=decoding)
         # One photo is searched on one core, so as many are searched at once as there are threads.
         found = pool.map(find, [read[start::THREADS] for start in range(THREADS)])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,9 +14,10 @@ from hypothesis import strategies as st
 from pipeline.run.files import digest
 from pipeline.run.folder import Run, chunks_of, peak_mib
 from pipeline.run.record import SCHEMA_VERSION, RunError, provenance
+from pipeline.run.tables import write_joined
 
 VERSION_1 = Path(__file__).with_name("version_1_run.json")
-COLUMNS = {"photo": "string", "value": "double"}
+COLUMNS = {"photo": "string", "value": "double", "status": "string"}
 ROWS = [{"photo": f"p{number}", "value": float(number)} for number in range(11)]
 CHUNKS = chunks_of(ROWS, size=3)
 
@@ -30,11 +32,11 @@ class Worker:
     def __init__(self, dies_at=None):
         self.dies_at, self.done, self.advanced = dies_at, [], 0
 
-    def __call__(self, chunk):
+    def __call__(self, chunk, step):
         if self.dies_at == len(self.done):
             raise Killed
         self.done.append([row["photo"] for row in chunk])
-        return [{"photo": row["photo"], "value": 2 * row["value"]} for row in chunk]
+        return [{"photo": row["photo"], "value": 2 * row["value"], "status": "ok"} for row in chunk]
 
     def advance(self, count):
         self.advanced += count
@@ -43,9 +45,9 @@ class Worker:
 def work_through(folder, worker, *, fingerprint="f", chunks=CHUNKS):
     run = Run(folder)
     run.note()
-    return run.in_chunks(
-        "doubling", chunks, fingerprint=fingerprint, columns=COLUMNS, work=worker, advance=worker.advance
-    )
+    parts = run.parts("doubling", chunks, fingerprint=fingerprint, columns=COLUMNS, work=worker, advance=worker.advance)
+    write_joined(parts, folder / "doubled.parquet", COLUMNS)
+    return pq.read_table(folder / "doubled.parquet")
 
 
 def record_of(folder):
@@ -115,15 +117,29 @@ def test_no_work_is_an_empty_table(tmp_path):
 def test_a_result_with_the_wrong_columns_is_an_error(tmp_path):
     worker = Worker()
     with pytest.raises(KeyError, match="colour"):
-        Run(tmp_path).in_chunks(
-            "x", CHUNKS, fingerprint="f", columns=COLUMNS, work=lambda _: [{"colour": 1}], advance=worker.advance
+        Run(tmp_path).parts(
+            "x", CHUNKS, fingerprint="f", columns=COLUMNS, work=lambda *_: [{"colour": 1}], advance=worker.advance
         )
+
+
+def test_what_the_work_counts_itself_is_not_counted_twice(tmp_path):
+    counts = []
+
+    def work(chunk, step):
+        step(0.5)
+        step(1)
+        return []
+
+    for _ in range(2):  # the second time from what is kept
+        Run(tmp_path).parts("x", CHUNKS, fingerprint="f", columns=COLUMNS, work=work, advance=counts.append)
+        assert sum(counts) == len(ROWS)
+        counts.clear()
 
 
 def test_parts_are_removed_once_their_table_is_written(tmp_path):
     run = Run(tmp_path / "run")
     worker = Worker()
-    run.in_chunks("doubling", CHUNKS, fingerprint="f", columns=COLUMNS, work=worker, advance=worker.advance)
+    run.parts("doubling", CHUNKS, fingerprint="f", columns=COLUMNS, work=worker, advance=worker.advance)
     assert run.path("parts").exists()
     for _ in range(2):  # nothing to remove is no error
         run.drop_parts("doubling")

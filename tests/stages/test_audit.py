@@ -7,6 +7,8 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import cv2
@@ -54,8 +56,27 @@ def settings():
 
 
 @pytest.fixture(scope="module")
-def run(portraits: Path, settings, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return audit([portraits], tmp_path_factory.mktemp("runs") / "audit", settings=settings, given={})
+def steps() -> dict[str, list[float]]:
+    """Stage -> by how much its bar moved each time, and in the end its total, of the audit of ``run``."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def run(portraits: Path, settings, steps, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    @contextmanager
+    def watch(stage: str, *, total: int) -> Iterator[Callable[..., None]]:
+        steps[stage] = []
+        yield lambda count, note="": steps[stage].append(count)
+        steps[stage].append(total)
+
+    return audit([portraits], tmp_path_factory.mktemp("runs") / "audit", settings=settings, given={}, watch=watch)
+
+
+def test_every_bar_moves_with_each_photo_and_ends_full(run: Run, steps: dict[str, list[float]]) -> None:
+    for stage, (*moves, total) in steps.items():
+        assert sum(moves) == pytest.approx(total), stage
+        assert max(moves) <= 1 or stage.startswith("query"), stage
+    assert len(steps["counterfactuals"]) > 2 * PORTRAITS  # both sweeps of each photo are seen
 
 
 def tables_of(folder: Path) -> dict[str, bytes]:
