@@ -170,7 +170,7 @@ def comparison_frame(comparisons: Sequence[Comparison], *, family: Sequence[str]
 
     Args:
         comparisons: of any attributes, arms and adapters.
-        family: columns in which the labels of one family agree, beside the arm.
+        family: columns in which the labels of one family agree, next to the arm.
     """
     frames = [comparison.to_frame() for comparison in comparisons if comparison.labels]
     frame = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=list(COMPARISON_COLUMNS))

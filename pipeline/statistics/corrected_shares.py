@@ -112,7 +112,7 @@ def corrected_interval(counts: ArrayLike, confusion: ArrayLike, *, level: float)
 
 
 def contradicted(probabilities: ArrayLike, low: ArrayLike, high: ArrayLike, *, level: float) -> NDArray[np.bool_]:
-    """``(C,)`` categories whose corrected interval the classifier's own probabilities contradict.
+    """``(C,)`` categories of which the classifier's own probabilities contradict the corrected interval.
 
     A classifier that is as sure as it is right expects the mean of its probabilities as the true share. Where even that
     mean's interval lies outside the corrected one, the classifier is surer, or less sure, of these photos than the

@@ -63,7 +63,7 @@ class Units:
 
 @dataclass(frozen=True, eq=False)
 class Spread:
-    """A total over units and what remains of each unit beside its share of the total; ``(L,)`` and ``(L, G)``."""
+    """A total over units and what remains of each unit less its share of the total; ``(L,)`` and ``(L, G)``."""
 
     total: Floats
     rest: Floats
@@ -123,9 +123,9 @@ def unseen_reach(x: Spread, units: Units, *, largest: Floats, level: float) -> F
 def ratio_interval(top: Spread, bottom: Spread, units: Units, *, level: float) -> tuple[Floats, Floats]:
     """Ends ``(L,)`` of Fieller's interval of the ratio of two means over the same units.
 
-    All ratios r whose ``mean(top - r bottom)`` a t test with G - 1 degrees of freedom does not reject. So it counts
-    the noise of the denominator, it holds 0 exactly when ``t_test(top)`` does not reject, and it is as skew as the data
-    make it. Infinite where the denominator is not safely away from 0. Source: Fieller 1954.
+    All ratios r for which a t test with G - 1 degrees of freedom does not reject a ``mean(top - r bottom)`` of 0. So it
+    counts the noise of the denominator, holds 0 exactly when ``t_test(top)`` does not reject, and is as skew as the
+    data make it. Infinite where the denominator is not safely away from 0. Source: Fieller 1954.
 
     In simulations it covered 90.7 to 98.4 %, least where a handful of photos decide; ``docs/methods.md`` has the table.
     """
@@ -161,7 +161,7 @@ class Ratio:
         below = np.where(below > 0, below, np.nan)
         value = above / below
         count = np.count_nonzero(members)
-        # Scaled so that the sum of squares estimates the variance; of one unit it cannot be told.
+        # Scaled so that the sum of squares estimates the variance; of one unit it cannot be known.
         scale = np.sqrt(count / (count - 1)) if count > 1 else np.nan
         return cls(value, (top - value[:, None] * bottom) * (scale / below)[:, None], members)
 
@@ -256,7 +256,7 @@ def exact_product(x: NDArray[Any], weights: NDArray[Any], *, total: int | None =
     summed in float32 while they fit its 24 bits. Other numbers are first rounded to a fixed point, label by label, that
     leaves room for the sum in 52 bits: at n = 10,000 photos an error of about 1e-12 of the label's largest entry.
 
-    ``weights`` are integers whose absolute values add up to at most ``total`` in every row, G unless given.
+    ``weights`` are integers with absolute values that add up to at most ``total`` in every row, G unless given.
     """
     bound = np.abs(x).max(axis=1, initial=0).astype(np.float64) * (x.shape[1] if total is None else total)
     if np.issubdtype(x.dtype, np.integer) and bound.max(initial=0) < EXACT_IN_FLOAT32:

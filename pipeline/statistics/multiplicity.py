@@ -49,9 +49,9 @@ def within_families(frame: pd.DataFrame, *, by: Sequence[str] = (), p: str = "p"
 
     Args:
         frame: with the column ``p``, NaN where nothing was tested; and ``arm``, unless there is one arm only.
-        by: columns that declare a family beside the arm.
+        by: columns that declare a family, next to the arm.
         p: the column to adjust.
-        q: the column to write; beside it ``family`` (in words) and ``tested`` (how many tests it has).
+        q: the column to write; next to it ``family`` (in words) and ``tested`` (how many tests it has).
 
     Raises:
         ValueError: a column of ``by`` is not there.

@@ -96,7 +96,7 @@ def reasons_of(rates: Floats, *, photos: int, units: int, min_count: float) -> N
 
 
 def blocks(rows: NDArray[np.intp], *, photos: int, size: int | None = None) -> Iterator[NDArray[np.intp]]:
-    """Labels in blocks whose arrays fit into memory; ``size`` labels each, if given."""
+    """Labels in blocks that fit into memory; ``size`` labels each, if given."""
     size = size or max(1, min(BLOCK_LABELS, BLOCK_CELLS // max(photos, 1)))
     for start in range(0, len(rows), size):
         yield rows[start : start + size]

@@ -1,4 +1,4 @@
-"""What the placebos show beside each slope of an edit: their own slopes, and edit less placebo on the same photos.
+"""What the placebos show next to each slope of an edit: their own slopes, and edit less placebo on the same photos.
 
 A finding that a placebo also shows is not a finding; how that is printed is the report's.
 """
@@ -58,12 +58,12 @@ def with_placebos(
             for each in sweeps
             if each.arm == arm and (pair := (each.adapter, each.attribute)) in edits
         ]  # fmt: skip
-        beside = own.rename(columns={name: f"{arm}_{name}" for name in OF_PLACEBO})
+        added = own.rename(columns={name: f"{arm}_{name}" for name in OF_PLACEBO})
         if compared:
             names = {name: f"{arm}_{name}" for name in OF_DIFFERENCE} | {"p": f"{arm}_difference_p"}
             differences = pd.concat(compared).rename(columns=names)
-            beside = beside.merge(differences[[*KEYS, *columns[len(OF_PLACEBO) : -1]]], on=KEYS, how="outer")
-        frame = frame.merge(beside, on=KEYS, how="left").reindex(columns=[*frame.columns, *columns])
+            added = added.merge(differences[[*KEYS, *columns[len(OF_PLACEBO) : -1]]], on=KEYS, how="outer")
+        frame = frame.merge(added, on=KEYS, how="left").reindex(columns=[*frame.columns, *columns])
         frame.loc[~edited, columns] = np.nan
         q, _ = within(frame[f"{arm}_difference_p"].to_numpy(np.float64), family_names(frame, [*family, "arm"]))
         frame[f"{arm}_difference_q"] = q

@@ -86,7 +86,7 @@ def power_table(
     """Photos that every label of a pilot needs, if further photos vary as the pilot's do.
 
     With s the spread, an interval's width is ``2 t s / sqrt(n)``. A slope b of z is found by the t test of the photos'
-    own slopes, whose mean is ``b y_c``: ``sqrt(n) |b| y_c / s_y = t(1 - max_p / 2) + t(power)``, s_y being the spread
+    own slopes, with the mean ``b y_c``: ``sqrt(n) |b| y_c / s_y = t(1 - max_p / 2) + t(power)``, s_y being the spread
     of the slope of y. Both t have n - 1 degrees of freedom; that stands for the noncentral t, from which the power of a
     few dozen photos differs by some hundredths. With clusters n counts them, and photos are counted at the
     pilot's photos a cluster. No label needs fewer photos than show it ``min_count`` times at a = 0.

@@ -182,7 +182,7 @@ def effective_counts(table: NDArray[np.int64]) -> Floats:
     """``(C,)`` counts of as many independent photos as tell as much as the clustered ones.
 
     The photos are divided by the mean design effect (Rao & Scott 1981), at least 1; where all photos are alike, so
-    that it cannot be told, by the mean size of a cluster.
+    that it cannot be known, by the mean size of a cluster.
 
     Args:
         table: ``(G, C)`` photos of each cluster perceived as each category.

@@ -51,7 +51,7 @@ class SlopeTable:
     """Slopes of the ``L`` labels of one adapter, attribute and arm; NaN where not estimable.
 
     Attributes:
-        adapter: who was asked.
+        adapter: the classifier.
         attribute: what was changed.
         arm: "edit", or the placebo's name.
         labels: names.
@@ -163,7 +163,7 @@ def slope_table(
     With y_ik the response to photo i at step k, y_k its mean over photos, c = (K + 1) / 2 and z_k = y_k / y_c, the
     slope is that of the least-squares line of z on a. It equals the mean of the photos' own slopes b_i divided by y_c;
     p and intervals come from how b_i and y_ic vary between photos. They speak of the population of faces that the
-    photos stand for. All numbers of a label but q are the same whichever other labels stand beside it.
+    photos stand for. All numbers of a label but q do not depend on the other labels.
 
     Args:
         sweeps: the responses.
@@ -225,7 +225,7 @@ def slope_frame(
     """Slopes of many sweeps: one row for every adapter, attribute, arm and label, the columns of ``SLOPE_COLUMNS``.
 
     q is Benjamini-Hochberg within a declared family, which the columns ``family`` and ``tested`` name and count.
-    Unless told otherwise it is all labels tested in an arm, of all adapters and attributes: a run's edits are one
+    By default it is all labels tested in an arm, of all adapters and attributes: a run's edits are one
     family, each kind of placebo is another.
 
     Args:

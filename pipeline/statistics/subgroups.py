@@ -166,7 +166,7 @@ def _differences(
     level: float,
     block: int | None,
 ) -> tuple[GroupDifference, ...]:
-    """Differences between every two groups; ``belongs`` ``(groups, n)`` tells whose photo is whose."""
+    """Differences between every two groups; ``belongs`` ``(groups, n)`` tells which photos are of which group."""
     pairs = [(last, first) for first, last in combinations(range(len(tables)), 2)]  # a gap is the last less the first
     estimable = np.array([table.reason == ESTIMABLE for table in tables.values()])
     numbers = {pair: np.full((len(_COMPUTED), len(sweeps.labels)), np.nan) for pair in pairs}

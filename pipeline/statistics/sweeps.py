@@ -23,8 +23,8 @@ NOT_A_SCORE = "the column 'score' of the table labels must lie in 0-1 where a la
 DUPLICATE_ANSWER = "the table answers has more than one row for {group}, photo {photo!r}, step {step}"
 DUPLICATE_LABEL = "the table labels has more than one row for {group}, photo {photo!r}, step {step}, label {label!r}"
 UNKNOWN_GROUP = "the table labels has rows for {group}, which the table answers does not know"
-UNKNOWN_PHOTO = "the column 'photo' of the table labels names {photo!r}, which {group} was not asked about"
-UNKNOWN_STEP = "the column 'step' of the table labels has {step}, which {group} was not asked about"
+UNKNOWN_PHOTO = "the column 'photo' of the table labels names {photo!r}, which {group} has no answers for"
+UNKNOWN_STEP = "the column 'step' of the table labels has {step}, which {group} has no answers for"
 TWO_VALUES = "the column 'value' of the table answers has more than one value for step {step} of {group}"
 NO_THRESHOLD = "no presence threshold is given for the adapter {adapter!r}"
 UNEVEN = "the column 'value' must hold an odd number of values (3 or more), evenly spaced around 0, not {values}"
@@ -38,12 +38,12 @@ class Sweeps:
     Only responses other than 0 are stored, label after label, so that thousands of rare labels cost little.
 
     Attributes:
-        adapter: who was asked.
+        adapter: the classifier.
         attribute: what was changed.
         arm: "edit", or the placebo's name.
         values: ``(K,)`` the attribute values a, ascending, evenly spaced around 0.
         photos: the ``n`` photos whose K steps were all answered, sorted.
-        incomplete: photos left out because a step failed, was excluded or was never asked.
+        incomplete: photos left out because a step failed, was excluded or was never sent.
         labels: the ``L`` labels ever returned, sorted.
         confidence: whether y is the score rather than the presence.
         starts: ``(L + 1,)`` where each label's entries begin in ``cells`` and ``responses``.
@@ -83,7 +83,7 @@ class Sweeps:
             values: ``(K,)`` the attribute values, ascending or descending.
             labels: names; their numbers unless given.
             photos: names; their numbers unless given.
-            adapter: who was asked.
+            adapter: the classifier.
             attribute: what was changed.
             arm: "edit", or the placebo's name.
             confidence: ``y`` holds scores.
@@ -212,7 +212,7 @@ def sweeps_of(
 
     Args:
         labels: the run's table of that name; the columns of ``LABEL_COLUMNS`` are used.
-        answers: likewise, ``ANSWER_COLUMNS``: it says which photos were asked, and which steps were answered.
+        answers: likewise, ``ANSWER_COLUMNS``: it says which photos were sent, and which steps were answered.
         presence: the score in 0-1 from which a returned label is present; by adapter if they differ.
         confidence: take the score itself as the response.
 
@@ -230,9 +230,9 @@ def sweeps_of(
     if wrong.any():
         row = int(np.argmax(wrong))
         raise ValueError(NOT_A_SCORE.format(row=returned.index[row], score=returned["score"].iloc[row]))
-    asked = _groups(answers)
+    sent = _groups(answers)
     named = _groups(returned)
-    for group in named.keys() - asked.keys():
+    for group in named.keys() - sent.keys():
         raise ValueError(UNKNOWN_GROUP.format(group=_in_words(group)))
     return [
         _sweeps(
@@ -241,7 +241,7 @@ def sweeps_of(
             group=group,
             threshold=None if confidence else _threshold(presence, group[0]),
         )
-        for group, rows in asked.items()
+        for group, rows in sent.items()
     ]
 
 
@@ -250,17 +250,17 @@ def _sweeps(
 ) -> Sweeps:
     """One group's sweeps; no threshold means that the score is the response."""
     step_of, values = _steps(answers, group)
-    asked_step = answers["step"].map(step_of).to_numpy()
+    sent_step = answers["step"].map(step_of).to_numpy()
     codes, names = pd.factorize(answers["photo"], sort=True)
-    asked = np.bincount(codes * len(values) + asked_step, minlength=len(names) * len(values))
-    if asked.max() > 1:
-        again = int(np.argmax(asked > 1))
+    sent = np.bincount(codes * len(values) + sent_step, minlength=len(names) * len(values))
+    if sent.max() > 1:
+        again = int(np.argmax(sent > 1))
         number = list(step_of)[again % len(values)]
         raise ValueError(
             DUPLICATE_ANSWER.format(group=_in_words(group), photo=names[again // len(values)], step=number)
         )
     answered = np.zeros((len(names), len(values)), dtype=bool)
-    answered[codes, asked_step] = answers["status"].to_numpy() == "ok"
+    answered[codes, sent_step] = answers["status"].to_numpy() == "ok"
     complete: NDArray[Any] = np.asarray(answered.all(axis=1))
 
     label, label_names = pd.factorize(labels["label"], sort=True)

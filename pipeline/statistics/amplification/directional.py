@@ -153,7 +153,7 @@ def attribute_to_task(
         tasks: ``(n, |T|)`` labels of the test set, 0 and 1.
         predictions: ``(n, |T|)`` of the tasks, 0 and 1, or probabilities, which are averaged. Frames are matched by
             index, and by column name where they share names.
-        train: attributes and tasks of the training set, whose signs count.
+        train: attributes and tasks of the training set; their signs count.
         base: ``(|A|, |T|)`` signs from elsewhere, as ``signs`` or ``signs_of_shares`` gives them. With neither
             ``train`` nor ``base`` the test labels are the base.
         rule: the code's, unless given.

@@ -97,7 +97,7 @@ def multi_amplification(
         attributes, tasks: labels of the test set, as for ``attribute_to_task``.
         predictions: of the tasks ``(n, |T|)`` or of the groups ``(n, |A|)``, 0 and 1.
         sets: as ``task_sets`` gives them.
-        train: attributes and tasks of the training set, whose signs count in ``signed``.
+        train: attributes and tasks of the training set; their signs count in ``signed``.
         base: ``(|A|, |M|)`` signs instead; the test set's without either.
         rule, resamples, seed, level, clusters, attribute_names, task_names: as for ``attribute_to_task``.
 

@@ -64,7 +64,7 @@ def topic_words(
         labels: ``(n,)`` cluster of each.
         count: words a cluster; fewer where no more are over-represented.
         min_texts: texts that a word must stand in to be considered.
-        language: whose commonest words are left out: "english", or None for none.
+        language: of the commonest words that are left out: "english", or None for none.
 
     Returns:
         ``texts``: those of the cluster that have the word; shares 0-1 of the texts inside and outside the cluster;

@@ -110,7 +110,7 @@ def figures_of_cells(rows: NDArray[Any], counted: NDArray[Any], metric: Floats, 
 def merge_small(
     features: Floats, labels: Codes, group: Codes, counted: NDArray[np.bool_], *, weights: Floats, rules: ClusterRules
 ) -> Codes:
-    """Clusters merged, smallest first, each into the one whose mean is nearest, as the rules say; numbered by size.
+    """Clusters merged, smallest first, each into the one with the nearest mean, as the rules say; numbered by size.
 
     The smallest is the one with the fewest rows of its rarer group. (The authors' code merges into the cluster with the
     smallest dot product of the means, which is the most dissimilar one.)

@@ -26,7 +26,7 @@ class Outcome(Protocol):
 
     @property
     def codes(self) -> Codes:
-        """``(n,)`` the same number for rows whose outcomes are the same."""
+        """``(n,)`` the same number for rows with the same outcome."""
         ...
 
     @property

@@ -1,6 +1,6 @@
 """Attackers: what guesses a category from other labels or from a model's outputs. Every attack starts afresh.
 
-How well they do is in ``qualities``; on which rows they learn and are asked, in ``measurement``.
+How well they do is in ``qualities``; on which rows they learn and are tested, in ``measurement``.
 """
 
 import warnings
@@ -20,7 +20,7 @@ NO_VALIDATION = "too few rows of a category to set some aside: the attacker {nam
 
 @dataclass(frozen=True, eq=False)
 class Guess:
-    """``chances`` ``(m, K)`` of each class for the rows asked; ``note``: what one should know about how it learnt."""
+    """``chances`` ``(m, K)`` of each class for the rows tested; ``note``: what is to be known of how it learnt."""
 
     chances: Floats
     note: str | None = None
@@ -43,9 +43,9 @@ class Attacker(Protocol):
     def exact(self) -> bool: ...  # noqa: D102
 
     def attack(
-        self, features: Floats, target: Codes, weights: Floats, asked: Floats, *, classes: int, seed: int
+        self, features: Floats, target: Codes, weights: Floats, tested: Floats, *, classes: int, seed: int
     ) -> Guess:
-        """Learn ``target`` ``(n,)`` from ``features`` ``(n, F)``, and guess it for ``asked`` ``(m, F)``."""
+        """Learn ``target`` ``(n,)`` from ``features`` ``(n, F)``, and guess it for ``tested`` ``(m, F)``."""
         ...
 
 
@@ -62,10 +62,10 @@ class Majority:
     exact: bool = True
 
     def attack(
-        self, features: Floats, target: Codes, weights: Floats, asked: Floats, *, classes: int, seed: int
+        self, features: Floats, target: Codes, weights: Floats, tested: Floats, *, classes: int, seed: int
     ) -> Guess:
         """See ``Attacker``."""
-        patterns = row_numbers(np.concatenate([features, asked]))
+        patterns = row_numbers(np.concatenate([features, tested]))
         learnt, size = patterns[: len(features)] * classes + target, (patterns.max() + 1) * classes
         table = np.bincount(learnt, weights=weights, minlength=size).reshape(-1, classes)
         seen = table.sum(axis=1, keepdims=True)
@@ -83,14 +83,21 @@ class Logistic:
     exact: bool = True
 
     def attack(
-        self, features: Floats, target: Codes, weights: Floats, asked: Floats, *, classes: int, seed: int
+        self, features: Floats, target: Codes, weights: Floats, tested: Floats, *, classes: int, seed: int
     ) -> Guess:
         """See ``Attacker``."""
         from sklearn.linear_model import LogisticRegression
 
         model = LogisticRegression(max_iter=self.iterations)
         return _learn(
-            model, features, target, asked, classes=classes, name=self.name, iterations=self.iterations, weights=weights
+            model,
+            features,
+            target,
+            tested,
+            classes=classes,
+            name=self.name,
+            iterations=self.iterations,
+            weights=weights,
         )
 
 
@@ -121,7 +128,7 @@ class Network:
     exact: bool = False
 
     def attack(
-        self, features: Floats, target: Codes, weights: Floats, asked: Floats, *, classes: int, seed: int
+        self, features: Floats, target: Codes, weights: Floats, tested: Floats, *, classes: int, seed: int
     ) -> Guess:
         """See ``Attacker``."""
         from sklearn.neural_network import MLPClassifier
@@ -145,7 +152,7 @@ class Network:
         )
         # A fixed number of epochs is the papers' rule, not a failure to converge.
         iterations = None if self.solver == "adam" else self.iterations
-        guess = _learn(model, features, target, asked, classes=classes, name=self.name, iterations=iterations)
+        guess = _learn(model, features, target, tested, classes=classes, name=self.name, iterations=iterations)
         if self.best_epoch and not early and guess.note is None:
             return Guess(guess.chances, NO_VALIDATION.format(name=self.name))
         return guess
@@ -178,7 +185,7 @@ def _learn(
     model: Any,
     features: Floats,
     target: Codes,
-    asked: Floats,
+    tested: Floats,
     *,
     classes: int,
     name: str,
@@ -186,7 +193,7 @@ def _learn(
     weights: Floats | None = None,
 ) -> Guess:
     """Fit a classifier of scikit-learn on standardised features; a class that it never saw has the chance 0."""
-    chances = np.zeros((len(asked), classes))
+    chances = np.zeros((len(tested), classes))
     present = np.unique(target)
     if len(present) == 1:
         chances[:, present] = 1
@@ -200,7 +207,7 @@ def _learn(
     with one_thread(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
         model.fit((features - centre) / spread, target, **options)
-        chances[:, present] = model.predict_proba((asked - centre) / spread)
+        chances[:, present] = model.predict_proba((tested - centre) / spread)
     stopped = [warning for warning in caught if issubclass(warning.category, ConvergenceWarning)]
     for warning in caught:
         if warning not in stopped:

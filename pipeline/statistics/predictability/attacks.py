@@ -168,16 +168,16 @@ class Plan:
             values = {quantity: part.value for quantity, part in found.items()}
             table.append({"repeat": repeat, **values, compared.name: compared.of(values["model"], values["data"])})
         repeats = pd.DataFrame(table)
-        said = [*notes, *gather_notes([part for found in parts for part in found.values()])]
+        remarks = [*notes, *gather_notes([part for found in parts for part in found.values()])]
         intervals = pd.DataFrame(np.nan, index=repeats.columns[1:], columns=["low", "high"])
         by_row = self.method.folds and self.method.quality.name == "accuracy" and self.method.balance == "none"
         if self.resamples and not drawn and self.method.attacker.name == "majority":
             self._by_resampling(intervals, attacks, compared, truth, predicted, groups, units)
-            said += [F1_INTERVAL] if self.method.quality.name == "f1" else []
+            remarks += [F1_INTERVAL] if self.method.quality.name == "f1" else []
         elif self.resamples and by_row and not self.method.folded:
             self._by_row(intervals, repeats, parts, compared, units)
         elif self.resamples:
-            said.append(NO_INTERVAL)
+            remarks.append(NO_INTERVAL)
         return Attacked(
             repeats=repeats,
             intervals=intervals,
@@ -187,7 +187,7 @@ class Plan:
             quality=self.method.quality.name,
             level=self.level,
             units=int(units.max()) + 1,
-            notes=tuple(said),
+            notes=tuple(remarks),
         )
 
     def _flips(self, counts: Codes, *, name: str) -> Flips:

@@ -73,7 +73,7 @@ def dpa(
     clusters: Sequence[Hashable] | None = None,
     seed: int = 0,
 ) -> tuple[Dpa, ...]:
-    """DPA in each direction whose predictions are given: A->T by the tasks', T->A by the attributes'.
+    """DPA in each direction that predictions are given for: A->T by the tasks', T->A by the attributes'.
 
     A->T: ``Psi_D = Q(f(A), T)``, ``Psi_M = Q(f'(A), That)``; T->A: ``Psi_D = Q(f(T), A)``, ``Psi_M = Q(f'(T), Ahat)``.
     What the attackers are given is the truth in both. T in Psi_D (A, in T->A) is first made as wrong as the

@@ -68,7 +68,7 @@ def leakage(
     ``lambda_D(a)``: the labels are first made as wrong as the predictions (``equalise``). With the majority rule, the
     accuracy and all rows, ``lambda = sum_t max_a n(a, t) / n`` exactly.
 
-    The paper and its code. Both: the attacker is asked about rows that it has not learnt (``held_out=0.5`` or so), five
+    The paper and its code. Both: the attacker is tested on rows that it has not learnt (``held_out=0.5`` or so), five
     rounds. The code alone: rows are redrawn so that every group has as many (``balance="redraw"``), so chance is 0.5;
     the accuracy is folded (``folded=True``); lambda_M is measured on the model's raw outputs (``outputs``), lambda_D on
     binary labels, so that part of the gap is that difference and not bias; labels are changed until their macro-F1, not
@@ -86,7 +86,7 @@ def leakage(
         flips: "expected" or "drawn"; by default the former where it can be (one column, an attacker that takes weights,
             all rows).
         repeats: how often labels are changed, rows drawn and attackers started; 1 where none of it is random.
-        held_out: share of rows that attackers are asked about and have not learnt; 0 for the rows they have learnt.
+        held_out: share of rows that attackers are tested on and have not learnt; 0 for the rows they have learnt.
             Unless given it is 0 where the rows are of few kinds; else attackers are cross-fitted, and a note says so.
         balance, folded, seed: see ``measurement.Method``. Groups are balanced by the attribute.
         resamples: of the examples, for an interval that speaks of other examples of the same kind; 0 for none. The

@@ -18,7 +18,7 @@ Balance = Literal["none", "redraw", "weights"]
 BALANCES = ("none", "redraw", "weights")
 AUTO = "auto"
 FOLDS = 5
-# In fewer rows of each different kind, an attacker that is asked about the rows it has learnt knows many by heart.
+# In fewer rows of each different kind, an attacker that is tested on the rows it has learnt knows many by heart.
 FEW_PATTERNS, ROWS_A_PATTERN = 16, 30
 
 NO_WEIGHTS = "the attacker {name!r} takes no weights: choose balance='redraw' and flips='drawn'"
@@ -29,11 +29,11 @@ BY_HEART = (
     "attacker out or choose 'logistic' (both cross-fitted), or give held_out=0 to measure it all the same"
 )
 CROSS_FITTED = (
-    "{patterns} different rows of labels among {rows}: attackers are cross-fitted in {folds} folds, each asked about "
+    "{patterns} different rows of labels among {rows}: attackers are cross-fitted in {folds} folds, each tested on "
     "rows that it has not learnt"
 )
 OVERFITTED = (
-    "{patterns} different rows of labels among {rows}, and attackers are asked about the rows that they have learnt: "
+    "{patterns} different rows of labels among {rows}, and attackers are tested on the rows that they have learnt: "
     "what they know by heart counts as predictable"
 )
 # What random numbers are for: the same seed draws the same rows and starts the same attackers for both sides.
@@ -47,9 +47,9 @@ class Method:
     Attributes:
         attacker: who guesses.
         quality: how well.
-        held_out: share 0-1 of the rows, drawn anew each repeat, that the attacker is asked about and has not learnt;
-            0: it is asked about the rows that it has learnt (as Tokas et al. do).
-        folds: above 0, every row is asked about once, by an attacker that has learnt the other folds.
+        held_out: share 0-1 of the rows, drawn anew each repeat, that the attacker is tested on and has not learnt;
+            0: it is tested on the rows that it has learnt (as Tokas et al. do).
+        folds: above 0, every row is tested on once, by an attacker that has learnt the other folds.
         balance: "none"; "redraw": of every group as many rows as of the smallest, drawn anew each repeat, for learning
             and for asking (the code of Wang et al.); "weights": every group weighs the same, which is what redrawing
             comes to on average.
@@ -109,7 +109,7 @@ class Method:
 
     @property
     def in_sample(self) -> bool:
-        """Whether attackers are asked about all rows, which they have learnt."""
+        """Whether attackers are tested on all rows, which they have learnt."""
         return self.held_out == 0 and self.folds == 0 and self.balance != "redraw"
 
     @property
@@ -194,7 +194,7 @@ def measure(
     splits = list(_splits(method, groups, np.arange(len(target)) if units is None else units, repeat))
     measures, notes, right = [], [], np.zeros(len(target))
     for column, size in enumerate(target.sizes):
-        codes, chances, asked_weights = target.codes[:, column], [], []
+        codes, chances, test_weights = target.codes[:, column], [], []
         for fold, (learn, ask) in enumerate(splits):
             seeds = (column,) if len(splits) == 1 else (column, fold)
             guess = method.attacker.attack(
@@ -206,11 +206,11 @@ def measure(
                 seed=int(method.random(ATTACK, repeat, *seeds).integers(2**31)),
             )
             chances.append(guess.chances)
-            asked_weights.append(_balanced(weighed[ask], groups[ask], method.balance))
+            test_weights.append(_balanced(weighed[ask], groups[ask], method.balance))
             notes += [guess.note] if guess.note else []
             right[ask] += (guess.chances.argmax(axis=1) == codes[ask]) / len(target.sizes)
-        asked = np.concatenate([ask for _, ask in splits])
-        measures.append(method.quality.measure(codes[asked], np.concatenate(chances), np.concatenate(asked_weights)))
+        tested = np.concatenate([ask for _, ask in splits])
+        measures.append(method.quality.measure(codes[tested], np.concatenate(chances), np.concatenate(test_weights)))
     value = method.quality.of([0.5 + abs(part - 0.5) for part in measures] if method.folded else measures)
     return Predictability(value, tuple(dict.fromkeys(notes)), right if method.folds else None)
 
@@ -238,9 +238,9 @@ def _splits(method: Method, groups: Codes, units: Codes, repeat: int) -> Iterato
         fold = random.permutation(int(units.max()) + 1)[units] % method.folds
         pairs = [(everything[fold != number], everything[fold == number]) for number in range(method.folds)]
     elif method.held_out:
-        asked = round(method.held_out * len(groups))
+        tested = round(method.held_out * len(groups))
         shuffled = random.permutation(len(groups))
-        pairs = [(np.sort(shuffled[asked:]), np.sort(shuffled[:asked]))]
+        pairs = [(np.sort(shuffled[tested:]), np.sort(shuffled[:tested]))]
     for learn, ask in pairs:
         if not len(learn) or not len(ask):
             raise ValueError(FEW_ROWS.format(held_out=method.held_out or 1 / FOLDS, rows=len(groups)))

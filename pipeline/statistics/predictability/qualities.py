@@ -1,7 +1,7 @@
 """How well an attacker guesses: accuracy, F1, 1/MSE, 1/BCE. Who guesses is in ``attackers``.
 
 The papers name the first two (range 0-1); the code of Tokas, Nair & Kerner has the inverse errors as well, and takes
-1/MSE unless told otherwise.
+1/MSE by default.
 """
 
 from collections.abc import Callable, Sequence

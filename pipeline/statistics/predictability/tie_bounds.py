@@ -93,5 +93,5 @@ def accuracy_bracket(seen: list[Floats], drawn: list[Floats], *, units: int, lev
 
 
 def ends(low: Floats, high: Floats, *, level: float) -> tuple[float, float]:
-    """The interval whose lower end comes from the one law and whose upper end from the other."""
+    """The interval with its lower end from the one law and its upper end from the other."""
     return float(np.quantile(low, (1 - level) / 2)), float(np.quantile(high, (1 + level) / 2))
