@@ -153,7 +153,7 @@ def test_the_limits_are_the_users() -> None:
 def test_the_slower_searches_are_made_only_where_the_first_finds_no_sure_face() -> None:
     told = Told(first=[face_at(112, 137)])
     find_faces([blank(), blank()], detector=told, options=OPTIONS)
-    assert told.searches == ["first"]
+    assert told.searches == ["first", "first"]  # one search a photo, so that a bar can move with it
     told = Told(first=[face_at(112, 137, score=0.5)], finer=[face_at(100, 100, scale=0.5)])
     found = find_faces([blank()], detector=told, options=OPTIONS)[0]
     assert told.searches == ["first", "finer"]

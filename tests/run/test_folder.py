@@ -130,8 +130,9 @@ def test_what_the_work_counts_itself_is_not_counted_twice(tmp_path):
         step(1)
         return []
 
+    run = Run(tmp_path)
     for _ in range(2):  # the second time from what is kept
-        Run(tmp_path).parts("x", CHUNKS, fingerprint="f", columns=COLUMNS, work=work, advance=counts.append)
+        run.parts("x", CHUNKS, fingerprint="f", columns=COLUMNS, work=work, advance=counts.append)
         assert sum(counts) == len(ROWS)
         counts.clear()
 
