@@ -55,7 +55,7 @@ def test_local_bias_in_a_file(invoke, file):
     assert {"metric", "null"} <= set(found["statistics"][0])
     text = invoke(*words).output
     assert "Local bias of accuracy, b less a: clusters" in text
-    assert invoke(*words, "--table", "words", "--format", "csv").output.startswith("cluster,rank,word")
+    assert invoke(*words, "--table", "words", "--format", "csv").stdout.startswith("cluster,rank,word")
 
 
 @pytest.fixture
