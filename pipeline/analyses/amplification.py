@@ -4,25 +4,24 @@ The file's part is here, the run's in ``run_amplification``; the measures are in
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
-from pipeline.analyses.base import RESAMPLES, Analysis, Names, Options, Result, option_of_run
+from pipeline.analyses.base import RESAMPLES, Analysis, Kept, Names, Options, Result, option_of_run
 from pipeline.analyses.inputs import InputError, by_name, indicators, read_predictions, row_clusters, share_table
 from pipeline.analyses.sections import Section
-from pipeline.config.attributes import Attribute
 from pipeline.config.options import Flag, Response
 from pipeline.run.progress import Watch, unwatched
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from pipeline.statistics import Amplification, MultiAmplification
+    from pipeline.statistics import Amplification
 
-NOTHING = "nothing is predicted: name columns with --prediction or --predicted-attribute"
+    Data = Mapping[str, pd.DataFrame]
+
 UNSURE = "{count} signs not sure: the interval may be too narrow and too low; a --train or --base is better"
 
 
@@ -127,94 +126,68 @@ class AmplificationAnalysis(Analysis[AmplificationOptions]):
     )
 
     def compute(self, source: Path, options: AmplificationOptions, *, watch: Watch = unwatched) -> Result:
-        """Of a run, rows of every adapter, attribute, arm and task; of a file, tables summary, pairs and rates.
-
-        Raises:
-            RunError: a run has no labels, or no sweep that fits.
-            ConfigError: the manifest lacks a column.
-            InputError: a file, a column, a group or a label is not what it should be.
-            ValueError: labels, predictions or values that cannot be such.
-        """
+        """Of a run, rows of every adapter, attribute, arm and task; of a file, tables summary, pairs and rates."""
         if source.is_dir():
             from pipeline.analyses.run_amplification import amplification_of_run
 
-            base = options.base
-            elsewhere = [] if isinstance(base, Mapping) else [base]
+            elsewhere = [] if isinstance(options.base, Mapping) else [options.base]
             return Result(
                 title="A->T with the attribute intervened on (no task: mean over tasks)",
                 tables={self.name: amplification_of_run(source, options, watch=watch)},
                 about={"base": _base_words(options), "level": options.level},
                 inputs=self.inputs(options, elsewhere=elsewhere),
             )
+        if not options.attribute or not options.task:
+            raise InputError("name the columns of groups and tasks with --attribute and --task")
+        frame = read_predictions(source)
+        data, train = _columns(frame, options, table=str(source)), None
+        if options.train is not None:
+            labels_only = options.model_copy(update={"prediction": (), "predicted_attribute": ()})
+            train = _columns(read_predictions(options.train), labels_only, table=str(options.train), like=data)
+        data = _at_thresholds(data, options, train=train)
+        drawing = options.drawing | {"clusters": row_clusters(frame, options.cluster, table=str(source))}
         with watch(self.name, total=1) as advance:
-            tables = _of_file(source, options)
+            tables = _measured(data, options, train=train or data, drawing=drawing)
             advance(1)
         return Result(title=f"Bias amplification ({options.rule}'s rules)", tables=tables, shown=["summary"], kept=dict)
 
-    def sections(
-        self, tables: "Mapping[str, pd.DataFrame]", about: Mapping[str, Any], *, swept: Mapping[str, Attribute]
-    ) -> Sequence[Section]:
+    def sections(self, kept: Kept) -> Sequence[Section]:
         """Of a run: one part for each adapter, attribute and pair of values."""
         from pipeline.analyses.run_amplification import section
 
-        return (section(tables[self.name], about, swept=swept),)
+        return (section(kept.tables[self.name], kept),)
 
 
-@dataclass(frozen=True, eq=False)
-class Labelled:
-    """The columns of a file as frames of numbers; what the file does not have is None."""
+def _columns(frame: "pd.DataFrame", options: AmplificationOptions, *, table: str, like: "Data | None" = None) -> "Data":
+    """Argument of the measures -> columns of a file as numbers; what is not named is left out.
 
-    attributes: "pd.DataFrame"
-    tasks: "pd.DataFrame"
-    predicted_tasks: "pd.DataFrame | None" = None
-    predicted_attributes: "pd.DataFrame | None" = None
-
-    def called(self, tasks: Any, attributes: Any) -> "Labelled":
-        """The same with predictions of 0 and 1, each by its own rule: frame of scores -> frame."""
-        scores = ((tasks, self.predicted_tasks), (attributes, self.predicted_attributes))
-        return Labelled(self.attributes, self.tasks, *(None if f is None else rule(f) for rule, f in scores))
-
-
-def _of_file(source: Path, options: AmplificationOptions) -> "dict[str, pd.DataFrame]":
-    """The measures as a whole, pair by pair, and the rates of the groups (with predicted tasks of 0 and 1)."""
-    if not options.attribute or not options.task:
-        raise InputError("name the columns of groups and tasks with --attribute and --task")
-    frame = read_predictions(source)
-    data = _labelled(frame, options, table=str(source))
-    train = None
-    if options.train is not None:
-        labels_only = options.model_copy(update={"prediction": (), "predicted_attribute": ()})
-        train = _labelled(read_predictions(options.train), labels_only, table=str(options.train), like=data)
-    data = _at_thresholds(data, options, train=train)
-    drawing = options.drawing | {"clusters": row_clusters(frame, options.cluster, table=str(source))}
-    return _measured(data, options, train=train, drawing=drawing)
-
-
-def _labelled(
-    frame: "pd.DataFrame", options: AmplificationOptions, *, table: str, like: Labelled | None = None
-) -> Labelled:
-    """The columns of a file; with ``like``, groups and tasks are those of another file, and no other."""
-    groups = None if like is None else list(like.attributes.columns)
-    names = None if like is None else list(like.tasks.columns)
-    labels = {
-        "tasks": indicators(frame, options.task, table=table, names=names),
-        "attributes": indicators(frame, options.attribute, table=table, names=groups),
-    }
-    predicted = {}
-    for name, columns in (("tasks", options.prediction), ("attributes", options.predicted_attribute)):
-        wanted = labels[name]
+    Args:
+        frame: the file.
+        options: the names of the columns.
+        table: what the file is called in errors.
+        like: another file, whose groups and tasks are these and no other.
+    """
+    data: dict[str, pd.DataFrame] = {}
+    for argument, columns, labels in (
+        ("attributes", options.attribute, None),
+        ("tasks", options.task, None),
+        ("attribute_predictions", options.predicted_attribute, "attributes"),
+        ("task_predictions", options.prediction, "tasks"),
+    ):
         if not columns:
             continue
-        predicted[name] = indicators(frame, columns, table=table, names=list(wanted.columns))
-        if predicted[name].shape[1] != wanted.shape[1]:
+        known = data[labels] if labels else (like or {}).get(argument)
+        names = None if known is None else list(known.columns)
+        data[argument] = indicators(frame, columns, table=table, names=names)
+        if labels and names is not None and data[argument].shape[1] != len(names):
             raise InputError(
-                f"{table}: {len(columns)} columns are named as predicted {name} ({', '.join(columns)}), "
-                f"but {wanted.shape[1]} are labelled ({', '.join(map(str, wanted.columns))})"
+                f"{table}: {len(columns)} columns are named as predicted {labels} ({', '.join(columns)}), "
+                f"but {len(names)} are labelled ({', '.join(map(str, names))})"
             )
-    return Labelled(**labels, predicted_tasks=predicted.get("tasks"), predicted_attributes=predicted.get("attributes"))
+    return data
 
 
-def _at_thresholds(data: Labelled, options: AmplificationOptions, *, train: Labelled | None) -> Labelled:
+def _at_thresholds(data: "Data", options: AmplificationOptions, *, train: "Data | None") -> "Data":
     """The predictions at a threshold, given or calibrated; as they are without either."""
     import pandas as pd
 
@@ -222,94 +195,68 @@ def _at_thresholds(data: Labelled, options: AmplificationOptions, *, train: Labe
 
     if options.threshold is not None and options.validation is not None:
         raise InputError("give --threshold or --validation, not both")
-    if options.threshold is not None:
-
-        def given(scores: "pd.DataFrame") -> "pd.DataFrame":
-            return (scores >= options.threshold).astype("int8")
-
-        return data.called(given, given)
-    if options.validation is None:
-        return data
-    if options.rule == "paper" and train is None:
-        raise InputError("calibrating as in the paper takes the share of positives from --train")
-    known = _labelled(read_predictions(options.validation), options, table=str(options.validation), like=data)
-
-    def calibrated(name: str) -> Any:
-        scores = getattr(known, f"predicted_{name}")
-
-        def rule(frame: "pd.DataFrame") -> "pd.DataFrame":
-            if options.rule == "paper":
-                thresholds = calibrated_as_in_paper(scores, getattr(train, name))
+    known: Data = {}
+    if options.validation is not None:
+        if options.rule == "paper" and train is None:
+            raise InputError("calibrating as in the paper takes the share of positives from --train")
+        known = _columns(read_predictions(options.validation), options, table=str(options.validation), like=data)
+    found = dict(data)
+    for argument, labels in (("attribute_predictions", "attributes"), ("task_predictions", "tasks")):
+        scores = data.get(argument)
+        if scores is not None and options.threshold is not None:
+            found[argument] = (scores >= options.threshold).astype("int8")
+        elif scores is not None and known:
+            if options.rule == "paper" and train is not None:
+                thresholds = calibrated_as_in_paper(known[argument], train[labels])
             else:
-                thresholds = calibrated_as_in_code(scores, getattr(known, name))
-            return pd.DataFrame(at_thresholds(frame, thresholds), columns=frame.columns)
-
-        return rule
-
-    return data.called(calibrated("tasks"), calibrated("attributes"))
+                thresholds = calibrated_as_in_code(known[argument], known[labels])
+            found[argument] = pd.DataFrame(at_thresholds(scores, thresholds), columns=scores.columns)
+    return found
 
 
 def _measured(
-    data: Labelled, options: AmplificationOptions, *, train: Labelled | None, drawing: dict[str, Any]
+    data: "Data", options: AmplificationOptions, *, train: "Data", drawing: dict[str, Any]
 ) -> "dict[str, pd.DataFrame]":
     """Every measure that the columns allow: A->T from predicted tasks, T->A from predicted groups, MALS from both."""
     import pandas as pd
 
-    from pipeline.statistics import (
-        CODE,
-        PAPER,
-        attribute_to_task,
-        group_rates,
-        mals,
-        multi_amplification,
-        multi_mals,
-        task_sets,
-        task_to_attribute,
-        threshold_free,
-    )
+    from pipeline import statistics as measures
 
-    rule, labels = CODE if options.rule == "code" else PAPER, train or data
-    own, base = (data.attributes, data.tasks), (labels.attributes, labels.tasks)
-    sources: dict[str, Any] = {"rule": rule, **drawing}
+    rule = measures.CODE if options.rule == "code" else measures.PAPER
+    own, base = (data["attributes"], data["tasks"]), (train["attributes"], train["tasks"])
     shares = options.shares()
+    sources: dict[str, Any] = {"rule": rule, **drawing}
     if shares is not None:
         sources["base"] = _base_signs(data, *shares, rule)
-    elif train is not None:
+    elif train is not data:
         sources["train"] = base
-    directed: list[tuple[Any, Any, pd.DataFrame]] = [
-        (measure, direction, predictions)
-        for measure, direction, predictions in (
-            (attribute_to_task, "A->T", data.predicted_tasks),
-            (task_to_attribute, "T->A", data.predicted_attributes),
-        )
-        if predictions is not None
-    ]
+    measures_of = {
+        "task_predictions": (measures.attribute_to_task, "A->T"),
+        "attribute_predictions": (measures.task_to_attribute, "T->A"),
+    }
+    predicted: dict[str, Any] = {name: data[name] for name in measures_of if name in data}
+    directed: list[tuple[Any, Any, pd.DataFrame]] = [(*measures_of[name], frame) for name, frame in predicted.items()]
     if not directed:
-        raise InputError(NOTHING)
+        raise InputError("nothing is predicted: name columns with --prediction or --predicted-attribute")
     if options.over is None:
-        found = [measure(*own, predictions=predictions, **sources) for measure, _, predictions in directed]
+        found = [measure(*own, predictions=frame, **sources) for measure, _, frame in directed]
     else:
         over: dict[str, Any] = {"over": options.over, **sources}
-        found = [threshold_free(measure, *own, scores=scores, **over) for measure, _, scores in directed]
+        found = [measures.threshold_free(measure, *own, scores=frame, **over) for measure, _, frame in directed]
     rows = [row for each in found for row in _directed_rows(each)]
     tables = {"pairs": pd.concat([each.to_frame() for each in found], ignore_index=True)}
-    if data.predicted_tasks is not None and options.over is None:
-        tables["rates"] = group_rates(
-            *own, predictions=data.predicted_tasks, level=options.level, clusters=drawing["clusters"]
-        ).to_frame()
-    both: dict[str, Any] = {"attribute_predictions": data.predicted_attributes}
-    both |= {"task_predictions": data.predicted_tasks}
-    if len(directed) == 2 and options.over is None:
-        several = mals(base[0], base[1], **both, **drawing)
-        rows.append(_row("BiasAmp MALS", several.value, several.low, several.high))
+    if "task_predictions" in predicted and options.over is None:
+        how = {"level": options.level, "clusters": drawing["clusters"]}
+        tables["rates"] = measures.group_rates(*own, predictions=predicted["task_predictions"], **how).to_frame()
+    if len(predicted) == 2 and options.over is None:
+        both = measures.mals(base[0], base[1], **predicted, **drawing)
+        rows.append(_row("BiasAmp MALS", both.value, both.low, both.high))
     if options.sets is not None:
-        sets = task_sets(base, own, rule=options.sets)
+        sets = measures.task_sets(base, own, rule=options.sets)
         common: dict[str, Any] = {"sets": sets, "train": base, "rule": rule, **drawing}
-        multi: list[MultiAmplification] = [
-            multi_amplification(way, *own, predictions=given, **common) for _, way, given in directed
-        ]
-        multi += [multi_mals(base[0], base[1], **both, sets=sets)] if len(directed) == 2 else []
-        for each in multi:
+        several = [measures.multi_amplification(way, *own, predictions=frame, **common) for _, way, frame in directed]
+        several += [measures.multi_mals(base[0], base[1], **predicted, sets=sets)] if len(predicted) == 2 else []
+        for each in several:
             name = f"Multi {each.direction}, {len(each.sets)} sets"
             rows += [
                 _row(f"{name}, absolute", each.value, each.low, each.high),
@@ -320,24 +267,24 @@ def _measured(
     return {"summary": pd.DataFrame(rows), **tables}
 
 
-def _base_signs(data: Labelled, base: Mapping[str, float], group: str, rule: Any) -> Any:
+def _base_signs(data: "Data", base: Mapping[str, float], group: str, rule: Any) -> Any:
     import numpy as np
 
     from pipeline.statistics import signs_of_shares
 
-    groups = [str(name) for name in data.attributes.columns]
+    groups = [str(name) for name in data["attributes"].columns]
     if len(groups) != 2 or group not in groups:
         raise InputError(
             f"a table of shares is of one of two groups, but names {group!r} where there are {', '.join(groups)}"
         )
-    for task in data.tasks.columns:
+    for task in data["tasks"].columns:
         if str(task) not in base:
             raise InputError(f"the base has no share for the task {str(task)!r}: add it, or leave the task out")
     # The mean share is the whole table's, the signs those of the tasks at hand.
     tasks = list(base)
     own = np.array([base[task] for task in tasks])
     signs = signs_of_shares([own, 1 - own] if group == groups[0] else [1 - own, own], rule=rule)
-    return signs[:, [tasks.index(str(task)) for task in data.tasks.columns]]
+    return signs[:, [tasks.index(str(task)) for task in data["tasks"].columns]]
 
 
 def _directed_rows(found: "Amplification") -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, Se
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from pipeline.analyses.artifacts import ANSWERED, Inputs
+from pipeline.config.attributes import Attribute, attribute_of
 from pipeline.config.options import ConfigError, Flag, StatisticsOptions, families
 from pipeline.config.sources import problems
 from pipeline.run.progress import Watch, unwatched
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     from pipeline.analyses.inputs import RunSweeps
     from pipeline.analyses.sections import Section
-    from pipeline.config.attributes import Attribute
 
 Source = Literal["run", "file", "photos"]
 RESAMPLES: int = StatisticsOptions.model_fields["resamples"].default  # one default for every analysis
@@ -33,16 +33,14 @@ def option_of_run(name: str, description: str | None = None) -> Any:
     return Field(None, description=f"{text}; the run's own unless given", json_schema_extra={"of_run": True})
 
 
-def one_or_more(names: object) -> object:
-    """One name in place of several."""
-    return (names,) if isinstance(names, str) else names
+def one_or_more(values: object) -> object:
+    """One value in place of several."""
+    return values if isinstance(values, Sequence) and not isinstance(values, str) else (values,)
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(one_or_more), Flag(metavar="COLUMN", parse=list)]
 Family = Annotated[
-    tuple[Literal["adapter", "attribute"], ...] | None,
-    BeforeValidator(one_or_more),
-    Flag(("--family",), "COLUMNS", families),
+    tuple[Literal["adapter", "attribute"], ...] | None, Flag(("--family",), metavar="COLUMNS", parse=families)
 ]
 
 
@@ -111,6 +109,25 @@ class Result:
         return next(iter(self.tables.values())) if len(self.tables) == 1 else dict(self.tables)
 
 
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """What a run holds of an analysis, for its sections of the report.
+
+    Attributes:
+        tables: name -> table that is current and not empty, of all analyses.
+        about: the result's own ``about``; empty where the run has none.
+        swept: attribute -> its record, with the poles of this run.
+    """
+
+    tables: "Mapping[str, pd.DataFrame]"
+    about: Mapping[str, Any]
+    swept: Mapping[str, Attribute]
+
+    def attribute(self, name: str) -> Attribute:
+        """An attribute's record by its name."""
+        return attribute_of(name, self.swept)
+
+
 Chosen = TypeVar("Chosen", bound=Options)
 
 
@@ -139,22 +156,16 @@ class Analysis(ABC, Generic[Chosen]):
 
     @abstractmethod
     def compute(self, source: Path, options: Chosen, *, watch: Watch = unwatched) -> Result:
-        """The result from a run's folder or a file; nothing is written."""
+        """The result from a run's folder or a file; nothing is written.
 
-    def sections(
-        self,
-        tables: "Mapping[str, pd.DataFrame]",
-        about: Mapping[str, Any],
-        *,
-        swept: "Mapping[str, Attribute]",
-    ) -> "Sequence[Section]":
-        """Its sections of the report.
-
-        Args:
-            tables: name -> table that is current and not empty, of all analyses.
-            about: the result's own ``about``; empty where the run has none.
-            swept: attribute -> its record, with the poles of this run.
+        Raises:
+            RunError: the folder holds no run, or not what is needed.
+            ConfigError, InputError: an option, a file or a column does not fit; the message says what to do.
+            ValueError: values that the measure cannot take.
         """
+
+    def sections(self, kept: Kept) -> "Sequence[Section]":
+        """Its sections of the report."""
         return ()
 
     def of_every_run(self, known: "RunSweeps") -> "Mapping[str, pd.DataFrame]":
@@ -167,8 +178,3 @@ class Analysis(ABC, Generic[Chosen]):
         """What tables of a run depend on: files there and elsewhere, and the run's own options where none was given."""
         own = [name for name in self.uses if getattr(options, name, None) is None]
         return Inputs(files=files, elsewhere=[path for path in elsewhere if path is not None], options=own)
-
-    @property
-    def summary(self) -> str:
-        """What it does, in one sentence."""
-        return (self.__doc__ or "").strip().partition("\n")[0]

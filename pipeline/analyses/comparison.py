@@ -7,29 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
+from pipeline.analyses import sections as page
 from pipeline.analyses.artifacts import ANSWERED
-from pipeline.analyses.base import Analysis, Family, Options, Result, option_of_run
+from pipeline.analyses.base import Analysis, Family, Kept, Options, Result, option_of_run
 from pipeline.analyses.inputs import RunSweeps, run_sweeps
-from pipeline.analyses.sections import (
-    MOST,
-    SURE,
-    Column,
-    Dots,
-    Section,
-    Subsection,
-    Table,
-    attributes_of,
-    bounds,
-    cut,
-    dot_rows,
-    edits_of,
-    largest_first,
-    quoted,
-    rows_by,
-)
-from pipeline.config.attributes import Attribute, attribute_of
+from pipeline.config.attributes import Attribute
 from pipeline.config.options import Flag, listed
-from pipeline.run.formats import count, decimal, p_equals, pluralise
+from pipeline.run.formats import count, decimal, pluralise
 from pipeline.run.progress import Watch, unwatched
 from pipeline.run.record import RunError
 
@@ -39,7 +23,6 @@ if TYPE_CHECKING:
     from pipeline.statistics import Sweeps
 
 FOR_MACHINES = ["estimable", "family", "tested", "arm", "rd_difference", "rd_low", "rd_high", "rd_p"]
-NAMED = 3  # differences in sentences
 MOST_PHOTOS = 10  # named in a note
 PAIRED = (
     "The same photos are compared with themselves, so what both see in a photo cancels out: the interval of a "
@@ -79,11 +62,6 @@ class Comparison(Analysis[ComparisonOptions]):
         """Differences between two runs, or between two classifiers of one run; only the former stay in the run.
 
         Two photos are the same if they have the same name and the same bytes.
-
-        Raises:
-            RunError: nothing to compare: no run, no labels, or no adapter and attribute in common.
-            ConfigError: an option has an impossible value.
-            ValueError: the sweeps have other values.
         """
         from pipeline.statistics import compare, comparison_frame
 
@@ -96,30 +74,24 @@ class Comparison(Analysis[ComparisonOptions]):
         one = run_sweeps(source, options.changes())
         # The clusters are the first run's; the second's manifest need not have them.
         two = run_sweeps(second, options=one.options.model_copy(update={"cluster": None}))
-        ours, theirs = _sha256(one), _sha256(two)
-        names = ("{0}", "{0}") if same_run else (f"{source.name}: {{0}}", f"{second.name}: {{0}}")
-        pairs = _pairs(one, two, adapters)
-        comparisons = [
-            compare(
-                left,
-                right.of_photos([photo for photo in right.photos if ours.get(photo) == theirs[photo]]),
-                names=(names[0].format(left.adapter), names[1].format(right.adapter)),
-                **one.rules,
-            )
-            for left, right in pairs
-        ]
+        ours, theirs = (dict(zip(run.photos["photo"], run.photos["sha256"], strict=True)) for run in (one, two))
+        names = ("{}", "{}") if same_run else (f"{source.name}: {{}}", f"{second.name}: {{}}")
+        pairs, comparisons = _pairs(one, two, adapters), []
+        with watch(self.name, total=len(pairs)) as advance:
+            for left, right in pairs:
+                alike = right.of_photos([photo for photo in right.photos if ours.get(photo) == theirs[photo]])
+                sides = names[0].format(left.adapter), names[1].format(right.adapter)
+                comparisons.append(compare(left, alike, names=sides, **one.rules))
+                advance(1)
         compared = {photo for each in comparisons for photo in each.photos}
         only_first = {photo for each in comparisons for photo in each.only_first}
         only_second = {photo for _, right in pairs for photo in (*right.photos, *right.incomplete)} - compared
         frame = comparison_frame(comparisons, family=_family(one.options.family))
+        order = ["attribute", "first", "p", "label"]
         return Result(
             title="Difference of slopes, first less second, on the same photos",
             tables={self.name: frame},
-            printed={
-                self.name: frame.drop(columns=FOR_MACHINES).sort_values(
-                    ["attribute", "first", "p", "label"], ignore_index=True
-                )
-            },
+            printed={self.name: frame.drop(columns=FOR_MACHINES).sort_values(order, ignore_index=True)},
             notes=[
                 f"{pluralise(len(only), 'photo')} only in the {which}: {', '.join(sorted(only)[:MOST_PHOTOS])}"
                 + (" …" if len(only) > MOST_PHOTOS else "")
@@ -144,55 +116,53 @@ class Comparison(Analysis[ComparisonOptions]):
                 comparisons.append(compare(*sides, names=names, **known.rules))
         return {"adapter_comparison": comparison_frame(comparisons, family=_family(known.options.family))}
 
-    def sections(
-        self, tables: "Mapping[str, pd.DataFrame]", about: Mapping[str, Any], *, swept: Mapping[str, Attribute]
-    ) -> Sequence[Section]:
+    def sections(self, kept: Kept) -> Sequence[page.Section]:
         """The classifiers of this run, and this run against another."""
         found = []
-        if "adapter_comparison" in tables:
-            frame = edits_of(tables["adapter_comparison"])
-            found.append(
-                Section(
-                    key="classifiers",
-                    heading="Classifiers compared",
-                    explanation="Labels of the same name from two classifiers: does one move more with the perceived "
-                    f"attribute than the other? {PAIRED}",
-                    parts=_parts(frame, swept),
-                    caveats=[
-                        "Labels of the same name need not mean the same to both classifiers, nor be given as often.",
-                        MULTIPLE,
-                    ],
-                    attributes=attributes_of(frame),
-                )
-            )
-        if self.name in tables:
-            frame, other = edits_of(tables[self.name]), quoted(about["other"])
-            left_out = [
-                f"Not compared, being in {where} only: {pluralise(about[name], 'photo')}."
-                for name, where in (("only_first", "this run"), ("only_second", other))
-                if about[name]
+        for name in self.shows:
+            if name not in kept.tables:
+                continue
+            frame = page.edits_of(kept.tables[name])
+            parts = [
+                _part(rows, (first, second), kept.attribute(attribute))
+                for (attribute, first, second), rows in page.rows_by(frame, "attribute", "first", "second")
             ]
-            found.append(
-                Section(
-                    key="runs",
-                    heading="Runs compared",
-                    explanation=f"This run against the run {other} on the photos that both have. {PAIRED}",
-                    parts=_parts(frame, swept),
-                    caveats=[
-                        *left_out,
-                        "Two runs differ in whatever was changed between them: the classifier's version, its options, "
-                        "the edits. The difference does not say which.",
-                        MULTIPLE,
-                    ],
-                    attributes=attributes_of(frame),
-                )
-            )
+            words = _of_classifiers() if name == "adapter_comparison" else _of_runs(kept.about)
+            found.append(page.Section(**words, parts=parts, attributes=page.attributes_of(frame)))
         return found
 
 
-def _sha256(known: RunSweeps) -> dict[str, str]:
-    """Photo -> sha256 of its file."""
-    return dict(zip(known.photos["photo"], known.photos["sha256"], strict=True))
+def _of_classifiers() -> dict[str, Any]:
+    return {
+        "key": "classifiers",
+        "heading": "Classifiers compared",
+        "explanation": "Labels of the same name from two classifiers: does one move more with the perceived "
+        f"attribute than the other? {PAIRED}",
+        "caveats": [
+            "Labels of the same name need not mean the same to both classifiers, nor be given as often.",
+            MULTIPLE,
+        ],
+    }
+
+
+def _of_runs(about: Mapping[str, Any]) -> dict[str, Any]:
+    other = page.quoted(about["other"])
+    left_out = [
+        f"Not compared, being in {where} only: {pluralise(about[name], 'photo')}."
+        for name, where in (("only_first", "this run"), ("only_second", other))
+        if about[name]
+    ]
+    return {
+        "key": "runs",
+        "heading": "Runs compared",
+        "explanation": f"This run against the run {other} on the photos that both have. {PAIRED}",
+        "caveats": [
+            *left_out,
+            "Two runs differ in whatever was changed between them: the classifier's version, its options, the edits. "
+            "The difference does not say which.",
+            MULTIPLE,
+        ],
+    }
 
 
 def _pairs(one: RunSweeps, two: RunSweeps, adapters: Sequence[str] | None) -> "list[tuple[Sweeps, Sweeps]]":
@@ -218,76 +188,40 @@ def _family(columns: Sequence[str]) -> list[str]:
     return [name for column in columns for name in (("first", "second") if column == "adapter" else (column,))]
 
 
-def _parts(frame: "pd.DataFrame", swept: Mapping[str, Attribute]) -> list[Subsection]:
-    return [
-        _part(rows, (first, second), attribute_of(name, swept))
-        for (name, first, second), rows in rows_by(frame, "attribute", "first", "second")
-    ]
-
-
-def _part(rows: "pd.DataFrame", names: tuple[str, str], attribute: Attribute) -> Subsection:
-    known = largest_first(rows[rows["estimable"].astype(bool)], "difference")
-    heading = f"{names[0]} less {names[1]}, {attribute.subject}"
-    columns = (
-        Column("Label", "label"),
-        Column(f"Slope, {names[0]}", "first_slope", "signed"),
-        Column(f"Slope, {names[1]}", "second_slope", "signed"),
-        Column("Difference", "difference", "signed"),
-        Column("95 % interval", ("difference_low", "difference_high"), "interval"),
-        Column("p", "p", "p"),
-        Column("q", "q", "p"),
-    )
-    table = Table(f"{pluralise(len(known), 'label')}, largest difference first", columns, known)
-    return Subsection(
-        heading=heading,
-        sentences=_sentences(known, names, missing=len(rows) - len(known)),
-        charts=[_chart(known, heading, attribute)] if len(known) else [],
-        tables=[table] if len(known) else [],
-    )
-
-
-def _sentences(known: "pd.DataFrame", names: tuple[str, str], *, missing: int) -> list[str]:
+def _part(rows: "pd.DataFrame", names: tuple[str, str], attribute: Attribute) -> page.Subsection:
+    known = page.largest_first(rows[rows["estimable"].astype(bool)], "difference")
+    heading, missing = f"{names[0]} less {names[1]}, {attribute.subject}", len(rows) - len(known)
     left_out = [f"{count(missing)} more can be estimated in one of the two at most."] if missing else []
     if known.empty:
-        return ["No label can be estimated in both, so nothing can be said about a difference.", *left_out]
-    tested = f"{pluralise(len(known), 'label')} compared on {pluralise(known['photos'].max(), 'photo')}"
-    differ = known[known["q"] < SURE]
-    if differ.empty:
-        reach = known[["difference_low", "difference_high"]].abs().to_numpy(float).max()
-        return [
-            f"{tested}: no evidence of a difference of slopes larger than {decimal(reach)}, the farthest end of the "
-            "95 % intervals (none has q < 0.05).",
-            *left_out,
-        ]
-    return [
-        f"{tested}: the slopes of {count(len(differ))} differ (q < 0.05).",
-        *(_sentence(row, names) for row in differ[:NAMED].to_dict("records")),
-        *left_out,
-    ]
-
-
-def _sentence(row: Mapping[Any, Any], names: tuple[str, str]) -> str:
-    first, second = (decimal(row[f"{side}_slope"], sign=True) for side in ("first", "second"))
-    difference = bounds(row["difference"], row["difference_low"], row["difference_high"])
-    return (
-        f"{quoted(row['label'])}: slope {first} by {names[0]}, {second} by {names[1]}; difference {difference}, "
-        f"{p_equals('q', row['q'])}."
+        nothing = "No label can be estimated in both, so nothing can be concluded about a difference."
+        return page.Subsection(heading, [nothing, *left_out])
+    columns: list[page.Column] = [
+        ("Label", "label", "text"), (f"Slope, {names[0]}", "first_slope", "signed"),
+        (f"Slope, {names[1]}", "second_slope", "signed"), *page.DIFFERENCE,
+    ]  # fmt: skip
+    labels = pluralise(len(known), "label")
+    tested = f"Slopes of {labels} compared on {pluralise(known['photos'].max(), 'photo')}"
+    sentences = page.differences(
+        known,
+        tested,
+        lambda row: (
+            f"slope {decimal(row['first_slope'], sign=True)} by {names[0]}, "
+            f"{decimal(row['second_slope'], sign=True)} by {names[1]}"
+        ),
     )
-
-
-def _chart(known: "pd.DataFrame", heading: str, attribute: Attribute) -> Dots:
-    shown = known[:MOST].sort_values("difference", ascending=False, kind="stable")
-    largest = known.iloc[0]
+    shown, largest = known[: page.MOST].sort_values("difference", ascending=False, kind="stable"), known.iloc[0]
     low, high = attribute.poles
-    return Dots(
-        dot_rows(shown, label="label", value="difference", low="difference_low", high="difference_high"),
+    chart = page.Dots(
+        page.dot_rows(shown, "label", "difference", "difference_low", "difference_high"),
         axis=f"← {low} · difference · {high} →",
         title=f"Differences of slopes: {heading}",
         description=f"{pluralise(len(shown), 'label')}; the largest difference is {decimal(largest['difference'])}, "
-        f"{quoted(largest['label'])}.",
+        f"{page.quoted(largest['label'])}.",
         caption="Differences of slopes with their 95 % intervals; full where the interval excludes 0."
-        + cut(len(shown), len(known)),
+        + page.cut(len(shown), len(known)),
     )
+    table = page.Table(f"{labels}, largest difference first", known, columns)
+    return page.Subsection(heading, [*sentences, *left_out], charts=[chart], tables=[table])
 
 
 COMPARISON = Comparison()

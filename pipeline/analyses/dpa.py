@@ -1,16 +1,16 @@
 """Directional predictability amplification, of a file of predictions."""
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
-from pipeline.analyses.base import Names, Result
+from pipeline.analyses.base import Names
 from pipeline.analyses.inputs import InputError
 from pipeline.analyses.predictability import Predictability, PredictabilityOptions
-from pipeline.run.formats import pluralise
-from pipeline.run.progress import Watch, unwatched
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class DpaOptions(PredictabilityOptions):
@@ -41,32 +41,21 @@ class DpaAnalysis(Predictability[DpaOptions]):
     )
     source = "After Tokas et al., directional predictability amplification."
 
-    def compute(self, source: Path, options: DpaOptions, *, watch: Watch = unwatched) -> Result:
-        """One row a direction and quantity.
+    def columns(self, options: DpaOptions) -> Mapping[str, Sequence[str]]:
+        """Of the predicted tasks, of the predicted groups, or both."""
+        if not options.prediction and not options.predicted_attribute:
+            raise InputError("name --prediction (for A->T), --predicted-attribute (for T->A), or both")
+        return {"task_predictions": options.prediction, "attribute_predictions": options.predicted_attribute}
 
-        Raises:
-            InputError: nothing is predicted, or the file cannot be read, or lacks a column or a value.
-            ValueError: an option does not fit.
-        """
+    def measure(self, options: DpaOptions, arguments: Mapping[str, Any]) -> "tuple[pd.DataFrame, Sequence[str]]":
+        """DPA in each direction that is predicted."""
         import pandas as pd
 
         from pipeline.statistics import dpa
 
-        if not options.prediction and not options.predicted_attribute:
-            raise InputError("name --prediction (for A->T), --predicted-attribute (for T->A), or both")
-        columns = {"task_predictions": options.prediction, "attribute_predictions": options.predicted_attribute}
-        arguments = self.arguments(source, options, **columns)
-        with watch(self.name, total=1) as advance:
-            found = dpa(**arguments)
-            advance(1)
-        rows = pluralise(len(arguments["tasks"]), "row")
-        return self.result(
-            source,
-            options,
-            pd.concat([each.to_frame() for each in found], ignore_index=True),
-            title=f"DPA of {' and '.join(options.attribute)} and {', '.join(options.task)}, {rows}",
-            notes=[f"{each.direction}: {note}" for each in found for note in each.notes],
-        )
+        found = dpa(**arguments)
+        notes = [f"{each.direction}: {note}" for each in found for note in each.notes]
+        return pd.concat([each.to_frame() for each in found], ignore_index=True), notes
 
 
 DPA = DpaAnalysis()

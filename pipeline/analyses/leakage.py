@@ -1,13 +1,16 @@
 """Leakage and its amplification, of a file of predictions."""
 
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from pipeline.analyses.base import Names, Result
+from pipeline.analyses.base import Names
+from pipeline.analyses.inputs import InputError
 from pipeline.analyses.predictability import Predictability, PredictabilityOptions
-from pipeline.run.formats import pluralise
-from pipeline.run.progress import Watch, unwatched
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class LeakageOptions(PredictabilityOptions):
@@ -32,23 +35,18 @@ class LeakageAnalysis(Predictability[LeakageOptions]):
     )
     source = "After Wang et al., “Balanced Datasets Are Not Enough”, 2019."
 
-    def compute(self, source: Path, options: LeakageOptions, *, watch: Watch = unwatched) -> Result:
-        """One row a quantity.
+    def columns(self, options: LeakageOptions) -> Mapping[str, Sequence[str]]:
+        """Of the predicted tasks, and of scores."""
+        if not options.prediction:
+            raise InputError("name the columns of predicted labels with --prediction")
+        return {"predictions": options.prediction, "outputs": options.output}
 
-        Raises:
-            InputError: the file cannot be read, or lacks a column or a value.
-            ValueError: an option does not fit.
-        """
+    def measure(self, options: LeakageOptions, arguments: Mapping[str, Any]) -> "tuple[pd.DataFrame, Sequence[str]]":
+        """Leakage of the labels and of the predictions."""
         from pipeline.statistics import leakage
 
-        columns = {"predictions": options.prediction, "outputs": options.output}
-        arguments = self.arguments(source, options, **columns)
-        with watch(self.name, total=1) as advance:
-            found = leakage(**arguments, folded=options.folded)
-            advance(1)
-        rows = pluralise(len(arguments["tasks"]), "row")
-        title = f"Leakage of {' and '.join(options.attribute)} by {', '.join(options.task)}, {rows}"
-        return self.result(source, options, found.to_frame(), title=title, notes=found.notes)
+        found = leakage(**arguments, folded=options.folded)
+        return found.to_frame(), found.notes
 
 
 LEAKAGE = LeakageAnalysis()

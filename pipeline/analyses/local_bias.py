@@ -6,14 +6,14 @@ The rows come from ``local_rows``; the search is in ``pipeline.statistics``.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
+from pipeline.analyses import sections as page
 from pipeline.analyses.artifacts import ANSWERED
-from pipeline.analyses.base import Analysis, Options, Result
-from pipeline.analyses.sections import SURE, Column, Gallery, Section, Subsection, Table, quoted, rows_by
-from pipeline.config.attributes import Attribute
+from pipeline.analyses.base import Analysis, Kept, Options, Result, one_or_more
+from pipeline.config.options import Flag, listed
 from pipeline.run.formats import count, decimal, is_missing, p_equals, pluralise
 from pipeline.run.progress import Watch, unwatched
 
@@ -49,7 +49,9 @@ class LocalOptions(Options):
     )
     clusters: int = Field(10, description="k, before small ones are merged")
     objective: str = Field("literal", description="literal (the paper's Eq. 2) or weighted (by rows)")
-    strength: float = Field(5.0, description="lambda; 0 is k-means")
+    strength: Annotated[tuple[float, ...], BeforeValidator(one_or_more), Flag(metavar="LAMBDA", parse=listed)] = Field(
+        (5.0,), description="lambda; 0 is k-means; of several, such as 1,5,10,100, the one that finds most is chosen"
+    )
     scale: str = Field("none", description="variance: features to a total variance of 1; none")
     min_rows: int = Field(20, description="rows of each group that a cluster needs")
     min_gap: float = Field(0.05, description="|gap| from which a cluster is called biased")
@@ -74,14 +76,7 @@ class LocalBiasAnalysis(Analysis[LocalOptions]):
     )
 
     def compute(self, source: Path, options: LocalOptions, *, watch: Watch = unwatched) -> Result:
-        """Tables statistics, clusters and exemplars, and of texts also words.
-
-        Raises:
-            RunError: a run without labels.
-            InputError: an adapter, a label or a column that is not there.
-            ConfigError: features that do not fit.
-            ValueError: an option does not fit, or there are too few rows.
-        """
+        """Tables statistics, clusters and exemplars, and of texts also words."""
         from pipeline.analyses.local_rows import rows_of_file, rows_of_run
         from pipeline.statistics import ClusterRules, centred_by_group, exemplars, local_bias, topic_words
 
@@ -98,9 +93,8 @@ class LocalBiasAnalysis(Analysis[LocalOptions]):
                 truth=rows.truth,
                 metric=options.metric or ("presence" if rows.truth is None else "accuracy"),
                 rules=ClusterRules(min_rows=options.min_rows, min_gap=options.min_gap),
-                **options.model_dump(
-                    include={"clusters", "objective", "strength", "scale", "permutations", "null", "seed"}
-                ),
+                strength=options.strength[0] if len(options.strength) == 1 else options.strength,
+                **options.model_dump(include={"clusters", "objective", "scale", "permutations", "null", "seed"}),
             )
             advance(1)
         nearest = exemplars(rows.features, found.labels, rows.groups)
@@ -121,27 +115,22 @@ class LocalBiasAnalysis(Analysis[LocalOptions]):
             by=("adapter", "label"),
         )
 
-    def sections(
-        self, tables: "Mapping[str, pd.DataFrame]", about: Mapping[str, Any], *, swept: Mapping[str, Attribute]
-    ) -> Sequence[Section]:
+    def sections(self, kept: Kept) -> Sequence[page.Section]:
         """One part for each adapter and label."""
-        section = Section(
+        parts = []
+        for (adapter, label), clusters in page.rows_by(kept.tables["local_clusters"], "adapter", "label"):
+            statistics, exemplars = (
+                frame[(frame["adapter"] == adapter) & (frame["label"] == label)]
+                for frame in (kept.tables["local_statistics"], kept.tables["local_exemplars"])
+            )
+            parts.append(_part(clusters, statistics, exemplars, heading=f"{adapter}, {page.quoted(label)}"))
+        section = page.Section(
             key=self.name,
             heading="Local bias",
             explanation="Overall, two groups may fare alike while among similar faces they do not. Faces are clustered "
             "by what they look like, so as to widen the gap between the groups inside a cluster (LOGAN); the gap is "
             "the rate of the second group less that of the first.",
-            parts=[
-                _part(
-                    clusters,
-                    *(
-                        frame[(frame["adapter"] == adapter) & (frame["label"] == label)]
-                        for frame in (tables["local_statistics"], tables["local_exemplars"])
-                    ),
-                    heading=f"{adapter}, {quoted(label)}",
-                )
-                for (adapter, label), clusters in rows_by(tables["local_clusters"], "adapter", "label")
-            ],
+            parts=parts,
             caveats=[
                 "The clusters are searched for large gaps, so some gap is always found. p compares each with the "
                 "largest gap found when the outcomes are shuffled; a small gap, or a p that is not small, is no "
@@ -178,34 +167,29 @@ def _kept(
 
 def _part(
     clusters: "pd.DataFrame", statistics: "pd.DataFrame", exemplars: "pd.DataFrame", *, heading: str
-) -> Subsection:
+) -> page.Subsection:
     first, second = (str(clusters[name].iloc[0]) for name in ("first", "second"))
     order = clusters.assign(size=clusters["gap"].abs()).sort_values(
         ["reported", "size"], ascending=False, kind="stable", na_position="last"
     )
     reported = order["reported"].astype(bool)
     order = order.assign(enough=reported.map({True: "yes", False: "no"}), name=order["cluster"].astype(int).astype(str))
-    columns = (
-        Column("Cluster", "name"),
-        Column("Faces", "rows", "count"),
-        Column(first.capitalize(), "first_rows", "count"),
-        Column(second.capitalize(), "second_rows", "count"),
-        Column(f"Rate, {first}", "first_rate", "decimal"),
-        Column(f"Rate, {second}", "second_rate", "decimal"),
-        Column("Gap", "gap", "signed"),
-        Column("p", "p", "p"),
-        Column("Enough of both", "enough"),
-    )
-    return Subsection(
+    columns: list[page.Column] = [
+        ("Cluster", "name", "text"), ("Faces", "rows", "count"), (first.capitalize(), "first_rows", "count"),
+        (second.capitalize(), "second_rows", "count"), (f"Rate, {first}", "first_rate", "decimal"),
+        (f"Rate, {second}", "second_rate", "decimal"), ("Gap", "gap", "signed"), ("p", "p", "p"),
+        ("Enough of both", "enough", "text"),
+    ]  # fmt: skip
+    return page.Subsection(
         heading=heading,
         sentences=_sentences(order[reported], statistics, first, second, clusters=len(clusters)),
-        tables=[Table(f"{pluralise(len(order), 'cluster')}, largest gap first", columns, order)],
+        tables=[page.Table(f"{pluralise(len(order), 'cluster')}, largest gap first", order, columns)],
         galleries=[
-            Gallery(
+            page.Gallery(
                 f"Cluster {row['name']}, gap {decimal(row['gap'], sign=True)}, {p_equals('p', row['p'])}",
                 [
                     (group, [str(photo) for photo in own.sort_values("rank")["photo"]])
-                    for (group,), own in rows_by(exemplars[exemplars["cluster"] == row["cluster"]], "group")
+                    for (group,), own in page.rows_by(exemplars[exemplars["cluster"] == row["cluster"]], "group")
                 ],
             )
             for row in order[reported][:GALLERIES].to_dict("records")
@@ -225,7 +209,7 @@ def _sentences(
     gap = f"{decimal(row['gap'], sign=True)} in cluster {row['name']} ({rates}; {p_equals('p', row['p'])})"
     if is_missing(row["p"]):
         opening = f"The largest gap is {gap}; it was not tested, so nothing can be concluded."
-    elif row["p"] < SURE:
+    elif row["p"] < page.SURE:
         opening = f"In a cluster of similar faces the label is given more to one group: a gap of {gap}."
     else:
         opening = f"No evidence of local bias: the largest gap is {gap}, no larger than chance gives."

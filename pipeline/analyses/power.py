@@ -1,15 +1,14 @@
 """How many photos a run like this one needs, from how much slopes differ between its photos."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from pipeline.analyses.base import Analysis, Options, Result, option_of_run
+from pipeline.analyses import sections as page
+from pipeline.analyses.base import Analysis, Kept, Options, Result, option_of_run
 from pipeline.analyses.inputs import run_sweeps
-from pipeline.analyses.sections import Column, Section, Subsection, Table, rows_by
-from pipeline.config.attributes import Attribute, attribute_of
 from pipeline.run.formats import count, plain, pluralise
 from pipeline.run.progress import Watch, unwatched
 
@@ -17,6 +16,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FOR_MACHINES = ["arm", "estimable", "spread"]
+COLUMNS: tuple[page.Column, ...] = (
+    ("Label", "label", "text"), ("Photos now", "photos", "count"), ("Rate at a = 0", "y_c", "share"),
+    ("Width now", "width", "decimal"), ("Photos for the width", "photos_for_width", "count"),
+    ("Photos for the slope", "photos_to_detect", "count"),
+)  # fmt: skip
 
 
 class PowerOptions(Options):
@@ -39,13 +43,7 @@ class Power(Analysis[PowerOptions]):
     examples = ("counterslope power runs/pilot --width 0.05",)
 
     def compute(self, source: Path, options: PowerOptions, *, watch: Watch = unwatched) -> Result:
-        """Photos needed, one row a label.
-
-        Raises:
-            RunError: the folder holds no run, or one without labels.
-            ConfigError: an option of the run does not fit.
-            ValueError: a width, slope, power or p out of range.
-        """
+        """Photos needed, one row a label."""
         from pipeline.statistics import power_frame, power_table
 
         known = run_sweeps(source, options.changes())
@@ -64,44 +62,34 @@ class Power(Analysis[PowerOptions]):
             inputs=self.inputs(options),
         )
 
-    def sections(
-        self, tables: "Mapping[str, pd.DataFrame]", about: Mapping[str, Any], *, swept: Mapping[str, Attribute]
-    ) -> Sequence[Section]:
+    def sections(self, kept: Kept) -> Sequence[page.Section]:
         """One part for each adapter and attribute."""
-        section = Section(
+        wanted = {name: plain(kept.about[name]) for name in ("width", "slope", "max_p", "power")}
+        section = page.Section(
             key=self.name,
             heading="How many photos it takes",
             explanation="From how much slopes differ between the photos of this run: how many such photos for an "
-            f"interval {plain(about['width'])} wide, and how many for a slope of {plain(about['slope'])} found "
-            f"(p < {plain(about['max_p'])}) with probability {plain(about['power'])}?",
+            f"interval {wanted['width']} wide, and how many for a slope of {wanted['slope']} found "
+            f"(p < {wanted['max_p']}) with probability {wanted['power']}?",
             parts=[
-                _part(rows, f"{adapter}, {attribute_of(name, swept).subject}")
-                for (adapter, name), rows in rows_by(tables[self.name], "adapter", "attribute")
+                _part(rows, f"{adapter}, {kept.attribute(name).subject}")
+                for (adapter, name), rows in page.rows_by(kept.tables[self.name], "adapter", "attribute")
             ],
             caveats=["The figures hold for photos like these; of few photos they are themselves unsure."],
         )
         return (section,)
 
 
-def _part(rows: "pd.DataFrame", heading: str) -> Subsection:
+def _part(rows: "pd.DataFrame", heading: str) -> page.Subsection:
     known = rows[rows["estimable"].astype(bool)].sort_values("photos_for_width", kind="stable")
     if known.empty:
-        none = "No label can be estimated, so nothing can be said of how many photos it would take."
-        return Subsection(heading, [none])
-    columns = (
-        Column("Label", "label"),
-        Column("Photos now", "photos", "count"),
-        Column("Rate at a = 0", "y_c", "share"),
-        Column("Width now", "width", "decimal"),
-        Column("Photos for the width", "photos_for_width", "count"),
-        Column("Photos for the slope", "photos_to_detect", "count"),
-    )
+        return page.Subsection(
+            heading, ["No label can be estimated, so it is not known how many photos it would take."]
+        )
     enough = int((known["photos_to_detect"] <= known["photos"]).sum())
-    return Subsection(
-        heading,
-        [f"{count(enough)} of {count(len(known))} labels have photos enough now to find such a slope."],
-        tables=[Table(f"{pluralise(len(known), 'label')}, those that take the fewest photos first", columns, known)],
-    )
+    sentence = f"{count(enough)} of {count(len(known))} labels have photos enough now to find such a slope."
+    caption = f"{pluralise(len(known), 'label')}, those that take the fewest photos first"
+    return page.Subsection(heading, [sentence], tables=[page.Table(caption, known, COLUMNS)])
 
 
 POWER = Power()

@@ -1,16 +1,18 @@
 """What leakage and DPA share: their options, how a file's columns are read, and their section of the report."""
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import Field
 
+from pipeline.analyses import sections as page
 from pipeline.analyses.artifacts import Inputs
-from pipeline.analyses.base import RESAMPLES, Analysis, Names, Options, Result
-from pipeline.analyses.inputs import columns_of, read_predictions
-from pipeline.analyses.sections import Column, Heatmap, Section, Subsection, Table, listed
+from pipeline.analyses.base import RESAMPLES, Analysis, Kept, Names, Options, Result
+from pipeline.analyses.inputs import InputError, columns_of, read_predictions
 from pipeline.run.formats import decimal, is_missing, pluralise
+from pipeline.run.progress import Watch, unwatched
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +27,7 @@ class PredictabilityOptions(Options):
     """Columns of the file, and how the attackers guess."""
 
     attribute: Names = Field((), description="column with the group")
-    task: Names = Field((), description="column with the true label; may be given again")
+    task: Names = Field((), description="column with the true label; repeatable")
     attacker: str = Field(
         "auto",
         description="majority (exact), logistic, network or wang; by itself majority, or logistic for many tasks",
@@ -41,10 +43,11 @@ class PredictabilityOptions(Options):
     balance: str = Field("none", description="groups: none, redraw or weights")
     repeats: int = Field(5, description="how often labels and rows are drawn")
     resamples: int = Field(RESAMPLES, description="of the rows, for the interval over other examples; 0 for none")
-    cluster: str | None = Field(None, description="column whose rows are resampled together")
+    cluster: str | None = Field(None, description="column by which rows are resampled together")
     seed: int = Field(0, description="of everything that is drawn")
 
 
+HOW = ("attacker", "quality", "equalise", "flips", "held_out", "balance", "repeats", "resamples", "seed")
 Chosen = TypeVar("Chosen", bound=PredictabilityOptions)
 
 
@@ -65,80 +68,75 @@ class Predictability(Analysis[Chosen]):
     question: str
     source: str
 
-    def arguments(self, source: Path, options: Chosen, **columns: Sequence[str]) -> dict[str, Any]:
-        """The arguments of the measure: columns of the file as arrays ``(n,)`` or ``(n, C)``, and its options.
+    @abstractmethod
+    def columns(self, options: Chosen) -> Mapping[str, Sequence[str]]:
+        """Argument of the measure -> names of columns with predictions; arguments without any are left out."""
 
-        Args:
-            source: the file.
-            options: of which those that name no column are handed on.
-            columns: argument -> names of columns; arguments without any are left out.
+    @abstractmethod
+    def measure(self, options: Chosen, arguments: Mapping[str, Any]) -> "tuple[pd.DataFrame, Sequence[str]]":
+        """The table and what a reader must know about it."""
 
-        Raises:
-            InputError: the file cannot be read, or lacks a column or a value.
-        """
+    def compute(self, source: Path, options: Chosen, *, watch: Watch = unwatched) -> Result:
+        """One row a quantity; in a run the grid of known biases lies next to it, by which a figure can be read."""
+        if not options.attribute or not options.task:
+            raise InputError("name the columns of groups and true labels with --attribute and --task")
         frame = read_predictions(source)
 
         def array(names: Sequence[str]) -> Any:
             table = columns_of(frame, names, table=str(source)).to_numpy()
             return table[:, 0] if len(names) == 1 else table
 
-        named = {"attributes": options.attribute, "tasks": options.task} | columns
-        how = ("attacker", "quality", "equalise", "flips", "held_out", "balance", "repeats", "resamples", "seed")
-        clusters = None if options.cluster is None else array([options.cluster]).tolist()
-        return (
-            {name: array(names) for name, names in named.items() if names}
-            | {name: getattr(options, name) for name in how}
-            | {"clusters": clusters}
-        )
-
-    def result(
-        self, source: Path, options: Chosen, found: "pd.DataFrame", *, title: str, notes: Sequence[str]
-    ) -> Result:
-        """The result; in a run the grid of known biases lies next to it, by which a figure can be read."""
+        named = {"attributes": options.attribute, "tasks": options.task, **self.columns(options)}
+        arguments = {name: array(names) for name, names in named.items() if names}
+        arguments |= {name: getattr(options, name) for name in HOW}
+        arguments["clusters"] = None if options.cluster is None else array([options.cluster]).tolist()
+        with watch(self.name, total=1) as advance:
+            found, notes = self.measure(options, arguments)
+            advance(1)
 
         def kept() -> "Mapping[str, pd.DataFrame]":
             from pipeline.statistics import COARSE, bias_grid
 
-            grid = bias_grid(
-                dataset_biases=COARSE, model_biases=COARSE, quality=options.quality, equalise=options.equalise
-            )
+            biases: dict[str, Any] = {"dataset_biases": COARSE, "model_biases": COARSE}
+            grid = bias_grid(**biases, quality=options.quality, equalise=options.equalise)
             return {self.name: found, f"{self.name}_grid": grid}
 
+        groups, tasks = " and ".join(options.attribute), ", ".join(options.task)
         about: dict[str, Any] = {"file": source.name, "attribute": list(options.attribute), "task": list(options.task)}
-        about |= {"quality": options.quality, "equalise": options.equalise}
-        inputs = Inputs(files=(), elsewhere=[source])
-        return Result(title, {self.name: found}, notes=notes, kept=kept, about=about, inputs=inputs)
-
-    def sections(
-        self, tables: "Mapping[str, pd.DataFrame]", about: Mapping[str, Any], *, swept: Mapping[str, Any]
-    ) -> Sequence[Section]:
-        """The quantities, and the grid of known biases."""
-        frame, grid = tables[self.name], tables[f"{self.name}_grid"]
-        directed = "direction" in frame
-        columns = (
-            Column("Quantity", "quantity"),
-            *([Column("Direction", "direction")] if directed else []),
-            Column("Mean", "value", "decimal"),
-            Column("Standard deviation", "sd", "decimal"),
-            Column("Repeats", "repeats", "count"),
+        return Result(
+            title=f"{self.title} of {groups} by {tasks}, {pluralise(len(frame), 'row')}",
+            tables={self.name: found},
+            notes=notes,
+            kept=kept,
+            about=about | {"quality": options.quality, "equalise": options.equalise},
+            inputs=Inputs(files=(), elsewhere=[source]),
         )
+
+    def sections(self, kept: Kept) -> Sequence[page.Section]:
+        """The quantities, and the grid of known biases."""
+        frame, grid, about = kept.tables[self.name], kept.tables[f"{self.name}_grid"], kept.about
+        direction: list[page.Column] = [("Direction", "direction", "text")] if "direction" in frame else []
+        columns: list[page.Column] = [
+            ("Quantity", "quantity", "text"), *direction, ("Mean", "value", "decimal"),
+            ("Standard deviation", "sd", "decimal"), ("Repeats", "repeats", "count"),
+        ]  # fmt: skip
         low, high = (decimal(end, places=2) for end in (grid[self.metric].min(), grid[self.metric].max()))
-        chart = Heatmap(
+        chart = page.Heatmap(
             grid=grid,
             metric=self.metric,
             title=f"{self.title} by the bias of a dataset and of a model",
             description=f"From {low} to {high}; 0 where both biases are the same.",
             caption=GRID,
         )
-        part = Subsection(
-            heading=f"{listed(about['attribute'])} and {listed(about['task'])}, {about['file']}",
+        part = page.Subsection(
+            heading=f"{page.listed(about['attribute'])} and {page.listed(about['task'])}, {about['file']}",
             sentences=[
                 _sentence(row, self.title) for row in frame[frame["quantity"] == self.quantity].to_dict("records")
             ],
             charts=[chart],
-            tables=[Table("All quantities", columns, frame)],
+            tables=[page.Table("All quantities", frame, columns)],
         )
-        section = Section(
+        section = page.Section(
             key=self.name,
             heading=f"{self.title}: what predictions give away",
             explanation=self.question,

@@ -9,7 +9,7 @@ from inspect import Parameter, Signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.analyses.base import Analysis, Options, Result
+from pipeline.analyses.base import Analysis, Kept, Options, Result
 from pipeline.analyses.inputs import InputError
 from pipeline.config.options import ConfigError, flag_of
 from pipeline.run.progress import Watch, unwatched
@@ -113,7 +113,7 @@ def method_of(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
 
     lines = [f"    {option}: {field.description}." for option, field in fields.items()]
     method.__name__ = name
-    method.__doc__ = "\n".join([one.summary, "", "Args:", *lines])
+    method.__doc__ = "\n".join([(one.__doc__ or "").partition("\n")[0], "", "Args:", *lines])
     method.__signature__ = Signature([source, *options])  # type: ignore[attr-defined]
     return method
 
@@ -146,7 +146,7 @@ def sections(
         section
         for name, each in known.items()
         if not there.keys().isdisjoint(each.shows or (name,))
-        for section in each.sections(there, about.get(name, {}), swept=swept)
+        for section in each.sections(Kept(there, about.get(name, {}), swept))
     ]
     if stale:
         lines = [

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from pipeline.analyses.base import Analysis, Options, Result, option_of_run
+from pipeline.analyses import sections as page
+from pipeline.analyses.base import Analysis, Kept, Options, Result, option_of_run
 from pipeline.analyses.inputs import FOLDER, clusters_of, groups_of
-from pipeline.analyses.sections import MOST, Column, Dots, Section, Subsection, Table, cut, listed, rows_by
-from pipeline.config.attributes import ATTRIBUTES, Attribute
+from pipeline.config.attributes import ATTRIBUTES
 from pipeline.run.folder import Run, settings_of
 from pipeline.run.formats import MISSING, count, is_missing, measured
 from pipeline.run.progress import Watch, unwatched
@@ -47,17 +47,7 @@ class RepresentationAnalysis(Analysis[RepresentationOptions]):
     examples = ("counterslope represent results.csv --by keyword --out runs/results",)
 
     def compute(self, source: Path, options: RepresentationOptions, *, watch: Watch = unwatched) -> Result:
-        """Shares of the photos' central faces, one row a group, attribute and class.
-
-        Args:
-            source: a run that has got as far as its faces; nothing in its folder is changed.
-            options: the grouping and the intervals.
-            watch: receives the progress.
-
-        Raises:
-            RunError: its faces are not found yet.
-            ConfigError: the manifest lacks a column.
-        """
+        """Shares of the photos' central faces, one row a group, attribute and class, of a run that has its faces."""
         from pipeline.statistics import representation_frame, shares_by_group
 
         run = Run(source)
@@ -91,19 +81,17 @@ class RepresentationAnalysis(Analysis[RepresentationOptions]):
             inputs=self.inputs(options, files=("photos.parquet", "faces.parquet")),
         )
 
-    def sections(
-        self, tables: "Mapping[str, pd.DataFrame]", about: Mapping[str, Any], *, swept: Mapping[str, Attribute]
-    ) -> Sequence[Section]:
+    def sections(self, kept: Kept) -> Sequence[page.Section]:
         """One part for each attribute."""
-        by = str(about["by"])
-        section = Section(
+        by = str(kept.about["by"])
+        section = page.Section(
             key=self.name,
             heading="Who is shown",
             explanation=f"How the faces of these photos are perceived, by {by}: the shares as the estimator perceives "
             "them, and the true shares that explain these best, given how often it errs on held-out faces.",
-            parts=[_part(rows, by, attribute) for (attribute,), rows in rows_by(tables[self.name], "attribute")],
+            parts=[_part(rows, by, name) for (name,), rows in page.rows_by(kept.tables[self.name], "attribute")],
             caveats=[
-                *map(str, about.get("notes", ())),
+                *map(str, kept.about.get("notes", ())),
                 "The corrected shares hold if the estimator errs on these photos as it does on the held-out faces; "
                 "their intervals count how well its errors are known.",
                 "They are shares of perceived attributes among the central faces of these photos, not of anybody's "
@@ -125,8 +113,8 @@ def _confusion() -> tuple[dict[str, list[list[int]]] | None, list[str]]:
     return {attribute: matrix.of(names) for attribute, names in CLASSES.items()}, []
 
 
-def _part(rows: "pd.DataFrame", by: str, attribute: str) -> Subsection:
-    classes, groups = list(dict.fromkeys(rows["category"])), rows_by(rows, "group")
+def _part(rows: "pd.DataFrame", by: str, attribute: str) -> page.Subsection:
+    classes, groups = list(dict.fromkeys(rows["category"])), page.rows_by(rows, "group")
     several = len(groups) > 1
     if len(classes) == 2 and several:
         one = rows[rows["category"] == classes[0]].sort_values("share", ascending=False, kind="stable")
@@ -137,21 +125,17 @@ def _part(rows: "pd.DataFrame", by: str, attribute: str) -> Subsection:
             _chart(own, "category", f"perceived {attribute}" + (f", {by} {group}" if several else ""))
             for (group,), own in largest
         ]
-    columns = (
-        Column(by.capitalize(), "group"),
-        Column("Perceived as", "category"),
-        Column("Faces", "faces"),
-        Column("Share", "share", "share"),
-        Column("95 % interval", ("share_low", "share_high"), "share interval"),
-        Column("Corrected", "corrected", "share"),
-        Column("95 % interval", ("corrected_low", "corrected_high"), "share interval"),
-    )
+    columns: list[page.Column] = [
+        (by.capitalize(), "group", "text"), ("Perceived as", "category", "text"), ("Faces", "faces", "text"),
+        ("Share", "share", "share"), ("95 % interval", ("share_low", "share_high"), "share interval"),
+        ("Corrected", "corrected", "share"), ("95 % interval", ("corrected_low", "corrected_high"), "share interval"),
+    ]  # fmt: skip
     faces = [f"{count(some)} of {count(all_)}" for some, all_ in zip(rows["count"], rows["photos"], strict=True)]
-    return Subsection(
+    return page.Subsection(
         heading=f"Perceived {attribute}",
         sentences=[_sentence(own, group if several else "", by) for (group,), own in groups[:CHARTS]],
         charts=charts,
-        tables=[Table(f"Perceived {attribute} by {by}", columns, rows.assign(faces=faces))],
+        tables=[page.Table(f"Perceived {attribute} by {by}", rows.assign(faces=faces), columns)],
     )
 
 
@@ -167,29 +151,25 @@ def _sentence(rows: "pd.DataFrame", group: str, by: str) -> str:
     return f"{about}{raw} ({bounds}; corrected {corrected})."
 
 
-def _chart(rows: "pd.DataFrame", column: str, about: str) -> Dots:
+def _chart(rows: "pd.DataFrame", column: str, about: str) -> page.Dots:
     import pandas as pd
 
-    shown = rows[:MOST]
-    parts = [
-        pd.DataFrame(
-            {"label": part[column], "value": part[name], "low": part[f"{name}_low"], "high": part[f"{name}_high"]}
-        ).assign(series=series)
-        for name, series, part in (
-            ("share", RAW, shown), ("corrected", CORRECTED, shown[shown["corrected"].notna()]),
-        )
-    ]  # fmt: skip
-    names = listed([f"{name} {_share(share)}" for name, share in zip(shown[column], shown["share"], strict=True)])
-    caption = f"{about[:1].upper()}{about[1:]}, with 95 % intervals.{cut(len(shown), len(rows))}"
-    return Dots(
-        pd.concat([part for part in parts if len(part)]),
+    shown = rows[: page.MOST]
+    parts = {RAW: page.dot_rows(shown, column, "share", "share_low", "share_high")}
+    corrected = shown[shown["corrected"].notna()]
+    if len(corrected):
+        parts[CORRECTED] = page.dot_rows(corrected, column, "corrected", "corrected_low", "corrected_high")
+    names = page.listed([f"{name} {_share(share)}" for name, share in zip(shown[column], shown["share"], strict=True)])
+    caption = f"{about[:1].upper()}{about[1:]}, with 95 % intervals.{page.cut(len(shown), len(rows))}"
+    return page.Dots(
+        pd.concat([part.assign(series=series) for series, part in parts.items()]),
         axis=about,
         title=caption,
         description=f"As perceived: {names}.",
         caption=caption,
         around=None,
         shares=True,
-        series=[RAW, CORRECTED] if len(parts[1]) else [RAW],
+        series=list(parts),
     )
 
 

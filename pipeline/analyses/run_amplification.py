@@ -3,25 +3,12 @@
 The measure is in ``pipeline.statistics``; of a file of predictions, ``amplification`` does the same.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pipeline.analyses import sections as page
 from pipeline.analyses.inputs import InputError, check_column, indicators, run_sweeps
-from pipeline.analyses.sections import (
-    MOST,
-    Column,
-    Dots,
-    Section,
-    Subsection,
-    Table,
-    attributes_of,
-    bounds,
-    dot_rows,
-    edits_of,
-    quoted,
-    rows_by,
-)
 from pipeline.config.attributes import EDIT_ARM, Attribute, attribute_of
 from pipeline.run.folder import settings_of
 from pipeline.run.formats import count, decimal, is_missing, plain, pluralise
@@ -32,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from pipeline.analyses.amplification import AmplificationOptions
+    from pipeline.analyses.base import Kept
 
 NO_BASE = (
     "the sign of each task comes from a base: give a table with --base, "
@@ -133,24 +121,18 @@ def _end(name: Any, poles: tuple[tuple[str, ...], tuple[str, ...]]) -> int | Non
 # The report's section
 
 
-def section(frame: "pd.DataFrame", about: Mapping[str, Any], *, swept: Mapping[str, Attribute]) -> Section:
-    """One part for each adapter, attribute and pair of values.
-
-    Args:
-        frame: as ``amplification_of_run`` gives it.
-        about: ``base``, where the signs come from, and ``level``, of the intervals.
-        swept: attribute -> its record.
-    """
-    return Section(
+def section(frame: "pd.DataFrame", kept: "Kept") -> page.Section:
+    """One part for each adapter, attribute and pair of values; the base and the level are in ``kept.about``."""
+    return page.Section(
         key="amplification",
         heading="Directional bias amplification",
         explanation="Shown the same faces with another perceived attribute, does the classifier lean further the way "
         "the base leans? Of each task, half the change of its rate from one end of the sweep to the other, counted "
         "positive where it goes the way of the base (BiasAmp→ from attribute to task, the attribute intervened on). "
-        f"The base is {about['base']}.",
+        f"The base is {kept.about['base']}.",
         parts=[
-            _part(rows, adapter, attribute_of(name, swept), level=float(about["level"]))
-            for (adapter, name, _, _), rows in rows_by(frame, "adapter", "attribute", "value_low", "value_high")
+            _part(rows, adapter, kept.attribute(name), level=float(kept.about["level"]))
+            for (adapter, name, *_), rows in page.rows_by(frame, "adapter", "attribute", "value_low", "value_high")
         ],
         caveats=[
             "The base is taken as it is; its own errors are not in the intervals, which are over photos.",
@@ -158,44 +140,59 @@ def section(frame: "pd.DataFrame", about: Mapping[str, Any], *, swept: Mapping[s
             "After Wang and Russakovsky, “Directional Bias Amplification”, 2021, with the observed groups replaced by "
             "two versions of the same photos.",
         ],
-        attributes=attributes_of(frame),
+        attributes=page.attributes_of(frame),
     )
 
 
-def _part(rows: "pd.DataFrame", adapter: str, attribute: Attribute, *, level: float) -> Subsection:
-    edits = edits_of(rows)
+def _part(rows: "pd.DataFrame", adapter: str, attribute: Attribute, *, level: float) -> page.Subsection:
+    def bounds(row: Any) -> str:
+        return page.bounds(row["amplification"], row["low"], row["high"], level=level)
+
+    edits, placebos = page.edits_of(rows), {}
+    for (arm,), part in page.rows_by(rows[rows["arm"] != EDIT_ARM], "arm"):
+        placebos[arm] = part.set_index("task")
     tasks = edits[edits["task"] != ""].sort_values("amplification", ascending=False, kind="stable", na_position="last")
     known = tasks[tasks["amplification"].notna()]
-    placebos = {arm: part.set_index("task") for (arm,), part in rows_by(rows[rows["arm"] != EDIT_ARM], "arm")}
     low, high = (plain(float(rows[name].iloc[0])) for name in ("value_low", "value_high"))
     heading = f"{adapter}, {attribute.subject}: a = {low} against a = {high}"
-    overall = _overall(edits[edits["task"] == ""].to_dict("records"), len(known), level)
-    return Subsection(
+    sentences = [_overall(edits[edits["task"] == ""].to_dict("records"), len(known), bounds)]
+    more, less = known[known["low"] > 0], known[known["high"] < 0].iloc[::-1]
+    for sure, words in ((more, "further the way the base leans"), (less, "against it")):
+        if len(sure):
+            sentences.append(
+                f"{count(len(sure))} of {count(len(known))} tasks lean{'s' if len(sure) == 1 else ''} {words}, their "
+                f"intervals excluding 0; farthest {page.quoted(sure.iloc[0]['task'])}: {bounds(sure.iloc[0])}."
+            )
+    sentences += [
+        f"Next to it the placebo {page.quoted(arm)}, which should not change the attribute: {bounds(part.loc[''])}."
+        for arm, part in placebos.items()
+        if "" in part.index
+    ]
+    leaning = tasks["sign"].map({-1: attribute.poles[0], 1: attribute.poles[1]}).fillna("neither")
+    shown = tasks.assign(
+        leans=tasks["reason"].where(tasks["reason"] != "", leaning),
+        **{f"placebo {arm}": tasks["task"].map(part["amplification"]) for arm, part in placebos.items()},
+    )
+    mapped: list[page.Column] = [("Labels", "labels", "text")] if (tasks["labels"] != tasks["task"]).any() else []
+    columns: list[page.Column] = [
+        ("Task", "task", "text"), *mapped, ("Base leans to", "leans", "text"),
+        (f"Rate at a = {low}", "rate_low", "decimal"), (f"Rate at a = {high}", "rate_high", "decimal"),
+        ("BiasAmp→", "amplification", "signed"), (f"{100 * level:g} % interval", ("low", "high"), "interval"),
+    ]  # fmt: skip
+    columns += [(f"Placebo {page.quoted(arm)}", f"placebo {arm}", "signed") for arm in placebos]
+    return page.Subsection(
         heading=heading,
-        sentences=[
-            overall,
-            *_tasks(known, level),
-            *(
-                f"Next to it the placebo {quoted(arm)}, which should not change the attribute: "
-                f"{_bounds(part.loc[''], level)}."
-                for arm, part in placebos.items()
-                if "" in part.index
-            ),
-        ],
+        sentences=sentences,
         charts=[_chart(known, heading, level=level)] if len(known) else [],
-        tables=[_table(tasks, placebos, attribute, low, high, level=level)],
+        tables=[page.Table(f"{pluralise(len(shown), 'task')}, largest BiasAmp→ first", shown, columns)],
     )
 
 
-def _bounds(row: Any, level: float) -> str:
-    return bounds(row["amplification"], row["low"], row["high"], level=level)
-
-
-def _overall(rows: Sequence[Mapping[Any, Any]], tasks: int, level: float) -> str:
+def _overall(rows: Sequence[Mapping[Any, Any]], tasks: int, bounds: Callable[[Any], str]) -> str:
     if not rows or is_missing(rows[0]["amplification"]):
         return "The base knows none of the tasks, so nothing can be concluded about amplification."
     row = rows[0]
-    mean = f"mean over {pluralise(tasks, 'task')} {_bounds(row, level)}"
+    mean = f"mean over {pluralise(tasks, 'task')} {bounds(row)}"
     if is_missing(row["low"]):
         return f"Without an interval, nothing can be concluded: {mean}."
     if row["low"] > 0:
@@ -205,58 +202,20 @@ def _overall(rows: Sequence[Mapping[Any, Any]], tasks: int, level: float) -> str
     return f"No evidence of an amplification larger than {decimal(max(-row['low'], row['high']))} either way: {mean}."
 
 
-def _tasks(known: "pd.DataFrame", level: float) -> list[str]:
-    more, less = known[known["low"] > 0], known[known["high"] < 0]
-    return [
-        f"{count(len(rows))} of {count(len(known))} tasks lean{'s' if len(rows) == 1 else ''} {words}, their intervals "
-        f"excluding 0; farthest {quoted(rows.iloc[0]['task'])}: {_bounds(rows.iloc[0], level)}."
-        for rows, words in ((more, "further the way the base leans"), (less.iloc[::-1], "against it"))
-        if len(rows)
-    ]
-
-
-def _chart(known: "pd.DataFrame", heading: str, *, level: float) -> Dots:
+def _chart(known: "pd.DataFrame", heading: str, *, level: float) -> page.Dots:
     import pandas as pd
 
-    shown = known if len(known) <= MOST else pd.concat([known[: MOST // 2], known[-MOST // 2 :]])
+    half = page.MOST // 2
+    shown = known if len(known) <= page.MOST else pd.concat([known[:half], known[-half:]])
     first, last = known.iloc[0], known.iloc[-1]
     caption = f"BiasAmp→ of each task with its {100 * level:g} % interval; full where the interval excludes 0."
     if len(shown) < len(known):
         caption += f" The {len(shown)} farthest ends of {len(known)} tasks; the table has them all."
-    return Dots(
-        dot_rows(shown, label="task", value="amplification", low="low", high="high"),
+    return page.Dots(
+        page.dot_rows(shown, "task", "amplification", "low", "high"),
         axis="← against · BiasAmp→ · with the base →",
         title=f"BiasAmp→: {heading}",
-        description=f"{pluralise(len(shown), 'task')}, from {quoted(first['task'])} "
-        f"({decimal(first['amplification'])}) to {quoted(last['task'])} ({decimal(last['amplification'])}).",
+        description=f"{pluralise(len(shown), 'task')}, from {page.quoted(first['task'])} "
+        f"({decimal(first['amplification'])}) to {page.quoted(last['task'])} ({decimal(last['amplification'])}).",
         caption=caption,
     )
-
-
-def _table(
-    tasks: "pd.DataFrame",
-    placebos: "Mapping[str, pd.DataFrame]",
-    attribute: Attribute,
-    low: str,
-    high: str,
-    *,
-    level: float,
-) -> Table:
-    leans = {-1: attribute.poles[0], 1: attribute.poles[1]}
-    mapped = bool((tasks["labels"] != tasks["task"]).any())
-    leaning = tasks["sign"].map(leans).fillna("neither")
-    rows = tasks.assign(
-        leans=tasks["reason"].where(tasks["reason"] != "", leaning),
-        **{f"placebo {arm}": tasks["task"].map(part["amplification"]) for arm, part in placebos.items()},
-    )
-    columns = (
-        Column("Task", "task"),
-        *([Column("Labels", "labels")] if mapped else []),
-        Column("Base leans to", "leans"),
-        Column(f"Rate at a = {low}", "rate_low", "decimal"),
-        Column(f"Rate at a = {high}", "rate_high", "decimal"),
-        Column("BiasAmp→", "amplification", "signed"),
-        Column(f"{100 * level:g} % interval", ("low", "high"), "interval"),
-        *(Column(f"Placebo {quoted(arm)}", f"placebo {arm}", "signed") for arm in placebos),
-    )
-    return Table(f"{pluralise(len(rows), 'task')}, largest BiasAmp→ first", columns, rows)

@@ -3,34 +3,26 @@
 All text is plain; escaping, number formats of cells and colours are the report's work.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from pipeline.config.attributes import EDIT_ARM
-from pipeline.run.formats import decimal, interval, is_missing
+from pipeline.run.formats import count, decimal, interval, is_missing, p_equals
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Kind = Literal["text", "count", "decimal", "signed", "interval", "p", "share", "share interval"]
+# Heading, column of the frame (of an interval the columns of its ends), and what is in it.
+Column = tuple[str, str | tuple[str, str], Kind]
 MOST = 20  # rows of a chart; the table has them all
 SURE = 0.05  # a sentence calls a difference evidence where q (or p) is below
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of a table.
-
-    Attributes:
-        heading: as printed.
-        source: the column of the frame; of an interval the columns of its lower and upper end.
-        kind: what the values are, which decides how they are printed.
-    """
-
-    heading: str
-    source: str | tuple[str, str]
-    kind: Kind = "text"
+NAMED = 3  # differences in sentences
+DIFFERENCE: tuple[Column, ...] = (
+    ("Difference", "difference", "signed"), ("95 % interval", ("difference_low", "difference_high"), "interval"),
+    ("p", "p", "p"), ("q", "q", "p"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,8 +30,8 @@ class Table:
     """A table; the first column holds the headings of the rows."""
 
     caption: str
-    columns: Sequence[Column]
     rows: "pd.DataFrame"
+    columns: Sequence[Column]
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,14 +114,14 @@ class Section:
         return {photo for part in self.parts for each in part.galleries for _, photos in each.rows for photo in photos}
 
 
-def attributes_of(frame: "pd.DataFrame") -> tuple[str, ...]:
-    """The edited attributes that a table is about."""
-    return tuple(str(name) for name in frame["attribute"].unique())
-
-
 def edits_of(frame: "pd.DataFrame") -> "pd.DataFrame":
     """The rows of the edits, without placebos."""
     return frame[frame["arm"] == EDIT_ARM]
+
+
+def attributes_of(frame: "pd.DataFrame") -> tuple[str, ...]:
+    """The edited attributes that a table is about."""
+    return tuple(str(name) for name in frame["attribute"].unique())
 
 
 def rows_by(frame: "pd.DataFrame", *columns: str) -> "list[tuple[tuple[str, ...], pd.DataFrame]]":
@@ -143,14 +135,32 @@ def largest_first(frame: "pd.DataFrame", column: str) -> "pd.DataFrame":
     return frame.reindex(frame[column].abs().sort_values(ascending=False, kind="stable").index)
 
 
-def dot_rows(
-    frame: "pd.DataFrame", *, label: str, value: str, low: str, high: str, series: str | None = None
-) -> "pd.DataFrame":
-    """The ``rows`` of a ``Dots`` from columns of a frame."""
-    import pandas as pd
+def dot_rows(frame: "pd.DataFrame", *sources: str) -> "pd.DataFrame":
+    """The ``rows`` of a ``Dots``: which columns of a frame are its label, value, low, high and, if named, series."""
+    names = ("label", "value", "low", "high", "series")
+    return frame[list(sources)].set_axis(list(names[: len(sources)]), axis=1)
 
-    sources = {"label": label, "value": value, "low": low, "high": high} | ({"series": series} if series else {})
-    return pd.DataFrame({name: frame[source] for name, source in sources.items()})
+
+def differences(compared: "pd.DataFrame", tested: str, sides: Callable[[Mapping[Any, Any]], str]) -> list[str]:
+    """What a table of differences says: the largest for which there is evidence, or how large one could be.
+
+    Args:
+        compared: columns label, difference, difference_low, difference_high and q, the largest first; one row or more.
+        tested: what was compared.
+        sides: the two values of a row, in words.
+    """
+    differ = compared[compared["q"] < SURE]
+    if differ.empty:
+        reach = compared[["difference_low", "difference_high"]].abs().to_numpy(float).max()
+        return [
+            f"{tested}: no evidence of a difference larger than {decimal(reach)}, the farthest end of the 95 % "
+            "intervals (none has q < 0.05)."
+        ]
+    return [f"{tested}: {count(len(differ))} of {count(len(compared))} differ (q < 0.05)."] + [
+        f"{quoted(row['label'])}: {sides(row)}; difference "
+        f"{bounds(row['difference'], row['difference_low'], row['difference_high'])}, {p_equals('q', row['q'])}."
+        for row in differ[:NAMED].to_dict("records")
+    ]
 
 
 def bounds(value: Any, low: Any, high: Any, *, level: float = 0.95) -> str:

@@ -174,7 +174,7 @@ def _shown_default(field: FieldInfo) -> str | bool:
     default = field.default
     if isinstance(default, str | int | float) and not isinstance(default, bool) and " " not in str(default):
         return str(default)
-    return ", ".join(default) if isinstance(default, tuple) and default else False
+    return ", ".join(map(str, default)) if isinstance(default, tuple) and default else False
 
 
 def _value(name: str, field: FieldInfo, given: Any, key: str | None) -> Any:

@@ -12,7 +12,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from pipeline.analyses.sections import Column, Dots, Gallery, Heatmap, Kind, Section, Subsection, Table
+from pipeline.analyses.sections import Dots, Gallery, Heatmap, Kind, Section, Subsection, Table
 from pipeline.report.card import CheckResult, banner
 from pipeline.report.charts import FONT, INK, INTERVAL_LABEL, INTERVAL_WIDTH, MUTED, PALETTE, SHAPES, finish, to_svg
 from pipeline.report.heatmaps import bias_heatmap
@@ -99,20 +99,20 @@ def _faces(gallery: Gallery, pictures: Mapping[str, bytes]) -> list[tuple[str, l
 
 def printed_table(table: Table) -> PrintedTable:
     """A table with its cells as text."""
-    columns = [_cells(table.rows, column) for column in table.columns]
+    columns = [_cells(table.rows, source, kind) for _, source, kind in table.columns]
     return PrintedTable(
         caption=table.caption,
-        headings=[column.heading for column in table.columns],
+        headings=[heading for heading, *_ in table.columns],
         rows=[list(row) for row in zip(*columns, strict=True)],
-        texts=frozenset(place for place, column in enumerate(table.columns) if place and column.kind == "text"),
+        texts=frozenset(place for place, (*_, kind) in enumerate(table.columns) if place and kind == "text"),
     )
 
 
-def _cells(rows: pd.DataFrame, column: Column) -> list[str]:
-    if isinstance(column.source, str):
-        return [_cell(value, column.kind) for value in rows[column.source]]
-    ends = zip(rows[column.source[0]], rows[column.source[1]], strict=True)
-    if column.kind == "interval":
+def _cells(rows: pd.DataFrame, source: str | tuple[str, str], kind: Kind) -> list[str]:
+    if isinstance(source, str):
+        return [_cell(value, kind) for value in rows[source]]
+    ends = zip(rows[source[0]], rows[source[1]], strict=True)
+    if kind == "interval":
         return [interval(low, high) for low, high in ends]
     return [
         MISSING if is_missing(low) or is_missing(high) else f"{measured(low, 'share')} to {measured(high, 'share')}"

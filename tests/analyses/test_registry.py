@@ -16,7 +16,7 @@ from pipeline import analyse, open_run
 from pipeline.analyses.base import Analysis, Options, Result, option_of_run
 from pipeline.analyses.inputs import run_sweeps
 from pipeline.analyses.registry import ANALYSES, analyses
-from pipeline.analyses.sections import Column, Section, Subsection, Table
+from pipeline.analyses.sections import Section, Subsection, Table
 from pipeline.cli.analyses import add_analyses
 from pipeline.cli.app import app
 from pipeline.cli.options import Commands
@@ -46,9 +46,9 @@ class MeanRates(Analysis[MeanOptions]):
         notes = [f"times {options.times:g}"]
         return Result("Mean rates", {"mean_rates": frame}, notes=notes, inputs=self.inputs(options))
 
-    def sections(self, tables, about, *, swept):
-        columns = (Column("Adapter", "adapter"), Column("Mean rate", "mean_rate", "share"))
-        part = Subsection("All", ["A toy."], tables=[Table("Mean rates", columns, tables["mean_rates"])])
+    def sections(self, kept):
+        columns = [("Adapter", "adapter", "text"), ("Mean rate", "mean_rate", "share")]
+        part = Subsection("All", ["A toy."], tables=[Table("Mean rates", kept.tables["mean_rates"], columns)])
         return [Section("means", "Mean rates of everything", "How much is returned?", [part])]
 
 

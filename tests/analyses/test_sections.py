@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 from section_frames import NAN, amplification_frame, comparison_rows, local_frames, representation_rows
 
+from pipeline.analyses.base import Kept
 from pipeline.analyses.registry import analysis
 from pipeline.config.attributes import ATTRIBUTES
 from pipeline.report.sections import printed_table
@@ -13,7 +14,7 @@ BASE = {"base": "the shares of female in jobs.csv", "level": 0.95}
 
 
 def section(name, tables, about=None):
-    (found,) = analysis(name).sections(tables, about or {}, swept=ATTRIBUTES)
+    (found,) = analysis(name).sections(Kept(tables, about or {}, ATTRIBUTES))
     return found
 
 
@@ -99,13 +100,13 @@ def test_classifiers_differ_or_there_is_no_evidence_that_they_do():
     rows = comparison_rows(("beard", -0.1, 0.2, 0.3), ("smile", 0.2, 0.05, 0.001), ("tie", NAN, NAN, NAN))
     part = only(classifiers(rows))
     assert part.heading == "opencv less mine, perceived gender"
-    assert "2 labels compared on 90 photos: the slopes of 1 differ" in part.sentences[0]
+    assert "Slopes of 2 labels compared on 90 photos: 1 of 2 differ (q < 0.05)." in part.sentences[0]
     assert part.sentences[1].startswith("“smile”: slope +0.300 by opencv, +0.100 by mine; difference +0.200")
     assert [row[0] for row in rows_of(part.tables[0])] == ["smile", "beard"]
     alike = only(classifiers(rows[:1]))
-    assert "no evidence of a difference of slopes larger than 0.300" in alike.sentences[0]
+    assert "no evidence of a difference larger than 0.300" in alike.sentences[0]
     unknown = only(classifiers(rows[2:]))
-    assert "nothing can be said" in unknown.sentences[0]
+    assert "nothing can be concluded" in unknown.sentences[0]
     assert not unknown.charts
 
 
@@ -146,7 +147,7 @@ def test_groups_of_photos_are_compared():
     none = only(groups(slopes[2:], differences[:0], "keyword"))
     assert none.sentences == ["No label can be estimated in any group (a)."]
     unsure = only(groups(slopes, differences.assign(q=0.5), "keyword"))
-    assert "no evidence of one larger than 0.400" in unsure.sentences[1]
+    assert "no evidence of a difference larger than 0.400" in unsure.sentences[1]
 
 
 def test_a_figure_of_predictability_comes_with_a_grid_to_read_it_by():

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from section_frames import NAN, amplification_frame, comparison_rows, local_frames, representation_rows
 
+from pipeline.analyses.base import Kept
 from pipeline.analyses.registry import analysis, sections
 from pipeline.analyses.sections import Dots
 from pipeline.config.attributes import ATTRIBUTES
@@ -109,12 +110,12 @@ def test_a_chart_survives_missing_and_infinite_ends():
 
 def test_hostile_names_stay_text_in_charts_and_cells(hostile):
     labels = comparison_rows(*((name, 0.1, 0.02, 0.001) for name in hostile), first=hostile[0], second=hostile[1])
-    found = analysis("comparison").sections({"adapter_comparison": labels}, {}, swept=ATTRIBUTES)
+    found = analysis("comparison").sections(Kept({"adapter_comparison": labels}, {}, ATTRIBUTES))
     ((chart, _),) = section_views(found, card=(), pictures={})[0]["parts"][0]["charts"]
     svg = Xml.fromstring(chart)
     assert not [element for element in svg.iter() if element.tag.endswith(("script", "img", "style"))]
     tasks = amplification_frame(*((name, 0.1, 0.0, 0.2) for name in hostile), adapter=hostile[2])
     about = {"base": "a table", "level": 0.95}
-    found = analysis("amplification").sections({"amplification": tasks}, about, swept=ATTRIBUTES)
+    found = analysis("amplification").sections(Kept({"amplification": tasks}, about, ATTRIBUTES))
     ((table,),) = [part["tables"] for part in section_views(found, card=(), pictures={})[0]["parts"]]
     assert len(table.rows) == len(hostile)
