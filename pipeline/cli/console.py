@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.report.words import account_words
 from pipeline.run.folder import Run, settings_of
-from pipeline.run.formats import pluralise
+from pipeline.run.formats import duration, pluralise
 from pipeline.run.text import visible
 
 if TYPE_CHECKING:
@@ -48,7 +48,9 @@ def print_plan(plan: "Plan", *, error: bool = True) -> None:
     for one in plan.adapters:
         usd = "unknown" if one.usd is None else f"{one.usd:,.2f}" if one.service is not None else "–"
         numbers = [f"{number:,}" for number in (one.images, one.known, one.to_send, one.calls)]
-        table.add_row(escape(visible(one.adapter)), *numbers, usd, "–" if one.seconds is None else _time(one.seconds))
+        table.add_row(
+            escape(visible(one.adapter)), *numbers, usd, "–" if one.seconds is None else duration(one.seconds)
+        )
     about = "" if plan.exact else "at most "
     total = f"Together {about}{plan.calls:,} calls, {about}US$ {plan.usd:,.2f} as far as prices are known."
     console.print(table)
@@ -91,18 +93,12 @@ def _print_accounts(console: Any, query: Mapping[str, Mapping[str, Any]], *, bus
         if facts.get("without_labels"):
             parts.append(f"{pluralise(facts['without_labels'], 'version')} without labels")
         if busy and facts.get("seconds_left"):
-            parts.append(f"{facts['answers_last_minute']} in the last minute, {_time(facts['seconds_left'])} left")
+            parts.append(f"{facts['answers_last_minute']} in the last minute, {duration(facts['seconds_left'])} left")
         if not busy and facts.get("without_outcome") and "possibly_billed" not in facts:
             parts.append(f"{pluralise(facts['without_outcome'], 'request')} without outcome, possibly billed")
         console.print(escape(visible(f"{name}: {', '.join(parts)}")), soft_wrap=True)
         for one in facts.get("reasons", []):
             console.print(escape(visible(f"  {pluralise(one['count'], 'time')}: {one['reason']}")), soft_wrap=True)
-
-
-def _time(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def _print_validity(console: Any, checks: Sequence[Mapping[Hashable, Any]]) -> None:

@@ -22,7 +22,7 @@ from pipeline.report.sections import section_views
 from pipeline.report.tables import FindingTable, placebo_findings, slope_tables
 from pipeline.report.viewer import Album, viewer_view
 from pipeline.report.words import account_words, poles_of, rule
-from pipeline.run.formats import count, duration, plain, pluralise
+from pipeline.run.formats import count, plain, pluralise
 from pipeline.run.text import visible
 
 HEADLINES = 5
@@ -55,7 +55,7 @@ def render(
         slopes: as ``statistics.slopes_of`` gives it; arms other than the edit are placebos.
         curves: as ``statistics.curves`` gives it, at least for the findings; a label without a curve is not drawn.
         card: the validity card, one row a check: name, attribute, figure, unit, threshold, passed, words.
-        provenance: a run's record, as in run.json.
+        provenance: a run's record, as in run.json; moments and durations stay there.
         exclusions: columns photo and reason.
         effectiveness: columns attribute, value, mean, low, high: the judge's probability along a.
         album: sweeps to look at; their images make most of the file's size.
@@ -77,9 +77,7 @@ def render(
     environment = _environment()
     style = "\n".join(_source(environment, f"styles/{name}.css") for name in STYLES)
     script = "\n".join(_alone(_source(environment, f"scripts/{name}.js")) for name in SCRIPTS)
-    return environment.get_template(
-        "report.html.j2"
-    ).render(
+    return environment.get_template("report.html.j2").render(
         policy=CONTENT_SECURITY_POLICY.format(script=source_hash(script), style=source_hash(style)),
         style=Markup(style),  # noqa: S704 - our own files
         script=Markup(script),  # noqa: S704 - our own files
@@ -108,7 +106,6 @@ def render(
         provenance=views.facts(provenance),
         version=str(provenance.get("packages", {}).get("counterslope", "")),
         commit=str(provenance.get("git_commit") or ""),
-        created=str(provenance.get("created", ""))[:10],
     )
 
 
@@ -153,22 +150,16 @@ def _listed(names: Sequence[str]) -> str:
 def _first_facts(
     tables: Sequence[FindingTable], provenance: Mapping[str, Any], *, controls: int
 ) -> list[tuple[str, str]]:
-    stages = provenance.get("stages", {})
-    given = stages.get("photos", {}).get("counts", {}).get("planned")
+    given = provenance.get("stages", {}).get("photos", {}).get("counts", {}).get("planned")
     photos = max((table.photos for table in tables), default=0)
     sweep = provenance.get("settings", {}).get("sweep", {})
-    rows = [
+    return [
         ("Photos", f"{count(photos)} analysed" + (f" of {count(given)} given" if given is not None else "")),
         ("Classifiers", _listed([table.adapter for table in tables])),
         ("Changed", "; ".join(dict.fromkeys(_sweep_words(table, sweep) for table in tables))),
         ("Labels tested", count(sum(table.tested for table in tables))),
         ("Findings", _counted_findings(sum(table.findings for table in tables), controls)),
     ]
-    if provenance.get("created"):
-        rows.append(("Started", str(provenance["created"])[:16].replace("T", ", ")))
-    if stages:
-        rows.append(("Computing time", duration(sum(stage.get("seconds", 0.0) for stage in stages.values()))))
-    return rows
 
 
 def _counted_findings(found: int, controls: int) -> str:

@@ -19,7 +19,7 @@ from pipeline.report.embedding import as_data_block
 from pipeline.report.label_table import LabelTable, axis_words, label_table
 from pipeline.report.tables import Finding, FindingTable, finding_key
 from pipeline.report.viewer import Album, moving_sweep
-from pipeline.run.formats import MISSING, count, duration, memory
+from pipeline.run.formats import MISSING, count
 
 Row = Mapping[Hashable, Any]
 STEEPEST = 3
@@ -175,18 +175,16 @@ def _curve_and_face(
 
 
 def stage_rows(provenance: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """Name, state, planned, ok, failed, excluded, time and peak memory of every stage in a run's record.
+    """Name, state, planned, ok, failed and excluded of every stage in a run's record.
 
     Not of the one that writes this page, which has not ended.
     """
     rows = []
-    stages = {name: stage for name, stage in provenance.get("stages", {}).items() if name != "report"}
-    # A record read from disk has its stages by name.
-    for name, stage in sorted(stages.items(), key=lambda item: item[1].get("finished") or "~"):
-        counts = stage.get("counts", {})
-        numbers = (count(counts.get(column)) for column in ("planned", "ok", "failed", "excluded"))
-        resources = duration(stage.get("seconds")), memory(stage.get("peak_mib"))
-        rows.append((str(name), str(stage.get("state", "")), *numbers, *resources))
+    for name, stage in provenance.get("stages", {}).items():
+        if name != "report":
+            counts = stage.get("counts", {})
+            numbers = (count(counts.get(column)) for column in ("planned", "ok", "failed", "excluded"))
+            rows.append((str(name), str(stage.get("state", "")), *numbers))
     return rows
 
 

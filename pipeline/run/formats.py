@@ -107,10 +107,3 @@ def duration(seconds: float | None) -> str:
     if minutes < 60:
         return f"{minutes} min {rest:02d} s"
     return f"{minutes // 60} h {minutes % 60:02d} min"
-
-
-def memory(mib: float | None) -> str:
-    """``812 MiB``, ``1.9 GiB``."""
-    if mib is None or math.isnan(mib):
-        return MISSING
-    return f"{mib:.0f} MiB" if mib < 1024 else f"{mib / 1024:.1f} GiB"

@@ -211,6 +211,19 @@ class RunRecord(_Part):
         plain["query"] = {name: one.model_dump(mode="json", exclude_none=True) for name, one in self.query.items()}
         return plain
 
+    def without_times(self) -> dict[str, Any]:
+        """The record in plain values, but for what differs between two runs of the same input: times and memory.
+
+        So that the same run gives the same report to the byte; the times are in ``run.json``.
+        """
+        plain = self.plain()
+        stages = {
+            name: {part: value for part, value in stage.items() if part in ("fingerprint", "state", "counts")}
+            for name, stage in plain["stages"].items()
+        }
+        left_out = {"created", "updated", "artifacts", "tables"}
+        return {name: part for name, part in plain.items() if name not in left_out} | {"stages": stages}
+
     def is_done(self, stage: str) -> bool:
         """Whether a stage was finished, from whatever inputs."""
         return stage in self.stages and self.stages[stage].state == "done"

@@ -50,7 +50,7 @@ def report_stage(audit: Audit, upstream: str) -> None:
             curves=tables["curves"],
             effectiveness=effectiveness[effectiveness["arm"] == EDIT_ARM],
             card=tables["validity"],
-            provenance=run.record.plain(),
+            provenance=run.record.without_times(),
             exclusions=pd.concat(left_out, ignore_index=True),
             album=album_of(run, versions=versions, slopes=slopes, failures=tables["photo_failures"], advance=advance),
             max_p=options.max_p,

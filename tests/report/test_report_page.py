@@ -16,13 +16,11 @@ CARD = ["name", "attribute", "figure", "unit", "threshold", "passed", "words"]
 GOOD = ("effect", "gender", 0.41, "probability", 0.25, True, "Rise of the judge's probability.")
 BAD = ("lightness", "gender", 9.0, "ΔL*", 5.0, False, "Mean change of lightness.")
 RECORD = {
-    "created": "2026-01-02T03:04:05+00:00",
     "git_commit": "0123456789abcdef",
     "packages": {"counterslope": "0.1.0"},
     "settings": {"sweep": {"gender_steps": 7, "reach": 2.0, "region": ["skin", "nose"]}},
     "stages": {
-        "photos": {"state": "done", "counts": {"planned": 410, "ok": 405, "failed": 1, "excluded": 4},
-                   "seconds": 65.0, "peak_mib": 512.0},
+        "photos": {"state": "done", "counts": {"planned": 410, "ok": 405, "failed": 1, "excluded": 4}},
     },
 }  # fmt: skip
 
@@ -88,7 +86,6 @@ def test_the_first_screen_says_what_was_audited_and_found(plain_page):
     first = text[: text.index("Classifier clarity")]
     assert "How labels of clarity move with perceived gender" in first
     assert "400 analysed of 410 given" in first
-    assert "2026-01-02" in first
     assert "“beard” rises with perceived masculinity: normalised slope +0.250 (95 % interval 0.230 to 0.270, q" in first
     assert first.index("“beard”") < first.index("“smile”")
     assert "effect ✓ 0.41 holds threshold 0.25" in first
@@ -117,7 +114,7 @@ def test_exclusions_are_counted_by_reason(plain_page):
 
 def test_provenance_is_on_the_page(plain_page):
     text = Reader(plain_page).flat
-    assert "photos done 410 405 1 4 1 min 05 s 512 MiB" in text
+    assert "photos done 410 405 1 4" in text
     assert "sweep.region skin, nose" in text
     assert "commit 0123456789ab" in text
 

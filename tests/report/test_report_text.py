@@ -54,9 +54,8 @@ def test_almost_all_pixels_are_not_printed_as_all():
     assert formats.measured(math.nan, "share") == "–"
 
 
-def test_times_and_memory():
+def test_times():
     assert [formats.duration(s) for s in (0.42, 12, 185, 7620)] == ["0.4 s", "12 s", "3 min 05 s", "2 h 07 min"]
-    assert [formats.memory(mib) for mib in (812.4, 1945.6)] == ["812 MiB", "1.9 GiB"]
 
 
 def test_invisible_characters_are_written_out():

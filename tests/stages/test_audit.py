@@ -278,6 +278,7 @@ def test_killed_again_and_again_it_ends_with_the_same_tables(portraits: Path, tm
     assert start("killed").wait(timeout=300) == 0
     whole, killed = tables_of(tmp_path / "whole"), tables_of(tmp_path / "killed")
     assert whole == killed
+    assert (tmp_path / "whole/report.html").read_bytes() == (tmp_path / "killed/report.html").read_bytes()
     stages = json.loads((tmp_path / "killed" / "run.json").read_text())["stages"]
     again_asked = calls.read_text().split()
     assert len(again_asked) - len(set(again_asked)) <= stages["query"]["counts"]["possibly_asked_twice"]
