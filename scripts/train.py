@@ -16,10 +16,17 @@ from numpy.typing import NDArray
 from models.fader import Fader
 from models.judge import Estimator
 from models.parser import SmallParser
-from models.training import classifiers, distillation, fader, parser, preparation
+from models.residual import ResidualEditor
+from models.tone import load_tone_table
+from models.training import classifiers, distillation, evaluation_set, fader, guides, parser, preparation, residual
 from models.training.calibration import calibrate as calibrate_strength
-from models.training.data import load_faces, report_rows
-from models.weights import read_weights, write_weights
+from models.training.data import load_faces, report_rows, selection_rows
+from models.training.prototypes import set_templates
+from models.training.residual_calibration import Wanted, estimator_observer, guide_observer
+from models.training.residual_calibration import calibrate as calibrate_mixing
+from models.training.small_faces import load_small, prepare_small
+from models.training.tones import fit_tones, write_tones
+from models.weights import load_judge, read_weights, write_weights
 
 app = typer.Typer(help="Train the shipped networks.", no_args_is_help=True, add_completion=False)
 prepare = typer.Typer(help="From the archives of photos to the arrays that training reads.", no_args_is_help=True)
@@ -34,7 +41,18 @@ class Classifier(StrEnum):
     GUIDE = "guide"
 
 
+class Guide(StrEnum):
+    """The names of ``guides.PLANS``."""
+
+    COLOUR = "colour"
+    GREY = "grey"
+    SMOOTH = "smooth"
+    COVERED = "covered"
+    OUTSIDE = "outside"
+
+
 Faces = Annotated[Path, typer.Argument(help="folder written by `prepare faces`")]
+Guides = Annotated[Path, typer.Argument(help="folder with the weights from `residual-guide`")]
 Edits = Annotated[Path, typer.Argument(help="folder written by `prepare edits`")]
 Out = Annotated[Path, typer.Argument(help="folder for checkpoints, log and the finished weights")]
 Device = Annotated[str, typer.Option(help="cpu or cuda; cuda where there is one")]
@@ -42,6 +60,8 @@ Compile = Annotated[bool, typer.Option("--compile", help="faster; needs a C++ co
 Start = Annotated[Path | None, typer.Option(help="go on from these finished weights instead of from nothing")]
 Data = Annotated[Path, typer.Option(envvar="COUNTERSLOPE_DATA", help="folder of the archives")]
 Limit = Annotated[int | None, typer.Option(help="only so many photos, for a trial")]
+SKIN_PIXELS = 200  # a face with fewer, of 72 x 72, does not count for the table of tones
+TONE_SOURCE = "UTKFace, age of 12 and more, training faces (90 %): median CIELAB of skin and nose per face"
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
@@ -69,6 +89,27 @@ def prepare_edits(
     networks = read_weights(SmallParser(), parser).eval(), read_weights(classifiers.PLANS["guide"][0](), guide).eval()
     count = preparation.prepare_edits(faces, masks, out, parser=networks[0], guide=networks[1])
     typer.echo(f"{count} prepared in {out}")
+
+
+@prepare.command("small")
+def prepare_small_faces(faces: Faces, parser: Annotated[Path, typer.Argument(help="weights from `parser`")]) -> None:
+    """Add half-size crops, face classes and skin colours to a folder of faces, for the residual editor."""
+    network = read_weights(SmallParser(), parser).eval()
+    typer.echo(f"{prepare_small(faces, parser=network)} prepared in {faces}")
+
+
+@prepare.command("evaluation")
+def prepare_evaluation(
+    out: Path,
+    data: Data,
+    each: Annotated[int, typer.Option(help="photos of every gender and race")] = 30,
+    portraits: Annotated[int, typer.Option(help="official portraits")] = 200,
+) -> None:
+    """Collect held-out faces and official portraits for scripts/reproduce/evaluate_editor.py."""
+    out.mkdir(parents=True, exist_ok=True)
+    estimator = load_judge("estimator")
+    evaluation_set.held_out_faces(data, estimator, each=each).save(out / "faces.npz")
+    evaluation_set.portraits(data, estimator, limit=portraits).save(out / "portraits.npz")
 
 
 @app.command("parser")
@@ -155,6 +196,74 @@ def calibrate_fader(
     calibrate_strength(network, read_weights(Estimator(), estimator).eval(), load_faces(edits), _masks(edits))
     typer.echo(f"strength of gender and race: {network.strength.tolist()}")
     write_weights(network, weights)
+
+
+@app.command("tone")
+def fit_tone(faces: Faces, out: Annotated[Path, typer.Argument(help="the table, such as tone.json")]) -> None:
+    """Fit the table of skin tones."""
+    data = load_small(faces)
+    rows = data.labels.rows(0, 1)
+    colours = data.lab[rows].numpy()
+    colours[data.skin_pixels[rows.numpy()] < SKIN_PIXELS] = np.nan
+    gender, race, age = (column[rows].numpy() for column in (data.labels.gender, data.labels.race, data.labels.age))
+    table = fit_tones(colours, gender=gender, race=race, age=age)
+    write_tones(table, out, source=TONE_SOURCE)
+
+
+@app.command("prototypes")
+def measure_prototypes(faces: Faces, out: Out) -> None:
+    """Measure the residual editor's common fields: the differences of mean faces."""
+    data = load_small(faces)
+    torch.manual_seed(0)
+    editor = ResidualEditor()
+    set_templates(editor, data, data.labels.rows(0, 1))
+    out.mkdir(parents=True, exist_ok=True)
+    write_weights(editor, out / "residual.safetensors")
+
+
+@app.command("residual-guide")
+def train_guide(name: Guide, faces: Faces, out: Out) -> None:
+    """Train one of the residual editor's guides, or the outside judge, which only checks."""
+    guide, data = guides.untrained(name), load_small(faces)
+    guides.train(guide, data, guides.PLANS[name], out / name)
+    typer.echo(guides.evaluate(guide, data, selection_rows(data.labels)))
+    write_weights(guide, out / f"{name}.safetensors")
+
+
+@app.command("residual")
+def train_residual(
+    faces: Faces,
+    weights: Annotated[Path, typer.Argument(help="weights from `prototypes`")],
+    guidance: Guides,
+    out: Out,
+    steps: int = residual.ResidualPlan.steps,
+) -> None:
+    """Train what the residual editor's network adds to the prototypes; not part of the shipped weights."""
+    plan, editor = replace(residual.ResidualPlan(), steps=steps), read_weights(ResidualEditor(), weights)
+    average = residual.train(editor, _guides(guidance), load_small(faces), load_tone_table(), plan, out)
+    write_weights(average, out / "residual.safetensors")
+
+
+@app.command("calibrate-residual")
+def calibrate_residual(
+    faces: Faces,
+    weights: Annotated[Path, typer.Argument(help="weights from `prototypes` or `residual`; written anew")],
+    guidance: Guides,
+    estimator: Annotated[Path, typer.Argument(help="weights from `classifier estimator`")],
+    gender: Annotated[float | None, typer.Option(help="strength of gender; searched for unless given")] = None,
+    race: Annotated[float | None, typer.Option(help="strength of race; searched for unless given")] = None,
+) -> None:
+    """Take drift of age and smile out of the residual editor's units, and set how strong they are."""
+    editor = read_weights(ResidualEditor(), weights).eval()
+    observers = [guide_observer(guide.eval()) for guide in _guides(guidance).values()]
+    observers.append(estimator_observer(read_weights(Estimator(), estimator).eval()))
+    wanted = Wanted(strengths={"gender": gender, "race": race})
+    typer.echo(calibrate_mixing(editor, observers, load_small(faces), load_tone_table(), wanted))
+    write_weights(editor, weights)
+
+
+def _guides(folder: Path) -> dict[str, guides.Guide]:
+    return {name: read_weights(guides.Guide(name), folder / f"{name}.safetensors") for name in guides.GUIDES}
 
 
 def _masks(edits: Path) -> NDArray[np.uint8]:

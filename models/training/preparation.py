@@ -89,6 +89,7 @@ def prepare_faces(data: Path, out: Path, *, limit: int | None = None) -> int:
         race=np.array([RACES.index(labels[name]["race"]) for name in names]),
         age=np.array([int(labels[name]["age"]) for name in names]),
         smiling=smiling_proxy(np.stack(landmarks)),
+        landmarks=np.stack(landmarks),
     )
     return len(names)
 

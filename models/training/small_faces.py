@@ -1,0 +1,168 @@
+"""The training faces at half resolution with what the residual editor learns from: face classes and skin colours."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional as F
+
+from models.attributes import class_indices
+from models.parser import BiSeNet, SmallParser
+from models.precision import to_unit, unit_batch
+from models.tone import REACH, smooth_lightness, tone_change
+from models.training.data import FaceSet, load_faces
+from models.training.edits import own_attributes
+
+SIZE = 64  # pixels a side of a small crop
+MARGIN = 4  # pixels kept around it, for shifts
+SIDE = SIZE + 2 * MARGIN
+PARSED = 160  # pixels a side of the parser's input
+# The class memberships that are kept of each face, in their order.
+MEMBERSHIPS: dict[str, tuple[str, ...]] = {
+    "face": ("skin", "nose", "brows", "eyes", "mouth", "lips"),
+    "skin": ("skin", "nose"),
+    "beyond": ("ears", "neck"),
+    "eyes": ("eyes",),
+    "lips": ("lips",),
+    "eyeglasses": ("eyeglasses",),
+}
+FACE, SKIN = list(MEMBERSHIPS).index("face"), list(MEMBERSHIPS).index("skin")
+
+
+@dataclass(frozen=True)
+class SmallFaces:
+    """``N`` faces, all in memory (350 MB for UTKFace).
+
+    Attributes:
+        crops: ``(N, 72, 72, 3)`` uint8 RGB.
+        classes: ``(N, 6, 72, 72)`` uint8, the soft `MEMBERSHIPS`; 255 is sure.
+        lab: ``(N, 3)`` median CIELAB of the skin; NaN where too little was seen.
+        skin_pixels: ``(N,)`` how many pixels that is the median of.
+        own: ``(N, 8)`` labelled attribute values in the order of ``models.fader.ATTRIBUTES``.
+        labels: the labelled faces.
+    """
+
+    crops: NDArray[np.uint8]
+    classes: NDArray[np.uint8]
+    lab: Tensor
+    skin_pixels: NDArray[np.int64]
+    own: Tensor
+    labels: FaceSet
+
+    def batch(
+        self, rows: Tensor, *, shift: Tensor | None = None, mirrored: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Faces ``(B, 3, 64, 64)`` in -1..1 and class memberships ``(B, 6, 64, 64)`` in 0..1.
+
+        Args:
+            rows: ``(B,)`` row numbers.
+            shift: ``(B, 2)`` in -4..4 pixels; none unless given.
+            mirrored: ``(B,)`` bool; none unless given.
+        """
+        offsets = torch.full((len(rows), 2), MARGIN) if shift is None else MARGIN + shift
+        faces, classes = [], []
+        for row, (top, left) in zip(rows.tolist(), offsets.tolist(), strict=True):
+            faces.append(self.crops[row, top : top + SIZE, left : left + SIZE].transpose(2, 0, 1))
+            classes.append(self.classes[row, :, top : top + SIZE, left : left + SIZE])
+        crops = to_unit(torch.from_numpy(np.stack(faces)))
+        soft = torch.from_numpy(np.stack(classes)).float() / 255
+        if mirrored is not None:
+            where = mirrored[:, None, None, None]
+            crops, soft = torch.where(where, crops.flip(3), crops), torch.where(where, soft.flip(3), soft)
+        return crops, soft
+
+
+@torch.inference_mode()
+def prepare_small(folder: Path, *, parser: SmallParser | BiSeNet, batch: int = 64) -> int:
+    """Write ``small.npy``, ``classes.npy`` and ``skin.npz`` next to ``folder/crops.npy``; returns how many faces.
+
+    Args:
+        folder: holds ``crops.npy`` ``(N, 144, 144, 3)`` uint8 RGB.
+        parser: says which pixels are what.
+        batch: crops at once.
+    """
+    crops = np.load(folder / "crops.npy", mmap_mode="r")
+    small = np.zeros((len(crops), SIDE, SIDE, 3), dtype=np.uint8)
+    classes = np.zeros((len(crops), len(MEMBERSHIPS), SIDE, SIDE), dtype=np.uint8)
+    lab, pixels = np.full((len(crops), 3), np.nan, dtype=np.float32), np.zeros(len(crops), dtype=np.int64)
+    for start in range(0, len(crops), batch):
+        chunk = list(np.ascontiguousarray(crops[start : start + batch]))
+        inputs = F.interpolate(unit_batch(chunk), size=(PARSED, PARSED), mode="bilinear")
+        chances = parser(inputs.contiguous(memory_format=torch.channels_last)).softmax(dim=1)
+        soft = torch.stack([chances[:, list(class_indices(names))].sum(dim=1) for names in MEMBERSHIPS.values()], dim=1)
+        soft = F.interpolate(soft, size=(SIDE, SIDE), mode="bilinear", antialias=True).clamp(0, 1)
+        classes[start : start + batch] = (soft * 255).round().byte().numpy()
+        for place, crop in enumerate(chunk, start=start):
+            small[place] = cv2.resize(crop, (SIDE, SIDE), interpolation=cv2.INTER_AREA)
+            lab[place], pixels[place] = median_skin(small[place], classes[place, SKIN])
+    np.save(folder / "small.npy", small)
+    np.save(folder / "classes.npy", classes)
+    np.savez(folder / "skin.npz", lab=lab, pixels=pixels)
+    return len(crops)
+
+
+def median_skin(crop: NDArray[np.uint8], membership: NDArray[np.uint8]) -> tuple[NDArray[np.float32], int]:
+    """The median CIELAB of the pixels that are surely skin, and their number; NaN where there are fewer than 50.
+
+    Args:
+        crop: ``(h, w, 3)`` uint8 RGB.
+        membership: ``(h, w)`` uint8, 255 for surely skin.
+    """
+    sure = membership > 229
+    count = int(sure.sum())
+    if count < 50:
+        return np.full(3, np.nan, dtype=np.float32), count
+    colours = cv2.cvtColor(crop.astype(np.float32) / 255, cv2.COLOR_RGB2LAB)
+    return np.asarray(np.median(colours[sure], axis=0), dtype=np.float32), count
+
+
+def load_small(folder: Path) -> SmallFaces:
+    """What `prepare_small` wrote to ``folder``.
+
+    Raises:
+        ValueError: it was written by another version.
+    """
+    labels, skin = load_faces(folder), np.load(folder / "skin.npz")
+    classes = np.load(folder / "classes.npy")
+    if classes.shape[1:] != (len(MEMBERSHIPS), SIDE, SIDE):
+        raise ValueError(f"{folder}/classes.npy has shape {classes.shape}: run `prepare small` again")
+    return SmallFaces(
+        crops=np.load(folder / "small.npy"),
+        classes=classes,
+        lab=torch.from_numpy(skin["lab"]),
+        skin_pixels=skin["pixels"],
+        own=own_attributes(labels, torch.arange(len(labels))),
+        labels=labels,
+    )
+
+
+def skin_weights(classes: Tensor) -> NDArray[np.float32]:
+    """A tone shift's weights ``(B, 64, 64)`` of memberships ``(B, 6, 64, 64)``, as ``models.tone.tone_weights``."""
+    at = {name: classes[:, place] for place, name in enumerate(MEMBERSHIPS)}
+    brows = (at["face"] - at["skin"] - at["eyes"] - at["lips"]).clamp(min=0)
+    taken = at["skin"] + brows + at["beyond"] + 0.8 * at["eyeglasses"] + 0.6 * at["lips"] + 0.15 * at["eyes"]
+    return np.asarray(((taken - 0.1) / 0.8).clamp(0, 1).numpy(), dtype=np.float32)
+
+
+def shift_tones(crops: Tensor, classes: Tensor, colours: Tensor, shifts: NDArray[np.floating]) -> Tensor:
+    """Crops with the median colour of each face's skin moved; a face of unknown colour stays as it is.
+
+    Args:
+        crops: ``(B, 3, 64, 64)`` in -1..1.
+        classes: ``(B, 6, 64, 64)`` memberships in 0..1.
+        colours: ``(B, 3)`` median CIELAB of the skin, NaN where unknown.
+        shifts: ``(B, 3)`` by how much, in CIELAB.
+    """
+    levels = ((crops.permute(0, 2, 3, 1).numpy() + 1) * 127.5).round().astype(np.uint8)
+    weights, out = skin_weights(classes), crops.clone()
+    for place, colour in enumerate(colours.double().numpy()):
+        if not (np.isfinite(colour).all() and np.any(shifts[place])):
+            continue
+        light = smooth_lightness(levels[place], weights[place], reach=REACH * SIZE)
+        change = tone_change(levels[place], weights[place], colour, shifts[place], lightness=light)
+        out[place] += torch.from_numpy(change).permute(2, 0, 1) / 127.5
+    return out

@@ -1,0 +1,158 @@
+"""Measures of an editor: pure functions from pictures, or from perceived values, to one figure.
+
+Pictures are aligned crops ``(N, S, S, 3)`` uint8 RGB; masks ``(N, S, S)`` in 0..1; perceived values ``(N, K)``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+Pictures = NDArray[np.uint8]
+Masks = NDArray[np.floating]
+Values = NDArray[np.floating]
+
+
+@dataclass(frozen=True)
+class YearsMoved:
+    """By how many years perceived age moves from the low to the high end.
+
+    Attributes:
+        mean: over the faces.
+        most: the 90 % quantile of the faces' moves in either direction.
+    """
+
+    mean: float
+    most: float
+
+
+def lab(pictures: Pictures) -> NDArray[np.float32]:
+    """CIELAB of pictures ``(..., S, S, 3)``, L* in 0..100."""
+    flat = pictures.reshape(-1, pictures.shape[-2], 3).astype(np.float32) / 255
+    return np.asarray(cv2.cvtColor(flat, cv2.COLOR_RGB2LAB), dtype=np.float32).reshape(pictures.shape)
+
+
+def lightness_map(photos: Pictures, versions: Pictures, masks: Masks) -> NDArray[np.float64]:
+    """The mean change of L* at each place ``(S, S)`` over the faces with a mask there; NaN for fewer than half."""
+    change = (lab(versions)[..., 0] - lab(photos)[..., 0]) * masks
+    weight = masks.sum(axis=0)
+    mean = change.sum(axis=0) / np.maximum(weight, 1e-6)
+    return np.where(weight >= len(photos) / 2, mean, np.nan)
+
+
+def stencil(change: NDArray[np.floating]) -> float:
+    """The largest deviation of a mean map of ΔL* from its own mean: how much all edits draw the same picture."""
+    return float(np.nanmax(np.abs(change - np.nanmean(change))))
+
+
+def concentration(photos: Pictures, versions: Pictures, masks: Masks, *, share: float = 0.05) -> NDArray[np.float64]:
+    """The share of each face's squared change of L* that lies in the densest ``share`` of its mask, ``(N,)``.
+
+    NaN for a face without change. An even change gives ``share`` itself.
+    """
+    change = np.square(lab(versions)[..., 0] - lab(photos)[..., 0], dtype=np.float64) * masks
+    shares = np.full(len(photos), np.nan)
+    for place, (energy, mask) in enumerate(zip(change, masks, strict=True)):
+        ordered = np.sort(energy[mask > 0.5])[::-1]
+        if ordered.sum() > 0:
+            shares[place] = ordered[: max(1, round(share * len(ordered)))].sum() / ordered.sum()
+    return shares
+
+
+def asymmetry(photos: Pictures, versions: Pictures, masks: Masks) -> NDArray[np.float64]:
+    """How one-sided the change of L* is: mean difference of both halves over the mean size of the change, ``(N,)``.
+
+    0 for a change alike on both sides, 2 for one on one side alone; crops are aligned, so the halves mirror each other.
+    NaN for a face without change.
+    """
+    change = (lab(versions)[..., 0] - lab(photos)[..., 0]) * masks
+    apart = np.abs(blurred(change) - blurred(change[:, :, ::-1])).mean(axis=(1, 2))
+    size = np.abs(blurred(change)).mean(axis=(1, 2))
+    return np.asarray(np.divide(apart, size, out=np.full(len(photos), np.nan), where=size > 0), dtype=np.float64)
+
+
+def blurred(fields: NDArray[np.floating], *, share: float = 0.04) -> NDArray[np.float64]:
+    """Fields ``(N, S, S)`` blurred by a Gaussian of ``share`` of their side."""
+    sigma = share * fields.shape[-1]
+    return np.stack([cv2.GaussianBlur(np.asarray(field, dtype=np.float64), (0, 0), sigma) for field in fields])
+
+
+def median_colours(pictures: Pictures, masks: Masks, *, least: int = 40) -> NDArray[np.float64]:
+    """The median CIELAB ``(N, 3)`` inside each mask (above 0.9); NaN where fewer than ``least`` pixels are."""
+    colours = np.full((len(pictures), 3), np.nan)
+    for place, (picture, mask) in enumerate(zip(pictures, masks, strict=True)):
+        sure = mask > 0.9
+        if int(sure.sum()) >= least:
+            colours[place] = np.median(lab(picture[sure][None])[0], axis=0)
+    return colours
+
+
+def shift_gap(before: tuple[Values, Values], after: tuple[Values, Values]) -> NDArray[np.float64]:
+    """By how much the skin of face and neck drift apart, ΔE (CIE 1976) ``(N,)``: the difference of their shifts.
+
+    Args:
+        before: the median colours ``(N, 3)`` of the face and of neck or ears in the photos.
+        after: the same in the versions.
+    """
+    face, neck = (np.asarray(late - early, dtype=np.float64) for early, late in zip(before, after, strict=True))
+    return np.asarray(np.linalg.norm(face - neck, axis=1))
+
+
+def years_moved(low: Values, high: Values) -> YearsMoved:
+    """From perceived ages ``(N,)`` in years at the low and the high end."""
+    moved = np.asarray(high, dtype=np.float64) - low
+    return YearsMoved(float(moved.mean()), float(np.quantile(np.abs(moved), 0.9)))
+
+
+def falling_share(probabilities: Values, *, by: float = 0.02) -> float:
+    """The share of faces whose probability ``(N, K)``, in the order of the values, ever falls by more than ``by``."""
+    highest = np.maximum.accumulate(probabilities, axis=1)
+    return float(((highest - probabilities).max(axis=1) > by).mean())
+
+
+def dead_faces(probabilities: Values, *, least: float = 0.2) -> NDArray[np.bool_]:
+    """Which faces ``(N,)`` rise by less than ``least`` from the first to the last value of ``(N, K)``."""
+    return np.asarray(probabilities[:, -1] - probabilities[:, 0] < least)
+
+
+def group_effects(low: Values, high: Values, groups: NDArray[np.str_], *, least: int = 10) -> Mapping[str, float]:
+    """The mean rise from ``low`` to ``high`` ``(N,)`` in each source group of at least ``least`` faces."""
+    return {
+        str(group): float((high - low)[groups == group].mean())
+        for group in np.unique(groups)
+        if int((groups == group).sum()) >= least
+    }
+
+
+def auc(scores: Values, positive: NDArray[np.bool_]) -> float:
+    """The area under the ROC curve: how often a positive's score exceeds a negative's (ties count half)."""
+    ranks = rankdata(scores)
+    count = int(positive.sum())
+    other = len(positive) - count
+    return float((ranks[positive].sum() - count * (count + 1) / 2) / max(1, count * other))
+
+
+def auc_interval(
+    scores: Values, positive: NDArray[np.bool_], faces: NDArray[np.integer], *, draws: int = 1000, seed: int = 0
+) -> tuple[float, float]:
+    """A 95 % bootstrap interval of `auc`, drawn over faces (both versions of a face go together).
+
+    Args:
+        scores: ``(M,)``.
+        positive: ``(M,)`` whether a picture is edited.
+        faces: ``(M,)`` which face it shows.
+        draws: bootstrap draws.
+        seed: of the draws.
+    """
+    random = np.random.default_rng(seed)
+    names, index = np.unique(faces, return_inverse=True)
+    members = [np.flatnonzero(index == place) for place in range(len(names))]
+    found = []
+    for _ in range(draws):
+        rows = np.concatenate([members[place] for place in random.integers(len(names), size=len(names))])
+        found.append(auc(scores[rows], positive[rows]))
+    low, high = np.quantile(found, (0.025, 0.975))
+    return float(low), float(high)
