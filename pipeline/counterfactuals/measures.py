@@ -108,7 +108,7 @@ def years_moved(low: Values, high: Values) -> YearsMoved:
 
 
 def falling_share(probabilities: Values, *, by: float = 0.02) -> float:
-    """The share of faces with a probability ``(N, K)``, in the order of the values, that ever falls by more than ``by``."""
+    """The share of faces with a probability ``(N, K)``, in the order of the values, that falls by more than ``by``."""
     highest = np.maximum.accumulate(probabilities, axis=1)
     return float(((highest - probabilities).max(axis=1) > by).mean())
 
