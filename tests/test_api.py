@@ -55,6 +55,15 @@ def test_amplification_takes_a_base(run, tmp_path):
     )
 
 
+def test_a_notebook_shows_the_card_and_the_findings(run):
+    shown = run._repr_html_()
+    assert shown.count("<table") >= 2
+    assert "Validity card" in shown
+    assert "Labels of opencv that move with perceived gender" in shown
+    (run.folder / "tables/slopes.csv").unlink()
+    assert "tables" in run._repr_html_(), "the stages of a run that is not estimated"
+
+
 def test_tables_and_stages(run):
     assert set(run.slopes()["label"]) == {"l0", "l1", "l2"}
     assert set(run.labels()["adapter"]) == {"opencv", "mine"}

@@ -106,7 +106,6 @@ def _embed(run: Run, fingerprint: str, *, settings: Settings, watch: Watch) -> N
         for photo, status, landmarks in faces.itertuples(index=False)
         if status == "ok"
     ]
-    judge = load_judge("judge").to(memory_format=torch.channels_last)
 
     def work(chunk: Sequence[Mapping[str, Any]], step: Callable[[float], None]) -> list[dict[str, Any]]:
         crops, read, lost = [], [], []
@@ -131,6 +130,7 @@ def _embed(run: Run, fingerprint: str, *, settings: Settings, watch: Watch) -> N
         run.stage("features", fingerprint) as counts,
         watch("features", total=len(rows)) as advance,
     ):
+        judge = load_judge("judge").to(memory_format=torch.channels_last)
         parts = run.parts(
             "features",
             chunks_of(rows, size=CHUNK),

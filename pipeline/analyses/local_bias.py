@@ -85,7 +85,7 @@ class LocalBiasAnalysis(Analysis[LocalOptions]):
         judged = of_run and options.features is None
         if (options.centre or ("group" if judged else "none")) == "group":
             rows = replace(rows, features=centred_by_group(rows.features, rows.groups))
-        with watch(self.name, total=1) as advance:
+        with watch(self.name, total=max(1, 2 * options.permutations)) as advance:
             found = local_bias(
                 rows.features,
                 rows.groups,
@@ -94,9 +94,9 @@ class LocalBiasAnalysis(Analysis[LocalOptions]):
                 metric=options.metric or ("presence" if rows.truth is None else "accuracy"),
                 rules=ClusterRules(min_rows=options.min_rows, min_gap=options.min_gap),
                 strength=options.strength[0] if len(options.strength) == 1 else options.strength,
+                advance=advance,
                 **options.model_dump(include={"clusters", "objective", "scale", "permutations", "null", "seed"}),
             )
-            advance(1)
         nearest = exemplars(rows.features, found.labels, rows.groups)
         tables = {
             "statistics": found.to_frame(),

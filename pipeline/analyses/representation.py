@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from pipeline.analyses import sections as page
 from pipeline.analyses.base import Analysis, Kept, Options, Result, option_of_run
 from pipeline.analyses.inputs import FOLDER, clusters_of, groups_of
-from pipeline.config.attributes import ATTRIBUTES
+from pipeline.config.attributes import ATTRIBUTES, Attribute
 from pipeline.run.folder import Run, settings_of
 from pipeline.run.formats import MISSING, count, is_missing, measured
 from pipeline.run.progress import Watch, unwatched
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 RAW, CORRECTED = "as perceived", "corrected for the estimator's errors"
 CHARTS = 6
-CLASSES = {name: attribute.classes for name, attribute in ATTRIBUTES.items()}
+COUNTED = {name: attribute for name, attribute in ATTRIBUTES.items() if attribute.names_groups}
+CLASSES = {name: attribute.classes for name, attribute in COUNTED.items()}
 
 
 class RepresentationOptions(Options):
@@ -58,26 +59,26 @@ class RepresentationAnalysis(Analysis[RepresentationOptions]):
         groups, clusters = groups_of(photos, options.by), clusters_of(photos, own.cluster)
         shown = faces[(faces["status"] == "ok") & faces["photo"].isin(list(groups))]
         confusion, notes = _confusion()
-        frame = representation_frame(
-            shares_by_group(
-                {name: attribute.classes_of(shown) for name, attribute in ATTRIBUTES.items()},
-                CLASSES,
-                [groups[photo] for photo in shown["photo"]],
-                confusion=confusion,
-                method=options.interval,
-                clusters=None if clusters is None else [clusters[photo] for photo in shown["photo"]],
-                resamples=own.resamples,
-                seed=own.seed,
-            )
+        parts = shares_by_group(
+            {name: attribute.classes_of(shown) for name, attribute in COUNTED.items()},
+            CLASSES,
+            [groups[photo] for photo in shown["photo"]],
+            confusion=confusion,
+            probabilities={name: _probabilities(attribute, shown) for name, attribute in COUNTED.items()},
+            method=options.interval,
+            clusters=None if clusters is None else [clusters[photo] for photo in shown["photo"]],
+            resamples=own.resamples,
+            seed=own.seed,
         )
+        doubts = {name: [note for each in parts if each.attribute == name for note in each.notes] for name in COUNTED}
         left_out = len(photos) - len(shown)
         if left_out:
             notes.append(f"{left_out} of {len(photos)} photos are not counted: no usable face, or no group.")
         return Result(
-            title=f"Perceived {' and '.join(ATTRIBUTES)} by {options.by}",
-            tables={self.name: frame},
-            notes=notes,
-            about={"by": options.by, "interval": options.interval, "notes": notes},
+            title=f"Perceived {' and '.join(COUNTED)} by {options.by}, as perceived and corrected",
+            tables={self.name: representation_frame(parts)},
+            notes=[*(note for each in doubts.values() for note in each), *notes],
+            about={"by": options.by, "interval": options.interval, "notes": notes, "doubts": doubts},
             inputs=self.inputs(options, files=("photos.parquet", "faces.parquet")),
         )
 
@@ -89,7 +90,10 @@ class RepresentationAnalysis(Analysis[RepresentationOptions]):
             heading="Who is shown",
             explanation=f"How the faces of these photos are perceived, by {by}: the shares as the estimator perceives "
             "them, and the true shares that explain these best, given how often it errs on held-out faces.",
-            parts=[_part(rows, by, name) for (name,), rows in page.rows_by(kept.tables[self.name], "attribute")],
+            parts=[
+                _part(rows, by, name, doubts=kept.about.get("doubts", {}).get(name, ()))
+                for (name,), rows in page.rows_by(kept.tables[self.name], "attribute")
+            ],
             caveats=[
                 *map(str, kept.about.get("notes", ())),
                 "The corrected shares hold if the estimator errs on these photos as it does on the held-out faces; "
@@ -113,7 +117,18 @@ def _confusion() -> tuple[dict[str, list[list[int]]] | None, list[str]]:
     return {attribute: matrix.of(names) for attribute, names in CLASSES.items()}, []
 
 
-def _part(rows: "pd.DataFrame", by: str, attribute: str) -> page.Subsection:
+def _probabilities(attribute: Attribute, faces: "pd.DataFrame") -> Any:
+    """``(n, C)`` probabilities of the attribute's classes, as the estimator gives them for each face."""
+    import numpy as np
+
+    if attribute.categories:
+        table = faces[list(attribute.inputs)].to_numpy(dtype=np.float64)
+        return table / table.sum(axis=1, keepdims=True)
+    higher = (1 + faces[attribute.inputs[0]].to_numpy(dtype=np.float64)) / 2
+    return np.column_stack([1 - higher, higher])
+
+
+def _part(rows: "pd.DataFrame", by: str, attribute: str, *, doubts: Sequence[str]) -> page.Subsection:
     classes, groups = list(dict.fromkeys(rows["category"])), page.rows_by(rows, "group")
     several = len(groups) > 1
     if len(classes) == 2 and several:
@@ -133,7 +148,7 @@ def _part(rows: "pd.DataFrame", by: str, attribute: str) -> page.Subsection:
     faces = [f"{count(some)} of {count(all_)}" for some, all_ in zip(rows["count"], rows["photos"], strict=True)]
     return page.Subsection(
         heading=f"Perceived {attribute}",
-        sentences=[_sentence(own, group if several else "", by) for (group,), own in groups[:CHARTS]],
+        sentences=[*doubts, *(_sentence(own, group if several else "", by) for (group,), own in groups[:CHARTS])],
         charts=charts,
         tables=[page.Table(f"Perceived {attribute} by {by}", rows.assign(faces=faces), columns)],
     )

@@ -120,7 +120,7 @@ def _perform(
         print_text(_joined(parts, names, printed), None if of_photos else out)
         target = run or (folder if folder.is_dir() else None)
         if target is not None:
-            _keep(target, analysis.name, result)
+            _keep(target, analysis.name, result, shown)
 
 
 def _folder_of_photos(
@@ -184,11 +184,11 @@ def _joined(parts: Mapping[str, Callable[[], str]], names: Sequence[str], format
     return "\n".join(parts[name]() for name in names)
 
 
-def _keep(folder: Path, name: str, result: Result) -> None:
+def _keep(folder: Path, name: str, result: Result, shown: Watch) -> None:
     """Leave the tables in a run and say so."""
     from pipeline.stages.audit import keep_result
 
-    tables = keep_result(folder, name, result)
+    tables = keep_result(folder, name, result, watch=shown)
     if tables:
         written = ", ".join(str(Path("tables") / f"{table}.csv") for table in tables)
         report = "; report.html shows it" if (folder / "report.html").exists() else ""

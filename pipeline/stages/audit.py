@@ -200,13 +200,14 @@ def estimate_run(out: Path, *, changes: Mapping[str, Mapping[str, Any]], watch: 
     return run
 
 
-def keep_result(out: Path, name: str, result: "Result") -> list[str]:
+def keep_result(out: Path, name: str, result: "Result", *, watch: Watch = unwatched) -> list[str]:
     """Leave what an analysis found in a run, and write its report anew if it has one.
 
     Args:
         out: the run's folder.
         name: the analysis, or its command.
         result: what it found.
+        watch: opens the progress display of a stage.
 
     Returns:
         The names of the tables; none where the analysis leaves none.
@@ -221,7 +222,7 @@ def keep_result(out: Path, name: str, result: "Result") -> list[str]:
     if tables:
         add(run, analysis(name).name, tables, inputs=result.inputs, about=result.about, by=result.by)
         if run.path(PAGE).exists():
-            estimate_run(out, changes={})
+            estimate_run(out, changes={}, watch=watch)
     return list(tables)
 
 

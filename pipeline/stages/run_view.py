@@ -49,6 +49,17 @@ class RunView:
     def __repr__(self) -> str:
         return f"open_run({str(self.folder)!r})"
 
+    def _repr_html_(self) -> str:
+        """The validity card and the findings, for a notebook; of a run that is not estimated yet, its stages."""
+        from pipeline.report.card import card_frame, card_title, check_results
+        from pipeline.report.markup import render_frame
+
+        if not self.is_estimated:
+            return render_frame(self.status(), "html", title=str(self.folder))
+        card = self.validity()
+        title = card_title(check_results(card.to_dict("records")))
+        return render_frame(card_frame(card), "html", title=title) + self.table("html")
+
     @property
     def settings(self) -> Settings:
         """The options that the run was made with, or was last estimated with."""
@@ -212,7 +223,15 @@ class RunView:
             written += files
         return written
 
-    def analyse(self, name: str, source: "str | Path | None" = None, *, keep: bool = False, **options: Any) -> "Tables":
+    def analyse(
+        self,
+        name: str,
+        source: "str | Path | None" = None,
+        *,
+        keep: bool = False,
+        progress: bool = False,
+        **options: Any,
+    ) -> "Tables":
         """Run an analysis by its name; ``run.NAME(...)`` is the same, such as ``run.power(width=0.1)``.
 
         Example:
@@ -222,6 +241,7 @@ class RunView:
             name: one of ``pipeline.analyses.registry``, as on the command line.
             source: a file with one row a photo, for analyses that read one; this run unless given.
             keep: leave the tables in this run, for its report, as the command does.
+            progress: show bars on standard error.
             options: of the analysis, by the names of the command's options.
 
         Returns:
@@ -233,9 +253,9 @@ class RunView:
         """
         from pipeline.analyses.registry import compute
 
-        result = compute(name, self.folder if source is None else Path(source), options)
+        result = compute(name, self.folder if source is None else Path(source), options, watch=shown(progress))
         if keep:
-            keep_result(self.folder, name, result)
+            keep_result(self.folder, name, result, watch=shown(progress))
         return result.value
 
     def __getattr__(self, name: str) -> "Callable[..., Any]":

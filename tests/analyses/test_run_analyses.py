@@ -193,6 +193,23 @@ def test_without_a_confusion_matrix_shares_are_not_corrected_and_that_is_said(in
     assert "not corrected" in result.stderr
 
 
+def test_a_correction_that_the_estimator_contradicts_is_named_before_the_shares(invoke, run):
+    assert "contradict" not in invoke("represent", run).stderr, "the estimator is as sure as it is right"
+    faces = read_frame(run / "faces.parquet")
+    others = {f"race_{race}": 0.2 for race in ("White", "Asian", "Indian", "Others")}
+    write_parquet(faces.assign(**others, race_Black=0.21), run / "faces.parquet")
+    result = invoke("represent", run, "--format", "csv")
+    frame = table(result)
+    assert frame.set_index(["attribute", "category"])["share"]["race", "Black"] == 1
+    assert list(frame.columns).index("share") < list(frame.columns).index("corrected"), "raw comes first"
+    assert "contradict the corrected shares of" in result.stderr
+    assert "read the uncorrected shares" in result.stderr
+    assert invoke("report", run, "--quiet").exit_code == 0
+    page = (run / "report.html").read_text()
+    part = page[page.index("Perceived race", page.index("Who is shown")) :]
+    assert part.index("contradict the corrected shares") < part.index("of 90 faces perceived as")
+
+
 def test_an_unknown_column_or_interval_is_explained(invoke, faces_found):
     assert "no column 'job' to group by" in " ".join(invoke("represent", "list.csv", "--by", "job").output.split())
     wrong = invoke("represent", "list.csv", "--interval", "wald").output

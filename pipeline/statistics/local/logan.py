@@ -4,7 +4,7 @@ Clusters are found in ``local_clustering``, their figures are ``local_statistics
 ``local_report`` and ``topic_words``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -149,6 +149,7 @@ def local_bias(
     null: str = "rerun",
     starts: int = 10,
     seed: int = 0,
+    advance: Callable[[int], None] = lambda _: None,
 ) -> LocalBias:
     """Clusters in which the groups' metrics differ, found from k-means by lowering ``inertia - strength * bias``.
 
@@ -176,6 +177,7 @@ def local_bias(
             clusters are held, which is valid only for k-means (whose own p are always of this kind).
         starts: of k-means, of which the best is taken.
         seed: of k-means and the permutations.
+        advance: is called with 1 after each of the ``2 * permutations`` permutations.
 
     Raises:
         ValueError: an argument that cannot be, named.
@@ -195,13 +197,14 @@ def local_bias(
                 rows.outcome.take(shuffled(strata, np.random.default_rng([seed, number, repeat])))
                 for repeat in range(permutations)
             ]
-            fixed = _statistics(drawn, lambda outcome: plain.figures(kmeans.labels, outcome))
+            last = searching is plain
+            fixed = _statistics(drawn, lambda outcome: plain.figures(kmeans.labels, outcome), advance if last else None)
             if searching is plain:
                 again = fixed
             elif null == "fixed":
-                again = _statistics(drawn, lambda outcome: plain.figures(found.labels, outcome))
+                again = _statistics(drawn, lambda outcome: plain.figures(found.labels, outcome), advance)
             else:
-                again = _statistics(drawn, lambda outcome: searching.clusters(outcome).figures)
+                again = _statistics(drawn, lambda outcome: searching.clusters(outcome).figures, advance)
             nulls[STRATA[number]] = fixed, again
         sides = [
             _side(
@@ -269,8 +272,13 @@ def _p(seen: Floats, null: Floats) -> Floats:
     return np.where(np.isnan(seen), np.nan, (1 + as_large) / (1 + len(null)))
 
 
-def _statistics(drawn: list[Outcome], figures: Any) -> Floats:
-    return np.array([figures(outcome).statistics for outcome in drawn]).reshape(-1, len(STATISTICS))
+def _statistics(drawn: list[Outcome], figures: Any, advance: Callable[[int], None] | None) -> Floats:
+    found = []
+    for outcome in drawn:
+        found.append(figures(outcome).statistics)
+        if advance is not None:
+            advance(1)
+    return np.array(found).reshape(-1, len(STATISTICS))
 
 
 def _check(

@@ -1,0 +1,70 @@
+"""Every analysis that takes long opens a bar before its work, and the bar moves with the work."""
+
+from collections import Counter
+from contextlib import contextmanager
+
+import numpy as np
+import pandas as pd
+import pytest
+from finished_run import responses, write_run
+
+from pipeline.analyses.registry import compute
+from pipeline.stages.audit import estimate_run, keep_result
+
+
+class Recorder:
+    """A watch that counts the moves of each bar."""
+
+    def __init__(self):
+        self.totals, self.moves, self.done = {}, Counter(), Counter()
+
+    @contextmanager
+    def __call__(self, stage, *, total):
+        self.totals[stage] = total
+
+        def advance(count, note=""):
+            self.moves[stage] += 1
+            self.done[stage] += count
+
+        yield advance
+
+
+@pytest.fixture
+def run(tmp_path):
+    parts = [(adapter, "gender", "edit", responses(effect=0.3, seed=1)) for adapter in ("opencv", "mine")]
+    return write_run(tmp_path / "may", parts)
+
+
+def test_local_bias_moves_with_every_permutation(tmp_path):
+    random = np.random.default_rng(0)
+    rows = pd.DataFrame({"group": ["a", "b"] * 50, "guess": random.integers(0, 2, 100)})
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    np.save(tmp_path / "features.npy", random.normal(size=(100, 3)))
+    for null in ("rerun", "fixed"):
+        watch = Recorder()
+        options = {"attribute": "group", "prediction": "guess", "features": tmp_path / "features.npy"}
+        options |= {"clusters": 2, "min_rows": 5, "permutations": 7, "null": null}
+        compute("local", tmp_path / "rows.csv", options, watch=watch)
+        assert watch.moves["local"] == watch.done["local"] == watch.totals["local"] == 14
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "moves"),
+    [
+        ("amplification", {"base": {"l0": 0.7, "l1": 0.2}, "base_group": "female", "resamples": 50}, 2),
+        ("amplification", {"base": {"l0": 0.7}, "base_group": "female", "values": [(-2, 2), (-4 / 3, 4 / 3)]}, 4),
+        ("subgroups", {"by": "perceived"}, 2),
+        ("comparison", {"adapters": ["opencv", "mine"]}, 1),
+    ],
+)
+def test_a_run_s_analyses_move_with_its_sweeps(run, name, options, moves):
+    watch = Recorder()
+    compute(name, run, options, watch=watch)
+    assert watch.moves[name] == watch.totals[name] == moves
+
+
+def test_the_report_that_is_written_for_a_result_shows_its_bar(run):
+    estimate_run(run, changes={})
+    watch = Recorder()
+    keep_result(run, "power", compute("power", run, {}), watch=watch)
+    assert watch.moves["report"] > 0
