@@ -206,6 +206,17 @@ def status(run: RunFolder, as_json: AsJson = False) -> None:
         show_run(run, as_json=as_json)
 
 
+@app.command(epilog="Example: counterslope repair runs/portraits")
+def repair(run: RunFolder) -> None:
+    """Check a run's file of answers and tables; save the answers that can be read, and say what makes the rest anew."""
+    with user_errors():
+        from pipeline.cli.options import harmless
+        from pipeline.stages.repair import repair_run
+
+        for line in repair_run(run):
+            typer.echo(harmless(line))
+
+
 @app.command(epilog="Examples: counterslope plan portraits/ --adapter google · counterslope plan runs/portraits")
 @with_options(PhotoOptions, SweepOptions, QueryOptions)
 def plan(photos: Photos = None, given: Given = NOT_GIVEN, config: Config = None, as_json: AsJson = False) -> None:

@@ -80,7 +80,7 @@ class Store:
             raise self._unwritable(error) from error
         except sqlite3.DatabaseError as error:
             self._connection.close()
-            raise StoreError(f"{path} is not a file of answers ({error}): move it away and run again") from error
+            raise self._damaged(error) from error
         except NewerSchemaError as error:
             self._connection.close()
             raise StoreError(f"{path} was written by a newer version ({error}): update counterslope") from error
@@ -92,6 +92,22 @@ class Store:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+        if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
+            raise self._damaged(error) from error
+
+    def check(self) -> None:
+        """Have SQLite check the file, before images are sent whose answers may be in it.
+
+        Raises:
+            StoreError: the file is damaged.
+        """
+        with self._lock:
+            try:
+                (found,) = self._connection.execute("PRAGMA quick_check(1)").fetchone()
+            except sqlite3.DatabaseError as error:
+                raise self._damaged(error) from error
+        if found != "ok":
+            raise self._damaged(found)
 
     def close(self) -> None:
         """Close the file."""
@@ -254,6 +270,12 @@ class Store:
             return self._commit(write)
         except sqlite3.OperationalError as error:  # a full disk, a folder that became read-only
             raise self._unwritable(error) from error
+
+    def _damaged(self, problem: object) -> StoreError:
+        return StoreError(
+            f"{self._path} is damaged, or not a file of answers ({problem}): nothing is sent. "
+            f"`counterslope repair {self._path.parent}` saves the answers that can be read"
+        )
 
     def _unwritable(self, error: Exception) -> StoreError:
         return StoreError(

@@ -17,7 +17,7 @@ from pipeline.run.progress import Watch, unwatched
 from pipeline.run.record import RunError, provenance
 from pipeline.run.tables import read_frame
 from pipeline.stages.adapters import kept_adapters, make_adapter, make_adapters, with_kept
-from pipeline.stages.base import Audit
+from pipeline.stages.base import Audit, check_outputs
 from pipeline.stages.counterfactuals import counterfactuals_stage
 from pipeline.stages.faces import faces_stage
 from pipeline.stages.photos import photos_stage
@@ -265,10 +265,11 @@ def _complete_versions(run: Run) -> str:
     """The fingerprint of a run's versions.
 
     Raises:
-        RunError: they are not complete.
+        RunError: they are not complete, or their table is damaged.
     """
     if not run.record.is_done("counterfactuals"):
         raise RunError(f"the versions in {run.folder} are not complete: run the audit's own command again first")
+    check_outputs(run, "counterfactuals")
     return run.record.stages["counterfactuals"].fingerprint
 
 

@@ -10,6 +10,7 @@ from pipeline.config.options import PhotoOptions, Settings
 from pipeline.querying.plan import Consent, nobody
 from pipeline.run.folder import Run
 from pipeline.run.progress import Watch, unwatched
+from pipeline.run.record import RunError
 from pipeline.run.tables import check_account, read_frame, write_joined
 
 if TYPE_CHECKING:
@@ -41,6 +42,26 @@ class Audit:
     inputs: tuple[Path, ...] = ()
     watch: Watch = unwatched
     consent: Consent = nobody
+
+
+def check_outputs(run: Run, *stages: str) -> None:
+    """Whether the files of finished stages are as these wrote them.
+
+    Raises:
+        RunError: one is gone or damaged; the message says what makes it anew.
+    """
+    for stage in stages:
+        for name in run.damaged(stage):
+            raise RunError(f"{run.path(name)} is gone or damaged: {remedy(stage, run.folder)}")
+
+
+def remedy(stage: str, folder: Path) -> str:
+    """What makes the files of a stage anew."""
+    if stage == "query":
+        return f"`counterslope labels {folder}` derives it from the answers"
+    if stage in ("tables", "report"):
+        return f"`counterslope report {folder}` writes it"
+    return "the command that made the run makes it again, and sends no image twice"
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,7 @@
 """The query stage: the plan, whether it is wanted, the calls, the labels and the account, with the run's folder."""
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import date
 from time import monotonic
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from adapters.base import AdapterError
 from pipeline.config.options import QueryOptions
 from pipeline.run.files import digest
+from pipeline.run.folder import Run
 from pipeline.run.progress import Advance, Watch
 from pipeline.run.tables import read_frame
 from pipeline.stages.base import Audit
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pipeline.querying.runner import AdapterOutcome, Progress
     from pipeline.run.record import Account
 
+RESPONSES = "responses.sqlite"
 OUTPUTS = ("answers.parquet", "labels.parquet")
 REASONS = 5  # that are kept for each classifier
 LOG = logging.getLogger("counterslope.querying")
@@ -68,10 +70,13 @@ def query_stage(
     table = read_frame(run.path("counterfactuals.parquet"))
     kept = {name: run.record.query[name] for name in keep}
     spent = sum(usd for name, usd in run.record.spent.items() if name not in prints or name in kept)
+    if retry is None:
+        _check_store_is_there(run, prints)
     with (
         run.stage("query", fingerprint, outputs=OUTPUTS, try_again="unanswered") as counts,
-        Store(run.path("responses.sqlite")) as store,
+        Store(run.path(RESPONSES)) as store,
     ):
+        store.check()
         requests = adapter_requests(
             adapters,
             versions_of(run, table),
@@ -110,6 +115,24 @@ def query_stage(
                 account.full = full_answers(run.path("labels.parquet"), adapter=name, top_k=account.top_k)
             account.versions, account.fingerprint = upstream, prints[name]
         run.note(query=kept | accounts)
+
+
+def _check_store_is_there(run: Run, adapters: Collection[str]) -> None:
+    """Whether the file of answers is there, where answers were paid for: without it they would be paid for again.
+
+    Raises:
+        PlanError: it is gone.
+    """
+    from pipeline.querying.plan import PlanError
+
+    kept = {name: run.record.query[name] for name in adapters if name in run.record.query}
+    paid = {name: one.known_before + one.answered_now for name, one in kept.items() if one.service is not None}
+    if not run.path(RESPONSES).exists() and any(paid.values()):
+        answers = ", ".join(f"{count:,} of {name}" for name, count in paid.items() if count)
+        raise PlanError(
+            f"{run.path(RESPONSES)} is gone, with paid answers: {answers}. Put it back; "
+            f"to pay for them again: `counterslope query {run.folder} --retry failed`"
+        )
 
 
 def adapter_fingerprint(adapter: "Adapter", upstream: str, options: QueryOptions) -> str:

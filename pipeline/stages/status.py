@@ -1,9 +1,11 @@
 """How far a run is: its stages, the accounts of its classifiers, why one stopped, and which labelled too little."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from pipeline.run.folder import Run, settings_of
+from pipeline.run.record import RunError
 from pipeline.run.tables import plain_rows
 
 ENOUGH = 0.95  # of the versions; with labels of fewer, a command ends with an exit code of its own
@@ -19,14 +21,19 @@ def summary(folder: Path) -> dict[str, Any]:
 
     run = Run(folder)
     settings, busy = settings_of(run), run.busy()
-    tables = {name: run.read_csv(name) for name in ("validity", "slopes") if run.csv_path(name).exists()}
+    tables = {}
+    for name in ("validity", "slopes"):
+        with suppress(RunError):  # not there yet, or damaged, as the stage's state shows
+            tables[name] = run.read_csv(name)
     found = tables.get("slopes")
     if found is not None:
         found = findings(found, max_p=settings.statistics.max_p, min_slope=settings.statistics.min_slope)
     stages = {name: stage.model_dump(exclude={"outputs"}) for name, stage in run.record.stages.items()}
-    for stage in stages.values():  # a stage that was running when its process died has that state for ever
-        if stage["state"] == "running" and not busy:
+    for name, stage in stages.items():
+        if stage["state"] == "running" and not busy:  # its process died
             stage["state"] = "interrupted"
+        elif stage["state"] == "done" and run.damaged(name):
+            stage["state"] = "damaged"
     report = run.path("report.html")
     return {
         "run": str(folder),

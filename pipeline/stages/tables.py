@@ -3,8 +3,9 @@
 from pipeline.run.files import digest, digest_of_files, write_text
 from pipeline.run.folder import Run
 from pipeline.run.tables import plain_rows, read_frame
-from pipeline.stages.base import Audit
+from pipeline.stages.base import Audit, check_outputs
 
+INPUTS = ("photos", "faces", "counterfactuals", "query")  # the stages whose files are read
 READ = tuple(f"{name}.parquet" for name in ("photos", "faces", "counterfactuals", "answers", "labels"))
 OPTIONAL = {"adapter_comparison", "subgroups", "subgroup_differences"}  # tables of the stage that a run may lack
 FINDINGS = {"csv": "csv", "json": "json", "md": "md", "tex": "latex", "html": "html"}  # file ending -> format
@@ -17,10 +18,11 @@ def tables_stage(audit: Audit) -> str:
         The stage's fingerprint.
 
     Raises:
-        RunError: no classifier has labelled the versions.
+        RunError: no classifier has labelled the versions, or a table is gone or damaged.
     """
     from pipeline.analyses.inputs import presence_thresholds
 
+    check_outputs(audit.run, *INPUTS)
     run, options, checks = audit.run, audit.settings.statistics, audit.settings.validity
     read = digest_of_files(*(run.path(name) for name in READ))
     thresholds = presence_thresholds(run, options)
