@@ -43,7 +43,8 @@ from pipeline.cli.options import (
 )
 from pipeline.cli.results import figures, validity
 from pipeline.config.attributes import ATTRIBUTES
-from pipeline.config.options import PhotoOptions, QueryOptions, StatisticsOptions, SweepOptions
+from pipeline.config.options import PhotoOptions, QueryOptions, Settings, StatisticsOptions, SweepOptions
+from pipeline.run.formats import plain, pluralise
 
 app = typer.Typer(
     cls=Commands,
@@ -98,6 +99,7 @@ def audit(
         from pipeline.config.sources import only_given
         from pipeline.stages.audit import audit as perform
 
+        _warn_of_few(chosen, settings)
         run = perform(
             chosen,
             out or default_out(photos),
@@ -256,6 +258,19 @@ app.add_typer(adapters, name="adapters")
 def main() -> None:
     """The program's entry point."""
     app()
+
+
+def _warn_of_few(photos: list[Path], settings: Settings) -> None:
+    """Say before any work that so few photos end in no slopes, and what to do."""
+    from pipeline.photos.listing import find_photos
+
+    listed, needed = len(find_photos(photos).names), settings.statistics.min_count
+    if listed < needed:
+        typer.echo(
+            f"{pluralise(listed, 'photo')}, but a label gets a slope from {plain(needed)} photos with it at a = 0: "
+            "there will be none. Give more photos, or a lower --min-count for a first look.",
+            err=True,
+        )
 
 
 def _for_sample(given: Given) -> dict[str, dict[str, Any]]:

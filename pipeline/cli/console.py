@@ -126,6 +126,8 @@ def _print_findings(console: Any, content: Mapping[str, Any]) -> None:
     findings = sorted(content["findings"], key=lambda row: -abs(row["slope"]))
     estimated = pluralise(tables["counts"]["estimable"], "slope")
     console.print(f"\n{pluralise(len(findings), 'finding')} among {estimated} that could be estimated.")
+    for line in content["no_slopes"]:
+        console.print(f"  {escape(visible(line))}", soft_wrap=True)
     swept = settings_of(Run(Path(content["run"]))).sweep.chosen()
     for row in findings[:STRONGEST]:
         sentence = finding(row, poles_of(row["attribute"], swept))

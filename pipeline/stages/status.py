@@ -1,12 +1,17 @@
-"""How far a run is: its stages, the accounts of its classifiers, why one stopped, and which labelled too little."""
+"""How far a run is: its stages, the accounts of its classifiers, why one stopped, labelled little or has no slopes."""
 
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from pipeline.config.attributes import EDIT_ARM
 from pipeline.run.folder import Run, settings_of
+from pipeline.run.formats import plain, pluralise
 from pipeline.run.record import RunError
 from pipeline.run.tables import plain_rows
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ENOUGH = 0.95  # of the versions; with labels of fewer, a command ends with an exit code of its own
 
@@ -25,9 +30,9 @@ def summary(folder: Path) -> dict[str, Any]:
     for name in ("validity", "slopes"):
         with suppress(RunError):  # not there yet, or damaged, as the stage's state shows
             tables[name] = run.read_csv(name)
-    found = tables.get("slopes")
-    if found is not None:
-        found = findings(found, max_p=settings.statistics.max_p, min_slope=settings.statistics.min_slope)
+    slopes, found = tables.get("slopes"), None
+    if slopes is not None:
+        found = findings(slopes, max_p=settings.statistics.max_p, min_slope=settings.statistics.min_slope)
     stages = {name: stage.model_dump(exclude={"outputs"}) for name, stage in run.record.stages.items()}
     for name, stage in stages.items():
         if stage["state"] == "running" and not busy:  # its process died
@@ -43,6 +48,7 @@ def summary(folder: Path) -> dict[str, Any]:
         "query": _accounts(run),
         "validity": plain_rows(tables["validity"]) if "validity" in tables else [],
         "findings": [] if found is None else plain_rows(found),
+        "no_slopes": [] if slopes is None else no_slopes(run, slopes),
         "report": str(report) if report.exists() else None,
     }
 
@@ -62,6 +68,42 @@ def few_labels(folder: Path) -> list[tuple[str, float]]:
             lines += [f"  {one.count:,} times: {one.reason}" for one in account.reasons]
             few.append(("\n".join(lines), account.ok / wanted))
     return few
+
+
+def no_slopes(run: Run, slopes: "pd.DataFrame") -> list[str]:
+    """Which classifiers of a run have labels but no slope, with the reasons, and what to do; a sentence each.
+
+    Args:
+        run: the opened run.
+        slopes: its table of that name.
+    """
+    from pipeline.statistics.photo_slopes import NEVER_AT_CENTRE, TOO_RARE
+
+    options, reasons, lines = settings_of(run).statistics, set[str](), []
+    edits = slopes[slopes["arm"] == EDIT_ARM]
+    for adapter, rows in edits.groupby("adapter", sort=False):
+        if rows["estimable"].any():
+            continue
+        counts = rows["reason"].value_counts()
+        reasons |= {*counts.index}
+        lines.append(f"{adapter}: no slope of {pluralise(len(rows), 'label')}: " + _counted(counts))
+        if options.response == "presence" and counts.get(NEVER_AT_CENTRE, 0) >= len(rows) / 2:
+            lines.append(
+                f"{adapter}'s scores hardly reach the threshold from which a label is present, as those of a softmax: "
+                f"take the mean scores with `counterslope report {run.folder} --response confidence --min-count 0`"
+            )
+    if TOO_RARE in reasons:
+        photos, fewest = edits["photos"].max(), max(1, int(edits["photos"].max() // 4))
+        lines.append(
+            f"A label is too rare below {plain(options.min_count)} photos with it at a = 0, of {photos:,} here. For a "
+            f"first look: `counterslope report {run.folder} --min-count {fewest}`; "
+            f"how many photos it takes: `counterslope power {run.folder} --min-count {fewest}`"
+        )
+    return lines
+
+
+def _counted(reasons: "pd.Series[int]") -> str:
+    return ", ".join(f"{count:,} {reason}" for reason, count in reasons.items())
 
 
 def _accounts(run: Run) -> dict[str, dict[str, Any]]:

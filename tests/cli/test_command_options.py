@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import typer
 from pydantic import BaseModel, Field
@@ -16,6 +17,8 @@ from pipeline.cli.options import NOT_GIVEN, Given, with_options
 from pipeline.config.attributes import ATTRIBUTES
 from pipeline.config.options import QueryOptions, Settings, StatisticsOptions, SweepOptions, flag_of
 from pipeline.report.card import card_title, check_results
+from pipeline.run.folder import Run
+from pipeline.run.record import Stage
 
 
 @pytest.fixture
@@ -234,7 +237,7 @@ def test_one_is_one_and_findings_not_shown_are_counted(monkeypatch, capsys, tmp_
         stage = {"state": "done", "counts": {"estimable": findings}, "seconds": 1.0, "peak_mib": 1.0}
         content = {
             "run": str(tmp_path), "running": False, "stages": {"tables": stage}, "query": {}, "validity": [],
-            "findings": [row(number) for number in range(findings)], "report": None,
+            "findings": [row(number) for number in range(findings)], "no_slopes": [], "report": None,
         }  # fmt: skip
         monkeypatch.setattr("pipeline.stages.status.summary", lambda _: content)
         monkeypatch.setattr("pipeline.cli.console.settings_of", lambda _: Settings())
@@ -245,6 +248,36 @@ def test_one_is_one_and_findings_not_shown_are_counted(monkeypatch, capsys, tmp_
     assert "more finding" not in printed(5)
     assert "1 more finding in the report" in printed(6)
     assert "8 more findings in the report" in printed(13)
+
+
+def test_a_run_without_slopes_says_why_by_classifier_and_what_to_do(invoke, tmp_path):
+    nothing = {"photos": 12, "arm": "edit", "attribute": "gender", "estimable": False, "slope": None, "p": None}
+    rows = [("softmax", f"class {n}", "never present at a = 0") for n in range(9)] + [("softmax", "cat", "too rare")]
+    rows += [("mine", "bright", "constant"), ("mine", "warm", "too rare")]
+    slopes = pd.DataFrame([nothing | dict(zip(("adapter", "label", "reason"), row, strict=True)) for row in rows])
+    run = Run(tmp_path / "run")
+    stage = Stage(fingerprint="", state="done", counts={"labels": 12, "estimable": 0})
+    run.note(settings=Settings(), stages={"tables": stage})
+    run.write_csv("slopes", slopes)
+    shown = invoke("status", run.folder).output
+    assert "0 findings among 0 slopes that could be estimated" in shown
+    assert "softmax: no slope of 10 labels: 9 never present at a = 0, 1 too rare" in shown
+    assert "mine: no slope of 2 labels: 1 constant, 1 too rare" in shown
+    assert shown.count("--response confidence") == 1
+    assert f"counterslope report {run.folder} --min-count 3`" in shown
+    assert f"counterslope power {run.folder} --min-count 3`" in shown
+    for option in ("--response confidence --min-count 0", "--min-count 3"):
+        assert invoke("report", run.folder, *option.split()).exit_code == 2  # known options; this run has no labels
+    run.write_csv("slopes", slopes.assign(estimable=True))
+    assert "no slope" not in invoke("status", run.folder).output
+
+
+def test_too_few_photos_are_warned_of_before_any_work(invoke, tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.jpg").write_bytes(b"not a photo")
+    warning = "1 photo, but a label gets a slope from 30 photos with it at a = 0"
+    assert warning in " ".join(invoke("audit", tmp_path / "in", "--out", tmp_path / "out").output.split())
+    assert "a label gets" not in invoke("audit", tmp_path / "in", "--min-count", 1, "--out", tmp_path / "out").output
 
 
 def test_checks_that_hold_fail_and_are_not_measured_are_counted_apart():
