@@ -5,13 +5,11 @@
 The plain formulation resamples only the value and its deltas, with signs held fixed; ours also draws the signs anew.
 """
 
-import argparse
-import multiprocessing
-import resource
-import time
-from collections.abc import Callable
+from itertools import product
 
 import numpy as np
+import typer
+from measure import held, measured
 from numpy.typing import NDArray
 
 from pipeline.statistics.amplification.directional import attribute_to_task, task_to_attribute
@@ -52,28 +50,7 @@ def plain(attributes: Labels, tasks: Labels, predictions: Labels) -> float:
     return float(np.percentile(values / sign.size, [2.5, 97.5])[0])
 
 
-def measured(work: Callable[[], float]) -> tuple[float, float, float]:
-    """Seconds, seconds of processor time, and peak memory in GiB of the process of its own in which ``work`` ran."""
-    queue = multiprocessing.get_context("fork").SimpleQueue()
-
-    def run() -> None:
-        start, started = time.perf_counter(), time.process_time()
-        work()
-        seconds, busy = time.perf_counter() - start, time.process_time() - started
-        queue.put((seconds, busy, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20))
-
-    process = multiprocessing.get_context("fork").Process(target=run)
-    process.start()
-    process.join()
-    if process.exitcode:
-        raise SystemExit(f"the measured process ended with {process.exitcode}")
-    answer: tuple[float, float, float] = queue.get()
-    return answer
-
-
-def coverage(
-    *, rows: int, tasks: int, gap: float, given: bool, direction: str, runs: int
-) -> tuple[float, float, float]:
+def simulated(*, rows: int, tasks: int, gap: float, given: bool, direction: str, runs: int) -> tuple[float, ...]:
     """Shares of simulated test sets with a 95 % interval, and with a wider one, that hold the true amplification.
 
     The last number is how many times as wide the latter is, on average.
@@ -99,9 +76,7 @@ def coverage(
         delta = (1 - rates) * false - rates * missed
     else:
         delta = (swapped[::-1, None] * joint[::-1] - swapped[:, None] * joint) / joint.sum(axis=0)
-    truth = float((sign * delta).mean())
-    inside = inside_either = 0
-    widths = []
+    narrow, wide = [], []
     for run in range(runs):
         random = np.random.default_rng([run, rows, tasks])
         group = random.choice(2, size=rows, p=share)
@@ -116,46 +91,34 @@ def coverage(
             taken = np.where(random.random(rows) < swapped[group], 1 - group, group)
             predicted = np.eye(2, dtype=np.int8)[taken]
             found = task_to_attribute(attributes, labelled, predictions=predicted, base=base, seed=run)
-        inside += found.low <= truth <= found.high
-        inside_either += found.either_low <= truth <= found.either_high
-        widths.append((found.either_high - found.either_low) / (found.high - found.low))
-    return inside / runs, inside_either / runs, float(np.mean(widths))
+        narrow.append((found.value, found.low, found.high))
+        wide.append((found.value, found.either_low, found.either_high))
+    truth = float((sign * delta).mean())
+    (inside, width, _), (inside_either, wider, _) = held(narrow, truth), held(wide, truth)
+    return inside, inside_either, wider / width
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=20_000)
-    parser.add_argument("--tasks", type=int, default=1000)
-    parser.add_argument("--coverage", action="store_true", help="simulate how often the intervals hold the truth")
-    parser.add_argument("--runs", type=int, default=1000, help="simulated test sets of each kind")
-    options = parser.parse_args()
-    if options.coverage:
+def main(rows: int = 20_000, tasks: int = 1000, coverage: bool = False, runs: int = 1000) -> None:
+    """Speed; with --coverage how often the intervals hold the truth, in so many simulated test sets of each kind."""
+    if coverage:
         print("share of 95 % intervals that hold the truth: rows, tasks, gap of the groups' rates, direction")
-        for rows, tasks in ((200, 1), (200, 20), (1000, 20)):
-            for gap in (0.03, 0.1, 0.3):
-                for direction in ("A->T", "T->A"):
-                    setting = {"rows": rows, "tasks": tasks, "gap": gap, "direction": direction, "runs": options.runs}
-                    given, *_ = coverage(**setting, given=True)
-                    own, either, wider = coverage(**setting, given=False)
-                    words = f"signs given {given:.1%}, of the test set {own:.1%}, unsure ones either way {either:.1%}"
-                    words += f" ({wider:.1f} times as wide)"
-                    print(f"  {rows:5d} {tasks:3d} {gap:.2f} {direction}: {words}", flush=True)
+        for (n, count), gap, direction in product(
+            ((200, 1), (200, 20), (1000, 20)), (0.03, 0.1, 0.3), ("A->T", "T->A")
+        ):
+            own, either, wider = simulated(rows=n, tasks=count, gap=gap, direction=direction, runs=runs, given=False)
+            given, *_ = simulated(rows=n, tasks=count, gap=gap, direction=direction, runs=runs, given=True)
+            words = f"signs given {given:.1%}, of the test set {own:.1%}, unsure ones either way {either:.1%}"
+            print(f"  {n:5d} {count:3d} {gap:.2f} {direction}: {words} ({wider:.1f} times as wide)", flush=True)
         return
-    arrays = labels(rows=options.rows, tasks=options.tasks, seed=0)
-    print(f"A->T, {options.rows} rows x 2 groups x {options.tasks} tasks, {RESAMPLES} resamples")
-    works: dict[str, Callable[[], float]] = {
-        "plain matrices": lambda: plain(*arrays),
-        "this house, signs given": lambda: ours(*arrays, given=True),
-        "this house, signs drawn": lambda: ours(*arrays, given=False),
-    }
-    reference = 0.0
-    for name, work in works.items():
-        seconds, busy, memory = measured(work)
-        reference = reference or busy
-        times = f"{seconds:6.2f} s, {busy:6.2f} s of processor"
-        print(f"  {name:24s} {times}  {memory:.2f} GiB  {reference / busy:.1f} times as fast as plain")
+    arrays = labels(rows=rows, tasks=tasks, seed=0)
+    print(f"A->T, {rows} rows x 2 groups x {tasks} tasks, {RESAMPLES} resamples")
+    reference = measured(plain, *arrays)
+    print(f"  plain matrices    {reference}")
+    for given in (True, False):
+        cost = measured(ours, *arrays, given=given)
+        times = reference.processor / cost.processor
+        print(f"  ours, signs {'given' if given else 'drawn'}  {cost}  {times:.1f} times as fast as plain")
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

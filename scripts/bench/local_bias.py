@@ -7,9 +7,10 @@ photos) in which one group is wrong more often by the gap. None: no gap, a gap t
 unequal difficulty.
 """
 
-import argparse
+from itertools import product
 
 import numpy as np
+import typer
 from numpy.typing import NDArray
 
 from pipeline.statistics.local.figures import STATISTICS
@@ -53,27 +54,24 @@ def called(
     return dict(zip((*STATISTICS, "kmeans"), shares.tolist(), strict=True))
 
 
-def main() -> None:
-    """Print a line for each kind of data."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sets", type=int, default=100, help="of each kind")
-    parser.add_argument("--permutations", type=int, default=59)
-    parser.add_argument("--strength", type=float, default=5.0)
-    parser.add_argument("--rows", type=int, nargs="+", default=[250, 500, 1000])
-    parser.add_argument("--gaps", type=float, nargs="+", default=[0.2, 0.4, 0.6])
-    options = parser.parse_args()
+def main(
+    sets: int = 100,
+    permutations: int = 59,
+    strength: float = 5.0,
+    rows: str = "250,500,1000",
+    gaps: str = "0.2,0.4,0.6",
+) -> None:
+    """Print a line for each kind of data, number of rows and gap."""
     print("share of sets with p <= 0.05, in per cent; kmeans: of its largest gap")
-    for kind in KINDS:
-        for apart in (4.0, 0.0) if kind != "planted" else (4.0,):
-            for rows in options.rows:
-                for gap in options.gaps if kind != "no gap" else (0.0,):
-                    shares = called(
-                        kind=kind, rows=rows, gap=gap, apart=apart, strength=options.strength,
-                        sets=options.sets, permutations=options.permutations,
-                    )  # fmt: skip
-                    words = "  ".join(f"{name} {100 * share:.0f}" for name, share in shares.items())
-                    print(f"{kind}, {'clouds' if apart else 'one cloud'}, n {rows}, gap {gap}: {words}", flush=True)
+    wanted = {kind: [0.0] if kind == "no gap" else [float(gap) for gap in gaps.split(",")] for kind in KINDS}
+    for kind, apart, n in product(KINDS, (4.0, 0.0), map(int, rows.split(","))):
+        for gap in wanted[kind] if apart or kind != "planted" else ():
+            shares = called(
+                kind=kind, rows=n, gap=gap, apart=apart, strength=strength, sets=sets, permutations=permutations
+            )
+            words = "  ".join(f"{name} {100 * share:.0f}" for name, share in shares.items())
+            print(f"{kind}, {'clouds' if apart else 'one cloud'}, n {n}, gap {gap}: {words}", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -8,11 +8,12 @@ predictions or in labels. Noise: twelve tasks that have nothing to do with the g
 regression.
 """
 
-import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import typer
+from measure import held
 from numpy.typing import NDArray
 
 from pipeline.statistics import dpa, leakage
@@ -73,20 +74,19 @@ def leakage_of(group: Any, task: Any, guess: Any, seed: int) -> tuple[float, flo
     return found.amplification, *found.intervals.loc["amplification"]
 
 
-def coverage(shares: Floats, measure: Measure, truth: float, *, rows: int, runs: int) -> tuple[float, float, float]:
-    """Share of intervals that hold the truth, their mean width, and the mean estimate."""
+def sampled(shares: Floats, measure: Measure, *, rows: int, runs: int) -> list[tuple[float, float, float]]:
+    """What a measure finds in samples of a population."""
     found = []
     for run in range(runs):
         random = np.random.default_rng([run, rows])
         cells = random.choice(shares.size, size=rows, p=shares.ravel())
         group, task, guess = np.unravel_index(cells, shares.shape)
         found.append(measure(group, task, guess, run))
-    values, low, high = np.array(found).T
-    return float(((low <= truth) & (truth <= high)).mean()), float((high - low).mean()), float(values.mean())
+    return found
 
 
-def noise(*, rows: int, runs: int) -> tuple[float, float, float]:
-    """The same of DPA T->A of twelve tasks in noise; the truth is 0."""
+def noise(*, rows: int, runs: int) -> list[tuple[float, float, float]]:
+    """DPA T->A of twelve tasks in noise; the truth is 0."""
     found = []
     for run in range(runs):
         random = np.random.default_rng([run, rows])
@@ -94,8 +94,7 @@ def noise(*, rows: int, runs: int) -> tuple[float, float, float]:
         guess = np.where(random.random(rows) < 0.7, group, 1 - group)
         (each,) = dpa(group, tasks, attribute_predictions=guess, repeats=4, seed=run)
         found.append((each.dpa, *each.intervals.loc["dpa"]))
-    values, low, high = np.array(found).T
-    return float(((low <= 0) & (high >= 0)).mean()), float((high - low).mean()), float(values.mean())
+    return found
 
 
 def cells(rows: int) -> Iterator[tuple[str, Floats]]:
@@ -109,24 +108,24 @@ def cells(rows: int) -> Iterator[tuple[str, Floats]]:
         yield f"favourite in labels, {ahead:g}", independent(favourite(ahead, rows), even)
 
 
-def main() -> None:
-    """Print a line for each population, measure and number of rows."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=1000, help="simulated samples of each kind")
-    parser.add_argument("--rows", type=int, nargs="+", default=[100, 500, 2000])
-    options = parser.parse_args()
+def main(runs: int = 1000, rows: str = "100,500,2000") -> None:
+    """Print a line for each population, measure and number of rows, from so many simulated samples of each."""
     print("95 % intervals that hold the truth, in per cent; mean width; truth and mean estimate")
-    for rows in options.rows:
-        for name, shares in cells(rows):
+    for n in map(int, rows.split(",")):
+        for name, shares in cells(n):
             measures: dict[str, Measure] = {"DPA": dpa_of}
-            if rows >= 300 or shares.shape[1] == 2:  # below, ten categories are too many to be known by heart
+            if n >= 300 or shares.shape[1] == 2:  # below, ten categories are too many to be known by heart
                 measures["leakage"] = leakage_of
             for (kind, measure), truth in zip(measures.items(), truths(shares), strict=False):
-                held, width, mean = coverage(shares, measure, truth, rows=rows, runs=options.runs)
-                print(f"n {rows:5d}  {name}, {kind}: {100 * held:.1f}  {width:.3f}  {truth:.4f} {mean:.4f}", flush=True)
-    held, width, mean = noise(rows=600, runs=max(1, options.runs // 10))
-    print(f"n   600  noise, 12 tasks, DPA T->A: {100 * held:.1f}  {width:.3f}  0.0000 {mean:.4f}")
+                show(f"n {n:5d}  {name}, {kind}", sampled(shares, measure, rows=n, runs=runs), truth)
+    show("n   600  noise, 12 tasks, DPA T->A", noise(rows=600, runs=max(1, runs // 10)), 0.0)
+
+
+def show(what: str, found: Sequence[tuple[float, float, float]], truth: float) -> None:
+    """Print a line."""
+    inside, width, mean = held(found, truth)
+    print(f"{what}: {100 * inside:.1f}  {width:.3f}  {truth:.4f} {mean:.4f}", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

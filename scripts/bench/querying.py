@@ -4,7 +4,6 @@ The service is a process of its own on this machine: it answers each request aft
 so many requests within any second and refuses the others (HTTP 429). Prints one line a part.
 """
 
-import argparse
 import asyncio
 import json
 import multiprocessing
@@ -17,7 +16,9 @@ from hashlib import sha256
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import monotonic, perf_counter, process_time
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from adapters.answers import from_answer
 from adapters.base import Capabilities, Label, NoAnswer, RawAnswer, Service
@@ -173,22 +174,21 @@ def known(folder: Path, count: int) -> str:
     )
 
 
-def main() -> None:
+def main(
+    seconds: Annotated[float, typer.Option(help="Of asking at the limited rate.")] = 20,
+    limit: Annotated[float, typer.Option(help="Requests that the service allows within any second.")] = 50,
+    fast: Annotated[int, typer.Option(help="Images for the service without limit.")] = 4000,
+    concurrency: int = 128,
+) -> None:
     """Run all parts."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--seconds", type=float, default=20, help="of asking at the limited rate")
-    options.add_argument("--limit", type=float, default=50, help="requests that the service allows within any second")
-    options.add_argument("--fast", type=int, default=4000, help="images for the service without limit")
-    options.add_argument("--concurrency", type=int, default=128)
-    given = options.parse_args()
+    few = round(limit * seconds)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         print(known(folder, 100_000))
-        images = written(folder / "images", max(given.fast, round(given.limit * given.seconds)))
-        few = images[: round(given.limit * given.seconds)]
-        print(queried(folder, few, limit=given.limit, rate=given.limit, concurrency=max(16, round(given.limit * 0.6))))
-        print(queried(folder, images[: given.fast], limit=None, rate=2000, concurrency=given.concurrency))
+        images = written(folder / "images", max(fast, few))
+        print(queried(folder, images[:few], limit=limit, rate=limit, concurrency=max(16, round(limit * 0.6))))
+        print(queried(folder, images[:fast], limit=None, rate=2000, concurrency=concurrency))
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -6,79 +6,56 @@ Plants a run: versions of the sample's photos that are tinted inside a mask, and
 network is needed. The time to open is that of a browser, from going to the file until the viewer's image is drawn.
 """
 
-import argparse
-import multiprocessing
-import resource
 import shutil
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Literal
 
 import cv2
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import typer
+from measure import measured
+from numpy.random import Generator
 
+from pipeline.config.attributes import RACE
 from pipeline.config.sources import load_settings
 from pipeline.photos import SAMPLE
 from pipeline.run.folder import Run
 from pipeline.run.tables import ANSWERS, COUNTERFACTUALS, FACES, LABELS, PHOTOS, schema, write_table
 from pipeline.stages.audit import estimate_run
 
-Result = TypeVar("Result")
 Format = Literal["png", "jpeg"]
 
 STEPS = 7
 MISSED_EVERY = 40  # photos of which one misses a check and one has an unanswered version
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--photos", type=int, default=1000)
-    parser.add_argument("--labels", type=int, default=50)
-    parser.add_argument("--adapters", type=int, default=1)
-    parser.add_argument("--placebos", type=int, default=0)
-    parser.add_argument("--side", type=int, default=640, help="pixels of a photo")
-    parser.add_argument("--format", choices=("png", "jpeg"), default="png")
-    parser.add_argument("--out", type=Path, required=True, help="a folder of its own; emptied first")
-    options = parser.parse_args()
-    shutil.rmtree(options.out, ignore_errors=True)
-    started = time.perf_counter()
-    # By processes of their own: this one stays small, since a process's peak begins with its parent's size.
-    alone(
-        plant,
-        options.out,
-        photos=options.photos,
-        labels=options.labels,
-        adapters=options.adapters,
-        arms=("edit", *(f"placebo{number}" for number in range(1, options.placebos + 1))),
-        side=options.side,
-        image_format=options.format,
-    )
-    print(f"planted in     {time.perf_counter() - started:8.1f} s")
-    alone(estimate_run, options.out, changes={})
-    seconds, worked, peak = alone(write_again, options.out)
-    report = options.out / "report.html"
-    print(
-        f"report written {seconds:8.1f} s   {worked:.1f} s of one core   peak {peak:.0f} MiB   "
-        f"{report.stat().st_size / 1e6:.1f} MB"
-    )
-    print(f"opened in      {opening_seconds(report):8.2f} s")
+def main(
+    out: Annotated[Path, typer.Option(help="A folder of its own; emptied first.")],
+    photos: int = 1000,
+    labels: int = 50,
+    adapters: int = 1,
+    placebos: int = 0,
+    side: Annotated[int, typer.Option(help="Pixels of a photo.")] = 640,
+    format: Annotated[Format, typer.Option()] = "png",
+) -> None:
+    """Print what the report costs."""
+    shutil.rmtree(out, ignore_errors=True)
+    arms = ("edit", *(f"placebo{number}" for number in range(1, placebos + 1)))
+    sizes = {"photos": photos, "labels": labels, "adapters": adapters, "side": side}
+    print(f"planted    {measured(plant, out, arms=arms, image_format=format, **sizes)}")
+    measured(estimate_run, out, changes={})
+    report = out / "report.html"
+    written = measured(write_again, out)  # of finished tables
+    print(f"report     {written}  {report.stat().st_size / 1e6:.1f} MB")
+    print(f"opened in  {opening_seconds(report):8.2f} s")
 
 
-def alone(work: Callable[..., Result], *given: Any, **named: Any) -> Result:
-    """What a function returns, called in a new process."""
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(work, given, named)
-
-
-def write_again(folder: Path) -> tuple[float, float, float]:
-    """Seconds, those of one core, and this process's peak of memory in MiB, to write the report of finished tables."""
-    started, worked = time.perf_counter(), time.process_time()
+def write_again(folder: Path) -> None:
+    """Write the report of a run once more."""
     estimate_run(folder, changes={})
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return time.perf_counter() - started, time.process_time() - worked, peak
 
 
 def opening_seconds(report: Path) -> float:
@@ -122,10 +99,7 @@ def plant(
     planted = [plant_answers(versions, f"classifier {number}", labels=labels, rng=rng) for number in range(adapters)]
     write(folder, "answers", pd.concat([answers for answers, _ in planted]), ANSWERS)
     write(folder, "labels", pd.concat([scores for _, scores in planted]), LABELS)
-    run.note(
-        settings=settings,
-        presence_thresholds={f"classifier {number}": 0.5 for number in range(adapters)},
-    )
+    run.note(settings=settings, presence_thresholds={f"classifier {n}": 0.5 for n in range(adapters)})
 
 
 def plant_images(
@@ -160,36 +134,19 @@ def version(
     mask: str,
     *,
     missed: bool,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> dict[str, object]:
     """A row of the counterfactuals table, as if a judge had seen it."""
-    return {
-        "attribute": "gender",
-        "arm": arm,
-        "photo": photo,
-        "step": step,
-        "value": value,
-        "status": "ok",
-        "file": files[step - 1],
-        "sha256": f"{arm} {photo} {step}",
-        "mask": mask,
-        "mask_share": 0.2,
-        "background_kept": 1.0,
-        "clipped_share": 0.4 if missed else 0.0,
-        "seam": 1.0,
-        "lightness": 60.0 + rng.normal(),
-        "null_psnr": 40.0,
-        "null_ssim": 0.99,
-        "judge_masculine": 0.5 + 0.2 * value + 0.01 * rng.normal(),
-        **{f"judge_race_{race}": 0.2 for race in ("White", "Black", "Asian", "Indian", "Others")},
-        "judge_age": 40.0,
-        "judge_young": 0.0,
-        "judge_smiling": 0.0,
-    }
+    known = {"attribute": "gender", "arm": arm, "photo": photo, "step": step, "value": value, "status": "ok"}
+    known |= {"file": files[step - 1], "sha256": f"{arm} {photo} {step}", "mask": mask, "mask_share": 0.2}
+    figures = {"background_kept": 1.0, "clipped_share": 0.4 if missed else 0.0, "seam": 1.0}
+    figures |= {"lightness": 60.0 + rng.normal(), "null_psnr": 40.0, "null_ssim": 0.99}
+    figures |= {"judge_masculine": 0.5 + 0.2 * value + 0.01 * rng.normal(), **dict.fromkeys(RACE.columns, 0.2)}
+    return known | figures | {"judge_age": 40.0, "judge_young": 0.0, "judge_smiling": 0.0}
 
 
 def plant_answers(
-    versions: pd.DataFrame, adapter: str, *, labels: int, rng: np.random.Generator
+    versions: pd.DataFrame, adapter: str, *, labels: int, rng: Generator
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """A classifier's answers and its labels; their scores lean more or less on a."""
     keys = versions[["attribute", "arm", "photo", "step", "value", "sha256"]].assign(adapter=adapter)
@@ -213,4 +170,4 @@ def write(folder: Path, name: str, frame: pd.DataFrame, columns: dict[str, str])
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -6,10 +6,10 @@ Two and five groups, 20 to 1,000 photos, true shares of 0 to 98 %, and a matrix 
 faces, known from 100 to 2,000 judged ones.
 """
 
-import argparse
-import itertools
+from itertools import product
 
 import numpy as np
+import typer
 from numpy.typing import NDArray
 
 from pipeline.statistics.corrected_shares import recall, share_scores, true_shares
@@ -45,17 +45,14 @@ def coverage(*, groups: int, right: float, faces: int, photos: int, share: float
     return inside
 
 
-def main() -> None:
-    """Print every cell, then the lowest, the mean and the highest."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=800, help="simulated sets of photos and of judged faces a cell")
-    options = parser.parse_args()
+def main(runs: int = 800) -> None:
+    """Print every cell of so many simulated sets of photos and of judged faces, then the lowest, mean and highest."""
     print("groups, right, judged faces, photos, share of the first: intervals that hold the truth, in per cent")
     cells = []
-    for groups, right, faces, photos, share in itertools.product(
+    for groups, right, faces, photos, share in product(
         OTHERS, (0.97, 0.8), (100, 400, 2000), (20, 50, 200, 1000), SHARES
     ):
-        found = coverage(groups=groups, right=right, faces=faces, photos=photos, share=share, runs=options.runs)
+        found = coverage(groups=groups, right=right, faces=faces, photos=photos, share=share, runs=runs)
         cells += found.tolist()
         shown = "  ".join(f"{100 * part:5.1f}" for part in found)
         print(f"{groups}  {right:.2f}  {faces:4d}  {photos:4d}  {share:.2f}:  {shown}", flush=True)
@@ -64,4 +61,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

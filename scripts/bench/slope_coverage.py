@@ -7,14 +7,16 @@ parsed into labels, and the slopes are estimated from them. Then a grid of simul
 rare and common labels, faces that react alike or differently, with and without an effect; and a constant label.
 """
 
-import argparse
 import tempfile
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import product
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
+import typer
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
@@ -26,19 +28,20 @@ from pipeline.statistics.slopes import slope_table, slopes_of
 from pipeline.statistics.sweeps import Sweeps
 
 VALUES = tuple(2 * (2 * k - 6) / 6 for k in range(7))
+INTERVALS = ("slope", "bootstrap")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--photos", type=int, default=200)
-    parser.add_argument("--seeds", type=int, default=60, help="of the planted classifier; 0 leaves it out")
-    parser.add_argument("--labels", type=int, default=1000, help="of every cell of the grid; 0 leaves it out")
-    options = parser.parse_args()
-    if options.seeds:
-        planted(photos=options.photos, seeds=options.seeds)
-    if options.labels:
-        grid(labels=options.labels)
-        discoveries(labels=options.labels)
+def main(
+    photos: int = 200,
+    seeds: Annotated[int, typer.Option(help="Of the planted classifier; 0 leaves it out.")] = 60,
+    labels: Annotated[int, typer.Option(help="Of every cell of the grid; 0 leaves it out.")] = 1000,
+) -> None:
+    """Print all parts."""
+    if seeds:
+        planted(photos=photos, seeds=seeds)
+    if labels:
+        grid(labels=labels)
+        discoveries(labels=labels)
 
 
 def planted(*, photos: int, seeds: int) -> None:
@@ -50,8 +53,8 @@ def planted(*, photos: int, seeds: int) -> None:
         table = Path(folder) / "counterfactuals.parquet"
         write_images(table, photos=photos)
         for name, labels in (("planted slopes", effect), ("no effect", nothing)):
-            frames = [estimate(table, labels, seed=seed) for seed in range(seeds)]
-            frame = pd.concat(frames)[lambda rows: rows["estimable"]]
+            frame = pd.concat([estimate(table, labels, seed=seed) for seed in range(seeds)])
+            frame = frame[frame["estimable"]]
             truth = frame["label"].map({name: label.slope for name, label in labels.items()})
             inside = ((frame["slope_low"] <= truth) & (truth <= frame["slope_high"])).mean()
             print(f"{name}: {len(frame)} slopes of {photos} photos, truth inside the interval {inside:.1%}")
@@ -90,35 +93,26 @@ def grid(*, labels: int) -> None:
     """Coverage of both intervals and rejections, cell by cell; labels too rare to be estimated are not counted."""
     print(f"{labels} labels a cell; in per cent: truth in Fieller's interval, in the bootstrap's, p < 0.05")
     constant_called = 0
-    for photos in (50, 200, 1000):
-        # About 70 %, 30 % and 6 % of the photos have the label at a = 0: it must be 30 photos or more.
-        for level in (0.5, -0.5, -1.55):
-            if photos * ndtr(level) < 31:
-                continue
-            for effect in (0.0, 0.15):
-                for spread in (0.0, 0.2):
-                    faces = Faces(level, effect, spread, noise=0.3)
-                    y = faces.draw(photos, labels, np.random.default_rng([photos, labels]))
-                    y[:, :, 0] = y[:, :1, 0]  # the same at every step
-                    frame = slope_table(Sweeps.from_array(y, VALUES), resamples=400).to_frame()
-                    constant_called += int(frame["estimable"][0])
-                    seen = frame[frame["estimable"]]
-                    inside = [
-                        100 * ((seen[f"{name}_low"] <= faces.slope) & (faces.slope <= seen[f"{name}_high"])).mean()
-                        for name in ("slope", "bootstrap")
-                    ]
-                    print(
-                        f"  n {photos:4d}  y_c {ndtr(level):.2f}  slope {faces.slope:+.3f}  spread {spread:.1f}: "
-                        f"{inside[0]:5.1f}  {inside[1]:5.1f}  {100 * (seen['p'] < 0.05).mean():5.1f}"
-                    )
+    # About 70 %, 30 % and 6 % of the photos have the label at a = 0: it must be 30 photos or more.
+    for photos, level, effect, spread in product((50, 200, 1000), (0.5, -0.5, -1.55), (0.0, 0.15), (0.0, 0.2)):
+        if photos * ndtr(level) < 31:
+            continue
+        faces = Faces(level, effect, spread, noise=0.3)
+        y = faces.draw(photos, labels, np.random.default_rng([photos, labels]))
+        y[:, :, 0] = y[:, :1, 0]  # the same at every step
+        frame = slope_table(Sweeps.from_array(y, VALUES), resamples=400).to_frame()
+        constant_called += int(frame["estimable"][0])
+        seen = frame[frame["estimable"]]
+        inside = [((seen[f"{of}_low"] <= faces.slope) & (faces.slope <= seen[f"{of}_high"])) for of in INTERVALS]
+        shown = "  ".join(f"{100 * share.mean():5.1f}" for share in (*inside, seen["p"] < 0.05))
+        print(f"  n {photos:4d}  y_c {ndtr(level):.2f}  slope {faces.slope:+.3f}  spread {spread:.1f}: {shown}")
     print(f"constant labels called: {constant_called}")
 
 
 def discoveries(*, labels: int, runs: int = 20) -> None:
     """The share of false calls among the labels with q <= 0.05, a tenth of which have an effect."""
     random = np.random.default_rng(7)
-    share = []
-    true = max(1, labels // 10)
+    share, true = [], max(1, labels // 10)
     for _ in range(runs):
         effect = Faces(-0.3, 0.12, 0.1, 0.3).draw(300, true, random)
         nothing = Faces(-0.3, 0.0, 0.1, 0.3).draw(300, labels - true, random)
@@ -150,9 +144,8 @@ def estimate(table: Path, labels: dict[str, PlantedLabel], *, seed: int) -> pd.D
     images = [content(photo, step) for photo, step in zip(versions["photo"], versions["step"], strict=True)]
     answers = dict(zip(versions["sha256"], adapter.send(images), strict=True))
     derived = derive(versions, answers, adapter=adapter.name, parse=adapter.parse)
-    frame = slopes_of(derived.labels.to_pandas(), derived.answers.to_pandas(), resamples=100, seed=seed)
-    return frame
+    return slopes_of(derived.labels.to_pandas(), derived.answers.to_pandas(), resamples=100, seed=seed)
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -1,19 +1,18 @@
 """How fast slopes are: against a plain matrix formulation in NumPy and against a statsmodels loop over labels.
 
 Run it pinned, e.g. ``taskset -c 1 python scripts/bench/slopes.py``. ``--large`` adds 10,000 photos x 5,000 rare labels
-from Parquet files. CPU seconds are printed next to those on the clock, for machines that others use too.
+from Parquet files. Seconds of the processor are printed too, for machines that others use.
 """
 
-import argparse
-import multiprocessing
-import resource
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
+import typer
+from measure import measured
 from numpy.typing import NDArray
 from statsmodels.api import OLS, add_constant
 
@@ -69,11 +68,11 @@ def loop(y: Responses) -> float:
     design = add_constant(VALUES)
     photos, steps, labels = y.shape
     start = time.process_time()
-    for label in range(LABELS_IN_LOOP):
+    for label in range(min(LABELS_IN_LOOP, labels)):
         for _ in range(REFITS_IN_LOOP):
             rate = y[random.integers(0, photos, photos), :, label].mean(axis=0)
             _ = OLS(rate / rate[steps // 2], design).fit().pvalues
-    one = (time.process_time() - start) / (LABELS_IN_LOOP * REFITS_IN_LOOP)
+    one = (time.process_time() - start) / (min(LABELS_IN_LOOP, labels) * REFITS_IN_LOOP)
     return float(one * labels * (1 + RESAMPLES))
 
 
@@ -94,63 +93,34 @@ def write_large(folder: Path, *, photos: int, labels: int, returned: int) -> int
     return len(seen)
 
 
-def large(folder: Path) -> int:
-    """From the files to the table; returns how many labels were estimable."""
-    frame = slopes_of(
-        read_frame(folder / "labels.parquet"), read_frame(folder / "answers.parquet"), resamples=RESAMPLES
-    )
-    return int(frame["estimable"].sum())
+def estimable_of(folder: Path) -> int:
+    """How many labels are estimable, from the files to the table."""
+    labels, answers = (read_frame(folder / f"{name}.parquet") for name in ("labels", "answers"))
+    return int(slopes_of(labels, answers, resamples=RESAMPLES)["estimable"].sum())
 
 
-def measured(work: Callable[[], float]) -> tuple[float, float, float, float]:
-    """What ``work`` returns, its seconds and CPU seconds, and the peak GiB of the process it had to itself."""
-    queue = multiprocessing.get_context("fork").SimpleQueue()
-
-    def run() -> None:
-        start, busy = time.perf_counter(), time.process_time()
-        result = work()
-        seconds, busy = time.perf_counter() - start, time.process_time() - busy
-        queue.put((result, seconds, busy, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20))
-
-    process = multiprocessing.get_context("fork").Process(target=run)
-    process.start()
-    process.join()
-    if process.exitcode:
-        raise SystemExit(f"the measured process ended with {process.exitcode}")
-    answer: tuple[float, float, float, float] = queue.get()
-    return answer
-
-
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--photos", type=int, default=2000)
-    parser.add_argument("--labels", type=int, default=1000)
-    parser.add_argument("--large", action="store_true", help="also 10,000 photos x 5,000 labels from Parquet")
-    options = parser.parse_args()
-
-    y = responses(photos=options.photos, labels=options.labels, seed=0)
-    print(f"{options.photos} photos x 7 steps x {options.labels} labels, {RESAMPLES} resamples")
-    _, own, own_busy, memory = measured(lambda: ours(y))
-    print(f"  this house             {own:8.2f} s  {own_busy:8.2f} s CPU  {memory:.2f} GiB")
+def main(
+    photos: int = 2000,
+    labels: int = 1000,
+    large: Annotated[bool, typer.Option(help="Also 10,000 photos x 5,000 labels from Parquet.")] = False,
+) -> None:
+    """Print the costs of all of them."""
+    y = responses(photos=photos, labels=labels, seed=0)
+    print(f"{photos} photos x 7 steps x {labels} labels, {RESAMPLES} resamples")
+    own = measured(ours, y)
+    print(f"  ours               {own}")
     for name, work in (("plain matrices", plain), ("reduced to slopes", reduced)):
-        _, seconds, busy, memory = measured(lambda work=work: work(y))  # type: ignore[misc]
-        print(
-            f"  {name:<22} {seconds:8.2f} s  {busy:8.2f} s CPU  {memory:.2f} GiB  "
-            f"{busy / own_busy:.1f} times the CPU time"
-        )
+        cost = measured(work, y)
+        print(f"  {name:<18} {cost}  {cost.processor / own.processor:.1f} times the processor time")
     estimate = loop(y)
-    print(
-        f"  statsmodels by label   {estimate:8.0f} s CPU (extrapolated)  {estimate / own_busy:.0f} times the CPU time"
-    )
-    if options.large:
+    print(f"  statsmodels by label {estimate:8.0f} s of processor (extrapolated), {estimate / own.processor:.0f} times")
+    if large:
         with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            rows, *_ = measured(lambda: write_large(folder, photos=10_000, labels=5_000, returned=40))
-            estimable, seconds, busy, memory = measured(lambda: large(folder))
+            rows = measured(write_large, Path(name), photos=10_000, labels=5_000, returned=40).result
+            cost = measured(estimable_of, Path(name))
         print(f"10000 photos x 7 steps x 5000 labels, {rows / 70_000:.0f} an image, from Parquet")
-        print(f"  this house {seconds:8.2f} s  {busy:8.2f} s CPU  {memory:.2f} GiB  {estimable:.0f} labels estimable")
+        print(f"  ours               {cost}  {cost.result} labels estimable")
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -1,24 +1,37 @@
-"""Directional bias amplification and false positive rates of COMPAS scores, as in Fig. 6 of Wang & Russakovsky 2021:
+"""The papers' measures on ProPublica's COMPAS scores (``compas-scores-two-years.csv``: 7,214 people):
 
-    python scripts/reproduce/compas.py --unfiltered
+    python scripts/reproduce/compas.py figure-6 --unfiltered
+    python scripts/reproduce/compas.py dpa --attacker network
 
-The scores are ProPublica's ``compas-scores-two-years.csv``: 7,214 people, of whom ProPublica's filter keeps 6,172.
-Those of the two largest races count.
+Those of the two largest races count. The file lies in ``COUNTERSLOPE_DATA``, or is named with --path.
 """
 
-import argparse
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated, Any
 
+import numpy as np
 import pandas as pd
+import typer
 
 from pipeline.report.markup import FORMATS, render_frame
 from pipeline.statistics.amplification.directional import attribute_to_task
 from pipeline.statistics.amplification.group_rates import group_rates
+from pipeline.statistics.predictability.attackers import ATTACKERS
+from pipeline.statistics.predictability.dpa import dpa
+from pipeline.statistics.predictability.leakage import leakage
+from pipeline.statistics.predictability.qualities import QUALITIES
 
 GROUPS = ("Caucasian", "African-American")  # a difference is the last one less the first
-DECILES = tuple(range(2, 11))
+RACE, OUTCOME, DECILE = "race", "two_year_recid", "decile_score"
+FEATURES = ["age", "juv_fel_count", "juv_misd_count", "juv_other_count", "priors_count"]
+FILTER = ["days_b_screening_arrest", "is_recid", "c_charge_degree", "score_text"]
+
+app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
+Table = Annotated[Path | None, typer.Option("--path", help="compas-scores-two-years.csv")]
+Format = Annotated[str, typer.Option("--format", help=f"{', '.join(FORMATS)} or text")]
+Depth = Annotated[int | None, typer.Option(help="Of the trees; none unless given.")]
 
 
 def data_path() -> Path:
@@ -32,17 +45,14 @@ def people(path: Path, *, filtered: bool, also: Sequence[str] = ()) -> pd.DataFr
 
     ``also``: further columns to read.
     """
-    columns = [
-        *also,
-        *("race", "decile_score", "two_year_recid"),
-        *("days_b_screening_arrest", "is_recid", "c_charge_degree", "score_text"),
-    ]
-    table = pd.read_csv(path, usecols=columns, keep_default_na=False, na_values=[""])
+    if not path.is_file():
+        raise SystemExit(f"there is no {path}: name the file, or its folder in COUNTERSLOPE_DATA")
+    table = pd.read_csv(path, usecols=[*also, RACE, DECILE, OUTCOME, *FILTER], keep_default_na=False, na_values=[""])
     if filtered:
         near = table["days_b_screening_arrest"].between(-30, 30)
         known = (table["is_recid"] != -1) & (table["score_text"] != "N/A")
         table = table[near & known & (table["c_charge_degree"] != "O")]
-    return table[table["race"].isin(GROUPS)].reset_index(drop=True)
+    return table[table[RACE].isin(GROUPS)].reset_index(drop=True)
 
 
 def figure_6(table: pd.DataFrame, *, resamples: int = 1000, seed: int = 0) -> pd.DataFrame:
@@ -50,43 +60,72 @@ def figure_6(table: pd.DataFrame, *, resamples: int = 1000, seed: int = 0) -> pd
 
     T is recidivism within two years, That a decile of at least the threshold, A the group; the sign is the data's own.
     """
-    attributes = pd.DataFrame({group: (table["race"] == group).astype("int8") for group in GROUPS})
-    tasks = table[["two_year_recid"]]
-    rows = []
-    for decile in DECILES:
-        predictions = (table[["decile_score"]] >= decile).astype("int8")
+    attributes = pd.DataFrame({group: (table[RACE] == group).astype("int8") for group in GROUPS})
+    tasks, rows = table[[OUTCOME]], []
+    for decile in range(2, 11):
+        predictions = (table[[DECILE]] >= decile).astype("int8")
         found = attribute_to_task(attributes, tasks, predictions=predictions, resamples=resamples, seed=seed)
         rates = group_rates(attributes, tasks, predictions=predictions)
-        difference = rates.differences["fpr"]
-        rows.append(
-            {
-                "decile_from": decile,
-                "amplification": found.value,
-                "amplification_low": found.low,
-                "amplification_high": found.high,
-                **{f"fpr_{group}": rate for group, rate in zip(GROUPS, rates.rates["fpr"].value[:, 0], strict=True)},
-                "fpr_difference": difference.value[0],
-                "fpr_low": difference.low[0],
-                "fpr_high": difference.high[0],
-            }
-        )
+        line = {"amplification": found.value, "amplification_low": found.low, "amplification_high": found.high}
+        line |= {f"fpr_{group}": rate for group, rate in zip(GROUPS, rates.rates["fpr"].value[:, 0], strict=True)}
+        apart = rates.differences["fpr"]
+        line |= {"fpr_difference": apart.value[0], "fpr_low": apart.low[0], "fpr_high": apart.high[0]}
+        rows.append({"decile_from": decile} | line)
     return pd.DataFrame(rows)
 
 
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("path", nargs="?", type=Path, default=None, help="compas-scores-two-years.csv")
-    parser.add_argument("--unfiltered", action="store_true", help="all rows of both groups")
-    parser.add_argument("--format", choices=(*FORMATS, "text"), default="text")
-    options = parser.parse_args()
-    path = options.path or data_path()
-    if not path.is_file():
-        raise SystemExit(f"there is no {path}: name the file, or its folder in COUNTERSLOPE_DATA")
-    table = people(path, filtered=not options.unfiltered)
+def balanced(table: pd.DataFrame, *, seed: int) -> pd.DataFrame:
+    """As many rows of every race and outcome as of the rarest pair, drawn at random."""
+    groups = table.groupby([RACE, OUTCOME])
+    fewest, random = int(groups.size().min()), np.random.default_rng(seed)
+    kept = [random.choice(rows, size=fewest, replace=False) for rows in groups.indices.values()]
+    return table.iloc[np.sort(np.concatenate(kept))].reset_index(drop=True)
+
+
+def amplification(table: pd.DataFrame, *, depth: int | None, attacker: str, quality: str, seed: int) -> pd.DataFrame:
+    """DPA in both directions and leakage amplification of two trees, measured on the rows that they have learnt.
+
+    One predicts recidivism (T), one the race (A), of at most ``depth`` (None: until pure): the setup of Tokas, Nair &
+    Kerner.
+    """
+    from sklearn.tree import DecisionTreeClassifier
+
+    tree = DecisionTreeClassifier(max_depth=depth, random_state=seed)
+    race, outcome = (tree.fit(table[FEATURES], table[of]).predict(table[FEATURES]) for of in (RACE, OUTCOME))
+    options: dict[str, Any] = {"attacker": attacker, "quality": quality, "seed": seed}
+    directed = dpa(table[RACE], table[OUTCOME], task_predictions=outcome, attribute_predictions=race, **options)
+    leaked = leakage(table[RACE], table[OUTCOME], outcome, **options).to_frame().assign(direction="leakage")
+    return pd.concat([*(part.to_frame() for part in directed), leaked], ignore_index=True)
+
+
+@app.command("figure-6")
+def print_figure_6(path: Table = None, unfiltered: bool = False, format: Format = "text") -> None:
+    """Directional bias amplification and false positive rates, as in Fig. 6 of Wang & Russakovsky 2021."""
+    table = people(path or data_path(), filtered=not unfiltered)
     title = f"COMPAS, {len(table):,} people: A->T and the difference of false positive rates"
-    print(render_frame(figure_6(table), options.format, title=title), end="")
+    print(render_frame(figure_6(table), format, title=title), end="")
+
+
+@app.command("dpa")
+def print_dpa(
+    path: Table = None,
+    filtered: bool = False,
+    depth: Depth = None,
+    attacker: Annotated[str, typer.Option(help=", ".join(ATTACKERS))] = "majority",
+    quality: Annotated[str, typer.Option(help=", ".join(QUALITIES))] = "accuracy",
+    seed: int = 0,
+    format: Format = "text",
+) -> None:
+    """Directional predictability amplification of two decision trees, on all rows and on balanced ones."""
+    everyone = people(path or data_path(), filtered=filtered, also=FEATURES)
+    parts = []
+    for rows, table in (("all", everyone), ("balanced", balanced(everyone, seed=seed))):
+        found = amplification(table, depth=depth, attacker=attacker, quality=quality, seed=seed)
+        found.insert(0, "rows", rows)
+        parts.append(found.assign(people=len(table)))
+    title = "COMPAS: amplification by two decision trees"
+    print(render_frame(pd.concat(parts, ignore_index=True), format, title=title), end="")
 
 
 if __name__ == "__main__":
-    main()
+    app()

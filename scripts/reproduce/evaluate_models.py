@@ -4,12 +4,12 @@
 models/weights/confusion.json too, by which shares of perceived groups are corrected.
 """
 
-import argparse
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
+import typer
 from scipy.linalg import sqrtm
 from torch import Tensor
 
@@ -31,32 +31,31 @@ from models.weights import load_fader, load_judge, load_parser, record
 SWEEP = (-2.0, -4 / 3, -2 / 3, 0.0, 2 / 3, 4 / 3, 2.0)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("prepared", type=Path, help="folder with faces, masks and edits, from train.py prepare")
-    parser.add_argument("--faces", type=int, default=400, help="held-out faces for the Fader network")
-    parser.add_argument("--confusion", action="store_true", help="only write the confusion matrices")
-    options = parser.parse_args()
-    faces = load_faces(options.prepared / "faces")
+def main(
+    prepared: Annotated[Path, typer.Argument(help="Folder with faces, masks and edits, from train.py prepare.")],
+    held_out: Annotated[int, typer.Option("--faces", help="Held-out faces for the Fader network.")] = 400,
+    only_confusion: Annotated[bool, typer.Option("--confusion", help="Only write the confusion matrices.")] = False,
+) -> None:
+    """Print the figures of every network."""
+    faces = load_faces(prepared / "faces")
     names: tuple[Literal["estimator", "judge"], ...] = ("estimator", "judge")
     write_confusion({name: confusion(name, faces, faces.rows(2)) for name in names})
-    if options.confusion:
+    if only_confusion:
         return
     for name in names:
         network = load_judge(name)
         figures = evaluate(network, faces, report_rows(faces), device="cpu")
-        figures |= calibration_errors(network, faces, report_rows(faces))
-        print(name, rounded(figures))
+        show(name, figures | calibration_errors(network, faces, report_rows(faces)))
     parsing = load_parser()
     if isinstance(parsing, SmallParser):
-        print("parser", rounded(evaluate_parser(parsing, load_masks(options.prepared / "masks"), device="cpu")))
-    masks = np.load(options.prepared / "edits" / "masks.npy", mmap_mode="r")
-    edits = load_faces(options.prepared / "edits")
+        show("parser", evaluate_parser(parsing, load_masks(prepared / "masks"), device="cpu"))
+    masks = np.load(prepared / "edits" / "masks.npy", mmap_mode="r")
+    edits = load_faces(prepared / "edits")
     rows = report_rows(edits)
-    rows = rows[:: max(1, len(rows) // options.faces)]
+    rows = rows[:: max(1, len(rows) // held_out)]
     fader = load_fader()
-    print("fader", rounded(evaluate_fader(fader, load_judge("judge"), edits, masks, rows)))
-    print("code", rounded(evaluate_code(fader, faces)))
+    show("fader", evaluate_fader(fader, load_judge("judge"), edits, masks, rows))
+    show("code", evaluate_code(fader, faces))
 
 
 @torch.inference_mode()
@@ -142,16 +141,12 @@ def evaluate_fader(
     }
     rebuilt = judge.perceive(crops + mask * (null - crops)).features
     for attribute in SCALED:
-        target, young, smiling, features = [], [], [], []
+        seen = []
         for value in (*SWEEP, -1.0, 1.0):
             edited = fader.decode(codes, with_value(own, attribute, value))
             change = smooth_difference(null + fader.strength_of(attribute) * (edited - null), null)
-            seen = judge.perceive((crops + mask * change).clamp(-1, 1))
-            target.append(high_end(seen, attribute))
-            young.append(seen.young / 2)
-            smiling.append(seen.smiling / 2)
-            if abs(value) == 1:
-                features.append(seen.features)
+            seen.append(judge.perceive((crops + mask * change).clamp(-1, 1)))
+        target = [high_end(one, attribute) for one in seen]
         along = torch.stack(target[: len(SWEEP)], dim=1)
         ranks = along.argsort(dim=1).argsort(dim=1).float()
         order = torch.arange(len(SWEEP)).float()
@@ -160,18 +155,19 @@ def evaluate_fader(
             f"{attribute}_1": float((target[-1] - target[-2]).mean()),
             f"{attribute}_2": float((along[:, -1] - along[:, 0]).mean()),
             f"{attribute}_monotone": float((spearman >= 0.9).float().mean()),
-            f"{attribute}_moves_young": float((young[-1] - young[-2]).mean()),
-            f"{attribute}_moves_smiling": float((smiling[-1] - smiling[-2]).mean()),
-            f"{attribute}_moves_young_2": float((young[len(SWEEP) - 1] - young[0]).mean()),
-            f"{attribute}_moves_smiling_2": float((smiling[len(SWEEP) - 1] - smiling[0]).mean()),
-            f"{attribute}_frechet": float(np.mean([frechet_distance(one, rebuilt) for one in features])),
+            f"{attribute}_frechet": float(np.mean([frechet_distance(one.features, rebuilt) for one in seen[-2:]])),
         }
+        for control in ("young", "smiling"):
+            moved = [getattr(one, control) / 2 for one in seen]
+            figures[f"{attribute}_moves_{control}"] = float((moved[-1] - moved[-2]).mean())
+            figures[f"{attribute}_moves_{control}_2"] = float((moved[len(SWEEP) - 1] - moved[0]).mean())
     return figures
 
 
-def rounded(figures: dict[str, float]) -> dict[str, float]:
-    return {name: round(figure, 3) for name, figure in figures.items()}
+def show(name: str, figures: dict[str, float]) -> None:
+    """Print the figures of a network."""
+    print(name, {name: round(figure, 3) for name, figure in figures.items()})
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

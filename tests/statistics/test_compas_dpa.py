@@ -6,7 +6,7 @@ from script_modules import load_script
 
 @pytest.fixture
 def script():
-    return load_script("reproduce/compas_dpa", "reproduce/compas")
+    return load_script("reproduce/compas")
 
 
 @pytest.fixture
