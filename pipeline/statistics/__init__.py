@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     )
     from pipeline.statistics.comparison import COMPARISON_COLUMNS, Comparison, compare, comparison_frame
     from pipeline.statistics.corrected_shares import corrected_interval, recall, true_shares
-    from pipeline.statistics.curves import CURVE_COLUMNS, curve_frame
     from pipeline.statistics.inference import share_interval
     from pipeline.statistics.local.explanations import centred_by_group, exemplars, topic_words
     from pipeline.statistics.local.figures import ClusterRules
@@ -47,7 +46,16 @@ if TYPE_CHECKING:
         representation_frame,
         shares_by_group,
     )
-    from pipeline.statistics.slopes import SLOPE_COLUMNS, SlopeTable, findings, slope_frame, slope_table, slopes_of
+    from pipeline.statistics.slopes import (
+        CURVE_COLUMNS,
+        SLOPE_COLUMNS,
+        SlopeTable,
+        curve_frame,
+        findings,
+        slope_frame,
+        slope_table,
+        slopes_of,
+    )
     from pipeline.statistics.subgroups import (
         DIFFERENCE_COLUMNS,
         SUBGROUP_COLUMNS,
@@ -75,7 +83,7 @@ __all__ = [
 _MODULES = (
     "amplification.counterfactual", "amplification.directional", "amplification.group_rates", "amplification.mals",
     "amplification.multi_attribute", "amplification.signs", "amplification.task_sets", "amplification.thresholds",
-    "comparison", "corrected_shares", "curves", "inference", "local.explanations", "local.figures", "local.logan",
+    "comparison", "corrected_shares", "inference", "local.explanations", "local.figures", "local.logan",
     "multiplicity", "placebos", "power", "predictability.attackers", "predictability.bias_grid",
     "predictability.dpa", "predictability.leakage", "predictability.qualities", "repeats", "representation",
     "slopes", "subgroups", "sweeps",

@@ -31,21 +31,22 @@ BAD_NAMES = "the names of {name} must be {wanted} different ones, not {given}"
 MISSING_CATEGORY = "{name} has a missing value in row {row}, counting from 0"
 NOT_CATEGORIES = "{name} holds {value} in row {row}, which is no category (rows count from 0): give labels, not scores"
 MIXED = "{name} holds {kind} and {first} {other}: give the same labels in both"
-DIFFERENT_ROWS = "{name} has {rows} rows, but {first} has {expected}"
-DIFFERENT_COLUMNS = "{name} has {columns} columns, but {first} has {expected}"
+DIFFERENT = "{name} has {size} {what}, but {first} has {expected}"
 
-BAD_LEVEL = "level must lie between 0 and 1, not {level}"
+BAD_LEVEL = "{name} must lie between 0 and 1, not {value}"
 BAD_COUNT = "{name} must be a whole number of {least} or more, not {value!r}"
 UNKNOWN = "there is no {name} {value!r}; there are {known}"
 BAD_CLUSTERS = "clusters must name one cluster for each of {rows} rows, not {given}"
 NO_CLUSTER = "clusters names no cluster for row {row}, counting from 0"
 
+# Tables of numbers
+
 
 def binary(values: ArrayLike, name: str, *, rows: int | None = None, columns: int | None = None) -> NDArray[np.int8]:
-    """0 and 1, ``(rows, columns)``.
+    """0 and 1, ``(rows, columns)``, from an array or a frame.
 
     Args:
-        values: an array or a frame.
+        values: what is checked.
         name: of the argument, for the error.
         rows, columns: how many there must be.
 
@@ -73,6 +74,11 @@ def numbers(values: ArrayLike, name: str, *, columns: int | None = None) -> Floa
     return table
 
 
+def scores(values: ArrayLike, name: str) -> Floats:
+    """``(n, F)`` finite numbers from ``(n,)`` or ``(n, F)``. Errors as for ``binary``."""
+    return numbers(_two_dimensional(name, np.asarray(values)), name)
+
+
 def aligned(values: Any, first: Any, name: str, *, to: str, rows: bool = True, columns: bool = False) -> Any:
     """``values`` with their rows, their columns or both in the order of ``first``, by their names.
 
@@ -80,11 +86,9 @@ def aligned(values: Any, first: Any, name: str, *, to: str, rows: bool = True, c
     have the same names; where they have none in common, they are taken to stand in the same order.
 
     Args:
-        values: what is put in order.
-        first: what gives the order.
+        values, first: what is put in order, and what gives the order.
         name, to: what the two are called in errors.
-        rows: match the rows.
-        columns: match the columns, which mean the same in both.
+        rows, columns: what is matched; columns must mean the same in both.
 
     Raises:
         ValueError: other rows, or column names of which only some agree.
@@ -100,9 +104,8 @@ def aligned(values: Any, first: Any, name: str, *, to: str, rows: bool = True, c
         given, names = [list(map(str, frame.columns)) for frame in (values, first)]
         if given != names and set(given) & set(names):
             if sorted(given) != sorted(names) or len(set(given)) < len(given):
-                raise ValueError(
-                    OTHER_NAMES.format(name=name, given=", ".join(given), first=to, wanted=", ".join(names))
-                )
+                words = {"given": ", ".join(given), "wanted": ", ".join(names)}
+                raise ValueError(OTHER_NAMES.format(name=name, first=to, **words))
             values = values.iloc[:, [given.index(column) for column in names]]
     return values
 
@@ -121,6 +124,9 @@ def names_of(values: ArrayLike, names: Sequence[str] | None, name: str) -> tuple
     if len(chosen) != shape[1] or len(set(chosen)) != shape[1]:
         raise ValueError(BAD_NAMES.format(name=name, wanted=shape[1], given=", ".join(map(repr, chosen))))
     return chosen
+
+
+# Categories
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,11 +186,8 @@ def categories(**arrays: ArrayLike) -> tuple[Categories, ...]:
     check_rows(tables)
     for name, table in tables.items():
         if table.shape[1] != tables[first].shape[1]:
-            raise ValueError(
-                DIFFERENT_COLUMNS.format(
-                    name=name, columns=table.shape[1], first=first, expected=tables[first].shape[1]
-                )
-            )
+            sizes = {"size": table.shape[1], "what": "columns", "expected": tables[first].shape[1]}
+            raise ValueError(DIFFERENT.format(name=name, first=first, **sizes))
         kinds = ["text" if part.dtype.kind in "US" else "numbers" for part in (table, tables[first])]
         if kinds[0] != kinds[1]:
             raise ValueError(MIXED.format(name=name, kind=kinds[0], first=first, other=kinds[1]))
@@ -199,29 +202,10 @@ def categories(**arrays: ArrayLike) -> tuple[Categories, ...]:
     return tuple(Categories(part, tuple(names)) for part in parts)
 
 
-def scores(values: ArrayLike, name: str) -> Floats:
-    """``(n, F)`` finite numbers from ``(n,)`` or ``(n, F)``.
-
-    Raises:
-        ValueError: a shape that does not fit, nothing in it, or an entry that is no finite number.
-    """
-    return numbers(_two_dimensional(name, np.asarray(values)), name)
-
-
 def row_numbers(table: NDArray[Any]) -> Codes:
     """``(n,)`` one number for each different row of ``(n, C)``, in the order of the rows."""
     column = table[:, 0] if table.shape[1] == 1 else table
     return np.unique(column, axis=0, return_inverse=True)[1].reshape(-1)
-
-
-def check_rows(tables: Mapping[str, Any]) -> None:
-    """Raise ValueError unless all have as many rows as the first."""
-    first, *others = tables
-    for name in others:
-        if len(tables[name]) != len(tables[first]):
-            raise ValueError(
-                DIFFERENT_ROWS.format(name=name, rows=len(tables[name]), first=first, expected=len(tables[first]))
-            )
 
 
 def cluster_codes(clusters: Sequence[Hashable], *, rows: int) -> Codes:
@@ -238,25 +222,38 @@ def cluster_codes(clusters: Sequence[Hashable], *, rows: int) -> Codes:
     return codes
 
 
-def check_level(level: float) -> None:
-    """Raise ValueError unless ``level`` lies between 0 and 1."""
+# Options: each raises ValueError and names the argument
+
+
+def check_rows(tables: Mapping[str, Any]) -> None:
+    """All tables must have as many rows as the first."""
+    first, *others = tables
+    for name in others:
+        if len(tables[name]) != len(tables[first]):
+            sizes = {"size": len(tables[name]), "what": "rows", "expected": len(tables[first])}
+            raise ValueError(DIFFERENT.format(name=name, first=first, **sizes))
+
+
+def check_level(level: float, name: str = "level") -> None:
+    """A probability must lie between 0 and 1, neither of them."""
     if not 0 < level < 1:
-        raise ValueError(BAD_LEVEL.format(level=level))
+        raise ValueError(BAD_LEVEL.format(name=name, value=level))
 
 
 def check_count(value: Any, name: str, *, least: int = 0) -> None:
-    """Raise ValueError unless ``value`` is a whole number of ``least`` or more."""
+    """A number must be whole, and ``least`` or more."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise ValueError(BAD_COUNT.format(name=name, least=least, value=value))
 
 
 def check_choice(value: Any, name: str, known: Collection[str]) -> None:
-    """Raise ValueError unless ``value`` is one of the words known."""
+    """A word must be one of those known."""
     if value not in known:
         raise ValueError(UNKNOWN.format(name=name, value=value, known=", ".join(known)))
 
 
 def _table(values: ArrayLike, name: str, *, rows: int | None, columns: int | None) -> NDArray[Any]:
+    """A table of numbers without missing ones, of the size wanted."""
     table = np.asarray(values)
     if table.ndim != 2:
         raise ValueError(NOT_TABLE.format(name=name, shape=table.shape))
@@ -278,25 +275,17 @@ def _table(values: ArrayLike, name: str, *, rows: int | None, columns: int | Non
     return table
 
 
-def _refuse(message: str, table: NDArray[Any], wrong: NDArray[np.bool_], values: ArrayLike, name: str) -> None:
-    """The error about the first wrong cell, if there is any, by its column's name in a frame."""
-    if wrong.any():
-        row, column = (int(place[0]) for place in np.nonzero(wrong))
-        named = repr(str(values.columns[column])) if hasattr(values, "columns") else column
-        raise ValueError(message.format(column=named, name=name, row=row, value=float(table[row, column])))
-
-
 def _labels(name: str, values: ArrayLike) -> NDArray[Any]:
     """``(n, C)`` labels: whole numbers, booleans or text."""
     array = np.asarray(values)
     if array.dtype == object:
-        _refuse_label(pd.isna(array), MISSING_CATEGORY, name, array)
+        _refuse(MISSING_CATEGORY, array, pd.isna(array), values, name)
         numeric = all(isinstance(value, bool | int | float | np.number | np.bool_) for value in array.ravel())
         array = array.astype(np.float64) if numeric and array.size else array.astype(str)
     table = _two_dimensional(name, array)
     if table.dtype.kind == "f":
-        _refuse_label(np.isnan(table), MISSING_CATEGORY, name, table)
-        _refuse_label(table != np.floor(table), NOT_CATEGORIES, name, table)
+        _refuse(MISSING_CATEGORY, table, np.isnan(table), values, name)
+        _refuse(NOT_CATEGORIES, table, table != np.floor(table), values, name)
     return table
 
 
@@ -308,7 +297,9 @@ def _two_dimensional(name: str, array: NDArray[Any]) -> NDArray[Any]:
     return array.reshape(len(array), -1)
 
 
-def _refuse_label(wrong: NDArray[np.bool_], text: str, name: str, array: NDArray[Any]) -> None:
+def _refuse(message: str, table: NDArray[Any], wrong: NDArray[np.bool_], values: ArrayLike, name: str) -> None:
+    """The error about the first wrong cell, if there is any, by its column's name in a frame."""
     if wrong.any():
-        place = np.argwhere(wrong)[0]
-        raise ValueError(text.format(name=name, row=int(place[0]), value=array[tuple(place)]))
+        row, *column = (int(place) for place in np.argwhere(wrong)[0])
+        named = repr(str(values.columns[column[0]])) if hasattr(values, "columns") and column else sum(column)
+        raise ValueError(message.format(column=named, name=name, row=row, value=table[(row, *column)]))

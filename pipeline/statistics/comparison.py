@@ -5,6 +5,7 @@ Slopes of groups of photos within one sweep are compared in ``subgroups``.
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,8 +15,15 @@ from pipeline.statistics import inference
 from pipeline.statistics.arrays import Floats
 from pipeline.statistics.inference import Ratio
 from pipeline.statistics.multiplicity import benjamini_hochberg, within_families
-from pipeline.statistics.photo_slopes import ESTIMABLE, blocks, reasons_of, slopes_and_centre, units_of
-from pipeline.statistics.slopes import Estimate
+from pipeline.statistics.photo_slopes import (
+    ESTIMABLE,
+    Estimate,
+    blocks,
+    reasons_of,
+    slopes_and_centre,
+    stacked,
+    units_of,
+)
 from pipeline.statistics.sweeps import Sweeps
 
 OTHER_VALUES = (
@@ -29,25 +37,57 @@ COMPARISON_COLUMNS = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Comparison:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SlopeDifference:
+    """Two slopes of each of ``L`` labels, and their difference; NaN where either is not estimable.
+
+    Attributes:
+        slopes: of z on a in the two, ``(2, L)``.
+        difference: first less second, with its t interval.
+        p: of no difference.
+        risk_difference: the same for the slopes of y on a, which do not divide by y_c.
+        rd_p: its p.
+    """
+
+    slopes: Floats
+    difference: Estimate
+    p: Floats
+    risk_difference: Estimate
+    rd_p: Floats
+
+    def columns(self, first: str, second: str) -> dict[str, Any]:
+        """Its columns of a frame; ``first`` and ``second`` are what the two slopes are called."""
+        names = ("difference", "difference_low", "difference_high", "p", "rd_difference", "rd_low", "rd_high", "rd_p")
+        ends, rd_ends = vars(self.difference).values(), vars(self.risk_difference).values()
+        slopes = {f"{first}_slope": self.slopes[0], f"{second}_slope": self.slopes[1]}
+        return slopes | dict(zip(names, (*ends, self.p, *rd_ends, self.rd_p), strict=True))
+
+
+def fields_of(found: Floats) -> dict[str, Any]:
+    """The fields of a ``SlopeDifference`` from what ``differ`` gives."""
+    estimates = {"difference": Estimate(*found[2:5]), "risk_difference": Estimate(*found[6:9])}
+    return {"slopes": found[:2], "p": found[5], "rd_p": found[9], **estimates}
+
+
+def differ(first: tuple[Ratio, Ratio], second: tuple[Ratio, Ratio], *, level: float) -> Floats:
+    """``(10, L)`` slopes of z of the two, their difference, its ends and p; the last four again for the slopes of y."""
+    (slope, mean), (other, other_mean) = first, second
+    of_slopes = inference.difference(slope, other, level=level)
+    return np.stack([slope.value, other.value, *of_slopes, *inference.difference(mean, other_mean, level=level)])
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Comparison(SlopeDifference):
     """Slopes of ``L`` labels in two sweeps of the same photos; NaN where either is not estimable.
 
     Attributes:
-        attribute: what was changed.
-        arm: of the first.
+        attribute, arm: what was changed, and the arm of the first.
         names: what the two are called.
         labels: every label that either returned, sorted.
         photos: the photos with a complete sweep in both; all numbers are of these.
-        only_first: photos that the second lacks.
-        only_second: photos that the first lacks.
+        only_first, only_second: photos that the other lacks.
         rates: y_c of the two, ``(2, L)``.
-        slopes: of z on a, ``(2, L)``.
-        difference: first slope - second, with its paired t interval.
-        p: of no difference.
         q: Benjamini-Hochberg over the labels of this comparison.
-        risk_difference: the same for the slopes of y on a, which do not divide by y_c.
-        rd_p: its p.
         reason: which of the two is not estimable, and why; empty where both are.
     """
 
@@ -59,38 +99,16 @@ class Comparison:
     only_first: tuple[str, ...]
     only_second: tuple[str, ...]
     rates: Floats
-    slopes: Floats
-    difference: Estimate
-    p: Floats
     q: Floats
-    risk_difference: Estimate
-    rd_p: Floats
     reason: NDArray[np.str_]
 
     def to_frame(self) -> pd.DataFrame:
         """One row a label, the columns of ``COMPARISON_COLUMNS``."""
         columns = {
-            "attribute": self.attribute,
-            "arm": self.arm,
-            "first": self.names[0],
-            "second": self.names[1],
-            "label": list(self.labels),
-            "photos": len(self.photos),
-            "first_y_c": self.rates[0],
-            "second_y_c": self.rates[1],
-            "first_slope": self.slopes[0],
-            "second_slope": self.slopes[1],
-            "difference": self.difference.value,
-            "difference_low": self.difference.low,
-            "difference_high": self.difference.high,
-            "p": self.p,
-            "q": self.q,
-            "rd_difference": self.risk_difference.value,
-            "rd_low": self.risk_difference.low,
-            "rd_high": self.risk_difference.high,
-            "rd_p": self.rd_p,
-            "estimable": self.reason == ESTIMABLE,
-            "reason": self.reason.tolist(),
+            **{"attribute": self.attribute, "arm": self.arm, "first": self.names[0], "second": self.names[1]},
+            **{"label": list(self.labels), "photos": len(self.photos)},
+            **{"first_y_c": self.rates[0], "second_y_c": self.rates[1], **self.columns("first", "second")},
+            **{"estimable": self.reason == ESTIMABLE, "reason": self.reason.tolist()},
         }
         frame = pd.DataFrame(columns, columns=list(COMPARISON_COLUMNS), index=range(len(self.labels)))
         return within_families(frame, by=("first", "second", "attribute"))
@@ -113,13 +131,10 @@ def compare(
     slopes' own intervals suggest, and a sweep compared with itself differs by exactly 0.
 
     Args:
-        first: the responses of one.
-        second: of the other; the same attribute values.
+        first, second: the responses; of the same attribute values.
         names: what they are called.
         min_count: y_c * n below which a label is too rare in either.
-        level: of the intervals, 0-1.
-        clusters: photo -> cluster, as for ``slope_table``.
-        block: labels handled at a time; changes no result.
+        level, clusters, block: as for ``slope_table``.
 
     Raises:
         ValueError: the sweeps have other values or another response, or ``clusters`` lacks a photo.
@@ -129,22 +144,14 @@ def compare(
     photos = [photo for photo in first.photos if photo in known]
     labels = sorted({*first.labels, *second.labels})
     both = [sweeps.of_photos(photos).of_labels(labels) for sweeps in (first, second)]
-    units = units_of(both[0], clusters)
-    rates = [sweeps.rates() for sweeps in both]
+    units, rates = units_of(both[0], clusters), [sweeps.rates() for sweeps in both]
     each = [reasons_of(rate, photos=len(photos), units=len(units), min_count=min_count) for rate in rates]
     reason = _joined(each, names)
-    numbers = {name: np.full(len(labels), np.nan) for name in _COMPUTED}
+    found = np.full((10, len(labels)), np.nan)
     for rows in blocks(np.flatnonzero(reason == ESTIMABLE), photos=len(photos), size=block):
         sums = [[units.sums(part) for part in slopes_and_centre(sweeps, rows)] for sweeps in both]
-        slopes = [Ratio.of(top, centre) for top, centre in sums]
-        means = [Ratio.of(top, units.sizes[None]) for top, _ in sums]
-        computed = (
-            *(slope.value for slope in slopes),
-            *inference.difference(*slopes, level=level),
-            *inference.difference(*means, level=level),
-        )
-        for name, column in zip(_COMPUTED, computed, strict=True):
-            numbers[name][rows] = column
+        one, two = ((Ratio.of(top, centre), Ratio.of(top, units.sizes[None])) for top, centre in sums)
+        found[:, rows] = differ(one, two, level=level)
     centre = len(first.values) // 2
     return Comparison(
         attribute=first.attribute,
@@ -155,13 +162,9 @@ def compare(
         only_first=_without(first, photos),
         only_second=_without(second, photos),
         rates=np.stack([rate[:, centre] for rate in rates]),
-        slopes=np.stack([numbers["first"], numbers["second"]]),
-        difference=Estimate(numbers["difference"], numbers["low"], numbers["high"]),
-        p=numbers["p"],
-        q=benjamini_hochberg(numbers["p"]),
-        risk_difference=Estimate(numbers["rd"], numbers["rd_low"], numbers["rd_high"]),
-        rd_p=numbers["rd_p"],
+        q=benjamini_hochberg(found[5]),
         reason=reason,
+        **fields_of(found),
     )
 
 
@@ -172,25 +175,21 @@ def comparison_frame(comparisons: Sequence[Comparison], *, family: Sequence[str]
         comparisons: of any attributes, arms and adapters.
         family: columns in which the labels of one family agree, next to the arm.
     """
-    frames = [comparison.to_frame() for comparison in comparisons if comparison.labels]
-    frame = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=list(COMPARISON_COLUMNS))
-    return within_families(frame, by=family)
-
-
-_COMPUTED = ("first", "second", "difference", "low", "high", "p", "rd", "rd_low", "rd_high", "rd_p")
+    return within_families(stacked([each.to_frame() for each in comparisons], COMPARISON_COLUMNS), by=family)
 
 
 def _check_alike(first: Sweeps, second: Sweeps, names: tuple[str, str]) -> None:
+    """Refuse sweeps that cannot be compared."""
+    words = {"first": names[0], "second": names[1]}
     if first.confidence != second.confidence:
-        raise ValueError(OTHER_RESPONSE.format(first=names[0], second=names[1]))
+        raise ValueError(OTHER_RESPONSE.format(**words))
     if first.values.shape != second.values.shape or not np.allclose(first.values, second.values, rtol=0, atol=1e-6):
         values = [", ".join(f"{value:g}" for value in sweeps.values) for sweeps in (first, second)]
-        raise ValueError(
-            OTHER_VALUES.format(first=names[0], second=names[1], first_values=values[0], second_values=values[1])
-        )
+        raise ValueError(OTHER_VALUES.format(**words, first_values=values[0], second_values=values[1]))
 
 
 def _joined(reasons: Sequence[NDArray[np.str_]], names: tuple[str, str]) -> NDArray[np.str_]:
+    """``(L,)`` the reasons of both sides, each with the side's name."""
     lines = [
         "; ".join(f"{name}: {reason}" for name, reason in zip(names, pair, strict=True) if reason != ESTIMABLE)
         for pair in zip(*reasons, strict=True)

@@ -1,7 +1,7 @@
 """How sure a mean or a ratio of means over photos is: t, Fieller, bootstrap, sign flips.
 
-The sampling unit is the photo (or a cluster of photos, e.g. all of one person), never one step of a sweep. What is
-averaged (slopes, rates) is defined elsewhere; arrays here are label-major, ``(L, G)`` for G units.
+The sampling unit is the photo (or a cluster of photos, e.g. all of one person), never one step of a sweep. Arrays are
+label-major, ``(L, G)`` for G units; results are ``(L,)``.
 """
 
 from collections.abc import Hashable, Sequence
@@ -57,8 +57,7 @@ class Units:
         if self.order is None or self.starts is None:
             return x
         wide = np.float64 if x.dtype.kind == "f" else np.int64
-        sums: NDArray[Any] = np.add.reduceat(x[:, self.order], self.starts, axis=1, dtype=wide)
-        return sums
+        return np.asarray(np.add.reduceat(x[:, self.order], self.starts, axis=1, dtype=wide))
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,13 +74,12 @@ class Spread:
         return cls(total, x - (total / units.sizes.sum())[:, None] * units.sizes)
 
     def covariance(self, other: "Spread") -> Floats:
-        """``(L,)`` estimated covariance of the two totals."""
+        """Estimated covariance of the two totals."""
         units = self.rest.shape[1]
-        product: Floats = (self.rest * other.rest).sum(axis=1) * (units / (units - 1))
-        return product
+        return np.asarray((self.rest * other.rest).sum(axis=1) * (units / (units - 1)))
 
     def variance(self) -> Floats:
-        """``(L,)`` estimated variance of the total; exactly 0 where all units agree."""
+        """Estimated variance of the total; exactly 0 where all units agree."""
         variance = self.covariance(self)
         return np.where(variance <= NOISE * self.total**2, 0.0, variance)
 
@@ -92,10 +90,10 @@ def t_critical(units: Units, level: float) -> float:
 
 
 def t_test(x: Spread, units: Units) -> Floats:
-    """``(L,)`` two-sided p that the mean is 0: t with G - 1 degrees of freedom.
+    """Two-sided p that the mean is 0: t with G - 1 degrees of freedom.
 
-    Where all units agree exactly, t is infinite or 0/0: then the exact sign-flip probability 2^(1 - G) stands for a
-    mean other than 0, and 1 for a mean of 0.
+    Where all units agree exactly, the exact sign-flip probability 2^(1 - G) stands for a mean other than 0, and 1 for a
+    mean of 0.
     """
     error = np.sqrt(x.variance())
     t = np.divide(x.total, error, out=np.zeros_like(error), where=error > 0)
@@ -104,30 +102,29 @@ def t_test(x: Spread, units: Units) -> Floats:
 
 
 def mean_interval(x: Spread, units: Units, *, level: float) -> tuple[Floats, Floats]:
-    """Ends ``(L,)`` of the t interval of the mean per photo."""
+    """Ends of the t interval of the mean per photo."""
     photos = units.sizes.sum()
     reach = t_critical(units, level) * np.sqrt(x.variance())
     return (x.total - reach) / photos, (x.total + reach) / photos
 
 
 def unseen_reach(x: Spread, units: Units, *, largest: Floats, level: float) -> Floats:
-    """``(L,)`` half width that is added to an interval of the mean where all units agree, else 0.
+    """Half width that is added to an interval of the mean where all units agree, else 0.
 
-    Units that differ were not seen, which does not say that there are none: with G units that agree at most a share
-    ``1 - ((1 - level) / 2) ** (1 / G)`` of them differs (Clopper & Pearson 1934), each by at most ``largest``.
+    With G units that agree at most a share ``1 - ((1 - level) / 2) ** (1 / G)`` of all differs (Clopper & Pearson
+    1934), each by at most ``largest``.
     """
     share = 1 - ((1 - level) / 2) ** (1 / len(units))
     return np.where(x.variance() == 0, share * largest, 0.0)
 
 
 def ratio_interval(top: Spread, bottom: Spread, units: Units, *, level: float) -> tuple[Floats, Floats]:
-    """Ends ``(L,)`` of Fieller's interval of the ratio of two means over the same units.
+    """Ends of Fieller's interval of the ratio of two means over the same units.
 
-    All ratios r for which a t test with G - 1 degrees of freedom does not reject a ``mean(top - r bottom)`` of 0. So it
-    counts the noise of the denominator, holds 0 exactly when ``t_test(top)`` does not reject, and is as skew as the
-    data make it. Infinite where the denominator is not safely away from 0. Source: Fieller 1954.
-
-    In simulations it covered 90.7 to 98.4 %, least where a handful of photos decide; ``docs/methods.md`` has the table.
+    All ratios r for which a t test with G - 1 degrees of freedom does not reject a ``mean(top - r bottom)`` of 0; so it
+    holds 0 exactly when ``t_test(top)`` does not reject. Infinite where the denominator is not safely away from 0. In
+    simulations it covered 90.7 to 98.4 %, least where a handful of photos decide (``docs/methods.md``). Source: Fieller
+    1954.
     """
     critical = t_critical(units, level) ** 2
     square = bottom.total**2 - critical * bottom.variance()
@@ -166,23 +163,18 @@ class Ratio:
         return cls(value, (top - value[:, None] * bottom) * (scale / below)[:, None], members)
 
     def error(self) -> Floats:
-        """``(L,)`` standard errors; exactly 0 where all units agree."""
+        """Standard errors; exactly 0 where all units agree."""
         variance = (self.errors**2).sum(axis=1)
         return np.sqrt(np.where(variance <= NOISE * self.value**2, 0.0, variance))
 
 
 def difference(first: Ratio, second: Ratio, *, level: float) -> tuple[Floats, Floats, Floats, Floats]:
-    """``first - second`` over the same or other units, the ends of its interval, and the p of no difference; ``(L,)``.
+    """``first - second`` of ratios over the same units, the ends of its interval, and the p of no difference.
 
-    A t interval of the linearised difference (delta method). Units that are in both count with what they add to
-    the difference itself, so photos that react alike cancel out: the same ratio twice differs by exactly 0. Degrees of
-    freedom are Satterthwaite's for separate units, those of the smaller set less one for shared ones. p agrees with
-    the interval; where all units agree exactly it is the sign-flip probability, as in ``t_test``.
-
-    Args:
-        first: of the units that ``second`` is made of; ``members`` says which belong to it.
-        second: likewise.
-        level: of the interval, 0-1.
+    A t interval of the linearised difference (delta method). Units that are members of both count with what they add to
+    the difference itself, so the same ratio twice differs by exactly 0. Degrees of freedom are Satterthwaite's for
+    separate units, those of the smaller set less one for shared ones. p agrees with the interval; where all units agree
+    exactly it is the sign-flip probability, as in ``t_test``.
     """
     value = first.value - second.value
     variance = ((first.errors - second.errors) ** 2).sum(axis=1)
@@ -204,8 +196,7 @@ def _satterthwaite(first: Ratio, second: Ratio) -> Floats:
     parts = [(ratio.errors**2).sum(axis=1) for ratio in (first, second)]
     counts = [max(np.count_nonzero(ratio.members) - 1, 1) for ratio in (first, second)]
     spread = parts[0] ** 2 / counts[0] + parts[1] ** 2 / counts[1]
-    freedom: Floats = np.divide((parts[0] + parts[1]) ** 2, spread, out=np.zeros_like(spread), where=spread > 0)
-    return freedom
+    return np.asarray(np.divide((parts[0] + parts[1]) ** 2, spread, out=np.zeros_like(spread), where=spread > 0))
 
 
 def share_interval(
@@ -232,11 +223,9 @@ def share_interval(
 
 
 def bootstrap_counts(units: Units, *, resamples: int, seed: int) -> NDArray[np.uint8]:
-    """``(R, G)`` how often each unit is in each resample; a function of G, R and the seed alone.
-
-    One byte each: a unit that is drawn more than 255 times is not to be expected in the age of the universe.
-    """
+    """``(R, G)`` how often each unit is in each resample; a function of G, R and the seed alone."""
     size, random = len(units), np.random.default_rng([seed, 0])
+    # One byte each: a unit that is drawn more than 255 times is not to be expected in the age of the universe.
     counts = np.empty((resamples, size), dtype=np.uint8)
     for line in counts:
         line[:] = np.bincount(random.integers(0, size, size=size, dtype=np.int32), minlength=size)
@@ -263,17 +252,15 @@ def exact_product(x: NDArray[Any], weights: NDArray[Any], *, total: int | None =
         return (x.astype(np.float32) @ weights.astype(np.float32, copy=False).T).astype(np.float64)
     exponent = BITS_OF_FLOAT64 - np.frexp(bound)[1]
     fixed = np.rint(np.ldexp(x.astype(np.float64), exponent[:, None]))
-    product: Floats = np.ldexp(fixed @ weights.astype(np.float64).T, -exponent[:, None])
-    return product
+    return np.asarray(np.ldexp(fixed @ weights.astype(np.float64).T, -exponent[:, None]))
 
 
 def percentile_interval(
     top: NDArray[Any], bottom: NDArray[Any], counts: NDArray[Any], *, level: float
 ) -> tuple[Floats, Floats]:
-    """Ends ``(L,)`` of the bootstrap's percentile interval of a ratio, divided anew in every resample.
+    """Ends of the bootstrap's percentile interval of a ratio of ``(L, G)`` unit sums, divided anew in every resample.
 
-    ``top`` and ``bottom`` are ``(L, G)`` unit sums. Resamples without any ``bottom`` have no ratio and are left out;
-    NaN where none is left.
+    Resamples without any ``bottom`` have no ratio and are left out; NaN where none is left.
     """
     numerator, denominator = exact_product(top, counts), exact_product(bottom, counts)
     denominator[denominator <= 0] = np.nan
@@ -281,7 +268,7 @@ def percentile_interval(
 
 
 def percentiles(samples: Floats, *, level: float | Floats) -> tuple[Floats, Floats]:
-    """Ends ``(L,)`` of the percentile interval of ``(L, R)`` resampled numbers; NaN is left out, and where all are.
+    """Ends of the percentile interval of ``(L, R)`` resampled numbers; NaN is left out, and where all are.
 
     ``level`` may differ from row to row, ``(L,)``.
     """
@@ -291,11 +278,10 @@ def percentiles(samples: Floats, *, level: float | Floats) -> tuple[Floats, Floa
 
 
 def interval(samples: Floats, level: float, *, units: ArrayLike) -> tuple[Floats, Floats]:
-    """Percentile interval over the last axis of any array, expanded for small samples.
+    """Percentile interval over the last axis of any array, at the level at which, for a mean, it is as wide as a t's.
 
-    A percentile interval is too narrow for few units: its spread is that of a variance with divisor n, and its shape
-    that of a normal. It is taken at the level at which, for a mean, it has the width of a t interval (Hesterberg 2015,
-    "What teachers should know about the bootstrap").
+    A plain one is too narrow for few units: its spread is that of a variance with divisor n, and its shape that of a
+    normal. Source: Hesterberg 2015, "What teachers should know about the bootstrap".
 
     Args:
         samples: ``(…, R)``.
@@ -318,19 +304,16 @@ def interval(samples: Floats, level: float, *, units: ArrayLike) -> tuple[Floats
 
 
 def sign_flip_test(x: NDArray[Any], flips: NDArray[np.float32]) -> Floats:
-    """``(L,)`` two-sided p that the units' sums are symmetric around 0: ``(1 + #{|flipped| >= |seen|}) / (1 + R)``."""
+    """Two-sided p that the units' sums are symmetric around 0: ``(1 + #{|flipped| >= |seen|}) / (1 + R)``."""
     seen = exact_product(x, np.ones((1, x.shape[1]), dtype=np.float32))
     as_large = np.abs(exact_product(x, flips)) >= np.abs(seen)
-    p: Floats = (1 + as_large.sum(axis=1)) / (1 + len(flips))
-    return p
+    return np.asarray((1 + as_large.sum(axis=1)) / (1 + len(flips)))
 
 
 def _quantile(ascending: Floats, share: float | Floats, left: NDArray[np.intp]) -> Floats:
     """Quantile of the first ``left`` entries of every row, interpolated linearly."""
     place = share * (left - 1)
     below = np.floor(place).astype(np.intp)
-    above = np.minimum(below + 1, left - 1)
-    rows = np.arange(len(ascending))
+    rows, above = np.arange(len(ascending)), np.minimum(below + 1, left - 1)
     low, high = ascending[rows, below], ascending[rows, above]
-    quantile: Floats = low + (place - below) * (high - low)
-    return quantile
+    return np.asarray(low + (place - below) * (high - low))

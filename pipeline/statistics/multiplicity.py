@@ -16,14 +16,10 @@ NO_FAMILY_COLUMN = "a family cannot be declared by the column {column!r}, which 
 def benjamini_hochberg(p: ArrayLike) -> NDArray[np.float64]:
     """Adjusted p-values q: calling every label with q <= f keeps the expected share of false calls at most f.
 
-    ``q_(i) = min over j >= i of m p_(j) / j`` over the m tests in ascending order; equal p have equal q.
     Source: Benjamini & Hochberg 1995.
 
     Args:
-        p: ``(L,)`` probabilities in 0-1. NaN was not tested: it stays NaN and does not count in m.
-
-    Returns:
-        ``(L,)`` q in 0-1.
+        p: ``(L,)`` probabilities in 0-1. NaN was not tested: it stays NaN and does not count as a test.
 
     Raises:
         ValueError: ``p`` is not one-dimensional or leaves 0-1.
@@ -42,16 +38,12 @@ def benjamini_hochberg(p: ArrayLike) -> NDArray[np.float64]:
 
 
 def within_families(frame: pd.DataFrame, *, by: Sequence[str] = (), p: str = "p", q: str = "q") -> pd.DataFrame:
-    """The frame with q adjusted within declared families, and with what each row's family is.
-
-    Rows that agree in their arm and in the columns ``by`` are one family: with none, all labels tested in an arm; with
-    adapter and attribute, those of one adapter and attribute.
+    """The frame with q adjusted within declared families: rows that agree in their arm and in the columns ``by``.
 
     Args:
-        frame: with the column ``p``, NaN where nothing was tested; and ``arm``, unless there is one arm only.
-        by: columns that declare a family, next to the arm.
-        p: the column to adjust.
-        q: the column to write; next to it ``family`` (in words) and ``tested`` (how many tests it has).
+        frame: with ``p``, NaN where nothing was tested; and ``arm``, unless there is one arm only.
+        by: columns that declare a family, next to the arm; with none it is all labels tested in an arm.
+        p, q: the column to adjust, and the one to write; ``family`` (in words) and ``tested`` (how many tests) join it.
 
     Raises:
         ValueError: a column of ``by`` is not there.

@@ -1,12 +1,14 @@
-"""Each photo's own slope, and what is summed over photos or clusters of them: what every slope is made of.
+"""What every result about labels is made of: each photo's own slope, the units that are summed, reasons, frames.
 
 Slopes of labels live in ``slopes``, how sure they are in ``inference``.
 """
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from pipeline.statistics.arrays import Floats
@@ -29,6 +31,52 @@ BLOCK_CELLS = 4_000_000
 UNKNOWN_CLUSTER = "clusters names no cluster for the photo {photo!r}"
 
 
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """Numbers with the ends of their intervals; each ``(L,)``, NaN where not estimable."""
+
+    value: Floats
+    low: Floats
+    high: Floats
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LabelResult:
+    """Numbers of the ``L`` labels of one adapter, attribute and arm; ``(L,)``, NaN where a label is not estimable.
+
+    Attributes:
+        adapter, attribute, arm: the classifier, what was changed, and "edit" or the placebo's name.
+        labels: names.
+        photos: n, the photos with a complete sweep.
+        reason: why a label is not estimable; empty where it is.
+    """
+
+    adapter: str
+    attribute: str
+    arm: str
+    labels: tuple[str, ...]
+    photos: int
+    reason: NDArray[np.str_]
+
+    def frame(self, columns: Sequence[str], numbers: Mapping[str, Any]) -> pd.DataFrame:
+        """One row a label: some columns of what it is of and of ``numbers``; NaN for a column that neither has."""
+        named = {"adapter": self.adapter, "attribute": self.attribute, "arm": self.arm, "label": list(self.labels)}
+        known = {"photos": self.photos, "estimable": self.reason == ESTIMABLE, "reason": self.reason.tolist()}
+        return pd.DataFrame({**named, **known, **numbers}, columns=list(columns), index=range(len(self.labels)))
+
+
+def of_sweeps(sweeps: Sweeps) -> dict[str, Any]:
+    """The fields of a ``LabelResult`` that the sweeps themselves give."""
+    names = ("adapter", "attribute", "arm", "labels")
+    return {name: getattr(sweeps, name) for name in names} | {"photos": len(sweeps.photos)}
+
+
+def stacked(frames: Sequence[pd.DataFrame], columns: Sequence[str]) -> pd.DataFrame:
+    """Frames under each other with the columns named, also where all are empty."""
+    kept = [frame for frame in frames if len(frame)] or [pd.DataFrame(columns=list(columns))]
+    return pd.concat(kept, ignore_index=True).reindex(columns=list(columns))
+
+
 def photo_slopes(y: NDArray[Any], *, reach: int) -> NDArray[Any]:
     """Slope of each photo's response over the middle ``2 reach + 1`` steps, up to the factor ``slope_unit``.
 
@@ -42,8 +90,7 @@ def photo_slopes(y: NDArray[Any], *, reach: int) -> NDArray[Any]:
         ``(L, n)``; int64 for presence, float64 for scores.
     """
     centre = y.shape[1] // 2
-    kind = np.float64 if y.dtype.kind == "f" else np.int64
-    slopes: NDArray[Any] = np.zeros((y.shape[0], y.shape[2]), dtype=kind)
+    slopes = np.zeros((y.shape[0], y.shape[2]), dtype=np.float64 if y.dtype.kind == "f" else np.int64)
     for j in range(1, reach + 1):
         slopes += j * (y[:, centre + j] - y[:, centre - j])
     return slopes
@@ -53,6 +100,13 @@ def slope_unit(values: Floats, *, reach: int) -> float:
     """What ``photo_slopes`` are to be multiplied with to be slopes per unit of a."""
     step = (values[-1] - values[0]) / (len(values) - 1)
     return float(1 / (step * 2 * sum(j * j for j in range(1, reach + 1))))
+
+
+def slopes_and_centre(sweeps: Sweeps, rows: NDArray[np.intp]) -> tuple[Floats, NDArray[Any]]:
+    """Each photo's slope per unit of a, and its response at a = 0, ``(len(rows), n)`` each."""
+    y = sweeps.block(rows)
+    reach = y.shape[1] // 2
+    return slope_unit(sweeps.values, reach=reach) * photo_slopes(y, reach=reach), y[:, reach]
 
 
 def units_of(sweeps: Sweeps, clusters: Mapping[str, Hashable] | None) -> Units:
@@ -75,8 +129,7 @@ def reasons_of(rates: Floats, *, photos: int, units: int, min_count: float) -> N
 
     Args:
         rates: ``(L, K)`` y_k.
-        photos: n.
-        units: photos, or clusters of them.
+        photos, units: n, and how many photos or clusters of them there are.
         min_count: y_c * n below which a label is too rare.
 
     Raises:
@@ -88,11 +141,9 @@ def reasons_of(rates: Floats, *, photos: int, units: int, min_count: float) -> N
     constant = np.ptp(rates, axis=1) <= NOISE * rates.max(axis=1, initial=0)
     # 30 photos of n may come back as 29.999999999999996
     too_rare = y_c * photos < min_count * (1 - NOISE)
-    few = np.full(len(rates), units < 2)
-    named = np.select(
-        [few, y_c == 0, constant, too_rare], [TOO_FEW_PHOTOS, NEVER_AT_CENTRE, CONSTANT, TOO_RARE], ESTIMABLE
-    )
-    return named.astype(np.str_)
+    reasons = {TOO_FEW_PHOTOS: np.full(len(rates), units < 2), NEVER_AT_CENTRE: y_c == 0}
+    reasons |= {CONSTANT: constant, TOO_RARE: too_rare}
+    return np.select(list(reasons.values()), list(reasons), ESTIMABLE).astype(np.str_)
 
 
 def blocks(rows: NDArray[np.intp], *, photos: int, size: int | None = None) -> Iterator[NDArray[np.intp]]:
@@ -100,10 +151,3 @@ def blocks(rows: NDArray[np.intp], *, photos: int, size: int | None = None) -> I
     size = size or max(1, min(BLOCK_LABELS, BLOCK_CELLS // max(photos, 1)))
     for start in range(0, len(rows), size):
         yield rows[start : start + size]
-
-
-def slopes_and_centre(sweeps: Sweeps, rows: NDArray[np.intp]) -> tuple[Floats, NDArray[Any]]:
-    """Each photo's slope per unit of a, and its response at a = 0, ``(len(rows), n)`` each."""
-    y = sweeps.block(rows)
-    reach = y.shape[1] // 2
-    return slope_unit(sweeps.values, reach=reach) * photo_slopes(y, reach=reach), y[:, reach]

@@ -3,7 +3,8 @@
 A finding that a placebo also shows is not a finding; how that is printed is the report's.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,9 +24,7 @@ def with_placebos(
     sweeps: Sequence[Sweeps],
     *,
     family: Sequence[str] = (),
-    min_count: float = 30,
-    level: float = 0.95,
-    clusters: Mapping[str, Hashable] | None = None,
+    **options: Any,
 ) -> pd.DataFrame:
     """The slopes frame with seven columns more for every placebo arm, e.g. ``random_slope``, ``random_difference_q``.
 
@@ -37,9 +36,7 @@ def with_placebos(
         frame: as ``slope_frame`` gives it, of the same sweeps.
         sweeps: the edits' and the placebos'.
         family: columns in which the labels of one family agree, as for ``slope_frame``.
-        min_count: y_c * n below which a label is too rare.
-        level: of the intervals, 0-1.
-        clusters: photo -> cluster, as for ``slope_table``.
+        **options: of ``compare``.
 
     Raises:
         ValueError: as ``comparison.compare``.
@@ -52,12 +49,10 @@ def with_placebos(
         columns = [f"{arm}_{name}" for name in (*OF_PLACEBO, *OF_DIFFERENCE)]
         own = frame.loc[frame["arm"] == arm, [*KEYS, *OF_PLACEBO]]
         compared = [
-            compare(
-                edits[pair], each, names=(EDIT_ARM, arm), min_count=min_count, level=level, clusters=clusters
-            ).to_frame().assign(adapter=each.adapter)
+            compare(edits[pair], each, names=(EDIT_ARM, arm), **options).to_frame().assign(adapter=each.adapter)
             for each in sweeps
             if each.arm == arm and (pair := (each.adapter, each.attribute)) in edits
-        ]  # fmt: skip
+        ]
         added = own.rename(columns={name: f"{arm}_{name}" for name in OF_PLACEBO})
         if compared:
             names = {name: f"{arm}_{name}" for name in OF_DIFFERENCE} | {"p": f"{arm}_difference_p"}

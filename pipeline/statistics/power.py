@@ -8,12 +8,20 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from pipeline.statistics.arrays import Floats
+from pipeline.statistics.arrays import Floats, check_level
 from pipeline.statistics.inference import Ratio
-from pipeline.statistics.photo_slopes import ESTIMABLE, blocks, reasons_of, slopes_and_centre, units_of
+from pipeline.statistics.photo_slopes import (
+    ESTIMABLE,
+    LabelResult,
+    blocks,
+    of_sweeps,
+    reasons_of,
+    slopes_and_centre,
+    stacked,
+    units_of,
+)
 from pipeline.statistics.sweeps import Sweeps
 
 POWER_COLUMNS = (
@@ -23,52 +31,29 @@ POWER_COLUMNS = (
 MOST_UNITS = 2**40
 
 
-@dataclass(frozen=True, eq=False)
-class PowerTable:
-    """What ``L`` labels of one adapter, attribute and arm need; ``(L,)``, NaN where the pilot tells nothing.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PowerTable(LabelResult):
+    """What ``L`` labels of a pilot need; ``(L,)``, NaN where the pilot tells nothing.
 
     Attributes:
-        photos: n of the pilot.
         rates: y_c.
         spread: standard deviation of the slope from photo to photo: its standard error times the root of n.
         width: of the pilot's interval, by the same formula as ``photos_for_width``.
         photos_for_width: photos for an interval of the target width, and for the label to be seen often enough.
         photos_to_detect: photos to find a slope of the target size with the target power, likewise.
         detectable: smallest |slope| that the pilot's number of photos finds with the target power.
-        reason: why the pilot tells nothing; empty where it does.
     """
 
-    adapter: str
-    attribute: str
-    arm: str
-    labels: tuple[str, ...]
-    photos: int
     rates: Floats
     spread: Floats
     width: Floats
     photos_for_width: Floats
     photos_to_detect: Floats
     detectable: Floats
-    reason: NDArray[np.str_]
 
     def to_frame(self) -> pd.DataFrame:
         """One row a label, the columns of ``POWER_COLUMNS``."""
-        columns = {
-            "adapter": self.adapter,
-            "attribute": self.attribute,
-            "arm": self.arm,
-            "label": list(self.labels),
-            "photos": self.photos,
-            "y_c": self.rates,
-            "spread": self.spread,
-            "width": self.width,
-            "photos_for_width": self.photos_for_width,
-            "photos_to_detect": self.photos_to_detect,
-            "detectable": self.detectable,
-            "estimable": self.reason == ESTIMABLE,
-            "reason": self.reason.tolist(),
-        }
-        return pd.DataFrame(columns, columns=list(POWER_COLUMNS), index=range(len(self.labels)))
+        return self.frame(POWER_COLUMNS, {"y_c": self.rates} | {name: vars(self)[name] for name in POWER_COLUMNS[6:11]})
 
 
 def power_table(
@@ -99,8 +84,7 @@ def power_table(
         max_p: largest p that counts as found.
         level: of the interval, 0-1.
         min_count: y_c * n below which a label is too rare, in the pilot and later.
-        clusters: photo -> cluster, as for ``slope_table``.
-        block: labels handled at a time; changes no result.
+        clusters, block: as for ``slope_table``.
 
     Raises:
         ValueError: a target is not positive, or a probability not between 0 and 1.
@@ -109,8 +93,7 @@ def power_table(
         if not number > 0:
             raise ValueError(f"{name} must be greater than 0, not {number}")
     for name, number in {"power": power, "max_p": max_p, "level": level}.items():
-        if not 0 < number < 1:
-            raise ValueError(f"{name} must lie between 0 and 1, not {number}")
+        check_level(number, name)
     units, rates = units_of(sweeps, clusters), sweeps.rates()
     y_c = rates[:, len(sweeps.values) // 2]
     reason = reasons_of(rates, photos=len(sweeps.photos), units=len(units), min_count=min_count)
@@ -120,26 +103,28 @@ def power_table(
         spread[rows] = Ratio.of(top, centre).error() * np.sqrt(len(units))
         spread_of_rate[rows] = Ratio.of(top, units.sizes[None]).error() * np.sqrt(len(units))
     each = len(sweeps.photos) / max(len(units), 1)  # photos of a unit
-    relative = spread_of_rate / np.where(y_c > 0, y_c, np.nan)
-    least = min_count / np.where(y_c > 0, y_c, np.nan)
+    rate = np.where(y_c > 0, y_c, np.nan)
+    relative, least = spread_of_rate / rate, min_count / rate
 
     def photos(units_needed: Floats) -> Floats:
-        return np.where(
-            np.isnan(spread), np.nan, np.maximum(np.ceil(units_needed * each), np.ceil(least * (1 - 1e-12)))
-        )
+        wanted = np.maximum(np.ceil(units_needed * each), np.ceil(least * (1 - 1e-12)))
+        return np.where(np.isnan(spread), np.nan, wanted)
+
+    def reach(units: Floats) -> Floats:
+        """Half an interval's width in standard errors."""
+        return np.asarray(stdtrit(units - 1, (1 + level) / 2))
+
+    def found(units: Floats) -> Floats:
+        """How many standard errors a slope must be away from 0."""
+        return np.asarray(stdtrit(units - 1, 1 - max_p / 2) + stdtrit(units - 1, power))
 
     here = np.full(len(sweeps.labels), float(max(len(units), 2)))
-    found = _detects(power=power, max_p=max_p)
     return PowerTable(
-        adapter=sweeps.adapter,
-        attribute=sweeps.attribute,
-        arm=sweeps.arm,
-        labels=sweeps.labels,
-        photos=len(sweeps.photos),
+        **of_sweeps(sweeps),
         rates=y_c,
         spread=spread * np.sqrt(each),
-        width=2 * _reach(level)(here) * spread / np.sqrt(here),
-        photos_for_width=photos(_fewest(spread, width / 2, _reach(level))),
+        width=2 * reach(here) * spread / np.sqrt(here),
+        photos_for_width=photos(_fewest(spread, width / 2, reach)),
         photos_to_detect=photos(_fewest(relative, slope, found)),
         detectable=found(here) * relative / np.sqrt(here),
         reason=reason,
@@ -148,18 +133,7 @@ def power_table(
 
 def power_frame(tables: Sequence[PowerTable]) -> pd.DataFrame:
     """Many tables as one frame, the columns of ``POWER_COLUMNS``."""
-    frames = [table.to_frame() for table in tables if table.labels]
-    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=list(POWER_COLUMNS))
-
-
-def _reach(level: float) -> Callable[[Floats], Floats]:
-    """Half an interval's width in standard errors, by the number of units."""
-    return lambda units: np.asarray(stdtrit(units - 1, (1 + level) / 2))
-
-
-def _detects(*, power: float, max_p: float) -> Callable[[Floats], Floats]:
-    """How many standard errors a slope must be away from 0, by the number of units."""
-    return lambda units: np.asarray(stdtrit(units - 1, 1 - max_p / 2) + stdtrit(units - 1, power))
+    return stacked([table.to_frame() for table in tables], POWER_COLUMNS)
 
 
 def _fewest(spread: Floats, target: float, factor: Callable[[Floats], Floats]) -> Floats:

@@ -19,10 +19,14 @@ from pipeline.statistics.multiplicity import benjamini_hochberg, within_families
 from pipeline.statistics.photo_slopes import (
     ESTIMABLE,
     NOISE,
+    Estimate,
+    LabelResult,
     blocks,
+    of_sweeps,
     photo_slopes,
     reasons_of,
     slope_unit,
+    stacked,
     units_of,
 )
 from pipeline.statistics.sweeps import Sweeps, sweeps_of
@@ -35,45 +39,33 @@ SLOPE_COLUMNS = (
     *("rd_slope", "rd_low", "rd_high", "bootstrap_low", "bootstrap_high"),
     *("inner_slope", "inner_low", "inner_high", "inner_p", "estimable", "reason", "family", "tested"),
 )
+CURVE_COLUMNS = ("adapter", "attribute", "arm", "label", "value", "y", "z", "z_low", "z_high")
+# The columns of an estimate's value and of the ends of its interval; next to them the columns of p.
+_ESTIMATES = {
+    "slope": ("slope", "slope_low", "slope_high"),
+    "risk_difference": ("rd_slope", "rd_low", "rd_high"),
+    "bootstrap": ("slope", "bootstrap_low", "bootstrap_high"),
+    "inner": ("inner_slope", "inner_low", "inner_high"),
+}
+_TESTS = ("p", "permutation_p", "ols_p", "inner_p")
 
 
-@dataclass(frozen=True, eq=False)
-class Estimate:
-    """Numbers with the ends of their intervals; each ``(L,)``, NaN where not estimable."""
-
-    value: Floats
-    low: Floats
-    high: Floats
-
-
-@dataclass(frozen=True, eq=False)
-class SlopeTable:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SlopeTable(LabelResult):
     """Slopes of the ``L`` labels of one adapter, attribute and arm; NaN where not estimable.
 
     Attributes:
-        adapter: the classifier.
-        attribute: what was changed.
-        arm: "edit", or the placebo's name.
-        labels: names.
-        photos: n, the photos with a complete sweep.
         rates: ``(L, K)`` y_k.
         slope: of z = y / y_c on a, per unit of a, with Fieller's interval.
         p: of the t test over photos that the slope is 0.
         q: Benjamini-Hochberg over the labels of this table.
         permutation_p: of the sign-flip test over photos.
-        ols_p: the seed's own p, of OLS on the K points (K - 2 degrees of freedom); not to be relied on, see ``ols``.
+        ols_p: the papers' own p, of OLS on the K points (K - 2 degrees of freedom); not to be relied on, see ``ols``.
         risk_difference: slope of y on a, with its t interval.
         bootstrap: ``slope`` with the bootstrap's percentile interval.
-        inner: slope of z on a over |a| <= 1, with Fieller's interval.
-        inner_p: of the t test over photos that the inner slope is 0.
-        reason: why a label is not estimable; empty where it is.
+        inner, inner_p: slope of z on a over |a| <= 1, with Fieller's interval, and p of its t test.
     """
 
-    adapter: str
-    attribute: str
-    arm: str
-    labels: tuple[str, ...]
-    photos: int
     rates: Floats
     slope: Estimate
     p: Floats
@@ -84,47 +76,22 @@ class SlopeTable:
     bootstrap: Estimate
     inner: Estimate
     inner_p: Floats
-    reason: NDArray[np.str_]
 
     def to_frame(self) -> pd.DataFrame:
         """One row a label, the columns of ``SLOPE_COLUMNS``."""
         y_c = self.rates[:, self.rates.shape[1] // 2]
-        columns = {
-            "adapter": self.adapter,
-            "attribute": self.attribute,
-            "arm": self.arm,
-            "label": list(self.labels),
-            "photos": self.photos,
-            "count_centre": y_c * self.photos,
-            "y_c": y_c,
-            "slope": self.slope.value,
-            "slope_low": self.slope.low,
-            "slope_high": self.slope.high,
-            "p": self.p,
-            "q": self.q,
-            "permutation_p": self.permutation_p,
-            "ols_p": self.ols_p,
-            "rd_slope": self.risk_difference.value,
-            "rd_low": self.risk_difference.low,
-            "rd_high": self.risk_difference.high,
-            "bootstrap_low": self.bootstrap.low,
-            "bootstrap_high": self.bootstrap.high,
-            "inner_slope": self.inner.value,
-            "inner_low": self.inner.low,
-            "inner_high": self.inner.high,
-            "inner_p": self.inner_p,
-            "estimable": self.reason == ESTIMABLE,
-            "reason": self.reason.tolist(),
-        }
-        frame = pd.DataFrame(columns, columns=list(SLOPE_COLUMNS), index=range(len(self.labels)))
-        return within_families(frame, by=("adapter", "attribute"))
+        numbers = {"y_c": y_c, "count_centre": y_c * self.photos} | {name: getattr(self, name) for name in _TESTS}
+        for name, columns in _ESTIMATES.items():
+            numbers |= dict(zip(columns, vars(getattr(self, name)).values(), strict=True))
+        return within_families(self.frame(SLOPE_COLUMNS, numbers), by=("adapter", "attribute"))
 
 
 def ols(y: Floats, values: Floats) -> tuple[Floats, Floats]:
     """Slope of each row of ``y`` on ``values`` and its p by ordinary least squares, K - 2 degrees of freedom.
 
-    The seed's own test. The K means share their photos, so it rejects a true null far too often when every photo
-    reacts smoothly but differently. p does not change when a row is divided by a constant.
+    The papers' own test. The K means share their photos, so it rejects a true null far too often when every photo
+    reacts smoothly but differently. p does not change when a row is divided by a constant. In closed form, because a
+    run has thousands of labels and statsmodels fits them one by one; a test holds both to the same numbers.
 
     Args:
         y: ``(L, K)``.
@@ -135,12 +102,11 @@ def ols(y: Floats, values: Floats) -> tuple[Floats, Floats]:
         line has p 0.
     """
     a = values - values.mean()
-    spread = a @ a
+    spread, freedom = a @ a, y.shape[1] - 2
     centred = y - y.mean(axis=1, keepdims=True)
     noise = NOISE * np.abs(y).max(axis=1, initial=0)
     constant = np.abs(centred).max(axis=1, initial=0) <= noise
     slope = np.where(constant, 0.0, centred @ a / spread)
-    freedom = y.shape[1] - 2
     deviation = np.sqrt(((centred - slope[:, None] * a) ** 2).sum(axis=1) / freedom)
     on_a_line = deviation <= noise
     t = slope * np.sqrt(spread) / np.where(on_a_line, 1.0, deviation)
@@ -162,8 +128,8 @@ def slope_table(
 
     With y_ik the response to photo i at step k, y_k its mean over photos, c = (K + 1) / 2 and z_k = y_k / y_c, the
     slope is that of the least-squares line of z on a. It equals the mean of the photos' own slopes b_i divided by y_c;
-    p and intervals come from how b_i and y_ic vary between photos. They speak of the population of faces that the
-    photos stand for. All numbers of a label but q do not depend on the other labels.
+    p and intervals come from how b_i and y_ic vary between photos. All numbers of a label but q do not depend on the
+    other labels.
 
     Args:
         sweeps: the responses.
@@ -179,72 +145,42 @@ def slope_table(
     """
     check_level(level)
     check_count(resamples, "resamples", least=1)
-    units = units_of(sweeps, clusters)
-    rates = sweeps.rates()
+    units, rates = units_of(sweeps, clusters), sweeps.rates()
     reasons = reasons_of(rates, photos=len(sweeps.photos), units=len(units), min_count=min_count)
     estimable = np.flatnonzero(reasons == ESTIMABLE)
-    columns = {name: np.full(len(sweeps.labels), np.nan) for name in _COMPUTED}
+    names = dict.fromkeys((*(column for columns in _ESTIMATES.values() for column in columns), *_TESTS))
+    found = {name: np.full(len(sweeps.labels), np.nan) for name in names}
     if len(estimable):
         counts = inference.bootstrap_counts(units, resamples=resamples, seed=seed).astype(np.float32)
         flips = inference.sign_flips(units, resamples=resamples, seed=seed)
-        columns["ols_p"][estimable] = ols(rates[estimable], sweeps.values)[1]
+        found["ols_p"][estimable] = ols(rates[estimable], sweeps.values)[1]
         for rows in blocks(estimable, photos=len(sweeps.photos), size=block):
             numbers = _block(sweeps.block(rows), sweeps.values, units, counts=counts, flips=flips, level=level)
             for name, column in numbers.items():
-                columns[name][rows] = column
-    return SlopeTable(
-        adapter=sweeps.adapter,
-        attribute=sweeps.attribute,
-        arm=sweeps.arm,
-        labels=sweeps.labels,
-        photos=len(sweeps.photos),
-        rates=rates,
-        slope=Estimate(columns["slope"], columns["slope_low"], columns["slope_high"]),
-        p=columns["p"],
-        q=benjamini_hochberg(columns["p"]),
-        permutation_p=columns["permutation_p"],
-        ols_p=columns["ols_p"],
-        risk_difference=Estimate(columns["rd_slope"], columns["rd_low"], columns["rd_high"]),
-        bootstrap=Estimate(columns["slope"], columns["bootstrap_low"], columns["bootstrap_high"]),
-        inner=Estimate(columns["inner_slope"], columns["inner_low"], columns["inner_high"]),
-        inner_p=columns["inner_p"],
-        reason=reasons,
-    )
+                found[name][rows] = column
+    fields: dict[str, Any] = {
+        name: Estimate(*(found[column] for column in columns)) for name, columns in _ESTIMATES.items()
+    }
+    fields |= {name: found[name] for name in _TESTS} | {"q": benjamini_hochberg(found["p"])}
+    return SlopeTable(rates=rates, reason=reasons, **of_sweeps(sweeps), **fields)
 
 
-def slope_frame(
-    sweeps: Sequence[Sweeps],
-    *,
-    family: Sequence[str] = (),
-    min_count: float = 30,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-    level: float = 0.95,
-    clusters: Mapping[str, Hashable] | None = None,
-) -> pd.DataFrame:
+def slope_frame(sweeps: Sequence[Sweeps], *, family: Sequence[str] = (), **options: Any) -> pd.DataFrame:
     """Slopes of many sweeps: one row for every adapter, attribute, arm and label, the columns of ``SLOPE_COLUMNS``.
 
     q is Benjamini-Hochberg within a declared family, which the columns ``family`` and ``tested`` name and count.
-    By default it is all labels tested in an arm, of all adapters and attributes: a run's edits are one
-    family, each kind of placebo is another.
+    By default it is all labels tested in an arm, of all adapters and attributes.
 
     Args:
         sweeps: of any adapters, attributes and arms.
         family: columns in which the labels of one family agree, such as adapter and attribute; the arm always is one.
-        min_count, resamples, seed, level, clusters: as for ``slope_table``.
+        **options: of ``slope_table``.
 
     Raises:
         ValueError: as ``slope_table``; and a column of ``family`` that there is not.
     """
-    tables = [
-        slope_table(
-            each, min_count=min_count, resamples=resamples, seed=seed, level=level, clusters=clusters
-        ).to_frame()
-        for each in sweeps
-        if each.labels
-    ]
-    frame = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=list(SLOPE_COLUMNS))
-    return within_families(frame, by=family)
+    frames = [slope_table(each, **options).to_frame() for each in sweeps if each.labels]
+    return within_families(stacked(frames, SLOPE_COLUMNS), by=family)
 
 
 def slopes_of(
@@ -259,6 +195,44 @@ def slopes_of(
     return slope_frame(sweeps_of(labels, answers, presence=presence, confidence=confidence), **options)
 
 
+def curve_frame(
+    sweeps: Sweeps,
+    *,
+    labels: Sequence[str] | None = None,
+    level: float = 0.95,
+    clusters: Mapping[str, Hashable] | None = None,
+) -> pd.DataFrame:
+    """Rates y and normalised rates z against a, with Fieller's pointwise bands: the columns of ``CURVE_COLUMNS``.
+
+    z is NaN where y_c = 0, the band too where there are fewer than two photos. At a = 0 z is 1 by definition.
+
+    Args:
+        sweeps: the responses.
+        labels: which ones; all unless given.
+        level, clusters: as for ``slope_table``.
+
+    Raises:
+        KeyError: a label that the sweeps do not have.
+    """
+    place = {label: row for row, label in enumerate(sweeps.labels)}
+    units, rates, steps = units_of(sweeps, clusters), sweeps.rates(), len(sweeps.values)
+    frames = []
+    for label in sweeps.labels if labels is None else labels:
+        if label not in place:
+            raise KeyError(f"no label {label!r} was returned by {sweeps.adapter!r}")
+        y = rates[place[label]]
+        z, low, high = np.full((3, steps), np.nan)
+        if y[steps // 2] > 0:
+            z = y / y[steps // 2]
+            if len(units) > 1:
+                sums = units.sums(sweeps.block([place[label]])[0])
+                centre = Spread.of(sums[[steps // 2] * steps], units)
+                low, high = inference.ratio_interval(Spread.of(sums, units), centre, units, level=level)
+        curve = {"label": label, "value": sweeps.values, "y": y, "z": z, "z_low": low, "z_high": high}
+        frames.append(pd.DataFrame({name: getattr(sweeps, name) for name in CURVE_COLUMNS[:3]} | curve))
+    return stacked(frames, CURVE_COLUMNS)
+
+
 def findings(
     frame: pd.DataFrame,
     *,
@@ -266,16 +240,15 @@ def findings(
     min_slope: float = 0.03,
     by: Literal["p", "q", "permutation_p", "ols_p"] = "p",
 ) -> pd.DataFrame:
-    """The rows with p < ``max_p`` and |slope| > ``min_slope`` (the seed's rule), largest |slope| first.
+    """The rows with p < ``max_p`` and |slope| > ``min_slope`` (the papers' rule), largest |slope| first.
 
-    A column ``direction`` is added: -1 where the label rises with perceived femininity or towards the race at -1,
-    +1 where it rises with perceived masculinity or towards the race at +1. Rows are sorted by adapter, attribute,
-    arm and direction first.
+    A column ``direction`` is added: -1 where the label rises towards the attribute's lower pole (perceived femininity,
+    the race at -1), +1 where it rises towards the higher one. Rows are sorted by adapter, attribute, arm and direction
+    first.
 
     Args:
         frame: as ``slopes_of`` gives it.
-        max_p: largest p.
-        min_slope: smallest |slope|.
+        max_p, min_slope: largest p, smallest |slope|.
         by: the column that is compared with ``max_p``.
     """
     called = frame[(frame[by] < max_p) & (frame["slope"].abs() > min_slope)]
@@ -283,12 +256,6 @@ def findings(
     keys = ["adapter", "attribute", "arm", "direction", "size", "label"]
     ascending = [key != "size" for key in keys]
     return called.sort_values(keys, ascending=ascending, ignore_index=True).drop(columns="size")
-
-
-_COMPUTED = (
-    *("slope", "slope_low", "slope_high", "p", "permutation_p", "ols_p", "rd_slope", "rd_low", "rd_high"),
-    *("bootstrap_low", "bootstrap_high", "inner_slope", "inner_low", "inner_high", "inner_p"),
-)
 
 
 def _block(
@@ -301,49 +268,32 @@ def _block(
     level: float,
 ) -> dict[str, Floats]:
     """All numbers that need the photos one by one, for a ``(L, K, n)`` block of labels."""
-    centre = y.shape[1] // 2
+    centre, size = y.shape[1] // 2, units.sizes.sum()
     at_centre = units.sums(y[:, centre])
-    whole = units.sums(photo_slopes(y, reach=centre))
-    bottom, top = Spread.of(at_centre, units), Spread.of(whole, units)
-    unit = slope_unit(values, reach=centre)
-    mean = bottom.total / units.sizes.sum()
-    # Where all photos agree, the intervals allow for photos that were not seen; the responses lie in 0-1.
-    unseen = inference.unseen_reach(top, units, largest=_largest(centre, top, units), level=level)
-    numbers = {
-        "slope": unit * top.total / bottom.total,
-        "p": inference.t_test(top, units),
-        "permutation_p": inference.sign_flip_test(whole, flips),
-        "rd_slope": unit * top.total / units.sizes.sum(),
-    }
-    ends = {
-        "slope": (inference.ratio_interval(top, bottom, units, level=level), unseen / mean),
-        "rd": (inference.mean_interval(top, units, level=level), unseen),
-        "bootstrap": (inference.percentile_interval(whole, at_centre, counts, level=level), unseen / mean),
-    }
-    numbers |= _widened(ends, unit)
-    reach = int(np.count_nonzero((values > 0) & (values <= INNER_REACH * (1 + 1e-9))))
-    if reach:
-        inner = Spread.of(units.sums(photo_slopes(y, reach=reach)), units)
-        unit = slope_unit(values, reach=reach)
-        unseen = inference.unseen_reach(inner, units, largest=_largest(reach, inner, units), level=level)
-        numbers["inner_slope"] = unit * inner.total / bottom.total
-        numbers |= _widened(
-            {"inner": (inference.ratio_interval(inner, bottom, units, level=level), unseen / mean)}, unit
-        )
-        numbers["inner_p"] = inference.t_test(inner, units)
+    bottom = Spread.of(at_centre, units)
+    numbers: dict[str, Floats] = {}
+
+    def per_unit(name: str, ends: tuple[Floats, Floats], more: Floats) -> None:
+        """Both ends of an interval, per unit of a, with what is added to either side."""
+        numbers[f"{name}_low"], numbers[f"{name}_high"] = unit * (ends[0] - more), unit * (ends[1] + more)
+
+    inner = int(np.count_nonzero((values > 0) & (values <= INNER_REACH * (1 + 1e-9))))
+    for name, reach in (("slope", centre), ("inner", inner)):
+        if not reach:
+            continue
+        sums = units.sums(photo_slopes(y, reach=reach))
+        top, unit = Spread.of(sums, units), slope_unit(values, reach=reach)
+        # Where all photos agree, the intervals allow for photos that were not seen: the responses lie in 0-1, so a
+        # photo's slope can be this far from the one that all have.
+        largest = reach * (reach + 1) / 2 + np.abs(top.total / size)
+        unseen = inference.unseen_reach(top, units, largest=largest, level=level)
+        relative = unseen / (bottom.total / size)
+        numbers[_ESTIMATES[name][0]] = unit * top.total / bottom.total
+        numbers["p" if name == "slope" else "inner_p"] = inference.t_test(top, units)
+        per_unit(name, inference.ratio_interval(top, bottom, units, level=level), relative)
+        if name == "slope":
+            numbers["permutation_p"] = inference.sign_flip_test(sums, flips)
+            numbers["rd_slope"] = unit * top.total / size
+            per_unit("rd", inference.mean_interval(top, units, level=level), unseen)
+            per_unit("bootstrap", inference.percentile_interval(sums, at_centre, counts, level=level), relative)
     return numbers
-
-
-def _largest(reach: int, top: Spread, units: Units) -> Floats:
-    """``(L,)`` how far a photo's slope over ``2 reach + 1`` steps can be from the one that all have, in its unit."""
-    largest: Floats = reach * (reach + 1) / 2 + np.abs(top.total / units.sizes.sum())
-    return largest
-
-
-def _widened(ends: Mapping[str, tuple[tuple[Floats, Floats], Floats]], unit: float) -> dict[str, Floats]:
-    """Both ends of named intervals, per unit of a, with what is added to either side."""
-    return {
-        f"{name}_{side}": unit * (interval[place] + sign * more)
-        for name, (interval, more) in ends.items()
-        for place, (side, sign) in enumerate((("low", -1), ("high", 1)))
-    }

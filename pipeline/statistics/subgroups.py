@@ -6,17 +6,18 @@ Two sweeps of the same photos are compared in ``comparison``.
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from pipeline.statistics import inference
 from pipeline.statistics.arrays import Floats
-from pipeline.statistics.inference import RESAMPLES, Ratio, Units
+from pipeline.statistics.comparison import SlopeDifference, differ, fields_of
+from pipeline.statistics.inference import Ratio, Units
 from pipeline.statistics.multiplicity import within_families
-from pipeline.statistics.photo_slopes import ESTIMABLE, blocks, slopes_and_centre, units_of
-from pipeline.statistics.slopes import SLOPE_COLUMNS, Estimate, SlopeTable, slope_table
+from pipeline.statistics.photo_slopes import ESTIMABLE, blocks, slopes_and_centre, stacked, units_of
+from pipeline.statistics.slopes import SLOPE_COLUMNS, SlopeTable, slope_table
 from pipeline.statistics.sweeps import Sweeps
 
 SUBGROUP_COLUMNS = ("group", *SLOPE_COLUMNS)
@@ -27,27 +28,15 @@ DIFFERENCE_COLUMNS = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class GroupDifference:
-    """Slopes of ``L`` labels in two groups of photos; NaN where either is not estimable.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GroupDifference(SlopeDifference):
+    """Slopes of ``L`` labels in two groups of photos: ``group``, the last by name, less ``other``, the first.
 
-    Attributes:
-        group: the last of the two by name.
-        other: the first.
-        slopes: of z on a in the two, ``(2, L)``.
-        difference: slope in ``group`` - in ``other``, with its t interval (Satterthwaite's degrees of freedom).
-        p: of no difference.
-        risk_difference: the same for the slopes of y on a.
-        rd_p: its p.
+    Degrees of freedom are Satterthwaite's.
     """
 
     group: str
     other: str
-    slopes: Floats
-    difference: Estimate
-    p: Floats
-    risk_difference: Estimate
-    rd_p: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,58 +55,37 @@ class Subgroups:
 
     def to_frame(self) -> pd.DataFrame:
         """One row a group and label, ``SUBGROUP_COLUMNS``; q over all groups and labels."""
-        frames = [table.to_frame().assign(group=group) for group, table in self.tables.items() if table.labels]
-        return within_families(_stacked(frames, SUBGROUP_COLUMNS), by=("adapter", "attribute"))
+        frames = [table.to_frame().assign(group=group) for group, table in self.tables.items()]
+        return within_families(stacked(frames, SUBGROUP_COLUMNS), by=("adapter", "attribute"))
 
     def differences_frame(self) -> pd.DataFrame:
         """One row a pair of groups and label that both can estimate, ``DIFFERENCE_COLUMNS``; q over all of them."""
         frames = []
         for pair in self.differences:
-            table = self.tables[pair.group]
-            columns = {
-                "adapter": table.adapter,
-                "attribute": table.attribute,
-                "arm": table.arm,
-                "label": list(table.labels),
-                "group": pair.group,
-                "other": pair.other,
-                "group_slope": pair.slopes[0],
-                "other_slope": pair.slopes[1],
-                "difference": pair.difference.value,
-                "difference_low": pair.difference.low,
-                "difference_high": pair.difference.high,
-                "p": pair.p,
-                "rd_difference": pair.risk_difference.value,
-                "rd_low": pair.risk_difference.low,
-                "rd_high": pair.risk_difference.high,
-                "rd_p": pair.rd_p,
-            }
-            tested = ~np.isnan(pair.p)
-            frames.append(pd.DataFrame(columns)[tested])
-        return within_families(_stacked(frames, DIFFERENCE_COLUMNS), by=("adapter", "attribute"))
+            numbers = {"group": pair.group, "other": pair.other, **pair.columns("group", "other")}
+            frames.append(self.tables[pair.group].frame(DIFFERENCE_COLUMNS, numbers)[~np.isnan(pair.p)])
+        return within_families(stacked(frames, DIFFERENCE_COLUMNS), by=("adapter", "attribute"))
 
 
 def subgroup_slopes(
     sweeps: Sweeps,
     groups: Mapping[str, str],
     *,
-    min_count: float = 30,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
     level: float = 0.95,
     clusters: Mapping[str, Hashable] | None = None,
     block: int | None = None,
+    **options: Any,
 ) -> Subgroups:
     """Slopes of every label in every group of photos, and the differences between every two groups.
 
-    A group's slopes are those of ``slope_table`` on its photos alone, divided by its own y_c. Groups have no photos in
-    common, but clusters may lie in several (a person photographed for two tasks): then what they share is counted.
+    A group's slopes are those of ``slope_table`` on its photos alone, divided by its own y_c, with ``min_count`` for
+    each group. Clusters may lie in several groups (a person photographed for two tasks): then what they share is
+    counted.
 
     Args:
         sweeps: the responses.
         groups: photo -> group; photos that it lacks are left out.
-        min_count: y_c * n of a group below which a label is too rare in it.
-        resamples, seed, level, clusters, block: as for ``slope_table``.
+        level, clusters, block, **options: as for ``slope_table``.
 
     Raises:
         ValueError: as ``slope_table``.
@@ -126,23 +94,15 @@ def subgroup_slopes(
     for photo in sweeps.photos:
         if photo in groups:
             of_group.setdefault(groups[photo], []).append(photo)
-    of_group = dict(sorted(of_group.items()))
+    drawing: dict[str, Any] = {"level": level, "clusters": clusters, "block": block, **options}
     tables = {
-        group: slope_table(
-            sweeps.of_photos(photos), min_count=min_count, resamples=resamples, seed=seed, level=level,
-            clusters=clusters, block=block,
-        )
-        for group, photos in of_group.items()
+        group: slope_table(sweeps.of_photos(photos), **drawing) for group, photos in sorted(of_group.items())
     }  # fmt: skip
-    belongs = np.array([[photo in photos for photo in sweeps.photos] for photos in map(set, of_group.values())])
+    belongs = np.array([[groups.get(photo) == group for photo in sweeps.photos] for group in tables], dtype=bool)
+    belongs = belongs.reshape(len(tables), len(sweeps.photos))
+    ungrouped = tuple(photo for photo in sweeps.photos if photo not in groups)
     units = units_of(sweeps, clusters)
-    return Subgroups(
-        tables=tables,
-        differences=_differences(
-            sweeps, tables, belongs.reshape(len(tables), len(sweeps.photos)), units, level=level, block=block
-        ),
-        ungrouped=tuple(photo for photo in sweeps.photos if photo not in groups),
-    )
+    return Subgroups(tables, _differences(sweeps, tables, belongs, units, level=level, block=block), ungrouped)
 
 
 def subgroup_frames(subgroups: Sequence[Subgroups], *, family: Sequence[str] = ()) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -152,8 +112,8 @@ def subgroup_frames(subgroups: Sequence[Subgroups], *, family: Sequence[str] = (
         subgroups: of any adapters, attributes and arms.
         family: columns in which the rows of one family agree, such as adapter, attribute and group.
     """
-    slopes = _stacked([each.to_frame() for each in subgroups], SUBGROUP_COLUMNS)
-    differences = _stacked([each.differences_frame() for each in subgroups], DIFFERENCE_COLUMNS)
+    slopes = stacked([each.to_frame() for each in subgroups], SUBGROUP_COLUMNS)
+    differences = stacked([each.differences_frame() for each in subgroups], DIFFERENCE_COLUMNS)
     return within_families(slopes, by=family), within_families(differences, by=family)
 
 
@@ -166,39 +126,21 @@ def _differences(
     level: float,
     block: int | None,
 ) -> tuple[GroupDifference, ...]:
-    """Differences between every two groups; ``belongs`` ``(groups, n)`` tells which photos are of which group."""
-    pairs = [(last, first) for first, last in combinations(range(len(tables)), 2)]  # a gap is the last less the first
+    """Differences between every two groups; ``belongs`` ``(groups, n)`` says which photos are of which group."""
+    names = list(tables)
+    pairs = [(last, first) for first, last in combinations(range(len(names)), 2)]  # a gap is the last less the first
     estimable = np.array([table.reason == ESTIMABLE for table in tables.values()])
-    numbers = {pair: np.full((len(_COMPUTED), len(sweeps.labels)), np.nan) for pair in pairs}
+    found: dict[tuple[int, int], Floats] = {pair: np.full((10, len(sweeps.labels)), np.nan) for pair in pairs}
     rows_of_any = np.flatnonzero(estimable.sum(axis=0) > 1) if pairs else np.empty(0, dtype=np.intp)
-    for rows in blocks(rows_of_any, photos=len(sweeps.photos) * len(tables), size=block):
-        slopes, means = zip(*_ratios(sweeps, rows, belongs, units), strict=True)
+    for rows in blocks(rows_of_any, photos=len(sweeps.photos) * len(names), size=block):
+        ratios = _ratios(sweeps, rows, belongs, units)
         for one, two in pairs:
             both = estimable[one, rows] & estimable[two, rows]
-            computed = np.stack(
-                [
-                    *(slopes[group].value for group in (one, two)),
-                    *inference.difference(slopes[one], slopes[two], level=level),
-                    *inference.difference(means[one], means[two], level=level),
-                ]
-            )
-            numbers[one, two][:, rows[both]] = computed[:, both]
-    names = list(tables)
+            found[one, two][:, rows[both]] = differ(ratios[one], ratios[two], level=level)[:, both]
     return tuple(
-        GroupDifference(
-            group=names[one],
-            other=names[two],
-            slopes=found[:2],
-            difference=Estimate(*found[2:5]),
-            p=found[5],
-            risk_difference=Estimate(*found[6:9]),
-            rd_p=found[9],
-        )
-        for (one, two), found in numbers.items()
+        GroupDifference(group=names[one], other=names[two], **fields_of(numbers))
+        for (one, two), numbers in found.items()
     )
-
-
-_COMPUTED = ("slope", "other", "difference", "low", "high", "p", "rd", "rd_low", "rd_high", "rd_p")
 
 
 def _ratios(
@@ -213,12 +155,3 @@ def _ratios(
         above, below = units.sums(top * own), units.sums(centre * own)
         ratios.append((Ratio.of(above, below, members), Ratio.of(above, sizes, members)))
     return ratios
-
-
-def _stacked(frames: Sequence[pd.DataFrame], columns: Sequence[str]) -> pd.DataFrame:
-    kept = [frame for frame in frames if len(frame)]
-    return (
-        pd.concat(kept, ignore_index=True).reindex(columns=list(columns))
-        if kept
-        else pd.DataFrame(columns=list(columns))
-    )

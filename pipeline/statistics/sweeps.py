@@ -38,9 +38,7 @@ class Sweeps:
     Only responses other than 0 are stored, label after label, so that thousands of rare labels cost little.
 
     Attributes:
-        adapter: the classifier.
-        attribute: what was changed.
-        arm: "edit", or the placebo's name.
+        adapter, attribute, arm: the classifier, what was changed, and "edit" or the placebo's name.
         values: ``(K,)`` the attribute values a, ascending, evenly spaced around 0.
         photos: the ``n`` photos whose K steps were all answered, sorted.
         incomplete: photos left out because a step failed, was excluded or was never sent.
@@ -81,12 +79,8 @@ class Sweeps:
         Args:
             y: the responses.
             values: ``(K,)`` the attribute values, ascending or descending.
-            labels: names; their numbers unless given.
-            photos: names; their numbers unless given.
-            adapter: the classifier.
-            attribute: what was changed.
-            arm: "edit", or the placebo's name.
-            confidence: ``y`` holds scores.
+            labels, photos: names; their numbers unless given.
+            adapter, attribute, arm, confidence: as for ``Sweeps``.
 
         Raises:
             ValueError: shapes that do not fit, names used twice, responses or values that cannot be.
@@ -108,8 +102,7 @@ class Sweeps:
             raise ValueError("y must hold 0 and 1; give confidence=True for scores")
         order = np.argsort(values)
         flat = y[:, order].transpose(2, 1, 0).reshape(label_count, steps * photo_count)
-        shown = flat != 0
-        cells = [np.flatnonzero(line) for line in shown]
+        label, cells = np.nonzero(flat)
         return cls(
             adapter=adapter,
             attribute=attribute,
@@ -119,9 +112,9 @@ class Sweeps:
             incomplete=(),
             labels=tuple(labels),
             confidence=confidence,
-            starts=np.cumsum([0, *(len(places) for places in cells)]),
-            cells=np.concatenate([np.empty(0, dtype=np.int64), *cells]),
-            responses=flat[shown].astype(np.float64) if confidence else ones(sum(map(len, cells))),
+            starts=_starts(label, label_count),
+            cells=cells,
+            responses=flat[label, cells].astype(np.float64) if confidence else ones(len(cells)),
         )
 
     def rates(self) -> NDArray[np.float64]:
@@ -220,29 +213,23 @@ def sweeps_of(
         ValueError: a column is missing, or holds missing, repeated, contradictory or impossible entries. Each message
             is a constant of this module.
     """
-    _check_columns(answers, ANSWER_COLUMNS, "answers")
-    _check_columns(labels, LABEL_COLUMNS, "labels")
-    _check_complete(answers, ANSWER_COLUMNS, "answers")
-    _check_complete(labels, ("returned",), "labels")
+    _check(answers, ANSWER_COLUMNS, "answers")
+    _check(labels, LABEL_COLUMNS, "labels", complete=("returned",))
     returned = labels[labels["returned"].to_numpy(dtype=bool)]
-    _check_complete(returned, LABEL_COLUMNS, "labels")
+    _check(returned, LABEL_COLUMNS, "labels")
     wrong = ~returned["score"].between(0, 1).to_numpy()
     if wrong.any():
         row = int(np.argmax(wrong))
         raise ValueError(NOT_A_SCORE.format(row=returned.index[row], score=returned["score"].iloc[row]))
-    sent = _groups(answers)
-    named = _groups(returned)
+    sent, named = _groups(answers), _groups(returned)
     for group in named.keys() - sent.keys():
         raise ValueError(UNKNOWN_GROUP.format(group=_in_words(group)))
-    return [
-        _sweeps(
-            returned.iloc[named.get(group, np.empty(0, dtype=np.intp))],
-            answers.iloc[rows],
-            group=group,
-            threshold=None if confidence else _threshold(presence, group[0]),
-        )
-        for group, rows in sent.items()
-    ]
+    found = []
+    for group, rows in sent.items():
+        own = returned.iloc[named.get(group, np.empty(0, dtype=np.intp))]
+        threshold = None if confidence else _threshold(presence, group[0])
+        found.append(_sweeps(own, answers.iloc[rows], group=group, threshold=threshold))
+    return found
 
 
 def _sweeps(
@@ -254,33 +241,27 @@ def _sweeps(
     codes, names = pd.factorize(answers["photo"], sort=True)
     sent = np.bincount(codes * len(values) + sent_step, minlength=len(names) * len(values))
     if sent.max() > 1:
-        again = int(np.argmax(sent > 1))
-        number = list(step_of)[again % len(values)]
+        again, number = divmod(int(np.argmax(sent > 1)), len(values))
         raise ValueError(
-            DUPLICATE_ANSWER.format(group=_in_words(group), photo=names[again // len(values)], step=number)
+            DUPLICATE_ANSWER.format(group=_in_words(group), photo=names[again], step=list(step_of)[number])
         )
     answered = np.zeros((len(names), len(values)), dtype=bool)
     answered[codes, sent_step] = answers["status"].to_numpy() == "ok"
     complete: NDArray[Any] = np.asarray(answered.all(axis=1))
-
     label, label_names = pd.factorize(labels["label"], sort=True)
     photo, step = _places(labels, names, step_of, group)
     key = (label.astype(np.int64) * len(values) + step) * len(names) + photo
     order = np.argsort(key)
     repeated = np.diff(key[order]) == 0
     if repeated.any():
-        at = labels.iloc[order[int(np.argmax(repeated))]]
-        raise ValueError(
-            DUPLICATE_LABEL.format(group=_in_words(group), photo=at["photo"], step=at["step"], label=at["label"])
-        )
+        at = labels.iloc[order[int(np.argmax(repeated))]][["photo", "step", "label"]]
+        raise ValueError(DUPLICATE_LABEL.format(group=_in_words(group), **at))
     score = labels["score"].to_numpy(dtype=np.float64)
     present = score > 0 if threshold is None else score >= threshold
     kept = order[(complete[photo] & present)[order]]
     place = np.cumsum(complete) - 1  # of a photo among the complete ones
     return Sweeps(
-        adapter=group[0],
-        attribute=group[1],
-        arm=group[2],
+        *group,
         values=values,
         photos=tuple(names[complete]),
         incomplete=tuple(names[~complete]),
@@ -317,14 +298,12 @@ def _places(
     return photo[codes].astype(np.int64), places[step_codes]
 
 
-def _check_columns(frame: pd.DataFrame, columns: Sequence[str], table: str) -> None:
+def _check(frame: pd.DataFrame, columns: Sequence[str], table: str, *, complete: Sequence[str] | None = None) -> None:
+    """Refuse a table that lacks a column, or a value in one of those that must be complete, all unless given."""
     for column in columns:
         if column not in frame.columns:
             raise ValueError(NO_COLUMN.format(column=column, table=table))
-
-
-def _check_complete(frame: pd.DataFrame, columns: Sequence[str], table: str) -> None:
-    for column in columns:
+    for column in columns if complete is None else complete:
         missing = frame[column].isna().to_numpy()
         if missing.any():
             row = frame.index[int(np.argmax(missing))]

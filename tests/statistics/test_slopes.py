@@ -9,9 +9,8 @@ from statsmodels.api import OLS, add_constant
 
 from pipeline.config.attributes import EDIT_ARM
 from pipeline.statistics import photo_slopes as module
-from pipeline.statistics.curves import curve_frame
 from pipeline.statistics.multiplicity import benjamini_hochberg
-from pipeline.statistics.slopes import SLOPE_COLUMNS, findings, ols, slope_table, slopes_of
+from pipeline.statistics.slopes import SLOPE_COLUMNS, curve_frame, findings, ols, slope_table, slopes_of
 from pipeline.statistics.sweeps import Sweeps, sweeps_of
 
 FIVE = np.linspace(-2, 2, 5)
