@@ -268,9 +268,23 @@ class ValidityOptions(Section):
 
     effect: float = Field(0.40, ge=0, le=1, description="least rise of the judge's mean probability from -1 to +1")
     monotone: float = Field(0.85, ge=0, le=1, description="least share of faces with Spearman(a, probability) >= 0.9")
+    group_effect: float = Field(0.30, ge=0, le=1, description="least effect in the source group where it is smallest")
+    falls: float = Field(0.05, ge=0, le=1, description="largest share of faces whose probability falls along the sweep")
+    dead: float = Field(0.02, ge=0, le=1, description="largest share of faces that hardly change")
+    dead_rise: float = Field(
+        0.20, ge=0, le=1, description="rise over the whole sweep below which a face hardly changes"
+    )
+    years: float = Field(2.0, gt=0, description="largest mean change of perceived age from -1 to +1, in each gender")
+    most_years: float = Field(6.0, gt=0, description="change of perceived age that nine of ten faces stay below")
     off_target: float = Field(0.05, ge=0, le=1, description="largest change of another attribute from -1 to +1")
     lightness: float = Field(5.0, gt=0, description="largest change of mean L* from -1 to +1, if colour should stay")
     lightness_gap: float = Field(5.0, gt=0, description="largest difference of that between source groups")
+    tone: float = Field(6.0, gt=0, description="largest distance of the skin's shift from the groups' own, CIELAB")
+    neck_gap: float = Field(2.0, gt=0, description="largest mean gap between the shifts of face and neck at -1 and +1")
+    concentration: float = Field(
+        0.50, gt=0, le=1, description="largest share of the squared change in the densest 5 % of the mask"
+    )
+    asymmetry: float = Field(0.60, gt=0, le=2, description="largest one-sidedness of the change, 0 to 2")
     clipped: float = Field(0.02, ge=0, le=1, description="largest share of the mask's pixels beyond black or white")
     seam: float = Field(0.10, gt=0, description="largest mean change of gradient energy on the mask's edge, as a share")
     null_psnr: float = Field(26.0, gt=0, description="least dB of the null edit inside the mask")

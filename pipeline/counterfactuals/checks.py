@@ -13,6 +13,7 @@ from scipy.stats import rankdata
 
 from pipeline.config.attributes import Attribute
 from pipeline.config.options import ValidityOptions
+from pipeline.run.formats import decimal, measured
 
 NAN = float("nan")
 RANKED = 0.9  # Spearman's correlation from which a face's sweep counts as in order
@@ -67,6 +68,14 @@ def spearman_per_row(values: NDArray[np.float64], figures: NDArray[np.float64]) 
     return correlations
 
 
+def each(figures: Mapping[str, float], unit: str, *, sign: bool = False) -> str:
+    """`` (judge 0.53, second judge 0.47)``, empty where only one judged."""
+    if len(figures) < 2:
+        return ""
+    texts = [f"{name} {decimal(x, places=2, sign=sign) if sign else measured(x, unit)}" for name, x in figures.items()]
+    return f" ({', '.join(texts)})"
+
+
 def undecided(table: pd.DataFrame) -> NDArray[np.float64]:
     """Where each photo's probability first rises through one half (a50), interpolated linearly; NaN where it stays.
 
@@ -109,26 +118,30 @@ def background(attribute: str, rows: pd.DataFrame) -> Check:
     return line("background", attribute, float(rows["background_kept"].min()), "share", words, least=1.0)
 
 
-def effect(attribute: Attribute, table: pd.DataFrame, options: ValidityOptions) -> list[Check]:
-    """Whether the judge perceives what was to change.
+def effect(attribute: Attribute, tables: Mapping[str, pd.DataFrame], options: ValidityOptions) -> list[Check]:
+    """Whether the judges perceive what was to change: the worse figure of the two.
 
     Args:
         attribute: what was swept.
-        table: the judge's probability of the higher pole, one row a photo, one column a value.
+        tables: judge -> its probability of the higher pole, one row a photo, one column a value.
         options: the thresholds.
     """
-    name, rose, monotone, crossing = attribute.name, rise(table), NAN, NAN
+    name, rose, monotone, crossing = attribute.name, NAN, NAN, NAN
     raised = ordered = crossed = "No complete sweep."
-    if len(table):
-        whole = float((table.iloc[:, -1] - table.iloc[:, 0]).mean())
-        steps, turning = table.columns.to_numpy(dtype=float), undecided(table)
-        monotone = float((spearman_per_row(steps, table.to_numpy(dtype=float)) >= RANKED).mean())
+    if tables:
+        rises = {judge: rise(table) for judge, table in tables.items()}
+        rose = min(rises.values())
+        shares = {judge: _ordered(table) for judge, table in tables.items()}
+        monotone = min(shares.values())
+        whole = {judge: float((table.iloc[:, -1] - table.iloc[:, 0]).mean()) for judge, table in tables.items()}
+        judge = min(rises, key=lambda name: rises[name])
+        turning = undecided(next(iter(tables.values())))
         crossing = float(np.isfinite(turning).mean())
         raised = (
-            f"Rise of the judge's mean probability of {attribute.judged_as} from a = −1 to +1 "
-            f"({whole:+.2f} over the whole sweep)."
+            f"Rise of the mean probability of {attribute.judged_as} from a = −1 to +1 by the judge that sees "
+            f"less{each(rises, 'probability')}, {whole[judge]:+.2f} over the whole sweep."
         )
-        ordered = f"Faces whose sweep the judge ranks in order (Spearman at least {RANKED:g})."
+        ordered = f"Faces whose sweep the judge ranks in order (Spearman at least {RANKED:g}){each(shares, 'share')}."
         crossed = f"Faces whose probability rises through one half along the sweep{_turning(turning)}."
     return [
         line("effect", name, rose, "probability", raised, least=options.effect),
@@ -213,12 +226,19 @@ def identity(attribute: str, rows: pd.DataFrame, options: ValidityOptions) -> Ch
     return line("identity", attribute, figure, "", words, least=options.identity)
 
 
-def placebo(attribute: Attribute, arm: str, table: pd.DataFrame, options: ValidityOptions) -> Check:
+def placebo(attribute: Attribute, arm: str, tables: Mapping[str, pd.DataFrame], options: ValidityOptions) -> Check:
     """Whether a placebo leaves alone what the judge perceives."""
     words = f"Change of the judge's mean probability from a = −1 to +1 along the placebo “{arm}”; it should stay."
     # Where colour belongs to the attribute, its placebo moves it too, and is only reported.
     most = NAN if attribute.moves_colour and arm == "colour" else options.off_target
-    return line(f"placebo: {arm}", attribute.name, rise(table), "probability", words, most=most)
+    moved = max((rise(table) for table in tables.values()), key=abs, default=NAN)
+    return line(f"placebo: {arm}", attribute.name, moved, "probability", words, most=most)
+
+
+def _ordered(table: pd.DataFrame) -> float:
+    """The share of faces whose probabilities are in the order of the values."""
+    steps = table.columns.to_numpy(dtype=float)
+    return float((spearman_per_row(steps, table.to_numpy(dtype=float)) >= RANKED).mean())
 
 
 def _turning(values: NDArray[np.float64]) -> str:

@@ -41,15 +41,18 @@ from pipeline.counterfactuals.files import ImageFile, Layout, write_image
 from pipeline.counterfactuals.mask import (
     add_change,
     background_kept,
+    chances_of,
     crop_mask,
     is_grey,
     paste,
-    patches_of,
+    patches_from,
     to_patch,
     widened,
     without_colour,
 )
+from pipeline.counterfactuals.measures import in_grey
 from pipeline.counterfactuals.sweep import edits_of, null_cycles
+from pipeline.counterfactuals.version_measures import Reference, references
 from pipeline.run.tables import COUNTERFACTUALS
 
 NO_REGION = "no pixel of the face belongs to the region that may change"
@@ -60,12 +63,13 @@ CYCLES = 10
 @dataclass(frozen=True)
 class Networks:
     """What making versions needs: the editor, the parser that finds the region, the judge that checks, and, where its
-    weights are on the disk, the network that recognises people."""
+    weights are on the disk, the network that recognises people. ``second`` judges the versions in grey."""
 
     editor: Editor
     parser: SmallParser | BiSeNet
     judge: Classifier
     recogniser: nn.Module | None = None
+    second: Classifier | None = None
 
 
 def load_networks(options: SweepOptions, *, recogniser: Path | None = None) -> Networks:
@@ -76,11 +80,11 @@ def load_networks(options: SweepOptions, *, recogniser: Path | None = None) -> N
         recogniser: the file of the recognition network's weights; without it nobody is recognised.
     """
     parser, judge = load_parser(options.parser, weights=options.parser_weights), load_judge("judge")
-    for network in (parser, judge):
+    second = load_judge("estimator")
+    for network in (parser, judge, second):
         network.to(memory_format=torch.channels_last)
-    return Networks(
-        _editor(options, parser), parser, judge, None if recogniser is None else load_recogniser(recogniser)
-    )
+    known = None if recogniser is None else load_recogniser(recogniser)
+    return Networks(_editor(options, parser), parser, judge, known, second)
 
 
 def _editor(options: SweepOptions, parser: SmallParser | BiSeNet) -> Editor:
@@ -115,6 +119,7 @@ class _Chunk:
     batch: FaceBatch
     masks: NDArray[np.float32]
     facts: Sequence[Mapping[str, float]]
+    references: Sequence[Reference]
 
 
 def make_versions(
@@ -185,6 +190,7 @@ def compose(
     *,
     options: SweepOptions,
     layout: Layout,
+    reference: Reference | None = None,
 ) -> list[Version]:
     """Composite, encode and write the K versions of one photo.
 
@@ -195,6 +201,7 @@ def compose(
         place: the face's place in that batch.
         options: how the edit is put back, and how files are encoded.
         layout: where the files go.
+        reference: the photo that the versions are measured against; without it they are not.
     """
     mask = layout.mask(subject.photo)
     composites: Iterable[Composite]
@@ -238,7 +245,8 @@ def compose(
             "seam": seam(subject.pixels[around.window], made.pixels[around.window], around.mask),
             "lightness": mean_lightness(made.pixels[patch.window], patch.mask),
         }
-        versions.append(Version(row, warp_to_template(made.pixels, subject.to_crop, size=CROP)))
+        crop = warp_to_template(made.pixels, subject.to_crop, size=CROP)
+        versions.append(Version(row if reference is None else row | reference.figures(made.pixels, crop), crop))
     return versions
 
 
@@ -257,9 +265,8 @@ def _prepare(
     subjects: Sequence[Subject], *, networks: Networks, options: SweepOptions, layout: Layout, pool: ThreadPoolExecutor
 ) -> _Chunk:
     pasted = options.mode == "reconstruction"
-    patches = patches_of(
-        networks.parser, subjects, region=options.region, feather_share=options.feather, within_crop=pasted
-    )
+    chances = chances_of(networks.parser, subjects)
+    patches = patches_from(chances, subjects, region=options.region, feather_share=options.feather, within_crop=pasted)
     found = list(zip(subjects, patches, strict=True))
     list(pool.map(lambda pair: _write_mask(pair[0], pair[1], layout.folder / layout.mask(pair[0].photo)), found))
     batch = networks.editor.read(subjects)
@@ -270,7 +277,7 @@ def _prepare(
         cycled = null_cycles(batch, torch.from_numpy(masks)[:, None], cycles=CYCLES)
         later = _null_errors("cycles", batch.crops, cycled, masks)
         facts = [one | other for one, other in zip(facts, later, strict=True)]
-    return _Chunk(subjects, patches, batch, masks, facts)
+    return _Chunk(subjects, patches, batch, masks, facts, references(subjects, chances, masks))
 
 
 def _write_mask(subject: Subject, patch: Patch | None, path: Path) -> None:
@@ -304,12 +311,18 @@ def _write(
 ) -> Iterator[dict[str, Any]]:
     def write(place: int) -> list[Version]:
         subject, patch = chunk.subjects[place], chunk.patches[place]
-        made = compose(subject, patch, edit, place, options=options, layout=layout)
+        reference = chunk.references[place] if edit.arm == EDIT_ARM else None
+        made = compose(subject, patch, edit, place, options=options, layout=layout, reference=reference)
         written()
         return made
 
     found = list(pool.map(write, range(len(chunk.subjects))))
-    judged = iter(_judge(networks.judge, [version.crop for versions in found for version in versions]))
+    crops = [version.crop for versions in found for version in versions]
+    judged = _judge(networks.judge, crops)
+    if networks.second is not None and edit.arm == EDIT_ARM:
+        seen = _judge(networks.second, [in_grey(crop) for crop in crops], name="second")
+        judged = [one | other for one, other in zip(judged, seen, strict=True)]
+    judgements = iter(judged)
     for place, (subject, versions) in enumerate(zip(chunk.subjects, found, strict=True)):
         if not versions:
             yield from unmade(
@@ -320,7 +333,7 @@ def _write(
         if networks.recogniser is not None and subject.photo in identified:
             alike = _identity(networks.recogniser, versions, _null_version(chunk, place, mode=options.mode))
         for version, same in zip(versions, alike, strict=True):
-            yield version.row | dict(chunk.facts[place]) | same | next(judged)
+            yield version.row | dict(chunk.facts[place]) | same | next(judgements)
 
 
 def _null_version(chunk: _Chunk, place: int, *, mode: str) -> Tensor:
@@ -335,12 +348,12 @@ def _identity(network: nn.Module, versions: Sequence[Version], reference: Tensor
 
 
 @torch.inference_mode()
-def _judge(judge: Classifier, crops: Sequence[NDArray[np.uint8]]) -> list[dict[str, float]]:
-    """The judge's columns of the counterfactuals table for aligned crops."""
+def _judge(judge: Classifier, crops: Sequence[NDArray[np.uint8]], *, name: str = "judge") -> list[dict[str, float]]:
+    """A judge's columns of the counterfactuals table for aligned crops."""
     if not crops:
         return []
     with autocast():
         seen = judge.perceive(unit_batch(crops).contiguous(memory_format=torch.channels_last))
-    numbers = {f"judge_{name}": column.float().tolist() for name, column in seen.named().items()}
-    columns = [name for name in numbers if name in COUNTERFACTUALS]
-    return [{name: numbers[name][place] for name in columns} for place in range(len(crops))]
+    numbers = {f"{name}_{figure}": column.float().tolist() for figure, column in seen.named().items()}
+    columns = [column for column in numbers if column in COUNTERFACTUALS]
+    return [{column: numbers[column][place] for column in columns} for place in range(len(crops))]

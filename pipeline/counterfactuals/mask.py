@@ -21,8 +21,31 @@ PARSER_ZOOM = 0.8
 
 
 @torch.inference_mode()
+def chances_of(parser: SmallParser | BiSeNet, subjects: Sequence[Subject]) -> NDArray[np.float32]:
+    """The parser's probabilities of its classes ``(B, 19, size, size)`` in its view of each face."""
+    size = parser.size
+    views = [parser_view(subject.landmarks, size=size) for subject in subjects]
+    images = [warp_to_template(s.pixels, view, size=size) for s, view in zip(subjects, views, strict=True)]
+    with autocast():
+        logits = parser(unit_batch(images).contiguous(memory_format=torch.channels_last)).float()
+    return np.asarray(logits.softmax(dim=1).numpy(), dtype=np.float32)
+
+
 def patches_of(
     parser: SmallParser | BiSeNet,
+    subjects: Sequence[Subject],
+    *,
+    region: Sequence[str],
+    feather_share: float,
+    within_crop: bool = False,
+) -> list[Patch | None]:
+    """Where each face may change by a parser; see ``patches_from``."""
+    chances = chances_of(parser, subjects)
+    return patches_from(chances, subjects, region=region, feather_share=feather_share, within_crop=within_crop)
+
+
+def patches_from(
+    chances: NDArray[np.float32],
     subjects: Sequence[Subject],
     *,
     region: Sequence[str],
@@ -32,6 +55,7 @@ def patches_of(
     """Where each face may change: its region of the named classes, feathered inwards, in photo pixels.
 
     Args:
+        chances: from ``chances_of`` the same subjects.
         region: class or group names of ``models.parser``.
         feather_share: width of the soft edge in crop sides.
         within_crop: leave out what lies beyond the Fader network's crop, such as a high forehead. A change may be
@@ -40,12 +64,8 @@ def patches_of(
     Returns:
         One patch a face; None where no pixel of the region was found.
     """
-    size = parser.size
-    views = [parser_view(subject.landmarks, size=size) for subject in subjects]
-    images = [warp_to_template(s.pixels, view, size=size) for s, view in zip(subjects, views, strict=True)]
-    with autocast():
-        logits = parser(unit_batch(images).contiguous(memory_format=torch.channels_last)).float()
-    inside = logits.softmax(dim=1)[:, list(class_indices(region))].sum(dim=1).numpy()
+    views = [parser_view(subject.landmarks, size=chances.shape[-1]) for subject in subjects]
+    inside = chances[:, list(class_indices(region))].sum(axis=1)
     patches = []
     for subject, view, membership in zip(subjects, views, inside, strict=True):
         if within_crop:

@@ -69,9 +69,15 @@ def asymmetry(photos: Pictures, versions: Pictures, masks: Masks) -> NDArray[np.
     NaN for a face without change.
     """
     change = (lab(versions)[..., 0] - lab(photos)[..., 0]) * masks
-    apart = np.abs(blurred(change) - blurred(change[:, :, ::-1])).mean(axis=(1, 2))
-    size = np.abs(blurred(change)).mean(axis=(1, 2))
+    smooth = blurred(change)
+    apart = np.abs(smooth - smooth[:, :, ::-1]).mean(axis=(1, 2))
+    size = np.abs(smooth).mean(axis=(1, 2))
     return np.asarray(np.divide(apart, size, out=np.full(len(photos), np.nan), where=size > 0), dtype=np.float64)
+
+
+def in_grey(picture: Pictures) -> Pictures:
+    """The same picture ``(S, S, 3)`` without its colours."""
+    return np.asarray(cv2.cvtColor(cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY), cv2.COLOR_GRAY2RGB), dtype=np.uint8)
 
 
 def blurred(fields: NDArray[np.floating], *, share: float = 0.04) -> NDArray[np.float64]:

@@ -12,7 +12,7 @@ import pandas as pd
 
 from pipeline.config.attributes import EDIT_ARM, Attribute, attribute_of
 from pipeline.config.options import ValidityOptions
-from pipeline.counterfactuals import checks
+from pipeline.counterfactuals import checks, judged_checks, picture_checks
 from pipeline.counterfactuals.checks import Check, wide
 
 CURVE_COLUMNS = ["attribute", "arm", "value", "mean", "low", "high"]
@@ -40,15 +40,20 @@ def validity_card(
     options = options or ValidityOptions()
     found: list[Check] = []
     for attribute, arm, rows in _sweeps(versions, swept):
-        name, target = attribute.name, _target(rows, attribute)
+        name, targets = attribute.name, judged_checks.targets(rows, attribute)
         if arm != EDIT_ARM:
-            found.append(checks.placebo(attribute, arm, target, options))
+            found.append(checks.placebo(attribute, arm, targets, options))
             continue
         found += checks.null_edit(name, rows, options, mode=mode)
         found.append(checks.background(name, rows))
-        found += checks.effect(attribute, target, options)
+        found += checks.effect(attribute, targets, options)
+        found += judged_checks.order(attribute, rows, options)
+        found.append(judged_checks.weakest_group(attribute, rows, groups, options))
         found += checks.off_target(attribute, rows, options)
+        found += judged_checks.years(attribute, rows, groups, options)
         found += checks.lightness(attribute, rows, groups, options)
+        found += picture_checks.skin(attribute, rows, options)
+        found += picture_checks.shape(attribute, rows, options)
         found.append(checks.identity(name, rows, options))
         found.append(checks.seam(name, rows, options))
         found.append(checks.clipping(name, rows, options))
@@ -63,7 +68,7 @@ def effectiveness_curve(versions: pd.DataFrame, *, swept: Mapping[str, Attribute
     """
     parts = []
     for attribute, arm, rows in _sweeps(versions, swept):
-        table = _target(rows, attribute)
+        table = judged_checks.target(rows, attribute)
         parts.append(
             pd.DataFrame(
                 {
@@ -118,12 +123,13 @@ def photo_failures(
     options = options or ValidityOptions()
     parts = []
     for attribute, arm, rows in _sweeps(versions[versions["arm"] == EDIT_ARM], swept):
-        target = _target(rows, attribute)
+        target = judged_checks.target(rows, attribute)
         ranked = checks.spearman_per_row(target.columns.to_numpy(dtype=float), target.to_numpy(dtype=float))
         by_photo = rows.groupby("photo")
         figures: dict[str, tuple[pd.Series, float, bool]] = {
             "background": (by_photo["background_kept"].min(), 1.0, True),
             "monotone": (pd.Series(ranked, index=target.index), checks.RANKED, True),
+            "dead": (judged_checks.whole_rise(rows, attribute), options.dead_rise, True),
             "clipping": (by_photo["clipped_share"].max(), options.clipped, False),
             "seam": (np.expm1(np.log(rows["seam"]).abs().groupby(rows["photo"]).max()), 3 * options.seam, False),
             "identity": (by_photo["identity"].min(), options.identity, True),
@@ -150,11 +156,6 @@ def _sweeps(versions: pd.DataFrame, swept: Mapping[str, Attribute]) -> Iterator[
     made = versions[versions["status"] == "ok"]
     for (attribute, arm), rows in made.groupby(["attribute", "arm"], sort=True):
         yield attribute_of(str(attribute), swept), str(arm), rows
-
-
-def _target(rows: pd.DataFrame, attribute: Attribute) -> pd.DataFrame:
-    """The judge's probability of the higher pole, one row a photo, one column a value."""
-    return wide(rows.assign(target=attribute.perceived(rows)), "target")
 
 
 def _joined(parts: list[pd.DataFrame], columns: list[str]) -> pd.DataFrame:

@@ -23,6 +23,7 @@ NOT_RETURNED = 0xFFFF
 MISSED = {
     "background": ("pixels outside the mask kept", "share"),
     "monotone": ("rank correlation of the judge’s probability with a", ""),
+    "dead": ("rise of the probability over the whole sweep, by the judge that sees less", ""),
     "clipping": ("pixels of the mask that hit black or white", "share"),
     "seam": ("seam at the mask’s edge", ""),
     "identity": ("likeness to the unedited face", ""),

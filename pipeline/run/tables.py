@@ -71,6 +71,15 @@ COUNTERFACTUALS = {
     "cycles_psnr": "double",  # the same after ten null edits of one another; in reconstruction mode
     "cycles_ssim": "double",
     "identity": "double",  # cosine similarity to the null edit, where a recognition network is there
+    "skin_l": "double",  # median CIELAB of the face's skin; this and the next four of edits alone
+    "skin_a": "double",
+    "skin_b": "double",
+    "neck_gap": "double",  # CIELAB difference between what the face's skin and that of neck and ears moved by
+    "concentration": "double",  # share of the squared change of L* in the densest 5 % of the mask
+    "asymmetry": "double",  # of the change of L*: 0 alike on both sides, 2 on one side alone
+    "second_masculine": "double",  # what the second judge perceives in the version in grey
+    **{f"second_race_{race}": "double" for race in RACES},
+    "second_age": "double",
     "judge_masculine": "double",  # the judge's probabilities
     **{f"judge_race_{race}": "double" for race in RACES},
     "judge_age": "double",

@@ -48,7 +48,7 @@ def counterfactuals_stage(audit: Audit, upstream: str, *, destination: Destinati
     from models.weights import record
 
     run, sweep, identity = audit.run, audit.settings.sweep, audit.settings.validity.identity_photos
-    weights = [record(name).sha256 for name in ("fader", "parser", "judge")]
+    weights = [record(name).sha256 for name in ("fader", "parser", "judge", "estimator")]
     recogniser = find_weights() if identity else None
     depends = [sweep.model_dump(mode="json"), weights, [str(recogniser), identity]]
     depends += [destination.fingerprint] if destination else []

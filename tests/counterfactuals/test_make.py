@@ -57,6 +57,14 @@ def test_the_judge_has_seen_every_version(made):
         assert max(abs(row["judge_young"]), abs(row["judge_smiling"])) <= 1
 
 
+def test_versions_are_measured_against_their_photo(made):
+    for photo in ("a.jpg", "c/d.jpg"):
+        rows = of(made[1], photo, "gender")
+        assert all(0 <= row["concentration"] <= 1 and 0 <= row["asymmetry"] <= 2 for row in rows)
+        assert all(0 < row["skin_l"] < 100 for row in rows)
+        assert not any("neck_gap" in row for row in rows), "these photos show neither neck nor ears"
+
+
 def test_a_face_without_the_region_is_excluded_with_the_reason(made):
     rows = of(made[1], "b/none.jpg", "gender")
     assert {(row["status"], row["reason"]) for row in rows} == {("excluded", NO_REGION)}

@@ -1,0 +1,119 @@
+"""Checks of what two judges perceive: falls, dead faces, the weakest group, years. The worse of the two is the figure.
+
+The second judge has another architecture, saw the other half of the data, and looks at the versions in grey.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from pipeline.config.attributes import YOUNG, Attribute
+from pipeline.config.options import ValidityOptions
+from pipeline.counterfactuals import measures
+from pipeline.counterfactuals.checks import NAN, Check, at, each, line, wide
+
+JUDGES = {"judge": "judge", "second judge": "second"}  # as printed -> how its columns begin
+FALL = 0.02  # a probability that falls by no more is noise
+
+
+def target(rows: pd.DataFrame, attribute: Attribute, judge: str = "judge") -> pd.DataFrame:
+    """A judge's probability of the higher pole, one row a photo, one column a value; empty where it did not judge."""
+    names = [f"{judge}_{name.removeprefix('judge_')}" for name in attribute.judged]
+    if not set(names) <= set(rows):
+        return pd.DataFrame()
+    seen = rows[names].set_axis(list(attribute.judged), axis=1)
+    return wide(rows.assign(target=attribute.perceived(seen)), "target")
+
+
+def targets(rows: pd.DataFrame, attribute: Attribute) -> dict[str, pd.DataFrame]:
+    """`target` of each judge that judged."""
+    tables = {name: target(rows, attribute, prefix) for name, prefix in JUDGES.items()}
+    return {name: table for name, table in tables.items() if len(table)}
+
+
+def whole_rise(rows: pd.DataFrame, attribute: Attribute) -> pd.Series:
+    """By how much each photo's probability rises from the first to the last value, by the judge that sees less."""
+    rises = [table.iloc[:, -1] - table.iloc[:, 0] for table in targets(rows, attribute).values()]
+    return pd.concat(rises, axis=1).min(axis=1) if rises else pd.Series(dtype=float)
+
+
+def order(attribute: Attribute, rows: pd.DataFrame, options: ValidityOptions) -> list[Check]:
+    """Whether probabilities fall along the sweep, and which faces hardly change at all."""
+    falls = {
+        name: measures.falling_share(table.to_numpy(dtype=float), by=FALL)
+        for name, table in targets(rows, attribute).items()
+    }
+    rises = whole_rise(rows, attribute)
+    dead = rises[rises < options.dead_rise].sort_values()
+    named = f": {', '.join(map(str, dead.index[:5]))}{' and others' if len(dead) > 5 else ''}" if len(dead) else ""
+    fallen = f"Faces whose probability falls by more than {FALL:g} somewhere along the sweep{each(falls, 'share')}."
+    still = f"Faces that rise by less than {options.dead_rise:g} over the whole sweep by either judge{named}."
+    share = len(dead) / len(rises) if len(rises) else NAN
+    return [
+        line("falls", attribute.name, max(falls.values(), default=NAN), "share", fallen, most=options.falls),
+        line("dead faces", attribute.name, share, "share", still, most=options.dead),
+    ]
+
+
+def weakest_group(
+    attribute: Attribute, rows: pd.DataFrame, groups: Mapping[str, str], options: ValidityOptions
+) -> Check:
+    """The source group in which the effect is smallest."""
+    found: dict[tuple[str, str], float] = {}
+    for judge, table in targets(rows, attribute).items():
+        low, high = at(table, -1.0), at(table, 1.0)
+        for named in words_of(table.index, groups):
+            effects = measures.group_effects(low, high, named, least=options.smallest_group)
+            found |= {(group, judge): effect for group, effect in effects.items() if group}
+    words = f"No source group has {options.smallest_group} photos."
+    smallest = NAN
+    if found:
+        (group, judge), smallest = min(found.items(), key=lambda item: item[1])
+        words = (
+            f"The effect in the source group where it is smallest: {group} ({judge}), of "
+            f"{len({name for name, _ in found})} groups of {options.smallest_group} photos or more."
+        )
+    return line("effect: smallest group", attribute.name, smallest, "probability", words, least=options.group_effect)
+
+
+def words_of(photos: Iterable[object], groups: Mapping[str, str]) -> list[NDArray[np.str_]]:
+    """The words of the photos' groups, one array for each place: "feminine" first, then "Black"."""
+    split = [groups.get(str(photo), "").split(", ") for photo in photos]
+    places = max(map(len, split), default=0)
+    return [np.array([words[k] if k < len(words) else "" for words in split], dtype=np.str_) for k in range(places)]
+
+
+def years(attribute: Attribute, rows: pd.DataFrame, groups: Mapping[str, str], options: ValidityOptions) -> list[Check]:
+    """By how many years perceived age moves: the mean in each gender, and what nine of ten faces stay below."""
+    if YOUNG not in attribute.must_not_move:
+        return []
+    means: dict[tuple[str, str], float] = {}
+    most: dict[str, float] = {}
+    for judge, prefix in JUDGES.items():
+        table = wide(rows, f"{prefix}_age") if f"{prefix}_age" in rows else pd.DataFrame()
+        low, high = at(table, -1.0), at(table, 1.0)
+        if not len(table) or np.isnan(high - low).any():
+            continue
+        most[judge] = measures.years_moved(low, high).most
+        genders = next(iter(words_of(table.index, groups)), np.full(len(table), ""))
+        named = {"all faces": np.ones(len(table), dtype=bool)}
+        named |= {
+            str(g): genders == g for g in np.unique(genders) if g and (genders == g).sum() >= options.smallest_group
+        }
+        means |= {(judge, who): measures.years_moved(low[rows_], high[rows_]).mean for who, rows_ in named.items()}
+    largest, words = NAN, "No complete sweep."
+    if means:
+        (judge, who), largest = max(means.items(), key=lambda item: abs(item[1]))
+        words = (
+            f"Mean change of perceived age from a = −1 to +1 where it is largest ({judge}, {who}); "
+            f"of all faces{each({j: x for (j, w), x in means.items() if w == 'all faces'}, '', sign=True)}."
+        )
+    nine = f"Nine of ten faces stay below this change of perceived age, in either direction{each(most, 'years')}."
+    return [
+        line("age", attribute.name, largest, "years", words, most=options.years),
+        line(
+            "age: nine of ten", attribute.name, max(most.values(), default=NAN), "years", nine, most=options.most_years
+        ),
+    ]

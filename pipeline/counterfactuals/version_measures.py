@@ -1,0 +1,82 @@
+"""What is measured on a version while its pixels are in memory: its skin's colour, and where in the face it changed.
+
+The measures themselves are in ``measures``; what the figures of a run must be is decided in ``checks``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.alignment import warp_to_template
+from models.parser import class_indices
+from pipeline.counterfactuals.editors.base import CROP, Subject
+from pipeline.counterfactuals.mask import parser_view
+from pipeline.counterfactuals.measures import asymmetry, concentration, median_colours, shift_gap
+
+FACE, NECK = ("skin", "nose"), ("neck", "l_ear", "r_ear")
+SIDE = 112  # pixels of the view in which colours are measured: enough for a median
+SKIN = ("skin_l", "skin_a", "skin_b")
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A photo as its versions are compared with it.
+
+    Attributes:
+        subject: the face.
+        crop: ``(128, 128, 3)`` uint8, aligned.
+        mask: ``(128, 128)`` where the crop may change.
+        view: from the photo to the square of `SIDE` pixels in which colours are measured.
+        parts: ``(2, SIDE, SIDE)`` how surely a pixel is of the face's skin, and of neck or ears.
+        colours: ``(2, 3)`` the median CIELAB of both; NaN where too little is seen.
+    """
+
+    subject: Subject
+    crop: NDArray[np.uint8]
+    mask: NDArray[np.float32]
+    view: NDArray[np.float64]
+    parts: NDArray[np.float32]
+    colours: NDArray[np.float64]
+
+    def figures(self, pixels: NDArray[np.uint8], crop: NDArray[np.uint8]) -> dict[str, float]:
+        """The columns of the counterfactuals table for a version; what cannot be measured is left out.
+
+        Args:
+            pixels: ``(H, W, 3)`` uint8, the version.
+            crop: ``(128, 128, 3)`` its aligned crop.
+        """
+        colours = _colours(pixels, self.view, self.parts)
+        face, neck = ((self.colours[part][None], colours[part][None]) for part in (0, 1))
+        gap = shift_gap((face[0], neck[0]), (face[1], neck[1]))[0]
+        pair = self.crop[None], crop[None], self.mask[None]
+        found = dict(zip(SKIN, colours[0].tolist(), strict=True)) | {"neck_gap": float(gap)}
+        found |= {"concentration": float(concentration(*pair)[0]), "asymmetry": float(asymmetry(*pair)[0])}
+        return {name: figure for name, figure in found.items() if not np.isnan(figure)}
+
+
+def references(
+    subjects: Sequence[Subject], chances: NDArray[np.float32], masks: NDArray[np.float32]
+) -> list[Reference]:
+    """The photos of a chunk, for their versions.
+
+    Args:
+        subjects: ``B`` faces.
+        chances: ``(B, 19, size, size)`` the parser's probabilities in its view of each face.
+        masks: ``(B, 128, 128)`` where each crop may change.
+    """
+    size = chances.shape[-1]
+    parts = np.stack([chances[:, list(class_indices(names))].sum(axis=1) for names in (FACE, NECK)], axis=1)
+    rows = np.arange(SIDE) * size // SIDE
+    found = []
+    for subject, part, mask in zip(subjects, parts[:, :, rows[:, None], rows], masks, strict=True):
+        view = parser_view(subject.landmarks, size=SIDE)
+        crop = warp_to_template(subject.pixels, subject.to_crop, size=CROP)
+        found.append(Reference(subject, crop, mask, view, part, _colours(subject.pixels, view, part)))
+    return found
+
+
+def _colours(pixels: NDArray[np.uint8], view: NDArray[np.float64], parts: NDArray[np.float32]) -> NDArray[np.float64]:
+    seen = warp_to_template(pixels, view, size=SIDE)
+    return median_colours(np.stack([seen, seen]), parts)

@@ -1,0 +1,96 @@
+"""The card cannot be fooled by what a first judge does not see: years, falls, dead faces, tone, spots, one side."""
+
+import numpy as np
+import pytest
+from version_rows import GOALS, card_of, groups_of, masculine, versions, white_share
+
+from pipeline.config.attributes import ATTRIBUTES
+from pipeline.counterfactuals.validity import photo_failures
+
+
+def test_of_two_judges_the_one_that_sees_less_counts():
+    table = versions(judge_masculine=masculine(0.21), second_masculine=masculine(0.15))
+    card = card_of(table)
+    assert card.loc["effect", "figure"] == pytest.approx(0.3)
+    assert card.loc["effect", "passed"] is False
+    assert "judge 0.42, second judge 0.30" in card.loc["effect", "words"]
+    turned = versions(judge_masculine=masculine(0.21), second_masculine=lambda photo, value: 0.5 - 0.1 * (photo % 2))
+    assert card_of(turned).loc["monotone", "figure"] == 0
+
+
+def test_a_placebo_is_judged_by_the_one_that_sees_more():
+    table = versions(arm="random", judge_masculine=0.5, second_masculine=masculine(0.1))
+    assert card_of(table).loc["placebo: random", "figure"] == pytest.approx(0.2)
+
+
+def test_a_sweep_in_order_may_still_fall():
+    def dips(photo, value):
+        return 0.5 + 0.2 * value - (0.45 if (photo, value) == (3, 1) else 0.0)
+
+    check = card_of(versions(judge_masculine=dips)).loc["falls"]
+    assert check["figure"] == pytest.approx(1 / 20)
+    assert check["passed"] is True
+    assert card_of(versions(judge_masculine=dips), falls=0.04).loc["falls", "passed"] is False
+
+
+def test_faces_that_hardly_change_are_counted_and_named():
+    table = versions(judge_masculine=lambda photo, value: 0.5 + (0.01 if photo == 7 else 0.2) * value)
+    check = card_of(table).loc["dead faces"]
+    assert (check["figure"], check["passed"]) == (pytest.approx(1 / 20), False)
+    assert check["words"].endswith(": p7.")
+    failures = photo_failures(table, swept=ATTRIBUTES)
+    assert failures.loc[failures["check"] == "dead", "photo"].tolist() == ["p7"]
+
+
+def test_the_source_group_with_the_smallest_effect_is_named():
+    groups = {photo: f"{words}, White" for photo, words in groups_of(40).items()}
+    table = versions(photos=40, judge_masculine=lambda photo, value: 0.5 + (0.05 if photo % 2 else 0.2) * value)
+    check = card_of(table, groups).loc["effect: smallest group"]
+    assert check["figure"] == pytest.approx(0.1)
+    assert "group 1 (judge), of 3 groups" in check["words"]
+    assert check["passed"] is False
+    assert np.isnan(card_of(table).loc["effect: smallest group", "figure"])
+
+
+def test_years_are_measured_in_each_gender_and_in_single_faces():
+    def ages(photo, value):
+        return 40 + (3 if photo % 2 else -3) * value
+
+    card = card_of(versions(photos=40, judge_age=ages, judge_young=0.0), groups_of(40))
+    assert abs(card.loc["age", "figure"]) == pytest.approx(6)
+    assert card.loc["age", "passed"] is False
+    assert "of all faces" in card.loc["age", "words"]
+    assert card.loc["age: nine of ten", "figure"] == pytest.approx(6)
+    # Without groups the genders cancel; nine of ten faces do not.
+    assert card_of(versions(photos=40, judge_age=ages)).loc["age", "figure"] == pytest.approx(0)
+
+
+def test_skin_must_take_the_step_that_lies_between_the_groups():
+    still = versions(attribute="race", skin_l=60.0, skin_a=10.0, skin_b=15.0, **white_share(0.2))
+    check = card_of(still).loc["tone"]
+    assert check["figure"] > 10
+    assert check["passed"] is False
+    moved = still.assign(skin_l=60 + 7.5 * still["value"], skin_b=15 - 1.4 * still["value"])
+    assert card_of(moved).loc["tone", "passed"] is True
+    gender = versions(skin_l=lambda photo, value: 60 + 4 * value, skin_a=10.0, skin_b=15.0)
+    assert card_of(gender).loc["tone", "figure"] == pytest.approx(8)
+    assert card_of(gender).loc["tone", "passed"] is False
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "good", "bad"),
+    [
+        ("face against neck", "neck_gap", 1.0, 3.0),
+        ("concentration", "concentration", 0.3, 0.8),
+        ("asymmetry", "asymmetry", 0.2, 1.0),
+    ],
+)
+def test_measures_of_the_picture_are_read_next_to_one(name, column, good, bad):
+    assert card_of(versions(**{column: lambda photo, value: good * abs(value)})).loc[name, "passed"] is True
+    check = card_of(versions(**{column: lambda photo, value: bad if abs(value) == 1 else np.nan})).loc[name]
+    assert check["figure"] == pytest.approx(bad)
+    assert check["passed"] is False
+    unknown = card_of(versions()).loc[name]
+    assert np.isnan(unknown["figure"])
+    assert unknown["passed"] is None
+    assert GOALS.neck_gap == 2
