@@ -17,6 +17,7 @@ from adapters.http_client import (
     PASSING,
     THROTTLED,
     Call,
+    HttpAdapter,
     HttpClient,
     Reply,
     image_form,
@@ -129,15 +130,7 @@ class HttpOptions(NamedOptions, JsonLabels):
         return self
 
     def call(self, image: bytes, variables: Mapping[str, str]) -> Call:
-        """The call for one image.
-
-        Args:
-            image: a PNG or JPEG file.
-            variables: the value of each of ``self.variables``.
-
-        Raises:
-            ValueError: the image is neither PNG nor JPEG.
-        """
+        """The call for one PNG or JPEG file (else ValueError), with the value of each of ``self.variables``."""
         kind = media_type(image)
         if self.body == "raw":
             content, content_type = image, self.content_type or kind
@@ -151,7 +144,7 @@ class HttpOptions(NamedOptions, JsonLabels):
         return Call(self.url, content, headers, self.method, query=query, secrets=tuple(variables.values()))
 
 
-class Http:
+class Http(HttpAdapter):
     """Any REST service from configuration: its address, what to send, and where its answer has labels and scores.
 
     Secrets stay in environment variables: ``${MY_KEY}`` in a header, the query, the template or a form field is filled
@@ -166,44 +159,34 @@ class Http:
     capabilities = Capabilities(service=_SERVICE, scale="as configured", concurrency=4)
 
     def __init__(self, options: HttpOptions) -> None:
-        self.name, self.model, self._options = options.name, options.model, options
-        self._variables = {name: secret(name, adapter=self.name) for name in options.variables}
-        checked_url(options.url, adapter=self.name, option="url", credential=bool(self._variables), query=True)
-        self._client = HttpClient(timeout=(10.0, options.timeout), most_bytes=options.most_bytes)
-        self.parameters: Mapping[str, Any] = options.request
-        host = urlsplit(options.url).hostname or ""
-        self.capabilities = Capabilities(
-            service=replace(_SERVICE, provider=host, host=host, credentials=tuple(self._variables)),
+        name, host = options.name, urlsplit(options.url).hostname or ""
+        self._options, self._variables = options, {one: secret(one, adapter=name) for one in options.variables}
+        checked_url(options.url, adapter=name, option="url", credential=bool(self._variables), query=True)
+        super().__init__(
+            options,
+            client=HttpClient(timeout=(10.0, options.timeout), most_bytes=options.most_bytes),
+            service={"provider": host, "host": host, "credentials": tuple(self._variables)},
             scale=options.scale,
             cut_off=options.cut_off,
             presence=options.presence,
             top_k=options.top_k,
-            concurrency=Http.capabilities.concurrency,
             limits=Limits(max_bytes=options.max_image_bytes, min_side=options.min_side),
         )
+        self.model, self.parameters = options.model, options.request
 
-    def send(self, images: Sequence[bytes]) -> list[RawAnswer | NoAnswer]:
-        """Send one image a call; see ``Adapter.send``."""
-        return [self._send(image) for image in images]
+    def call(self, images: Sequence[bytes]) -> Reply | NoAnswer:
+        """See ``HttpAdapter.call``."""
+        return self._client(self._options.call(images[0], self._variables))
+
+    def outcomes(self, reply: Reply, count: int) -> list[RawAnswer | NoAnswer]:
+        """What a reply means by its status and by its own words about errors; see ``HttpAdapter.outcomes``."""
+        return [self._outcome(reply)] * count
 
     def parse(self, answer: RawAnswer) -> list[Label]:
         """See ``Adapter.parse``."""
         return self._options.labels_of(answer.body)
 
-    def _send(self, image: bytes) -> RawAnswer | NoAnswer:
-        try:
-            call = self._options.call(image, self._variables)
-        except ValueError as error:
-            return NoAnswer(str(error))
-        reply = self._client(call)
-        return reply if isinstance(reply, NoAnswer) else self._outcome(reply)
-
     def _outcome(self, reply: Reply) -> RawAnswer | NoAnswer:
-        """What a reply means by its status and by its own words about errors.
-
-        Raises:
-            AdapterError: its status is one that every further request would meet.
-        """
         answer = RawAnswer(reply.body, reply.status, kept_headers(reply.headers, _HEADERS))
         try:
             content = json.loads(reply.body)
@@ -213,9 +196,8 @@ class Http:
         reason = f"HTTP {reply.status}{f': {message}' if message else ''}"
         if reply.status in self._options.stop_statuses:
             keys = " or ".join(self._variables) if reply.status in (401, 403) else ""
-            raise AdapterError(
-                f"the adapter {self.name!r}: {reason}: check {keys or 'the options url, method, headers'}"
-            )
+            place = keys or "the options url, method, headers"
+            raise AdapterError(f"the adapter {self.name!r}: {reason}: check {place}")
         if reply.status in self._options.slower_statuses:
             return NoAnswer(reason, retry="slower", wait=retry_after(reply.headers), reply=answer)
         if reply.status in self._options.retry_statuses:

@@ -1,13 +1,14 @@
 """One HTTP call for the adapters of remote services: bounded in time and size, never redirected, never repeated.
 
-What a status means beyond HTTP's own words is each service's file; how often and how fast is the caller's decision.
+`HttpAdapter` is what such adapters share; what a status means beyond HTTP's own words is each service's file.
 """
 
 import os
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http.cookiejar import DefaultCookiePolicy
@@ -16,8 +17,9 @@ from time import monotonic
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from adapters.base import NoAnswer, RawAnswer
-from adapters.credentials import redacted
+from adapters.base import Capabilities, NoAnswer, RawAnswer
+from adapters.credentials import checked_url, redacted
+from adapters.options import NamedOptions
 
 PASSING = frozenset({408, 500, 502, 503, 504})
 THROTTLED = 429
@@ -78,7 +80,7 @@ class HttpClient:
 
         self._timeout, self._longest, self._most_bytes = timeout, longest, most_bytes
         self._session = requests.Session()
-        self._session.verify = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE") or True
+        self._session.verify = certificates()
         self._session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
         pool = HTTPAdapter(pool_connections=4, pool_maxsize=connections, max_retries=0, pool_block=False)
         self._session.mount("https://", pool)
@@ -117,7 +119,7 @@ class HttpClient:
             return self._too_long(call)
 
     def _send(self, call: Call, request: Any, end: float) -> Reply | NoAnswer:
-        import requests
+        from requests import exceptions
         from urllib3.exceptions import HTTPError
 
         try:
@@ -126,10 +128,6 @@ class HttpClient:
             ) as response:
                 if response.is_redirect:
                     return NoAnswer(f"{call.host} redirected the request elsewhere, which is never followed")
-                headers = {
-                    name.lower(): redacted(value.encode(), call.secrets).decode()
-                    for name, value in response.headers.items()
-                }
                 body = bytearray()
                 # Not iter_content: that waits for whole blocks, however slowly they come.
                 while piece := response.raw.read1(65536, decode_content=True):
@@ -139,19 +137,18 @@ class HttpClient:
                         return NoAnswer(f"the reply is longer than {self._most_bytes} bytes", billed=True, reply=kept)
                     if monotonic() > end:
                         return self._too_long(call)
+                headers = {
+                    name.lower(): redacted(v.encode(), call.secrets).decode() for name, v in response.headers.items()
+                }
                 return Reply(response.status_code, headers, redacted(bytes(body), call.secrets))
-        except (
-            requests.exceptions.ConnectTimeout,
-            requests.exceptions.SSLError,
-            requests.exceptions.ProxyError,
-        ) as error:
+        except (exceptions.ConnectTimeout, exceptions.SSLError, exceptions.ProxyError) as error:
             return NoAnswer(f"{call.host} could not be reached ({type(error).__name__})", retry="later")
-        except requests.exceptions.ConnectionError as error:
+        except exceptions.ConnectionError as error:
             # Refused before anything was sent, or dropped after: only the first is surely free.
             refused = "NewConnectionError" in repr(error) or "NameResolutionError" in repr(error)
             what = "could not be reached" if refused else "dropped the connection"
             return NoAnswer(f"{call.host} {what}", retry="later", billed=not refused)
-        except (requests.exceptions.RequestException, HTTPError, OSError) as error:
+        except (exceptions.RequestException, HTTPError, OSError) as error:
             reason = f"the reply of {call.host} is not there ({type(error).__name__})"
             return NoAnswer(reason, retry="later", billed=True)
 
@@ -165,6 +162,69 @@ class HttpClient:
         if place not in self._proxies:  # reading the whole environment each time takes longer than the call itself
             self._proxies[place] = get_environ_proxies(call.url)
         return self._proxies[place]
+
+
+class HttpAdapter(ABC):
+    """An adapter of a remote service: one HTTP call for the images of a batch. A vendor adds the call and its meaning.
+
+    Args:
+        options: with the adapter's name.
+        endpoint: the address of the service; none where the adapter has checked it already.
+        client: makes the calls; one of its own unless given.
+        service: what the options change of the declared service, by field.
+        declared: what they change of the declared capabilities.
+
+    Raises:
+        AdapterError: an address that credentials must not be sent to.
+    """
+
+    capabilities: Capabilities
+    model: str
+    parameters: Mapping[str, Any]
+
+    def __init__(
+        self,
+        options: NamedOptions,
+        endpoint: str = "",
+        *,
+        client: HttpClient | None = None,
+        service: Mapping[str, Any] | None = None,
+        **declared: Any,
+    ) -> None:
+        self.name = options.name
+        if endpoint:
+            self.endpoint = checked_url(endpoint, adapter=self.name, option="endpoint", credential=True)
+            service = {"host": urlsplit(self.endpoint).netloc, **(service or {})}
+        self._client = client or HttpClient()
+        usual = type(self).capabilities
+        assert usual.service is not None  # noqa: S101 -- of a remote service
+        self.capabilities = replace(usual, service=replace(usual.service, **(service or {})), **declared)
+
+    def send(self, images: Sequence[bytes]) -> list[RawAnswer | NoAnswer]:
+        """Send the images in one call, or one a call where the service takes no more; see ``Adapter.send``."""
+        if self.capabilities.batch == 1:
+            return [outcome for image in images for outcome in self._sent([image])]
+        return self._sent(images)
+
+    @abstractmethod
+    def call(self, images: Sequence[bytes]) -> Reply | NoAnswer:
+        """Make the call for some images; ValueError where they cannot be sent."""
+
+    @abstractmethod
+    def outcomes(self, reply: Reply, count: int) -> list[RawAnswer | NoAnswer]:
+        """What a reply means for each of ``count`` images; AdapterError where no further call can succeed."""
+
+    def _sent(self, images: Sequence[bytes]) -> list[RawAnswer | NoAnswer]:
+        try:
+            reply = self.call(images)
+        except ValueError as error:
+            reply = NoAnswer(str(error))
+        return [reply] * len(images) if isinstance(reply, NoAnswer) else self.outcomes(reply, len(images))
+
+
+def certificates() -> str | bool:
+    """The bundle of certificates that the environment names, else the usual one."""
+    return os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE") or True
 
 
 def failure_of(reply: Reply, *, message: str = "") -> NoAnswer | None:
@@ -213,11 +273,7 @@ def raw_answers(reply: Reply, count: int, *, headers: Sequence[str] = ()) -> lis
 
 
 def media_type(image: bytes) -> str:
-    """``image/png`` or ``image/jpeg``, by the bytes' own signature.
-
-    Raises:
-        ValueError: neither.
-    """
+    """``image/png`` or ``image/jpeg``, by the bytes' own signature; ValueError where it is neither."""
     if image.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if image.startswith(b"\xff\xd8\xff"):
@@ -226,15 +282,10 @@ def media_type(image: bytes) -> str:
 
 
 def image_form(texts: Mapping[str, str], field: str, image: bytes) -> tuple[bytes, str]:
-    """A multipart form with an image: its body and its content type.
-
-    Args:
-        texts: the form's text parts, by name.
-        field: the name of the part that is the image.
-        image: a PNG or JPEG file.
+    """The body and the content type of a multipart form with text parts and an image in the part ``field``.
 
     Raises:
-        ValueError: the image is neither.
+        ValueError: the image is neither PNG nor JPEG.
     """
     from urllib3 import encode_multipart_formdata
 

@@ -1,14 +1,11 @@
-"""Raw answers that were recorded: in a run's ``responses.sqlite``, or as a folder of files. Reads only.
-
-What they mean is not known here, but for one thing: an archived answer of Watson names the images of its zip.
-"""
+"""Raw answers that were recorded: in a run's ``responses.sqlite``, or as a folder of files. Reads only."""
 
 import csv
 import json
 import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -23,14 +20,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class StoredAnswers:
-    """The answers of one recorded classifier in a ``responses.sqlite``.
-
-    Args:
-        path: the file.
-        classifier: its number there.
-        model: its version, as it was recorded.
-        parameters: what else its answers depended on.
-    """
+    """The answers of one recorded classifier, by its number ``classifier``, in a ``responses.sqlite``."""
 
     path: Path
     classifier: int
@@ -54,7 +44,8 @@ class StoredAnswers:
         keys = {self._keys[image][0]: image for image in images if image in self._keys}
         marks = ", ".join("?" * len(keys))
         with _opened(self.path) as connection:
-            position = "position" if "position" in _columns(connection) else "0"
+            columns = {row[1] for row in connection.execute("PRAGMA table_info(responses)")}
+            position = "position" if "position" in columns else "0"  # runs of the first schema have none
             query = f"SELECT key, body, status, headers, {position} FROM responses WHERE key IN ({marks})"  # noqa: S608
             rows = connection.execute(query, list(keys)).fetchall()
         return {keys[key]: RawAnswer(bytes(body), status, json.loads(h), place) for key, body, status, h, place in rows}
@@ -83,9 +74,10 @@ class FiledAnswers:
         if not files:
             raise AdapterError(f"there are no .json files in {self.folder}")
         places = {name: (path, 0) for name, path in files.items()}
-        if self.zipped:
-            for path in files.values():
-                places |= {Path(name).stem: (path, place) for place, name in enumerate(_names_in(path)) if name}
+        for path in files.values() if self.zipped else ():
+            with suppress(AnswerError):  # it fails when it is parsed
+                named = enumerate(image_names(path.read_bytes()))
+                places |= {Path(name).stem: (path, place) for place, name in named if name}
         by_image = {name.lower(): place for name, place in places.items() if _SHA256.fullmatch(name.lower())}
         for name, image, position in self._named():
             place = places.get(name.removesuffix(".json"))
@@ -123,12 +115,7 @@ class FiledAnswers:
 
 
 def stored_answers(path: Path, adapter: str, *, classifier: int | None) -> StoredAnswers:
-    """What a ``responses.sqlite`` has of an adapter.
-
-    Args:
-        path: the file.
-        adapter: by the name it was recorded under.
-        classifier: its number in the file, needed where there are several of that name.
+    """What a ``responses.sqlite`` has of an adapter; ``classifier`` is its number there, where there are several.
 
     Raises:
         AdapterError: the file is something else, has nothing of this adapter, or has several of that name.
@@ -152,27 +139,15 @@ def stored_answers(path: Path, adapter: str, *, classifier: int | None) -> Store
 def _opened(path: Path) -> Iterator[sqlite3.Connection]:
     # A file that nobody has open can be read even where nothing may be written next to it.
     alone = "" if path.with_name(f"{path.name}-wal").exists() else "&immutable=1"
+    connection = None
     try:
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro{alone}", uri=True, timeout=60)
-    except sqlite3.Error as error:
-        raise AdapterError(f"{path} cannot be opened: {error}") from error
-    try:
         yield connection
     except sqlite3.Error as error:
         raise AdapterError(f"{path} is not a file of recorded answers: {error}") from error
     finally:
-        connection.close()
-
-
-def _columns(connection: sqlite3.Connection) -> set[str]:
-    return {row[1] for row in connection.execute("PRAGMA table_info(responses)")}
-
-
-def _names_in(path: Path) -> list[str]:
-    try:
-        return image_names(path.read_bytes())
-    except AnswerError:
-        return []  # it fails when it is parsed
+        if connection is not None:
+            connection.close()
 
 
 def _row(row: Mapping[str, str | None], place: str) -> tuple[str, str, int | None]:

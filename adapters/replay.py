@@ -1,12 +1,8 @@
-"""Answers that were recorded, given again: contacts nobody, needs no credentials.
-
-Where they lie is in `adapters.recordings`; what they mean, in each adapter's own file.
-"""
+"""Answers that were recorded, given again: contacts nobody, needs no credentials; where they lie is in `recordings`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +20,7 @@ from adapters.recordings import FiledAnswers, StoredAnswers, stored_answers
 Parse = Callable[[RawAnswer], list[Label]]
 
 STORE = "responses.sqlite"
-PARSERS = {
-    "azure": "adapters.cloud.azure:labels_of",
-    "clarifai": "adapters.cloud.clarifai:labels_of",
-    "google": "adapters.cloud.google:labels_of",
-    "imagga": "adapters.cloud.imagga:labels_of",
-    "rekognition": "adapters.cloud.rekognition:labels_of",
-    "watson": "adapters.cloud.watson:labels_of",
-}
+VENDORS = ("azure", "clarifai", "google", "imagga", "rekognition")  # their classes read answers without being set up
 LABELS = "labels"
 
 
@@ -77,12 +66,17 @@ class Replay:
         self._parse = self._parser(kind, stored, {**(stored.parameters if stored else {}), **options.options})
         self.model = f"{stored.model if stored else kind}, recorded answers sha256 {self._recorded.digest}"
         self.parameters: Mapping[str, Any] = {"recorded": dict(stored.parameters) if stored else {}}
-        usual = _usual(kind)
+        # What the recorded adapter declares, as far as it is true of its recorded answers.
+        usual = watson.CAPABILITIES if kind == "watson" else self.capabilities
+        if kind in registry.BUILT_IN:
+            usual = registry.load(kind).capabilities
         cut_off = usual.cut_off if options.cut_off is None else options.cut_off
         presence = usual.presence if options.presence is None else options.presence
         if (cut_off or 0) > presence:
             raise AdapterError(f"the adapter {self.name!r}: options 'cut_off' and 'presence' must be in this order")
-        self.capabilities = replace(usual, cut_off=cut_off, presence=presence)
+        self.capabilities = replace(
+            self.capabilities, scale=usual.scale, cut_off=cut_off, presence=presence, top_k=usual.top_k
+        )
 
     def send(self, images: Sequence[bytes]) -> list[RawAnswer | NoAnswer]:
         """The recorded answer to each image; see ``Adapter.send``."""
@@ -112,10 +106,11 @@ class Replay:
         return FiledAnswers(path, names, zipped)
 
     def _parser(self, kind: str, stored: StoredAnswers | None, options: Mapping[str, Any]) -> Parse:
-        if kind in PARSERS:
-            module, _, function = PARSERS[kind].partition(":")
-            parse: Parse = getattr(import_module(module), function)
+        if kind in VENDORS:
+            parse: Parse = registry.load(kind).parse
             return parse
+        if kind == "watson":
+            return watson.labels_of
         if kind == "openai":
             labels, letters = options.get("labels"), options.get("logprobs") is True
             return lambda answer: chat.labels_of(answer.body, labels, letters=letters)
@@ -127,22 +122,5 @@ class Replay:
             return from_answer
         raise AdapterError(
             f"the adapter {self.name!r}: {kind!r} names no parser: give the option format, one "
-            f"of {', '.join(sorted([*PARSERS, 'http', 'openai', LABELS]))}"
+            f"of {', '.join(sorted([*VENDORS, 'http', 'openai', 'watson', LABELS]))}"
         )
-
-
-def _usual(kind: str) -> Capabilities:
-    """What the recorded adapter declares, as far as it is true of its recorded answers."""
-    if kind == "watson":
-        declared = watson.CAPABILITIES
-    elif kind in registry.BUILT_IN:
-        declared = registry.load(kind).capabilities
-    else:
-        return Replay.capabilities
-    return replace(
-        Replay.capabilities,
-        scale=declared.scale,
-        cut_off=declared.cut_off,
-        presence=declared.presence,
-        top_k=declared.top_k,
-    )

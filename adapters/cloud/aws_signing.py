@@ -38,12 +38,17 @@ class AwsSigner:
     """
 
     def __init__(self, service: str, *, adapter: str, region: str = "") -> None:
-        self._service = service
-        self._adapter = adapter
-        self._lock = Lock()
-        session = _session(adapter)
-        self.region = region or os.environ.get("AWS_REGION", "") or _region(session, adapter)
-        self._credentials = _credentials(session, adapter) if credentials_needed() else None
+        self._service, self._adapter, self._lock = service, adapter, Lock()
+        with self._errors("the AWS configuration cannot be read"):
+            self.region = str(
+                region or os.environ.get("AWS_REGION", "") or self._session().get_config_variable("region") or ""
+            )
+        if not self.region and credentials_needed():
+            raise AdapterError(
+                f"the adapter {adapter!r} needs an AWS region: export AWS_REGION=eu-west-1, or option region"
+            )
+        self.region = self.region or "us-east-1"
+        self._credentials: Any = self._found() if credentials_needed() else None
         # In debug mode the signer would log the session token.
         logging.getLogger("botocore.auth").setLevel(logging.INFO)
 
@@ -56,7 +61,7 @@ class AwsSigner:
         from botocore.auth import SigV4Auth
         from botocore.awsrequest import AWSRequest
 
-        frozen = _frozen(self._credentials, self._adapter)
+        frozen = self._frozen()
         request = AWSRequest(method="POST", url=url, data=body, headers=dict(headers))
         SigV4Auth(frozen, self._service, self.region).add_auth(request)
         secrets = tuple(value for value in (frozen.access_key, frozen.secret_key, frozen.token) if value)
@@ -65,9 +70,37 @@ class AwsSigner:
     def renewed(self, expired: object) -> bool:
         """Look again where the credentials came from; whether there are others than the ``expired`` ones now."""
         with self._lock:
-            if _frozen(self._credentials, self._adapter) == expired:
-                self._credentials = _credentials(_session(self._adapter), self._adapter)
-            return bool(_frozen(self._credentials, self._adapter) != expired)
+            if self._frozen() == expired:
+                self._credentials = self._found()
+            return bool(self._frozen() != expired)
+
+    def _session(self) -> Any:
+        with needed(self._adapter):
+            from botocore.session import Session
+        return Session()
+
+    def _found(self) -> Any:
+        with self._errors("the AWS credentials cannot be read"):
+            found = self._session().get_credentials()
+        if found is None:
+            raise AdapterError(
+                f"the adapter {self._adapter!r} finds no AWS credentials: export AWS_ACCESS_KEY_ID=... and "
+                "AWS_SECRET_ACCESS_KEY=..., or AWS_PROFILE=... after `aws configure`"
+            )
+        return found
+
+    def _frozen(self) -> Any:
+        with self._errors("the AWS credentials cannot be refreshed"):
+            return self._credentials.get_frozen_credentials()
+
+    @contextmanager
+    def _errors(self, problem: str) -> Iterator[None]:
+        with needed(self._adapter):
+            from botocore.exceptions import BotoCoreError
+        try:
+            yield
+        except BotoCoreError as error:
+            raise AdapterError(f"the adapter {self._adapter!r}: {problem}: {error}") from error
 
 
 def endpoint_from_environment(service: str) -> str:
@@ -75,47 +108,3 @@ def endpoint_from_environment(service: str) -> str:
     if os.environ.get("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "").lower() == "true":
         return ""
     return os.environ.get(f"AWS_ENDPOINT_URL_{service.upper()}", "") or os.environ.get("AWS_ENDPOINT_URL", "")
-
-
-def _session(adapter: str) -> Any:
-    with needed(adapter):
-        from botocore.session import Session
-    return Session()
-
-
-def _region(session: Any, adapter: str) -> str:
-    with _errors(adapter, "the AWS configuration cannot be read"):
-        region = session.get_config_variable("region")
-    if not region and not credentials_needed():
-        return "us-east-1"
-    if not region:
-        raise AdapterError(
-            f"the adapter {adapter!r} needs an AWS region: export AWS_REGION=eu-west-1, or option region"
-        )
-    return str(region)
-
-
-def _credentials(session: Any, adapter: str) -> Any:
-    with _errors(adapter, "the AWS credentials cannot be read"):
-        found = session.get_credentials()
-    if found is None:
-        raise AdapterError(
-            f"the adapter {adapter!r} finds no AWS credentials: export AWS_ACCESS_KEY_ID=... and "
-            "AWS_SECRET_ACCESS_KEY=..., or AWS_PROFILE=... after `aws configure`"
-        )
-    return found
-
-
-def _frozen(credentials: Any, adapter: str) -> Any:
-    with _errors(adapter, "the AWS credentials cannot be refreshed"):
-        return credentials.get_frozen_credentials()
-
-
-@contextmanager
-def _errors(adapter: str, problem: str) -> Iterator[None]:
-    from botocore.exceptions import BotoCoreError
-
-    try:
-        yield
-    except BotoCoreError as error:
-        raise AdapterError(f"the adapter {adapter!r}: {problem}: {error}") from error

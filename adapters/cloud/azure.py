@@ -1,26 +1,31 @@
 """Microsoft Azure AI Vision, Image Analysis 4.0: tags, and the words of a caption. One image a call."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 from os import environ
 from typing import Any, ClassVar
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 from pydantic import Field, model_validator
 
 from adapters.answers import checked, inner, json_object, json_or_empty, objects, one_line, scored
 from adapters.base import AdapterError, AnswerError, Capabilities, Label, Limits, NoAnswer, Price, RawAnswer, Service
-from adapters.credentials import checked_url, credentials_needed, secret
-from adapters.http_client import Call, HttpClient, Reply, failure_of, raw_answers
+from adapters.credentials import credentials_needed, secret
+from adapters.http_client import Call, HttpAdapter, Reply, failure_of, raw_answers
 from adapters.options import NamedOptions
 
 _API = "2024-02-01"
 _HEADERS = ("apim-request-id", "x-ms-region", "csp-billing-usage")
 _WAIT = re.compile(r"retry after ([0-9]{1,6}) (second|minute)", re.IGNORECASE)
 _WORD = re.compile(r"\w+(?:['’-]\w+)*")
-
+_REMEDIES = {
+    401: "check VISION_KEY or VISION_TOKEN (a token lasts an hour), and that VISION_ENDPOINT is the same resource's "
+    "(a key of another region is refused too)",
+    403: "the allowance is used up, or the resource's network rules refuse this machine: see it in the Azure portal",
+    404: "check VISION_ENDPOINT: https://NAME.cognitiveservices.azure.com, without a path",
+}
 _SERVICE = Service(
     provider="Microsoft Azure AI Vision",
     host="RESOURCE.cognitiveservices.azure.com",
@@ -39,7 +44,7 @@ _SERVICE = Service(
 )
 
 
-class Azure:
+class Azure(HttpAdapter):
     """Azure Image Analysis 4.0: tags; with ``captions`` also each word of the image's caption.
 
     The key is read from VISION_KEY; without one, a token of Entra ID from VISION_TOKEN (az account get-access-token
@@ -88,48 +93,61 @@ class Azure:
     )  # fmt: skip
 
     def __init__(self, options: Options) -> None:
-        self.name = options.name
-        base = options.endpoint or environ.get("VISION_ENDPOINT", "").strip()
-        if not base and not credentials_needed():
-            base = f"https://{_SERVICE.host}"
-        if not base:
+        place = options.endpoint or environ.get("VISION_ENDPOINT", "").strip()
+        if not place and credentials_needed():
             raise AdapterError(
                 "the adapter 'azure' needs the address of your resource: "
                 "export VISION_ENDPOINT=https://NAME.cognitiveservices.azure.com, or option endpoint"
             )
-        base = checked_url(base, adapter=self.name, option="endpoint", credential=True)
+        features = ("tags", "captions") if options.captions else ("tags",)
+        super().__init__(options, place or f"https://{_SERVICE.host}", features=features)
         query = {
             "api-version": _API,
             "features": "tags,caption" if options.captions else "tags",
             "language": options.language,
             "model-version": options.model_version,
+            **({"gender-neutral-caption": "true"} if options.gender_neutral else {}),
         }
-        if options.gender_neutral:
-            query["gender-neutral-caption"] = "true"
-        self._url = f"{base}/computervision/imageanalysis:analyze?{urlencode(query)}"
+        self._url = f"{self.endpoint}/computervision/imageanalysis:analyze?{urlencode(query)}"
         self.model = f"image analysis {_API}, model {options.model_version}"
-        self.parameters: Mapping[str, Any] = {"endpoint": base, "query": query}
-        self.capabilities = replace(
-            type(self).capabilities,
-            service=replace(_SERVICE, host=urlsplit(base).netloc),
-            features=("tags", "captions") if options.captions else ("tags",),
-        )
-        self._client = HttpClient()
+        self.parameters = {"endpoint": self.endpoint, "query": query}
         self._identity()
 
-    def send(self, images: Sequence[bytes]) -> list[RawAnswer | NoAnswer]:
-        """Send one image a call; see ``Adapter.send``."""
-        return [self._send(image) for image in images]
-
-    def parse(self, answer: RawAnswer) -> list[Label]:
-        """See ``Adapter.parse``."""
-        return labels_of(answer)
-
-    def _send(self, image: bytes) -> RawAnswer | NoAnswer:
+    def call(self, images: Sequence[bytes]) -> Reply | NoAnswer:
+        """See ``HttpAdapter.call``."""
         name, start, value = self._identity()
         headers = {"Content-Type": "application/octet-stream", name: f"{start}{value}"}
-        reply = self._client(Call(self._url, image, headers, secrets=(value,)))
-        return reply if isinstance(reply, NoAnswer) else outcome(reply)
+        return self._client(Call(self._url, images[0], headers, secrets=(value,)))
+
+    def outcomes(self, reply: Reply, count: int) -> list[RawAnswer | NoAnswer]:
+        """See ``HttpAdapter.outcomes``."""
+        answers = raw_answers(reply, count, headers=_HEADERS)
+        error = inner(json_or_empty(reply.body), "error")
+        code = one_line(inner(error, "innererror", "code"), most=60) or one_line(inner(error, "code"), most=60)
+        message = one_line(inner(error, "innererror", "message")) or one_line(inner(error, "message"))
+        failed = failure_of(reply, message=": ".join(part for part in (code, message) if part))
+        if failed is None:
+            return [*answers]
+        if reply.status in _REMEDIES or code.startswith("NotSupported"):
+            remedy = _REMEDIES.get(reply.status, "change the option that it names, or use a resource in another region")
+            raise AdapterError(f"Azure refuses the calls ({failed.reason}): {remedy}")
+        wait = failed.wait if failed.wait is not None else _wait(error)
+        return [replace(failed, wait=wait, reply=answer) for answer in answers]
+
+    @staticmethod
+    def parse(answer: RawAnswer) -> list[Label]:
+        """The tags of a reply, and the words of its caption where it has one; of a repeated tag, the higher score."""
+        content = json_object(answer.body)
+        tags = content.get("tagsResult")
+        if not isinstance(tags, dict):
+            raise AnswerError("the answer has no 'tagsResult'")
+        pairs = list(scored(objects(tags, "values"), "name", "confidence"))
+        if (caption := content.get("captionResult")) is not None:
+            text, score = inner(caption, "text"), inner(caption, "confidence")
+            if not isinstance(text, str):
+                raise AnswerError("the answer's caption has no text")
+            pairs += [(f"caption: {word}", score) for word in dict.fromkeys(_WORD.findall(text.lower()))]
+        return checked(pairs, repeats=True)
 
     def _identity(self) -> tuple[str, str, str]:
         """The header that identifies the caller: its name, and its value's beginning and secret rest."""
@@ -139,57 +157,7 @@ class Azure:
         return "Ocp-Apim-Subscription-Key", "", secret("VISION_KEY", adapter=self.name, hint=hint)
 
 
-def labels_of(answer: RawAnswer) -> list[Label]:
-    """The tags of a reply, and the words of its caption where it has one; of a repeated tag, the higher score.
-
-    Raises:
-        AnswerError: it does not hold tags.
-    """
-    content = json_object(answer.body)
-    tags = content.get("tagsResult")
-    if not isinstance(tags, dict):
-        raise AnswerError("the answer has no 'tagsResult'")
-    return checked([*scored(objects(tags, "values"), "name", "confidence"), *_caption(content)], repeats=True)
-
-
-def outcome(reply: Reply) -> RawAnswer | NoAnswer:
-    """What a reply means.
-
-    Raises:
-        AdapterError: no further call can succeed.
-    """
-    answer = raw_answers(reply, 1, headers=_HEADERS)[0]
-    error = inner(json_or_empty(reply.body), "error")
-    code = one_line(inner(error, "innererror", "code"), most=60) or one_line(inner(error, "code"), most=60)
-    message = one_line(inner(error, "innererror", "message")) or one_line(inner(error, "message"))
-    failed = failure_of(reply, message=": ".join(part for part in (code, message) if part))
-    if failed is None:
-        return answer
-    if reply.status in _REMEDIES or code.startswith("NotSupported"):
-        remedy = _REMEDIES.get(reply.status, "change the option that it names, or use a resource in another region")
-        raise AdapterError(f"Azure refuses the calls ({failed.reason}): {remedy}")
-    return replace(failed, wait=failed.wait if failed.wait is not None else _wait(error), reply=answer)
-
-
-_REMEDIES = {
-    401: "check VISION_KEY or VISION_TOKEN (a token lasts an hour), and that VISION_ENDPOINT is the same resource's "
-    "(a key of another region is refused too)",
-    403: "the allowance is used up, or the resource's network rules refuse this machine: see it in the Azure portal",
-    404: "check VISION_ENDPOINT: https://NAME.cognitiveservices.azure.com, without a path",
-}
-
-
-def _wait(error: object) -> float | None:
+def _wait(error: Any) -> float | None:
     """The seconds in a message such as "Please retry after N seconds"."""
     found = _WAIT.search(one_line(inner(error, "message"), most=2000))
     return None if found is None else float(found[1]) * (60 if found[2].lower() == "minute" else 1)
-
-
-def _caption(content: Mapping[str, Any]) -> list[tuple[object, object]]:
-    caption = content.get("captionResult")
-    if caption is None:
-        return []
-    text, score = inner(caption, "text"), inner(caption, "confidence")
-    if not isinstance(text, str):
-        raise AnswerError("the answer's caption has no text")
-    return [(f"caption: {word}", score) for word in dict.fromkeys(_WORD.findall(text.lower()))]

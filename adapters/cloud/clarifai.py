@@ -7,18 +7,18 @@ import json
 import os
 import re
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 from typing import Any, ClassVar, Literal
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from pydantic import Field
 
 from adapters.answers import checked, inner, json_or_empty, objects, one_line, part_of, scored
 from adapters.base import AdapterError, AnswerError, Capabilities, Label, Limits, NoAnswer, Price, RawAnswer, Service
-from adapters.credentials import checked_url, secret
-from adapters.http_client import Call, HttpClient, Reply, failure_of, raw_answers, retry_after
+from adapters.credentials import secret
+from adapters.http_client import Call, HttpAdapter, HttpClient, Reply, failure_of, raw_answers, retry_after
 from adapters.options import NamedOptions
 
 _GENERAL = "general-image-recognition"
@@ -26,60 +26,54 @@ _GENERAL_VERSION = "aa7f35c01e0642fda5cf400f543e7c40"
 _UNPINNED = "latest"
 _ID = r"^[A-Za-z0-9_.-]+$"
 _ID_OR_NONE = r"^[A-Za-z0-9_.-]*$"
-_MOST_IMAGES = 128
 _TOP = 200
 _HEADERS = ("x-clarifai-request-id", "x-request-id")
 
-# Codes come as numbers or as their names (docs.clarifai.com, status codes); here those that mean something special.
-_NAMES = {
-    "SUCCESS": 10000,
-    "SUCCESS_WARNING_API_DEPRECATED": 10001,
-    "SUCCESS_WARNING_CLIENT_DEPRECATED": 10002,
-    "MIXED_STATUS": 10010,
-    "FAILURE": 10020,
-    "TRY_AGAIN": 10030,
-    "CONN_ACCOUNT_ISSUES": 11000,
-    "CONN_TOKEN_INVALID": 11001,
-    "CONN_CREDENTIALS_INVALID": 11002,
-    "CONN_EXCEED_HOURLY_LIMIT": 11003,
-    "CONN_EXCEED_MONTHLY_LIMIT": 11004,
-    "CONN_THROTTLED": 11005,
-    "CONN_EXCEEDS_LIMITS": 11006,
-    "CONN_INSUFFICIENT_SCOPES": 11007,
-    "CONN_KEY_INVALID": 11008,
-    "CONN_KEY_NOT_FOUND": 11009,
-    "CONN_DOES_NOT_EXIST": 11101,
-    "CONN_METHOD_NOT_ALLOWED": 11103,
-    "CONN_NO_GDPR_CONSENT": 11104,
-    "CONN_AUTH_METHOD_DISABLED": 11200,
-    "MODEL_DOES_NOT_EXIST": 21200,
-    "MODEL_PERMISSION_DENIED": 21201,
-    "MODEL_INVALID_ARGUMENT": 21202,
-    "MODEL_INVALID_REQUEST": 21203,
-    "MODEL_DEPLOYING": 21351,
-    "MODEL_NOT_DEPLOYED": 21353,
-    "MODEL_BUSY_PLEASE_RETRY": 21354,
-    "MODEL_LOADING": 21355,
-    "RPC_REQUEST_QUEUE_FULL": 40030,
-    "RPC_SERVER_UNAVAILABLE": 40031,
-    "RPC_REQUEST_TIMEOUT": 40032,
-}
-_FINE = frozenset({10000, 10001, 10002})
-_MIXED, _ALL_FAILED = 10010, 10020
-_THROTTLED = 11005
-_LATER = frozenset({10030, 11003, 21351, 21352, 21353, 21354, 21355, 40030, 40031, 40032, 41000, *range(98000, 99000)})
+_ACCOUNT = "the account or its plan does not allow this: see clarifai.com/settings/billing"
+_ALLOWANCE = "the month's allowance is used up: see clarifai.com/settings/billing"
+_LIMIT = "the account's limit is reached: see clarifai.com/settings/billing"
 _KEY = "check CLARIFAI_PAT (clarifai.com/settings/security): a personal access token that may use this model"
+_TERMS = "the account has to agree to the terms on data protection first"
+_PLACE = "check the options endpoint, model, version, user and app"
 _MODEL = "check the options model, version, user, app and concepts"
-_STOPPING = {
-    11000: "the account or its plan does not allow this: see clarifai.com/settings/billing",
-    11004: "the month's allowance is used up: see clarifai.com/settings/billing",
-    11006: "the account's limit is reached: see clarifai.com/settings/billing",
-    **dict.fromkeys((11001, 11002, 11007, 11008, 11009, 11200), _KEY),
-    11104: "the account has to agree to the terms on data protection first",
-    **dict.fromkeys((11101, 11103), "check the options endpoint, model, version, user and app"),
-    **dict.fromkeys((21200, 21201, 21202, 21203), _MODEL),
+# The codes that mean something special (docs.clarifai.com, status codes), which come as numbers or as names: "" is
+# fine, "later" and "slower" say whether to ask again, anything else stops the run and is what to do.
+_CODES = {
+    10000: ("SUCCESS", ""),
+    10001: ("SUCCESS_WARNING_API_DEPRECATED", ""),
+    10002: ("SUCCESS_WARNING_CLIENT_DEPRECATED", ""),
+    10010: ("MIXED_STATUS", "some"),
+    10020: ("FAILURE", "all"),
+    10030: ("TRY_AGAIN", "later"),
+    11000: ("CONN_ACCOUNT_ISSUES", _ACCOUNT),
+    11001: ("CONN_TOKEN_INVALID", _KEY),
+    11002: ("CONN_CREDENTIALS_INVALID", _KEY),
+    11003: ("CONN_EXCEED_HOURLY_LIMIT", "later"),
+    11004: ("CONN_EXCEED_MONTHLY_LIMIT", _ALLOWANCE),
+    11005: ("CONN_THROTTLED", "slower"),
+    11006: ("CONN_EXCEEDS_LIMITS", _LIMIT),
+    11007: ("CONN_INSUFFICIENT_SCOPES", _KEY),
+    11008: ("CONN_KEY_INVALID", _KEY),
+    11009: ("CONN_KEY_NOT_FOUND", _KEY),
+    11101: ("CONN_DOES_NOT_EXIST", _PLACE),
+    11103: ("CONN_METHOD_NOT_ALLOWED", _PLACE),
+    11104: ("CONN_NO_GDPR_CONSENT", _TERMS),
+    11200: ("CONN_AUTH_METHOD_DISABLED", _KEY),
+    21200: ("MODEL_DOES_NOT_EXIST", _MODEL),
+    21201: ("MODEL_PERMISSION_DENIED", _MODEL),
+    21202: ("MODEL_INVALID_ARGUMENT", _MODEL),
+    21203: ("MODEL_INVALID_REQUEST", _MODEL),
+    21351: ("MODEL_DEPLOYING", "later"),
+    21352: ("21352", "later"),
+    21353: ("MODEL_NOT_DEPLOYED", "later"),
+    21354: ("MODEL_BUSY_PLEASE_RETRY", "later"),
+    21355: ("MODEL_LOADING", "later"),
+    40030: ("RPC_REQUEST_QUEUE_FULL", "later"),
+    40031: ("RPC_SERVER_UNAVAILABLE", "later"),
+    40032: ("RPC_REQUEST_TIMEOUT", "later"),
+    41000: ("41000", "later"),
 }
-
+_NUMBERS = {name: code for code, (name, _) in _CODES.items()}
 _SERVICE = Service(
     provider="Clarifai",
     host="api.clarifai.com",
@@ -97,7 +91,7 @@ _SERVICE = Service(
 )
 
 
-class Clarifai:
+class Clarifai(HttpAdapter):
     """Clarifai: the 200 likeliest concepts of its general model, or of another one; always one pinned version.
 
     Needs a personal access token in CLARIFAI_PAT.
@@ -120,7 +114,7 @@ class Clarifai:
         """the model is yours: user and app are read from CLARIFAI_USER_ID and CLARIFAI_APP_ID."""
         concepts: tuple[str, ...] = ()
         """return the scores of these concepts alone, by their exact names, however low."""
-        batch: int = Field(32, ge=1, le=_MOST_IMAGES)
+        batch: int = Field(32, ge=1, le=128)
         """images per call; each is charged."""
         endpoint: str = ""
         """another address than Clarifai's; CLARIFAI_API_BASE unless given."""
@@ -139,7 +133,16 @@ class Clarifai:
     )
 
     def __init__(self, options: Options) -> None:
-        self.name, model, user, app = options.name, options.model, options.user, options.app
+        super().__init__(
+            options,
+            options.endpoint or os.environ.get("CLARIFAI_API_BASE", "") or f"https://{_SERVICE.host}",
+            client=HttpClient(most_bytes=128_000_000),
+            labels=options.concepts or None,
+            top_k=None if options.concepts else _TOP,
+            batch=options.batch,
+            concurrency=min(32, max(2, 128 // options.batch)),
+        )
+        model, user, app = options.model, options.user, options.app
         if options.own:
             user = quote(secret("CLARIFAI_USER_ID", adapter=self.name), safe="")
             app = quote(secret("CLARIFAI_APP_ID", adapter=self.name), safe="")
@@ -148,127 +151,105 @@ class Clarifai:
                 f"the adapter clarifai: pin the version of {model}, version=... (the model's page shows it), "
                 f"or write version={_UNPINNED} if its answers may change under way"
             )
-        version, concepts, batch = options.version or _GENERAL_VERSION, options.concepts, options.batch
-        base = options.endpoint or os.environ.get("CLARIFAI_API_BASE", "") or f"https://{_SERVICE.host}"
-        base = checked_url(base, adapter=self.name, option="endpoint", credential=True)
+        version = options.version or _GENERAL_VERSION
         pinned = "" if version == _UNPINNED else f"/versions/{version}"
-        self._url = f"{base}/v2/users/{user}/apps/{app}/models/{model}{pinned}/outputs"
+        self._url = f"{self.endpoint}/v2/users/{user}/apps/{app}/models/{model}{pinned}/outputs"
         self._wanted: dict[str, Any] = {"max_concepts": _TOP, "min_value": 0.0}
-        if concepts:
-            self._wanted["select_concepts"] = [{"name": name} for name in concepts]
+        if options.concepts:
+            self._wanted["select_concepts"] = [{"name": name} for name in options.concepts]
         self.model = f"{user}/{app}/{model} {version}"
-        self.parameters: Mapping[str, Any] = {"endpoint": base, "output_config": self._wanted}
-        self.capabilities = replace(
-            type(self).capabilities,
-            service=replace(_SERVICE, host=urlsplit(base).netloc),
-            labels=tuple(concepts) or None,
-            top_k=None if concepts else _TOP,
-            batch=batch,
-            concurrency=min(32, max(2, 128 // batch)),
-        )
-        self._client = HttpClient(most_bytes=128_000_000)
+        self.parameters = {"endpoint": self.endpoint, "output_config": self._wanted}
         self._key = secret("CLARIFAI_PAT", adapter=self.name, hint="(clarifai.com/settings/security)")
 
-    def send(self, images: Sequence[bytes]) -> list[RawAnswer | NoAnswer]:
-        """Send up to 128 images in one call; see ``Adapter.send``."""
+    def call(self, images: Sequence[bytes]) -> Reply | NoAnswer:
+        """See ``HttpAdapter.call``."""
         content = {
             "inputs": [{"data": {"image": {"base64": b64encode(image).decode()}}} for image in images],
             "model": {"output_info": {"output_config": self._wanted}},
         }
         headers = {"Content-Type": "application/json", "Authorization": f"Key {self._key}"}
-        reply = self._client(Call(self._url, json.dumps(content).encode(), headers, secrets=(self._key,)))
-        return [reply] * len(images) if isinstance(reply, NoAnswer) else outcomes(reply, len(images))
+        return self._client(Call(self._url, json.dumps(content).encode(), headers, secrets=(self._key,)))
 
-    def parse(self, answer: RawAnswer) -> list[Label]:
-        """See ``Adapter.parse``."""
-        return labels_of(answer)
+    def outcomes(self, reply: Reply, count: int) -> list[RawAnswer | NoAnswer]:
+        """See ``HttpAdapter.outcomes``."""
+        answers = raw_answers(reply, count, headers=_HEADERS)
+        content = json_or_empty(reply.body)
+        code, outputs = _code(content), content.get("outputs")
+        if isinstance(outputs, list) and len(outputs) == count and _meaning(code) in ("", "some", "all"):
+            stopping = [output for output in outputs if _remedy(_code(output))]
+            if stopping and len(stopping) == count:
+                raise AdapterError(f"Clarifai refuses the calls ({_message(outputs[0])}): {_remedy(_code(outputs[0]))}")
+            return [_image(output, answer) for output, answer in zip(outputs, answers, strict=True)]
+        if isinstance(outputs, list) and _meaning(code) == "":
+            reason = f"{len(outputs)} outputs came for {count} images: they cannot be assigned"
+            return [NoAnswer(reason, billed=True, reply=answer) for answer in answers]
+        failed = _failed(reply, content, code)
+        # Anything else that HTTP calls a success was paid for: kept, and it fails when it is parsed.
+        return [*answers] if failed is None else [replace(failed, reply=answer) for answer in answers]
 
-
-def labels_of(answer: RawAnswer) -> list[Label]:
-    """The concepts of one image, in the output at ``answer.position``.
-
-    Two concepts of one name (Clarifai tells them apart by an id) are one label, with the higher score.
-
-    Raises:
-        AnswerError: the reply, or that output of it, does not hold concepts.
-    """
-    output = part_of(answer, "outputs")
-    if _code(output) not in {*_FINE, _MIXED}:
-        raise AnswerError(f"the service failed on this image: {_message(output)}")
-    data = output.get("data")
-    if not isinstance(data, dict):
-        raise AnswerError("the output holds no data")
-    return checked(scored(objects(data, "concepts"), "name", "value"), repeats=True)
-
-
-def outcomes(reply: Reply, count: int) -> list[RawAnswer | NoAnswer]:
-    """What a reply means for each of the ``count`` images that were sent.
-
-    Raises:
-        AdapterError: no further call can succeed.
-    """
-    answers = raw_answers(reply, count, headers=_HEADERS)
-    content = json_or_empty(reply.body)
-    code = _code(content)
-    outputs = content.get("outputs")
-    complete = isinstance(outputs, list) and len(outputs) == count
-    if code in _FINE and not complete and isinstance(outputs, list):
-        reason = f"{len(outputs)} outputs came for {count} images: they cannot be assigned"
-        return [NoAnswer(reason, billed=True, reply=answer) for answer in answers]
-    if isinstance(outputs, list) and complete and code in {*_FINE, _MIXED, _ALL_FAILED}:
-        stopping = [code for output in outputs if (code := _code(output)) in _STOPPING]
-        if stopping and len(stopping) == count:
-            raise AdapterError(f"Clarifai refuses the calls ({_message(outputs[0])}): {_STOPPING[stopping[0]]}")
-        return [_image(output, answer) for output, answer in zip(outputs, answers, strict=True)]
-    failed = _failed(reply, content, code)
-    # Anything else that HTTP calls a success was paid for: kept, and it fails when it is parsed.
-    return [*answers] if failed is None else [replace(failed, reply=answer) for answer in answers]
+    @staticmethod
+    def parse(answer: RawAnswer) -> list[Label]:
+        """The concepts of one image; of two with one name (Clarifai tells them apart by an id), the higher score."""
+        output = part_of(answer, "outputs")
+        if _meaning(_code(output)) not in ("", "some"):
+            raise AnswerError(f"the service failed on this image: {_message(output)}")
+        data = output.get("data")
+        if not isinstance(data, dict):
+            raise AnswerError("the output holds no data")
+        return checked(scored(objects(data, "concepts"), "name", "value"), repeats=True)
 
 
 def _image(output: object, answer: RawAnswer) -> RawAnswer | NoAnswer:
     code = _code(output)
-    if code is None or code in {*_FINE, _MIXED}:
+    if code is None or _meaning(code) in ("", "some"):
         return answer
     return NoAnswer(_message(output), retry=_again(code), reply=answer)
 
 
 def _failed(reply: Reply, content: object, code: int | None) -> NoAnswer | None:
+    """What a reply without outputs for the images means as a whole."""
     message = _message(content)
-    if code in _STOPPING:
-        raise AdapterError(f"Clarifai refuses the calls ({message}): {_STOPPING[code]}")
+    if remedy := _remedy(code):
+        raise AdapterError(f"Clarifai refuses the calls ({message}): {remedy}")
     failed = failure_of(reply, message=message if code else "")
-    if code is None:
-        if reply.status in (401, 403):
-            raise AdapterError(f"Clarifai refuses the calls (HTTP {reply.status}): {_KEY}")
-        if reply.status == 404:
-            raise AdapterError("Clarifai knows no such address (HTTP 404): check the option endpoint")
+    if code is None and reply.status in (401, 403):
+        raise AdapterError(f"Clarifai refuses the calls (HTTP {reply.status}): {_KEY}")
+    if code is None and reply.status == 404:
+        raise AdapterError("Clarifai refuses the calls (HTTP 404): check the option endpoint")
+    if code is None or _meaning(code) == "":
         return failed
-    if code in _FINE:
-        return failed
-    retry = _again(code) if failed is None or failed.retry == "never" else failed.retry
-    return NoAnswer(message, retry="slower" if code == _THROTTLED else retry, wait=retry_after(reply.headers))
-
-
-def _again(code: int) -> Literal["never", "later", "slower"]:
-    if code == _THROTTLED:
-        return "slower"
-    return "later" if code in _LATER else "never"
+    again = _again(code)
+    retry = again if failed is None or failed.retry == "never" or again == "slower" else failed.retry
+    return NoAnswer(message, retry=retry, wait=retry_after(reply.headers))
 
 
 def _code(content: object) -> int | None:
     """The status code of a reply or an output, which is a number or its name; None where there is neither."""
     code = inner(content, "status", "code")
     if isinstance(code, str):
-        return _NAMES.get(code, int(code) if re.fullmatch(r"[0-9]{5}", code) else -1)
+        return _NUMBERS.get(code, int(code) if re.fullmatch(r"[0-9]{5}", code) else -1)
     return code if isinstance(code, int) and not isinstance(code, bool) else None
+
+
+def _meaning(code: int | None) -> str:
+    """What a code says, as `_CODES` has it; "never" where it says nothing special."""
+    if code is not None and 98000 <= code < 99000:
+        return "later"
+    return _CODES[code][1] if code in _CODES else "never"
+
+
+def _again(code: int) -> Literal["never", "later", "slower"]:
+    found = _meaning(code)
+    return "later" if found == "later" else "slower" if found == "slower" else "never"
+
+
+def _remedy(code: int | None) -> str:
+    """What to do about a code that every further call would meet; "" for any other."""
+    return found if " " in (found := _meaning(code)) else ""
 
 
 def _message(content: object) -> str:
     parts = [one_line(inner(content, "status", name)) for name in ("description", "details")]
     found = ": ".join(part for part in parts if part) or "no reason given"
-    return f"{found} (code {_short_code(content)})"
-
-
-def _short_code(content: object) -> str:
     code = inner(content, "status", "code")
-    return one_line(code, most=60) if isinstance(code, str) else str(_code(content))
+    return f"{found} (code {one_line(code, most=60) if isinstance(code, str) else _code(content)})"

@@ -1,6 +1,7 @@
 """Google Cloud Vision, REST v1: labels, and the likelihoods that it reads in a face.
 
-What its replies mean is in `adapters.cloud.google_answers`, how a caller logs in, in `adapters.cloud.google_login`.
+A bad image's error lies within a successful reply, whose parts belong to the images by their order alone. How a caller
+logs in is in `adapters.cloud.google_login`.
 """
 
 import json
@@ -10,20 +11,35 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from typing import Any, ClassVar, Literal
-from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
-from adapters.base import Capabilities, Label, Limits, NoAnswer, Price, RawAnswer, Service
-from adapters.cloud.google_answers import labels_of, outcomes
+from adapters.answers import checked, inner, json_object, json_or_empty, objects, one_line, part_of, scored
+from adapters.base import AdapterError, AnswerError, Capabilities, Label, Limits, NoAnswer, Price, RawAnswer, Service
 from adapters.cloud.google_login import GoogleLogin
-from adapters.credentials import checked_url, credentials_needed, secret
-from adapters.http_client import Call, HttpClient, Reply
+from adapters.credentials import credentials_needed, secret
+from adapters.http_client import Call, HttpAdapter, Reply, failure_of, raw_answers, retry_after
 from adapters.options import NamedOptions
 
 _HOSTS = {"us": "us-vision.googleapis.com", "eu": "eu-vision.googleapis.com"}
 _MOST_IMAGES = 16
 _IMAGES_PER_SECOND = 30  # the quota is 1,800 images a minute
+_HEADERS = ("x-request-id", "x-goog-request-id", "server-timing")
+# gRPC codes of one image's error; every other one stays as it is.
+_SLOWER = 8
+_LATER = frozenset({1, 2, 4, 10, 13, 14})
+_NOT_ALLOWED = frozenset({7, 16})
+_MOODS = ("joy", "sorrow", "anger", "surprise", "underExposed", "blurred", "headwear")
+_LIKELIHOODS = ("UNKNOWN", "VERY_UNLIKELY", "UNLIKELY", "POSSIBLE", "LIKELY", "VERY_LIKELY")
+_FAR = 1_000_000  # pixels
+_REMEDIES = {
+    "SERVICE_DISABLED": "Enable the API in the project: gcloud services enable vision.googleapis.com",
+    "BILLING_DISABLED": "Switch billing on for the project: console.cloud.google.com/billing",
+    "API_KEY_SERVICE_BLOCKED": "Allow the key to use the Cloud Vision API: console.cloud.google.com/apis/credentials",
+    "401": "Check the credentials: GOOGLE_API_KEY, or the account's key file in GOOGLE_APPLICATION_CREDENTIALS",
+    "403": "Enable the Cloud Vision API in the project, and allow these credentials to use it",
+    "404": "Check the options endpoint, project and region",
+}
 _SERVICE = Service(
     provider="Google Cloud Vision",
     host="vision.googleapis.com",
@@ -42,7 +58,7 @@ _SERVICE = Service(
 )
 
 
-class Google:
+class Google(HttpAdapter):
     """Google Cloud Vision: labels of the whole image; with ``faces`` also joy, headwear and the like.
 
     Google returns no label that names a gender since 2020, and no gender or age of a face. The API key is read from
@@ -83,12 +99,10 @@ class Google:
     capabilities = Capabilities(
         service=_SERVICE,
         scale="0-1",
-        # None can be set; this is where its scores end in practice.
-        cut_off=0.5,
+        cut_off=0.5,  # none can be set; this is where its scores end in practice
         top_k=100,
         batch=_MOST_IMAGES,
-        # 10 MB of JSON, in which four letters stand for three bytes.
-        batch_bytes=7_300_000,
+        batch_bytes=7_300_000,  # 10 MB of JSON, in which four letters stand for three bytes
         concurrency=8,
         limits=Limits(
             max_bytes=7_300_000, max_pixels=75_000_000, formats=("png", "jpeg", "webp", "bmp", "gif", "tiff")
@@ -96,54 +110,139 @@ class Google:
     )
 
     def __init__(self, options: Options) -> None:
-        self.name, batch, region = options.name, options.batch, options.region
-        base = options.endpoint or f"https://{_HOSTS.get(region, _SERVICE.host)}"
-        base = checked_url(base, adapter=self.name, option="endpoint", credential=True)
-        location = f"/locations/{region}" if region else ""
+        super().__init__(
+            options,
+            options.endpoint or f"https://{_HOSTS.get(options.region, _SERVICE.host)}",
+            service={"rate": _IMAGES_PER_SECOND / options.batch},
+            features=("labels", "faces") if options.faces else ("labels",),
+            top_k=options.max_results,
+            batch=options.batch,
+            concurrency=min(32, 128 // options.batch),
+        )
+        location = f"/locations/{options.region}" if options.region else ""
         parent = f"projects/{options.project}{location}/" if options.project else ""
-        self._url = f"{base}/v1/{parent}images:annotate"
+        self._url = f"{self.endpoint}/v1/{parent}images:annotate"
         features = [{"type": "LABEL_DETECTION", "maxResults": options.max_results, "model": options.model}]
         if options.faces:
             features.append({"type": "FACE_DETECTION", "maxResults": 100, "model": options.model})
-        self._features = features
         self.model = f"v1 {options.model}"
         # The project decides who pays, not what is answered.
-        self.parameters: Mapping[str, Any] = {"endpoint": base, "region": region, "features": features}
-        self.capabilities = replace(
-            type(self).capabilities,
-            service=replace(_SERVICE, host=urlsplit(base).netloc, rate=_IMAGES_PER_SECOND / batch),
-            features=("labels", "faces") if options.faces else ("labels",),
-            top_k=options.max_results,
-            batch=batch,
-            concurrency=min(32, 128 // batch),
-        )
-        self._client = HttpClient()
+        self.parameters = {"endpoint": self.endpoint, "region": options.region, "features": features}
         has_key = bool(os.environ.get("GOOGLE_API_KEY", "").strip()) or not credentials_needed()
         self._key = secret("GOOGLE_API_KEY", adapter=self.name) if has_key else ""
         self._login = None if has_key else GoogleLogin(self._client)
 
-    def send(self, images: Sequence[bytes]) -> list[RawAnswer | NoAnswer]:
-        """Send up to 16 images in one call; see ``Adapter.send``."""
-        requests = [{"image": {"content": b64encode(data).decode()}, "features": self._features} for data in images]
+    def call(self, images: Sequence[bytes]) -> Reply | NoAnswer:
+        """See ``HttpAdapter.call``; a token that is refused is renewed once."""
+        features = self.parameters["features"]
+        requests = [{"image": {"content": b64encode(image).decode()}, "features": features} for image in images]
         body = json.dumps({"requests": requests}).encode()
-        reply = self._call(body)
-        if isinstance(reply, Reply) and reply.status == 401 and self._login is not None:
-            reply = self._call(body)  # with another token: the one before has been forgotten
-        if isinstance(reply, NoAnswer):
-            return [reply] * len(images)
-        return outcomes(reply, len(images))
-
-    def parse(self, answer: RawAnswer) -> list[Label]:
-        """See ``Adapter.parse``."""
-        return labels_of(answer)
-
-    def _call(self, body: bytes) -> Reply | NoAnswer:
-        identity = {"X-Goog-Api-Key": self._key} if self._login is None else self._login.headers()
-        if isinstance(identity, NoAnswer):
-            return identity
-        secrets = (self._key or identity["authorization"].removeprefix("Bearer "),)
-        headers = {"Content-Type": "application/json; charset=utf-8", **identity}
-        reply = self._client(Call(self._url, body, headers, secrets=secrets))
-        if isinstance(reply, Reply) and reply.status == 401 and self._login is not None:
-            self._login.forget(identity)
+        for last in (self._login is None, True):
+            identity = {"X-Goog-Api-Key": self._key} if self._login is None else self._login.headers()
+            if isinstance(identity, NoAnswer):
+                return identity
+            secrets = (self._key or identity["authorization"].removeprefix("Bearer "),)
+            headers = {"Content-Type": "application/json; charset=utf-8", **identity}
+            reply = self._client(Call(self._url, body, headers, secrets=secrets))
+            refused = isinstance(reply, Reply) and reply.status == 401
+            if refused and self._login is not None:
+                self._login.forget(identity)
+            if last or not refused:
+                break
         return reply
+
+    def outcomes(self, reply: Reply, count: int) -> list[RawAnswer | NoAnswer]:
+        """See ``HttpAdapter.outcomes``."""
+        if (failed := _failed(reply)) is not None:
+            return [failed] * count
+        answers = raw_answers(reply, count, headers=_HEADERS)
+        try:
+            parts = objects(json_object(reply.body), "responses")
+        except AnswerError:
+            return [*answers]  # it was paid for: kept, and it fails when it is parsed
+        if len(parts) != count:
+            reason = f"{len(parts)} responses came for {count} images: they cannot be assigned"
+            return [NoAnswer(reason, billed=True, reply=answer) for answer in answers]
+        errors = [part.get("error") for part in parts]
+        if all(_code(error) in _NOT_ALLOWED for error in errors):
+            raise AdapterError(f"Google refuses the calls: {one_line(inner(errors[0], 'message')) or 'not allowed'}")
+        return [
+            answer if error is None else _image_failed(error, answer, alone=count == 1)
+            for error, answer in zip(errors, answers, strict=True)
+        ]
+
+    @staticmethod
+    def parse(answer: RawAnswer) -> list[Label]:
+        """The labels of one image; of two with one name (Google tells them apart by an id), the higher score."""
+        part = part_of(answer, "responses")
+        if "error" in part:
+            message = one_line(inner(part, "error", "message"))
+            raise AnswerError(f"the service failed on this image: {message or 'no reason'}")
+        # What is empty is left out: no labels, no list.
+        labels = list(scored(objects(part, "labelAnnotations", needed=False), "description", "score"))
+        faces = objects(part, "faceAnnotations", needed=False)
+        return checked([*labels, *(_face(max(faces, key=_area)) if faces else ())], repeats=True)
+
+
+def _image_failed(error: object, answer: RawAnswer, *, alone: bool) -> NoAnswer:
+    code, message = _code(error), one_line(inner(error, "message"))
+    reason = f"{message or 'the service failed on this image'} (code {code})"
+    if code == _SLOWER:
+        return NoAnswer(reason, retry="slower", reply=answer)
+    # "Bad image data" has been seen to come and go with the batch: such an image is worth a second try.
+    again = code in _LATER or ("Bad image data" in message and not alone)
+    return NoAnswer(reason, retry="later" if again else "never", reply=answer)
+
+
+def _code(error: object) -> int | None:
+    code = inner(error, "code")
+    return code if isinstance(code, int) and 0 <= code <= 16 else None
+
+
+def _failed(reply: Reply) -> NoAnswer | None:
+    """What a reply that is no success means for all its images."""
+    error = inner(json_or_empty(reply.body), "error")
+    details = inner(error, "details")
+    reasons = [one_line(inner(each, "reason"), most=60) for each in (details if isinstance(details, list) else ())]
+    reason = next((found for found in reasons if found), "") or one_line(inner(error, "status"), most=60)
+    message = one_line(inner(error, "message"))
+    failed = failure_of(reply, message=": ".join(part for part in (reason, message) if part))
+    if failed is None:
+        return None
+    unknown = reason == "API_KEY_INVALID" or message.startswith(("API key not valid", "API key exp"))
+    if reply.status == 400 and unknown:
+        raise AdapterError(
+            "Google does not know the API key in GOOGLE_API_KEY: copy it again from "
+            "console.cloud.google.com/apis/credentials, and allow it to use the Cloud Vision API"
+        )
+    if reply.status == 403 and reason.startswith("RATE_LIMIT"):
+        return replace(failed, retry="slower", wait=retry_after(reply.headers))
+    if reply.status in (401, 403, 404):
+        remedy = _REMEDIES.get(reason, _REMEDIES[str(reply.status)])
+        raise AdapterError(f"Google refuses the calls ({failed.reason}). {remedy}")
+    return failed
+
+
+def _face(face: Mapping[str, Any]) -> list[tuple[object, object]]:
+    pairs: list[tuple[object, object]] = [("face", face.get("detectionConfidence"))]
+    for mood in _MOODS:
+        likelihood = face.get(f"{mood}Likelihood", "UNKNOWN")
+        if likelihood in _LIKELIHOODS:
+            step = _LIKELIHOODS.index(likelihood)
+        elif isinstance(likelihood, int) and not isinstance(likelihood, bool) and 0 <= likelihood < len(_LIKELIHOODS):
+            step = likelihood
+        else:
+            raise AnswerError(f"the face's {mood}Likelihood is none of Google's likelihoods")
+        if step:
+            pairs.append((f"face: {mood.replace('underExposed', 'under-exposed')}", (step - 1) / 4))
+    return pairs
+
+
+def _area(face: Mapping[str, Any]) -> float:
+    box = face.get("boundingPoly")
+    corners = objects(box, "vertices") if isinstance(box, dict) else []
+    # A coordinate of 0 is left out.
+    places = [[corner.get(axis, 0) for corner in corners] or [0] for axis in ("x", "y")]
+    if not all(isinstance(place, int | float) and abs(place) < _FAR for axis in places for place in axis):
+        raise AnswerError("a face's box has corners that are no places in an image")
+    return float((max(places[0]) - min(places[0])) * (max(places[1]) - min(places[1])))

@@ -1,10 +1,8 @@
-"""Access to Google with the credentials of a file, by google-auth: service accounts, a person's own, and the others.
-
-Its requests for tokens go through this project's HTTP client; what the tokens are for is not known here.
-"""
+"""Access to Google with the credentials of a file, by google-auth, whose requests go through `HttpClient`."""
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -12,12 +10,21 @@ from typing import Any
 from adapters.answers import json_object, one_line
 from adapters.base import AdapterError, AnswerError, NoAnswer
 from adapters.credentials import checked_url
-from adapters.http_client import Call, HttpClient, Reply
+from adapters.http_client import Call, HttpClient
 from adapters.packages import needed
 
 _SCOPES = ("https://www.googleapis.com/auth/cloud-vision",)
 _FIELDS = ("client_email", "private_key", "token_uri", "client_id", "client_secret", "refresh_token")
 _VARIABLE = "GOOGLE_APPLICATION_CREDENTIALS"
+
+
+@dataclass(frozen=True)
+class _Response:
+    """A reply as google-auth reads it."""
+
+    status: int
+    headers: Mapping[str, str]
+    data: bytes
 
 
 class GoogleLogin:
@@ -75,7 +82,7 @@ class GoogleLogin:
 
     def _request(
         self, url: str, method: str = "GET", body: bytes | None = None, headers: Any = None, **_: Any
-    ) -> "_Response":
+    ) -> _Response:
         """The transport that google-auth calls."""
         from google.auth.exceptions import TransportError
 
@@ -84,16 +91,7 @@ class GoogleLogin:
         reply = self._client(Call(address, body or b"", dict(headers or {}), verb))
         if isinstance(reply, NoAnswer):
             raise TransportError(reply.reason, retryable=reply.retry != "never")
-        return _Response(reply)
-
-
-class _Response:
-    """A reply as google-auth reads it."""
-
-    def __init__(self, reply: Reply) -> None:
-        self.status: int = reply.status
-        self.headers: Mapping[str, str] = reply.headers
-        self.data: bytes = reply.body
+        return _Response(reply.status, reply.headers, reply.body)
 
 
 def _credentials_file() -> tuple[str, Path]:

@@ -2,16 +2,14 @@
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import date
-from typing import Any
-from urllib.parse import urlsplit
+from typing import Any, ClassVar
 
 from adapters.answers import checked, inner, json_object, json_or_empty, objects, one_line
 from adapters.base import AdapterError, AnswerError, Capabilities, Label, NoAnswer, Price, RawAnswer, Service
-from adapters.credentials import checked_url, secret
-from adapters.http_client import Call, HttpClient, failure_of, image_form, raw_answers
-from adapters.options import AdapterOptions
+from adapters.credentials import secret
+from adapters.http_client import Call, HttpAdapter, Reply, failure_of, image_form, raw_answers
+from adapters.options import NamedOptions
 
 KEY, SECRET = "IMAGGA_API_KEY", "IMAGGA_API_SECRET"
 _SERVICE = Service(
@@ -27,77 +25,60 @@ _SERVICE = Service(
 )
 
 
-class Imagga:
+class Imagga(HttpAdapter):
     """Imagga's tags: an open vocabulary of its own, all tags with any confidence.
 
     Raises:
         AdapterError: no key, or credentials that would go over plain http.
     """
 
-    class Options(AdapterOptions):
+    class Options(NamedOptions):
+        kind: ClassVar[str] = "imagga"
         endpoint: str = "https://api.imagga.com"
         """the address, up to before /v2/tags."""
         language: str = "en"
         """of the tags."""
 
-    name = "imagga"
     model = "v2 tags, version not told"  # part of the key of stored answers: its words stay
     capabilities = Capabilities(service=_SERVICE, scale="0-100", cut_off=0.0, concurrency=3)
 
     def __init__(self, options: Options) -> None:
-        self._url = checked_url(options.endpoint, adapter=self.name, option="endpoint", credential=True)
+        super().__init__(options, options.endpoint)
         user, password = secret(KEY, adapter=self.name), secret(SECRET, adapter=self.name)
         pair = b64encode(f"{user}:{password}".encode()).decode()
         self._authorization, self._secrets = f"Basic {pair}", (user, password, pair)
-        self._client = HttpClient()
         self._texts = {"limit": "-1", "threshold": "0", "language": options.language}
-        self.parameters: Mapping[str, Any] = {"endpoint": self._url, **self._texts}
-        self.capabilities = replace(
-            Imagga.capabilities, service=replace(_SERVICE, host=urlsplit(self._url).hostname or "")
-        )
+        self.parameters = {"endpoint": self.endpoint, **self._texts}
 
-    def send(self, images: Sequence[bytes]) -> list[RawAnswer | NoAnswer]:
-        """Send one image a call; see ``Adapter.send``."""
-        return [self._send(image) for image in images]
-
-    def parse(self, answer: RawAnswer) -> list[Label]:
-        """See ``Adapter.parse``."""
-        return labels_of(answer)
-
-    def _send(self, image: bytes) -> RawAnswer | NoAnswer:
-        try:
-            body, content_type = image_form(self._texts, "image", image)
-        except ValueError as error:
-            return NoAnswer(str(error))
+    def call(self, images: Sequence[bytes]) -> Reply | NoAnswer:
+        """See ``HttpAdapter.call``."""
+        body, content_type = image_form(self._texts, "image", images[0])
         headers = {"Authorization": self._authorization, "Content-Type": content_type, "Accept": "application/json"}
-        reply = self._client(Call(f"{self._url}/v2/tags", body, headers, secrets=self._secrets))
-        if isinstance(reply, NoAnswer):
-            return reply
+        return self._client(Call(f"{self.endpoint}/v2/tags", body, headers, secrets=self._secrets))
+
+    def outcomes(self, reply: Reply, count: int) -> list[RawAnswer | NoAnswer]:
+        """See ``HttpAdapter.outcomes``."""
         failed, message = _status(reply.body)
         if reply.status in (401, 402, 403, 404):
             remedies = {402: "its quota is used up", 404: "check the option endpoint"}
             remedy = remedies.get(reply.status, f"check {KEY} and {SECRET}")
-            raise AdapterError(f"the adapter 'imagga': HTTP {reply.status} {message!r}: {remedy}")
-        answer = raw_answers(reply, 1, headers=("x-request-id",))[0]
-        unusable = NoAnswer(f"the service reports {message!r}", reply=answer) if failed else None
-        return failure_of(reply, message=message) or unusable or answer
+            raise AdapterError(f"Imagga refuses the calls (HTTP {reply.status} {message!r}): {remedy}")
+        if (failure := failure_of(reply, message=message)) is not None:
+            return [failure] * count
+        answers = raw_answers(reply, count, headers=("x-request-id",))
+        return [NoAnswer(f"the service reports {message!r}", reply=one) if failed else one for one in answers]
 
-
-def labels_of(answer: RawAnswer) -> list[Label]:
-    """The tags, in the language that they have; of a repeated tag, the higher score.
-
-    Raises:
-        AnswerError: the answer holds none, or an error.
-    """
-    failed, message = _status(answer.body)
-    if failed:
-        raise AnswerError(f"the service reports {message!r}")
-    result = json_object(answer.body).get("result")
-    if not isinstance(result, dict):
-        raise AnswerError("the answer has no 'result'")
-    return checked(
-        ((_word(entry), entry.get("confidence")) for entry in objects(result, "tags")), most=100, repeats=True
-    )
+    @staticmethod
+    def parse(answer: RawAnswer) -> list[Label]:
+        """The tags, in the language that they have; of a repeated tag, the higher score."""
+        failed, message = _status(answer.body)
+        if failed:
+            raise AnswerError(f"the service reports {message!r}")
+        result = json_object(answer.body).get("result")
+        if not isinstance(result, dict):
+            raise AnswerError("the answer has no 'result'")
+        pairs = ((_word(entry), entry.get("confidence")) for entry in objects(result, "tags"))
+        return checked(pairs, most=100, repeats=True)
 
 
 def _word(entry: Mapping[str, Any]) -> object:

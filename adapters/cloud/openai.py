@@ -1,8 +1,4 @@
-"""Chat models over any server that speaks OpenAI's chat completions: OpenAI, vLLM, Ollama, llama.cpp and others.
-
-The questions and what replies to them mean are in `adapters.cloud.openai_answers`; here is how a server is called and
-what its errors mean.
-"""
+"""Chat models over any server that speaks OpenAI's chat completions; questions and replies are in `openai_answers`."""
 
 import json
 import os
@@ -32,15 +28,10 @@ KEY = "OPENAI_API_KEY"
 IDENTIFIERS = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
 
 BILLING = frozenset(
-    {
-        "insufficient_quota",
-        "credit_balance_exhausted",
-        "organization_spend_limit_exceeded",
-        "project_spend_limit_exceeded",
-        "organization_usage_limit_exceeded",
-        "billing_hard_limit_reached",
-        "billing_not_active",
-    }
+    (
+        *("insufficient_quota", "credit_balance_exhausted", "billing_hard_limit_reached", "billing_not_active"),
+        *("organization_spend_limit_exceeded", "project_spend_limit_exceeded", "organization_usage_limit_exceeded"),
+    )
 )
 _MAX_TOKENS = 'max_tokens (null sends none; extra={"max_completion_tokens": 300} has the other name for it)'
 _FORMAT = "format (json_object or text asks less of the server)"
@@ -127,14 +118,12 @@ class OpenAI:
     )
 
     def __init__(self, options: Options) -> None:
-        self.name, self.model = options.name, options.model
-        self._labels = read_labels(options.labels)
-        self._check_labels(letters=options.logprobs)
+        self.name, self.model, self._wanted = options.name, options.model, options
+        self._labels = self._checked_labels(options)
         elsewhere = options.endpoint or os.environ.get("OPENAI_BASE_URL", "")
         variable = options.key_variable
         wanted = variable and (not elsewhere or variable != KEY or os.environ.get(KEY))
         self._key = secret(variable, adapter=self.name) if wanted else ""
-        self._variable = variable or KEY
         hint = "; or set the option key_variable to '' to send none"
         self._url = checked_url(
             elsewhere or ENDPOINT, adapter=self.name, option="endpoint", credential=bool(self._key), hint=hint
@@ -175,7 +164,7 @@ class OpenAI:
 
     def parse(self, answer: RawAnswer) -> list[Label]:
         """See ``Adapter.parse``."""
-        return chat.labels_of(answer.body, self._labels, letters=self.parameters["logprobs"])
+        return chat.labels_of(answer.body, self._labels, letters=self._wanted.logprobs)
 
     def _price(self) -> Price | None:
         """What a known model of OpenAI's charges; before answers have counted their tokens, an estimate of these."""
@@ -184,10 +173,10 @@ class OpenAI:
             return None
         sent, received = _USD_PER_MILLION[undated]
         question = len(self.parameters["prompt"]) + sum(map(len, self._labels))
-        reply = 1 if self.parameters["logprobs"] else 12 * len(self._labels)
+        reply = 1 if self._wanted.logprobs else 12 * len(self._labels)
         usd = sent * (_IMAGE_TOKENS.get(undated, _USUAL_IMAGE_TOKENS) + question / 2) + received * reply
         return Price(
-            round(self.parameters["repeats"] * usd / 1000, 3),
+            round(self._wanted.repeats * usd / 1000, 3),
             as_of=date(2026, 11, 20),
             source="public price tables of 2026",
             note="a rough estimate until answers have counted their tokens; reasoning costs more",
@@ -199,11 +188,11 @@ class OpenAI:
             kind = media_type(image)
         except ValueError as error:
             return NoAnswer(str(error))
-        picture = {"url": f"data:{kind};base64,{b64encode(image).decode()}", "detail": self.parameters["detail"]}
+        picture = {"url": f"data:{kind};base64,{b64encode(image).decode()}", "detail": self._wanted.detail}
         digest = sha256(image).hexdigest()
         with self._lock:
             replies = self._earlier.pop(digest, [])
-        while len(replies) < self.parameters["repeats"]:
+        while len(replies) < self._wanted.repeats:
             labels = self._in_order(image, repeat=len(replies))
             outcome = self._called(self._question(picture, labels, repeat=len(replies)))
             if isinstance(outcome, NoAnswer):
@@ -213,48 +202,45 @@ class OpenAI:
             replies.append((labels, outcome))
         last = replies[-1][1]
         headers = kept_headers(last.headers, ("x-request-id", "openai-version", "openai-processing-ms"))
-        if len(replies) == 1 and self.parameters["order"] == "fixed":
+        if len(replies) == 1 and self._wanted.order == "fixed":
             return RawAnswer(last.body, last.status, headers)
         headers |= chat.version_of(last.body)
         return RawAnswer(chat.together([(labels, reply.body) for labels, reply in replies]), last.status, headers)
 
     def _in_order(self, image: bytes, *, repeat: int) -> list[str]:
-        if self.parameters["order"] == "fixed":
+        if self._wanted.order == "fixed":
             return list(self._labels)
-        return chat.shuffled(self._labels, image, seed=self.parameters["seed"] or 0, repeat=repeat)
+        return chat.shuffled(self._labels, image, seed=self._wanted.seed or 0, repeat=repeat)
 
     def _question(self, picture: Mapping[str, str], labels: Sequence[str], *, repeat: int) -> dict[str, Any]:
-        wanted = self.parameters
-        text = chat.text_of(wanted["prompt"], labels, letters=wanted["logprobs"])
+        wanted, format_ = self._wanted, self.parameters["format"]
+        text = chat.text_of(self.parameters["prompt"], labels, letters=wanted.logprobs)
         content = [{"type": "text", "text": text}, {"type": "image_url", "image_url": dict(picture)}]
         question: dict[str, Any] = {"model": self.model, "messages": [{"role": "user", "content": content}]}
-        if wanted["temperature"] is not None:
-            question["temperature"] = wanted["temperature"]
-        if wanted["seed"] is not None:
-            question["seed"] = wanted["seed"] + repeat
-        if wanted["max_tokens"] is not None:
+        if wanted.temperature is not None:
+            question["temperature"] = wanted.temperature
+        if wanted.seed is not None:
+            question["seed"] = wanted.seed + repeat
+        if wanted.max_tokens is not None:
             # OpenAI's newer models take only the first name, Ollama only the second.
             newer = self._host.endswith((".openai.com", ".azure.com"))
-            question["max_completion_tokens" if newer else "max_tokens"] = wanted["max_tokens"]
-        if wanted["logprobs"]:
+            question["max_completion_tokens" if newer else "max_tokens"] = wanted.max_tokens
+        if wanted.logprobs:
             question |= {"logprobs": True, "top_logprobs": chat.MOST_LETTERS}
-        if wanted["format"] == "json_schema":
+        if format_ == "json_schema":
             schema = {"name": "labels", "strict": True, "schema": chat.schema_of(labels)}
-            question["response_format"] = {"type": "json_schema", "json_schema": schema}
-        elif wanted["format"] == "json_object":
-            question["response_format"] = {"type": "json_object"}
-        question.update(wanted["extra"])
-        return question
+            question["response_format"] = {"type": format_, "json_schema": schema}
+        elif format_ == "json_object":
+            question["response_format"] = {"type": format_}
+        return question | wanted.extra
 
     def _called(self, question: Mapping[str, Any]) -> Reply | NoAnswer:
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if self._key:
             headers["Authorization"] = f"Bearer {self._key}"
             headers |= {name: os.environ[source] for name, source in IDENTIFIERS.items() if os.environ.get(source)}
-        secrets = (self._key,) if self._key else ()
-        outcome = self._client(
-            Call(f"{self._url}/chat/completions", json.dumps(question).encode(), headers, secrets=secrets)
-        )
+        call = Call(f"{self._url}/chat/completions", json.dumps(question).encode(), headers, secrets=(self._key,))
+        outcome = self._client(call)
         return outcome if isinstance(outcome, NoAnswer) else self._understood(outcome)
 
     def _understood(self, reply: Reply) -> Reply | NoAnswer:
@@ -284,7 +270,8 @@ class OpenAI:
         if status == 402 or not BILLING.isdisjoint({str(error.get("code")), str(error.get("type"))}):
             return "its account has no money or quota left; settle that with the provider"
         if status == 401:
-            return f"check the key in {self._variable}" if self._key else f"it wants a key: export {self._variable}=..."
+            variable = self._wanted.key_variable or KEY
+            return f"check the key in {variable}" if self._key else f"it wants a key: export {variable}=..."
         if status == 403:
             return "check what the key may do, and where and how the model may be used"
         if status == 404:
@@ -296,14 +283,16 @@ class OpenAI:
             return f"the model does not take this {member}; change the option {_MEMBERS[member]}"
         return ""
 
-    def _check_labels(self, *, letters: bool) -> None:
-        if outcomes := set(self._labels) & set(chat.OUTCOMES):
+    def _checked_labels(self, options: Options) -> tuple[str, ...]:
+        labels = read_labels(options.labels)
+        if outcomes := set(labels) & set(chat.OUTCOMES):
             raise AdapterError(f"the adapter {self.name!r}: the label {min(outcomes)!r} stands for an outcome already")
-        if letters and len(self._labels) > chat.MOST_LETTERS:
+        if options.logprobs and len(labels) > chat.MOST_LETTERS:
             raise AdapterError(
                 f"the adapter {self.name!r}: the option logprobs allows {chat.MOST_LETTERS} labels at most, "
-                f"not {len(self._labels)}: servers give the log-probabilities of no more letters"
+                f"not {len(labels)}: servers give the log-probabilities of no more letters"
             )
+        return labels
 
 
 def _member_at_fault(error: Mapping[str, Any], message: str) -> str:

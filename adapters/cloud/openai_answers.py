@@ -1,8 +1,6 @@
 """The questions that get the labels of an image from a chat model, and what its replies mean. Pure: sends nothing.
 
-There are two kinds of question: for a score of every label, as a JSON object that a schema holds it to; or for one
-letter, with the probabilities that it gave to every letter (log-probabilities). That a model would not answer is no
-error but an outcome: it becomes a label of its own, so that refusals which differ along a sweep have a slope.
+A question is for a score of every label, or for one letter, with the probabilities of all letters.
 """
 
 import json

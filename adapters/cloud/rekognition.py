@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from typing import Annotated, Any, ClassVar
-from urllib.parse import urlsplit
 
 from annotated_types import Len
 from pydantic import model_validator
@@ -18,45 +17,46 @@ from pydantic import model_validator
 from adapters.answers import checked, inner, json_object, json_or_empty, objects, one_line, scored
 from adapters.base import AdapterError, AnswerError, Capabilities, Label, Limits, NoAnswer, Price, RawAnswer, Service
 from adapters.cloud.aws_signing import AwsSigner, endpoint_from_environment
-from adapters.credentials import checked_url
-from adapters.http_client import Call, HttpClient, Reply, failure_of, raw_answers, retry_after
+from adapters.http_client import Call, HttpAdapter, Reply, failure_of, raw_answers, retry_after
 from adapters.options import NamedOptions
 
-_TARGET = "RekognitionService"
 Names = Annotated[tuple[Annotated[str, Len(1, 50)], ...], Len(0, 100)]
-_HEADERS = ("x-amzn-requestid",)
 _MOST = 100.0  # its scores are percentages
+_FLAGS = ("Smile", "Eyeglasses", "Sunglasses", "Beard", "Mustache", "EyesOpen", "MouthOpen", "FaceOccluded")
+_AGES = (20, 30, 40, 50, 60, 70)
 
-_THROTTLED = frozenset(
-    {
-        "ProvisionedThroughputExceededException",
-        "ThrottlingException",
-        "Throttling",
-        "ThrottledException",
-        "TooManyRequestsException",
-        "RequestLimitExceeded",
-    }
-)
-_PASSING = frozenset({"InternalServerError", "InternalFailure", "ServiceUnavailable", "ServiceUnavailableException"})
-EXPIRED = frozenset({"ExpiredTokenException", "ExpiredToken"})
-_REFUSED = {
+# What an error's code means: "slower" and "later" may pass, "expired" wants new credentials, anything else stops the
+# run and is what to do.
+_KEY = "the access key is not known: check AWS_ACCESS_KEY_ID or the profile in AWS_PROFILE"
+_CLOCK = "check AWS_SECRET_ACCESS_KEY, and this machine's clock (5 minutes off are too many)"
+_NO_SIGNATURE = "no signature arrived: check the option endpoint"
+_RENEW = "renew the temporary credentials (e.g. aws sso login) and run the same command again"
+_MEANINGS = {
+    "ProvisionedThroughputExceededException": "slower",
+    "ThrottlingException": "slower",
+    "Throttling": "slower",
+    "ThrottledException": "slower",
+    "TooManyRequestsException": "slower",
+    "RequestLimitExceeded": "slower",
+    "InternalServerError": "later",
+    "InternalFailure": "later",
+    "ServiceUnavailable": "later",
+    "ServiceUnavailableException": "later",
+    "ExpiredTokenException": "expired",
+    "ExpiredToken": "expired",
     "AccessDeniedException": "allow the action rekognition:{operation} to this user or role (AWS IAM)",
-    "UnrecognizedClientException": "the access key is not known: check AWS_ACCESS_KEY_ID or the profile in AWS_PROFILE",
-    "InvalidClientTokenId": "the access key is not known: check AWS_ACCESS_KEY_ID or the profile in AWS_PROFILE",
-    "InvalidSignatureException": "check AWS_SECRET_ACCESS_KEY, and this machine's clock (5 minutes off are too many)",
-    "SignatureDoesNotMatch": "check AWS_SECRET_ACCESS_KEY, and this machine's clock (5 minutes off are too many)",
+    "UnrecognizedClientException": _KEY,
+    "InvalidClientTokenId": _KEY,
+    "InvalidSignatureException": _CLOCK,
+    "SignatureDoesNotMatch": _CLOCK,
     "RequestExpired": "set this machine's clock",
-    "MissingAuthenticationTokenException": "no signature arrived: check the option endpoint",
-    "MissingAuthenticationToken": "no signature arrived: check the option endpoint",
+    "MissingAuthenticationTokenException": _NO_SIGNATURE,
+    "MissingAuthenticationToken": _NO_SIGNATURE,
     "IncompleteSignatureException": "no whole signature arrived: check the option endpoint",
     "OptInRequired": "the account has not opted in to the region or the service",
     "SubscriptionRequiredException": "the account has no subscription to the service",
     "UnknownOperationException": "this endpoint is not Rekognition's: check the option endpoint",
 }
-_RENEW = "renew the temporary credentials (e.g. aws sso login) and run the same command again"
-
-_FLAGS = ("Smile", "Eyeglasses", "Sunglasses", "Beard", "Mustache", "EyesOpen", "MouthOpen", "FaceOccluded")
-_AGES = (20, 30, 40, 50, 60, 70)
 
 _SERVICE = Service(
     provider="Amazon Rekognition",
@@ -81,7 +81,7 @@ _SERVICE = Service(
 )
 
 
-class Rekognition:
+class Rekognition(HttpAdapter):
     """Amazon Rekognition: DetectLabels, or with ``faces`` what DetectFaces perceives (perceived gender, smile, ...).
 
     Credentials are found as by every AWS tool (environment, profile, shared files, roles); needs the extra ``aws``.
@@ -141,84 +141,68 @@ class Rekognition:
     )
 
     def __init__(self, options: Options) -> None:
-        self.name, faces = options.name, options.faces
-        self._signer = AwsSigner("rekognition", adapter=self.name, region=options.region)
+        faces = options.faces
+        self._signer = AwsSigner("rekognition", adapter=options.name, region=options.region)
         region = self._signer.region
         if not re.fullmatch(r"[a-z0-9-]+", region):
             raise AdapterError(f"the adapter rekognition: {region!r} is no AWS region such as eu-west-1")
-        base = (
-            options.endpoint
-            or endpoint_from_environment("rekognition")
-            or f"https://rekognition.{region}.amazonaws.com"
-        )
-        base = checked_url(base, adapter=self.name, option="endpoint", credential=True)
-        self._url = f"{base}/"
-        self._operation = "DetectFaces" if faces else "DetectLabels"
-        self._request = {"Attributes": ["ALL"]} if faces else {"MaxLabels": 1000, "MinConfidence": 0, **options.filters}
-        self.model = f"2016-06-27 {self._operation}"
-        self.parameters: Mapping[str, Any] = {"endpoint": base, "region": region, "request": self._request}
-        self.capabilities = replace(
-            type(self).capabilities,
-            service=replace(_SERVICE, host=urlsplit(base).netloc),
+        usual = endpoint_from_environment("rekognition") or f"https://rekognition.{region}.amazonaws.com"
+        super().__init__(
+            options,
+            options.endpoint or usual,
             features=("faces",) if faces else ("labels",),
             top_k=None if faces else 1000,
             cut_off=None if faces else 0.0,
         )
-        self._client = HttpClient()
+        self._operation = "DetectFaces" if faces else "DetectLabels"
+        self._request = {"Attributes": ["ALL"]} if faces else {"MaxLabels": 1000, "MinConfidence": 0, **options.filters}
+        self.model = f"2016-06-27 {self._operation}"
+        self.parameters = {"endpoint": self.endpoint, "region": region, "request": self._request}
 
-    def send(self, images: Sequence[bytes]) -> list[RawAnswer | NoAnswer]:
-        """Send one image a call; see ``Adapter.send``."""
-        return [self._send(image) for image in images]
+    def call(self, images: Sequence[bytes]) -> Reply | NoAnswer:
+        """See ``HttpAdapter.call``; credentials that have expired are looked up again once."""
+        body = json.dumps({"Image": {"Bytes": b64encode(images[0]).decode()}, **self._request}).encode()
+        reply, used = self._signed_call(body)
+        if isinstance(reply, Reply) and _MEANINGS.get(_code(reply)) == "expired" and self._signer.renewed(used):
+            reply, _ = self._signed_call(body)
+        return reply
 
-    def parse(self, answer: RawAnswer) -> list[Label]:
-        """See ``Adapter.parse``."""
-        return labels_of(answer)
+    def outcomes(self, reply: Reply, count: int) -> list[RawAnswer | NoAnswer]:
+        """See ``HttpAdapter.outcomes``."""
+        content, code = json_or_empty(reply.body), _code(reply)
+        message = one_line(content.get("Message")) or one_line(content.get("message"))
+        failed = failure_of(reply, message=": ".join(part for part in (code, message) if part))
+        answers = raw_answers(reply, count, headers=("x-amzn-requestid",))
+        if failed is None:
+            return [*answers]
+        meaning = _MEANINGS.get(code, "")
+        if meaning == "expired":
+            raise AdapterError(f"the AWS credentials have expired: {_RENEW}")
+        if " " in meaning or (reply.status in (401, 403, 404) and meaning != "slower"):
+            remedy = meaning if " " in meaning else "check the credentials, the region and the option endpoint"
+            raise AdapterError(f"AWS refuses the calls ({failed.reason}): {remedy.format(operation=self._operation)}")
+        if meaning == "slower":
+            failed = replace(failed, retry="slower", wait=retry_after(reply.headers))
+        elif meaning == "later":
+            failed = replace(failed, retry="later")
+        return [replace(failed, reply=answer) for answer in answers]
 
-    def _send(self, image: bytes) -> RawAnswer | NoAnswer:
-        body = json.dumps({"Image": {"Bytes": b64encode(image).decode()}, **self._request}).encode()
-        reply, used = self._call(body)
-        if isinstance(reply, Reply) and _code(reply) in EXPIRED and self._signer.renewed(used):
-            reply, _ = self._call(body)
-        return reply if isinstance(reply, NoAnswer) else outcome(reply, self._operation)
+    @staticmethod
+    def parse(answer: RawAnswer) -> list[Label]:
+        """The labels of a reply of DetectLabels or DetectFaces; of a repeated name, the higher score."""
+        content = json_object(answer.body)
+        if "FaceDetails" in content:
+            faces = objects(content, "FaceDetails")
+            return checked(_face(min(faces, key=_off_centre)) if faces else (), most=_MOST, repeats=True)
+        return checked(scored(objects(content, "Labels"), "Name", "Confidence"), most=_MOST, repeats=True)
 
-    def _call(self, body: bytes) -> tuple[Reply | NoAnswer, object]:
-        headers = {"Content-Type": "application/x-amz-json-1.1", "X-Amz-Target": f"{_TARGET}.{self._operation}"}
-        signed = self._signer.signed(self._url, body, headers)
-        return self._client(Call(self._url, body, signed.headers, secrets=signed.secrets)), signed.credentials
-
-
-def labels_of(answer: RawAnswer) -> list[Label]:
-    """The labels of a reply of DetectLabels or DetectFaces; of a repeated name, the higher score.
-
-    Raises:
-        AnswerError: it is neither.
-    """
-    content = json_object(answer.body)
-    if "FaceDetails" in content:
-        faces = objects(content, "FaceDetails")
-        return checked(_face(min(faces, key=_off_centre)) if faces else (), most=_MOST, repeats=True)
-    return checked(scored(objects(content, "Labels"), "Name", "Confidence"), most=_MOST, repeats=True)
-
-
-def outcome(reply: Reply, operation: str) -> RawAnswer | NoAnswer:
-    """What a reply means.
-
-    Raises:
-        AdapterError: no further call can succeed.
-    """
-    code, message = _code(reply), _message(reply)
-    failed = failure_of(reply, message=": ".join(part for part in (code, message) if part))
-    if failed is None:
-        return raw_answers(reply, 1, headers=_HEADERS)[0]
-    failed = replace(failed, reply=raw_answers(reply, 1, headers=_HEADERS)[0])
-    if code in EXPIRED:
-        raise AdapterError(f"the AWS credentials have expired: {_RENEW}")
-    if code in _REFUSED or (reply.status in (401, 403, 404) and code not in _THROTTLED):
-        remedy = _REFUSED.get(code, "check the credentials, the region and the option endpoint")
-        raise AdapterError(f"AWS refuses the calls ({failed.reason}): {remedy.format(operation=operation)}")
-    if code in _THROTTLED:
-        return replace(failed, retry="slower", wait=retry_after(reply.headers))
-    return replace(failed, retry="later") if code in _PASSING else failed
+    def _signed_call(self, body: bytes) -> tuple[Reply | NoAnswer, object]:
+        """The reply, and the credentials that signed the request."""
+        target = f"RekognitionService.{self._operation}"
+        headers = {"Content-Type": "application/x-amz-json-1.1", "X-Amz-Target": target}
+        url = f"{self.endpoint}/"
+        signed = self._signer.signed(url, body, headers)
+        return self._client(Call(url, body, signed.headers, secrets=signed.secrets)), signed.credentials
 
 
 def _code(reply: Reply) -> str:
@@ -229,11 +213,6 @@ def _code(reply: Reply) -> str:
         reply.headers.get("x-amzn-errortype"), most=120
     )
     return kind.rpartition("#")[2].partition(":")[0]
-
-
-def _message(reply: Reply) -> str:
-    content = json_or_empty(reply.body)
-    return one_line(content.get("Message")) or one_line(content.get("message"))
 
 
 def _face(face: Mapping[str, Any]) -> Iterator[tuple[object, object]]:

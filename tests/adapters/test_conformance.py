@@ -15,7 +15,6 @@ import torch
 from drawn_faces import drawn_face, png
 from fakes.chatting import chatting
 from fakes.clouds import CLOUDS, opened
-from fakes.imagga import imagga
 from fakes.resting import resting
 from fakes.seeing import NAMES, seen
 from fakes.serving import Received, Response, Serving
@@ -76,11 +75,6 @@ def _http(_: Path, stack: ExitStack) -> Adapter:
     return registry.create("http:clinic", {"url": url, **options})
 
 
-def _imagga(_: Path, stack: ExitStack) -> Adapter:
-    url = _served(stack, imagga("key", "secret"), IMAGGA_API_KEY="key", IMAGGA_API_SECRET="secret")
-    return registry.create("imagga", {"endpoint": url})
-
-
 def _openai(_: Path, stack: ExitStack) -> Adapter:
     url = _served(stack, chatting("openai-key"), OPENAI_API_KEY="openai-key")
     return registry.create("openai", {"endpoint": f"{url}/v1", "model": "seer", "labels": NAMES})
@@ -132,7 +126,6 @@ SETUPS: dict[str, Callable[[Path, ExitStack], Adapter]] = {
     "face-attributes": _face_attributes,
     "http": _http,
     "huggingface": _huggingface,
-    "imagga": _imagga,
     "onnx": _onnx,
     "openai": _openai,
     "opencv": _opencv,

@@ -1,4 +1,4 @@
-"""The four large services, each with the environment that its adapter needs."""
+"""The services of vendors, each with the environment that its adapter needs."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
-from fakes import azure_vision, clarifai_service, google_vision, rekognition
+from fakes import azure_vision, clarifai_service, google_vision, imagga, rekognition
 from fakes.serving import Serving
 
 from adapters import registry
 from adapters.base import Adapter, Label, RawAnswer
 
-_OURS = ("AWS_", "GOOGLE_", "CLARIFAI_", "VISION_", "CLOUDSDK_")
+_OURS = ("AWS_", "GOOGLE_", "CLARIFAI_", "VISION_", "CLOUDSDK_", "IMAGGA_")
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,11 @@ CLOUDS = {
         clarifai_service.ClarifaiService, {"CLARIFAI_PAT": clarifai_service.PAT}, (clarifai_service.PAT,)
     ),
     "google": Cloud(google_vision.GoogleVision, {"GOOGLE_API_KEY": google_vision.KEY}, (google_vision.KEY,)),
+    "imagga": Cloud(
+        imagga.ImaggaService,
+        {"IMAGGA_API_KEY": imagga.KEY, "IMAGGA_API_SECRET": imagga.SECRET},
+        (imagga.KEY, imagga.SECRET),
+    ),
     "rekognition": Cloud(
         rekognition.RekognitionService,
         {
@@ -70,7 +75,5 @@ def opened(name: str, options: Mapping[str, Any] | None = None) -> Iterator[tupl
 
 def parser(name: str) -> Callable[[RawAnswer], list[Label]]:
     """The pure reader of a service's answers."""
-    from importlib import import_module
-
-    read: Callable[[RawAnswer], list[Label]] = import_module(f"adapters.cloud.{name}").labels_of
+    read: Callable[[RawAnswer], list[Label]] = registry.load(name).parse
     return read

@@ -1,26 +1,31 @@
 """Imagga's tags, version 2: Basic authentication, a multipart form, confidences of 0-100."""
 
 from base64 import b64encode
-from collections.abc import Callable
 
 from fakes.seeing import seen
-from fakes.serving import Received, Response
+from fakes.serving import Received, Response, Serving
+
+KEY, SECRET = "planted-imagga-key", "planted-imagga-secret"
 
 
-def imagga(key: str, secret: str) -> Callable[[Received], Response]:
-    wanted = f"Basic {b64encode(f'{key}:{secret}'.encode()).decode()}"
+class ImaggaService(Serving):
+    def __init__(self) -> None:
+        super().__init__(self._answer)
+        self.billed = 0
+        self.wanted = f"Basic {b64encode(f'{KEY}:{SECRET}'.encode()).decode()}"
 
-    def answer(received: Received) -> Response:
+    def _answer(self, received: Received) -> Response:
         if received.path != "/v2/tags":
             return Response(404, b"<html>not found</html>")
-        if received.headers.get("authorization") != wanted:
-            return _failed(401, "Invalid api key or secret")
+        if received.headers.get("authorization") != self.wanted:
+            return failure(401, "Invalid api key or secret")
         parts = received.parts()
         assert parts["limit"][2] == b"-1"
         try:
             scores = seen(parts["image"][2])
         except ValueError:
-            return _failed(400, "The image could not be read")
+            return failure(400, "The image could not be read")
+        self.billed += 1
         threshold = float(parts["threshold"][2])
         tags = [
             {"confidence": 100 * score, "tag": {"en": name}}
@@ -29,8 +34,6 @@ def imagga(key: str, secret: str) -> Callable[[Received], Response]:
         ]
         return Response(200, {"result": {"tags": tags}, "status": {"text": "", "type": "success"}})
 
-    return answer
 
-
-def _failed(status: int, text: str) -> Response:
+def failure(status: int, text: str) -> Response:
     return Response(status, {"status": {"text": text, "type": "error"}})

@@ -11,7 +11,7 @@ from fakes.seeing import NAMES, sweep
 from fakes.serving import Response
 
 from adapters.base import AdapterError, AnswerError, NoAnswer, RawAnswer
-from adapters.cloud.azure import Azure, labels_of
+from adapters.cloud.azure import Azure
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_a_captions_words_are_labels(service: AzureVision, neutral: bool) -> Non
 )
 def test_an_odd_caption_fails_the_image(caption: object) -> None:
     with pytest.raises(AnswerError):
-        labels_of(RawAnswer(json.dumps({"tagsResult": {"values": []}, "captionResult": caption}).encode()))
+        Azure.parse(RawAnswer(json.dumps({"tagsResult": {"values": []}, "captionResult": caption}).encode()))
 
 
 @pytest.mark.parametrize(

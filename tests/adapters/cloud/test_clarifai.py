@@ -9,7 +9,7 @@ from fakes.seeing import seen, sweep
 from fakes.serving import Response
 
 from adapters.base import AdapterError, AnswerError, NoAnswer, RawAnswer
-from adapters.cloud.clarifai import labels_of
+from adapters.cloud.clarifai import Clarifai
 
 GENERAL = "aa7f35c01e0642fda5cf400f543e7c40"
 
@@ -31,7 +31,7 @@ def test_a_batch_is_one_call_to_one_pinned_version(service: ClarifaiService) -> 
     assert config == {"max_concepts": 200, "min_value": 0.0}
     for image, outcome in zip(images, outcomes, strict=True):
         assert isinstance(outcome, RawAnswer)
-        assert {label.name: label.score for label in labels_of(outcome)} == seen(image)
+        assert {label.name: label.score for label in Clarifai.parse(outcome)} == seen(image)
     assert GENERAL in adapter.model
 
 
@@ -146,7 +146,7 @@ def test_an_output_without_concepts_is_an_answer_that_cannot_be_read(service: Cl
         outcome = made("clarifai", endpoint=service.url).send(sweep()[:1])[0]
         assert isinstance(outcome, RawAnswer)
         with pytest.raises(AnswerError):
-            labels_of(outcome)
+            Clarifai.parse(outcome)
 
 
 def test_chosen_concepts_are_returned_alone(service: ClarifaiService) -> None:

@@ -12,7 +12,7 @@ from fakes.seeing import NAMES, seen, sweep
 from fakes.serving import Response
 
 from adapters.base import AdapterError, AnswerError, NoAnswer, RawAnswer
-from adapters.cloud.google import labels_of
+from adapters.cloud.google import Google
 
 
 def code(number: int, message: str = "planted") -> dict[str, Any]:
@@ -32,7 +32,7 @@ def test_a_batch_is_one_call_and_every_image_gets_its_own_part(service: GoogleVi
     assert "key" not in service.received[0].query
     for image, outcome in zip(images, outcomes, strict=True):
         assert isinstance(outcome, RawAnswer)
-        assert {label.name: label.score for label in labels_of(outcome)} == seen(image)
+        assert {label.name: label.score for label in Google.parse(outcome)} == seen(image)
     assert len({outcome.body for outcome in outcomes if isinstance(outcome, RawAnswer)}) == 1
 
 
@@ -94,7 +94,7 @@ def test_no_labels_is_a_part_without_a_list(service: GoogleVision) -> None:
     service.fault = lambda number: Response(200, {"responses": [{}]})
     outcome = made("google", endpoint=service.url).send(sweep()[:1])[0]
     assert isinstance(outcome, RawAnswer)
-    assert labels_of(outcome) == []
+    assert Google.parse(outcome) == []
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def face(side: int, **likelihoods: object) -> dict[str, object]:
 
 def parsed(*faces: dict[str, object]) -> dict[str, float]:
     body = json.dumps({"responses": [{"faceAnnotations": faces}]}).encode()
-    return {label.name: label.score for label in labels_of(RawAnswer(body))}
+    return {label.name: label.score for label in Google.parse(RawAnswer(body))}
 
 
 def test_the_largest_face_is_read_in_names_or_numbers() -> None:
@@ -349,7 +349,7 @@ def test_a_person_s_own_login_is_used_and_its_project_pays(
             monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(file))
         outcome = made("google", endpoint=service.url).send(sweep()[:1])[0]
         assert isinstance(outcome, RawAnswer), outcome
-        assert {label.name: label.score for label in labels_of(outcome)} == seen(sweep()[0])
+        assert {label.name: label.score for label in Google.parse(outcome)} == seen(sweep()[0])
         assert service.received[-1].headers["x-goog-user-project"] == project
         assert service.received[-1].headers["authorization"] == f"Bearer {service.tokens[-1]}"
 

@@ -13,7 +13,7 @@ from fakes.seeing import seen, sweep
 from fakes.serving import Response
 
 from adapters.base import AdapterError, AnswerError, NoAnswer, RawAnswer
-from adapters.cloud.rekognition import labels_of
+from adapters.cloud.rekognition import Rekognition
 
 
 @pytest.fixture
@@ -38,14 +38,14 @@ def test_all_labels_are_asked_for_and_what_identifies_the_answer_is_kept(service
     assert isinstance(answer, RawAnswer)
     assert answer.headers["x-amzn-requestid"] == "planted-request-id"
     assert json.loads(answer.body)["LabelModelVersion"] == "3.0"
-    found = {label.name: label.score for label in labels_of(answer)}
+    found = {label.name: label.score for label in Rekognition.parse(answer)}
     assert found == pytest.approx(seen(sweep()[0]))
 
 
 def test_labels_can_be_filtered(service: RekognitionService) -> None:
     answer = made("rekognition", endpoint=service.url, include=("nurse",)).send(sweep()[:1])[0]
     assert isinstance(answer, RawAnswer)
-    assert [label.name for label in labels_of(answer)] == ["nurse"]
+    assert [label.name for label in Rekognition.parse(answer)] == ["nurse"]
     with pytest.raises(AdapterError, match=r"'exclude\.0'.*at most 50 characters"):
         made("rekognition", endpoint=service.url, exclude=("x" * 51,))
     with pytest.raises(AdapterError, match="cannot be filtered"):
@@ -224,7 +224,7 @@ def test_of_two_faces_the_one_nearest_the_centre_is_read(service: RekognitionSer
 
 
 def test_no_face_is_an_answer_without_labels() -> None:
-    assert labels_of(RawAnswer(b'{"FaceDetails": []}')) == []
+    assert Rekognition.parse(RawAnswer(b'{"FaceDetails": []}')) == []
 
 
 @pytest.mark.parametrize(
@@ -243,4 +243,4 @@ def test_no_face_is_an_answer_without_labels() -> None:
 def test_an_odd_face_fails_the_image(part: dict[str, Any]) -> None:
     box = {"BoundingBox": {"Left": 0, "Top": 0, "Width": 1, "Height": 1}, "Confidence": 99}
     with pytest.raises(AnswerError):
-        labels_of(RawAnswer(json.dumps({"FaceDetails": [{**box, **part}]}).encode()))
+        Rekognition.parse(RawAnswer(json.dumps({"FaceDetails": [{**box, **part}]}).encode()))
