@@ -12,7 +12,8 @@ from pydantic import BeforeValidator, Field
 from pipeline.analyses.base import RESAMPLES, Analysis, Kept, Names, Options, Result, option_of_run
 from pipeline.analyses.inputs import InputError, by_name, indicators, read_predictions, row_clusters, share_table
 from pipeline.analyses.sections import Section
-from pipeline.config.options import Flag, Response
+from pipeline.config.flags import Flag
+from pipeline.config.options import Response
 from pipeline.run.progress import Watch, unwatched
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from pipeline.analyses.artifacts import ANSWERED, Inputs
 from pipeline.config.attributes import Attribute, attribute_of
-from pipeline.config.options import ConfigError, Flag, StatisticsOptions, families
+from pipeline.config.flags import Flag, families
+from pipeline.config.options import ConfigError, StatisticsOptions
 from pipeline.config.sources import problems
 from pipeline.run.progress import Watch, unwatched
 

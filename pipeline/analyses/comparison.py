@@ -12,7 +12,7 @@ from pipeline.analyses.artifacts import ANSWERED
 from pipeline.analyses.base import Analysis, Family, Kept, Options, Result, option_of_run
 from pipeline.analyses.inputs import RunSweeps, run_sweeps
 from pipeline.config.attributes import Attribute
-from pipeline.config.options import Flag, listed
+from pipeline.config.flags import Flag, listed
 from pipeline.run.formats import count, decimal, pluralise
 from pipeline.run.progress import Watch, unwatched
 from pipeline.run.record import RunError

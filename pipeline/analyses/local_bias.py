@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field
 from pipeline.analyses import sections as page
 from pipeline.analyses.artifacts import ANSWERED
 from pipeline.analyses.base import Analysis, Kept, Options, Result, one_or_more
-from pipeline.config.options import Flag, listed
+from pipeline.config.flags import Flag, listed
 from pipeline.run.formats import count, decimal, is_missing, p_equals, pluralise
 from pipeline.run.progress import Watch, unwatched
 

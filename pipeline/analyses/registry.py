@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.analyses.base import Analysis, Kept, Options, Result
 from pipeline.analyses.inputs import InputError
-from pipeline.config.options import ConfigError, flag_of
+from pipeline.config.flags import flag_of
+from pipeline.config.options import ConfigError
 from pipeline.run.progress import Watch, unwatched
 
 if TYPE_CHECKING:

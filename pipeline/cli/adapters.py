@@ -3,7 +3,6 @@
 What they declare is read in ``adapters.registry``; what is wrong is found in ``adapters.doctor``.
 """
 
-import json
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
@@ -11,17 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipeline.cli.options import (
-    NOT_GIVEN,
-    AsJson,
-    Given,
-    Yes,
-    check_adapter_name,
-    harmless,
-    stop,
-    user_errors,
-    with_options,
-)
+from pipeline.cli.console import columns, harmless, print_json, stop, user_errors
+from pipeline.cli.options import NOT_GIVEN, AsJson, Given, Yes, check_adapter_name, with_options
 from pipeline.config.options import QueryOptions
 from pipeline.photos import SAMPLE
 
@@ -46,7 +36,7 @@ def listing(context: typer.Context, as_json: AsJson = False) -> None:
 
     rows = [_row(one) for one in describe_all()]
     if as_json:
-        typer.echo(json.dumps(rows, indent=2))
+        print_json(rows)
     else:
         _print_list(rows)
 
@@ -62,7 +52,7 @@ def info(name: Name, as_json: AsJson = False) -> None:
     except AdapterError as error:
         stop(str(error))
     if as_json:
-        typer.echo(json.dumps(asdict(found), indent=2, default=str))
+        print_json(asdict(found))
     else:
         _print_details(found)
 
@@ -94,8 +84,7 @@ def doctor(name: Name, given: Given = NOT_GIVEN, yes: Yes = False, as_json: AsJs
                 _print_check(console, checks[-1])
     failed = [check for check in checks if check.state == "failed"]
     if as_json:
-        content = {"adapter": name, "usable": not failed, "checks": [asdict(check) for check in checks]}
-        typer.echo(json.dumps(content, indent=2))
+        print_json({"adapter": name, "usable": not failed, "checks": [asdict(check) for check in checks]})
     raise typer.Exit(1 if failed else 0)
 
 
@@ -128,10 +117,8 @@ def _row(found: "Description") -> "dict[str, Any]":
 def _print_list(rows: Iterable[dict[str, Any]]) -> None:
     from rich.console import Console
     from rich.markup import escape
-    from rich.table import Table
 
-    table = Table("name", "what", "where", "state", box=None, pad_edge=False, padding=(0, 2))
-    table.add_column("US$/1,000", justify="right")
+    table = columns("name", "what", "where", "state", right=("US$/1,000",))
     for row in rows:
         where = "?" if row["remote"] is None else "remote" if row["remote"] else "local"
         what = row["summary"] if row["problem"] is None else f"{row['summary']} (unusable: {row['problem']})"
@@ -144,17 +131,16 @@ def _print_list(rows: Iterable[dict[str, Any]]) -> None:
 def _print_details(found: "Description") -> None:
     from rich.console import Console
     from rich.markup import escape
-    from rich.table import Table
 
     console = Console(highlight=False)
     console.print(f"[bold]{escape(found.usage)}[/bold]\n\n{escape(found.about)}\n", soft_wrap=False)
-    table = Table("", "", box=None, show_header=False, pad_edge=False, padding=(0, 2))
+    table = columns("", "", header=False)
     for what, says in _facts(found):
         table.add_row(f"[bold]{what}[/bold]", escape(says))
     console.print(table)
     if found.options:
         console.print("\n[bold]options[/bold]")
-        table = Table("name", "takes", "default", "what", box=None, pad_edge=False, padding=(0, 2))
+        table = columns("name", "takes", "default", "what")
         for option in found.options:
             default = "needed" if option.default is None else option.default
             table.add_row(option.name, escape(option.kind), escape(default), escape(option.help))

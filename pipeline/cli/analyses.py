@@ -11,21 +11,8 @@ import typer
 from pipeline.analyses.base import Analysis, Options, Result
 from pipeline.analyses.registry import KINDS, analyses, compute
 from pipeline.analyses.slopes import LAYOUT_ONLY
-from pipeline.cli.options import (
-    Config,
-    Quiet,
-    TableFile,
-    TableFormat,
-    default_out,
-    inputs,
-    print_text,
-    run_folder,
-    stop,
-    table_format,
-    user_errors,
-    watch,
-    with_options,
-)
+from pipeline.cli.console import print_text, stop, table_format, user_errors, watch
+from pipeline.cli.options import Config, Quiet, TableFile, TableFormat, default_out, inputs, run_folder, with_options
 from pipeline.run.progress import Watch, unwatched
 
 OfRun = Annotated[

@@ -3,7 +3,6 @@
 Heavy modules are imported inside the commands, so that --help stays fast.
 """
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,9 +11,22 @@ import typer
 
 from pipeline.cli.adapters import app as adapters
 from pipeline.cli.analyses import add_analyses
+from pipeline.cli.console import (
+    CARD_FAILS,
+    consent,
+    harmless,
+    print_json,
+    print_plan,
+    print_text,
+    show_run,
+    stop,
+    stop_if_incomplete,
+    table_format,
+    user_errors,
+    watch,
+)  # fmt: skip
 from pipeline.cli.generate import generate
 from pipeline.cli.options import (
-    CARD_FAILS,
     NOT_GIVEN,
     AsJson,
     Commands,
@@ -27,21 +39,16 @@ from pipeline.cli.options import (
     Quiet,
     RunFolder,
     Strict,
+    TableFile,
+    TableFormat,
     Verbose,
     Yes,
-    consent,
     default_out,
     inputs,
     run_folder,
     settings_of_command,
-    show_run,
-    stop,
-    stop_if_incomplete,
-    user_errors,
-    watch,
     with_options,
-)
-from pipeline.cli.results import figures, validity
+)  # fmt: skip
 from pipeline.config.attributes import ATTRIBUTES
 from pipeline.config.options import PhotoOptions, QueryOptions, Settings, StatisticsOptions, SweepOptions
 from pipeline.run.formats import plain, pluralise
@@ -180,11 +187,51 @@ def labels(
 
 
 add_analyses(app)
-app.command(epilog="Example: counterslope validity runs/portraits --out validity.tex")(validity)
-app.command(
+
+
+@app.command(epilog="Example: counterslope validity runs/portraits --out validity.tex")
+def validity(run: RunFolder, format: TableFormat = None, out: TableFile = None) -> None:
+    """The validity card of a run: what was checked about the edits, the figures, and whether they hold."""
+    printed = table_format(format, out)
+    with user_errors():
+        from pipeline.report.card import card_frame, card_title, check_results
+        from pipeline.report.markup import render_frame
+        from pipeline.run.folder import Run, settings_of
+
+        settings_of(opened := Run(run))
+        card = opened.read_csv("validity")
+        title = card_title(check_results(card.to_dict("records")))
+        print_text(render_frame(card, printed, title=title, printed=card_frame(card)), out)
+
+
+@app.command(
     epilog="Examples: counterslope figures runs/portraits · "
     "counterslope figures runs/portraits --format svg --adapter opencv --label smile --out paper"
-)(figures)
+)
+def figures(
+    run: RunFolder,
+    format: Annotated[str, typer.Option(help="pdf (fonts inside), svg or png (300 pixels per inch).")] = "pdf",
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the files.", show_default="the run's folder figures")
+    ] = None,
+    label: Annotated[
+        list[str] | None,
+        typer.Option(help="Labels with curves; else the strongest findings. Repeatable.", show_default=False),
+    ] = None,
+    adapter: Annotated[
+        list[str] | None, typer.Option(help="Only this classifier. Repeatable.", show_default=False)
+    ] = None,
+    attribute: Annotated[
+        list[str] | None, typer.Option(help="Only this attribute. Repeatable.", show_default=False)
+    ] = None,
+) -> None:
+    """Curves, intervals, effectiveness and lightness of a run as figures, each with its caption in a text file."""
+    with user_errors(ValueError):
+        from pipeline.stages.run_view import RunView
+
+        chosen = {"adapters": adapter or (), "attributes": attribute or (), "labels": label or ()}
+        for file in RunView(run).figures(out, format=format, **chosen):
+            typer.echo(str(file))
 
 
 @app.command(
@@ -212,7 +259,6 @@ def status(run: RunFolder, as_json: AsJson = False) -> None:
 def repair(run: RunFolder) -> None:
     """Check a run's file of answers and tables; save the answers that can be read, and say what makes the rest anew."""
     with user_errors():
-        from pipeline.cli.options import harmless
         from pipeline.stages.repair import repair_run
 
         for line in repair_run(run):
@@ -226,7 +272,6 @@ def plan(photos: Photos = None, given: Given = NOT_GIVEN, config: Config = None,
     from adapters.credentials import without_credentials
 
     with user_errors(), without_credentials():
-        from pipeline.cli.console import print_plan
         from pipeline.run.folder import Run, settings_of
 
         folder = run_folder(photos)
@@ -247,7 +292,7 @@ def plan(photos: Photos = None, given: Given = NOT_GIVEN, config: Config = None,
                 asdict(one) | {"to_ask": one.to_send, "usd": one.usd, "seconds": one.seconds} for one in found.adapters
             ]
             content = {"exact": found.exact, "calls": found.calls, "usd": found.usd, "adapters": rows}
-            typer.echo(json.dumps(content, indent=2, default=str))
+            print_json(content)
         else:
             print_plan(found, error=False)
 

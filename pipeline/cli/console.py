@@ -1,18 +1,57 @@
-"""What the command line prints: of a run its stages, accounts, validity card and findings; of a plan calls and cost."""
+"""What the command line prints, asks and ends with: a run, a plan, tables, errors, exit codes."""
 
-from collections.abc import Hashable, Mapping, Sequence
+import json
+import logging
+import sys
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from pipeline.report.words import account_words
-from pipeline.run.folder import Run, settings_of
+import typer
+
 from pipeline.run.formats import duration, pluralise
+from pipeline.run.progress import Bars, Watch, unwatched
 from pipeline.run.text import visible
 
 if TYPE_CHECKING:
-    from pipeline.querying.plan import Plan
+    from rich.table import Table
 
+    from pipeline.querying.plan import Consent, Plan
+
+BAD_INPUT = 2
+CARD_FAILS = 3
+FEW_ANSWERS = 4
 STRONGEST = 5
+
+
+def print_json(content: Any) -> None:
+    """Print plain values for machines."""
+    typer.echo(json.dumps(content, indent=2, default=str))
+
+
+def columns(*left: str, right: Sequence[str] = (), header: bool = True) -> "Table":
+    """A table without lines for a terminal: the columns aligned to the left, then those aligned to the right."""
+    from rich.table import Table
+
+    table = Table(*left, box=None, show_header=header, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in right:
+        table.add_column(name, justify="right")
+    return table
+
+
+def show_run(folder: Path, *, as_json: bool) -> None:
+    """Print a run, for people or machines.
+
+    Raises:
+        RunError: the folder holds no run.
+    """
+    from pipeline.stages.status import summary
+
+    if as_json:
+        print_json(summary(folder))
+    else:
+        print_run(folder)
 
 
 def print_run(folder: Path) -> None:
@@ -39,12 +78,9 @@ def print_plan(plan: "Plan", *, error: bool = True) -> None:
     """Print what a query would come to, on standard error or on standard output."""
     from rich.console import Console
     from rich.markup import escape
-    from rich.table import Table
 
     console = Console(stderr=error, highlight=False)
-    table = Table("classifier", box=None, pad_edge=False, padding=(0, 2))
-    for column in ("images", "known", "to send", "calls", "US$", "at least"):
-        table.add_column(column, justify="right")
+    table = columns("classifier", right=("images", "known", "to send", "calls", "US$", "at least"))
     for one in plan.adapters:
         usd = "unknown" if one.usd is None else f"{one.usd:,.2f}" if one.service is not None else "–"
         numbers = [f"{number:,}" for number in (one.images, one.known, one.to_send, one.calls)]
@@ -74,11 +110,7 @@ def print_plan(plan: "Plan", *, error: bool = True) -> None:
 
 
 def _print_stages(console: Any, stages: Mapping[str, Mapping[str, Any]]) -> None:
-    from rich.table import Table
-
-    table = Table("stage", "state", "counts", box=None, pad_edge=False, padding=(0, 2))
-    table.add_column("seconds", justify="right")
-    table.add_column("peak MiB", justify="right")
+    table = columns("stage", "state", "counts", right=("seconds", "peak MiB"))
     for name, stage in stages.items():
         counts = ", ".join(f"{count} {what.replace('_', ' ')}" for what, count in stage["counts"].items() if count)
         table.add_row(name, stage["state"], counts, f"{stage['seconds']:.1f}", f"{stage['peak_mib']:.0f}")
@@ -87,6 +119,8 @@ def _print_stages(console: Any, stages: Mapping[str, Mapping[str, Any]]) -> None
 
 def _print_accounts(console: Any, query: Mapping[str, Mapping[str, Any]], *, busy: bool) -> None:
     from rich.markup import escape
+
+    from pipeline.report.words import account_words
 
     for name, facts in query.items():
         parts = account_words(facts)
@@ -122,6 +156,7 @@ def _print_findings(console: Any, content: Mapping[str, Any]) -> None:
     if tables["state"] != "done":
         return
     from pipeline.report.words import finding, poles_of
+    from pipeline.run.folder import Run, settings_of
 
     findings = sorted(content["findings"], key=lambda row: -abs(row["slope"]))
     estimated = pluralise(tables["counts"]["estimable"], "slope")
@@ -134,3 +169,106 @@ def _print_findings(console: Any, content: Mapping[str, Any]) -> None:
         console.print(f"  {escape(visible(row['adapter']))}: {escape(visible(sentence))}", soft_wrap=True)
     if len(findings) > STRONGEST:
         console.print(f"  {pluralise(len(findings) - STRONGEST, 'more finding')} in the report.")
+
+
+def watch(quiet: bool, as_json: bool) -> Watch:
+    """Progress bars, unless nobody looks."""
+    return unwatched if quiet or as_json else Bars()
+
+
+def consent(yes: bool) -> "Consent":
+    """Show what would be sent where, and ask on a terminal unless ``yes`` answers; without a terminal: no."""
+    from pipeline.querying.plan import nobody
+
+    def shown(plan: Any) -> bool:
+        print_plan(plan)
+        return True
+
+    def confirmed(plan: Any) -> bool:
+        print_plan(plan)
+        return typer.confirm("Send these faces?", err=True)
+
+    if yes:
+        return shown
+    return confirmed if sys.stdin.isatty() and sys.stderr.isatty() else nobody
+
+
+def table_format(format: str | None, out: Path | None) -> str:
+    """The format of a table by option or file; ends the program where there is none, or no place for the file."""
+    from pipeline.report.markup import chosen_format
+
+    if out is not None and not out.parent.is_dir():
+        stop(f"--out {out}: there is no folder {out.parent}")
+    try:
+        return chosen_format(format, out)
+    except ValueError as error:
+        stop(str(error))
+
+
+def print_text(text: str, out: Path | None) -> None:
+    """Put a whole text on standard output or in a file."""
+    if out is None:
+        typer.echo(text, nl=not text.endswith("\n"))
+        return
+    from pipeline.run.files import write_text
+
+    write_text(out, text)
+    typer.echo(f"Written: {out}", err=True)
+
+
+def stop_if_incomplete(folder: Path) -> None:
+    """End with exit code 2 where a classifier stopped early or labelled nothing, with 4 where it labelled little."""
+    from pipeline.stages.status import few_labels, stop_reasons
+
+    few = few_labels(folder)
+    if reasons := [*stop_reasons(folder), *(words for words, share in few if not share)]:
+        stop("\n".join(reasons))
+    if few:
+        stop("\n".join(words for words, _ in few), code=FEW_ANSWERS)
+
+
+@contextmanager
+def user_errors(*also: type[Exception], verbose: bool = False) -> Iterator[None]:
+    """Errors that a user can correct, and those of ``also``, end with their message and exit code 2, no traceback."""
+    from pipeline.stages.audit import USER_ERRORS
+
+    if verbose:
+        _log_to_stderr()
+    try:
+        yield
+    except (*USER_ERRORS, *also) as error:
+        stop(str(error))
+    except OSError as error:
+        if error.filename is None:
+            raise
+        stop(f"{error.filename}: {error.strerror}")
+    except KeyboardInterrupt:
+        stop("stopped; the same command continues where it was", code=130)
+
+
+def stop(message: str, *, code: int = BAD_INPUT) -> NoReturn:
+    """End with a message on standard error."""
+    typer.echo(f"counterslope: {harmless(message)}", err=True)
+    sys.exit(code)
+
+
+def _log_to_stderr() -> None:
+    class Harmless(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            return harmless(super().format(record))
+
+    logger = logging.getLogger("counterslope")
+    if not logger.handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(Harmless("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
+        logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+
+
+def harmless(message: str) -> str:
+    """A text without the environment's credentials or control characters: some of it may come from a service."""
+    from pipeline.config.redaction import environment_redactor
+    from pipeline.run.text import visible
+
+    redacted = environment_redactor().text(message)
+    return "\n".join(visible(line) for line in redacted.splitlines())

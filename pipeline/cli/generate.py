@@ -1,11 +1,11 @@
 """``counterslope generate``: counterfactual versions of photos as a dataset that can be published."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pipeline.cli.console import harmless, print_json, user_errors, watch
 from pipeline.cli.options import (
     NOT_GIVEN,
     AsJson,
@@ -14,13 +14,10 @@ from pipeline.cli.options import (
     Photos,
     Quiet,
     default_out,
-    harmless,
     inputs,
     settings_of_command,
-    user_errors,
-    watch,
     with_options,
-)
+)  # fmt: skip
 from pipeline.config.options import NOT_STATED, DatasetOptions, PhotoOptions, SweepOptions
 from pipeline.run.formats import pluralise
 
@@ -50,7 +47,7 @@ def generate(
         folder = out or default_out(photos, ending="-counterfactuals")
         made = make_dataset(chosen, folder, settings=settings, given=only_given(given), watch=watch(quiet, as_json))
         if as_json:
-            typer.echo(json.dumps(_summary(made), indent=2))
+            print_json(_summary(made))
         else:
             _print_dataset(made)
 

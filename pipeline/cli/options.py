@@ -1,34 +1,26 @@
-"""Options of commands, made from the fields of settings and of analyses; and how commands end and print.
+"""Options of commands, made from the fields of settings and of analyses: their names, types, help and defaults.
 
-``with_options`` is how a command takes them: names, types, help and defaults are the fields' own.
+``with_options`` is how a command takes them; the options that are no field are declared here, too.
 """
 
 import inspect
-import json
-import logging
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from types import NoneType
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_args, get_origin
+from typing import Annotated, Any, get_args, get_origin
 
 import typer
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from typer.core import TyperGroup
 
-from pipeline.config.options import ConfigError, Flag, Settings, flag_of, value_of_texts
+from pipeline.cli.console import stop
+from pipeline.config.flags import Flag, flag_of, value_of_texts
+from pipeline.config.options import ConfigError, Settings
 from pipeline.config.sources import did_you_mean, load_settings, problems
-from pipeline.run.progress import Bars, Watch, unwatched
 
-if TYPE_CHECKING:
-    from pipeline.querying.plan import Consent
-
-BAD_INPUT = 2
-CARD_FAILS = 3
-FEW_ANSWERS = 4
 SECTIONS = {field.annotation: name for name, field in Settings.model_fields.items()}
 # What flags were called, and what to write now.
 OLD_FLAGS = {
@@ -97,98 +89,98 @@ def with_options(
         models: sections of the settings, or one model of a command's own options, or both.
         only: the names of the fields taken; all unless given.
     """
+    made = {
+        option.parameter.name: option
+        for model in models
+        for name, field in model.model_fields.items()
+        if (not only or name in only) and (flag := flag_of(field) or (None if model in SECTIONS else Flag()))
+        for option in (_Option(model, name, field, flag, key) for key in flag.keys or (None,))
+    }
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         own = inspect.signature(command, eval_str=True).parameters
-        made = {
-            parameter.name: (model, name, key, parameter)
-            for model in models
-            for name, field in model.model_fields.items()
-            if (not only or name in only) and (flag := flag_of(field) or (None if model in SECTIONS else Flag()))
-            for key in flag.keys or (None,)
-            for parameter in [_parameter(model, name, field, flag, key=key)]
-        }
-        place = next(number for number, name in enumerate(own) if name in ("given", "options"))
-        kept = [parameter for name, parameter in own.items() if name not in ("given", "options")]
-        shown = [*kept[:place], *(parameter for *_, parameter in made.values()), *kept[place:]]
+        parameters: list[inspect.Parameter] = []
+        for name, parameter in own.items():
+            if name not in ("given", "options"):
+                parameters.append(parameter.replace(kind=parameter.KEYWORD_ONLY))
+            elif not made.keys() & {one.name for one in parameters}:
+                parameters += [option.parameter for option in made.values()]
 
         @wraps(command)
         def run(**values: Any) -> None:
             received: dict[type[BaseModel], dict[str, Any]] = {model: {} for model in models}
-            for name, (model, option, key, _) in made.items():
-                value = _value(option, model.model_fields[option], values.pop(name), key)
-                if key is None:
-                    received[model][option] = value
+            for name, option in made.items():
+                value, into = option.value_of(values.pop(name)), received[option.model]
+                if option.key is None:
+                    into[option.name] = value
                 elif value is not None:
-                    received[model][option] = {**received[model].get(option, {}), key: value}
-            given = {SECTIONS[model]: options for model, options in received.items() if model in SECTIONS}
+                    into[option.name] = {**into.get(option.name, {}), option.key: value}
             if "given" in own:
-                values["given"] = given
-            if "options" in own:
-                values["options"] = next(
-                    _checked(model, options) for model, options in received.items() if model not in SECTIONS
-                )
+                values["given"] = {SECTIONS[model]: into for model, into in received.items() if model in SECTIONS}
+            for model, into in received.items():
+                if model not in SECTIONS:
+                    values["options"] = _checked(model, into)
             command(**values)
 
-        signature = inspect.Signature([parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in shown])
         vars(run).pop("__wrapped__")  # typer would look through it
-        vars(run).update(__signature__=signature)
-        run.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
+        vars(run).update(__signature__=inspect.Signature(parameters))
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         return run
 
     return decorate
 
 
-def _parameter(
-    model: type[BaseModel], name: str, field: FieldInfo, flag: Flag, *, key: str | None
-) -> inspect.Parameter:
-    kinds = [kind for kind in get_args(field.annotation) if kind is not NoneType]
-    kind = kinds[0] if NoneType in get_args(field.annotation) else field.annotation
-    several = isinstance(get_origin(kind), type) and key is None
-    text = field.description or ""
-    section = SECTIONS.get(model)
-    names = _flags(name, flag, key)
-    metavar = flag.metavar
-    choices = get_args(get_args(kind)[0]) if several else get_args(kind)
-    if metavar is None and choices:
-        metavar = "|".join(map(str, choices))
-    option = typer.Option(
-        *((f"{names[0]}/--no-{names[0].removeprefix('--')}",) if kind is bool else names),
-        help=f"{text[:1].upper()}{text[1:]}." if text else None,
-        metavar=metavar,
-        show_default=_shown_default(field),
-    )
-    if flag.argument:
-        option = typer.Argument(help=option.help, metavar=metavar, show_default=False)
-    plain: Any = kind if kind in (bool, int, float, Path) and key is None else str
-    annotation: Any = Annotated[(list[str] if several else plain) | None, option]
-    unique = "_".join(part for part in (section, name, key) if part)
-    return inspect.Parameter(unique, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+@dataclass(frozen=True)
+class _Option:
+    """A field of a model as an option of a command; with a ``key``, one value of a field that is a table."""
 
+    model: type[BaseModel]
+    name: str
+    field: FieldInfo
+    flag: Flag
+    key: str | None
 
-def _flags(name: str, flag: Flag | None, key: str | None) -> tuple[str, ...]:
-    return tuple(one.format(key) for one in flag.names) if flag and flag.names else (f"--{name.replace('_', '-')}",)
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(name.format(self.key) for name in self.flag.names) or (f"--{self.name.replace('_', '-')}",)
 
+    @property
+    def parameter(self) -> inspect.Parameter:
+        """As typer reads it from a function's signature; None means "not given"."""
+        kinds = [kind for kind in get_args(self.field.annotation) if kind is not NoneType]
+        kind = kinds[0] if NoneType in get_args(self.field.annotation) else self.field.annotation
+        several = isinstance(get_origin(kind), type) and self.key is None
+        choices = get_args(get_args(kind)[0]) if several else get_args(kind)
+        metavar = self.flag.metavar or ("|".join(map(str, choices)) if choices else None)
+        text = self.field.description or ""
+        help = f"{text[:1].upper()}{text[1:]}." if text else None
+        names = (f"{self.names[0]}/--no-{self.names[0][2:]}",) if kind is bool else self.names
+        option = typer.Option(*names, help=help, metavar=metavar, show_default=self.shown_default)
+        if self.flag.argument:
+            option = typer.Argument(help=help, metavar=metavar, show_default=False)
+        plain: Any = kind if kind in (bool, int, float, Path) and self.key is None else str
+        annotation: Any = Annotated[(list[str] if several else plain) | None, option]
+        unique = "_".join(part for part in (SECTIONS.get(self.model), self.name, self.key) if part)
+        return inspect.Parameter(unique, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
-def _shown_default(field: FieldInfo) -> str | bool:
-    default = field.default
-    if isinstance(default, str | int | float) and not isinstance(default, bool) and " " not in str(default):
-        return str(default)
-    return ", ".join(map(str, default)) if isinstance(default, tuple) and default else False
+    @property
+    def shown_default(self) -> str | bool:
+        default = self.field.default
+        if isinstance(default, str | int | float) and not isinstance(default, bool) and " " not in str(default):
+            return str(default)
+        return ", ".join(map(str, default)) if isinstance(default, tuple) and default else False
 
-
-def _value(name: str, field: FieldInfo, given: Any, key: str | None) -> Any:
-    """An option's value from what typer read; ends the program where a text has not the option's form."""
-    flag = flag_of(field)
-    texts = [given] if isinstance(given, str) else given
-    if not isinstance(texts, list) or not texts:
-        return None if given == [] else given
-    try:
-        if key is not None and flag is not None and flag.parse is not None:
-            return flag.parse(texts)
-        return value_of_texts(field, texts)
-    except ValueError as error:
-        stop(f"{_flags(name, flag, key)[0]}: {error}")
+    def value_of(self, given: Any) -> Any:
+        """The value from what typer read; ends the program where a text has not the option's form."""
+        texts = [given] if isinstance(given, str) else given
+        if not isinstance(texts, list) or not texts:
+            return None if given == [] else given
+        try:
+            if self.key is not None and self.flag.parse is not None:
+                return self.flag.parse(texts)
+            return value_of_texts(self.field, texts)
+        except ValueError as error:
+            stop(f"{self.names[0]}: {error}")
 
 
 def _checked(model: type[BaseModel], values: Mapping[str, Any]) -> BaseModel:
@@ -241,118 +233,3 @@ def run_folder(arguments: list[Path] | None) -> Path | None:
 def default_out(photos: list[Path] | None, *, ending: str = "") -> Path:
     """Where a run goes unless the user names a folder: ``runs/NAME`` by the name of the photos' folder or manifest."""
     return Path("runs") / ((photos[0].resolve().stem or "photos" if photos else "sample") + ending)
-
-
-def watch(quiet: bool, as_json: bool) -> Watch:
-    """Progress bars, unless nobody looks."""
-    return unwatched if quiet or as_json else Bars()
-
-
-def consent(yes: bool) -> "Consent":
-    """Show what would be sent where, and ask on a terminal unless ``yes`` answers; without a terminal: no."""
-    from pipeline.cli.console import print_plan
-    from pipeline.querying.plan import nobody
-
-    def shown(plan: Any) -> bool:
-        print_plan(plan)
-        return True
-
-    def confirmed(plan: Any) -> bool:
-        print_plan(plan)
-        return typer.confirm("Send these faces?", err=True)
-
-    if yes:
-        return shown
-    return confirmed if sys.stdin.isatty() and sys.stderr.isatty() else nobody
-
-
-def show_run(folder: Path, *, as_json: bool) -> None:
-    """Print a run, for people or machines."""
-    from pipeline.cli.console import print_run
-    from pipeline.stages.status import summary
-
-    if as_json:
-        typer.echo(json.dumps(summary(folder), indent=2, default=str))
-    else:
-        print_run(folder)
-
-
-def table_format(format: str | None, out: Path | None) -> str:
-    """The format of a table by option or file; ends the program where there is none, or no place for the file."""
-    from pipeline.report.markup import chosen_format
-
-    if out is not None and not out.parent.is_dir():
-        stop(f"--out {out}: there is no folder {out.parent}")
-    try:
-        return chosen_format(format, out)
-    except ValueError as error:
-        stop(str(error))
-
-
-def print_text(text: str, out: Path | None) -> None:
-    """Put a whole text on standard output or in a file."""
-    if out is None:
-        typer.echo(text, nl=not text.endswith("\n"))
-        return
-    from pipeline.run.files import write_text
-
-    write_text(out, text)
-    typer.echo(f"Written: {out}", err=True)
-
-
-def stop_if_incomplete(folder: Path) -> None:
-    """End with exit code 2 where a classifier stopped early or labelled nothing, with 4 where it labelled little."""
-    from pipeline.stages.status import few_labels, stop_reasons
-
-    few = few_labels(folder)
-    if reasons := [*stop_reasons(folder), *(words for words, share in few if not share)]:
-        stop("\n".join(reasons))
-    if few:
-        stop("\n".join(words for words, _ in few), code=FEW_ANSWERS)
-
-
-@contextmanager
-def user_errors(*also: type[Exception], verbose: bool = False) -> Iterator[None]:
-    """Errors that a user can correct, and those of ``also``, end with their message and exit code 2, no traceback."""
-    from pipeline.stages.audit import USER_ERRORS
-
-    if verbose:
-        _log_to_stderr()
-    try:
-        yield
-    except (*USER_ERRORS, *also) as error:
-        stop(str(error))
-    except OSError as error:
-        if error.filename is None:
-            raise
-        stop(f"{error.filename}: {error.strerror}")
-    except KeyboardInterrupt:
-        stop("stopped; the same command continues where it was", code=130)
-
-
-def stop(message: str, *, code: int = BAD_INPUT) -> NoReturn:
-    """End with a message on standard error."""
-    typer.echo(f"counterslope: {harmless(message)}", err=True)
-    sys.exit(code)
-
-
-def _log_to_stderr() -> None:
-    class Harmless(logging.Formatter):
-        def format(self, record: logging.LogRecord) -> str:
-            return harmless(super().format(record))
-
-    logger = logging.getLogger("counterslope")
-    if not logger.handlers:
-        handler = logging.StreamHandler()
-        handler.setFormatter(Harmless("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
-        logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-
-
-def harmless(message: str) -> str:
-    """A text without the environment's credentials or control characters: some of it may come from a service."""
-    from pipeline.config.redaction import environment_redactor
-    from pipeline.run.text import visible
-
-    redacted = environment_redactor().text(message)
-    return "\n".join(visible(line) for line in redacted.splitlines())

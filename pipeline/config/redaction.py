@@ -15,6 +15,7 @@ __all__ = ["Redactor", "planted_secret", "sounds_secret"]
 
 # What adapters read besides credentials; found everywhere in innocent text.
 _PLACES = frozenset(("region", "endpoint", "profile", "url", "base", "host", "project", "org", "organization"))
+_FOLDERS = frozenset(("PWD", "OLDPWD"))  # where a shell is; they only sound like passwords
 _SHORTEST = 6  # characters; anything shorter would be found in innocent text
 _IN_QUERY = re.compile(r"([?&;]([\w.-]+)=)(?!\*\*\*|\[)[^\s&;#'\"<>()\[\]]+")
 _BEFORE_HOST = re.compile(r"(\b[a-z][a-z0-9+.-]*://)[^\s/@'\"]+@", re.IGNORECASE)
@@ -23,7 +24,7 @@ _BEARER = re.compile(r"\b(bearer|basic)\s+[\w.~+/-]{12,}=*", re.IGNORECASE)
 
 def environment_redactor(names: Collection[str] = ()) -> "Redactor":
     """Takes out the values of ``names`` and of all variables that sound like credentials."""
-    return Redactor([*names, *(name for name in os.environ if sounds_secret(name))])
+    return Redactor([*names, *(name for name in os.environ if sounds_secret(name) and name not in _FOLDERS)])
 
 
 class Redactor:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from pipeline.config.options import ConfigError, Settings, flag_of, value_of_texts
+from pipeline.config.flags import flag_of, value_of_texts
+from pipeline.config.options import ConfigError, Settings
 
 if TYPE_CHECKING:
     from pydantic_settings import BaseSettings

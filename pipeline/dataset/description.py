@@ -105,7 +105,7 @@ def describe(
     sums = folder / CHECKSUMS
     if run.is_done("dataset", fingerprint) and sums.exists():
         return facts_of(content, opted_out)
-    total = PASSES * run.record.stages["counterfactuals"].counts["ok"]
+    total = PASSES * run.record.stages["counterfactuals"].counts["ok"] + 1
     with run.stage("dataset", fingerprint) as counts, work.watch("dataset", total=total) as advance:
         content = replace(content, advance=advance)
         sums.unlink(missing_ok=True)

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.config.options import EVERY, Settings
+from pipeline.config.flags import EVERY
+from pipeline.config.options import Settings
 from pipeline.config.sources import overlaid, settings_from
 from pipeline.run.files import PARTIAL, digest, digest_of_files, write_text
 from pipeline.run.record import RunError, RunRecord, Stage, now, read_record, write_record

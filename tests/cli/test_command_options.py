@@ -15,7 +15,8 @@ from pipeline.cli.app import app
 from pipeline.cli.console import print_run
 from pipeline.cli.options import NOT_GIVEN, Given, with_options
 from pipeline.config.attributes import ATTRIBUTES
-from pipeline.config.options import QueryOptions, Settings, StatisticsOptions, SweepOptions, flag_of
+from pipeline.config.flags import flag_of
+from pipeline.config.options import QueryOptions, Settings, StatisticsOptions, SweepOptions
 from pipeline.report.card import card_title, check_results
 from pipeline.run.folder import Run
 from pipeline.run.record import Stage
@@ -240,7 +241,7 @@ def test_one_is_one_and_findings_not_shown_are_counted(monkeypatch, capsys, tmp_
             "findings": [row(number) for number in range(findings)], "no_slopes": [], "report": None,
         }  # fmt: skip
         monkeypatch.setattr("pipeline.stages.status.summary", lambda _: content)
-        monkeypatch.setattr("pipeline.cli.console.settings_of", lambda _: Settings())
+        monkeypatch.setattr("pipeline.run.folder.settings_of", lambda _: Settings())
         print_run(tmp_path)
         return " ".join(capsys.readouterr().out.split())
 

@@ -12,8 +12,7 @@ from typer.testing import CliRunner
 
 from adapters.base import AdapterError, Limits, Price
 from pipeline.cli.app import app
-from pipeline.cli.console import print_plan, print_run
-from pipeline.cli.options import consent
+from pipeline.cli.console import consent, print_plan, print_run
 from pipeline.config.options import Settings
 from pipeline.config.sources import load_settings
 from pipeline.querying.plan import Plan, PlanError, nobody

@@ -124,3 +124,10 @@ def test_what_a_local_function_says_of_its_key_reaches_no_file(tmp_path: Path, m
     kept = b"".join(path.read_bytes() for path in tmp_path.glob("responses.sqlite*"))
     assert b"Max retries exceeded with url: /v1?key=*** (token [CLINIC_TOKEN])" in kept
     assert b"planted" not in kept
+
+
+def test_the_folder_of_a_shell_is_no_secret(monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PWD", str(tmp_path))
+    monkeypatch.setenv("DB_PWD", "hunter2hunter2")
+    assert environment_redactor().text(f"keep {tmp_path}/faces.run") == f"keep {tmp_path}/faces.run"
+    assert "hunter2" not in environment_redactor().text("no hunter2hunter2")
