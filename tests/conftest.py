@@ -1,5 +1,11 @@
-"""What every test shares: seeded randomness, and no time limits for single examples (machines differ in speed)."""
+"""What every test shares: seeded randomness, and no time limits for single examples (machines differ in speed).
 
+And a real browser, Debian's chromium driven by Playwright. Without either its tests are skipped by name; with
+BROWSER_TESTS=required that is a failure.
+"""
+
+import os
+import shutil
 import sys
 
 import pytest
@@ -14,3 +20,26 @@ def _seeded():
     # Only where a test's own imports have loaded torch: light tests stay light.
     if "torch" in sys.modules:
         sys.modules["torch"].manual_seed(0)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """One chromium for a module: Playwright's event loop must not outlive it and meet other tests' loops."""
+    executable = shutil.which("chromium") or shutil.which("chromium-browser")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ModuleNotFoundError:
+        _absent("Playwright's Python package")
+    if executable is None:
+        _absent("chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+def _absent(what):
+    lacking = f"the browser tests need {what}, which this machine does not have"
+    if os.environ.get("BROWSER_TESTS") == "required":
+        pytest.fail(lacking)
+    pytest.skip(lacking)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pipeline.review.answers import FILE as REVIEWS
 from pipeline.run.files import digest, digest_of_files
 from pipeline.run.folder import Run, settings_of
 from pipeline.run.record import Artifact, now
@@ -12,7 +13,8 @@ from pipeline.run.record import Artifact, now
 if TYPE_CHECKING:
     import pandas as pd
 
-ANSWERED = ("photos.parquet", "answers.parquet", "labels.parquet")
+# A run that nobody has reviewed has no file of reviews.
+ANSWERED = ("photos.parquet", "answers.parquet", "labels.parquet", REVIEWS)
 
 CHANGED = "{file} has changed since"
 GONE = "{file} is not there any more"
@@ -91,7 +93,7 @@ def add(
         own = _statistics(run)
         entry = Artifact(
             tables={each: digest_of_files(run.csv_path(each)) for each in tables},
-            files={file: digest_of_files(run.path(file)) for file in inputs.files},
+            files={file: _digest(run.path(file)) for file in inputs.files},
             elsewhere={str(path.resolve()): digest_of_files(path) for path in inputs.elsewhere},
             options={option: own.get(option) for option in inputs.options},
             about=dict(about or {}),
@@ -119,15 +121,18 @@ def _why_stale(run: Run, entry: Artifact) -> str:
     files |= {run.csv_path(each): sha256 for each, sha256 in entry.tables.items()}
     files |= {Path(file): sha256 for file, sha256 in entry.elsewhere.items()}
     for path, sha256 in files.items():
-        if not path.is_file():
-            return GONE.format(file=path.name)
-        if digest_of_files(path) != sha256:
-            return CHANGED.format(file=path.name)
+        if (found := _digest(path)) != sha256:
+            return (CHANGED if found else GONE).format(file=path.name)
     own = _statistics(run)
     for option, value in entry.options.items():
         if own.get(option) != value:
             return OTHER_OPTION.format(option=option)
     return ""
+
+
+def _digest(path: Path) -> str:
+    """The digest of a file; empty where it is not there."""
+    return digest_of_files(path) if path.is_file() else ""
 
 
 def _statistics(run: Run) -> dict[str, Any]:

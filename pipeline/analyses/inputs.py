@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.config.attributes import EDIT_ARM
 from pipeline.config.options import ConfigError, StatisticsOptions
+from pipeline.review.answers import excluded_photos, read_faces
 from pipeline.run.folder import Run, settings_of
 from pipeline.run.record import RunError
 from pipeline.run.tables import ANSWERS, LABELS, PHOTOS, read_frame
@@ -250,8 +251,8 @@ class RunSweeps:
 
     @property
     def faces(self) -> "pd.DataFrame":
-        """The run's table of faces."""
-        return read_frame(self.run.path("faces.parquet"))
+        """The run's table of faces, as its reviewers see them."""
+        return read_faces(self.run)
 
     @property
     def drawing(self) -> dict[str, Any]:
@@ -278,7 +279,7 @@ def presence_thresholds(run: Run, options: StatisticsOptions) -> dict[str, float
 def run_sweeps(
     folder: Path, changes: Mapping[str, Any] | None = None, *, options: StatisticsOptions | None = None
 ) -> RunSweeps:
-    """Read a run; nothing in its folder is changed.
+    """Read a run, without the photos that its reviewers exclude; nothing in its folder is changed.
 
     Args:
         folder: the folder of a run whose classifiers have answered.
@@ -295,9 +296,15 @@ def run_sweeps(
     own = settings_of(run, {"statistics": changes or {}}).statistics
     options = own if options is None else options
     thresholds = presence_thresholds(run, options)
-    photos = read_frame(run.path("photos.parquet"))
-    labels = read_frame(run.path("labels.parquet"), columns=list(LABELS))
-    answers = read_frame(run.path("answers.parquet"), columns=list(ANSWERS))
+    excluded = excluded_photos(folder)
+    photos, labels, answers = (
+        table[~table["photo"].isin(excluded)] if excluded else table
+        for table in (
+            read_frame(run.path("photos.parquet")),
+            read_frame(run.path("labels.parquet"), columns=list(LABELS)),
+            read_frame(run.path("answers.parquet"), columns=list(ANSWERS)),
+        )
+    )
     return RunSweeps(
         run=run,
         options=options,

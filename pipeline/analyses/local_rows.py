@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.analyses.features import judged_features, read_features
 from pipeline.analyses.inputs import InputError, columns_of, presence_thresholds, read_predictions
 from pipeline.config.attributes import ATTRIBUTES, EDIT_ARM, Attribute
+from pipeline.review.answers import read_faces
 from pipeline.run.folder import Run, settings_of
 from pipeline.run.progress import Watch, unwatched
 from pipeline.run.record import RunError
@@ -74,7 +75,7 @@ def rows_of_run(folder: Path, options: "LocalOptions", *, watch: Watch = unwatch
     settings = settings_of(run)
     thresholds = presence_thresholds(run, settings.statistics)
     adapter = _one_of(options.adapter, sorted(thresholds), "adapter", folder)
-    faces = read_frame(run.path("faces.parquet"))
+    faces = read_faces(run)
     faces = faces[faces["status"] == "ok"].reset_index(drop=True)
     answers, labels = (
         frame[(frame["adapter"] == adapter) & (frame["arm"] == EDIT_ARM)]

@@ -32,6 +32,7 @@ ANALYSES: dict[str, str] = {
     "dpa": "pipeline.analyses.dpa:DPA",
     "leakage": "pipeline.analyses.leakage:LEAKAGE",
     "representation": "pipeline.analyses.representation:REPRESENTATION",
+    "review": "pipeline.analyses.review:REVIEW",
     "power": "pipeline.analyses.power:POWER",
 }
 NOT_SHOWN = "{name}: {reason}; run counterslope {command} again."

@@ -10,6 +10,8 @@ from pipeline.analyses import sections as page
 from pipeline.analyses.base import Analysis, Kept, Options, Result, option_of_run
 from pipeline.analyses.inputs import FOLDER, clusters_of, groups_of
 from pipeline.config.attributes import ATTRIBUTES, Attribute
+from pipeline.review.answers import FILE as REVIEWS
+from pipeline.review.answers import read_faces
 from pipeline.run.folder import Run, settings_of
 from pipeline.run.formats import MISSING, count, is_missing, measured
 from pipeline.run.progress import Watch, unwatched
@@ -55,7 +57,7 @@ class RepresentationAnalysis(Analysis[RepresentationOptions]):
         own = settings_of(run, {"statistics": options.changes()}).statistics
         if not run.path("faces.parquet").is_file():
             raise RunError(f"the faces of {source} are not found yet: finish the run, or name photos")
-        photos, faces = read_frame(run.path("photos.parquet")), read_frame(run.path("faces.parquet"))
+        photos, faces = read_frame(run.path("photos.parquet")), read_faces(run)
         groups, clusters = groups_of(photos, options.by), clusters_of(photos, own.cluster)
         shown = faces[(faces["status"] == "ok") & faces["photo"].isin(list(groups))]
         confusion, notes = _confusion()
@@ -79,7 +81,7 @@ class RepresentationAnalysis(Analysis[RepresentationOptions]):
             tables={self.name: representation_frame(parts)},
             notes=[*(note for each in doubts.values() for note in each), *notes],
             about={"by": options.by, "interval": options.interval, "notes": notes, "doubts": doubts},
-            inputs=self.inputs(options, files=("photos.parquet", "faces.parquet")),
+            inputs=self.inputs(options, files=("photos.parquet", "faces.parquet", REVIEWS)),
         )
 
     def sections(self, kept: Kept) -> Sequence[page.Section]:

@@ -7,6 +7,7 @@ from pipeline.stages.base import Audit, check_outputs
 
 INPUTS = ("photos", "faces", "counterfactuals", "query")  # the stages whose files are read
 READ = tuple(f"{name}.parquet" for name in ("photos", "faces", "counterfactuals", "answers", "labels"))
+IF_THERE = ("review.jsonl",)
 OPTIONAL = {"adapter_comparison", "subgroups", "subgroup_differences"}  # tables of the stage that a run may lack
 FINDINGS = {"csv": "csv", "json": "json", "md": "md", "tex": "latex", "html": "html"}  # file ending -> format
 
@@ -24,24 +25,30 @@ def tables_stage(audit: Audit) -> str:
 
     check_outputs(audit.run, *INPUTS)
     run, options, checks = audit.run, audit.settings.statistics, audit.settings.validity
-    read = digest_of_files(*(run.path(name) for name in READ))
+    read = digest_of_files(*map(run.path, READ), *(path for path in map(run.path, IF_THERE) if path.is_file()))
     thresholds = presence_thresholds(run, options)
     fingerprint = digest(["tables", read, options.model_dump(), checks.model_dump(), thresholds])
     if run.is_done("tables", fingerprint):
         return fingerprint
+    import pandas as pd
+
     from pipeline.analyses.inputs import run_sweeps
     from pipeline.analyses.registry import stage_tables
     from pipeline.config.attributes import source_groups
     from pipeline.counterfactuals.validity import effectiveness_curve, lightness_curve, photo_failures, validity_card
     from pipeline.report.card import check_results
     from pipeline.report.tables import RENDERERS, slope_tables
+    from pipeline.review.answers import read_answers, read_faces
+    from pipeline.review.measures import review_checks
 
     sweep, swept = audit.settings.sweep, audit.settings.sweep.chosen()
     outputs: list[str] = []
     with run.stage("tables", fingerprint, outputs=outputs) as counts, audit.watch("slopes", total=3) as advance:
-        versions, faces = read_frame(run.path("counterfactuals.parquet")), read_frame(run.path("faces.parquet"))
+        versions, faces = read_frame(run.path("counterfactuals.parquet")), read_faces(run)
         groups = source_groups(faces)
         card = validity_card(versions, swept=swept, groups=groups, options=checks, mode=sweep.mode)
+        seen = review_checks(read_answers(run.folder))
+        card = pd.concat([card, pd.DataFrame(seen, columns=card.columns)], ignore_index=True) if seen else card
         tables = {
             "validity": card,
             "effectiveness": effectiveness_curve(versions, swept=swept),

@@ -1,10 +1,5 @@
-"""A real browser for the report: Debian's chromium, driven by Playwright.
+"""Pages of the report in a real browser, which ``tests/conftest.py`` starts."""
 
-Without either the tests are skipped by name; with BROWSER_TESTS=required that is a failure.
-"""
-
-import os
-import shutil
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,29 +16,6 @@ class Visit:
     page: Any
     requests: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """One chromium for a module: Playwright's event loop must not outlive it and meet other tests' loops."""
-    executable = shutil.which("chromium") or shutil.which("chromium-browser")
-    try:
-        from playwright.sync_api import sync_playwright
-    except ModuleNotFoundError:
-        _absent("Playwright's Python package")
-    if executable is None:
-        _absent("chromium")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox", "--disable-gpu"])
-        yield browser
-        browser.close()
-
-
-def _absent(what):
-    told = f"the browser tests need {what}, which this machine does not have"
-    if os.environ.get("BROWSER_TESTS") == "required":
-        pytest.fail(told)
-    pytest.skip(told)
 
 
 @pytest.fixture
