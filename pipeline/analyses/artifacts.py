@@ -94,7 +94,7 @@ def add(
         entry = Artifact(
             tables={each: digest_of_files(run.csv_path(each)) for each in tables},
             files={file: _digest(run.path(file)) for file in inputs.files},
-            elsewhere={str(path.resolve()): digest_of_files(path) for path in inputs.elsewhere},
+            elsewhere={str(path.resolve()): _digest(path) for path in inputs.elsewhere},
             options={option: own.get(option) for option in inputs.options},
             about=dict(about or {}),
             written=now(),

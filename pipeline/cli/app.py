@@ -188,7 +188,7 @@ def labels(
 
 
 add_analyses(app)
-<<<<<<< HEAD
+app.command(epilog="Example: counterslope review runs/portraits --reviewer anna --unsure 60 --pairs 30")(review)
 
 
 @app.command(epilog="Example: counterslope validity runs/portraits --out validity.tex")
@@ -207,13 +207,6 @@ def validity(run: RunFolder, format: TableFormat = None, out: TableFile = None) 
 
 
 @app.command(
-=======
-app.command(
-    epilog="Example: counterslope review runs/portraits --reviewer anna --unsure 60 --pairs 30",
-)(review)
-app.command(epilog="Example: counterslope validity runs/portraits --out validity.tex")(validity)
-app.command(
->>>>>>> 04ccc62 (Labels and edits checked by people: a local page asks, reviewers' consensus takes the estimate's place, and the card says what they see of the edits)
     epilog="Examples: counterslope figures runs/portraits · "
     "counterslope figures runs/portraits --format svg --adapter opencv --label smile --out paper"
 )

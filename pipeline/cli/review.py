@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipeline.cli.options import RunFolder, stop, user_errors
+from pipeline.cli.console import stop, user_errors
+from pipeline.cli.options import RunFolder
 
 if TYPE_CHECKING:
     from pipeline.review.server import Review

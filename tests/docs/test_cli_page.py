@@ -10,12 +10,16 @@ from script_modules import load_script
 from typer.testing import CliRunner
 
 from pipeline.cli.app import app
+from pipeline.review.answers import keep_answer
+from pipeline.review.questions import face_questions
+from pipeline.run.tables import read_frame
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 # What cannot be run here: minutes of work, another's service, or files only the reader has.
 NOT_RUN = (
     "audit", "generate", "adapters", "labels", "plan portraits/ --adapter google", "compare runs/may --adapters google",
+    "review ",  # a page that waits for answers
 )  # fmt: skip
 
 
@@ -84,6 +88,10 @@ def test_examples_of_the_epilogs_are_commands(reference):
 
 def test_examples_of_the_epilogs_work(reference, at_home):
     runner = CliRunner()
+    portraits = at_home / "runs/portraits"
+    tables = [read_frame(portraits / f"{name}.parquet") for name in ("photos", "faces")]
+    question = face_questions(*tables, unsure=1, sure=0)[0]
+    keep_answer(portraits, question, question.choices[0], reviewer="anna")
     for words in epilog_examples(reference):
         if not " ".join(words).startswith(NOT_RUN):
             done = runner.invoke(app, words)
