@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from pipeline.config.options import NOT_STATED
-from pipeline.counterfactuals.files import METADATA, ImageFile
-from pipeline.dataset.facts import DatasetContent, DatasetFacts, facts_of
+from pipeline.counterfactuals.files import METADATA
+from pipeline.dataset.content import DatasetContent
+from pipeline.dataset.facts import DatasetFacts, facts_of
 from pipeline.dataset.files import CHECKSUMS, OPT_OUT, one_of, opt_out_text, prune, write_checksums
 from pipeline.dataset.layout import SPLITS
 from pipeline.dataset.metadata import write_dataset_metadata
-from pipeline.dataset.originals import write_originals
 from pipeline.run.files import digest, sha256_of, write_text
 from pipeline.run.formats import count, plain
 from pipeline.run.tables import read_frame
@@ -99,7 +99,7 @@ def describe(
         opted_out: sha256 of the photos on the opt-out list.
     """
     run = work.run
-    content = DatasetContent(work, folder, photos, read_frame(run.path("faces.parquet")))
+    content = DatasetContent(run, work.settings, folder, photos, read_frame(run.path("faces.parquet")))
     options = work.settings.dataset.model_dump(mode="json")
     fingerprint = digest(["dataset", upstream, options, work.settings.validity.model_dump(), folder.name, opted_out])
     sums = folder / CHECKSUMS
@@ -110,7 +110,7 @@ def describe(
         content = replace(content, advance=advance)
         sums.unlink(missing_ok=True)
         if work.settings.dataset.originals:
-            _write_originals(content)
+            content.write_originals()
         prune(folder, keep=one_of([*frame["file"], *frame["mask"]] for frame in content.frames()))
         advance(1)
         counts |= write_dataset_metadata(content.frames(), folder, list(content.columns))
@@ -140,15 +140,6 @@ def _rendered(template: str, facts: DatasetFacts, **more: object) -> str:
 def _as_code(text: str) -> str:
     """A name as code in a cell of a Markdown table."""
     return "`" + visible(text).replace("`", "'").replace("|", "\\|") + "`"
-
-
-def _write_originals(content: DatasetContent) -> None:
-    settings, photos = content.work.settings, content.photos
-    encoding = ImageFile(settings.sweep.image_format, settings.sweep.jpeg_quality)
-    paths = dict(zip(photos["photo"], photos["path"], strict=True))
-    for frame in content.versions():
-        first = content.first_versions(frame)
-        write_originals(first, content.folder, paths=paths, options=settings.photos, encoding=encoding)
 
 
 def _sums(content: DatasetContent, facts: DatasetFacts) -> Iterator[tuple[str, str]]:

@@ -1,16 +1,15 @@
 """``metadata.csv`` of a dataset, which image-folder loaders read: one row an image, in each split's folder."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.config.attributes import Attribute, attribute_of
 from pipeline.config.options import ConfigError
 from pipeline.counterfactuals.files import metadata_file
-from pipeline.run.tables import PHOTOS, read_frames
+from pipeline.run.tables import PHOTOS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,22 +58,6 @@ def columns_of(swept: Iterable[str], *, photo_names: bool, manifest: Iterable[st
     return own | {name: Column("of the photo, from its publisher's manifest") for name in manifest}
 
 
-def photo_facts(
-    photos: "pd.DataFrame", faces: "pd.DataFrame", *, swept: Mapping[str, Attribute], manifest: Sequence[str]
-) -> "pd.DataFrame":
-    """What metadata.csv says of each photo in all its rows: sha256, estimated values, the manifest's columns.
-
-    Args:
-        photos: the photos table.
-        faces: the faces table.
-        swept: the attributes of the sweeps by their names.
-        manifest: names of the manifest's columns that are published.
-    """
-    estimated = {f"{ESTIMATED}{name}": attribute.own_value(faces).round(4) for name, attribute in swept.items()}
-    known = photos[["photo", *manifest]].assign(photo_sha256=photos["sha256"])
-    return known.merge(faces[["photo"]].assign(**estimated), on="photo")
-
-
 def check_manifest_columns(photos: "pd.DataFrame", names: Sequence[str]) -> None:
     """Refuse manifest columns that are not there, or whose name is that of another column of metadata.csv.
 
@@ -87,33 +70,6 @@ def check_manifest_columns(photos: "pd.DataFrame", names: Sequence[str]) -> None
             raise ConfigError(f"the manifest has no column {name!r} to publish; it has {', '.join(known) or 'none'}")
         if name in COLUMNS or name.startswith(ESTIMATED):
             raise ConfigError(f"metadata.csv has a column {name!r} of its own: rename the manifest's")
-
-
-def dataset_frames(
-    versions: Path, facts: "pd.DataFrame", *, swept: Mapping[str, Attribute]
-) -> "Iterator[pd.DataFrame]":
-    """The versions of a dataset that were made, some at a time: the columns of metadata.csv and ``file``.
-
-    Args:
-        versions: the counterfactuals table; ``file`` is relative to the dataset's folder.
-        facts: as ``photo_facts`` gives them.
-        swept: the attributes of the sweeps by their names.
-    """
-    import pandas as pd
-
-    for frame in read_frames(versions):
-        rows = frame[frame["status"] == "ok"]
-        if rows.empty:
-            continue
-        perceived = [attribute_of(str(name), swept).perceived(of) for name, of in rows.groupby("attribute")]
-        places = rows["file"].str.partition("/")
-        yield rows.assign(
-            split=places[0],
-            file_name=places[2],
-            perceived=pd.concat(perceived).round(4),
-            mask_share=rows["mask_share"].round(6),
-            seam=rows["seam"].round(4),
-        ).merge(facts, on="photo", how="left")
 
 
 def write_dataset_metadata(frames: "Iterable[pd.DataFrame]", folder: Path, columns: Sequence[str]) -> Counter[str]:

@@ -1,12 +1,14 @@
 """Whole datasets of a few portraits of the embedded sample: what is on disk, who can load it, what a kill leaves."""
 
 import csv
+import multiprocessing
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -23,6 +25,7 @@ from pipeline.config.sources import load_settings
 from pipeline.dataset.make import make_dataset, run_folder
 from pipeline.photos import SAMPLE
 from pipeline.run.folder import Run
+from pipeline.run.progress import unwatched
 from pipeline.run.record import RunError
 from pipeline.run.tables import read_frame
 from pipeline.stages.audit import make_counterfactuals, start_run
@@ -39,8 +42,8 @@ def settings_with(*, opt_out=None, **options):
     return load_settings(given=given, environment={})
 
 
-def make(manifest, out, **options):
-    return make_dataset([manifest], out, settings=settings_with(**options), given={})
+def make(manifest, out, *, watch=unwatched, **options):
+    return make_dataset([manifest], out, settings=settings_with(**options), given={}, watch=watch)
 
 
 @dataclass(frozen=True)
@@ -74,8 +77,19 @@ def portraits(tmp_path_factory) -> Input:
 
 
 @pytest.fixture(scope="module")
-def made(portraits, tmp_path_factory):
-    return make(portraits.manifest, tmp_path_factory.mktemp("made") / "faces")
+def bars():
+    """Stage -> how far its bar was to go, and how far it went, when ``made`` was made."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def made(portraits, tmp_path_factory, bars):
+    @contextmanager
+    def watch(stage, *, total):
+        bars[stage] = [total, 0]
+        yield lambda count, note="": bars[stage].__setitem__(1, bars[stage][1] + count)
+
+    return make(portraits.manifest, tmp_path_factory.mktemp("made") / "faces", watch=watch)
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +120,11 @@ def rows_of(folder):
         with path.open(newline="", encoding="utf-8") as file:
             rows += [row | {"path": str(path.parent / row["file_name"])} for row in csv.DictReader(file)]
     return rows
+
+
+def test_every_bar_ends_at_its_end(made, bars):
+    assert {"faces", "counterfactuals", "dataset"} <= set(bars)
+    assert {stage: total for stage, (total, _) in bars.items()} == {stage: done for stage, (_, done) in bars.items()}
 
 
 def test_all_images_of_a_person_are_in_one_split(made, portraits):
@@ -320,35 +339,41 @@ def test_other_shares_move_the_images_and_leave_nothing_behind(made, portraits, 
     subprocess.run(["sha256sum", "--quiet", "--strict", "-c", "SHA256SUMS"], cwd=moved.folder, check=True)
 
 
-CHILD = """
-import sys
-sys.path[:] = {path!r}
-from pathlib import Path
-import pipeline.stages.counterfactuals
-import pipeline.stages.faces
-from pipeline.config.sources import load_settings
-from pipeline.dataset.make import make_dataset
-pipeline.stages.counterfactuals.CHUNK = pipeline.stages.faces.CHUNK = {chunk}
-settings = load_settings(given={given!r}, environment={{}})
-make_dataset([Path({manifest!r})], Path({out!r}), settings=settings, given={{}})
-"""
+def make_in_small_chunks(manifest, out):
+    """What a process of its own does."""
+    pipeline.stages.counterfactuals.CHUNK = pipeline.stages.faces.CHUNK = CHUNK
+    make(manifest, out)
 
 
-def test_killed_again_and_again_it_ends_as_if_it_never_had_been(made, portraits, tmp_path):
-    out = tmp_path / "faces"
-    given = {"sweep": SWEEP, "dataset": DATASET}
-    code = CHILD.format(path=sys.path, chunk=CHUNK, given=given, manifest=str(portraits.manifest), out=str(out))
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    deaths = 0
+@pytest.fixture
+def process(monkeypatch):
+    """Starts a process in which a function is called; all of them come from one that has loaded the networks' code."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+
+    def start(function, *given):
+        child = context.Process(target=function, args=given)
+        child.start()
+        return child
+
+    return start
+
+
+def test_killed_again_and_again_it_ends_as_if_it_never_had_been(made, portraits, tmp_path, process):
+    out, deaths = tmp_path / "faces", 0
     # In the middle of the first chunk, of a later one, and while the dataset is described.
     for files in (2, STEPS * (CHUNK + 1), STEPS * PORTRAITS + 1):
-        with subprocess.Popen([sys.executable, "-c", code], env=environment) as child:
-            while child.poll() is None and len(list(out.rglob("*-step*.png"))) + len(list(out.glob("*/*.csv"))) < files:
-                time.sleep(0.002)
-            child.send_signal(signal.SIGKILL)
-        deaths += child.returncode == -signal.SIGKILL
+        child = process(make_in_small_chunks, portraits.manifest, out)
+        while child.is_alive() and len(list(out.rglob("*-step*.png"))) + len(list(out.glob("*/*.csv"))) < files:
+            time.sleep(0.002)
+        child.kill()
+        child.join()
+        deaths += child.exitcode == -signal.SIGKILL
     assert deaths >= 2
-    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+    last = process(make_in_small_chunks, portraits.manifest, out)
+    last.join()
+    assert last.exitcode == 0
     assert content_of(out) == content_of(made.folder)
 
 

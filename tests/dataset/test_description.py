@@ -21,7 +21,6 @@ def facts(**options):
         left_out={"no face": 1},
         opted_out=["c" * 64],
         columns=columns_of(["gender"], photo_names=False, manifest=['per|son "x"']),
-        originals=False,
         sweep=settings.sweep,
         options=settings.dataset,
         weights={"fader": "d" * 64},

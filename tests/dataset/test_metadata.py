@@ -3,8 +3,11 @@ import csv
 import pandas as pd
 
 from pipeline.config.attributes import ATTRIBUTES, EDIT_ARM
+from pipeline.config.sources import load_settings
 from pipeline.counterfactuals.files import METADATA_COLUMNS, write_metadata
-from pipeline.dataset.metadata import columns_of, dataset_frames, photo_facts, write_dataset_metadata
+from pipeline.dataset.content import DatasetContent
+from pipeline.dataset.metadata import write_dataset_metadata
+from pipeline.run.folder import Run
 from pipeline.run.tables import COUNTERFACTUALS, to_table, write_table
 
 
@@ -70,10 +73,13 @@ def test_a_dataset_has_one_file_a_split_and_tells_what_the_judge_perceived(tmp_p
     photos["person"] = ["007", "8", None]
     faces = pd.DataFrame({"photo": ["a.jpg", "b.jpg"], "gender": [0.25, -1.0]})
     faces = faces.assign(**dict.fromkeys(ATTRIBUTES["race"].inputs, 0.1))
-    facts = photo_facts(photos, faces, swept=ATTRIBUTES, manifest=["person"])
-    frames = dataset_frames(table(rows, tmp_path), facts, swept=ATTRIBUTES)
-    columns = list(columns_of(ATTRIBUTES, photo_names=False, manifest=["person"]))
-    assert write_dataset_metadata(frames, tmp_path / "set", columns) == {"train": 2, "test": 1}
+    table(rows, tmp_path / "run")
+    (tmp_path / "run" / "run.json").write_text('{"schema": 2}')
+    given = {"sweep": {"attributes": list(ATTRIBUTES)}, "dataset": {"columns": ["person"]}}
+    settings = load_settings(given=given, environment={})
+    content = DatasetContent(Run(tmp_path / "run"), settings, tmp_path / "set", photos, faces)
+    written = write_dataset_metadata(content.frames(), content.folder, list(content.columns))
+    assert written == {"train": 2, "test": 1}
     train, test = (rows_of(tmp_path / "set" / split / "metadata.csv") for split in ("train", "test"))
     assert [row["file_name"] for row in train] == [
         "gender-step1/0a-gender-step1.png", "race-step1/0a-race-step1.png",

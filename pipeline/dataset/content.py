@@ -1,0 +1,122 @@
+"""The images of a dataset as its run has them: the versions that were made and, where published, the source photos."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from pipeline.config.attributes import EDIT_ARM, attribute_of
+from pipeline.config.options import Settings
+from pipeline.counterfactuals.files import ImageFile
+from pipeline.dataset.layout import id_of
+from pipeline.dataset.metadata import ESTIMATED, Column, columns_of
+from pipeline.photos.decoding import PhotoError, read_photo
+from pipeline.run.files import sha256_of, write_bytes
+from pipeline.run.folder import Run
+from pipeline.run.progress import Advance
+from pipeline.run.tables import read_frames
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ORIGINAL = "original"  # in place of an attribute, and the name of the folder
+OF_VERSIONS = ("step", "value", "perceived", "mask_share", "seam")  # what an original has none of
+
+
+@dataclass(frozen=True, eq=False)
+class DatasetContent:
+    """The images, some at a time, as frames with the columns of metadata.csv and ``file``, relative to ``folder``.
+
+    Attributes:
+        run: the run whose versions are complete.
+        settings: its options.
+        folder: the dataset's.
+        photos: the run's photos table.
+        faces: the run's faces table.
+        advance: is called with how many versions were gone through.
+    """
+
+    run: Run
+    settings: Settings
+    folder: Path
+    photos: "pd.DataFrame"
+    faces: "pd.DataFrame"
+    advance: Advance = lambda count, note="": None
+
+    @property
+    def columns(self) -> dict[str, Column]:
+        """The columns of metadata.csv."""
+        options = self.settings.dataset
+        return columns_of(self.settings.sweep.attributes, photo_names=options.photo_names, manifest=options.columns)
+
+    def frames(self) -> "Iterator[pd.DataFrame]":
+        """The versions that were made, then the originals if they are published."""
+        for frame in self._versions():
+            yield frame
+            self.advance(len(frame))
+        if self.settings.dataset.originals:
+            yield from map(self._original_rows, self._versions())
+
+    def first_versions(self, frame: "pd.DataFrame") -> "pd.DataFrame":
+        """One row a photo."""
+        attribute = self.settings.sweep.attributes[0]
+        return frame[(frame["attribute"] == attribute) & (frame["arm"] == EDIT_ARM) & (frame["step"] == 1)]
+
+    def write_originals(self) -> None:
+        """Write the photos that have versions as these were made from them: upright, of their size, no metadata."""
+        sweep = self.settings.sweep
+        encoding = ImageFile(sweep.image_format, sweep.jpeg_quality)
+        paths = dict(zip(self.photos["photo"], self.photos["path"], strict=True))
+        for frame in self._versions():
+            rows = self.first_versions(frame)
+            for photo, file in zip(rows["photo"], self._original_files(rows), strict=True):
+                if not (self.folder / file).exists():
+                    try:
+                        pixels = read_photo(Path(paths[photo]), options=self.settings.photos).pixels
+                    except PhotoError:  # gone since its versions were made: it is left out
+                        continue
+                    write_bytes(self.folder / file, encoding.encode(pixels))
+
+    def _versions(self) -> "Iterator[pd.DataFrame]":
+        import pandas as pd
+
+        swept, facts = self.settings.sweep.chosen(), self._photo_facts()
+        for frame in read_frames(self.run.path("counterfactuals.parquet")):
+            rows = frame[frame["status"] == "ok"]
+            if rows.empty:
+                continue
+            perceived = [attribute_of(str(name), swept).perceived(of) for name, of in rows.groupby("attribute")]
+            places = rows["file"].str.partition("/")
+            yield rows.assign(
+                split=places[0],
+                file_name=places[2],
+                perceived=pd.concat(perceived).round(4),
+                mask_share=rows["mask_share"].round(6),
+                seam=rows["seam"].round(4),
+            ).merge(facts, on="photo", how="left")
+
+    def _photo_facts(self) -> "pd.DataFrame":
+        """What metadata.csv says of each photo in all its rows: sha256, estimated values, the manifest's columns."""
+        swept = self.settings.sweep.chosen()
+        estimated = {
+            f"{ESTIMATED}{name}": attribute.own_value(self.faces).round(4) for name, attribute in swept.items()
+        }
+        known = self.photos[["photo", *self.settings.dataset.columns]].assign(photo_sha256=self.photos["sha256"])
+        return known.merge(self.faces[["photo"]].assign(**estimated), on="photo")
+
+    def _original_rows(self, versions: "pd.DataFrame") -> "pd.DataFrame":
+        """The rows of the originals that are there, of photos with these versions."""
+        first = self.first_versions(versions)
+        rows = first.assign(file=self._original_files(first), **dict.fromkeys(OF_VERSIONS))
+        rows = rows[[(self.folder / file).is_file() for file in rows["file"]]]
+        sums = [sha256_of(self.folder / file) for file in rows["file"]]
+        return rows.assign(attribute=ORIGINAL, arm=ORIGINAL, file_name=rows["file"].str.partition("/")[2], sha256=sums)
+
+    def _original_files(self, rows: "pd.DataFrame") -> list[str]:
+        """``SPLIT/original/ID-original.png`` of each version's photo, sharded as the versions are."""
+        files = []
+        for version, sha256 in zip(rows["file"], rows["photo_sha256"], strict=True):
+            split, _, *shard, name = PurePosixPath(version).parts
+            own = f"{id_of(sha256)}-{ORIGINAL}{PurePosixPath(name).suffix}"
+            files.append(str(PurePosixPath(split, ORIGINAL, *shard, own)))
+        return files
