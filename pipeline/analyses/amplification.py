@@ -172,8 +172,8 @@ def _columns(frame: "pd.DataFrame", options: AmplificationOptions, *, table: str
     for argument, columns, labels in (
         ("attributes", options.attribute, None),
         ("tasks", options.task, None),
-        ("attribute_predictions", options.predicted_attribute, "attributes"),
-        ("task_predictions", options.prediction, "tasks"),
+        ("predicted_attributes", options.predicted_attribute, "attributes"),
+        ("predictions", options.prediction, "tasks"),
     ):
         if not columns:
             continue
@@ -202,7 +202,7 @@ def _at_thresholds(data: "Data", options: AmplificationOptions, *, train: "Data 
             raise InputError("calibrating as in the paper takes the share of positives from --train")
         known = _columns(read_predictions(options.validation), options, table=str(options.validation), like=data)
     found = dict(data)
-    for argument, labels in (("attribute_predictions", "attributes"), ("task_predictions", "tasks")):
+    for argument, labels in (("predicted_attributes", "attributes"), ("predictions", "tasks")):
         scores = data.get(argument)
         if scores is not None and options.threshold is not None:
             found[argument] = (scores >= options.threshold).astype("int8")
@@ -232,8 +232,8 @@ def _measured(
     elif train is not data:
         sources["train"] = base
     measures_of = {
-        "task_predictions": (measures.attribute_to_task, "A->T"),
-        "attribute_predictions": (measures.task_to_attribute, "T->A"),
+        "predictions": (measures.attribute_to_task, "A->T"),
+        "predicted_attributes": (measures.task_to_attribute, "T->A"),
     }
     predicted: dict[str, Any] = {name: data[name] for name in measures_of if name in data}
     directed: list[tuple[Any, Any, pd.DataFrame]] = [(*measures_of[name], frame) for name, frame in predicted.items()]
@@ -246,9 +246,9 @@ def _measured(
         found = [measures.threshold_free(measure, *own, scores=frame, **over) for measure, _, frame in directed]
     rows = [row for each in found for row in _directed_rows(each)]
     tables = {"pairs": pd.concat([each.to_frame() for each in found], ignore_index=True)}
-    if "task_predictions" in predicted and options.over is None:
+    if "predictions" in predicted and options.over is None:
         how = {"level": options.level, "clusters": drawing["clusters"]}
-        tables["rates"] = measures.group_rates(*own, predictions=predicted["task_predictions"], **how).to_frame()
+        tables["rates"] = measures.group_rates(*own, predictions=predicted["predictions"], **how).to_frame()
     if len(predicted) == 2 and options.over is None:
         both = measures.mals(base[0], base[1], **predicted, **drawing)
         rows.append(_row("BiasAmp MALS", both.value, both.low, both.high))

@@ -45,7 +45,7 @@ class DpaAnalysis(Predictability[DpaOptions]):
         """Of the predicted tasks, of the predicted groups, or both."""
         if not options.prediction and not options.predicted_attribute:
             raise InputError("name --prediction (for A->T), --predicted-attribute (for T->A), or both")
-        return {"task_predictions": options.prediction, "attribute_predictions": options.predicted_attribute}
+        return {"predictions": options.prediction, "predicted_attributes": options.predicted_attribute}
 
     def measure(self, options: DpaOptions, arguments: Mapping[str, Any]) -> "tuple[pd.DataFrame, Sequence[str]]":
         """DPA in each direction that is predicted."""

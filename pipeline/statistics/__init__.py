@@ -14,9 +14,13 @@ if TYPE_CHECKING:
     from pipeline.statistics.amplification.directional import Amplification, attribute_to_task, task_to_attribute
     from pipeline.statistics.amplification.group_rates import GroupRates, group_rates
     from pipeline.statistics.amplification.mals import Mals, mals, mals_of_counts
-    from pipeline.statistics.amplification.multi_attribute import MultiAmplification, multi_amplification, multi_mals
+    from pipeline.statistics.amplification.multi_attribute import (
+        MultiAmplification,
+        multi_amplification,
+        multi_mals,
+        task_sets,
+    )
     from pipeline.statistics.amplification.signs import CODE, PAPER, SignRule, signs, signs_of_shares
-    from pipeline.statistics.amplification.task_sets import task_sets
     from pipeline.statistics.amplification.thresholds import (
         at_thresholds,
         calibrated_as_in_code,
@@ -82,7 +86,7 @@ __all__ = [
 ]
 _MODULES = (
     "amplification.counterfactual", "amplification.directional", "amplification.group_rates", "amplification.mals",
-    "amplification.multi_attribute", "amplification.signs", "amplification.task_sets", "amplification.thresholds",
+    "amplification.multi_attribute", "amplification.signs", "amplification.thresholds",
     "comparison", "corrected_shares", "inference", "local.explanations", "local.figures", "local.logan",
     "multiplicity", "placebos", "power", "predictability.attackers", "predictability.bias_grid",
     "predictability.dpa", "predictability.leakage", "predictability.qualities", "repeats", "representation",

@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from pipeline.statistics import inference
 from pipeline.statistics.arrays import Floats
-from pipeline.statistics.inference import Ratio
+from pipeline.statistics.inference import Estimate, Ratio
 from pipeline.statistics.multiplicity import benjamini_hochberg, within_families
 from pipeline.statistics.photo_slopes import (
     ESTIMABLE,
-    Estimate,
     blocks,
     reasons_of,
     slopes_and_centre,

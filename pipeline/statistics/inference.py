@@ -23,6 +23,15 @@ NOISE = 1e-24
 
 
 @dataclass(frozen=True, eq=False)
+class Estimate:
+    """Numbers with the ends of their intervals, of one shape; NaN where there is nothing to estimate."""
+
+    value: Floats
+    low: Floats
+    high: Floats
+
+
+@dataclass(frozen=True, eq=False)
 class Units:
     """What is resampled: photos, or clusters of them.
 

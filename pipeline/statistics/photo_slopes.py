@@ -31,15 +31,6 @@ BLOCK_CELLS = 4_000_000
 UNKNOWN_CLUSTER = "clusters names no cluster for the photo {photo!r}"
 
 
-@dataclass(frozen=True, eq=False)
-class Estimate:
-    """Numbers with the ends of their intervals; each ``(L,)``, NaN where not estimable."""
-
-    value: Floats
-    low: Floats
-    high: Floats
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LabelResult:
     """Numbers of the ``L`` labels of one adapter, attribute and arm; ``(L,)``, NaN where a label is not estimable.

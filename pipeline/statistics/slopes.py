@@ -14,12 +14,11 @@ from scipy.special import stdtr
 
 from pipeline.statistics import inference
 from pipeline.statistics.arrays import Floats, check_count, check_level
-from pipeline.statistics.inference import RESAMPLES, Spread, Units
+from pipeline.statistics.inference import RESAMPLES, Estimate, Spread, Units
 from pipeline.statistics.multiplicity import benjamini_hochberg, within_families
 from pipeline.statistics.photo_slopes import (
     ESTIMABLE,
     NOISE,
-    Estimate,
     LabelResult,
     blocks,
     of_sweeps,

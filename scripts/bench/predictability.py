@@ -64,7 +64,7 @@ def truths(shares: Floats) -> tuple[float, float]:
 
 def dpa_of(group: Any, task: Any, guess: Any, seed: int) -> tuple[float, float, float]:
     """DPA A->T and the ends of its interval."""
-    (found,) = dpa(group, task, task_predictions=guess, resamples=500, seed=seed)
+    (found,) = dpa(group, task, predictions=guess, resamples=500, seed=seed)
     return found.dpa, *found.intervals.loc["dpa"]
 
 
@@ -92,7 +92,7 @@ def noise(*, rows: int, runs: int) -> list[tuple[float, float, float]]:
         random = np.random.default_rng([run, rows])
         group, tasks = random.integers(0, 2, rows), random.integers(0, 2, (rows, 12))
         guess = np.where(random.random(rows) < 0.7, group, 1 - group)
-        (each,) = dpa(group, tasks, attribute_predictions=guess, repeats=4, seed=run)
+        (each,) = dpa(group, tasks, predicted_attributes=guess, repeats=4, seed=run)
         found.append((each.dpa, *each.intervals.loc["dpa"]))
     return found
 

@@ -93,7 +93,7 @@ def amplification(table: pd.DataFrame, *, depth: int | None, attacker: str, qual
     tree = DecisionTreeClassifier(max_depth=depth, random_state=seed)
     race, outcome = (tree.fit(table[FEATURES], table[of]).predict(table[FEATURES]) for of in (RACE, OUTCOME))
     options: dict[str, Any] = {"attacker": attacker, "quality": quality, "seed": seed}
-    directed = dpa(table[RACE], table[OUTCOME], task_predictions=outcome, attribute_predictions=race, **options)
+    directed = dpa(table[RACE], table[OUTCOME], predictions=outcome, predicted_attributes=race, **options)
     leaked = leakage(table[RACE], table[OUTCOME], outcome, **options).to_frame().assign(direction="leakage")
     return pd.concat([*(part.to_frame() for part in directed), leaked], ignore_index=True)
 

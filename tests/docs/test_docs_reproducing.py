@@ -33,7 +33,7 @@ def test_figure_2(monkeypatch):
         a, t, p = examples.figure_2(round(40 * float(share)))
         assert attribute_to_task(a, t, predictions=p, resamples=0).value == pytest.approx(float(stated), abs=5e-4)
         two, guessed = examples.two_columns(t), examples.two_columns(p)
-        found = mals(a, two, attribute_predictions=a, task_predictions=guessed, resamples=0)
+        found = mals(a, two, predicted_attributes=a, predictions=guessed, resamples=0)
         assert found.value == pytest.approx(float(stated_mals), abs=5e-5)
 
 

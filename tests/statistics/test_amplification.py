@@ -12,7 +12,7 @@ from pipeline.statistics.amplification import directional as module
 from pipeline.statistics.amplification.counts import harmonic_mean
 from pipeline.statistics.amplification.directional import attribute_to_task, task_to_attribute
 from pipeline.statistics.amplification.signs import CODE, PAPER, SignRule, signs
-from pipeline.statistics.inference import interval
+from pipeline.statistics.inference import Units, interval
 
 FUNCTIONS = {"A->T": attribute_to_task, "T->A": task_to_attribute}
 QUICK = {"resamples": 0}
@@ -213,7 +213,7 @@ def test_the_interval_equals_a_plain_bootstrap(direction, given_base, soft):
     predictions = predictions * 0.75 if soft else predictions
     base = [[1, -1, 0], [-1, 1, 1]] if given_base else None
     found = FUNCTIONS[direction](attributes, tasks, predictions=predictions, base=base, resamples=100, level=0.9)
-    drawn = module.Resamples.of(module.Units.of(60), resamples=100, seed=0, level=0.9).weights.astype(int)
+    drawn = module.Resamples.of(Units.of(60), resamples=100, seed=0, level=0.9).weights.astype(int)
     values = []
     for weights in drawn:
         rows = np.repeat(np.arange(60), weights)

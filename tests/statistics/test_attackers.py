@@ -5,12 +5,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.statistics.arrays import categories
 from pipeline.statistics.predictability.attackers import ATTACKERS, Logistic, Network, attacker_of
-from pipeline.statistics.predictability.measurement import predictability
+from pipeline.statistics.predictability.leakage import leakage
+from pipeline.statistics.predictability.measurement import Method, measure
 from pipeline.statistics.predictability.qualities import QUALITIES, quality_of
 
 labels = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), min_size=1, max_size=60)
 SMALL = Network("small", (4,), iterations=30, best_epoch=True, batch=16)
+
+
+def predictability(inputs, target, **options):
+    """How well the target's columns are guessed from labels; groups are balanced by the target."""
+    method, _ = Method.of(**({"attacker": "majority"} | options))
+    (given,), (wanted,) = categories(inputs=inputs), categories(target=target)
+    return measure(method, given.features(), wanted, groups=wanted.joint())
 
 
 def attack(name, features, target, *, classes=2, seed=0):
@@ -165,17 +174,17 @@ def test_options_that_cannot_be_are_named(arguments, message):
 @pytest.mark.parametrize(
     ("inputs", "target", "message"),
     [
-        ([0, 1], [0, 1, 1], "target has 3 rows, but inputs has 2"),
-        ([0, np.nan], [0, 1], "inputs has a missing value in row 1"),
-        (["a", None], [0, 1], "inputs has a missing value in row 1"),
-        ([0, 1], [0.2, 1], "target holds 0.2 in row 0, which is no category"),
-        ([], [], "inputs is empty"),
-        (np.zeros((2, 2, 2)), [0, 1], r"inputs must have the shape \(n,\) or \(n, C\)"),
+        ([0, 1], [0, 1, 1], "tasks has 3 rows, but attributes has 2"),
+        ([0, np.nan], [0, 1], "attributes has a missing value in row 1"),
+        (["a", None], [0, 1], "attributes has a missing value in row 1"),
+        ([0, 1], [0.2, 1], "tasks holds 0.2 in row 0, which is no category"),
+        ([], [], "attributes is empty"),
+        (np.zeros((2, 2, 2)), [0, 1], r"attributes must have the shape \(n,\) or \(n, C\)"),
     ],
 )
 def test_arrays_that_cannot_be_are_named(inputs, target, message):
     with pytest.raises(ValueError, match=message):
-        predictability(inputs, target)
+        leakage(inputs, target, target)
 
 
 def test_an_unknown_quality_is_named():

@@ -20,27 +20,27 @@ A, T, P = rows_of({(0, 0, 0): 250, (0, 1, 0): 50, (0, 1, 1): 200, (1, 1, 1): 250
 
 
 def test_the_interval_over_examples_holds_the_value_and_what_is_undefined_is_left_out():
-    (result,) = dpa(A, T, task_predictions=P, resamples=200)
+    (result,) = dpa(A, T, predictions=P, resamples=200)
     row = result.to_frame().set_index("quantity").loc["dpa"]
     assert row["examples_low"] < result.dpa < row["examples_high"]
-    (nothing,) = dpa([0, 1], [0, 1], task_predictions=[0, 1], quality="inverse_mse", resamples=20)
+    (nothing,) = dpa([0, 1], [0, 1], predictions=[0, 1], quality="inverse_mse", resamples=20)
     assert nothing.to_frame()["examples_low"].isna().all()
 
 
 def test_expected_counts_of_balanced_amplified():
-    (result,) = dpa(A, T, task_predictions=P)
+    (result,) = dpa(A, T, predictions=P)
     assert (result.direction, result.data, result.model, result.changed) == ("A->T", 0.5, 0.6, (100,))
     assert result.dpa == pytest.approx(1 / 11, abs=1e-12)  # printed 0.0909
 
 
 def test_random_flips_of_balanced_amplified():
-    (result,) = dpa(A, T, task_predictions=P, flips="drawn", repeats=300)
+    (result,) = dpa(A, T, predictions=P, flips="drawn", repeats=300)
     assert result.dpa == pytest.approx(0.0803, abs=0.0012)
     assert result.repeats["dpa"].std() == pytest.approx(0.0054, abs=0.0008)
 
 
 def test_a_trained_attacker_agrees():
-    (result,) = dpa(A, T, task_predictions=P, attacker="network", repeats=5)
+    (result,) = dpa(A, T, predictions=P, attacker="network", repeats=5)
     assert result.dpa == pytest.approx(0.0956, abs=2 * 0.0134)
     assert result.flips == "drawn"
 
@@ -55,7 +55,7 @@ def psi(inputs, target, wrong):
 @given(quads)
 def test_both_directions_by_expected_counts(rows):
     a, t, a_hat, t_hat = np.array(rows).T
-    forth, back = dpa(a, t, task_predictions=t_hat, attribute_predictions=a_hat)
+    forth, back = dpa(a, t, predictions=t_hat, predicted_attributes=a_hat)
     for result, given_, truth, predicted in ((forth, a, t, t_hat), (back, t, a, a_hat)):
         wrong = int((truth != predicted).sum())
         data, model = psi(given_, truth, wrong), psi(given_, predicted, 0)
@@ -68,33 +68,33 @@ def test_both_directions_by_expected_counts(rows):
 def test_the_bound_of_binary_accuracy_is_reached():
     a = np.repeat([0, 1], 50)
     t = np.tile([0, 1], 50)
-    (result,) = dpa(a, t, task_predictions=a, equalise="none")
+    (result,) = dpa(a, t, predictions=a, equalise="none")
     assert result.dpa == pytest.approx(1 / 3)
 
 
 def test_swapping_names_of_classes_changes_nothing():
-    forth = dpa(A, T, task_predictions=P, attribute_predictions=A)
-    back = dpa(1 - A, T, task_predictions=P, attribute_predictions=1 - A)
+    forth = dpa(A, T, predictions=P, predicted_attributes=A)
+    back = dpa(1 - A, T, predictions=P, predicted_attributes=1 - A)
     assert [part.dpa for part in forth] == [part.dpa for part in back]
 
 
 def test_attackers_start_afresh_for_both_sides():
-    (result,) = dpa(A, T, task_predictions=T, attacker="network", repeats=3, flips="drawn")
+    (result,) = dpa(A, T, predictions=T, attacker="network", repeats=3, flips="drawn")
     assert (result.repeats["dpa"] == 0).all()
 
 
 def test_seeds_repeat_and_differ():
     once, again, other = (
-        dpa(A, T, task_predictions=P, flips="drawn", repeats=4, seed=seed)[0].repeats for seed in (3, 3, 4)
+        dpa(A, T, predictions=P, flips="drawn", repeats=4, seed=seed)[0].repeats for seed in (3, 3, 4)
     )
     assert once.equals(again)
     assert not once.equals(other)
 
 
 def test_qualities_other_than_accuracy():
-    (mse,) = dpa(A, T, task_predictions=P, quality="inverse_mse")
+    (mse,) = dpa(A, T, predictions=P, quality="inverse_mse")
     assert (mse.data, mse.model) == pytest.approx((4, 1 / 0.24))  # 1 / (p (1 - p))
-    (f1,) = dpa(A, T, task_predictions=P, quality="f1")
+    (f1,) = dpa(A, T, predictions=P, quality="f1")
     assert f1.model == pytest.approx(0.6)
 
 
@@ -107,21 +107,21 @@ def test_relative_changes_at_the_edges(model, data, expected):
 
 
 def test_what_is_not_defined_says_why():
-    (result,) = dpa([0, 1], [0, 1], task_predictions=[0, 1], quality="inverse_mse")
+    (result,) = dpa([0, 1], [0, 1], predictions=[0, 1], quality="inverse_mse")
     assert np.isnan(result.dpa)
     assert result.notes == ("both predictabilities are inf, so their relative change is not defined",)
     assert result.to_frame()["value"].isna().sum() == 1
 
 
 def test_a_direction_needs_its_predictions():
-    with pytest.raises(ValueError, match="give task_predictions"):
+    with pytest.raises(ValueError, match="give predictions"):
         dpa(A, T)
-    with pytest.raises(ValueError, match="task_predictions has 3 rows, but tasks has 1000"):
-        dpa(A, T, task_predictions=[0, 1, 1])
+    with pytest.raises(ValueError, match="predictions has 3 rows, but tasks has 1000"):
+        dpa(A, T, predictions=[0, 1, 1])
 
 
 def test_frames_name_the_direction():
-    frame = dpa(A, T, task_predictions=P, attribute_predictions=A)[1].to_frame()
+    frame = dpa(A, T, predictions=P, predicted_attributes=A)[1].to_frame()
     assert frame["direction"].tolist() == ["T->A"] * 3
     assert frame["quantity"].tolist() == ["data", "model", "dpa"]
 
@@ -152,7 +152,7 @@ def test_several_tasks_find_no_amplification_in_noise(tasks):
     random = np.random.default_rng(0)
     a, t = random.integers(0, 2, 600), random.integers(0, 2, (600, tasks))
     guessed = np.where(random.random(600) < 0.7, a, 1 - a)
-    (found,) = dpa(a, t, attribute_predictions=guessed, resamples=200, repeats=5)
+    (found,) = dpa(a, t, predicted_attributes=guessed, resamples=200, repeats=5)
     low, high = found.intervals.loc["dpa"]
     assert low < 0 < high
     assert low <= found.dpa <= high
@@ -166,7 +166,7 @@ def test_intervals_hold_the_truth_where_labels_are_balanced_and_predictions_ampl
     random, inside = np.random.default_rng(rows), 0
     for _ in range(200):
         a, t, p = np.stack([A, T, P])[:, random.integers(0, 1000, rows)]
-        (found,) = dpa(a, t, task_predictions=p, resamples=300)
+        (found,) = dpa(a, t, predictions=p, resamples=300)
         low, high = found.intervals.loc["dpa"]
         inside += low <= 1 / 11 <= high
     assert inside >= 183  # 91.5 %: of 95 % intervals fewer hold in one of a hundred runs
@@ -174,4 +174,4 @@ def test_intervals_hold_the_truth_where_labels_are_balanced_and_predictions_ampl
 
 def test_unknown_names_of_attackers_are_refused():
     with pytest.raises(ValueError, match="no attacker 'wang-coco'; there are majority, logistic, network, wang"):
-        dpa(A, T, task_predictions=P, attacker="wang-coco")
+        dpa(A, T, predictions=P, attacker="wang-coco")

@@ -14,7 +14,7 @@ QUICK = {"resamples": 0}
 
 def of_tasks(attributes, tasks, predictions, **options):
     """Groups taken as known; only the task is predicted."""
-    return mals(attributes, tasks, attribute_predictions=attributes, task_predictions=predictions, **(QUICK | options))
+    return mals(attributes, tasks, predicted_attributes=attributes, predictions=predictions, **(QUICK | options))
 
 
 @pytest.mark.parametrize(
@@ -75,11 +75,11 @@ def test_the_interval_equals_a_plain_bootstrap_over_the_predictions():
     random = np.random.default_rng(0)
     base = np.eye(2, dtype=np.int8)[random.integers(0, 2, 50)], random.integers(0, 2, size=(50, 3))
     guessed = np.eye(2, dtype=np.int8)[random.integers(0, 2, 40)], random.integers(0, 2, size=(40, 3))
-    found = mals(*base, attribute_predictions=guessed[0], task_predictions=guessed[1], resamples=100)
+    found = mals(*base, predicted_attributes=guessed[0], predictions=guessed[1], resamples=100)
     values = []
     for weights in Resamples.of(Units.of(40), resamples=100, seed=0, level=0.95).weights.astype(int):
         rows = np.repeat(np.arange(40), weights)
-        again = mals(*base, attribute_predictions=guessed[0][rows], task_predictions=guessed[1][rows], **QUICK)
+        again = mals(*base, predicted_attributes=guessed[0][rows], predictions=guessed[1][rows], **QUICK)
         values.append(again.value)
     held = guessed[1].sum(axis=0)
     expected = interval(np.array([values]), 0.95, units=3 / (1 / held).sum())

@@ -5,10 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.statistics.amplification import task_sets as sets_module
+from pipeline.statistics.amplification import multi_attribute as sets_module
 from pipeline.statistics.amplification.directional import attribute_to_task
-from pipeline.statistics.amplification.multi_attribute import PAIR_COLUMNS, multi_amplification, multi_mals
-from pipeline.statistics.amplification.task_sets import present, task_sets
+from pipeline.statistics.amplification.multi_attribute import (
+    PAIR_COLUMNS,
+    multi_amplification,
+    multi_mals,
+    present,
+    task_sets,
+)
 
 TRAIN = np.array([[1, 0], [1, 0], [0, 1], [0, 0]]), np.array([[1, 1, 0], [1, 1, 0], [0, 0, 1], [1, 0, 1]])
 TEST = np.array([[1, 0], [0, 1], [0, 1]]), np.array([[1, 1, 1], [0, 0, 1], [1, 0, 1]])
@@ -123,7 +128,7 @@ def test_multi_mals_equals_the_formula(seed, groups):
     sets = task_sets(train, guessed)
     if not sets:
         return
-    found = multi_mals(*train, attribute_predictions=guessed[0], task_predictions=guessed[1], sets=sets)
+    found = multi_mals(*train, predicted_attributes=guessed[0], predictions=guessed[1], sets=sets)
     delta = np.zeros((groups, len(sets)))
     for place, chosen in enumerate(sets):
         counts = [labels[0][labels[1][:, chosen].all(axis=1)].sum(axis=0) for labels in (train, guessed)]
@@ -138,7 +143,7 @@ def test_multi_mals_equals_the_formula(seed, groups):
 def test_rows_without_a_group_are_left_out_or_the_first_groups():
     train = np.array([[1, 0], [1, 0], [0, 1]]), np.ones((3, 1))
     guessed = np.array([[0, 1], [0, 0], [0, 0]]), np.ones((3, 1))
-    options = {"attribute_predictions": guessed[0], "task_predictions": guessed[1], "sets": [(0,)]}
+    options = {"predicted_attributes": guessed[0], "predictions": guessed[1], "sets": [(0,)]}
     assert multi_mals(*train, **options).signed == pytest.approx(-2 / 3)
     assert multi_mals(*train, **options, rows_without_group="first group").signed == pytest.approx(0)
 
@@ -169,6 +174,6 @@ def test_another_word_for_a_rule_is_refused():
         task_sets(([[1, 0]], [[1]]), ([[1, 0]], [[1]]), rule="foo")
     with pytest.raises(ValueError, match="there is no rows_without_group 'last group'"):
         multi_mals(
-            [[1, 0]], [[1]], attribute_predictions=[[1, 0]], task_predictions=[[1]], sets=[(0,)],
+            [[1, 0]], [[1]], predicted_attributes=[[1, 0]], predictions=[[1]], sets=[(0,)],
             rows_without_group="last group",
         )  # fmt: skip

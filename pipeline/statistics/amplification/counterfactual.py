@@ -1,10 +1,10 @@
 """Directional bias amplification with the attribute intervened on: A->T of a sweep, in place of observed groups.
 
 The groups are two steps of the sweep, so both hold the same photos and whatever differs between them was caused by the
-edit. With observed groups it is ``amplification``; the slopes over all steps are in ``slopes``.
+edit. With observed groups it is ``directional``; the slopes over all steps are in ``slopes``.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,7 @@ from pipeline.statistics.amplification.directional import DEFINED, TIE
 from pipeline.statistics.amplification.signs import Signs
 from pipeline.statistics.arrays import Floats
 from pipeline.statistics.inference import RESAMPLES, interval
-from pipeline.statistics.photo_slopes import units_of
+from pipeline.statistics.photo_slopes import of_sweeps, units_of
 from pipeline.statistics.sweeps import Sweeps
 
 NOT_IN_BASE = "not in the base"
@@ -29,6 +29,7 @@ COUNTERFACTUAL_COLUMNS = (
     *("adapter", "attribute", "arm", "task", "labels", "photos", "value_low", "value_high"),
     *("rate_low", "rate_high", "sign", "amplification", "low", "high", "reason"),
 )
+_OF_ALL = ("adapter", "attribute", "arm", "photos", "value_low", "value_high")  # columns with one value
 BLOCK_CELLS = 2_000_000
 
 
@@ -37,10 +38,8 @@ class CounterfactualAmplification:
     """Amplification of one adapter, attribute and arm, as a whole and by task.
 
     Attributes:
-        adapter, attribute, arm: of the sweeps.
-        tasks: names.
-        labels: the labels of each task.
-        photos: n, with a complete sweep.
+        adapter, attribute, arm, photos: of the sweeps; n photos with a complete one.
+        tasks, labels: names, and the labels of each task.
         values: the two values a that are compared, the lower first.
         rates: ``(|T|, 2)`` P(That_t | do(a)) at either.
         sign: ``(|T|,)`` of the base: +1 where the task goes with the higher pole, -1 with the lower, else 0.
@@ -69,26 +68,17 @@ class CounterfactualAmplification:
 
     def to_frame(self) -> pd.DataFrame:
         """A row for the mean over the tasks, task empty, then one for each task; ``COUNTERFACTUAL_COLUMNS``."""
-        columns = {
-            "task": [OVERALL, *self.tasks],
-            "labels": ["", *(" + ".join(labels) for labels in self.labels)],
-            "rate_low": [np.nan, *self.rates[:, 0]],
-            "rate_high": [np.nan, *self.rates[:, 1]],
-            "sign": [0, *self.sign],
-            "amplification": [self.value, *self.amplification],
-            "low": [self.low, *self.task_low],
-            "high": [self.high, *self.task_high],
-            "reason": ["", *self.reason.tolist()],
-        }
-        frame = pd.DataFrame(columns).assign(
-            adapter=self.adapter,
-            attribute=self.attribute,
-            arm=self.arm,
-            photos=self.photos,
-            value_low=self.values[0],
-            value_high=self.values[1],
+        joined = [" + ".join(labels) for labels in self.labels]
+        columns = (self.tasks, joined, *self.rates.T, self.sign)
+        columns += (self.amplification, self.task_low, self.task_high, self.reason.tolist())
+        overall = (OVERALL, "", np.nan, np.nan, 0, self.value, self.low, self.high, "")
+        names = [name for name in COUNTERFACTUAL_COLUMNS if name not in _OF_ALL]
+        frame = pd.DataFrame(
+            {name: [of_all, *parts] for name, of_all, parts in zip(names, overall, columns, strict=True)}
         )
-        return frame[list(COUNTERFACTUAL_COLUMNS)]
+        own = {name: vars(self)[name] for name in ("adapter", "attribute", "arm", "photos")}
+        own |= {"value_low": self.values[0], "value_high": self.values[1]}
+        return frame.assign(**own)[list(COUNTERFACTUAL_COLUMNS)]
 
 
 def counterfactual_amplification(
@@ -125,9 +115,7 @@ def counterfactual_amplification(
         tasks: label -> task; a task is predicted where any of its labels is present (for scores: their largest). Labels
             that it lacks are left out. Every label is its own task unless given.
         values: the two values a; the ends of the sweep unless given. Photos themselves lie within |a| <= 1.
-        resamples: R; 0 for no intervals.
-        seed: of the bootstrap; the same seed gives the same bytes.
-        level: of the intervals, 0-1.
+        resamples, seed, level: as for ``attribute_to_task``.
         clusters: photo -> cluster, resampled in the photos' place.
 
     Raises:
@@ -150,7 +138,8 @@ def counterfactual_amplification(
     total = np.zeros(len(drawn))
     size = max(1, BLOCK_CELLS // max(photos, 1))
     for rows in np.split(np.arange(len(names)), range(size, len(names), size)) if photos else ():
-        shown = np.stack([_shown(sweeps, members[names[row]])[list(steps)] for row in rows])
+        # A task is shown where any of its labels is; of scores it is the largest.
+        shown = np.stack([sweeps.block(members[names[row]]).max(axis=0)[list(steps)] for row in rows])
         rates[rows] = shown.mean(axis=2)
         halves = drawn.sums((shown[:, 1] - shown[:, 0]).T) * (sign[rows, None] / 2) / sizes
         low[rows], high[rows] = interval(halves, level, units=len(drawn.units))
@@ -159,13 +148,9 @@ def counterfactual_amplification(
     defined = ~np.isnan(amplification)
     count = np.count_nonzero(defined)
     ends = interval((total / count)[None], level, units=len(drawn.units)) if count else np.full((2, 1), np.nan)
+    labels = tuple(tuple(sweeps.labels[row] for row in members[name]) for name in names)
     return CounterfactualAmplification(
-        adapter=sweeps.adapter,
-        attribute=sweeps.attribute,
-        arm=sweeps.arm,
-        tasks=names,
-        labels=tuple(tuple(sweeps.labels[row] for row in members[name]) for name in names),
-        photos=photos,
+        **of_sweeps(sweeps) | {"tasks": names, "labels": labels},
         values=(float(sweeps.values[steps[0]]), float(sweeps.values[steps[1]])),
         rates=rates,
         sign=sign,
@@ -180,6 +165,7 @@ def counterfactual_amplification(
 
 
 def _steps(sweeps: Sweeps, values: tuple[float, float] | None) -> tuple[int, int]:
+    """The places of two values in the sweep; its ends unless given."""
     if values is None:
         return 0, len(sweeps.values) - 1
     places = [np.flatnonzero(np.isclose(sweeps.values, value, rtol=0, atol=1e-6)) for value in values]
@@ -202,9 +188,3 @@ def _members(sweeps: Sweeps, tasks: Mapping[str, str] | None) -> dict[str, list[
         if label in tasks:
             members.setdefault(tasks[label], []).append(row)
     return members
-
-
-def _shown(sweeps: Sweeps, rows: Sequence[int]) -> NDArray[np.generic]:
-    """``(K, n)`` whether any of some labels is present, or their largest score."""
-    shown: NDArray[np.generic] = sweeps.block(rows).max(axis=0)
-    return shown

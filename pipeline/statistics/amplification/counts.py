@@ -3,20 +3,43 @@
 Every metric of amplification is a reduction of these counts; none is computed here.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from pipeline.statistics.arrays import Floats, aligned, binary, check_count, check_level, names_of, shares
-from pipeline.statistics.inference import Units, bootstrap_counts, exact_product
+from pipeline.statistics.inference import RESAMPLES, Units, bootstrap_counts, exact_product
 
 Direction = Literal["A->T", "T->A"]
 DIRECTIONS = ("A->T", "T->A")
 MOST_WEIGHTS = 2**26  # held as numbers to multiply with at a time; changes no result
+
+
+class Names(TypedDict, total=False):
+    """What the columns are called: a frame's own names, or numbers, unless given."""
+
+    attribute_names: Sequence[str] | None
+    task_names: Sequence[str] | None
+
+
+class Drawing(Names, total=False):
+    """How intervals are drawn, next to the names.
+
+    Attributes:
+        resamples: R of the bootstrap, 2,000 unless given; 0 for no intervals.
+        seed: of the bootstrap, 0 unless given; the same seed gives the same bytes.
+        level: of the intervals, 0-1, 0.95 unless given.
+        clusters: the cluster of each row (e.g. the person), resampled in the rows' place.
+    """
+
+    resamples: int
+    seed: int
+    level: float
+    clusters: Sequence[Hashable] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +63,9 @@ class LabelTable:
         *,
         attribute_names: Sequence[str] | None = None,
         task_names: Sequence[str] | None = None,
+        **_: Any,
     ) -> "LabelTable":
-        """Checked labels; of frames the rows are matched by index.
+        """Checked labels; of frames the rows are matched by index. The other options of ``Drawing`` are left out.
 
         Raises:
             ValueError: shapes that do not fit, values that cannot be, rows that cannot be matched.
@@ -59,19 +83,12 @@ class LabelTable:
         names: tuple[str, str],
         check: Callable[..., NDArray[Any]] = binary,
     ) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Groups and tasks of other rows, such as a training set, with the same columns.
+        """Groups ``(m, |A|)`` and tasks ``(m, |T|)`` of other rows, such as a training set, with the same columns.
 
-        Args:
-            attributes: ``(m, |A|)``.
-            tasks: ``(m, |T|)``.
-            names: what the two are called in errors.
-            check: ``binary``, or ``shares`` for predictions.
+        ``names``: what the two are called in errors; ``check``: ``binary``, or ``shares`` for predictions.
         """
-        given = attributes, tasks
-        groups, labels = (
-            aligned(part, own, name, to=to, rows=False, columns=True)
-            for part, own, name, to in zip(given, self.given, names, ("attributes", "tasks"), strict=True)
-        )
+        groups = aligned(attributes, self.given[0], names[0], to="attributes", rows=False, columns=True)
+        labels = aligned(tasks, self.given[1], names[1], to="tasks", rows=False, columns=True)
         labels = aligned(labels, attributes, names[1], to=names[0])
         a = check(groups, names[0], columns=self.attributes.shape[1])
         return a, check(labels, names[1], rows=len(a), columns=self.tasks.shape[1])
@@ -99,7 +116,7 @@ class Resamples:
     level: float
 
     @classmethod
-    def of(cls, units: Units, *, resamples: int, seed: int, level: float) -> "Resamples":
+    def of(cls, units: Units, *, resamples: int = RESAMPLES, seed: int = 0, level: float = 0.95) -> "Resamples":
         """Resamples of rows or clusters.
 
         Raises:
@@ -111,13 +128,18 @@ class Resamples:
             return cls(units, np.empty((0, len(units)), dtype=np.uint8), level)
         return cls(units, bootstrap_counts(units, resamples=resamples, seed=seed), level)
 
+    @classmethod
+    def of_rows(cls, rows: int, options: Drawing) -> "Resamples":
+        """Resamples of so many rows, or of the clusters that the options name."""
+        how: dict[str, Any] = {name: options[name] for name in ("resamples", "seed", "level") if name in options}
+        return cls.of(Units.of(rows, clusters=options.get("clusters")), **how)
+
     def __len__(self) -> int:
         return len(self.weights)
 
     def holding(self, x: NDArray[Any]) -> NDArray[np.int64]:
         """``(n, C)`` -> ``(C,)`` how many units have anything in a column."""
-        units: NDArray[np.int64] = np.count_nonzero(self.units.sums(x.T), axis=1).astype(np.int64)
-        return units
+        return np.asarray(np.count_nonzero(self.units.sums(x.T), axis=1), dtype=np.int64)
 
     def sums(self, x: NDArray[Any]) -> Floats:
         """``(n, C)`` -> ``(C, R)`` sums of every column in every resample."""
@@ -153,8 +175,7 @@ def together(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
     """How often every two columns are 1 in the same row: ``sum over rows of left_il right_im``.
 
     Args:
-        left: ``(n, L)``, 0 and 1 or shares.
-        right: ``(n, M)``.
+        left, right: ``(n, L)`` and ``(n, M)``, 0 and 1 or shares.
 
     Returns:
         ``(L, M)``: exact int64 counts for integers, float64 sums for shares.
@@ -173,8 +194,7 @@ def harmonic_mean(units: NDArray[Any]) -> float:
 def ratio(top: NDArray[Any], bottom: NDArray[Any]) -> Floats:
     """``top / bottom``, NaN where there is nothing to divide by."""
     bottom = np.broadcast_to(bottom, top.shape)
-    quotient: Floats = np.divide(top, bottom, out=np.full(top.shape, np.nan), where=bottom > 0)
-    return quotient
+    return np.asarray(np.divide(top, bottom, out=np.full(top.shape, np.nan), where=bottom > 0))
 
 
 def pairs_frame(attributes: Sequence[str], tasks: Sequence[str], columns: Mapping[str, Any]) -> pd.DataFrame:

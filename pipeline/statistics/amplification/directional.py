@@ -4,9 +4,9 @@ The older measure is in ``mals``, sets of tasks in ``multi_attribute``, the attr
 ``counterfactual``. Counts come from ``counts``, signs from ``signs``.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pipeline.statistics.amplification.counts import (
     Direction,
+    Drawing,
     LabelTable,
     Resamples,
     harmonic_mean,
@@ -32,7 +33,7 @@ from pipeline.statistics.amplification.signs import (
     signs_drawn,
 )
 from pipeline.statistics.arrays import Floats
-from pipeline.statistics.inference import RESAMPLES, Units, interval
+from pipeline.statistics.inference import interval
 
 # Why a pair has no difference, or counts as 0.
 NO_ROWS_OF_GROUP = "no row of this group"
@@ -45,17 +46,17 @@ PAIR_COLUMNS = (
     *("direction", "attribute", "task", "sign", "sign_support", "rows", "label_rate", "predicted_rate"),
     *("delta", "delta_low", "delta_high", "amplification", "reason"),
 )
+Train = tuple[ArrayLike, ArrayLike] | None
 
 
 @dataclass(frozen=True, eq=False)
 class Differences:
-    """How far predicted conditional rates are from those of the labels, pair by pair.
+    """How far predicted conditional rates are from those of the labels, pair by pair: tables ``(|A|, |T|)``.
 
     Attributes:
-        rows: ``(|A|, |T|)`` rows of the event that is given.
-        units: ``(|A|, |T|)`` rows or clusters that hold it.
-        label_rate, predicted_rate: ``(|A|, |T|)`` P(T|A) and P(That|A), or P(A|T) and P(Ahat|T); NaN without rows.
-        delta: ``(|A|, |T|)`` predicted - label, exactly 0 where the counts agree.
+        rows, units: rows of the event that is given, and rows or clusters that hold it.
+        label_rate, predicted_rate: P(T|A) and P(That|A), or P(A|T) and P(Ahat|T); NaN without rows.
+        delta: predicted - label, exactly 0 where the counts agree.
         samples: ``(|A|, |T|, R)`` delta in every resample.
     """
 
@@ -114,10 +115,9 @@ class Amplification:
 
     def to_frame(self) -> pd.DataFrame:
         """One row a pair, group after group: the columns of ``PAIR_COLUMNS``."""
-        own = ("direction", "sign", "sign_support", "delta", "delta_low", "delta_high", "reason")
-        columns = {name: getattr(self, name) for name in own} | {"amplification": self.contributions}
-        columns |= {name: getattr(self.differences, name) for name in ("rows", "label_rate", "predicted_rate")}
-        return pairs_frame(self.attributes, self.tasks, columns)[list(PAIR_COLUMNS)]
+        columns = {**vars(self.differences), **vars(self), "amplification": self.contributions}
+        own = {name: columns[name] for name in PAIR_COLUMNS if name not in ("attribute", "task")}
+        return pairs_frame(self.attributes, self.tasks, own)[list(PAIR_COLUMNS)]
 
 
 def attribute_to_task(
@@ -125,15 +125,10 @@ def attribute_to_task(
     tasks: ArrayLike,
     *,
     predictions: ArrayLike,
-    train: tuple[ArrayLike, ArrayLike] | None = None,
+    train: Train = None,
     base: ArrayLike | None = None,
     rule: SignRule = CODE,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-    level: float = 0.95,
-    clusters: Sequence[Hashable] | None = None,
-    attribute_names: Sequence[str] | None = None,
-    task_names: Sequence[str] | None = None,
+    **options: Unpack[Drawing],
 ) -> Amplification:
     """BiasAmp_A->T: does the group change the prediction of the task more than the labels' own bias?
 
@@ -144,7 +139,7 @@ def attribute_to_task(
 
     The interval is the bootstrap's percentile interval over rows or clusters, expanded for small groups. Signs from
     ``train`` or ``base`` are held fixed. Signs of the test set are drawn anew in every resample; near independence they
-    mislead, because a sign comes from the same noise as its delta. ``unsure`` names those pairs, and ``either_low`` to
+    mislead, because a sign comes from the same noise as its delta: ``unsure`` names those pairs, and ``either_low`` to
     ``either_high`` allows them either sign. ``docs/methods.md`` has the measured coverage. Give a base where there is
     one.
 
@@ -157,18 +152,12 @@ def attribute_to_task(
         base: ``(|A|, |T|)`` signs from elsewhere, as ``signs`` or ``signs_of_shares`` gives them. With neither
             ``train`` nor ``base`` the test labels are the base.
         rule: the code's, unless given.
-        resamples: R; 0 for no intervals.
-        seed: of the bootstrap; the same seed gives the same bytes.
-        level: of the intervals, 0-1.
-        clusters: the cluster of each row (e.g. the person), resampled in the rows' place.
-        attribute_names, task_names: of the columns; a frame's own, or numbers, unless given.
+        **options: resamples, seed, level, clusters, attribute_names, task_names: see ``Drawing``.
 
     Raises:
         ValueError: shapes that do not fit, values that cannot be, an option out of range.
     """
-    table = LabelTable.of(attributes, tasks, attribute_names=attribute_names, task_names=task_names)
-    drawn = Resamples.of(Units.of(len(table.tasks), clusters=clusters), resamples=resamples, seed=seed, level=level)
-    return _directed("A->T", table, predictions, drawn, train=train, base=base, rule=rule)
+    return _directed("A->T", attributes, tasks, predictions, train=train, base=base, rule=rule, options=options)
 
 
 def task_to_attribute(
@@ -176,42 +165,32 @@ def task_to_attribute(
     tasks: ArrayLike,
     *,
     predictions: ArrayLike,
-    train: tuple[ArrayLike, ArrayLike] | None = None,
+    train: Train = None,
     base: ArrayLike | None = None,
     rule: SignRule = CODE,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-    level: float = 0.95,
-    clusters: Sequence[Hashable] | None = None,
-    attribute_names: Sequence[str] | None = None,
-    task_names: Sequence[str] | None = None,
+    **options: Unpack[Drawing],
 ) -> Amplification:
     """BiasAmp_T->A: does the task change the prediction of the group more than the labels' own bias?
 
     ``D_at = P(Ahat_a=1 | T_t=1) - P(A_a=1 | T_t=1)``; ``predictions`` are ``(n, |A|)`` of the groups. All else as for
     ``attribute_to_task``, with a pair NaN where no row has the task.
     """
-    table = LabelTable.of(attributes, tasks, attribute_names=attribute_names, task_names=task_names)
-    drawn = Resamples.of(Units.of(len(table.tasks), clusters=clusters), resamples=resamples, seed=seed, level=level)
-    return _directed("T->A", table, predictions, drawn, train=train, base=base, rule=rule)
+    return _directed("T->A", attributes, tasks, predictions, train=train, base=base, rule=rule, options=options)
 
 
 def base_signs(
     table: LabelTable,
     drawn: Resamples,
     *,
-    train: tuple[ArrayLike, ArrayLike] | None,
+    train: Train,
     base: ArrayLike | None,
     rule: SignRule,
     columns: Callable[[NDArray[np.int8]], NDArray[np.int8]] = lambda tasks: tasks,
 ) -> tuple[Signs, Signs]:
     """The signs of ``base``, else of ``train``, else of the test labels; and those of every resample.
 
-    Args:
-        table: test labels.
-        drawn: resamples of them.
-        train, base, rule: as for ``attribute_to_task``.
-        columns: from the tasks to what stands in their place, such as sets of them.
+    ``columns`` makes of the tasks what stands in their place, such as sets of them; the rest as for
+    ``attribute_to_task``.
 
     Returns:
         ``(|A|, |T|)`` and ``(|A|, |T|, R)``, or ``(|A|, |T|, 1)`` where resampling the test set changes none.
@@ -242,15 +221,13 @@ def differences(
     drawn: Resamples,
 ) -> Differences:
     """The differences of all pairs, from counts; arrays as ``LabelTable`` gives them."""
-    given, axis, labels = (attributes, 1, tasks) if direction == "A->T" else (tasks, 0, attributes)
-    rows = np.expand_dims(given.sum(axis=0, dtype=np.int64), axis)
     if direction == "A->T":
-        left, right = attributes, predictions - labels
+        given, axis, left, right = attributes, 1, attributes, predictions - tasks
         predicted = together(attributes, predictions)
     else:
-        left, right = predictions - labels, tasks
+        given, axis, left, right = tasks, 0, predictions - attributes, tasks
         predicted = together(predictions, tasks)
-    pairs = together(attributes, tasks)
+    rows, pairs = np.expand_dims(given.sum(axis=0, dtype=np.int64), axis), together(attributes, tasks)
     return Differences(
         rows=np.broadcast_to(rows, pairs.shape),
         units=np.broadcast_to(np.expand_dims(drawn.holding(given), axis), pairs.shape),
@@ -271,14 +248,17 @@ def interval_of_mean(
 
 def _directed(
     direction: Direction,
-    table: LabelTable,
+    attributes: ArrayLike,
+    tasks: ArrayLike,
     predictions: ArrayLike,
-    drawn: Resamples,
     *,
-    train: tuple[ArrayLike, ArrayLike] | None,
+    train: Train,
     base: ArrayLike | None,
     rule: SignRule,
+    options: Drawing,
 ) -> Amplification:
+    table = LabelTable.of(attributes, tasks, **options)
+    drawn = Resamples.of_rows(len(table.tasks), options)
     predicted = table.predicted(predictions, direction)
     sign, sign_drawn = base_signs(table, drawn, train=train, base=base, rule=rule)
     pairs = differences(direction, table.attributes, table.tasks, predicted, drawn)

@@ -5,16 +5,16 @@ What the labels' own bias has to do with them is ``directional``'s.
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri, stdtrit
 
-from pipeline.statistics.amplification.counts import LabelTable
+from pipeline.statistics.amplification.counts import LabelTable, Names
 from pipeline.statistics.arrays import Floats, check_level
-from pipeline.statistics.inference import Ratio, Units, share_interval
+from pipeline.statistics.inference import Estimate, Ratio, Units, share_interval
 
 RATES = ("tpr", "fpr", "accuracy")
 UNKNOWN_GROUP = "between names {group!r}, which is not a group; there are {groups}"
@@ -22,21 +22,11 @@ BLOCK_CELLS = 4_000_000  # of a block of tasks, held at a time; changes no resul
 
 
 @dataclass(frozen=True, eq=False)
-class Rate:
-    """Numbers with the ends of their intervals, of one shape; NaN where a group has nothing to divide by."""
-
-    value: Floats
-    low: Floats
-    high: Floats
-
-
-@dataclass(frozen=True, eq=False)
 class GroupRates:
     """Rates of every group and task, and what they come to.
 
     Attributes:
-        attributes: names of the groups.
-        tasks: names of the tasks.
+        attributes, tasks: names of the groups and of the tasks.
         between: the two groups whose rates are compared; a difference is the last one's less the first one's.
         rates: "tpr" P(That | T, A), "fpr" P(That | not T, A), "accuracy" P(That = T | A): each ``(|A|, |T|)``.
         differences: the same names: ``(|T|,)`` last group less first.
@@ -47,28 +37,24 @@ class GroupRates:
     attributes: tuple[str, ...]
     tasks: tuple[str, ...]
     between: tuple[str, str]
-    rates: dict[str, Rate]
-    differences: dict[str, Rate]
-    mean_group_accuracy: Rate
-    mean_subgroup_accuracy: Rate
+    rates: dict[str, Estimate]
+    differences: dict[str, Estimate]
+    mean_group_accuracy: Estimate
+    mean_subgroup_accuracy: Estimate
 
     def to_frame(self) -> pd.DataFrame:
         """One row a number: metric, attribute (the pair for a difference, empty for a mean), task, value, low, high."""
         first, last = self.between
-        parts: list[tuple[str, str, Rate, Any]] = [
+        parts: list[tuple[str, str, Estimate, Any]] = [
             (metric, group, self.rates[metric], row) for metric in RATES for row, group in enumerate(self.attributes)
         ]
         parts += [(f"{metric} difference", f"{last} - {first}", self.differences[metric], ...) for metric in RATES]
-        parts += [
-            ("mean group accuracy", "", self.mean_group_accuracy, ...),
-            ("mean subgroup accuracy", "", self.mean_subgroup_accuracy, ...),
-        ]
-        frames = [
-            pd.DataFrame({"metric": metric, "attribute": group, "task": self.tasks}).assign(
-                value=rate.value[row], low=rate.low[row], high=rate.high[row]
-            )
-            for metric, group, rate, row in parts
-        ]
+        means = {"mean group accuracy": self.mean_group_accuracy, "mean subgroup accuracy": self.mean_subgroup_accuracy}
+        parts += [(metric, "", rate, ...) for metric, rate in means.items()]
+        frames = []
+        for metric, group, rate, row in parts:
+            numbers = {name: part[row] for name, part in vars(rate).items()}
+            frames.append(pd.DataFrame({"metric": metric, "attribute": group, "task": self.tasks, **numbers}))
         return pd.concat(frames, ignore_index=True)
 
 
@@ -80,8 +66,7 @@ def group_rates(
     between: tuple[str, str] | None = None,
     level: float = 0.95,
     clusters: Sequence[Hashable] | None = None,
-    attribute_names: Sequence[str] | None = None,
-    task_names: Sequence[str] | None = None,
+    **names: Unpack[Names],
 ) -> GroupRates:
     """Rates of a classifier by group, with intervals that do not shrink to a point at rates of 0 and 1.
 
@@ -95,13 +80,13 @@ def group_rates(
         tasks: ``(n, |T|)`` labels.
         predictions: ``(n, |T|)``, 0 and 1, or probabilities: then the rates are expected ones.
         between: names of the two groups compared, the first and the last of the columns unless given.
-        level, clusters, attribute_names, task_names: as for ``attribute_to_task``.
+        level, clusters, **names: as for ``attribute_to_task``.
 
     Raises:
         ValueError: shapes that do not fit, values that cannot be, an unknown group.
     """
     check_level(level)
-    table = LabelTable.of(attributes, tasks, attribute_names=attribute_names, task_names=task_names)
+    table = LabelTable.of(attributes, tasks, **names)
     groups = table.attribute_names
     pair = (groups[0], groups[-1]) if between is None else between
     for group in pair:
@@ -110,26 +95,19 @@ def group_rates(
     predicted = table.predicted(predictions, "A->T")
     units = Units.of(len(table.tasks), clusters=clusters)
     independent = clusters is None and predicted.dtype.kind == "i"
+    places = groups.index(pair[0]), groups.index(pair[1])
     size = max(1, BLOCK_CELLS // (len(units) * 3 * len(groups)))
-    parts = [
-        _block(
-            table.attributes, table.tasks[:, columns], predicted[:, columns], units, independent, level, groups, pair
-        )
-        for columns in np.split(np.arange(len(table.task_names)), range(size, len(table.task_names), size))
-    ]
+    parts = []
+    for columns in np.split(np.arange(len(table.task_names)), range(size, len(table.task_names), size)):
+        labels = table.attributes, table.tasks[:, columns], predicted[:, columns]
+        parts.append(_block(*labels, units, independent, level, places))
     joined = {
-        name: Rate(*np.concatenate([[part[name].value, part[name].low, part[name].high] for part in parts], axis=-1))
+        name: Estimate(*np.concatenate([list(vars(part[name]).values()) for part in parts], axis=-1))
         for name in parts[0]
     }
-    return GroupRates(
-        attributes=groups,
-        tasks=table.task_names,
-        between=pair,
-        rates={name: joined[name] for name in RATES},
-        differences={name: joined[f"{name} difference"] for name in RATES},
-        mean_group_accuracy=joined["group"],
-        mean_subgroup_accuracy=joined["subgroup"],
-    )
+    rates = {name: joined[name] for name in RATES}
+    differences = {name: joined[f"{name} difference"] for name in RATES}
+    return GroupRates(groups, table.task_names, pair, rates, differences, joined["group"], joined["subgroup"])
 
 
 def _block(
@@ -139,11 +117,10 @@ def _block(
     units: Units,
     independent: bool,
     level: float,
-    groups: tuple[str, ...],
-    pair: tuple[str, str],
-) -> dict[str, Rate]:
-    """All rates, differences and means of some tasks."""
-    count = len(groups)
+    pair: tuple[int, int],
+) -> dict[str, Estimate]:
+    """All rates, differences and means of some tasks; ``pair`` is the places of the two groups compared."""
+    count = attributes.shape[1]
     right = predictions * tasks + (1 - predictions) * (1 - tasks)
     kinds = {"tpr": (predictions, tasks), "fpr": (predictions, 1 - tasks), "accuracy": (right, np.ones_like(tasks))}
     ratios, held, rows = [], [], []
@@ -160,12 +137,10 @@ def _block(
         n = _independent_rows(value, np.array([each.error() for each in ratios]), np.array(held), n, level)
     low, high = share_interval(np.nan_to_num(value) * n, n, level=level)
     correlation = _correlation([each.errors for each in ratios])
-    rate = Rate(value, low, high)
-    first, last = (groups.index(name) for name in pair)
-    found = {}
+    rate, (first, last), found = Estimate(value, low, high), pair, {}
     for number, name in enumerate(kinds):
         own = slice(number * count, (number + 1) * count)
-        found[name] = Rate(value[own], low[own], high[own])
+        found[name] = Estimate(value[own], low[own], high[own])
         ends = {number * count + last: 1.0, number * count + first: -1.0}
         found[f"{name} difference"] = _combined(rate, correlation, ends if first != last else {})
     found["group"] = _combined(rate, correlation, {2 * count + group: 1 / count for group in range(count)})
@@ -194,7 +169,7 @@ def _correlation(errors: Sequence[Floats]) -> Floats:
     return correlation
 
 
-def _combined(rate: Rate, correlation: Floats, weights: dict[int, float], *, offset: float = 0.0) -> Rate:
+def _combined(rate: Estimate, correlation: Floats, weights: dict[int, float], *, offset: float = 0.0) -> Estimate:
     """A weighted sum of rates with the interval of squaring and adding; ``weights`` by place."""
     places, factors = list(weights), np.array(list(weights.values()), dtype=np.float64)
     value, low, high = (part[places] for part in (rate.value, rate.low, rate.high))
@@ -203,4 +178,4 @@ def _combined(rate: Rate, correlation: Floats, weights: dict[int, float], *, off
     up = np.where(factors[:, None] > 0, high - value, low - value) * factors[:, None]
     centre = offset + factors @ value
     reaches = [np.sqrt(np.maximum(np.einsum("jt,tjk,kt->t", part, own, part), 0)) for part in (down, up)]
-    return Rate(centre, centre - reaches[0], centre + reaches[1])
+    return Estimate(centre, centre - reaches[0], centre + reaches[1])

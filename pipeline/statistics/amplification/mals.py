@@ -1,20 +1,28 @@
 """Bias amplification as Zhao et al. 2017 ("men also like shopping") measure it: BiasAmp_MALS, with an interval.
 
 Kept for comparison with published figures: it sees only what a group has too much of, and mixes the two directions that
-``amplification`` holds apart (Wang & Russakovsky 2021, section 3).
+``directional`` holds apart (Wang & Russakovsky 2021, section 3).
 """
 
-from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from pipeline.statistics.amplification.counts import LabelTable, Resamples, harmonic_mean, pairs_frame, ratio, together
+from pipeline.statistics.amplification.counts import (
+    Drawing,
+    LabelTable,
+    Names,
+    Resamples,
+    harmonic_mean,
+    pairs_frame,
+    ratio,
+    together,
+)
 from pipeline.statistics.arrays import Floats, names_of, shares
-from pipeline.statistics.inference import RESAMPLES, Units, interval
+from pipeline.statistics.inference import interval
 
 # Why a pair counts as 0.
 NOT_IN_BASE = "the task is with no group in the base"
@@ -22,7 +30,7 @@ NOT_MORE = "not more than an even share in the base"
 NEVER_PREDICTED = "the task is predicted with no group"
 COUNTED = ""
 
-PREDICTIONS = ("attribute_predictions", "task_predictions")
+PREDICTIONS = ("predicted_attributes", "predictions")
 BAD_COUNTS = "{name} must hold counts of 0 or more in the shape (groups, tasks){like}, but has the shape {shape}"
 PAIR_COLUMNS = (
     *("attribute", "task", "base_count", "predicted_count"),
@@ -32,17 +40,16 @@ PAIR_COLUMNS = (
 
 @dataclass(frozen=True, eq=False)
 class Mals:
-    """BiasAmp_MALS as a whole and by pair of a group and a task.
+    """BiasAmp_MALS as a whole and by pair of a group and a task: tables ``(|A|, |T|)``.
 
     Attributes:
-        attributes: names of the groups.
-        tasks: names of the tasks.
+        attributes, tasks: names of the groups and of the tasks.
         value: ``sum of delta / |T|`` over the pairs counted.
         low, high: ends of its interval; NaN without resamples.
-        base_count, predicted_count: ``(|A|, |T|)`` co-occurrences.
-        base_share, predicted_share: ``(|A|, |T|)`` b_at and bh_at; NaN where the task is with no group.
-        delta: ``(|A|, |T|)`` bh_at - b_at where the pair counts, else 0; NaN where the task is predicted with no group.
-        reason: ``(|A|, |T|)`` why a pair counts as 0; empty where it counts.
+        base_count, predicted_count: co-occurrences.
+        base_share, predicted_share: b_at and bh_at; NaN where the task is with no group.
+        delta: bh_at - b_at where the pair counts, else 0; NaN where the task is predicted with no group.
+        reason: why a pair counts as 0; empty where it counts.
     """
 
     attributes: tuple[str, ...]
@@ -59,22 +66,16 @@ class Mals:
 
     def to_frame(self) -> pd.DataFrame:
         """One row a pair, group after group: the columns of ``PAIR_COLUMNS``."""
-        columns = {name: getattr(self, name) for name in PAIR_COLUMNS[2:]}
-        return pairs_frame(self.attributes, self.tasks, columns)
+        return pairs_frame(self.attributes, self.tasks, {name: vars(self)[name] for name in PAIR_COLUMNS[2:]})
 
 
 def mals(
     attributes: ArrayLike,
     tasks: ArrayLike,
     *,
-    attribute_predictions: ArrayLike,
-    task_predictions: ArrayLike,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-    level: float = 0.95,
-    clusters: Sequence[Hashable] | None = None,
-    attribute_names: Sequence[str] | None = None,
-    task_names: Sequence[str] | None = None,
+    predicted_attributes: ArrayLike,
+    predictions: ArrayLike,
+    **options: Unpack[Drawing],
 ) -> Mals:
     """BiasAmp_MALS of predictions against a base.
 
@@ -85,37 +86,26 @@ def mals(
     absent): the values differ, and both are in print.
 
     Args:
-        attributes: ``(m, |A|)`` labels of the base, usually the training set, 0 and 1.
-        tasks: ``(m, |T|)`` labels of the base.
-        attribute_predictions: ``(n, |A|)`` predictions on the test set, 0 and 1, or probabilities.
-        task_predictions: ``(n, |T|)``; a co-occurrence of probabilities is their product.
-        resamples: R of the percentile bootstrap over the predictions, the base held fixed; 0 for no interval.
-        seed: of the bootstrap; the same seed gives the same bytes.
-        level: of the interval, 0-1.
-        clusters: the cluster of each predicted row, resampled in the rows' place.
-        attribute_names, task_names: of the columns; a frame's own, or numbers, unless given.
+        attributes, tasks: ``(m, |A|)`` and ``(m, |T|)`` labels of the base, usually the training set, 0 and 1.
+        predicted_attributes, predictions: ``(n, |A|)`` and ``(n, |T|)`` on the test set, 0 and 1, or probabilities, of
+            which a co-occurrence is the product.
+        **options: see ``Drawing``; the predictions are resampled, the base is held fixed.
 
     Raises:
         ValueError: shapes that do not fit, values that cannot be, an option out of range.
     """
-    table = LabelTable.of(attributes, tasks, attribute_names=attribute_names, task_names=task_names)
-    a_hat, t_hat = table.other(attribute_predictions, task_predictions, names=PREDICTIONS, check=shares)
-    drawn = Resamples.of(Units.of(len(a_hat), clusters=clusters), resamples=resamples, seed=seed, level=level)
+    table = LabelTable.of(attributes, tasks, **options)
+    a_hat, t_hat = table.other(predicted_attributes, predictions, names=PREDICTIONS, check=shares)
+    drawn = Resamples.of_rows(len(a_hat), options)
     base, predicted = together(table.attributes, table.tasks), together(a_hat, t_hat)
     delta_drawn, _ = _deltas(base, drawn.together(a_hat, t_hat))
     value_drawn = np.nansum(delta_drawn, axis=(0, 1)) / len(table.task_names)
-    low, high = interval(value_drawn[None], level, units=harmonic_mean(drawn.holding(t_hat)))
+    low, high = interval(value_drawn[None], drawn.level, units=harmonic_mean(drawn.holding(t_hat)))
     names = table.attribute_names, table.task_names
     return _mals(names, base, predicted, ends=(float(low[0]), float(high[0])))
 
 
-def mals_of_counts(
-    base: ArrayLike,
-    predicted: ArrayLike,
-    *,
-    attribute_names: Sequence[str] | None = None,
-    task_names: Sequence[str] | None = None,
-) -> Mals:
+def mals_of_counts(base: ArrayLike, predicted: ArrayLike, **names: Unpack[Names]) -> Mals:
     """The same from co-occurrence counts alone, ``(|A|, |T|)`` each; without an interval.
 
     Raises:
@@ -129,8 +119,8 @@ def mals_of_counts(
             like = f" = {tables[0].shape}" if tables else ""
             raise ValueError(BAD_COUNTS.format(name=name, like=like, shape=table.shape))
         tables.append(table)
-    names = names_of(tables[0].T, attribute_names, "attributes"), names_of(tables[0], task_names, "tasks")
-    return _mals(names, tables[0], tables[1], ends=(np.nan, np.nan))
+    groups = names_of(tables[0].T, names.get("attribute_names"), "attributes")
+    return _mals((groups, names_of(tables[0], names.get("task_names"), "tasks")), *tables, ends=(np.nan, np.nan))
 
 
 def _mals(
@@ -141,25 +131,11 @@ def _mals(
     ends: tuple[float, float],
 ) -> Mals:
     delta, counted = _deltas(base, predicted[:, :, None])
-    delta = delta[:, :, 0]
-    reason = np.select(
-        [np.broadcast_to(base.sum(axis=0) == 0, base.shape), ~counted, np.isnan(delta)],
-        [NOT_IN_BASE, NOT_MORE, NEVER_PREDICTED],
-        COUNTED,
-    )
-    return Mals(
-        attributes=names[0],
-        tasks=names[1],
-        value=float(np.nansum(delta) / base.shape[1]),
-        low=ends[0],
-        high=ends[1],
-        base_count=base,
-        predicted_count=predicted,
-        base_share=ratio(base, base.sum(axis=0)),
-        predicted_share=ratio(predicted, predicted.sum(axis=0)),
-        delta=delta,
-        reason=reason.astype(np.str_),
-    )
+    delta, with_group = delta[:, :, 0], np.broadcast_to(base.sum(axis=0) > 0, base.shape)
+    reason = np.select([~with_group, ~counted, np.isnan(delta)], [NOT_IN_BASE, NOT_MORE, NEVER_PREDICTED], COUNTED)
+    value = float(np.nansum(delta) / base.shape[1])
+    share, predicted_share = (ratio(counts, counts.sum(axis=0)) for counts in (base, predicted))
+    return Mals(*names, value, *ends, base, predicted, share, predicted_share, delta, reason.astype(np.str_))
 
 
 def _deltas(base: NDArray[Any], predicted: NDArray[Any]) -> tuple[Floats, NDArray[np.bool_]]:

@@ -1,7 +1,7 @@
 """Which way a base is biased: the sign y of every pair of a group and a task, exactly.
 
 A base is a training set, the test set itself, or a table of shares such as labour statistics. What is measured against
-the sign is ``amplification``'s.
+the sign is ``directional``'s.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pipeline.statistics.amplification.counts import LabelTable, Resamples, together
+from pipeline.statistics.amplification.counts import LabelTable, Resamples, ratio, together
 from pipeline.statistics.arrays import Floats, shares
 
 Signs = NDArray[np.int8]
@@ -73,15 +73,14 @@ def signs_drawn(
     tasks: NDArray[np.int8],
     drawn: Resamples,
     *,
-    rule: SignRule = CODE,
-    counted: NDArray[np.int8] | None = None,
+    rule: SignRule,
+    counted: NDArray[np.int8],
 ) -> Signs:
     """``(|A|, |T|, R)`` the signs of every resample; arrays as ``binary`` gives them, the rest as for ``signs``."""
     pairs, n_a = drawn.together(attributes, tasks), drawn.sums(attributes)
     # Rows of a task: those of its pairs, corrected for rows without a group or with several.
     n_t = pairs.sum(axis=0) + drawn.together(1 - attributes.sum(axis=1, keepdims=True), tasks)[0]
-    rows = drawn.sums((counted_rows(attributes, tasks, rule) if counted is None else counted)[:, None])[0]
-    return _broken(rows * pairs - n_a[:, None] * n_t, rule)
+    return _broken(drawn.sums(counted[:, None])[0] * pairs - n_a[:, None] * n_t, rule)
 
 
 def signs_of_shares(
@@ -123,11 +122,7 @@ def signs_of_shares(
 
 
 def checked_signs(values: ArrayLike, shape: tuple[int, int]) -> Signs:
-    """Signs from outside.
-
-    Raises:
-        ValueError: another shape, or other numbers than -1, 0 and 1.
-    """
+    """Signs from outside; ValueError for another shape, or other numbers than -1, 0 and 1."""
     given = np.asarray(values)
     if given.shape != shape or not np.isin(given, (-1, 0, 1)).all():
         raise ValueError(BAD_SIGNS.format(wanted=shape, shape=given.shape))
@@ -139,22 +134,17 @@ def mean_of_pairs(contributions: Floats, rule: SignRule) -> Floats:
     defined = ~np.isnan(contributions)
     count = defined.sum(axis=(0, 1))
     size = count if rule.mean == "defined" else np.where(count > 0, defined.shape[0] * defined.shape[1], 0)
-    total = np.where(defined, contributions, 0.0).sum(axis=(0, 1))
-    mean: Floats = np.divide(total, size, out=np.full(np.shape(total), np.nan), where=size > 0)
-    return mean
+    return ratio(np.asarray(np.where(defined, contributions, 0.0).sum(axis=(0, 1))), size)
 
 
 def counted_rows(attributes: NDArray[np.int8], tasks: NDArray[np.int8], rule: SignRule) -> NDArray[np.int8]:
     """``(n,)`` 1 for the rows that N counts."""
     if rule.base_rows == "all":
         return np.ones(len(attributes), dtype=np.int8)
-    labelled: NDArray[np.int8] = np.maximum(attributes.max(axis=1), tasks.max(axis=1))
-    return labelled
+    return np.asarray(np.maximum(attributes.max(axis=1), tasks.max(axis=1)))
 
 
 def _broken(excess: NDArray[Any], rule: SignRule) -> Signs:
     """The sign of each excess over independence, ties as the rule has them."""
-    below = excess < 0 if rule.ties == "zero" else excess <= 0
-    sign = np.zeros(excess.shape, dtype=np.int8)
-    sign[excess > 0], sign[below] = 1, -1
-    return sign
+    sign = np.sign(excess).astype(np.int8)
+    return sign if rule.ties == "zero" else np.where(sign == 0, np.int8(-1), sign)

@@ -1,6 +1,6 @@
 """From scores to predictions: thresholds calibrated on a validation set, and amplification without any one threshold.
 
-Amplification itself is ``amplification``'s.
+Amplification itself is ``directional``'s.
 """
 
 from collections.abc import Callable
@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from scipy.stats import rankdata
 
 from pipeline.statistics.amplification.directional import Amplification
 from pipeline.statistics.arrays import Floats, binary, check_choice, numbers
@@ -43,20 +44,11 @@ def calibrated_as_in_paper(validation_scores: ArrayLike, train_labels: ArrayLike
 def calibrated_as_in_code(validation_scores: ArrayLike, validation_labels: ArrayLike) -> Floats:
     """The same as the published code of Wang & Russakovsky and of Zhao et al. 2023 has it.
 
-    It takes the count of positives from the validation labels themselves, and the score that follows the so many
-    highest as the threshold; where ties make the count miss, the next higher score if that comes closer. With positives
-    in all rows or all but one it is the lowest score, which itself stays negative. Where the code fails (no next higher
-    score, e.g. constant scores) the threshold stays, and nothing is positive.
-
-    Args:
-        validation_scores: ``(N, L)`` any numbers.
-        validation_labels: ``(N, L)`` 0 and 1.
-
-    Returns:
-        ``(L,)``; a score above it is positive.
-
-    Raises:
-        ValueError: shapes that do not fit, values that cannot be.
+    It takes the count of positives from the ``(N, L)`` validation labels themselves, and the score that follows the so
+    many highest as the threshold; where ties make the count miss, the next higher score if that comes closer. With
+    positives in all rows or all but one it is the lowest score, which itself stays negative. Where the code fails (no
+    next higher score, e.g. constant scores) the threshold stays, and nothing is positive. Arguments, result and errors
+    as for ``calibrated_as_in_paper``.
     """
     scores = numbers(validation_scores, "validation_scores")
     labels = binary(validation_labels, "validation_labels", rows=len(scores), columns=scores.shape[1])
@@ -100,11 +92,9 @@ def threshold_free(
     in sign this offset nearly cancels. Resamples keep the ranks of the whole sample.
 
     Args:
-        measure: ``attribute_to_task`` or ``task_to_attribute``.
-        attributes, tasks: as for it.
+        measure: ``attribute_to_task`` or ``task_to_attribute``; attributes, tasks and options are its own.
         scores: ``(n, |T|)`` or ``(n, |A|)``, in the predictions' place; in 0-1 for "scores".
         over: what the thresholds are spread over.
-        **options: of ``measure``.
 
     Raises:
         ValueError: as ``measure``; scores out of 0-1 for "scores".
@@ -113,23 +103,14 @@ def threshold_free(
     table = numbers(scores, "scores")
     if over == "scores" and not (table.min() >= 0 and table.max() <= 1):
         raise ValueError(BAD_SCORES)
-    soft = table if over == "scores" else _mid_ranks(table)
+    soft = table if over == "scores" else (2 * rankdata(table, axis=0) - 1) / (2 * len(table))
     # A frame stays one, so that its rows and columns are matched by name.
     predictions = pd.DataFrame(soft, scores.index, scores.columns) if isinstance(scores, pd.DataFrame) else soft
     return measure(attributes, tasks, predictions=predictions, **options)
 
 
 def _nearest(scores: Floats, positives: int) -> float:
+    """The threshold, of those between scores, above which there are most nearly so many."""
     candidates = np.concatenate([np.unique(scores)[::-1], [-np.inf]])
     counts = len(scores) - np.searchsorted(np.sort(scores), candidates, side="right")
     return float(candidates[np.argmin(np.abs(counts - positives))])
-
-
-def _mid_ranks(scores: Floats) -> Floats:
-    """``(n, L)`` share of the rows with a lower score in the column, ties half: in 0-1."""
-    ranks = np.empty_like(scores)
-    for column, line in zip(scores.T, ranks.T, strict=True):
-        ascending = np.sort(column)
-        below, up_to = (np.searchsorted(ascending, column, side=side) for side in ("left", "right"))
-        line[:] = (below + up_to) / (2 * len(column))
-    return ranks

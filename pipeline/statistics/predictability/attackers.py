@@ -41,7 +41,6 @@ class Attacker(Protocol):
     def weighted(self) -> bool: ...  # noqa: D102
     @property
     def exact(self) -> bool: ...  # noqa: D102
-
     def attack(
         self, features: Floats, target: Codes, weights: Floats, tested: Floats, *, classes: int, seed: int
     ) -> Guess:
@@ -89,16 +88,8 @@ class Logistic:
         from sklearn.linear_model import LogisticRegression
 
         model = LogisticRegression(max_iter=self.iterations)
-        return _learn(
-            model,
-            features,
-            target,
-            tested,
-            classes=classes,
-            name=self.name,
-            iterations=self.iterations,
-            weights=weights,
-        )
+        how: dict[str, Any] = {"name": self.name, "iterations": self.iterations}
+        return _learn(model, features, target, tested, classes=classes, weights=weights, **how)
 
 
 @dataclass(frozen=True)
@@ -170,11 +161,7 @@ ATTACKERS: dict[str, Attacker] = {
 
 
 def attacker_of(attacker: str | Attacker) -> Attacker:
-    """An attacker, by its name if it has one here.
-
-    Raises:
-        ValueError: there is none of that name.
-    """
+    """An attacker, by its name if it has one here; ValueError if there is none of that name."""
     if not isinstance(attacker, str):
         return attacker
     check_choice(attacker, "attacker", ATTACKERS)

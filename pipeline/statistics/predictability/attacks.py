@@ -1,27 +1,22 @@
-"""Labels and predictions attacked side by side: repeats, intervals over examples, notes.
+"""Labels and predictions attacked side by side: options, repeats, intervals over examples, notes.
 
-What ``dpa`` and ``leakage`` share; one attack is in ``measurement``.
+``dpa`` and ``leakage`` are two comparisons of this kind; one attack is in ``measurement``.
 """
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from pipeline.statistics.arrays import (
-    Categories,
-    Codes,
-    Floats,
-    check_count,
-    check_level,
-    cluster_codes,
-    row_numbers,
-)
-from pipeline.statistics.inference import Ratio, Units, interval, t_critical
+from pipeline.statistics.arrays import Categories, Codes, Floats, check_count, check_level, cluster_codes, row_numbers
+from pipeline.statistics.inference import RESAMPLES, Ratio, Units, interval, t_critical
+from pipeline.statistics.predictability.attackers import Attacker
 from pipeline.statistics.predictability.label_noise import changed, expected_rows, labels_to_change
 from pipeline.statistics.predictability.measurement import (
+    AUTO,
     LABELS,
     NO_WEIGHTS,
     Method,
@@ -47,6 +42,49 @@ EXAMPLES = 3  # what the random numbers are for, next to the purposes in ``measu
 
 
 @dataclass(frozen=True, eq=False)
+class Plan:
+    """How labels and predictions are attacked: the options that ``leakage`` and ``dpa`` share.
+
+    Attributes:
+        attacker: "auto", "majority", "logistic", "network", "wang", or one of your own. "auto" is the majority's rule
+            where the rows are of few kinds, and else logistic regression.
+        quality: "accuracy", "f1", "inverse_mse", "inverse_bce".
+        equalise, grid: how labels are made as wrong as the predictions: see ``labels_to_change``.
+        flips: "expected" or "drawn"; by default the former where it can be (one column, an attacker that takes weights,
+            all rows).
+        repeats: how often labels are changed, rows drawn and attackers started; 1 where none of it is random.
+        held_out: share of rows that attackers are tested on and have not learnt; 0 for the rows they have learnt.
+            Unless given it is 0 where the rows are of few kinds; else attackers are cross-fitted, and a note says so.
+        balance: "none"; "redraw" rows so that every group has as many as the smallest; "weights" to the same end.
+        folded: report 0.5 + |accuracy - 0.5|.
+        resamples: of the rows, for ``intervals``; 0 for none.
+        level: of the intervals, 0-1.
+        clusters: the cluster of each row (e.g. the person), resampled in the rows' place.
+        seed: of everything that is drawn.
+    """
+
+    attacker: str | Attacker = AUTO
+    quality: str = "accuracy"
+    equalise: str = "accuracy"
+    grid: Sequence[float] | None = None
+    flips: str | None = None
+    repeats: int = 5
+    held_out: float | None = None
+    balance: str = "none"
+    folded: bool = False
+    resamples: int = RESAMPLES
+    level: float = 0.95
+    clusters: Sequence[Hashable] | None = None
+    seed: int = 0
+
+    def method(self, *features: Floats) -> tuple[Method, tuple[str, ...]]:
+        """How each attack is made on rows with these features, and notes on the choice."""
+        names = ("attacker", "quality", "held_out", "balance", "folded", "seed")
+        patterns = max(int(row_numbers(table).max()) + 1 for table in features)
+        return Method.of(**{name: getattr(self, name) for name in names}, patterns=patterns, rows=len(features[0]))
+
+
+@dataclass(frozen=True, eq=False)
 class Attack:
     """One thing guessed from another.
 
@@ -66,6 +104,13 @@ class Attack:
     def features(self) -> Floats:
         """``(n, F)`` what the attacker is given."""
         return self.inputs.features() if isinstance(self.inputs, Categories) else self.inputs
+
+    @property
+    def labels(self) -> Categories:
+        """The inputs, if they are labels."""
+        if not isinstance(self.inputs, Categories):
+            raise TypeError("labels are needed, not scores")
+        return self.inputs
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +143,16 @@ class Attacked:
         """The mean over repeats; NaN where a repeat has none."""
         return float(self.repeats[quantity].mean(skipna=False))
 
+    @property
+    def data(self) -> float:
+        """How well the attacker guesses with the labels, made as wrong as the predictions; the mean over repeats."""
+        return self.mean("data")
+
+    @property
+    def model(self) -> float:
+        """How well it guesses with the predictions; the mean over repeats."""
+        return self.mean("model")
+
     def to_frame(self) -> pd.DataFrame:
         """A row for each quantity: see ``repeats_table``; and the interval over examples."""
         table = repeats_table(self.repeats.drop(columns="repeat"), level=self.level)
@@ -106,240 +161,204 @@ class Attacked:
         return table.assign(attacker=self.attacker, quality=self.quality, flips=self.flips)
 
 
-@dataclass(frozen=True)
-class Compared:
-    """What the two predictabilities "model" and "data" come to: ``of`` (model, data), larger for a larger "model"."""
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Attacks, among them "model" and "data", and what these two come to.
 
+    Attributes:
+        plan, method: the options, and what they come to for these rows.
+        attacks: what is guessed from what.
+        name, of: the quantity made of (model, data), larger for a larger "model".
+        truth, predicted: labels and predictions that say how many labels are to be made wrong.
+        groups: what is balanced, if anything is.
+        noisy: name of the labels made wrong, for errors.
+    """
+
+    plan: Plan
+    method: Method
+    attacks: tuple[Attack, ...]
     name: str
     of: Callable[[Any, Any], Any]
+    truth: Categories
+    predicted: Categories
+    groups: Categories
+    noisy: str
 
+    @cached_property
+    def units(self) -> Codes:
+        """``(n,)`` the rows, or their clusters, as numbers."""
+        rows = len(self.truth)
+        return np.arange(rows) if self.plan.clusters is None else cluster_codes(self.plan.clusters, rows=rows)
 
-@dataclass(frozen=True, eq=False)
-class Plan:
-    """How attacks are made and repeated; see ``leakage`` for the options."""
+    @cached_property
+    def counts(self) -> Codes:
+        """``(C,)`` how many labels of each column are to be made wrong."""
+        return labels_to_change(self.truth, self.predicted, rule=self.plan.equalise, grid=self.plan.grid)
 
-    method: Method
-    equalise: str
-    grid: Sequence[float] | None
-    flips: str | None
-    repeats: int
-    resamples: int
-    level: float
-    clusters: Sequence[Hashable] | None
+    @cached_property
+    def flips(self) -> Flips:
+        """Whether labels are changed on average or at random; by default the former if it can be."""
+        asked, attacker = self.plan.flips, self.method.attacker
+        if asked not in (None, "expected", "drawn"):
+            raise ValueError(BAD_FLIPS.format(flips=asked))
+        if not attacker.weighted:
+            problem = NO_WEIGHTS.format(name=attacker.name)
+        elif not self.method.in_sample:
+            problem = SAME_ROWS
+        elif len(self.counts) != 1 and self.counts.any():
+            problem = ONE_COLUMN.format(name=self.noisy, columns=len(self.counts))
+        else:
+            problem = ""
+        if problem and asked == "expected":
+            raise ValueError(problem)
+        expected = not problem and asked != "drawn" and (asked == "expected" or attacker.exact)
+        return "expected" if expected else "drawn"
 
-    def run(
-        self,
-        attacks: Sequence[Attack],
-        compared: Compared,
-        *,
-        truth: Categories,
-        predicted: Categories,
-        groups: Categories,
-        name: str,
-        notes: Sequence[str] = (),
-    ) -> Attacked:
-        """All attacks, among them "model" and "data", and what these come to.
-
-        Args:
-            attacks: the attacks.
-            compared: the quantity made of "model" and "data".
-            truth, predicted: labels and predictions that say how many labels are to be made wrong.
-            groups: what is balanced, if anything is.
-            name: of the labels made wrong, for errors.
-            notes: that come first.
+    def run(self, notes: Sequence[str] = ()) -> dict[str, Any]:
+        """The fields of an ``Attacked``; ``notes`` come first in its own.
 
         Raises:
             ValueError: an option out of range, or options that do not go together.
         """
-        check_level(self.level)
-        check_count(self.resamples, "resamples")
-        check_count(self.repeats, "repeats", least=1)
-        rows = len(truth)
-        units = np.arange(rows) if self.clusters is None else cluster_codes(self.clusters, rows=rows)
-        counts = labels_to_change(truth, predicted, rule=self.equalise, grid=self.grid)
-        flips = self._flips(counts, name=name)
-        drawn = not (self.method.exact and (flips == "expected" or not counts.any()))
+        plan, method = self.plan, self.method
+        check_level(plan.level)
+        check_count(plan.resamples, "resamples")
+        check_count(plan.repeats, "repeats", least=1)
+        drawn = not (method.exact and (self.flips == "expected" or not self.counts.any()))
         table, parts = [], []
-        for repeat in range(self.repeats if drawn else 1):
-            found = {
-                attack.name: self._measured(attack, counts, flips, groups.joint(), units, repeat) for attack in attacks
-            }
+        for repeat in range(plan.repeats if drawn else 1):
+            found = {attack.name: self._measured(attack, repeat) for attack in self.attacks}
             parts.append(found)
             values = {quantity: part.value for quantity, part in found.items()}
-            table.append({"repeat": repeat, **values, compared.name: compared.of(values["model"], values["data"])})
+            table.append({"repeat": repeat, **values, self.name: self.of(values["model"], values["data"])})
         repeats = pd.DataFrame(table)
         remarks = [*notes, *gather_notes([part for found in parts for part in found.values()])]
-        intervals = pd.DataFrame(np.nan, index=repeats.columns[1:], columns=["low", "high"])
-        by_row = self.method.folds and self.method.quality.name == "accuracy" and self.method.balance == "none"
-        if self.resamples and not drawn and self.method.attacker.name == "majority":
-            self._by_resampling(intervals, attacks, compared, truth, predicted, groups, units)
-            remarks += [F1_INTERVAL] if self.method.quality.name == "f1" else []
-        elif self.resamples and by_row and not self.method.folded:
-            self._by_row(intervals, repeats, parts, compared, units)
-        elif self.resamples:
+        by_row = method.folds and method.quality.name == "accuracy" and method.balance == "none"
+        known: dict[str, tuple[float, float]] = {}
+        if plan.resamples and not drawn and method.attacker.name == "majority":
+            known = self._by_resampling()
+            remarks += [F1_INTERVAL] if method.quality.name == "f1" else []
+        elif plan.resamples and by_row and not method.folded:
+            known = self._by_row(repeats, parts)
+        elif plan.resamples:
             remarks.append(NO_INTERVAL)
-        return Attacked(
-            repeats=repeats,
-            intervals=intervals,
-            changed=tuple(int(count) for count in counts),
-            flips=flips,
-            attacker=self.method.attacker.name,
-            quality=self.method.quality.name,
-            level=self.level,
-            units=int(units.max()) + 1,
-            notes=tuple(remarks),
-        )
+        rows = [known.get(quantity, (np.nan, np.nan)) for quantity in repeats.columns[1:]]
+        return {
+            "repeats": repeats,
+            "intervals": pd.DataFrame(rows, index=repeats.columns[1:], columns=["low", "high"]),
+            "changed": tuple(int(count) for count in self.counts),
+            "flips": self.flips,
+            "attacker": method.attacker.name,
+            "quality": method.quality.name,
+            "level": plan.level,
+            "units": int(self.units.max()) + 1,
+            "notes": tuple(remarks),
+        }
 
-    def _flips(self, counts: Codes, *, name: str) -> Flips:
-        """Whether labels are changed on average or at random; by default the former if it can be."""
-        if self.flips == "drawn":
-            return "drawn"
-        if self.flips not in (None, "expected"):
-            raise ValueError(BAD_FLIPS.format(flips=self.flips))
-        problem = None
-        if not self.method.attacker.weighted:
-            problem = NO_WEIGHTS.format(name=self.method.attacker.name)
-        elif not self.method.in_sample:
-            problem = SAME_ROWS
-        elif len(counts) != 1 and counts.any():
-            problem = ONE_COLUMN.format(name=name, columns=len(counts))
-        elif self.flips is None and not self.method.attacker.exact:
-            return "drawn"
-        if problem and self.flips == "expected":
-            raise ValueError(problem)
-        return "drawn" if problem else "expected"
-
-    def _measured(
-        self, attack: Attack, counts: Codes, flips: Flips, groups: Codes, units: Codes, repeat: int
-    ) -> Predictability:
+    def _measured(self, attack: Attack, repeat: int) -> Predictability:
         """One attack of one repeat."""
-        features, target, rows, weights = attack.features, attack.target, None, None
-        if attack.noisy and counts.any():
-            labels = target if attack.noisy == "target" else attack.inputs
-            if not isinstance(labels, Categories):
-                raise TypeError("only labels can be made wrong")
-            if flips == "expected":
-                rows, wrong, weights = expected_rows(labels, counts)
-            else:
-                wrong = changed(labels, counts, generator=self.method.random(LABELS, repeat))
-            everything = np.arange(len(target)) if rows is None else rows
+        features, target, weights = attack.features, attack.target, None
+        groups, units = self.groups.joint(), self.units
+        if attack.noisy and self.counts.any():
             on_target = attack.noisy == "target"
-            features = features[everything] if on_target else wrong.features()
-            target = wrong if on_target else target.take(everything)
-            groups, units = groups[everything], units[everything]
+            labels = target if on_target else attack.labels
+            rows = np.arange(len(target))
+            if self.flips == "expected":
+                rows, wrong, weights = expected_rows(labels, self.counts)
+            else:
+                wrong = changed(labels, self.counts, generator=self.method.random(LABELS, repeat))
+            features = features[rows] if on_target else wrong.features()
+            target = wrong if on_target else target.take(rows)
+            groups, units = groups[rows], units[rows]
         return measure(self.method, features, target, groups=groups, weights=weights, units=units, repeat=repeat)
 
-    def _by_resampling(
-        self,
-        intervals: pd.DataFrame,
-        attacks: Sequence[Attack],
-        compared: Compared,
-        truth: Categories,
-        predicted: Categories,
-        groups: Categories,
-        units: Codes,
-    ) -> None:
+    def _by_resampling(self) -> dict[str, tuple[float, float]]:
         """Intervals of the majority's rule from counts of the different examples in every resample."""
-        inputs = [attack.inputs.codes for attack in attacks if isinstance(attack.inputs, Categories)]
-        joint = np.hstack(
-            [truth.codes, predicted.codes, groups.codes, *inputs, *(attack.target.codes for attack in attacks)]
-        )
-        cells = row_numbers(joint)
+        plan, size = self.plan, int(self.units.max()) + 1
+        inputs = [attack.inputs.codes for attack in self.attacks if isinstance(attack.inputs, Categories)]
+        labels = [self.truth.codes, self.predicted.codes, self.groups.codes]
+        cells = row_numbers(np.hstack([*labels, *inputs, *(attack.target.codes for attack in self.attacks)]))
         first = np.unique(cells, return_index=True)[1]
-        counts = self._counts(cells, units)
-        right, guess = truth.take(first), predicted.take(first)
-        if self.equalise == "macro_f1":
-            changes = [
-                labels_to_change(right, guess, rule=self.equalise, grid=self.grid, weights=row) for row in counts
-            ]
-            wrong = np.array(changes) / counts.sum(axis=1, keepdims=True)
+        counts = self._counts(cells)
+        totals = counts.sum(axis=1, keepdims=True)
+        right, guess = self.truth.take(first), self.predicted.take(first)
+        if plan.equalise == "macro_f1":
+            changes = [labels_to_change(right, guess, rule="macro_f1", grid=plan.grid, weights=row) for row in counts]
+            wrong = np.array(changes) / totals
         else:
-            wrong = (
-                counts @ (right.codes != guess.codes) / counts.sum(axis=1, keepdims=True) * (self.equalise != "none")
-            )
+            wrong = counts @ (right.codes != guess.codes) / totals * (plan.equalise != "none")
         weights = counts.astype(np.float64)
-        if self.method.balance == "weights":
-            group = groups.joint()[first]
-            totals = weights @ (group[:, None] == np.arange(group.max() + 1))
-            weights = np.divide(weights, totals[:, group], out=np.zeros_like(weights), where=totals[:, group] > 0)
+        if plan.balance == "weights":
+            group = self.groups.joint()[first]
+            of_group = (weights @ (group[:, None] == np.arange(group.max() + 1)))[:, group]
+            weights = np.divide(weights, of_group, out=np.zeros_like(weights), where=of_group > 0)
         weights /= weights.sum(axis=1, keepdims=True)
-        size = int(units.max()) + 1
         brackets = {}
-        for attack in attacks:
+        for attack in self.attacks:
             tables = _guessing(attack, first).tables(weights, wrong)
             seen, drawn = [table[:1] for table in tables], [table[1:] for table in tables]
-            if self.method.quality.name == "accuracy":
-                brackets[attack.name] = accuracy_bracket(seen, drawn, units=size, level=self.level)
+            if plan.quality == "accuracy":
+                brackets[attack.name] = accuracy_bracket(seen, drawn, units=size, level=plan.level)
             else:
                 values = np.array([self._quality([table[row] for table in drawn]) for row in range(len(drawn[0]))])
                 brackets[attack.name] = Bracket(values, values)
         model, data = brackets["model"], brackets["data"]
-        brackets[compared.name] = Bracket(compared.of(model.low, data.high), compared.of(model.high, data.low))
-        for name, bracket in brackets.items():
-            if self.method.quality.name == "accuracy":
-                intervals.loc[name] = ends(bracket.low, bracket.high, level=self.level)
-            else:
-                known = np.where(np.isfinite(bracket.low), bracket.low, np.nan)
-                low, high = interval(known[None], self.level, units=size)
-                intervals.loc[name] = float(low[0]), float(high[0])
+        brackets[self.name] = Bracket(self.of(model.low, data.high), self.of(model.high, data.low))
+        if plan.quality == "accuracy":
+            return {name: ends(each.low, each.high, level=plan.level) for name, each in brackets.items()}
+        known = {name: np.where(np.isfinite(each.low), each.low, np.nan) for name, each in brackets.items()}
+        low, high = interval(np.array(list(known.values())), plan.level, units=size)
+        return {name: (float(low[row]), float(high[row])) for row, name in enumerate(known)}
 
-    def _counts(self, cells: Codes, units: Codes) -> Floats:
+    def _counts(self, cells: Codes) -> Floats:
         """``(1 + R, m)`` how often each different example is there: in all, and in every resample of the units."""
-        random = np.random.default_rng([self.method.seed, EXAMPLES])
+        random = np.random.default_rng([self.plan.seed, EXAMPLES])
         here = np.bincount(cells).astype(np.float64)
-        if self.clusters is None:
-            drawn = random.multinomial(len(cells), here / len(cells), size=self.resamples).astype(np.float64)
-            return np.vstack([here, drawn])
-        size = int(units.max()) + 1
-        often = (np.bincount(random.integers(size, size=size), minlength=size) for _ in range(self.resamples))
-        return np.vstack([here, *(np.bincount(cells, weights=each[units], minlength=len(here)) for each in often)])
+        if self.plan.clusters is None:
+            return np.vstack([here, random.multinomial(len(cells), here / len(cells), size=self.plan.resamples)])
+        size = int(self.units.max()) + 1
+        often = (np.bincount(random.integers(size, size=size), minlength=size) for _ in range(self.plan.resamples))
+        return np.vstack([here, *(np.bincount(cells, weights=each[self.units], minlength=len(here)) for each in often)])
 
     def _quality(self, tables: Sequence[Floats]) -> float:
         """The quality of the majority's rule from ``(X, K)`` joint shares of each column."""
         measures = []
         for table in tables:
-            total = table.sum(axis=1, keepdims=True)
-            chances = np.divide(table, total, out=np.full(table.shape, 1 / table.shape[1]), where=total > 0)
-            truth = np.tile(np.arange(table.shape[1]), len(table))
-            measures.append(
-                self.method.quality.measure(truth, np.repeat(chances, table.shape[1], axis=0), table.ravel())
-            )
+            size, total = table.shape[1], table.sum(axis=1, keepdims=True)
+            chances = np.divide(table, total, out=np.full(table.shape, 1 / size), where=total > 0)
+            truth = np.tile(np.arange(size), len(table))
+            measures.append(self.method.quality.measure(truth, np.repeat(chances, size, axis=0), table.ravel()))
         return self.method.quality.of(measures)
 
     def _by_row(
-        self,
-        intervals: pd.DataFrame,
-        repeats: pd.DataFrame,
-        parts: Sequence[dict[str, Predictability]],
-        compared: Compared,
-        units: Codes,
-    ) -> None:
+        self, repeats: pd.DataFrame, parts: Sequence[dict[str, Predictability]]
+    ) -> dict[str, tuple[float, float]]:
         """Intervals of cross-fitted attackers: t over rows, guessed by attackers that have not learnt them.
 
         What differs from repeat to repeat (labels changed, folds) is added to the variance.
         """
-        clusters = Units.of(len(units), clusters=None if self.clusters is None else units.tolist())
+        clusters = Units.of(len(self.units), clusters=None if self.plan.clusters is None else self.units.tolist())
         rights = {name: np.mean([np.asarray(part[name].right) for part in parts], axis=0) for name in parts[0]}
         ratios = {name: Ratio.of(clusters.sums(right[None]), clusters.sizes[None]) for name, right in rights.items()}
         errors = {name: ratio.errors[0] for name, ratio in ratios.items()}
         values = {name: float(ratio.value[0]) for name, ratio in ratios.items()}
         model, data, step = values["model"], values["data"], 1e-6
-        by_model = (compared.of(model + step, data) - compared.of(model - step, data)) / (2 * step)
-        by_data = (compared.of(model, data + step) - compared.of(model, data - step)) / (2 * step)
-        errors[compared.name] = by_model * errors["model"] + by_data * errors["data"]
-        values[compared.name] = compared.of(model, data)
+        by_model = (self.of(model + step, data) - self.of(model - step, data)) / (2 * step)
+        by_data = (self.of(model, data + step) - self.of(model, data - step)) / (2 * step)
+        errors[self.name] = by_model * errors["model"] + by_data * errors["data"]
+        values[self.name] = self.of(model, data)
+        found = {}
         for name, value in values.items():
             drawn = repeats[name].to_numpy(np.float64)
             repeated = drawn.var(ddof=1) / len(drawn) if len(drawn) > 1 else 0.0
-            reach = t_critical(clusters, self.level) * float(np.sqrt((errors[name] ** 2).sum() + repeated))
-            intervals.loc[name] = value - reach, value + reach
+            reach = t_critical(clusters, self.plan.level) * float(np.sqrt((errors[name] ** 2).sum() + repeated))
+            found[name] = (value - reach, value + reach)
+        return found
 
 
 def _guessing(attack: Attack, first: Codes) -> Guessing:
-    labels = attack.inputs
-    if not isinstance(labels, Categories):
-        raise TypeError("the majority's rule needs labels, not scores")
+    labels, target = attack.labels, attack.target
     alone = len(labels.sizes) == 1
-    inputs = labels.codes[first, 0] if alone else labels.joint()[first]
-    size = labels.sizes[0] if alone else int(labels.joint().max()) + 1
-    return Guessing(inputs, attack.target.codes[first], attack.target.sizes, attack.noisy, size)
+    joint = labels.codes[:, 0] if alone else labels.joint()
+    size = labels.sizes[0] if alone else int(joint.max()) + 1
+    return Guessing(joint[first], target.codes[first], target.sizes, attack.noisy, size)

@@ -56,7 +56,7 @@ def bias_grid(
     for data in dataset_biases:
         for model in model_biases:
             task, prediction = made[data], made[model]
-            (directed,) = dpa(attribute, task, task_predictions=prediction, **options)
+            (directed,) = dpa(attribute, task, predictions=prediction, **options)
             leaked = leakage(attribute, task, prediction, **options)
             cells.append((data, model, directed.dpa, leaked.amplification))
     return pd.DataFrame(cells, columns=list(COLUMNS))

@@ -4,7 +4,6 @@ Attribute to task and task to attribute, each as the relative change of predicta
 without a direction that it builds on.
 """
 
-from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,34 +13,17 @@ from numpy.typing import ArrayLike
 
 from pipeline.statistics.amplification.counts import Direction
 from pipeline.statistics.arrays import Categories, aligned, categories, check_rows
-from pipeline.statistics.inference import RESAMPLES
-from pipeline.statistics.predictability.attackers import Attacker
-from pipeline.statistics.predictability.attacks import Attack, Attacked, Compared, Plan
-from pipeline.statistics.predictability.measurement import AUTO, Method, pattern_count
+from pipeline.statistics.predictability.attacks import Attack, Attacked, Comparison, Plan
 
-NOTHING_PREDICTED = "give task_predictions (for A->T), attribute_predictions (for T->A), or both"
+NOTHING_PREDICTED = "give predictions (for A->T), predicted_attributes (for T->A), or both"
 UNDEFINED = "both predictabilities are {value:g}, so their relative change is not defined"
 
 
 @dataclass(frozen=True, eq=False)
 class Dpa(Attacked):
-    """DPA in one direction; ``repeats`` has the columns data, model, dpa.
-
-    Attributes:
-        direction: "A->T" or "T->A".
-    """
+    """DPA in one direction, "A->T" or "T->A"; ``repeats`` has the columns data (Psi_D), model (Psi_M), dpa."""
 
     direction: Direction
-
-    @property
-    def data(self) -> float:
-        """Psi_D: how well the labels, made as wrong as the predictions, are guessed; the mean over repeats."""
-        return self.mean("data")
-
-    @property
-    def model(self) -> float:
-        """Psi_M: how well the predictions are guessed; the mean over repeats."""
-        return self.mean("model")
 
     @property
     def dpa(self) -> float:
@@ -59,19 +41,10 @@ def dpa(
     attributes: ArrayLike,
     tasks: ArrayLike,
     *,
-    task_predictions: ArrayLike | None = None,
-    attribute_predictions: ArrayLike | None = None,
-    attacker: str | Attacker = AUTO,
-    quality: str = "accuracy",
-    equalise: str = "accuracy",
-    flips: str | None = None,
+    predictions: ArrayLike | None = None,
+    predicted_attributes: ArrayLike | None = None,
     repeats: int = 20,
-    held_out: float | None = None,
-    balance: str = "none",
-    resamples: int = RESAMPLES,
-    level: float = 0.95,
-    clusters: Sequence[Hashable] | None = None,
-    seed: int = 0,
+    **options: Any,
 ) -> tuple[Dpa, ...]:
     """DPA in each direction that predictions are given for: A->T by the tasks', T->A by the attributes'.
 
@@ -90,40 +63,35 @@ def dpa(
         attributes: ``(n,)`` or ``(n, C)`` true groups; of several columns each is guessed by itself, and the quality
             averaged.
         tasks: ``(n,)`` or ``(n, C)`` true labels.
-        task_predictions: of the tasks' shape.
-        attribute_predictions: of the attributes' shape.
+        predictions, predicted_attributes: of the tasks' and of the attributes' shape.
         repeats: how often labels are changed, rows drawn and attackers started; 1 where none of it is random.
-        attacker, quality, equalise, flips, held_out, balance, resamples, level, clusters, seed: as for ``leakage``.
+        **options: the others of ``Plan``.
 
     Raises:
         ValueError: arrays or options that cannot be, named; neither predictions.
     """
     (groups,) = categories(attributes=attributes)
-    given = {"tasks": aligned(tasks, attributes, "tasks", to="attributes")}
-    (labels,) = categories(**given)
+    ordered = aligned(tasks, attributes, "tasks", to="attributes")
+    (labels,) = categories(tasks=ordered)
     check_rows({"attributes": groups, "tasks": labels})
-    todo: list[tuple[Direction, str, Categories, ArrayLike, ArrayLike]] = []
-    if task_predictions is not None:
-        todo.append(("A->T", "task", groups, given["tasks"], task_predictions))
-    if attribute_predictions is not None:
-        todo.append(("T->A", "attribute", labels, attributes, attribute_predictions))
+    todo: list[tuple[Direction, Categories, dict[str, ArrayLike]]] = []
+    if predictions is not None:
+        todo.append(("A->T", groups, {"tasks": ordered, "predictions": predictions}))
+    if predicted_attributes is not None:
+        todo.append(("T->A", labels, {"attributes": attributes, "predicted_attributes": predicted_attributes}))
     if not todo:
         raise ValueError(NOTHING_PREDICTED)
     results = []
-    for direction, name, inputs, true, guessed in todo:
-        truth, predicted = categories(**{f"{name}s": true, f"{name}_predictions": guessed})
-        method, notes = Method.of(
-            attacker=attacker, quality=quality, held_out=held_out, balance=balance, seed=seed,
-            patterns=pattern_count(inputs.features()), rows=len(truth),
-        )  # fmt: skip
-        plan = Plan(method, equalise, None, flips, repeats, resamples, level, clusters)
-        attacks = (Attack("data", inputs, truth, noisy="target"), Attack("model", inputs, predicted))
-        found = plan.run(
-            attacks, COMPARED, truth=truth, predicted=predicted, groups=groups, name=f"{name}s", notes=notes
-        )
-        undefined = found.repeats.loc[found.repeats["dpa"].isna(), "model"].unique()
-        fields = vars(found) | {"notes": (*found.notes, *(UNDEFINED.format(value=value) for value in undefined))}
-        results.append(Dpa(**fields, direction=direction))
+    for direction, inputs, both in todo:
+        truth, predicted = categories(**both)
+        plan = Plan(repeats=repeats, **options)
+        method, notes = plan.method(inputs.features())
+        attacks = Attack("data", inputs, truth, noisy="target"), Attack("model", inputs, predicted)
+        labelled = truth, predicted, groups, next(iter(both))
+        found = Comparison(plan, method, attacks, "dpa", relative_change, *labelled).run(notes)
+        undefined = found["repeats"].loc[found["repeats"]["dpa"].isna(), "model"].unique()
+        found["notes"] += tuple(UNDEFINED.format(value=value) for value in undefined)
+        results.append(Dpa(**found, direction=direction))
     return tuple(results)
 
 
@@ -136,6 +104,3 @@ def relative_change(model: Any, data: Any) -> Any:
     change = np.where(total > 0, (finite[0] - finite[1]) / safe, np.nan)
     limit = np.where(np.isinf(model) & np.isinf(data), np.nan, np.where(np.isinf(model), 1.0, -1.0))
     return np.where(infinite, limit, change)[()]
-
-
-COMPARED = Compared("dpa", relative_change)

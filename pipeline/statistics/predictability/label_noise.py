@@ -80,11 +80,7 @@ def expected_macro_f1(labels: Categories, share: float, *, weights: Floats | Non
 
 
 def changed(labels: Categories, counts: Codes, *, generator: np.random.Generator) -> Categories:
-    """Labels of which ``counts`` ``(C,)`` in each column, drawn at random, became another category of it.
-
-    The papers change binary labels, where "another" is the other one. The code of Wang et al. replaces a verb by a
-    random one, which may be the same; with the quality equalised it comes to the same.
-    """
+    """Labels of which ``counts`` ``(C,)`` in each column, drawn at random, became another category of it."""
     codes = labels.codes.copy()
     for column, (count, size) in enumerate(zip(counts, labels.sizes, strict=True)):
         rows = generator.choice(len(codes), size=int(count), replace=False)
@@ -107,6 +103,8 @@ def expected_rows(labels: Categories, counts: Codes) -> tuple[NDArray[np.intp], 
 
 
 def _solve(labels: Categories, wanted: float, weights: Floats) -> float:
+    """The share of labels to change at which their expected F1 is the one wanted."""
+
     def excess(share: float) -> float:
         return expected_macro_f1(labels, share, weights=weights) - wanted
 

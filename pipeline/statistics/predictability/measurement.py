@@ -5,12 +5,11 @@ Who attacks is in ``attackers``; what is compared with what, in ``leakage`` (Wan
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from pipeline.statistics.arrays import Categories, Codes, Floats, categories, check_choice, check_rows, row_numbers
+from pipeline.statistics.arrays import Categories, Codes, Floats, check_choice
 from pipeline.statistics.predictability.attackers import Attacker, attacker_of
 from pipeline.statistics.predictability.qualities import Quality, quality_of
 
@@ -54,7 +53,6 @@ class Method:
             and for asking (the code of Wang et al.); "weights": every group weighs the same, which is what redrawing
             comes to on average.
         folded: report 0.5 + |accuracy - 0.5| (the code of Wang et al.).
-        seed: of all that is drawn.
     """
 
     attacker: Attacker
@@ -69,8 +67,8 @@ class Method:
     def of(
         cls,
         *,
-        attacker: str | Attacker,
-        quality: str,
+        attacker: str | Attacker = AUTO,
+        quality: str = "accuracy",
         held_out: float | None = None,
         balance: str = "none",
         folded: bool = False,
@@ -78,10 +76,7 @@ class Method:
         patterns: int = 1,
         rows: int = 1,
     ) -> "tuple[Method, tuple[str, ...]]":
-        """Checked options, completed for so many different rows (``patterns``) among all, and notes on the choice.
-
-        With the attacker "auto" and no ``held_out`` it is the majority's rule on all rows where the rows are of few
-        kinds, and else logistic regression, cross-fitted.
+        """Checked options (see ``attacks.Plan``) for so many different rows among all, and notes on the choice.
 
         Raises:
             ValueError: an unknown name, options that do not go together, or too many kinds of rows for "majority".
@@ -95,17 +90,13 @@ class Method:
             raise ValueError(NO_WEIGHTS.format(name=chosen.name))
         if folded and quality != "accuracy":
             raise ValueError(FOLDED)
-        words = {"patterns": patterns, "rows": rows, "folds": FOLDS}
-        folds = 0
-        notes: tuple[str, ...] = ()
-        if many and held_out is None:
-            if chosen.name == "majority":
-                raise ValueError(BY_HEART.format(**words))
-            folds, notes = FOLDS, (CROSS_FITTED.format(**words),)
-        elif many and held_out == 0:
-            notes = (OVERFITTED.format(**words),)
-        found = cls(chosen, quality_of(quality), held_out or 0.0, folds, balance, folded, seed)  # type: ignore[arg-type]
-        return found, notes
+        folded_in = many and held_out is None
+        if folded_in and chosen.name == "majority":
+            raise ValueError(BY_HEART.format(patterns=patterns, rows=rows))
+        note = CROSS_FITTED if folded_in else OVERFITTED if many and held_out == 0 else ""
+        notes = (note.format(patterns=patterns, rows=rows, folds=FOLDS),) if note else ()
+        how: dict[str, Any] = {"balance": balance, "folded": folded, "seed": seed}
+        return cls(chosen, quality_of(quality), held_out or 0.0, FOLDS if folded_in else 0, **how), notes
 
     @property
     def in_sample(self) -> bool:
@@ -134,40 +125,6 @@ class Predictability:
     right: Floats | None = None
 
 
-def predictability(
-    inputs: ArrayLike,
-    target: ArrayLike,
-    *,
-    attacker: str | Attacker = "majority",
-    quality: str = "accuracy",
-    groups: ArrayLike | None = None,
-    balance: str = "none",
-    held_out: float = 0.0,
-    folded: bool = False,
-    seed: int = 0,
-) -> Predictability:
-    """How well ``target`` can be guessed from ``inputs``, once.
-
-    With the majority rule, accuracy and all rows it is exact: ``sum_x max_y n(x, y) / n``.
-
-    Args:
-        inputs: ``(n,)`` or ``(n, F)`` labels.
-        target: ``(n,)`` or ``(n, C)`` labels; of several columns each is guessed by itself, and the quality averaged.
-        groups: ``(n,)`` what is balanced; the target unless given.
-        attacker, quality, balance, held_out, folded, seed: see ``Method``.
-
-    Raises:
-        ValueError: arrays or options that cannot be, named.
-    """
-    method, _ = Method.of(
-        attacker=attacker, quality=quality, held_out=held_out, balance=balance, folded=folded, seed=seed
-    )
-    (given,), (wanted,) = categories(inputs=inputs), categories(target=target)
-    balanced = wanted if groups is None else categories(groups=groups)[0]
-    check_rows({"inputs": given, "target": wanted, "groups": balanced})
-    return measure(method, given.features(), wanted, groups=balanced.joint())
-
-
 def measure(
     method: Method,
     features: Floats,
@@ -178,15 +135,21 @@ def measure(
     units: Codes | None = None,
     repeat: int = 0,
 ) -> Predictability:
-    """As ``predictability``, of checked arrays.
+    """How well the target is guessed from features, once.
+
+    With the majority rule, accuracy and all rows it is exact: ``sum_x max_y n(x, y) / n``.
 
     Args:
+        method: who guesses, how well, on which rows.
         features: ``(n, F)`` what the attacker is given.
-        target: ``n`` rows, what it guesses.
+        target: ``n`` rows, what it guesses; of several columns each by itself, and the quality is averaged.
         groups: ``(n,)`` what is balanced, if anything is.
         weights: ``(n,)``, 1 unless given.
         units: ``(n,)`` rows or clusters that stay together when rows are held out; each row by itself unless given.
         repeat: which one; each draws its own rows and starts its own attackers.
+
+    Raises:
+        ValueError: rows or categories that do not fit the method.
     """
     if method.folded and max(target.sizes) > 2:
         raise ValueError(FOLDED)
@@ -213,11 +176,6 @@ def measure(
         measures.append(method.quality.measure(codes[tested], np.concatenate(chances), np.concatenate(test_weights)))
     value = method.quality.of([0.5 + abs(part - 0.5) for part in measures] if method.folded else measures)
     return Predictability(value, tuple(dict.fromkeys(notes)), right if method.folds else None)
-
-
-def pattern_count(*features: Floats) -> int:
-    """How many different rows the attackers meet, at most."""
-    return max(int(row_numbers(table).max()) + 1 for table in features)
 
 
 def gather_notes(parts: Sequence[Predictability]) -> tuple[str, ...]:
@@ -261,6 +219,7 @@ def _redrawn(rows: Codes, groups: Codes, random: np.random.Generator) -> Codes:
 
 
 def _balanced(weights: Floats, groups: Codes, balance: Balance) -> Floats:
+    """Weights by which every group weighs the same, if that is wanted."""
     if balance != "weights":
         return weights
     return weights / np.bincount(groups, weights=weights)[groups]

@@ -85,15 +85,10 @@ QUALITIES = {
 
 
 def quality_of(name: str) -> Quality:
-    """A quality by its name.
-
-    Raises:
-        ValueError: there is none of that name.
-    """
+    """A quality by its name; ValueError if there is none."""
     check_choice(name, "quality", QUALITIES)
     return QUALITIES[name]
 
 
 def _one_hot(truth: Codes, chances: Floats) -> NDArray[np.bool_]:
-    is_class: NDArray[np.bool_] = truth[:, None] == np.arange(chances.shape[1])
-    return is_class
+    return np.asarray(truth[:, None] == np.arange(chances.shape[1]))

@@ -18,11 +18,9 @@ class Guessing:
     """One thing guessed from another, cell by cell of ``m`` different examples.
 
     Attributes:
-        inputs: ``(m,)`` what the guess is made from.
-        target: ``(m, C)`` what is guessed, each column by itself.
-        sizes: how many categories each column has.
+        inputs, input_size: ``(m,)`` what the guess is made from, and how many categories it has.
+        target, sizes: ``(m, C)`` what is guessed, each column by itself, and how many categories each has.
         noisy: what is made wrong at random, "inputs" or "target", or "" for neither.
-        input_size: how many categories the inputs have.
     """
 
     inputs: Codes
