@@ -1,7 +1,6 @@
-"""The raw answer that the local classifiers share, ``{"labels": [["smile", 0.71]], ...}``, and what a label must be.
+"""The raw answer that local classifiers share, ``{"labels": [["smile", 0.71]], ...}``, and what parsers share.
 
-No classifier lives here; services with an answer format of their own parse it themselves, with what is shared below:
-nothing in an answer has the type it should have until that has been checked.
+Nothing in an answer has the type that it should have until that has been checked.
 """
 
 import json
@@ -18,10 +17,10 @@ _ROUNDING = 1e-6  # a softmax in single precision may well end at 1.0000001
 
 
 def checked(labels: Iterable[tuple[object, object]], *, most: float = 1.0, repeats: bool = False) -> list[Label]:
-    """Names and scores as labels.
+    """Pairs of name and score as labels.
 
     Args:
-        labels: pairs of name and score.
+        labels: the pairs.
         most: the top of the scores' own scale; they are divided by it.
         repeats: a name may be there several times; the highest score counts.
 
@@ -51,11 +50,7 @@ def checked(labels: Iterable[tuple[object, object]], *, most: float = 1.0, repea
 
 
 def json_object(body: bytes) -> dict[str, Any]:
-    """The JSON object that a reply's body is; not to be changed.
-
-    Raises:
-        AnswerError: it is anything else.
-    """
+    """The JSON object that a reply's body is, not to be changed; AnswerError where it is anything else."""
     try:
         content = _loaded(body)
     except (ValueError, RecursionError) as error:
@@ -74,11 +69,7 @@ def json_or_empty(body: bytes) -> dict[str, Any]:
 
 
 def part_of(answer: RawAnswer, name: str) -> dict[str, Any]:
-    """The image's own part of an answer: the object at the answer's position in the list that is called ``name``.
-
-    Raises:
-        AnswerError: there is none.
-    """
+    """The image's own part of an answer: the object at its position in the list ``name``; AnswerError without one."""
     parts = objects(json_object(answer.body), name)
     if not 0 <= answer.position < len(parts):
         raise AnswerError(f"the answer's {name!r} holds {len(parts)} items, none at position {answer.position}")
@@ -86,11 +77,7 @@ def part_of(answer: RawAnswer, name: str) -> dict[str, Any]:
 
 
 def objects(content: Mapping[str, Any], name: str, *, needed: bool = True) -> list[dict[str, Any]]:
-    """The list of objects that is called ``name``; empty where there is none and none is ``needed``.
-
-    Raises:
-        AnswerError: it is missing although needed, no list, or holds something other than objects.
-    """
+    """The list of objects that is called ``name``, which may be missing unless ``needed``; AnswerError otherwise."""
     items = content.get(name, None if needed else [])
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise AnswerError(f"the answer's {name!r} must be a list of objects, not {_short(items)}")
@@ -117,11 +104,7 @@ def to_answer(labels: Iterable[Label], **facts: Any) -> RawAnswer:
 
 
 def from_answer(answer: RawAnswer) -> list[Label]:
-    """The labels of a raw answer that ``to_answer`` made.
-
-    Raises:
-        AnswerError: the body is anything else.
-    """
+    """The labels of a raw answer that ``to_answer`` made; AnswerError where the body is anything else."""
     rows = json_object(answer.body).get("labels")
     if not isinstance(rows, list):
         raise AnswerError('the answer has no list "labels"')

@@ -22,34 +22,24 @@ class Label:
 class RawAnswer:
     """What came back for one image, before anyone interprets it.
 
-    ``body`` is kept byte for byte; ``status`` is the HTTP status or None; ``headers`` only those worth keeping
-    (request ids, versions, times), never a credential. Where one answer covers several images, all of them have the
-    whole body, and ``position`` says which part is this image's.
+    Where one answer covers several images, all of them have the whole body.
     """
 
-    body: bytes
-    status: int | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
-    position: int = 0
+    body: bytes  # kept byte for byte
+    status: int | None = None  # HTTP's
+    headers: Mapping[str, str] = field(default_factory=dict)  # worth keeping (request ids, versions), no credential
+    position: int = 0  # which part of the body is this image's
 
 
 @dataclass(frozen=True)
 class NoAnswer:
-    """Why an image got no answer, and whether asking again can help: a value that the caller decides by.
+    """Why an image got no answer, and whether asking again can help: a value that the caller decides by."""
 
-    Attributes:
-        reason: what happened, in words for the user; never holds a secret.
-        retry: "never": asking again gives the same; "later": it may pass; "slower": too many requests.
-        wait: the seconds that the service asked to wait, where it did.
-        billed: the service may charge for it (its answer was lost on the way, say).
-        reply: what came instead of an answer, where something did; it is kept.
-    """
-
-    reason: str
-    retry: Literal["never", "later", "slower"] = "never"
-    wait: float | None = None
-    billed: bool = False
-    reply: RawAnswer | None = None
+    reason: str  # what happened, in words for the user; never holds a secret
+    retry: Literal["never", "later", "slower"] = "never"  # the same again; it may pass; too many requests
+    wait: float | None = None  # the seconds that the service asked to wait
+    billed: bool = False  # the service may charge for it (its answer was lost on the way, say)
+    reply: RawAnswer | None = None  # what came instead of an answer; it is kept
 
 
 @dataclass(frozen=True)
@@ -64,12 +54,14 @@ class Limits:
 
     def misfits(self, *, kind: str, width: int, height: int, size: int) -> list[str]:
         """Why an image of a format ("png", "jpeg"), so many pixels and bytes may not be sent; empty where it may."""
-        short, long, area = min(width, height), max(width, height), width * height
-        most = (("a side of {} pixels", long, self.max_side), ("{} pixels", area, self.max_pixels),
-                ("{} bytes", size, self.max_bytes))  # fmt: skip
+        most = (
+            ("a side of {} pixels", max(width, height), self.max_side),
+            ("{} pixels", width * height, self.max_pixels),
+            ("{} bytes", size, self.max_bytes),
+        )
         found = [] if kind in self.formats else [f"{kind}, where {', '.join(self.formats)} are accepted"]
-        if self.min_side is not None and short < self.min_side:
-            found.append(f"a side of {short} pixels, where {self.min_side} are needed")
+        if self.min_side is not None and min(width, height) < self.min_side:
+            found.append(f"a side of {min(width, height)} pixels, where {self.min_side} are needed")
         return found + [
             f"{what.format(number)}, where {limit} are accepted"
             for what, number, limit in most
@@ -79,21 +71,13 @@ class Limits:
 
 @dataclass(frozen=True)
 class Price:
-    """What a service charges, as far as it is known: for an estimate, never a promise.
+    """What a service charges, as far as it is known: for an estimate, never a promise."""
 
-    Attributes:
-        usd_per_1000: US$ for a thousand images and one feature.
-        as_of: when the source said so.
-        source: where this was read.
-        note: free allowances, tiers, how sure it is.
-        tokens: US$ for a million tokens sent and a million received, where a service charges by what its replies count;
-            ``usd_per_1000`` then is an estimate.
-    """
-
-    usd_per_1000: float
-    as_of: date
-    source: str
-    note: str = ""
+    usd_per_1000: float  # US$ for a thousand images and one feature
+    as_of: date  # when the source said so
+    source: str  # where this was read
+    note: str = ""  # free allowances, tiers, how sure it is
+    # US$ for a million tokens sent and received, where replies count them; ``usd_per_1000`` then is an estimate.
     tokens: tuple[float, float] | None = None
 
     def usd(self, images: int, *, features: int = 1) -> float:
@@ -103,60 +87,34 @@ class Price:
 
 @dataclass(frozen=True)
 class Service:
-    """What an auditor should know before sending faces to somebody else's computer.
+    """What an auditor should know before sending faces to somebody else's computer."""
 
-    Attributes:
-        provider: who runs it.
-        host: where the images go.
-        lifecycle: "live"; "ends" on the date ``ends``; "discontinued" since it.
-        ends: that date, where there is one.
-        retention: what the provider says it keeps.
-        credentials: the environment variables that they are read from.
-        rate: requests per second that are allowed unless the user knows better.
-        price: for one image and one feature; None where nothing is charged or nothing is known.
-        version: how the model's version can be pinned and where answers report it, or that they do not.
-    """
-
-    provider: str
-    host: str
-    retention: str
-    version: str
+    provider: str  # who runs it
+    host: str  # where the images go
+    retention: str  # what the provider says it keeps
+    version: str  # how the model's version can be pinned and where answers report it, or that they do not
     lifecycle: Literal["live", "ends", "discontinued"] = "live"
-    ends: date | None = None
-    credentials: tuple[str, ...] = ()
-    rate: float = 5.0
-    price: Price | None = None
+    ends: date | None = None  # when it ends or ended
+    credentials: tuple[str, ...] = ()  # the environment variables that they are read from
+    rate: float = 5.0  # requests per second that are allowed unless the user knows better
+    price: Price | None = None  # for one image and one feature; None where nothing is charged or nothing is known
 
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a classifier declares about itself.
+    """What a classifier declares about itself; scores are in 0-1 unless it says otherwise."""
 
-    Attributes:
-        service: what is known of the service that answers; None for a classifier on this machine.
-        features: what is requested for each image; each is billed on its own.
-        labels: every label it can return, where that is known; None for an open vocabulary.
-        scale: what its own scores span before they are brought to 0-1, e.g. "0-1", "0-100", "decision".
-        cut_off: the score (0-1) below which it returns nothing; None where it returns all its labels.
-        presence: the score (0-1) from which a returned label counts as present, unless the user says otherwise.
-        top_k: how many labels it returns at most; None where there is no such bound.
-        batch: images per call at most.
-        batch_bytes: bytes of images per call at most, before they are encoded for sending.
-        concurrency: calls that may run at once.
-        limits: what an image must satisfy.
-    """
-
-    service: Service | None = None
-    features: tuple[str, ...] = ("labels",)
-    labels: tuple[str, ...] | None = None
-    scale: str = "0-1"
-    cut_off: float | None = None
-    presence: float = 0.5
-    top_k: int | None = None
-    batch: int = 1
-    batch_bytes: int | None = None
-    concurrency: int = 1
-    limits: Limits = Limits()
+    service: Service | None = None  # the service that answers; None for a classifier on this machine
+    features: tuple[str, ...] = ("labels",)  # requested for each image; each is billed on its own
+    labels: tuple[str, ...] | None = None  # every label it can return; None for an open vocabulary
+    scale: str = "0-1"  # what its own scores span before they are brought to 0-1: "0-1", "0-100", "decision"
+    cut_off: float | None = None  # the score below which it returns nothing; None where it returns all its labels
+    presence: float = 0.5  # the score from which a returned label counts as present, unless the user says otherwise
+    top_k: int | None = None  # how many labels it returns at most
+    batch: int = 1  # images per call at most
+    batch_bytes: int | None = None  # bytes of images per call at most, before they are encoded for sending
+    concurrency: int = 1  # calls that may run at once
+    limits: Limits = Limits()  # what an image must satisfy
 
     @property
     def remote(self) -> bool:
@@ -208,3 +166,11 @@ class Adapter(Protocol):
             AnswerError: the answer does not hold labels.
         """
         ...
+
+
+def address_of(adapter: Adapter) -> str | None:
+    """The address that a remote adapter sends to: its parameter ``endpoint`` or ``url``, else https to its host."""
+    service = adapter.capabilities.service
+    given = [adapter.parameters.get(name) for name in ("endpoint", "url")]
+    named = [one for one in given if isinstance(one, str) and one.startswith(("http://", "https://"))]
+    return None if service is None else named[0] if named else f"https://{service.host}"

@@ -1,14 +1,11 @@
-"""Any local program as a classifier, in an environment of its own: lines of JSON in, lines of JSON out.
-
-How a program is run, timed and stopped is in ``adapters.program``.
-"""
+"""Any local program as a classifier, in an environment of its own: lines of JSON in, lines of JSON out."""
 
 import json
 import shlex
 import shutil
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import count
 from pathlib import Path
 from queue import SimpleQueue
@@ -74,7 +71,7 @@ class Command(LabelAnswers):
         self.name = f"command:{options.target}"
         self._folder = options.folder.resolve()
         self._words = self._split(options.target)
-        self._timeout, self._start, self._restarts = options.timeout, options.start, options.restarts
+        self._options = options
         self.capabilities = Capabilities(presence=options.presence, batch=options.batch, concurrency=options.processes)
         self.parameters: Mapping[str, Any] = {"version": options.version}
         self._numbers = count(1)
@@ -112,11 +109,11 @@ class Command(LabelAnswers):
         answers: dict[str, RawAnswer | NoAnswer] = {}
         program, kept = self._idle.get(), None
         try:
-            seconds = self._timeout * len(images)
+            seconds = self._options.timeout * len(images)
             if fresh := program is None or program not in self._running or program.ended:
                 self._drop(program)
-                program, seconds = self._started(), seconds + self._start
-            program.exchange(_lines(numbers, images), _reader(numbers, answers), seconds=seconds)
+                program, seconds = self._started(), seconds + self._options.start
+            program.exchange(_lines(numbers, images), partial(_take, answers, numbers), seconds=seconds)
             self._count(answered=True)
             kept = program
         except (ProgramError, _ProtocolError) as error:
@@ -156,7 +153,8 @@ class Command(LabelAnswers):
         with self._lock:
             self._answered = self._answered or answered
             self._failures = (0 if answered else self._failures) + (failure is not None)
-            if failure is not None and self._failures > (self._restarts if self._answered else min(2, self._restarts)):
+            allowed = self._options.restarts if self._answered else min(2, self._options.restarts)
+            if failure is not None and self._failures > allowed:
                 raise AdapterError(
                     f"{self.name} failed {self._failures} times in a row without an answer; last, it {failure}. "
                     'Try it by hand: it must answer the line {"id": "1", "image": "..."} with one line of JSON'
@@ -170,14 +168,11 @@ class Command(LabelAnswers):
             raise AdapterError(f"{self.name}: the command cannot be split into words: {error}") from error
         if not words:
             raise AdapterError("command: names no program: write command:PATH")
-        found = shutil.which(str(self._folder / words[0]) if "/" in words[0] else words[0])
-        there = _is_file(self._folder / words[0])
-        if found is None and there:
-            found = shutil.which(str(self._folder / words[0]))
+        inside = self._folder / words[0]
+        found = shutil.which(inside) or (None if "/" in words[0] else shutil.which(words[0]))
         if found is None:
-            remedy = (
-                "make it executable with chmod +x, or name its interpreter before it" if there else "check the path"
-            )
+            remedy = "make it executable with chmod +x, or name its interpreter before it"
+            remedy = remedy if _is_file(inside) else "check the path"
             raise AdapterError(f"{self.name}: there is no program {words[0]!r} that can be run: {remedy}")
         return [found, *words[1:]]
 
@@ -196,36 +191,23 @@ def _is_file(path: Path) -> bool:
 
 def _lines(numbers: Sequence[str], images: Sequence[bytes]) -> bytes:
     rows = ({"id": n, "image": b64encode(image).decode()} for n, image in zip(numbers, images, strict=True))
-    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+    return "".join(f"{json.dumps(row)}\n" for row in rows).encode()
 
 
-def _reader(numbers: Sequence[str], answers: dict[str, RawAnswer | NoAnswer]) -> Any:
-    """What takes the program's lines one by one and says when every image has its outcome."""
-
-    def enough(line: bytes) -> bool:
-        if line.lstrip().startswith(b"{"):
-            number, outcome = _outcome(line)
-            if not isinstance(number, str) or number not in numbers or number in answers:
-                raise _ProtocolError(
-                    f"answered {str(number)[:40]!r}, an id that it was not given or had answered", line
-                )
-            answers[number] = outcome
-        return len(answers) == len(numbers)
-
-    return enough
-
-
-def _outcome(line: bytes) -> tuple[object, RawAnswer | NoAnswer]:
-    """The id and the answer in a line; its labels are parsed later."""
-    try:
-        content = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise _ProtocolError("wrote a line that starts with { and is not JSON", line) from error
-    number = content.get("id")
-    if "error" in content:
-        message = str(content["error"])[:500]
-        return number, NoAnswer(f"the program reports: {message}", reply=RawAnswer(line))
-    return number, RawAnswer(line)
+def _take(answers: dict[str, RawAnswer | NoAnswer], numbers: Sequence[str], line: bytes) -> bool:
+    """Take one line of the program's; whether every image has its outcome now. Labels are parsed later."""
+    if line.lstrip().startswith(b"{"):
+        try:
+            content = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise _ProtocolError("wrote a line that starts with { and is not JSON", line) from error
+        number, answer = content.get("id"), RawAnswer(line)
+        if not isinstance(number, str) or number not in numbers or number in answers:
+            reason = f"answered {str(number)[:40]!r}, an id that it was not given or had answered"
+            raise _ProtocolError(reason, line)
+        reported = f"the program reports: {str(content.get('error'))[:500]}"
+        answers[number] = NoAnswer(reported, reply=answer) if "error" in content else answer
+    return len(answers) == len(numbers)
 
 
 def _stop_all(running: list[Program]) -> None:

@@ -1,7 +1,4 @@
-"""Secrets and where they may go: read from the environment, sent over https or to this machine alone, never shown.
-
-How a service wants them sent is each adapter's file.
-"""
+"""Secrets and where they may go: read from the environment, sent over https or to this machine alone, never shown."""
 
 import json
 import os
@@ -53,22 +50,17 @@ def credentials_needed() -> bool:
 
 
 def secret(name: str, *, adapter: str, hint: str = "") -> str:
-    """The value of the environment variable ``name``.
-
-    Args:
-        name: the variable.
-        adapter: the adapter's name, for messages.
-        hint: where to get such a value, in brackets.
+    """The value of the environment variable ``name``; ``hint`` says where to get one.
 
     Raises:
         AdapterError: it is not set, or holds what no HTTP header can (the value is not shown).
     """
     value = os.environ.get(name, "").strip()
-    if not value and not credentials_needed():
-        return PLACEHOLDER
     if not value:
-        more = f" {hint}" if hint else ""
-        raise AdapterError(f"the adapter {adapter!r} needs the environment variable {name}: export {name}=...{more}")
+        if not credentials_needed():
+            return PLACEHOLDER
+        wanted = f"export {name}=... {hint}".strip()
+        raise AdapterError(f"the adapter {adapter!r} needs the environment variable {name}: {wanted}")
     if not value.isascii() or not value.isprintable():
         raise AdapterError(f"the environment variable {name} holds line breaks or other characters that no key has")
     return value
@@ -106,11 +98,7 @@ def checked_url(url: str, *, adapter: str, option: str, credential: bool, query:
 
 
 def on_this_machine(address: str) -> bool:
-    """Whether an address is this machine's own (loopback): what is sent there leaves it for nowhere.
-
-    Args:
-        address: a URL, a host name or an IP address, with or without a port.
-    """
+    """Whether a URL, a host name or an IP address, with or without a port, is this machine's own (loopback)."""
     place = address.partition("://")[2] or address
     try:
         return ip_address(place).is_loopback  # an address alone, whose colons are no port's

@@ -11,26 +11,30 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from adapters.base import Adapter, AdapterError, AnswerError, Capabilities, Limits, NoAnswer, RawAnswer, Service
+from adapters.base import (
+    Adapter,
+    AdapterError,
+    AnswerError,
+    Capabilities,
+    Limits,
+    NoAnswer,
+    RawAnswer,
+    Service,
+    address_of,
+)
+from adapters.http_client import Call, HttpClient
 from adapters.registry import create, describe
 
 SKEW_WARNING = 60.0  # seconds
 SKEW_MOST = 300.0  # seconds; Amazon's signatures are refused beyond it
 SOON = 180  # days
 SHOWN = 5
-State = Literal["ok", "warning", "failed", "skipped"]
+State = Literal["ok", "warning", "failed", "skipped"]  # it works; know this; an audit would fail; not looked at
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at.
-
-    Attributes:
-        name: what it is about.
-        state: "ok"; "warning": it works, but know this; "failed": an audit would fail; "skipped": not looked at.
-        finding: what was found.
-        fix: what to do; empty where there is nothing to do.
-    """
+    """One thing that was looked at: what it is about, what was found, and what to do where there is anything."""
 
     name: str
     state: State
@@ -40,16 +44,10 @@ class Check:
 
 @dataclass(frozen=True)
 class Probe:
-    """What a service's address answered to a plain GET without credentials.
-
-    Attributes:
-        status: the HTTP status; None where nothing answered.
-        date: its ``Date`` header.
-        problem: why nothing answered.
-    """
+    """What a service's address answered to a plain GET without credentials, or why nothing did."""
 
     status: int | None = None
-    date: str = ""
+    date: str = ""  # its ``Date`` header
     problem: str = ""
 
 
@@ -67,21 +65,21 @@ def examine(
     adapter: Adapter | None = None
     try:
         declares = describe(name).capabilities
-        declared = declares.service if declares else None
         yield Check("package", "ok", "it can be loaded")
     except AdapterError as error:
         yield Check("package", "failed", str(error))
         return
-    problem = ""
     try:
         adapter = create(name, options)
+        set_up = Check("set-up", "ok", f"{adapter.name}: {adapter.model}")
     except AdapterError as error:
-        problem = str(error)
-    service = adapter.capabilities.service if adapter else declared
+        set_up = Check("set-up", "failed", str(error))
+    declared = adapter.capabilities if adapter else declares
+    service = declared.service if declared else None
     if service is not None:
         yield lifecycle_check(service, today=datetime.now(UTC).date())
         yield credentials_check(service, os.environ, usable=adapter is not None)
-    yield _set_up_check(adapter) if adapter else Check("set-up", "failed", problem)
+    yield set_up
     address = address_of(adapter) if adapter else declared_address(service) if service else None
     if address is not None:
         probe = _probe(address)
@@ -118,18 +116,6 @@ def credentials_check(service: Service, environment: Mapping[str, str], *, usabl
     parts = [f"{words}: {', '.join(some)}" for words, some in (("set", present), ("not set", absent)) if some]
     state: State = "ok" if usable else "warning" if present else "failed"
     return Check("credentials", state, "; ".join(parts))
-
-
-def address_of(adapter: Adapter) -> str | None:
-    """The address that a remote adapter sends to: its parameter ``endpoint`` or ``url``, else https to its host."""
-    service = adapter.capabilities.service
-    if service is None:
-        return None
-    for name in ("endpoint", "url"):
-        given = adapter.parameters.get(name)
-        if isinstance(given, str) and given.startswith(("http://", "https://")):
-            return given
-    return f"https://{service.host}"
 
 
 def declared_address(service: Service) -> str | None:
@@ -212,13 +198,6 @@ def price_of_one(capabilities: Capabilities) -> str:
     return f"about US$ {usd:.4f} as of {price.as_of}"
 
 
-def _set_up_check(adapter: Adapter) -> Check:
-    try:
-        return Check("set-up", "ok", f"{adapter.name}: {adapter.model}")
-    except AdapterError as error:
-        return Check("set-up", "failed", str(error))
-
-
 def _canary_checks(adapter: Adapter, portrait: Path, agreed: Callable[[Service, str], bool]) -> Iterator[Check]:
     """Send the portrait; to a remote classifier only if that was agreed to."""
     from PIL import Image
@@ -245,23 +224,7 @@ def _canary_checks(adapter: Adapter, portrait: Path, agreed: Callable[[Service, 
 
 def _probe(address: str) -> Probe:
     """A plain GET, without credentials and without following anything."""
-    import requests
-    from requests.utils import get_environ_proxies
-
-    try:
-        with requests.Session() as session:
-            session.trust_env = False  # no ~/.netrc
-            session.verify = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE") or True
-            with session.get(
-                address, timeout=(5, 10), allow_redirects=False, stream=True, proxies=get_environ_proxies(address)
-            ) as reply:
-                return Probe(status=reply.status_code, date=reply.headers.get("Date", ""))
-    except requests.exceptions.SSLError:
-        return Probe(problem="its certificate cannot be verified")
-    except requests.exceptions.ProxyError:
-        return Probe(problem="the proxy that the environment names does not let it through")
-    except requests.exceptions.Timeout:
-        return Probe(problem="no answer within 10 s")
-    except (requests.RequestException, OSError) as error:
-        unknown = "NameResolutionError" in repr(error)
-        return Probe(problem="its name is not known to this network" if unknown else "nothing answers there")
+    reply = HttpClient(timeout=(5.0, 10.0), longest=20.0)(Call(address, method="GET"))
+    if isinstance(reply, NoAnswer):
+        return Probe(status=reply.reply.status if reply.reply else None, problem=reply.reason)
+    return Probe(status=reply.status, date=reply.headers.get("date", ""))

@@ -21,6 +21,13 @@ from adapters.base import Capabilities, NoAnswer, RawAnswer
 from adapters.credentials import checked_url, redacted
 from adapters.options import NamedOptions
 
+_UNREACHED = {
+    "ConnectTimeout": "it took too long",
+    "SSLError": "its certificate cannot be verified",
+    "ProxyError": "the proxy that the environment names does not let it through",
+    "NameResolutionError": "its name is not known to this network",
+    "NewConnectionError": "nothing answers there",
+}
 PASSING = frozenset({408, 500, 502, 503, 504})
 THROTTLED = 429
 
@@ -127,7 +134,8 @@ class HttpClient:
                 request, stream=True, timeout=self._timeout, allow_redirects=False, proxies=self._proxies_to(call)
             ) as response:
                 if response.is_redirect:
-                    return NoAnswer(f"{call.host} redirected the request elsewhere, which is never followed")
+                    reason = f"{call.host} redirected the request elsewhere, which is never followed"
+                    return NoAnswer(reason, reply=RawAnswer(b"", response.status_code))
                 body = bytearray()
                 # Not iter_content: that waits for whole blocks, however slowly they come.
                 while piece := response.raw.read1(65536, decode_content=True):
@@ -142,12 +150,13 @@ class HttpClient:
                 }
                 return Reply(response.status_code, headers, redacted(bytes(body), call.secrets))
         except (exceptions.ConnectTimeout, exceptions.SSLError, exceptions.ProxyError) as error:
-            return NoAnswer(f"{call.host} could not be reached ({type(error).__name__})", retry="later")
+            why = _UNREACHED.get(type(error).__name__, type(error).__name__)
+            return NoAnswer(f"{call.host} could not be reached: {why}", retry="later")
         except exceptions.ConnectionError as error:
             # Refused before anything was sent, or dropped after: only the first is surely free.
-            refused = "NewConnectionError" in repr(error) or "NameResolutionError" in repr(error)
-            what = "could not be reached" if refused else "dropped the connection"
-            return NoAnswer(f"{call.host} {what}", retry="later", billed=not refused)
+            unreached = next((why for kind, why in _UNREACHED.items() if kind in repr(error)), None)
+            what = f"could not be reached: {unreached}" if unreached else "dropped the connection"
+            return NoAnswer(f"{call.host} {what}", retry="later", billed=unreached is None)
         except (exceptions.RequestException, HTTPError, OSError) as error:
             reason = f"the reply of {call.host} is not there ({type(error).__name__})"
             return NoAnswer(reason, retry="later", billed=True)

@@ -95,11 +95,7 @@ class JsonLabels(AdapterOptions):
 
 
 def check_path(path: str | None, *, option: str) -> None:
-    """Whether a path can be read.
-
-    Raises:
-        ValueError: it cannot; the message names the option.
-    """
+    """ValueError with the option's name where a path cannot be read."""
     try:
         if path is not None:
             jmespath.compile(path or _ITSELF)

@@ -1,7 +1,4 @@
-"""An adapter's options: a model that its class declares, read from what a user gave, and shown as rows of a table.
-
-Which options there are is each adapter's file.
-"""
+"""An adapter's options: a model that its class declares, read from what a user gave, and shown as rows of a table."""
 
 import types
 from collections.abc import Iterable, Mapping
@@ -47,18 +44,11 @@ Presence = Annotated[float, Field(ge=0, le=1, description="the score (0-1) from 
 
 @dataclass(frozen=True)
 class Option:
-    """One option as it is shown.
+    """One option as it is shown."""
 
-    Attributes:
-        name: as in ``--adapter-option NAME.OPTION=VALUE``.
-        kind: what fits, in words.
-        default: as a user would write it; None where a value is required.
-        help: what it does.
-    """
-
-    name: str
-    kind: str
-    default: str | None
+    name: str  # as in ``--adapter-option NAME.OPTION=VALUE``
+    kind: str  # what fits, in words
+    default: str | None  # as a user would write it; None where a value is required
     help: str
 
 
@@ -68,19 +58,14 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 def option_rows(model: type[BaseModel]) -> tuple[Option, ...]:
     """The options of a model, in the order of its fields; without the target."""
     return tuple(
-        Option(name, _kind_of(field), _default(field), field.description or "")
+        Option(name, f"{kind_of(field.annotation)} {_bounds(field)}".strip(), _default(field), field.description or "")
         for name, field in model.model_fields.items()
         if name != TARGET
     )
 
 
 def read_options(adapter: str, model: type[ModelT], given: Mapping[str, Any]) -> ModelT:
-    """The options that a user gave, checked.
-
-    Args:
-        adapter: the adapter as the user named it, for messages.
-        model: what its class declares.
-        given: values by the options' names.
+    """The options that a user gave an adapter, checked against the model that its class declares.
 
     Raises:
         AdapterError: an unknown option, a value that does not fit, or a credential.
@@ -131,11 +116,6 @@ def _with_article(kind: str) -> str:
     return f"a {kind}" if kind.split()[0] in ("whole", "number", "path", "list", "table") else kind
 
 
-def _kind_of(field: FieldInfo) -> str:
-    bounds = _bounds(field)
-    return f"{kind_of(field.annotation)}{f' {bounds}' if bounds else ''}"
-
-
 def _bounds(field: FieldInfo) -> str:
     low = next((limit for limit in field.metadata if isinstance(limit, Ge | Gt)), None)
     high = next((limit for limit in field.metadata if isinstance(limit, Le | Lt)), None)
@@ -177,13 +157,13 @@ def _problem(problem: Mapping[str, Any], fields: Mapping[str, FieldInfo]) -> str
         return f"option {path!r} is required"
     if kind in ("extra_forbidden", "unexpected_keyword_argument"):
         return f"option {path!r} is not known"
+    message, bounds = str(problem["msg"]).removeprefix("Value error, "), _bounds(field)
     if kind == "value_error":
-        return f"option {where[0]!r}: {str(problem['msg']).removeprefix('Value error, ')}"
-    bounds = _bounds(field)
+        return f"option {where[0]!r}: {message}"
     if kind.startswith(("greater_than", "less_than")) and bounds:
         return f"option {where[0]!r} must be {bounds}, not {value}"
     if kind.endswith(("_type", "_parsing", "_error", "int_from_float", "finite_number")) and field.annotation:
         return f"option {where[0]!r} must be {_with_article(kind_of(field.annotation))}, not {ascii(value)[:60]}"
     if kind == "string_pattern_mismatch":
-        return f"option {path!r} cannot be {ascii(value)[:60]}: {field.description or problem['msg']}"
-    return f"option {path!r}: {problem['msg']}"
+        return f"option {path!r} cannot be {ascii(value)[:60]}: {field.description or message}"
+    return f"option {path!r}: {message}"

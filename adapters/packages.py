@@ -48,11 +48,7 @@ def needed(adapter: str, *, hint: str = "") -> Iterator[None]:
 
 
 def package(module: str, *, adapter: str) -> ModuleType:
-    """A package that an adapter needs.
-
-    Raises:
-        AdapterError: it is not installed; the message has the command.
-    """
+    """A package that an adapter needs; AdapterError with the command that installs it where it is missing."""
     with needed(adapter):
         return import_module(module)
 

@@ -4,17 +4,19 @@ What the lines mean is its adapter's business. No shell is involved.
 """
 
 import os
-import selectors
 import signal
 import subprocess
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from io import BufferedReader
 from pathlib import Path
+from queue import Empty, Queue
+from threading import Thread
 from time import monotonic
 
 LONGEST_LINE = 4_000_000  # bytes
+_WAITING_LINES = 64  # read ahead at most: a program that floods its output waits
 _STDERR_KEPT = 4_000  # bytes
-_PIECE = 65_536
 
 
 class ProgramError(Exception):
@@ -37,24 +39,17 @@ class Program:
     """
 
     def __init__(self, words: Sequence[str], *, folder: Path) -> None:
+        pipe = subprocess.PIPE
         # A session of its own, so that what it starts is stopped with it and Ctrl-C reaches this program first.
         self._process = subprocess.Popen(  # noqa: S603 -- the words are the user's own, and no shell reads them
-            words,
-            cwd=folder,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            bufsize=0,
-            start_new_session=True,
+            words, cwd=folder, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, start_new_session=True
         )
-        self._in, self._out, self._err = (
-            pipe.fileno() for pipe in (self._process.stdin, self._process.stdout, self._process.stderr) if pipe
-        )
-        for descriptor in (self._in, self._out, self._err):
-            os.set_blocking(descriptor, False)
-        self._unread = bytearray()
-        self._stderr = bytearray()
+        self._lines: Queue[bytes | None] = Queue(_WAITING_LINES)  # None: its output ended
+        self._errors = b""
         self._stopped = False
+        self._readers = [Thread(target=work, daemon=True) for work in (self._read_lines, self._read_errors)]
+        for reader in self._readers:
+            reader.start()
 
     def exchange(self, lines: bytes, enough: Callable[[bytes], bool], *, seconds: float) -> None:
         """Write lines, and read its lines until one is enough.
@@ -68,26 +63,23 @@ class Program:
             ProgramError: see there.
         """
         until = monotonic() + seconds
-        to_write = memoryview(lines)
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._in, selectors.EVENT_WRITE)
-            selector.register(self._out, selectors.EVENT_READ)
-            selector.register(self._err, selectors.EVENT_READ)
-            while not self._lines_until(enough):
-                if (left := until - monotonic()) <= 0:
-                    self.stop(grace=0)
-                    raise ProgramError(f"gave no answer within {seconds:g} s{self._last_words()}")
-                for key, _ in selector.select(left):
-                    if key.fd == self._in:
-                        to_write = to_write[self._write(to_write) :]
-                        if not to_write:
-                            selector.unregister(self._in)
-                    elif key.fd == self._err:
-                        if not self._read_stderr():
-                            selector.unregister(self._err)
-                    elif not self._read_stdout():
-                        self._ended(enough)
-                        return
+        Thread(target=self._write, args=(lines,), daemon=True).start()  # it may write before it has read them all
+        while True:
+            try:
+                line = self._lines.get(timeout=max(0.0, until - monotonic()))
+            except Empty:
+                self.stop(grace=0)
+                raise ProgramError(f"gave no answer within {seconds:g} s{self._last_words()}") from None
+            if line is None:
+                self.stop(grace=0.2)
+                code = self._process.returncode
+                how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+                raise ProgramEndedError(f"{how}{self._last_words()}")
+            if len(line) > LONGEST_LINE + 1:
+                self.stop(grace=0)
+                raise ProgramError(f"wrote a line longer than {LONGEST_LINE} bytes")
+            if enough(line.rstrip(b"\r\n")):
+                return
 
     @property
     def ended(self) -> bool:
@@ -113,55 +105,31 @@ class Program:
                 os.killpg(self._process.pid, sent)
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(0.2 if sent == signal.SIGTERM else 5)
-        self._read_stderr()
-        for pipe in (self._process.stdout, self._process.stderr):
-            if pipe:
-                pipe.close()
+        until = monotonic() + 1
+        while any(reader.is_alive() for reader in self._readers) and monotonic() < until:
+            with suppress(Empty):
+                self._lines.get(timeout=0.01)
 
-    def _lines_until(self, enough: Callable[[bytes], bool]) -> bool:
-        while (end := self._unread.find(b"\n")) >= 0:
-            line = bytes(self._unread[:end]).rstrip(b"\r")
-            del self._unread[: end + 1]
-            if enough(line):
-                return True
-        if len(self._unread) > LONGEST_LINE:
-            self.stop(grace=0)
-            raise ProgramError(f"wrote a line longer than {LONGEST_LINE} bytes")
-        return False
+    def _write(self, lines: bytes) -> None:
+        left = memoryview(lines)
+        with suppress(OSError, ValueError):  # it reads no more; its last words, or its end, are seen on its output
+            while left and self._process.stdin:
+                left = left[self._process.stdin.write(left) :]
 
-    def _ended(self, enough: Callable[[bytes], bool]) -> None:
-        """It closed its output: the last line may have no end, and may yet be enough."""
-        self._unread += b"\n"
-        if self._lines_until(enough):
-            return
-        self.stop(grace=0.2)
-        code = self._process.returncode
-        how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-        raise ProgramEndedError(f"{how}{self._last_words()}")
+    def _read_lines(self) -> None:
+        assert self._process.stdout is not None  # noqa: S101 -- it is a pipe
+        with BufferedReader(self._process.stdout) as output:  # type: ignore[type-var]  # unbuffered, so raw
+            while line := output.readline(LONGEST_LINE + 2):
+                self._lines.put(line)
+        self._lines.put(None)
 
-    def _write(self, content: memoryview) -> int:
-        try:
-            return os.write(self._in, content[:_PIECE])
-        except BlockingIOError:
-            return 0
-        except OSError:  # it reads no more; its last words, or its end, are seen on its output
-            return len(content)
-
-    def _read_stdout(self) -> bool:
-        piece = os.read(self._out, _PIECE)
-        self._unread += piece
-        return bool(piece)
-
-    def _read_stderr(self) -> bool:
-        """Read all there is; false at its end."""
-        with suppress(BlockingIOError):
-            while piece := os.read(self._err, _PIECE):
-                self._stderr += piece
-                del self._stderr[:-_STDERR_KEPT]
-            return False
-        return True
+    def _read_errors(self) -> None:
+        assert self._process.stderr is not None  # noqa: S101 -- it is a pipe
+        with self._process.stderr as output:
+            while piece := output.read(65_536):
+                self._errors = (self._errors + piece)[-_STDERR_KEPT:]
 
     def _last_words(self) -> str:
         """The end of what it wrote to standard error, as the end of a sentence; it has been stopped before."""
-        text = bytes(self._stderr).decode(errors="replace").strip()
+        text = self._errors.decode(errors="replace").strip()
         return f"; it wrote: {text[-500:]}" if text else ""

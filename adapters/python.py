@@ -1,7 +1,4 @@
-"""Any Python function as a classifier: ``python:module:function``, imported from a folder of the user's.
-
-The function runs in this process, or with a time limit in one of its own, which `adapters.command` starts and stops.
-"""
+"""Any Python function as a classifier: ``python:module:function``, here or, with a time limit, in its own process."""
 
 import importlib.util
 import inspect
@@ -11,11 +8,11 @@ import shlex
 import sys
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, cast
 
 from pydantic import Field
 
@@ -82,12 +79,13 @@ class PythonFunction(LabelAnswers):
             version: the version of whatever it uses; another version asks again.
         """
         made = cls.__new__(cls)
-        module_name, function_name = _place(function)
+        code: Any = function if hasattr(function, "__qualname__") else type(function)  # an object that can be called
+        module_name, function_name = code.__module__, code.__qualname__
         made.name = f"python:{module_name}:{function_name}"
         made._folder, made._decode, made._function = Path().resolve(), False, function
         module = sys.modules.get(module_name)
         named = module_name != "__main__" and getattr(module, function_name, None) is function
-        made.model = _digest(getattr(module, "__file__", None), module_name) if named else _digest_of_source(function)
+        made.model = _digest(getattr(module, "__file__", None), module_name) if named else _digest_of_source(code)
         made.parameters = {"input": "bytes", "version": version}
         return made
 
@@ -109,24 +107,20 @@ class PythonFunction(LabelAnswers):
             raise AnswerError(f"{self.name} returned something that is not labels: {error}") from error
 
     def _import(self, module_name: str) -> ModuleType:
-        with _importing_from(self._folder):
-            importlib.invalidate_caches()
-            try:
+        try:
+            with _importing_from(self._folder):
                 return importlib.import_module(module_name)
-            except (Exception, SystemExit) as error:
-                raise AdapterError(
-                    f"{self.name}: the module {module_name!r} cannot be imported from {self._folder} "
-                    f"({type(error).__name__}: {error})"
-                ) from error
+        except (Exception, SystemExit) as error:
+            raise AdapterError(
+                f"{self.name}: the module {module_name!r} cannot be imported from {self._folder} "
+                f"({type(error).__name__}: {error})"
+            ) from error
 
     def _file(self, module_name: str) -> str | None:
         """The file of a module that is not imported here."""
-        with _importing_from(self._folder):
-            importlib.invalidate_caches()
-            try:
-                found = importlib.util.find_spec(module_name)
-            except (Exception, SystemExit):
-                found = None
+        found = None
+        with suppress(Exception, SystemExit), _importing_from(self._folder):
+            found = importlib.util.find_spec(module_name)
         if found is None:
             raise AdapterError(f"{self.name}: there is no module {module_name!r} in {self._folder}")
         return found.origin if found.has_location else None
@@ -140,12 +134,11 @@ class PythonFunction(LabelAnswers):
         return command
 
     def _named(self, function_name: str, module: ModuleType) -> Callable[[Any], object]:
-        function = getattr(module, function_name, None)
-        if not callable(function):
-            place = getattr(module, "__file__", None) or "a built-in module"
-            raise AdapterError(f"{self.name}: there is no function {function_name!r} in {place}")
-        found: Callable[[Any], object] = function
-        return found
+        function: Any = getattr(module, function_name, None)
+        if callable(function):
+            return cast("Callable[[Any], object]", function)
+        place = getattr(module, "__file__", None) or "a built-in module"
+        raise AdapterError(f"{self.name}: there is no function {function_name!r} in {place}")
 
 
 def _pairs(result: object) -> Iterator[tuple[object, object]]:
@@ -187,24 +180,13 @@ def _digest(file: str | None, module_name: str) -> str:
     return f"sha256 {sha256(Path(file).read_bytes()).hexdigest()}" if file else f"{module_name} without a file"
 
 
-def _place(function: Callable[[Any], object]) -> tuple[str, str]:
-    """Module and name of a function; of an object that can be called, its class's."""
-    named = function if hasattr(function, "__qualname__") else type(function)
-    return named.__module__, named.__qualname__
-
-
-def _digest_of_source(function: Callable[[Any], object]) -> str:
-    """A name for what a function does, as far as its own source shows.
-
-    Raises:
-        AdapterError: its source is not to be had.
-    """
-    named = function if hasattr(function, "__qualname__") else type(function)
+def _digest_of_source(code: Any) -> str:
+    """A name for what a function or a class does, as far as its own source shows."""
     try:
-        source = inspect.getsource(named)
+        source = inspect.getsource(code)
     except (OSError, TypeError) as error:
         raise AdapterError(
-            f"the source of {function!r} cannot be read, so that nobody could tell its answers from those of another "
+            f"the source of {code!r} cannot be read, so that nobody could tell its answers from those of another "
             "function: put it into a file of its own"
         ) from error
     return f"source {sha256(source.encode()).hexdigest()}"
@@ -215,6 +197,7 @@ def _importing_from(folder: Path) -> Iterator[None]:
     """Put a folder first in ``sys.path`` while the user's code runs, and take it out again."""
     entry = str(folder)
     sys.path.insert(0, entry)
+    importlib.invalidate_caches()
     try:
         yield
     finally:

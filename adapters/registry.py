@@ -7,7 +7,6 @@ built in stays built in.
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -42,25 +41,15 @@ AdapterClass = type[Any]
 
 @dataclass(frozen=True)
 class Description:
-    """What an adapter's class declares: needs no credentials, no network and no package that it would load.
+    """What an adapter's class declares: needs no credentials, no network and no package that it would load."""
 
-    Attributes:
-        name: the name it is registered by.
-        usage: how it is named: ``opencv``, ``onnx:TARGET``, or ``google[:TARGET]`` where it can do without one.
-        about: what it is; the first line is a summary.
-        target: what the target is; empty where there is none.
-        capabilities: what its class declares; its options may change some of it. None where it declares nothing.
-        options: in their order.
-        problem: why it cannot be used here, e.g. a package that is not installed.
-    """
-
-    name: str
-    usage: str
-    about: str = ""
-    target: str = ""
-    capabilities: Capabilities | None = None
+    name: str  # by which it is registered
+    usage: str  # how it is named: ``opencv``, ``onnx:TARGET``, or ``google[:TARGET]`` where it can do without one
+    about: str = ""  # what it is; the first line is a summary
+    target: str = ""  # what the target is
+    capabilities: Capabilities | None = None  # its options may change some of it
     options: tuple[Option, ...] = ()
-    problem: str | None = None
+    problem: str | None = None  # why it cannot be used here, e.g. a package that is not installed
 
     @property
     def summary(self) -> str:
@@ -80,10 +69,9 @@ def create(spec: str, options: Mapping[str, Any] | None = None) -> Adapter:
         AdapterError: an unknown name or option, a value that does not fit, or a package that is missing.
     """
     name, colon, target = spec.partition(":")
-    adapter_class = load(name)
+    adapter_class, given = load(name), dict(options or {})
     model = _options_model(adapter_class)
     wanted = model.model_fields.get(TARGET)
-    given = dict(options or {})
     if TARGET in given:
         raise AdapterError(f"the adapter {spec!r}: the target is no option: write {name}:{given[TARGET]}")
     if wanted is None and colon:
@@ -93,20 +81,13 @@ def create(spec: str, options: Mapping[str, Any] | None = None) -> Adapter:
             raise AdapterError(f"the adapter {name!r} needs a target: write {name}:... ({describe(name).summary})")
         given[TARGET] = target
     with needed(spec):
-        if model is AdapterOptions:
-            read_options(spec, model, given)
-            made: Adapter = adapter_class()
-        else:
-            made = adapter_class(read_options(spec, model, given))
+        read = read_options(spec, model, given)
+        made: Adapter = adapter_class() if model is AdapterOptions else adapter_class(read)
         return made
 
 
 def option_names(spec: str) -> tuple[str, ...]:
-    """The names of an adapter's options.
-
-    Raises:
-        AdapterError: an unknown name, or a package that is missing.
-    """
+    """The names of an adapter's options; AdapterError where there is no such adapter."""
     return tuple(row.name for row in option_rows(_options_model(load(spec.partition(":")[0]))))
 
 
@@ -157,19 +138,19 @@ def load(name: str) -> AdapterClass:
         AdapterError: an unknown name, or a package that is missing.
     """
     added = {} if name in BUILT_IN else _added()
-    if name not in BUILT_IN and name not in added:
-        if name in _ENDED:
-            raise AdapterError(f"there is no adapter {name!r}: {_ENDED[name]}")
+    if name in BUILT_IN:
+        place = EntryPoint(name, BUILT_IN[name], GROUP)
+    elif name in added:
+        place = added[name]
+    elif name in _ENDED:
+        raise AdapterError(f"there is no adapter {name!r}: {_ENDED[name]}")
+    else:
         raise AdapterError(f"there is no adapter {name!r}.{did_you_mean(name, names())} Known: {', '.join(names())}")
     with needed(name):
-        if name in BUILT_IN:
-            module, _, attribute = BUILT_IN[name].partition(":")
-            loaded: AdapterClass = getattr(import_module(module), attribute)
-            return loaded
         try:
-            found: AdapterClass = added[name].load()
+            found: AdapterClass = place.load()
         except AttributeError as error:
-            raise AdapterError(f"the entry point {name} = {added[name].value} names nothing: {error}") from error
+            raise AdapterError(f"the entry point {name} = {place.value} names nothing: {error}") from error
     return found
 
 

@@ -1,10 +1,7 @@
-"""Zero-shot classification by CLIP-like networks of open_clip: labels are sentences that an image is compared with.
-
-Which labels there are is the user's question and therefore a parameter; the sentences are embedded once.
-"""
+"""Zero-shot classification by CLIP-like networks of open_clip: labels are sentences that an image is compared with."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,14 +13,12 @@ from adapters.base import AdapterError, Capabilities
 from adapters.local.files import digest_of, hub_snapshot, neither_here_nor_published, not_here
 from adapters.local.labels import read_labels
 from adapters.local.network import Activation, Reading, TorchNetwork, TorchOptions
-from adapters.local.preprocessing import Fit, Preprocessing, pixels
+from adapters.local.preprocessing import Fit, Preprocessing
 from adapters.options import did_you_mean
 from adapters.packages import package
 
 if TYPE_CHECKING:
-    import numpy as np
     import torch
-    from numpy.typing import NDArray
 
 _ACTIVATIONS: Mapping[str, Activation] = {"softmax": "softmax", "sigmoid": "sigmoid", "cosine": "none"}
 _CONFIG = "open_clip_config.json"
@@ -62,7 +57,8 @@ class Clip(TorchNetwork):
 
     def __init__(self, options: Options) -> None:
         name = f"clip:{options.target}"
-        self._source: ClipSource = find(options.target, options.weights, adapter=name, download=options.download)
+        self._source = find(options.target, options.weights, adapter=name, download=options.download)
+        self._preprocessing = self._source.preprocessing
         self._templates = (options.template,) if isinstance(options.template, str) else options.template
         for text in self._templates or ("",):
             if text.count("{}") != 1:
@@ -76,7 +72,7 @@ class Clip(TorchNetwork):
             packages=["open_clip_torch"],
             labels=list(names),
             template=list(self._templates),
-            preprocessing=asdict(self._source.preprocessing),
+            preprocessing=asdict(self._preprocessing),
             scores=options.scores,
         )
 
@@ -96,7 +92,7 @@ class Clip(TorchNetwork):
         """``(labels, D)`` unit embeddings of each label's sentence about an image."""
         import torch
 
-        tokenize = self._source.tokenizer()
+        tokenize = package("open_clip", adapter=self.name).get_tokenizer(self._source.name)
         with torch.inference_mode():
             embedded = [
                 self._network.encode_text(
@@ -106,9 +102,6 @@ class Clip(TorchNetwork):
                 for template in self._templates
             ]
             return torch.nn.functional.normalize(torch.stack(embedded).sum(dim=0), dim=-1)
-
-    def _prepare(self, image: bytes) -> "NDArray[np.float32]":
-        return pixels(image, self._source.preprocessing)
 
     def _forward(self, images: "torch.Tensor") -> "torch.Tensor":
         cosines: torch.Tensor = self._network.encode_image(images, normalize=True).float() @ self._sentences.T
@@ -148,11 +141,7 @@ class ClipSource:
         return f"{self.described}, sha256 {digest_of(self.files)}"
 
     def load(self) -> Any:
-        """The network.
-
-        Raises:
-            AdapterError: the weights do not fit it.
-        """
+        """The network; AdapterError where the weights do not fit it."""
         import open_clip
 
         options: dict[str, Any] = {"pretrained": str(self.weights)} if self.weights else {}
@@ -164,22 +153,9 @@ class ClipSource:
             reason = str(error).strip().partition("\n")[0]
             raise AdapterError(f"{self.adapter} cannot be loaded: {type(error).__name__}: {reason}") from error
 
-    def tokenizer(self) -> Callable[[list[str]], Any]:
-        """What turns sentences into the network's input."""
-        import open_clip
-
-        tokenizer: Callable[[list[str]], Any] = open_clip.get_tokenizer(self.name)
-        return tokenizer
-
 
 def find(target: str, weights: str | None, *, adapter: str, download: bool) -> ClipSource:
-    """The network that is meant.
-
-    Args:
-        target: an architecture, a folder, or ``hf-hub:owner/name``.
-        weights: a published name or a file, for an architecture.
-        adapter: the adapter's name, for messages.
-        download: fetch what is missing.
+    """The network that is meant: an architecture with ``weights``, a folder, or ``hf-hub:owner/name``.
 
     Raises:
         AdapterError: open_clip is not installed; there is no such network, or no such weights on this machine.

@@ -1,7 +1,4 @@
-"""The embedded judge as a classifier: what it perceives in the face nearest the image's centre.
-
-It is sent whole images like any other classifier and finds the face itself; networks and weights live in ``models``.
-"""
+"""The embedded judge as a classifier of whole images: what it perceives in the face nearest the image's centre."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property

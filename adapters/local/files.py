@@ -1,7 +1,4 @@
-"""Files of networks: which lie on this machine, their digests, and fetching them where an option allows it.
-
-What is in the files is their adapters' business.
-"""
+"""Files of networks: which lie on this machine, their digests, and fetching them where an option allows it."""
 
 from collections.abc import Iterable, Sequence
 from hashlib import file_digest, sha256
@@ -72,10 +69,10 @@ def fetch(url: str, path: Path, *, sha256_starts: str = "") -> None:
 def hub_snapshot(
     repository: str, *, revision: str | None, patterns: Sequence[str], download: bool, adapter: str
 ) -> Path:
-    """The folder of a Hugging Face repository in the local cache.
+    """The folder of a Hugging Face repository (``owner/name``) in the local cache.
 
     Args:
-        repository: ``owner/name``.
+        repository: its name.
         revision: a commit, tag or branch; the branch ``main`` unless given.
         patterns: the files that are needed, as globs.
         download: fetch what is missing.

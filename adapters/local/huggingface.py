@@ -1,14 +1,11 @@
-"""Any image classifier of the transformers library, from a folder or from the local cache of the Hugging Face Hub.
-
-Code that comes with a model is never executed, and nothing is downloaded unless the option download allows it.
-"""
+"""Any image classifier of the transformers library, from a folder or from the local cache of the Hugging Face Hub."""
 
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from adapters.base import AdapterError, Capabilities
 from adapters.local.files import digest_of, hub_snapshot
@@ -112,12 +109,10 @@ class HuggingFace(TorchNetwork):
         from PIL import Image
 
         processed = self._processor(images=Image.fromarray(decode_rgb(image)), return_tensors="pt")
-        values: NDArray[np.float32] = processed["pixel_values"][0].float().numpy()
-        return values
+        return cast("NDArray[np.float32]", processed["pixel_values"][0].float().numpy())
 
     def _forward(self, images: "torch.Tensor") -> "torch.Tensor":
-        outputs: torch.Tensor = self._network(pixel_values=images).logits
-        return outputs
+        return cast("torch.Tensor", self._network(pixel_values=images).logits)
 
 
 @contextmanager

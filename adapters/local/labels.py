@@ -1,7 +1,4 @@
-"""Lists of labels: from a file, from a ready-made list, or as given; each name once.
-
-What the labels mean to a network is its adapter's business.
-"""
+"""Lists of labels: from a file, from a ready-made list, or as given; each name once."""
 
 import json
 from collections import Counter

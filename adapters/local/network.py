@@ -1,19 +1,17 @@
-"""What the networks on this machine share: their options, full batches, outputs read as labels, PyTorch's set-up.
-
-How an image becomes the network's input, and what the network is, are each adapter's file.
-"""
+"""What the networks on this machine share: their options, full batches, outputs read as labels, PyTorch's set-up."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pydantic import Field
 
 from adapters.answers import LabelAnswers, to_answer
 from adapters.base import AdapterError, Capabilities, Label, RawAnswer
+from adapters.local.preprocessing import Preprocessing, pixels
 from adapters.options import AdapterOptions, Presence
 
 if TYPE_CHECKING:
@@ -26,7 +24,7 @@ DType = Literal["float32", "float16", "bfloat16"]
 
 
 class NetworkOptions(AdapterOptions):
-    """Options of every network."""
+    """The options of every network."""
 
     top_k: int | None = Field(None, ge=1)
     """only that many of the highest scores are returned; all unless given."""
@@ -34,7 +32,7 @@ class NetworkOptions(AdapterOptions):
 
 
 class TorchOptions(NetworkOptions):
-    """Options of every PyTorch network."""
+    """The options of every PyTorch network."""
 
     device: str = "cpu"
     """cpu, cuda, cuda:1, mps."""
@@ -62,11 +60,7 @@ class Reading:
     top_k: int | None = None
 
     def labels(self, outputs: "NDArray[np.floating[Any]]") -> list[Label]:
-        """Labels of one image's outputs, ``(labels,)``.
-
-        Raises:
-            ValueError: outputs that are not finite, or, without activation, not in 0-1.
-        """
+        """Labels of one image's outputs, ``(labels,)``; ValueError where these are not finite, or no scores."""
         import numpy as np
 
         values = outputs.astype(np.float64)
@@ -106,6 +100,7 @@ class LocalNetwork(LabelAnswers, ABC):
     name: str
     parameters: Mapping[str, Any]
     capabilities: Capabilities
+    _preprocessing: Preprocessing
 
     def __init__(self, name: str, *, reading: Reading, batch: int, presence: float) -> None:
         if reading.top_k is not None and reading.top_k > len(reading.names):
@@ -128,9 +123,9 @@ class LocalNetwork(LabelAnswers, ABC):
     def model(self) -> str:
         """What changes whenever the answers could; see ``Adapter``."""
 
-    @abstractmethod
     def _prepare(self, image: bytes) -> "NDArray[np.float32]":
         """One image as the network's input; ValueError where it is no image."""
+        return pixels(image, self._preprocessing)
 
     @abstractmethod
     def _outputs(self, batch: "NDArray[np.float32]") -> "NDArray[np.floating[Any]]":
@@ -190,18 +185,16 @@ class TorchNetwork(LocalNetwork):
 
     def _forward(self, images: "torch.Tensor") -> "torch.Tensor":
         """The outputs, ``(B, labels)``, for the images, ``(B, 3, height, width)``."""
-        outputs: torch.Tensor = self._network(images)
-        return outputs
+        return cast("torch.Tensor", self._network(images))
 
     def _outputs(self, batch: "NDArray[np.float32]") -> "NDArray[np.floating[Any]]":
         """See ``LocalNetwork``; without gradients and without PyTorch's non-deterministic kernels."""
         import torch
 
-        network: Callable[[torch.Tensor], torch.Tensor] = self._forward
         fixed = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)
         with torch.inference_mode(), fixed:
             images = torch.from_numpy(batch).to(self._device, getattr(torch, self._dtype))
-            outputs: NDArray[np.float32] = network(images).float().cpu().numpy()
+            outputs: NDArray[np.float32] = self._forward(images).float().cpu().numpy()
         return outputs
 
 
@@ -211,11 +204,7 @@ def versions(*packages: str) -> dict[str, str]:
 
 
 def torch_device(name: str, *, adapter: str) -> "torch.device":
-    """The device of that name ("cpu", "cuda", "cuda:1", "mps").
-
-    Raises:
-        AdapterError: there is no such device here.
-    """
+    """The device of that name ("cpu", "cuda", "cuda:1", "mps"); AdapterError where there is none here."""
     import torch
 
     try:

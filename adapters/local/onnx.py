@@ -1,9 +1,5 @@
-"""Any image classifier in the ONNX format, with a file of labels and a declared preprocessing.
+"""Any image classifier in the ONNX format, with a file of labels and a preprocessing that is checked against it."""
 
-What is declared is held against what the model declares of itself before an image is sent.
-"""
-
-from collections.abc import Mapping
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +11,7 @@ from adapters.base import AdapterError, Capabilities
 from adapters.local.files import digest_of
 from adapters.local.labels import digest, read_labels
 from adapters.local.network import Activation, LocalNetwork, NetworkOptions, Reading, versions
-from adapters.local.preprocessing import Fit, Interpolation, Preprocessing, Triple, pixels
+from adapters.local.preprocessing import Fit, Interpolation, Preprocessing, Triple
 from adapters.packages import package
 
 if TYPE_CHECKING:
@@ -89,27 +85,24 @@ class OnnxModel(LocalNetwork):
             self._preprocessing = options.preprocessing
         except ValueError as error:
             raise AdapterError(f"{name}: {error}") from error
-        names = read_labels(options.labels)
+        names, activation, top_k = read_labels(options.labels), options.activation, options.top_k
         self._session = _session(self._file, name, threads=options.threads)
         self._input = _one_of(self._session.get_inputs(), options.input, what="input", adapter=name)
         self._output = _one_of(self._session.get_outputs(), options.output, what="output", adapter=name)
-        fixed = self._check_input(name)
+        fixed = self._checked_input(name)
         self._check_output(name, labels=len(names))
         if fixed is not None and options.batch not in (None, fixed):
             raise AdapterError(
                 f"{name}: the model takes exactly {fixed} images at once, not {options.batch}: leave batch out"
             )
-        batch, activation, top_k = fixed or options.batch or 16, options.activation, options.top_k
+        batch = fixed or options.batch or 16
         super().__init__(name, reading=Reading(names, activation, top_k), batch=batch, presence=options.presence)
-        self.parameters: Mapping[str, Any] = {
+        self.parameters = {
+            **options.model_dump(include={"layout", "activation", "top_k", "threads"}),
             "preprocessing": asdict(self._preprocessing),
-            "layout": options.layout,
             "input": self._input.name,
             "output": self._output.name,
             "labels_sha256": digest(names),
-            "activation": activation,
-            "top_k": top_k,
-            "threads": options.threads,
             "batch": batch,
             **versions("onnxruntime", "pillow"),
         }
@@ -124,7 +117,7 @@ class OnnxModel(LocalNetwork):
         )
         return f"{self._file.name}, sha256 {digest_of([self._file, *companions])}"
 
-    def _check_input(self, name: str) -> int | None:
+    def _checked_input(self, name: str) -> int | None:
         """Hold the declared preprocessing against the model's input; how many images it takes, where that is fixed."""
         if self._input.type not in _INPUT_TYPES:
             raise AdapterError(
@@ -154,9 +147,6 @@ class OnnxModel(LocalNetwork):
                 f"{name}: the output {self._output.name!r} has {known[0]} numbers for an image, but there are "
                 f"{labels} labels"
             )
-
-    def _prepare(self, image: bytes) -> "NDArray[np.float32]":
-        return pixels(image, self._preprocessing)
 
     def _outputs(self, batch: "NDArray[np.float32]") -> "NDArray[np.floating[Any]]":
         import numpy as np

@@ -1,7 +1,4 @@
-"""The third-party Haar cascades that ship with OpenCV, read as a classifier of whole images.
-
-Only the cascades and their reading live here; none of them was made, trained or tuned by this project.
-"""
+"""The third-party Haar cascades that ship with OpenCV, read as a classifier of whole images."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

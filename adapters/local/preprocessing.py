@@ -1,7 +1,4 @@
-"""How an encoded image becomes a network's input: declared in one record, done in one place for every local network.
-
-Which values a network wants is its adapter's business; networks that bring an image processor of their own use that.
-"""
+"""How an encoded image becomes a network's input: declared in one record, done in one place for every local network."""
 
 from dataclasses import dataclass
 from io import BytesIO
@@ -57,11 +54,7 @@ class Preprocessing:
 
 
 def decode_rgb(data: bytes) -> "NDArray[np.uint8]":
-    """Encoded bytes as an ``(H, W, 3)`` uint8 RGB array.
-
-    Raises:
-        ValueError: the bytes are not a readable image.
-    """
+    """Encoded bytes as an ``(H, W, 3)`` uint8 RGB array; ValueError where they are no readable image."""
     import numpy as np
     from PIL import Image
 
@@ -73,11 +66,7 @@ def decode_rgb(data: bytes) -> "NDArray[np.uint8]":
 
 
 def pixels(data: bytes, preprocessing: Preprocessing) -> "NDArray[np.float32]":
-    """An encoded image as a network's input, ``(3, height, width)`` float32.
-
-    Raises:
-        ValueError: the bytes are not a readable image.
-    """
+    """An encoded image as a network's input, ``(3, height, width)`` float32; ValueError where it is not readable."""
     import numpy as np
     from PIL import Image
 

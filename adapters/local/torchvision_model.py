@@ -1,7 +1,4 @@
-"""Any image classifier of torchvision, with its published weights or with weights of the user's own.
-
-Nothing is downloaded unless the option download allows it.
-"""
+"""Any image classifier of torchvision, with its published weights or with weights of the user's own."""
 
 from dataclasses import asdict, replace
 from functools import cached_property
@@ -14,13 +11,11 @@ from adapters.base import AdapterError, Capabilities
 from adapters.local.files import digest_of, fetch, neither_here_nor_published, not_here
 from adapters.local.labels import digest, distinct, read_labels
 from adapters.local.network import Activation, Reading, TorchNetwork, TorchOptions
-from adapters.local.preprocessing import Preprocessing, Triple, pixels
+from adapters.local.preprocessing import Preprocessing, Triple
 from adapters.options import did_you_mean
 
 if TYPE_CHECKING:
-    import numpy as np
     import torch
-    from numpy.typing import NDArray
     from torchvision.models import WeightsEnum
 
 
@@ -114,24 +109,17 @@ class TorchvisionModel(TorchNetwork):
         network: torch.nn.Module
         if self._published is not None:
             network = get_model(self._architecture, weights=self._published, progress=False)
-        else:
-            network = get_model(self._architecture, weights=None, num_classes=len(self._reading.names))
-            self._load_own(network)
-        return network
-
-    def _load_own(self, network: "torch.nn.Module") -> None:
-        state = _state_dict(self._file)
+            return network
+        network = get_model(self._architecture, weights=None, num_classes=len(self._reading.names))
         try:
-            network.load_state_dict(state)
+            network.load_state_dict(_state_dict(self._file))
         except RuntimeError as error:
             problems = "; ".join(line.strip() for line in str(error).splitlines()[1:4])
             raise AdapterError(
                 f"{self.name}: {self._file} does not fit {self._architecture} with {len(self._reading.names)} labels: "
                 f"{problems}"
             ) from error
-
-    def _prepare(self, image: bytes) -> "NDArray[np.float32]":
-        return pixels(image, self._preprocessing)
+        return network
 
 
 def _published(architecture: str, name: str) -> "type[WeightsEnum]":

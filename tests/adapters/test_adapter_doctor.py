@@ -4,10 +4,9 @@ from types import MappingProxyType
 
 import pytest
 
-from adapters.base import Capabilities, Label, Limits, NoAnswer, Price, RawAnswer, Service
+from adapters.base import Capabilities, Label, Limits, NoAnswer, Price, RawAnswer, Service, address_of
 from adapters.doctor import (
     Probe,
-    address_of,
     canary_check,
     clock_check,
     credentials_check,
