@@ -3,6 +3,7 @@
 Nothing is sent or estimated here: a label that was not returned stays *not returned*.
 """
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,6 +15,7 @@ from adapters.base import Adapter, AnswerError, Label, RawAnswer
 from pipeline.querying.encoding import SentImage
 from pipeline.querying.requests import key_maker_of
 from pipeline.querying.store import Store
+from pipeline.run.files import atomic_write
 from pipeline.run.tables import ANSWERS, LABELS, check_account, schema
 
 if TYPE_CHECKING:
@@ -64,33 +66,31 @@ def derive(
         One answers row per counterfactual: "excluded" where there is no image or it cannot be sent, "failed" where
         there are no labels (each with its reason), else "ok". Rows are sorted by attribute, arm, photo, step and label.
     """
-    rows = counterfactuals[_NEEDED].sort_values([*SWEEP, "step"], kind="stable", ignore_index=True)
-    parsed: dict[str, list[Label] | str] = {}
-    statuses: list[str] = []
-    reasons: list[str | None] = []
-    answered: list[tuple[int, list[Label]]] = []
-    for index, (digest, made, why) in enumerate(zip(rows["sha256"], rows["status"], rows["reason"], strict=True)):
-        if made != "ok":
-            statuses.append("excluded")
-            reasons.append(why if isinstance(why, str) else "there is no counterfactual")
-            continue
-        outcome = outcomes.get(digest, "not sent yet")
-        if isinstance(outcome, Unsendable):
-            statuses.append("excluded")
-            reasons.append(f"it cannot be sent: {outcome.reason}")
-            continue
-        if digest not in parsed:
-            parsed[digest] = _labels_or_reason(outcome, parse)
-        labels = parsed[digest]
-        statuses.append("failed" if isinstance(labels, str) else "ok")
-        reasons.append(labels if isinstance(labels, str) else None)
-        if not isinstance(labels, str):
-            answered.append((index, labels))
     import pyarrow as pa
 
+    rows = _sorted(counterfactuals)
+    parsed: dict[str, list[Label] | str] = {}
+    results: list[tuple[str, str | None]] = []  # a status, and its reason
+    answered: list[tuple[int, list[Label]]] = []
+    for index, (digest, made, why) in enumerate(zip(rows["sha256"], rows["status"], rows["reason"], strict=True)):
+        outcome = outcomes.get(digest, "not sent yet")
+        if made != "ok":
+            results.append(("excluded", why if isinstance(why, str) else "there is no counterfactual"))
+        elif isinstance(outcome, Unsendable):
+            results.append(("excluded", f"it cannot be sent: {outcome.reason}"))
+        else:
+            if digest not in parsed:
+                parsed[digest] = _labels_or_reason(outcome, parse)
+            labels = parsed[digest]
+            if isinstance(labels, str):
+                results.append(("failed", labels))
+            else:
+                results.append(("ok", None))
+                answered.append((index, labels))
+    statuses, reasons = zip(*results, strict=True) if results else ((), ())
     steps = {name: pa.array(rows[name], from_pandas=True) for name in [*SWEEP, "step", "value", "sha256"]}
     steps["adapter"] = pa.array([adapter] * len(rows), pa.string())
-    answers = _table({**steps, "status": statuses, "reason": reasons}, ANSWERS)
+    answers = _table({**steps, "status": list(statuses), "reason": list(reasons)}, ANSWERS)
     return Derived(answers=answers, labels=_label_rows(steps, _sweep_numbers(rows), answered))
 
 
@@ -111,7 +111,7 @@ def derive_blocks(
         sent: adapter -> image sha256 -> what was sent in its place.
         block: counterfactuals at a time.
     """
-    rows = counterfactuals[_NEEDED].sort_values([*SWEEP, "step"], kind="stable", ignore_index=True)
+    rows = _sorted(counterfactuals)
     cuts = _cuts(_sweep_numbers(rows), block=block)
     for adapter in sorted(adapters, key=lambda adapter: adapter.name):
         for start, end in pairwise(cuts):
@@ -132,22 +132,17 @@ def write_derived(blocks: Iterable[Derived], *, answers: Path, labels: Path, pla
     """
     import pyarrow.parquet as pq
 
-    for path in (answers, labels):
-        path.parent.mkdir(parents=True, exist_ok=True)
-    partial = {path: path.with_name(path.name + ".partial") for path in (answers, labels)}
-    statuses: list[str] = []
-    with (
-        pq.ParquetWriter(partial[answers], schema(ANSWERS), compression="zstd") as to_answers,
-        pq.ParquetWriter(partial[labels], schema(LABELS), compression="zstd") as to_labels,
-    ):
-        for block in blocks:
-            to_answers.write_table(block.answers)
-            to_labels.write_table(block.labels)
-            statuses += block.answers["status"].to_pylist()
-    account = check_account(planned=planned, statuses=statuses, stage="labels")
-    for path, written in partial.items():
-        written.replace(path)
-    return account
+    statuses: Counter[str] = Counter()
+    with atomic_write(answers) as new_answers, atomic_write(labels) as new_labels:
+        with (
+            pq.ParquetWriter(new_answers, schema(ANSWERS), compression="zstd") as to_answers,
+            pq.ParquetWriter(new_labels, schema(LABELS), compression="zstd") as to_labels,
+        ):
+            for block in blocks:
+                to_answers.write_table(block.answers)
+                to_labels.write_table(block.labels)
+                statuses.update(block.answers["status"].to_pylist())
+        return check_account(planned=planned, statuses=statuses, stage="labels")
 
 
 def write_run_labels(
@@ -272,6 +267,10 @@ def _table(columns: Mapping[str, Any], wanted: Mapping[str, str]) -> "pa.Table":
     return pa.table(arrays, schema=schema(wanted))
 
 
+def _sorted(counterfactuals: "pd.DataFrame") -> "pd.DataFrame":
+    return counterfactuals[_NEEDED].sort_values([*SWEEP, "step"], kind="stable", ignore_index=True)
+
+
 def _sweep_numbers(rows: "pd.DataFrame") -> "Integers":
     """The sweep that each row belongs to, counted from 0; rows are sorted by sweep."""
     import numpy as np
@@ -297,14 +296,15 @@ def _outcomes(
     """The outcome of each image; several versions may have been sent as the same bytes."""
     key = key_maker_of(adapter)
     outcomes: dict[str, RawAnswer | Unsendable | str] = {}
-    digests_of: dict[str, list[str]] = {}
+    digests_of: dict[str, list[str]] = defaultdict(list)
     for digest in digests:
         instead = sent.get(digest)
-        if instead is not None and instead.sha256 is None:
+        if instead is None:
+            digests_of[key(digest)].append(digest)
+        elif instead.sha256 is None:
             outcomes[digest] = Unsendable(instead.how)
         else:
-            image = digest if instead is None or instead.sha256 is None else instead.sha256
-            digests_of.setdefault(key(image), []).append(digest)
+            digests_of[key(instead.sha256)].append(digest)
     for found, reason in store.failures(digests_of).items():
         outcomes.update(dict.fromkeys(digests_of[found], reason))
     for found, answer in store.answers(digests_of):

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
 from hashlib import sha256
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
-from adapters.base import Adapter, Price, Service
+from adapters.base import Adapter, Price, Service, address_of
 from adapters.credentials import on_this_machine
 from pipeline.config.options import QueryOptions
 from pipeline.photos import SAMPLE
@@ -31,35 +30,20 @@ class PlanError(Exception):
 
 @dataclass(frozen=True)
 class AdapterPlan:
-    """What querying one classifier comes to.
+    """What querying one classifier comes to."""
 
-    Attributes:
-        adapter: its name.
-        service: the service behind it; None for a classifier on this machine.
-        host: the host that is called, with its port where there is one; empty for a classifier on this machine.
-        images: distinct images.
-        known: have an answer already.
-        calls: requests for the rest, and for the sentinels.
-        sentinels: images of the panel that are sent besides, at all moments together.
-        features: wanted of each image, each billed on its own.
-        price: the price of the estimate; None where nothing is charged or nothing is known.
-        rate: requests per second; None where there is no limit.
-        elsewhere: another address is called than the service's own, one that speaks its protocol.
-        spent: what the run has cost so far with this classifier, in US$.
-    """
-
-    adapter: str
-    service: Service | None
-    images: int
-    known: int
-    calls: int
-    host: str = ""
-    sentinels: int = 0
-    features: int = 1
-    price: Price | None = None
-    rate: float | None = None
-    elsewhere: bool = False
-    spent: float = 0.0
+    adapter: str  # its name
+    service: Service | None  # behind it; None for a classifier on this machine
+    images: int  # distinct ones
+    known: int  # of these have an answer already
+    calls: int  # for the rest, and for the sentinels
+    host: str = ""  # that is called, with its port where there is one; empty for a classifier on this machine
+    sentinels: int = 0  # images of the panel that are sent besides, at all moments together
+    features: int = 1  # wanted of each image, each billed on its own
+    price: Price | None = None  # of the estimate; None where nothing is charged or nothing is known
+    rate: float | None = None  # requests per second; None where there is no limit
+    elsewhere: bool = False  # another address is called than the service's own, one that speaks its protocol
+    spent: float = 0.0  # US$ that the run has cost so far with this classifier
 
     @property
     def to_send(self) -> int:
@@ -81,17 +65,11 @@ class AdapterPlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """What querying all classifiers comes to.
-
-    Attributes:
-        adapters: their plans.
-        exact: False: the versions are not made yet.
-        spent: what the run has cost so far, other classifiers included, in US$.
-    """
+    """What querying all classifiers comes to."""
 
     adapters: tuple[AdapterPlan, ...]
-    exact: bool = True
-    spent: float = 0.0
+    exact: bool = True  # False: the versions are not made yet
+    spent: float = 0.0  # US$ that the run has cost so far, other classifiers included
 
     @property
     def calls(self) -> int:
@@ -114,30 +92,13 @@ class Plan:
         return sorted({one.host for one in self.leaving})
 
 
-@dataclass(frozen=True)
-class AdapterRequest:
-    """One classifier's part of a run.
+@dataclass(frozen=True, kw_only=True)
+class AdapterRequest(AdapterCalls):
+    """One classifier's part of a run: one image to send for each version that can be sent."""
 
-    Attributes:
-        adapter: the classifier.
-        images: one image to send for each version that can be sent.
-        sent: versions (sha256) that are sent as another file, or cannot be sent.
-        pending: the requests for images without an answer.
-        policy: how the calls are made.
-        plan: what they come to.
-    """
-
-    adapter: Adapter
-    images: tuple[ImageRef, ...]
-    sent: Mapping[str, SentImage]
-    pending: Pending
-    policy: CallPolicy
+    pending: Pending  # the requests for images without an answer
+    sent: Mapping[str, SentImage]  # versions (sha256) that are sent as another file, or cannot be sent
     plan: AdapterPlan
-
-    @property
-    def calls(self) -> AdapterCalls:
-        """What ``run_adapters`` takes."""
-        return AdapterCalls(self.adapter, self.images, self.policy, self.pending)
 
 
 def adapter_requests(
@@ -187,34 +148,13 @@ def estimated(adapters: Sequence[Adapter], images: int, options: QueryOptions) -
     return Plan(tuple(plans), exact=False)
 
 
-def price_for(adapter: Adapter, override: float | None, *, today: date) -> Price | None:
-    """The price to estimate with: the user's own (US$ per 1,000 images and feature), or the table's."""
-    if override is not None:
-        return Price(override, today, "given by you")
-    service = adapter.capabilities.service
-    return service.price if service is not None else None
-
-
 def called_host(adapter: Adapter) -> str:
-    """The host that an adapter really calls: that of its endpoint, where it names one, else its service's."""
-    service = adapter.capabilities.service
-    if service is None:
-        return ""
-    for name in ("endpoint", "url"):
-        given = adapter.parameters.get(name)
-        if isinstance(given, str):
-            with suppress(ValueError):
-                if host := urlsplit(given).netloc:
-                    return host
-    return service.host
+    """The host that an adapter really calls, with its port where there is one; "" on this machine."""
+    return urlsplit(address_of(adapter) or "").netloc
 
 
 def check_images(requests: Sequence[AdapterRequest]) -> None:
-    """Stop before anything is sent if none of the images to send is there.
-
-    Raises:
-        PlanError: they are gone.
-    """
+    """Stop (PlanError) before anything is sent if none of the images to send is there."""
     paths = [request.path for one in requests for request in one.pending.requests]
     if paths and not any(path.exists() for path in paths):
         raise PlanError(
@@ -232,7 +172,7 @@ def check_limits(plan: Plan, *, max_calls: int | None, max_cost: float | None) -
         max_cost: of the run, in US$, what it has cost so far included.
 
     Raises:
-        PlanError: it would; or a cost limit is given and a price is not known.
+        PlanError: a limit would be passed, or a price that it needs is not known.
     """
     if max_calls is not None and plan.calls > max_calls:
         raise PlanError(
@@ -257,17 +197,12 @@ def check_limits(plan: Plan, *, max_calls: int | None, max_cost: float | None) -
 
 
 def check_lifecycles(plan: Plan, *, today: date) -> None:
-    """Refuse services that are no longer there; one that is not really called (all known, or elsewhere) passes.
-
-    Raises:
-        PlanError: one of them is discontinued.
-    """
+    """Refuse (PlanError) services that are no longer there; one that is not really called passes."""
     for one in plan.leaving:
         service = one.service
         if service is None or one.elsewhere or on_this_machine(one.host):
             continue
-        ended = service.lifecycle == "discontinued" or (service.ends is not None and service.ends <= today)
-        if ended:
+        if service.lifecycle == "discontinued" or (service.ends is not None and service.ends <= today):
             since = f" on {service.ends}" if service.ends is not None else ""
             raise PlanError(
                 f"{one.adapter}: {service.provider} ended this service{since}, so {one.host} cannot be called; "
@@ -279,11 +214,7 @@ Consent = Callable[[Plan], bool]
 
 
 def check_consent(plan: Plan, *, consent: Consent) -> None:
-    """Get consent to send faces to other programs and machines, where they would be sent.
-
-    Raises:
-        PlanError: there is none.
-    """
+    """Get consent (else PlanError) to send faces to other programs and machines, where they would be sent."""
     if plan.leaving and not consent(plan):
         raise PlanError(unconfirmed(plan.hosts))
 
@@ -338,7 +269,7 @@ def _adapter_request(
     if cost and store is not None:
         plan = replace(plan, spent=cost * store.billed(adapter.name))
     policy = replace(_policy(adapter, options), sentinels=sentinels, usd=cost)
-    return AdapterRequest(adapter, tuple(images), sent, pending, policy, plan)
+    return AdapterRequest(adapter=adapter, images=tuple(images), policy=policy, pending=pending, sent=sent, plan=plan)
 
 
 def _plan(adapter: Adapter, options: QueryOptions, *, images: int, known: int, calls: int, panel: Panel) -> AdapterPlan:
@@ -346,7 +277,8 @@ def _plan(adapter: Adapter, options: QueryOptions, *, images: int, known: int, c
     declared = adapter.capabilities
     own = getattr(getattr(type(adapter), "capabilities", None), "service", None)
     moments = panel.sizes(pending=images - known)
-    price = options.of("price", adapter.name, remote=declared.remote)
+    given = options.of("price", adapter.name, remote=declared.remote)
+    usual = declared.service.price if declared.service is not None else None
     return AdapterPlan(
         adapter=adapter.name,
         service=declared.service,
@@ -356,7 +288,7 @@ def _plan(adapter: Adapter, options: QueryOptions, *, images: int, known: int, c
         host=called_host(adapter),
         sentinels=sum(moments),
         features=len(declared.features),
-        price=price_for(adapter, price, today=date.today()),
+        price=usual if given is None else Price(given, date.today(), "given by you"),
         rate=_policy(adapter, options).rate_for(adapter),
         elsewhere=own is not None and called_host(adapter) != own.host,
     )
@@ -365,10 +297,9 @@ def _plan(adapter: Adapter, options: QueryOptions, *, images: int, known: int, c
 def _policy(adapter: Adapter, options: QueryOptions) -> CallPolicy:
     remote = adapter.capabilities.remote
     concurrency = options.of("concurrency", adapter.name, remote=remote)
-    patience = options.patience
     return CallPolicy(
-        retry=RetryPolicy(seconds=max(patience, RetryPolicy.seconds)),
-        breaker=BreakerPolicy(patience=patience),
+        retry=RetryPolicy(seconds=max(options.patience, RetryPolicy.seconds)),
+        breaker=BreakerPolicy(patience=options.patience),
         rate=options.of("rate", adapter.name, remote=remote),
         concurrency=None if concurrency is None else int(concurrency),
     )

@@ -21,27 +21,16 @@ class ImageRef:
 
 @dataclass(frozen=True)
 class Request:
-    """One image for one classifier.
+    """One image for one classifier."""
 
-    Attributes:
-        key: under which the answer is kept; see ``key_maker``.
-        sha256: of the image's bytes.
-        path: the image's file.
-        photo: the photo that the image is a version of, for messages.
-        attempts: how often it was sent without an answer.
-        unreadable: how many of these attempts brought an answer without labels.
-        first: when it was sent first, in monotonic seconds.
-        replaces: an answer that cannot be read is there, and is to be replaced.
-    """
-
-    key: str
-    sha256: str
+    key: str  # under which the answer is kept; see ``key_maker``
+    sha256: str  # of the image's bytes
     path: Path = Path()
-    photo: str = ""
-    attempts: int = 0
-    unreadable: int = 0
-    first: float = 0.0
-    replaces: bool = False
+    photo: str = ""  # that the image is a version of, for messages
+    attempts: int = 0  # how often it was sent without an answer
+    unreadable: int = 0  # how many of these attempts brought an answer without labels
+    first: float = 0.0  # when it was sent first, in monotonic seconds
+    replaces: bool = False  # an answer that cannot be read is there, and is to be replaced
 
 
 @dataclass(frozen=True)
@@ -62,11 +51,7 @@ class ImageError(Exception):
 
 
 def canonical_json(value: Any) -> str:
-    """JSON in which equal values are equal texts: keys sorted, no spaces, NaN refused.
-
-    Raises:
-        ValueError, TypeError: the value is not plain JSON, or a key is not text.
-    """
+    """JSON in which equal values are equal texts; ValueError or TypeError where it is not plain JSON with text keys."""
     _refuse_other_keys(value)
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
@@ -97,10 +82,7 @@ def pending_requests(
 ) -> Pending:
     """Requests for the images without an answer; images of equal bytes share one.
 
-    Args:
-        adapter: the classifier.
-        images: all images for it.
-        answered: returns those of the given keys that have an answer.
+    ``answered`` returns those of the given keys that have an answer.
     """
     key = key_maker_of(adapter)
     distinct: dict[str, Request] = {}
@@ -115,7 +97,7 @@ def batches_of(adapter: Adapter, requests: Sequence[Request]) -> list[tuple[Requ
     """Requests put together into calls."""
     declared = adapter.capabilities
     weigh = declared.batch > 1 and declared.batch_bytes is not None
-    sizes = [_size(request.path) if weigh else None for request in requests]
+    sizes = [request.path.stat().st_size if weigh and request.path.exists() else None for request in requests]
     return [tuple(requests[part]) for part in in_batches(sizes, most=declared.batch, most_bytes=declared.batch_bytes)]
 
 
@@ -131,11 +113,7 @@ def in_batches(sizes: Sequence[int | None], *, most: int, most_bytes: int | None
 
 
 def read_image(path: Path, expected: str) -> bytes:
-    """The bytes of an image, if their sha256 is ``expected``.
-
-    Raises:
-        ImageError: it is not, or the file cannot be read.
-    """
+    """The bytes of an image; ImageError where they cannot be read, or their sha256 is not the expected one."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -145,20 +123,11 @@ def read_image(path: Path, expected: str) -> bytes:
     return content
 
 
-def _size(path: Path) -> int | None:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return None
-
-
 def _refuse_other_keys(value: Any) -> None:
     """JSON would turn the keys 1 and "1" into the same text."""
     if isinstance(value, Mapping):
-        for name, inner in value.items():
-            if not isinstance(name, str):
-                raise TypeError(f"a parameter's key must be text, not {name!r}")
-            _refuse_other_keys(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            _refuse_other_keys(inner)
+        if others := [name for name in value if not isinstance(name, str)]:
+            raise TypeError(f"a parameter's key must be text, not {others[0]!r}")
+        value = list(value.values())
+    for inner in value if isinstance(value, list | tuple) else ():
+        _refuse_other_keys(inner)

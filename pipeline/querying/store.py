@@ -25,6 +25,8 @@ _CHUNK = 20_000  # keys per look-up
 _REASON_LENGTH = 500
 _KEPT_OF_A_FAILURE = 65_536  # bytes of the reply
 
+_OUTCOME = "state = ?, error = ?, billed = ?, reply = ?"
+_NUMBER = "SELECT id FROM classifiers WHERE adapter = ? AND model = ? AND parameters = ?"
 Moment = Literal["start", "middle", "end"]
 
 
@@ -128,10 +130,7 @@ class Store:
 
         def write(connection: sqlite3.Connection) -> int:
             connection.execute("INSERT OR IGNORE INTO classifiers (adapter, model, parameters) VALUES (?, ?, ?)", row)
-            found = connection.execute(
-                "SELECT id FROM classifiers WHERE adapter = ? AND model = ? AND parameters = ?", row
-            ).fetchone()
-            return int(found[0])
+            return int(connection.execute(_NUMBER, row).fetchone()[0])
 
         return self._write(write)
 
@@ -141,11 +140,8 @@ class Store:
 
     def find(self, adapter: Adapter) -> int | None:
         """The number that stands for an adapter as it is; None where it has none yet."""
-        query = "SELECT id FROM classifiers WHERE adapter = ? AND model = ? AND parameters = ?"
-        with self._lock:
-            row = (adapter.name, adapter.model, canonical_json(dict(adapter.parameters)))
-            found = self._connection.execute(query, row).fetchone()
-        return None if found is None else int(found[0])
+        found = self._rows(_NUMBER, (adapter.name, adapter.model, canonical_json(dict(adapter.parameters))))
+        return int(found[0][0]) if found else None
 
     def begin(
         self, requests: Sequence[Request], *, classifier: int, sentinel: tuple[int, Moment] | None = None
@@ -176,7 +172,8 @@ class Store:
             for intent, outcome in rows:
                 values: tuple[Any, ...]
                 if isinstance(outcome, NoAnswer):
-                    values = ("failed", shortened(outcome.reason), outcome.billed, replies.of_failure(outcome))
+                    reply = replies.row(outcome.reply, most=_KEPT_OF_A_FAILURE) if outcome.reply else None
+                    values = ("failed", shortened(outcome.reason), outcome.billed, reply)
                 else:
                     number = replies.row(outcome)
                     # The reply of an answered request is found by its answer, that of a sentinel by itself.
@@ -184,16 +181,12 @@ class Store:
                     if intent.row is None:
                         _keep(connection, intent.request, (classifier, number, outcome.position))
                 if intent.row is None:
-                    place = (
-                        "UPDATE intents SET state = ?, error = ?, billed = ?, reply = ? WHERE key = ? AND attempt = ?"
-                    )
-                    connection.execute(place, (*values, intent.request.key, intent.attempt))
+                    query = f"UPDATE intents SET {_OUTCOME} WHERE key = ? AND attempt = ?"  # noqa: S608 - our names
+                    connection.execute(query, (*values, intent.request.key, intent.attempt))
                 else:
                     position = 0 if isinstance(outcome, NoAnswer) else outcome.position
-                    place = (
-                        "UPDATE sentinels SET state = ?, error = ?, billed = ?, reply = ?, position = ? WHERE id = ?"
-                    )
-                    connection.execute(place, (*values, position, intent.row))
+                    query = f"UPDATE sentinels SET {_OUTCOME}, position = ? WHERE id = ?"  # noqa: S608 - our names
+                    connection.execute(query, (*values, position, intent.row))
 
         self._write(write)
 
@@ -219,9 +212,9 @@ class Store:
 
     def unresolved(self, *, classifier: int) -> int:
         """How many intents have no outcome: sent, perhaps answered and billed, but the process ended before."""
-        query = "SELECT count(*) FROM intents WHERE state = 'open' AND classifier = ?"
-        with self._lock:
-            return int(self._connection.execute(query, (classifier,)).fetchone()[0])
+        return int(
+            self._rows("SELECT count(*) FROM intents WHERE state = 'open' AND classifier = ?", (classifier,))[0][0]
+        )
 
     def possibly_billed(self, *, classifier: int) -> list[str]:
         """The images (sha256) of the intents that may have been charged for in vain, one for each intent.
@@ -233,8 +226,7 @@ class Store:
             f"SELECT image FROM {table} WHERE classifier = ? AND (state = 'open' OR billed)"  # noqa: S608 - our names
             for table in tables
         )
-        with self._lock:
-            return [image for (image,) in self._connection.execute(query, (classifier,) * len(tables)).fetchall()]
+        return [image for (image,) in self._rows(query, (classifier,) * len(tables))]
 
     def billed(self, adapter: str) -> int:
         """For how many images an adapter's service charged, whatever its model and parameters were at the time.
@@ -246,8 +238,7 @@ class Store:
             "AND classifier IN (SELECT id FROM classifiers WHERE adapter = ?)"
         )
         query = " + ".join(f"(SELECT count(*) FROM {table} {where})" for table in ("intents", "sentinels"))  # noqa: S608
-        with self._lock:
-            return int(self._connection.execute(f"SELECT {query}", (adapter, adapter)).fetchone()[0])
+        return int(self._rows(f"SELECT {query}", (adapter, adapter))[0][0])
 
     def sentinels(self, *, classifier: int) -> list[Sentinel]:
         """The sentinel images as they were sent so far, in order."""
@@ -256,13 +247,9 @@ class Store:
             FROM sentinels LEFT JOIN replies ON replies.id = reply
             WHERE classifier = ? AND state != 'unsent' ORDER BY sentinels.id
         """
-        with self._lock:
-            rows = self._connection.execute(query, (classifier,)).fetchall()
         return [
-            Sentinel(
-                row, number, moment, image, _raw_answer(reply) if error is None and reply[0] is not None else error
-            )
-            for row, number, moment, image, error, *reply in rows
+            Sentinel(row, number, moment, image, error if error or reply[0] is None else _raw_answer(reply))
+            for row, number, moment, image, error, *reply in self._rows(query, (classifier,))
         ]
 
     def _write(self, write: Write[Result]) -> Result:
@@ -287,11 +274,11 @@ class Store:
         listed = list(keys)
         for start in range(0, len(listed), _CHUNK):
             chunk = json.dumps(listed[start : start + _CHUNK])
-            with self._lock:
-                rows = self._connection.execute(
-                    query.format(keys="(SELECT value FROM json_each(?))"), (chunk,)
-                ).fetchall()
-            yield from rows
+            yield from self._rows(query.format(keys="(SELECT value FROM json_each(?))"), (chunk,))
+
+    def _rows(self, query: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        with self._lock:
+            return self._connection.execute(query, values).fetchall()
 
 
 class _Replies:
@@ -301,20 +288,13 @@ class _Replies:
         self._connection = connection
         self._rows: dict[tuple[bytes, int | None, str], int] = {}
 
-    def row(self, answer: RawAnswer) -> int:
-        """The row of a reply, which is written where it is the first of its kind."""
-        reply = (answer.body, answer.status, json.dumps(dict(answer.headers), sort_keys=True))
+    def row(self, answer: RawAnswer, *, most: int | None = None) -> int:
+        """The row of a reply, which is written where it is the first of its kind; at most so many bytes of its body."""
+        reply = (answer.body[:most], answer.status, json.dumps(dict(answer.headers), sort_keys=True))
         if reply not in self._rows:
             query = "INSERT INTO replies (body, status, headers, time) VALUES (?, ?, ?, ?)"
             self._rows[reply] = self._connection.execute(query, (*reply, _now())).lastrowid or 0
         return self._rows[reply]
-
-    def of_failure(self, failure: NoAnswer) -> int | None:
-        """The row of what came instead of an answer, cut to a length that is worth keeping."""
-        reply = failure.reply
-        if reply is None:
-            return None
-        return self.row(RawAnswer(reply.body[:_KEPT_OF_A_FAILURE], reply.status, reply.headers))
 
 
 def shortened(text: str) -> str:

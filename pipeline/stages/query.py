@@ -92,7 +92,7 @@ def query_stage(
             _check(plan, requests, audit)
             run.note(query=kept | {one.adapter.name: account_before(one) for one in requests})
             with _watched(audit.watch, plan) as progress:
-                outcomes = run_adapters([one.calls for one in requests], store, progress=progress, log=LOG.info)
+                outcomes = run_adapters(requests, store, progress=progress, log=LOG.info)
         else:
             _check_answers(plan)
             nothing = {one.adapter: RequestCounts(one.images, one.known, not_sent=one.to_send) for one in plan.adapters}
