@@ -34,8 +34,7 @@ def recall(confusion: ArrayLike) -> Floats:
     if np.any(totals == 0):
         rows = np.unique(np.nonzero(totals[..., 0] == 0)[-1])
         raise ValueError(f"the confusion matrix has no face of the categories in rows {rows}")
-    shares: Floats = matrix / totals
-    return shares
+    return np.asarray(matrix / totals)
 
 
 def true_shares(counts: ArrayLike, perceived_if: ArrayLike) -> Floats:
@@ -94,8 +93,7 @@ def corrected_interval(counts: ArrayLike, confusion: ArrayLike, *, level: float)
     unexplained = share_scores(estimate, counts, confusion)
 
     def rejected(shares: Floats) -> NDArray[np.bool_]:
-        apart: NDArray[np.bool_] = np.abs(share_scores(shares, counts, confusion) - unexplained).min(axis=0) > limit
-        return apart
+        return np.asarray(np.abs(share_scores(shares, counts, confusion) - unexplained).min(axis=0) > limit)
 
     ends = []
     for edge in (0.0, 1.0):
@@ -133,8 +131,7 @@ def contradicted(probabilities: ArrayLike, low: ArrayLike, high: ArrayLike, *, l
         raise ValueError(f"probabilities must have the shape (photos, {len(ends[0])}) with rows that sum to 1")
     mean, spread = table.mean(axis=0), table.std(axis=0, ddof=min(1, len(table) - 1))
     reach = ndtri((1 + level) / 2) * spread / np.sqrt(len(table))
-    outside: NDArray[np.bool_] = (mean + reach < ends[0]) | (mean - reach > ends[1])
-    return outside
+    return np.asarray((mean + reach < ends[0]) | (mean - reach > ends[1]))
 
 
 def share_scores(shares: ArrayLike, counts: ArrayLike, confusion: ArrayLike) -> Floats:
@@ -215,5 +212,4 @@ def _moments(chances: Floats, values: Floats) -> tuple[Floats, Floats]:
 def _nearest(seen: Floats, errors: Floats) -> Floats:
     """Non-negative least squares with the sum as one more, heavy equation; ``(C,)`` and ``(C, C)`` to ``(C,)``."""
     equations = np.vstack([errors.T, np.full(len(seen), SUM_WEIGHT)])
-    shares: Floats = nnls(equations, np.append(seen, SUM_WEIGHT))[0]
-    return shares
+    return np.asarray(nnls(equations, np.append(seen, SUM_WEIGHT))[0])

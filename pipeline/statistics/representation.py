@@ -5,7 +5,7 @@ Which photos are counted and who perceives them is decided elsewhere; the correc
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from pipeline.statistics.arrays import Floats, check_count, check_level, cluster_codes
 from pipeline.statistics.corrected_shares import contradicted, corrected_interval, recall, true_shares
 from pipeline.statistics.inference import RESAMPLES, share_interval
+from pipeline.statistics.photo_slopes import stacked
 
 ShareMethod = Literal["wilson", "exact"]
 NOT_CARRIED_OVER = (
@@ -28,17 +29,14 @@ REPRESENTATION_COLUMNS = (
 
 @dataclass(frozen=True, eq=False)
 class Representation:
-    """Shares of ``C`` categories among the photos of one group.
+    """Shares of ``C`` categories among the photos of one group; arrays ``(C,)``.
 
     Attributes:
-        group: which photos.
-        attribute: what is perceived.
-        categories: names.
-        counts: ``(C,)`` photos perceived as each.
-        share: ``(C,)`` of the photos, with its interval.
-        low, high: ends of the interval.
-        corrected: ``(C,)`` shares corrected for the classifier's errors; NaN without a confusion matrix.
-        corrected_low, corrected_high: ends of their interval, which counts the matrix's own uncertainty.
+        group, attribute, categories: which photos, what is perceived, and as what.
+        counts: photos perceived as each.
+        share, low, high: of the photos, with the ends of its interval.
+        corrected, corrected_low, corrected_high: shares corrected for the classifier's errors, with an interval that
+            counts the matrix's own uncertainty; NaN without a confusion matrix.
         contradicted: categories of which the classifier's own probabilities expect another share than the corrected
             interval holds: the matrix does not carry over to these photos.
     """
@@ -64,20 +62,9 @@ class Representation:
 
     def to_frame(self) -> pd.DataFrame:
         """One row a category, the columns of ``REPRESENTATION_COLUMNS``."""
-        columns = {
-            "group": self.group,
-            "attribute": self.attribute,
-            "category": list(self.categories),
-            "photos": int(self.counts.sum()),
-            "count": self.counts,
-            "share": self.share,
-            "share_low": self.low,
-            "share_high": self.high,
-            "corrected": self.corrected,
-            "corrected_low": self.corrected_low,
-            "corrected_high": self.corrected_high,
-        }
-        return pd.DataFrame(columns, columns=list(REPRESENTATION_COLUMNS))
+        columns = {**vars(self), "category": list(self.categories), "photos": int(self.counts.sum())}
+        columns |= {"count": self.counts, "share_low": self.low, "share_high": self.high}
+        return pd.DataFrame({name: columns[name] for name in REPRESENTATION_COLUMNS})
 
 
 def represent(
@@ -97,21 +84,19 @@ def represent(
     """Shares of the categories among photos, raw and corrected.
 
     The raw share's interval is Wilson's or Clopper and Pearson's; with clusters it is the bootstrap's over them. The
-    corrected shares are those of ``true_shares``; their interval, ``corrected_interval``, counts the uncertainty of
-    the confusion matrix too, and with clusters as many photos as would tell as much if they were independent.
+    corrected shares are those of ``true_shares`` with ``corrected_interval``, which with clusters takes as many photos
+    as would tell as much if they were independent.
 
     Args:
         perceived: the category of each photo.
         categories: all there are, in the order of the result.
-        group: name of the group of photos.
-        attribute: what is perceived.
+        group, attribute: names of the group of photos and of what is perceived.
         confusion: ``(C, C)`` counts of held-out faces, one row a true category, one column a perceived one; the errors
             on the photos are taken to be like those on the held-out faces.
         probabilities: ``(n, C)`` of each photo, which tell where that cannot be: see ``contradicted``.
         method: "wilson" or "exact".
         clusters: of each photo, where photos are not independent (several of one person).
-        resamples: of the bootstrap.
-        seed: of it; the same seed gives the same bytes.
+        resamples, seed: of the bootstrap; the same seed gives the same bytes.
         level: of the intervals, 0-1.
 
     Raises:
@@ -128,17 +113,15 @@ def represent(
     codes = np.array([place[name] for name in perceived], dtype=np.intp)
     table = _by_cluster(codes, clusters, categories=len(categories))
     counts = table.sum(axis=0)
-    missing = np.full(len(categories), np.nan)
-    corrected, corrected_low, corrected_high = missing, missing, missing
+    corrected, *ends = np.full((3, len(categories)), np.nan)
+    outside = np.zeros(len(categories), dtype=bool)
     if confusion is not None:
         matrix = np.asarray(confusion, dtype=np.float64)
         corrected = true_shares(counts, recall(matrix))
         independent = counts if clusters is None else effective_counts(table)
-        corrected_low, corrected_high = corrected_interval(independent, matrix, level=level)
-    against: tuple[str, ...] = ()
-    if confusion is not None and probabilities is not None:
-        outside = contradicted(probabilities, corrected_low, corrected_high, level=level)
-        against = tuple(name for name, wrong in zip(categories, outside, strict=True) if wrong)
+        ends = list(corrected_interval(independent, matrix, level=level))
+        if probabilities is not None:
+            outside = contradicted(probabilities, *ends, level=level)
     if clusters is None:
         low, high = share_interval(counts, counts.sum(), method=method, level=level)
     else:
@@ -154,22 +137,17 @@ def represent(
         low=low,
         high=high,
         corrected=corrected,
-        corrected_low=corrected_low,
-        corrected_high=corrected_high,
-        contradicted=against,
+        corrected_low=ends[0],
+        corrected_high=ends[1],
+        contradicted=tuple(name for name, wrong in zip(categories, outside, strict=True) if wrong),
     )
 
 
 def resampled_counts(table: NDArray[np.int64], *, resamples: int, seed: int) -> Floats:
-    """``(R, C)`` weights of the categories in each resample of clusters of photos.
+    """``(R, C)`` weights of the categories in each resample of clusters, ``(G, C)`` photos perceived as each category.
 
     The Bayesian bootstrap (Rubin 1981): clusters get exponential weights. One cluster's worth, shared out among the
     categories, is added, so that the spread of a category that was not seen is not 0.
-
-    Args:
-        table: ``(G, C)`` photos of each cluster perceived as each category.
-        resamples: R.
-        seed: the same seed gives the same bytes.
     """
     random = np.random.default_rng([seed, 2])
     clusters, categories = table.shape
@@ -179,13 +157,10 @@ def resampled_counts(table: NDArray[np.int64], *, resamples: int, seed: int) -> 
 
 
 def effective_counts(table: NDArray[np.int64]) -> Floats:
-    """``(C,)`` counts of as many independent photos as tell as much as the clustered ones.
+    """``(C,)`` counts of as many independent photos as tell as much as the clustered ones, ``(G, C)``.
 
     The photos are divided by the mean design effect (Rao & Scott 1981), at least 1; where all photos are alike, so
     that it cannot be known, by the mean size of a cluster.
-
-    Args:
-        table: ``(G, C)`` photos of each cluster perceived as each category.
     """
     counts = table.sum(axis=0)
     photos, shares = counts.sum(), counts / counts.sum()
@@ -196,8 +171,7 @@ def effective_counts(table: NDArray[np.int64]) -> Floats:
         variance = (rest**2).sum(axis=0) * len(table) / (len(table) - 1) / photos**2
         effects = variance[seen] / (shares * (1 - shares) / photos)[seen]
         effect = ((1 - shares[seen]) * effects).sum() / (1 - shares[seen]).sum()
-    independent: Floats = counts / max(effect, 1.0)
-    return independent
+    return np.asarray(counts / max(effect, 1.0))
 
 
 def _by_cluster(codes: NDArray[np.intp], clusters: Sequence[Hashable] | None, *, categories: int) -> NDArray[np.int64]:
@@ -212,8 +186,7 @@ def _by_cluster(codes: NDArray[np.intp], clusters: Sequence[Hashable] | None, *,
 
 def representation_frame(parts: Sequence[Representation]) -> pd.DataFrame:
     """Many groups and attributes as one frame, the columns of ``REPRESENTATION_COLUMNS``."""
-    frames = [part.to_frame() for part in parts]
-    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=list(REPRESENTATION_COLUMNS))
+    return stacked([part.to_frame() for part in parts], REPRESENTATION_COLUMNS)
 
 
 def shares_by_group(
@@ -223,47 +196,24 @@ def shares_by_group(
     *,
     confusion: Mapping[str, ArrayLike] | None = None,
     probabilities: Mapping[str, ArrayLike] | None = None,
-    method: ShareMethod = "wilson",
     clusters: Sequence[Hashable] | None = None,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-    level: float = 0.95,
+    **options: Any,
 ) -> tuple[Representation, ...]:
     """``represent`` for every group of photos and every attribute, groups sorted.
 
     Args:
-        perceived: attribute -> the category of each photo.
-        categories: attribute -> all of its categories.
+        perceived, categories: attribute -> the category of each photo, and all that there are.
         groups: the group of each photo.
-        confusion: attribute -> counts on held-out faces.
-        probabilities: attribute -> ``(n, C)`` probabilities of each photo.
-        method, clusters, resamples, seed, level: as for ``represent``.
+        confusion, probabilities: attribute -> counts on held-out faces, and ``(n, C)`` probabilities of each photo.
+        clusters, **options: as for ``represent``.
     """
     names = np.array(groups, dtype=object)
-    parts = []
+    confusion, probabilities, parts = confusion or {}, probabilities or {}, []
     for group in sorted(set(groups)):
         rows = np.flatnonzero(names == group).tolist()
+        own = {"group": group, "clusters": None if clusters is None else [clusters[row] for row in rows], **options}
         for attribute, seen in perceived.items():
-            parts.append(
-                represent(
-                    [seen[row] for row in rows],
-                    categories[attribute],
-                    group=group,
-                    attribute=attribute,
-                    confusion=None if confusion is None else confusion.get(attribute),
-                    probabilities=_rows(probabilities, attribute, rows),
-                    method=method,
-                    clusters=None if clusters is None else [clusters[row] for row in rows],
-                    resamples=resamples,
-                    seed=seed,
-                    level=level,
-                )
-            )
+            table = np.asarray(probabilities[attribute])[rows] if attribute in probabilities else None
+            how = {"attribute": attribute, "confusion": confusion.get(attribute), "probabilities": table, **own}
+            parts.append(represent([seen[row] for row in rows], categories[attribute], **how))
     return tuple(parts)
-
-
-def _rows(tables: Mapping[str, ArrayLike] | None, attribute: str, rows: Sequence[int]) -> ArrayLike | None:
-    if tables is None or attribute not in tables:
-        return None
-    chosen: ArrayLike = np.asarray(tables[attribute])[list(rows)]
-    return chosen

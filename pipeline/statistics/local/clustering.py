@@ -1,6 +1,6 @@
 """Clusters in which two groups fare differently: k-means, and from there the objective of Zhao & Chang 2020 (LOGAN).
 
-What is done with the clusters is in ``local_bias``. Points here are in a fixed order, and equal points move together:
+What is done with the clusters is in ``logan``. Points here are in a fixed order, and equal points move together:
 so the clusters do not depend on the order of the rows.
 """
 
@@ -22,13 +22,9 @@ ROUNDING = 1e-10  # of the objective's scale: a smaller gain is rounding noise
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """Different rows, in a fixed order.
+    """``m`` different rows, in a fixed order: features ``(m, D)``, centred on the mean of all rows, and ``(m,)`` each.
 
-    Attributes:
-        features: ``(m, D)``, centred on the mean of all rows.
-        weights: ``(m,)`` how many rows each stands for.
-        group: ``(m,)`` 0 or 1.
-        outcome: of ``m`` rows.
+    ``weights``: how many rows each stands for; ``group``: 0 or 1.
     """
 
     features: Floats
@@ -39,8 +35,7 @@ class Points:
     @cached_property
     def squares(self) -> Floats:
         """``(m,)`` squared distance of each to the mean of all rows."""
-        squares: Floats = np.einsum("md,md->m", self.features, self.features)
-        return squares
+        return np.asarray(np.einsum("md,md->m", self.features, self.features))
 
     @cached_property
     def spread(self) -> float:
@@ -131,9 +126,8 @@ def improve(points: Points, start: Codes, aim: Aim, *, clusters: int) -> Cluster
         state, labels = best, best_labels
     inertia, value = cost(points, labels, aim, clusters=clusters)
     start_inertia, start_value = cost(points, start, aim, clusters=clusters)
-    if value > start_value:
-        return Clustering(start, start_inertia, start_value, converged)
-    return Clustering(labels, inertia, value, converged)
+    better = (labels, inertia, value) if value <= start_value else (start, start_inertia, start_value)
+    return Clustering(*better, converged)
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,13 +160,12 @@ class _State:
 
 def _moves(points: Points, labels: Codes, values: Floats, state: _State, aim: Aim) -> tuple[Codes, Floats]:
     """For every point the cluster that is best to move to, and what that would change the objective by."""
-    count = len(state.sizes)
-    everyone = np.arange(len(labels))
+    count, everyone = len(state.sizes), np.arange(len(labels))
     weights, own = points.weights[:, None], labels[:, None]
     centres = state.sums / state.sizes[:, None]
     distances = points.features @ (-2 * centres.T)
     distances += points.squares[:, None]
-    distances += (centres**2).sum(axis=1)
+    distances += (centres**2).sum(axis=1)  # in place: a table of all points by all clusters
     np.maximum(distances, 0, out=distances)
     # Hartigan & Wong 1979: what a point adds to a cluster that it joins, and takes from the one that it leaves.
     step = np.where(np.arange(count) == own, -weights, weights)
@@ -183,8 +176,7 @@ def _moves(points: Points, labels: Codes, values: Floats, state: _State, aim: Ai
     rest[everyone[alone], labels[alone]] = 0.0
     total -= aim.strength * _bias_change(points, labels, values, step, rest, state, aim)
     total += total[everyone, labels][:, None]
-    total[everyone, labels] = np.inf
-    total[alone] = np.inf
+    total[everyone, labels] = total[alone] = np.inf
     target = total.argmin(axis=1)
     return target, total[everyone, target]
 
@@ -210,9 +202,7 @@ def _bias_change(
     defined = (after > 0.5) & (rows.T[other] > 0.5)
     gaps = (sums.T[same] + change * values[:, None]) / np.where(defined, after, 1.0) - means.T[other]
     squares = np.where(defined, gaps**2, 0.0)
-    if aim.objective == "weighted":
-        return rest * squares - state.sizes * before
-    return squares - before
+    return rest * squares - state.sizes * before if aim.objective == "weighted" else squares - before
 
 
 def _sums(points: Points, labels: Codes, clusters: int) -> tuple[Floats, Floats]:
@@ -225,5 +215,4 @@ def _inertia(points: Points, sizes: Floats, sums: Floats) -> float:
 
 
 def _one_hot(labels: Codes, clusters: int) -> Floats:
-    chosen: Floats = (labels == np.arange(clusters)[:, None]).astype(np.float64)
-    return chosen
+    return np.asarray(labels == np.arange(clusters)[:, None], dtype=np.float64)

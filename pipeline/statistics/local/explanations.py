@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from pipeline.statistics.arrays import Floats, categories, check_rows, scores
+from pipeline.statistics.arrays import Floats, categories, check_count, check_rows, scores
 
 WORD = r"(?u)\b[^\W\d_]{2,}\b"
 TOPIC_COLUMNS = ("cluster", "rank", "word", "texts", "share_inside", "share_outside", "chi2")
@@ -21,8 +21,7 @@ def exemplars(features: ArrayLike, labels: ArrayLike, groups: ArrayLike, *, coun
 
     Args:
         features: ``(n, D)`` as given to ``local_bias``.
-        labels: ``(n,)`` cluster of each row.
-        groups: ``(n,)``.
+        labels, groups: ``(n,)`` cluster and group of each row.
         count: how many of each group and cluster; fewer where there are not as many.
 
     Returns:
@@ -35,21 +34,17 @@ def exemplars(features: ArrayLike, labels: ArrayLike, groups: ArrayLike, *, coun
     table = scores(features, "features")
     (cluster,), (group,) = categories(labels=labels), categories(groups=groups)
     check_rows({"features": table, "labels": cluster, "groups": group})
-    if count < 1:
-        raise ValueError(f"count must be 1 or more, not {count}")
-    rows = []
-    for number, name in enumerate(cluster.names[0]):
-        inside = np.flatnonzero(cluster.codes[:, 0] == number)
-        if not len(inside):
-            continue
-        distances = np.linalg.norm(table[inside] - table[inside].mean(axis=0), axis=1)
-        nearest = inside[np.argsort(distances, kind="stable")]
-        ordered = np.sort(distances)
-        for code, group_name in enumerate(group.names[0]):
-            own = group.codes[nearest, 0] == code
-            for rank, (row, distance) in enumerate(zip(nearest[own][:count], ordered[own][:count], strict=True), 1):
-                rows.append((name, group_name, rank, int(row), float(distance)))
-    return pd.DataFrame(rows, columns=list(EXEMPLAR_COLUMNS))
+    check_count(count, "count", least=1)
+    codes, of_group = cluster.codes[:, 0], group.codes[:, 0]
+    means = np.zeros((len(cluster.names[0]), table.shape[1]))
+    for number in np.unique(codes):
+        means[number] = table[codes == number].mean(axis=0)
+    distances = np.linalg.norm(table - means[codes], axis=1)
+    order = np.lexsort((distances, of_group, codes))
+    columns = {"cluster": cluster.names[0][codes], "group": group.names[0][of_group], "row": np.arange(len(codes))}
+    nearest = pd.DataFrame(columns | {"distance": distances}).iloc[order]
+    nearest["rank"] = nearest.groupby(["cluster", "group"]).cumcount() + 1
+    return nearest.loc[nearest["rank"] <= count, list(EXEMPLAR_COLUMNS)].reset_index(drop=True)
 
 
 def topic_words(
@@ -94,8 +89,7 @@ def topic_words(
         if not 0 < size < n:
             continue
         have = np.asarray(there[inside].sum(axis=0), dtype=np.float64).reshape(-1)
-        share_in, share_out = have / size, (total - have) / (n - size)
-        pooled = total / n
+        share_in, share_out, pooled = have / size, (total - have) / (n - size), total / n
         variance = pooled * (1 - pooled) * (1 / size + 1 / (n - size))
         chi2 = np.divide((share_in - share_out) ** 2, variance, out=np.zeros_like(variance), where=variance > 0)
         chosen = np.flatnonzero((share_in > share_out) & (total >= min_texts))
@@ -108,15 +102,11 @@ def topic_words(
 
 
 def centred_by_group(features: ArrayLike, groups: ArrayLike) -> Floats:
-    """Features less the mean of their group: ``(n, D)``.
+    """``(n, D)`` features less the mean of their ``(n,)`` group.
 
     A network that was trained to tell the groups apart, as the judge was, puts them in places of their own; clusters of
     one group have no gap. With equal means, rows are alike by what else there is. Outcomes are not used, so the
     permutation tests of ``local_bias`` stay valid.
-
-    Args:
-        features: ``(n, D)`` finite numbers.
-        groups: ``(n,)``.
 
     Raises:
         ValueError: arrays that cannot be, named.
@@ -127,5 +117,4 @@ def centred_by_group(features: ArrayLike, groups: ArrayLike) -> Floats:
     codes = group.joint()
     chosen = (codes == np.arange(codes.max() + 1)[:, None]).astype(np.float64)
     means = chosen @ table / chosen.sum(axis=1, keepdims=True)
-    centred: Floats = table - means[codes]
-    return centred
+    return np.asarray(table - means[codes])

@@ -1,7 +1,7 @@
 """Figures of a clustering: which clusters are reported, how the groups fare in each, and how biased they are together.
 
-Zhao & Chang 2020: BCR, BIR, |Bias|, maximum gap. Where clusters come from is in ``local_clustering``; whether the
-figures are more than chance, in ``local_bias``.
+Zhao & Chang 2020: BCR, BIR, |Bias|, maximum gap. Where clusters come from is in ``clustering``; whether the figures are
+more than chance, in ``logan``.
 """
 
 from dataclasses import dataclass
@@ -38,9 +38,8 @@ class LocalFigures:
 
     Attributes:
         rows: ``(k,)`` all rows.
-        counted: ``(k, 2)`` rows of each group that the metric is about.
-        metric: ``(k, 2)`` of each group; NaN where it is not defined.
-        reported: ``(k,)`` clusters with enough rows of both groups and both metrics.
+        counted, metric: ``(k, 2)`` rows of each group that the metric is about, and its value, NaN where not defined.
+        reported, biased: ``(k,)`` clusters with enough rows of both groups and both metrics, and with a large gap.
         bcr: share of the reported clusters that are biased.
         bir: share of the reported clusters' rows that are in biased ones.
         mean_biased_gap: mean |gap| of the biased clusters ("|Bias|"); 0 where none is.
@@ -70,14 +69,7 @@ class LocalFigures:
 
 
 def figures_of(labels: Codes, group: Codes, outcome: Outcome, *, weights: Floats, rules: ClusterRules) -> LocalFigures:
-    """The figures of clusters 0 .. k-1.
-
-    Args:
-        labels: ``(n,)`` cluster of each row.
-        group: ``(n,)`` 0 or 1.
-        outcome: of ``n`` rows.
-        weights: ``(n,)`` how many rows each stands for.
-    """
+    """The figures of clusters 0 .. k-1; of ``n`` rows their cluster, group (0 or 1), outcome and weight."""
     count = int(labels.max()) + 1
     cells = 2 * labels + group
     counted = np.bincount(cells, weights=weights * outcome.counted, minlength=2 * count).reshape(-1, 2)
@@ -91,20 +83,12 @@ def figures_of_cells(rows: NDArray[Any], counted: NDArray[Any], metric: Floats, 
     reported = (counted >= rules.min_rows).all(axis=1) & np.isfinite(gaps)
     # 0.80 - 0.75 is a hair below 0.05 in floating point.
     biased = reported & (np.nan_to_num(gaps) >= rules.min_gap - 1e-12)
-    if not reported.any():
-        return LocalFigures(rows, counted, metric, reported, biased, *([float("nan")] * len(STATISTICS)))
-    return LocalFigures(
-        rows,
-        counted,
-        metric,
-        reported,
-        biased,
-        bcr=float(biased.sum() / reported.sum()),
-        bir=float(rows[biased].sum() / rows[reported].sum()),
-        mean_biased_gap=float(gaps[biased].mean()) if biased.any() else 0.0,
-        max_gap=float(gaps[reported].max()),
-        mean_gap=float(gaps[reported].mean()),
-    )
+    figures = [float("nan")] * len(STATISTICS)
+    if reported.any():
+        bcr, bir = biased.sum() / reported.sum(), rows[biased].sum() / rows[reported].sum()
+        mean_biased = gaps[biased].mean() if biased.any() else 0.0
+        figures = [float(part) for part in (bcr, bir, mean_biased, gaps[reported].max(), gaps[reported].mean())]
+    return LocalFigures(rows, counted, metric, reported, biased, *figures)
 
 
 def merge_small(
@@ -113,10 +97,7 @@ def merge_small(
     """Clusters merged, smallest first, each into the one with the nearest mean, as the rules say; numbered by size.
 
     The smallest is the one with the fewest rows of its rarer group. (The authors' code merges into the cluster with the
-    smallest dot product of the means, which is the most dissimilar one.)
-
-    Returns:
-        ``(n,)`` labels; 0 is the largest cluster.
+    smallest dot product of the means, which is the most dissimilar one.) Returns ``(n,)`` labels; 0 is the largest.
     """
     count = int(labels.max()) + 1
     rare = np.bincount(2 * labels + group, weights=weights * counted, minlength=2 * count).reshape(-1, 2)

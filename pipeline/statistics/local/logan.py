@@ -1,7 +1,6 @@
 """Local group bias (LOGAN, Zhao & Chang 2020): where two groups fare differently, and whether by chance.
 
-Clusters are found in ``local_clustering``, their figures are ``local_statistics``', what explains them is in
-``local_report`` and ``topic_words``.
+Clusters are found in ``clustering``, their figures are ``figures``', what explains them is in ``explanations``.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,6 +28,7 @@ SHARES_FIND_LITTLE = (
     "the p of bcr and bir find next to nothing (0 to 1 % of planted biases, simulated), since chance calls most "
     "clusters biased: read those of the gaps"
 )
+PARTS = ("p", "p_within_group", "p_within_cluster")
 STRENGTHS = (1.0, 5.0, 10.0, 100.0)
 FIXED = (
     "the clusters were chosen to widen the gaps and then held fixed: their p are too small; null='rerun' allows for it"
@@ -99,38 +99,22 @@ class LocalBias:
 
     def to_frame(self) -> pd.DataFrame:
         """A row for each statistic: value, p (and its two parts), and the same of k-means; then the inertia ratio."""
-        rows: list[dict[str, Any]] = [
-            {
-                "statistic": name,
-                "value": getattr(self.found.figures, name),
-                "p": self.found.p[name],
-                "p_within_group": self.found.p_within_group[name],
-                "p_within_cluster": self.found.p_within_cluster[name],
-                "kmeans": getattr(self.kmeans.figures, name),
-                "kmeans_p": self.kmeans.p[name],
-            }
-            for name in STATISTICS
-        ]
-        rows.append({"statistic": "inertia_ratio", "value": self.inertia_ratio, "kmeans": 1.0})
-        return pd.DataFrame(rows).assign(metric=self.metric, null=self.null, permutations=self.permutations)
+        found, names = self.found, list(STATISTICS)
+        columns = {"statistic": names, "value": found.figures.statistics}
+        columns |= {name: [getattr(found, name)[each] for each in names] for name in PARTS}
+        columns |= {"kmeans": self.kmeans.figures.statistics, "kmeans_p": [self.kmeans.p[name] for name in names]}
+        ratio = pd.DataFrame([{"statistic": "inertia_ratio", "value": self.inertia_ratio, "kmeans": 1.0}])
+        rows = pd.concat([pd.DataFrame(columns), ratio], ignore_index=True)
+        return rows.assign(metric=self.metric, null=self.null, permutations=self.permutations)
 
     def clusters_frame(self) -> pd.DataFrame:
         """A row for each cluster: its rows, each group's rows and metric, gap, whether it is reported and biased."""
-        figures, (first, second) = self.found.figures, self.groups
-        return pd.DataFrame(
-            {
-                "cluster": np.arange(len(figures.rows)),
-                "rows": figures.rows.astype(np.int64),
-                f"rows {first}": figures.counted[:, 0].astype(np.int64),
-                f"rows {second}": figures.counted[:, 1].astype(np.int64),
-                f"{self.metric} {first}": figures.metric[:, 0],
-                f"{self.metric} {second}": figures.metric[:, 1],
-                "gap": figures.gaps,
-                "reported": figures.reported,
-                "biased": figures.biased,
-                "p": self.found.cluster_p,
-            }
-        )
+        figures = self.found.figures
+        columns: dict[str, Any] = {"cluster": np.arange(len(figures.rows)), "rows": figures.rows.astype(np.int64)}
+        columns |= {f"rows {name}": rows for name, rows in zip(self.groups, figures.counted.T.astype(int), strict=True)}
+        columns |= {f"{self.metric} {name}": part for name, part in zip(self.groups, figures.metric.T, strict=True)}
+        columns |= {"gap": figures.gaps, "reported": figures.reported, "biased": figures.biased}
+        return pd.DataFrame(columns | {"p": self.found.cluster_p})
 
 
 def local_bias(
@@ -182,9 +166,17 @@ def local_bias(
     Raises:
         ValueError: an argument that cannot be, named.
     """
-    rows = SortedRows.of(features, groups, outcome_of(prediction, truth, metric=metric), scale=scale)
-    _check(rows, clusters=clusters, strength=strength, objective=objective, permutations=permutations, null=null)
     strengths = tuple(strength) if isinstance(strength, Sequence) else (strength,)
+    check_count(clusters, "clusters", least=2)
+    check_count(permutations, "permutations")
+    check_choice(objective, "objective", OBJECTIVES)
+    check_choice(null, "null", NULLS)
+    for each in strengths:
+        if not 0 <= each < float("inf"):
+            raise ValueError(f"strength must be 0 or more and finite, not {each}")
+    rows = SortedRows.of(features, groups, outcome_of(prediction, truth, metric=metric), scale=scale)
+    if clusters > len(rows.unique):
+        raise ValueError(TOO_FEW.format(clusters=clusters, different=len(rows.unique)))
     aims = tuple(Aim(each, objective) for each in strengths)  # type: ignore[arg-type]
     with one_thread():
         start = kmeans_labels(rows.unique, rows.times, clusters=clusters, seed=seed, starts=starts)
@@ -197,34 +189,23 @@ def local_bias(
                 rows.outcome.take(shuffled(strata, np.random.default_rng([seed, number, repeat])))
                 for repeat in range(permutations)
             ]
-            last = searching is plain
-            fixed = _statistics(drawn, lambda outcome: plain.figures(kmeans.labels, outcome), advance if last else None)
-            if searching is plain:
-                again = fixed
-            elif null == "fixed":
+            last = [advance] if searching is plain else []
+            again = fixed = _statistics(drawn, lambda outcome: plain.figures(kmeans.labels, outcome), *last)
+            if searching is not plain and null == "fixed":
                 again = _statistics(drawn, lambda outcome: plain.figures(found.labels, outcome), advance)
-            else:
+            elif searching is not plain:
                 again = _statistics(drawn, lambda outcome: searching.clusters(outcome).figures, advance)
             nulls[STRATA[number]] = fixed, again
-        sides = [
-            _side(
-                rows,
-                side,
-                found.aim or aims[0],
-                clusters=clusters,
-                nulls={name: pair[place] for name, pair in nulls.items()},
-            )
-            for place, side in enumerate((kmeans, found))
-        ]
-    notes = []
-    if not found.figures.reported.any():
-        notes.append(NONE_REPORTED.format(min_rows=rules.min_rows))
-    if not found.converged:
-        notes.append(NOT_CONVERGED)
-    if null == "fixed" and searching is not plain and permutations:
-        notes.append(FIXED)
-    if permutations:
-        notes.append(SHARES_FIND_LITTLE)
+        sides = []
+        for place, side in enumerate((kmeans, found)):
+            own = {name: pair[place] for name, pair in nulls.items()}
+            sides.append(_side(rows, side, found.aim or aims[0], clusters=clusters, nulls=own))
+    notes = {
+        NONE_REPORTED.format(min_rows=rules.min_rows): not found.figures.reported.any(),
+        NOT_CONVERGED: not found.converged,
+        FIXED: null == "fixed" and searching is not plain and permutations,
+        SHARES_FIND_LITTLE: permutations,
+    }
     overall = rows.outcome.by_cell(rows.group, np.ones(len(rows.group)), count=2)
     return LocalBias(
         found=sides[1],
@@ -235,7 +216,7 @@ def local_bias(
         permutations=permutations,
         null=null,  # type: ignore[arg-type]
         strength=(found.aim or aims[0]).strength,
-        notes=tuple(notes),
+        notes=tuple(note for note, holds in notes.items() if holds),
     )
 
 
@@ -272,30 +253,12 @@ def _p(seen: Floats, null: Floats) -> Floats:
     return np.where(np.isnan(seen), np.nan, (1 + as_large) / (1 + len(null)))
 
 
-def _statistics(drawn: list[Outcome], figures: Any, advance: Callable[[int], None] | None) -> Floats:
+def _statistics(
+    drawn: list[Outcome], figures: Callable[[Outcome], LocalFigures], advance: Callable[[int], None] = lambda _: None
+) -> Floats:
+    """``(R, s)`` the figures of every permutation."""
     found = []
     for outcome in drawn:
         found.append(figures(outcome).statistics)
-        if advance is not None:
-            advance(1)
+        advance(1)
     return np.array(found).reshape(-1, len(STATISTICS))
-
-
-def _check(
-    rows: SortedRows,
-    *,
-    clusters: int,
-    strength: float | Sequence[float],
-    objective: str,
-    permutations: int,
-    null: str,
-) -> None:
-    check_count(clusters, "clusters", least=2)
-    check_count(permutations, "permutations")
-    check_choice(objective, "objective", OBJECTIVES)
-    check_choice(null, "null", NULLS)
-    if clusters > len(rows.unique):
-        raise ValueError(TOO_FEW.format(clusters=clusters, different=len(rows.unique)))
-    for each in strength if isinstance(strength, Sequence) else (strength,):
-        if not 0 <= each < float("inf"):
-            raise ValueError(f"strength must be 0 or more and finite, not {each}")

@@ -1,114 +1,98 @@
 """What is compared between two groups in every cluster: accuracy, FPR, TPR, presence, AUC, or any callable.
 
-How clusters are found is in ``local_clustering``.
+How clusters are found is in ``clustering``.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
-from pipeline.statistics.arrays import Codes, Floats, categories, check_rows
+from pipeline.statistics.arrays import Codes, Floats, categories, check_choice, check_rows, row_numbers
 
 Metric = Callable[[NDArray[Any], NDArray[Any]], float]
+METRICS = ("accuracy", "presence", "fpr", "tpr", "auc")
 NO_TRUTH = "the metric {metric!r} needs truth"
 NOT_BINARY = "{name} must hold 0 and 1 for the metric {metric!r}, but has {value} in row {row}"
 NOTHING_SHARED = "no label occurs in both truth and prediction: are they written alike?"
 NOT_FINITE = "{name} has no finite number in row {row}"
 
 
-class Outcome(Protocol):
-    """The outcomes of ``n`` rows under one metric."""
+class Outcome(ABC):
+    """The outcomes of ``n`` rows under one metric; ``counted`` ``(n,)`` are the rows that it is about."""
+
+    counted: NDArray[np.bool_]
 
     @property
+    @abstractmethod
     def codes(self) -> Codes:
         """``(n,)`` the same number for rows with the same outcome."""
-        ...
 
-    @property
-    def counted(self) -> NDArray[np.bool_]:
-        """``(n,)`` rows that the metric is about."""
-        ...
-
-    def take(self, rows: Codes) -> "Outcome":
+    @abstractmethod
+    def take(self, rows: Codes) -> Self:
         """The outcomes of some rows, in their order."""
-        ...
 
+    @abstractmethod
     def by_cell(self, cells: Codes, weights: Floats, *, count: int) -> Floats:
         """``(count,)`` the metric of the rows in each cell; NaN where it is not defined."""
-        ...
 
+    @abstractmethod
     def contributions(self, cells: Codes, weights: Floats) -> Floats:
         """``(n,)`` numbers of which the metric of a cell is, or nearly is, the mean over its counted rows."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
-class MeanOutcome:
-    """A metric that is a mean over the rows that count, such as an accuracy (all count) or an FPR (negatives do).
-
-    ``values`` ``(n,)`` finite; ``counted`` ``(n,)``.
-    """
+class MeanOutcome(Outcome):
+    """A metric that is the mean of finite ``values`` over the rows that count, such as an accuracy or an FPR."""
 
     values: Floats
     counted: NDArray[np.bool_]
 
     @property
-    def codes(self) -> Codes:
-        """See ``Outcome``."""
-        pairs = np.stack([np.where(self.counted, self.values, 0.0), self.counted], axis=1)
-        return np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1)
+    def codes(self) -> Codes:  # noqa: D102
+        return row_numbers(np.stack([np.where(self.counted, self.values, 0.0), self.counted], axis=1))
 
-    def take(self, rows: Codes) -> "MeanOutcome":
-        """See ``Outcome``."""
-        return MeanOutcome(self.values[rows], self.counted[rows])
+    def take(self, rows: Codes) -> Self:  # noqa: D102
+        return replace(self, values=self.values[rows], counted=self.counted[rows])
 
-    def by_cell(self, cells: Codes, weights: Floats, *, count: int) -> Floats:
-        """See ``Outcome``."""
+    def by_cell(self, cells: Codes, weights: Floats, *, count: int) -> Floats:  # noqa: D102
         weighed = weights * self.counted
         rows = np.bincount(cells, weights=weighed, minlength=count)
         sums = np.bincount(cells, weights=weighed * self.values, minlength=count)
-        metric: Floats = np.divide(sums, rows, out=np.full(count, np.nan), where=rows > 0)
-        return metric
+        return np.asarray(np.divide(sums, rows, out=np.full(count, np.nan), where=rows > 0))
 
-    def contributions(self, cells: Codes, weights: Floats) -> Floats:
-        """See ``Outcome``."""
+    def contributions(self, cells: Codes, weights: Floats) -> Floats:  # noqa: D102
         return self.values
 
 
 @dataclass(frozen=True, eq=False)
-class CallableOutcome:
-    """Any metric of (truth, prediction), such as the AUC. A value that cannot be given is NaN."""
+class CallableOutcome(Outcome):
+    """Any metric of (truth, prediction), such as the AUC; all rows count. A value that cannot be given is NaN."""
 
     truth: NDArray[Any]
     prediction: NDArray[Any]
     metric: Metric
 
     @property
-    def codes(self) -> Codes:
-        """See ``Outcome``."""
-        parts = [np.unique(part, axis=0, return_inverse=True)[1].reshape(-1) for part in (self.truth, self.prediction)]
-        codes: Codes = parts[0] * (parts[1].max() + 1) + parts[1]
-        return codes
-
-    @property
-    def counted(self) -> NDArray[np.bool_]:
-        """See ``Outcome``."""
+    def counted(self) -> NDArray[np.bool_]:  # type: ignore[override]  # noqa: D102
         return np.ones(len(self.truth), dtype=bool)
 
-    def take(self, rows: Codes) -> "CallableOutcome":
-        """See ``Outcome``."""
+    @property
+    def codes(self) -> Codes:  # noqa: D102
+        truth, prediction = (row_numbers(part.reshape(len(part), -1)) for part in (self.truth, self.prediction))
+        return np.asarray(truth * (prediction.max() + 1) + prediction)
+
+    def take(self, rows: Codes) -> Self:  # noqa: D102
         return replace(self, truth=self.truth[rows], prediction=self.prediction[rows])
 
-    def by_cell(self, cells: Codes, weights: Floats, *, count: int) -> Floats:
-        """See ``Outcome``."""
-        order = np.argsort(cells, kind="stable")
+    def by_cell(self, cells: Codes, weights: Floats, *, count: int) -> Floats:  # noqa: D102
+        order, times = np.argsort(cells, kind="stable"), weights.astype(np.intp)
         ends = np.searchsorted(cells[order], np.arange(count + 1))
-        times = weights.astype(np.intp)
         result = np.full(count, np.nan)
         for cell in range(count):
             rows = order[ends[cell] : ends[cell + 1]]
@@ -118,8 +102,7 @@ class CallableOutcome:
 
     def contributions(self, cells: Codes, weights: Floats) -> Floats:
         """Jackknife pseudo-values within each cell; 0 where the metric is not defined with or without the row."""
-        times = weights.astype(np.intp)
-        values = np.zeros(len(cells))
+        times, values = weights.astype(np.intp), np.zeros(len(cells))
         for cell in np.unique(cells):
             rows = np.repeat(np.flatnonzero(cells == cell), times[cells == cell])
             whole = self._of(rows)
@@ -139,11 +122,7 @@ def auc(truth: NDArray[Any], score: NDArray[Any]) -> float:
     high, low = int(positive.sum()), int((~positive).sum())
     if not high or not low:
         return float("nan")
-    ranks = rankdata(score)[positive].sum()
-    return float((ranks - high * (high + 1) / 2) / (high * low))
-
-
-METRICS = ("accuracy", "presence", "fpr", "tpr", "auc")
+    return float((rankdata(score)[positive].sum() - high * (high + 1) / 2) / (high * low))
 
 
 def outcome_of(prediction: ArrayLike, truth: ArrayLike | None = None, *, metric: str | Metric = "accuracy") -> Outcome:
@@ -176,8 +155,7 @@ def outcome_of(prediction: ArrayLike, truth: ArrayLike | None = None, *, metric:
             raise ValueError(NOTHING_SHARED)
         right = (labels.codes == guesses.codes).all(axis=1)
         return MeanOutcome(right.astype(np.float64), np.ones(len(true), dtype=bool))
-    if metric not in METRICS:
-        raise ValueError(f"there is no metric {metric!r}; there are {', '.join(METRICS)}")
+    check_choice(metric, "metric", METRICS)
     numbers = _numbers("prediction", predicted)
     wrong = ~np.isin(true, (0, 1))
     if true.ndim != 1 or wrong.any():
@@ -189,6 +167,7 @@ def outcome_of(prediction: ArrayLike, truth: ArrayLike | None = None, *, metric:
 
 
 def _column(name: str, values: ArrayLike) -> NDArray[Any]:
+    """Rows of anything, none of them missing."""
     array = np.asarray(values)
     if array.ndim not in (1, 2) or array.size == 0:
         raise ValueError(f"{name} must have the shape (n,) or (n, C) with n > 0, but has {array.shape}")

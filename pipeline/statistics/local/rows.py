@@ -1,7 +1,7 @@
 """The rows of a search for local bias in an order of their own, their permutations, and one search on them.
 
 Rows are sorted by their bytes, so that nothing depends on how they came. What is tested, and the result, are
-``local_bias``'.
+``logan``'s.
 """
 
 from dataclasses import dataclass
@@ -16,20 +16,19 @@ from pipeline.statistics.local.figures import ClusterRules, LocalFigures, figure
 from pipeline.statistics.local.outcomes import Outcome
 
 MOST_INERTIA = 1.05  # of the clusters of a strength that is chosen, in terms of k-means'
+SCALES = ("none", "variance")
 TWO_GROUPS = "groups must hold two groups, but holds {count}: {names}"
 
 
 @dataclass(frozen=True, eq=False)
 class SortedRows:
-    """All rows in a fixed order.
+    """All ``n`` rows in a fixed order.
 
     Attributes:
         order: ``(n,)`` where each row stood.
-        unique: ``(u, D)`` the different features, centred on the mean of all rows.
-        times: ``(u,)`` how many rows have them.
-        which: ``(n,)`` the features of each row.
-        group: ``(n,)`` 0 or 1.
-        outcome: of ``n`` rows.
+        unique, times: ``(u, D)`` the different features, centred on the mean of all rows; ``(u,)`` rows that have them.
+        which, group: ``(n,)`` the features of each row, and its group, 0 or 1.
+        outcome: of the rows.
         names: of the two groups.
     """
 
@@ -44,6 +43,8 @@ class SortedRows:
     @classmethod
     def of(cls, features: ArrayLike, groups: ArrayLike, outcome: Outcome, *, scale: str) -> "SortedRows":
         """Checked and sorted rows; see ``local_bias`` for the arguments."""
+        if scale not in SCALES:
+            raise ValueError(f"scale must be 'none' or 'variance', not {scale!r}")
         table = scores(features, "features")
         (group,) = categories(groups=groups)
         check_rows({"features": table, "groups": group, "prediction": outcome.codes})
@@ -63,8 +64,6 @@ class SortedRows:
         if scale == "variance":
             variance = float(times @ (unique**2).sum(axis=1)) / len(table)
             unique = unique / np.sqrt(variance) if variance > 0 else unique
-        elif scale != "none":
-            raise ValueError(f"scale must be 'none' or 'variance', not {scale!r}")
         return cls(order, unique, times, which, codes[order], outcome.take(order), (names[0], names[1]))
 
     def points(self, outcome: Outcome) -> tuple[Points, Codes]:
@@ -117,14 +116,9 @@ class Search:
         return best if best is not None else self._merged(labels, outcome, None, True)
 
     def _merged(self, labels: Codes, outcome: Outcome, aim: Aim | None, converged: bool) -> Found:
-        merged = merge_small(
-            self.rows.unique[self.rows.which],
-            labels,
-            self.rows.group,
-            outcome.counted,
-            weights=np.ones(len(labels)),
-            rules=self.rules,
-        )
+        rows, each = self.rows, np.ones(len(labels))
+        features = rows.unique[rows.which]
+        merged = merge_small(features, labels, rows.group, outcome.counted, weights=each, rules=self.rules)
         return Found(labels, merged, self.figures(merged, outcome), converged, aim)
 
     def figures(self, labels: Codes, outcome: Outcome) -> LocalFigures:
@@ -146,5 +140,6 @@ def shuffled(strata: Codes, random: np.random.Generator) -> Codes:
 
 
 def _different(groups: ArrayLike, codes: Codes) -> list[tuple[Any, ...]]:
+    """The groups' own values, in the order of their codes."""
     table: NDArray[Any] = np.asarray(groups).reshape(len(codes), -1)
     return [tuple(table[np.argmax(codes == code)]) for code in np.unique(codes)]
