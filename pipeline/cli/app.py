@@ -26,6 +26,7 @@ from pipeline.cli.console import (
     watch,
 )  # fmt: skip
 from pipeline.cli.generate import generate
+from pipeline.cli.mask import mask
 from pipeline.cli.options import (
     NOT_GIVEN,
     AsJson,
@@ -129,6 +130,12 @@ app.command(
     epilog="Examples: counterslope generate portraits/ --attribute gender --out dataset · "
     "counterslope generate list.csv --cluster person --opt-out opted-out.txt --licence cc-by-nc-4.0"
 )(generate)
+
+
+app.command(
+    epilog="Examples: counterslope mask list.csv --condition full --condition segment · "
+    "counterslope mask photos/ --annotations instances.json --out runs/masked"
+)(mask)
 
 
 @app.command(epilog="Example: counterslope query runs/portraits --adapter opencv --adapter python:mine:classify")

@@ -1,0 +1,58 @@
+"""``counterslope mask``: photos with their people hidden, to see what a classifier takes from the rest."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pipeline.cli.console import user_errors, watch
+from pipeline.cli.options import (
+    NOT_GIVEN,
+    Config,
+    Given,
+    Photos,
+    Quiet,
+    default_out,
+    inputs,
+    settings_of_command,
+    with_options,
+)
+from pipeline.config.options import PhotoOptions
+
+
+@with_options(PhotoOptions)
+def mask(
+    photos: Photos = None,
+    out: Annotated[Path | None, typer.Option(help="The run's folder.", show_default="runs/NAME-masked")] = None,
+    condition: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="full, box, segment, noisy-box, noisy-segment or only-person. Repeatable.", show_default="all"
+        ),
+    ] = None,
+    annotations: Annotated[
+        Path | None,
+        typer.Option(help="COCO file of instances; else the face parser finds the person.", show_default=False),
+    ] = None,
+    given: Given = NOT_GIVEN,
+    config: Config = None,
+    quiet: Quiet = False,
+) -> None:
+    """Write photos with their people hidden, one image a condition, and a manifest of them for your own classifier."""
+    with user_errors():
+        chosen, settings = inputs(photos), settings_of_command(given, config)
+        from pipeline.config.sources import only_given
+        from pipeline.dataset.masked import mask_people
+        from pipeline.dataset.person import CONDITIONS
+
+        run = mask_people(
+            chosen,
+            out or default_out(photos, ending="-masked"),
+            settings=settings,
+            conditions=condition or tuple(CONDITIONS),
+            annotations=annotations,
+            given=only_given(given),
+            watch=watch(quiet, False),
+        )
+        counts = run.record.stages["masked"].counts
+        typer.echo(f"{counts['ok']} of {counts['planned']} images; {run.path('masked.csv')} names them.")

@@ -1,0 +1,173 @@
+"""Photos with their people hidden, under several conditions, as images and one manifest (``masked.csv``)."""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+
+from pipeline.config.options import ConfigError, Settings
+from pipeline.dataset.person import CONDITIONS, Annotations, boxes_of, hidden_pixels, parsed_people
+from pipeline.run.files import digest, digest_of_files, write_bytes, write_text
+from pipeline.run.folder import Run
+from pipeline.run.progress import Watch, unwatched
+from pipeline.run.tables import frame_to_csv, read_frame
+from pipeline.stages.audit import start_run
+from pipeline.stages.base import PhotoChunks, Row, Step, decoding_options, make_table, photo_rows, read_photos
+from pipeline.stages.faces import faces_stage
+from pipeline.stages.photos import photos_stage
+
+MASKED = {
+    "photo": "string",
+    "condition": "string",
+    "status": "string",
+    "reason": "string",
+    "file": "string",  # relative to the run's folder
+    "people": "int32",
+    "hidden_share": "double",  # of the photo's pixels
+}
+CHUNK = 16
+NOT_ANNOTATED = "the annotations do not name this photo"
+UNKNOWN = "there is no condition {name!r}; there are {known}"
+
+
+@dataclass(frozen=True)
+class Absent:
+    """A photo of which it is not known where its people are, and why."""
+
+    status: str
+    reason: str
+
+
+def mask_people(
+    photos: Sequence[Path],
+    out: Path,
+    *,
+    settings: Settings,
+    conditions: Sequence[str] = tuple(CONDITIONS),
+    annotations: Path | None = None,
+    given: Mapping[str, Any] | None = None,
+    watch: Watch = unwatched,
+) -> Run:
+    """Write every photo once a condition; the same call on the same folder continues.
+
+    The images are ``masked/CONDITION/PHOTO.png`` of the run's folder; ``masked.csv`` names them with the manifest's own
+    columns, so that predictions for them can be compared by condition.
+
+    Args:
+        photos: a folder, files, or one manifest.
+        out: the run's folder.
+        settings: all options.
+        conditions: names of ``CONDITIONS``.
+        annotations: COCO instances of the same photos; else the face parser says where the person is.
+        given: the options as the user gave them.
+        watch: opens the progress display of a stage.
+
+    Raises:
+        ConfigError: a condition is unknown, or the annotations cannot be used.
+        NoUsablePhotos, RunError: with what to do about it.
+    """
+    for name in conditions:
+        if name not in CONDITIONS:
+            raise ConfigError(UNKNOWN.format(name=name, known=", ".join(CONDITIONS)))
+    known = Annotations(annotations) if annotations else None
+    run = Run(out)
+    with run.locked():
+        audit = start_run(run, photos, settings=settings, given=given or {}, watch=watch)
+        upstream = photos_stage(audit)
+        rows = photo_rows(run)
+        rows = rows[rows["status"] == "ok"].drop(columns="status")
+        if known is None:
+            upstream = faces_stage(audit, upstream)
+            faces = read_frame(run.path("faces.parquet"), columns=["photo", "status", "reason", "landmarks"])
+            rows = rows.merge(faces, on="photo", how="left")
+        depends = [
+            list(conditions),
+            annotations and digest_of_files(annotations),
+            sorted(audit.run.record.weights.items()),
+        ]
+        fingerprint = digest(["masked", upstream, *depends])
+        if not run.is_done("masked", fingerprint):
+            parser = None if known else _parser(settings)
+
+            def work(chunk: Sequence[Row], pool: ThreadPoolExecutor, step: Step) -> list[dict[str, Any]]:
+                read, lost = read_photos(pool, chunk, options=settings.photos)
+                found = [_missing(row, conditions, "failed", reason) for row, reason in lost]
+                people = _annotated(known, read) if known else _parsed(parser, read)
+                for (row, pixels), masks in zip(read, people, strict=True):
+                    if isinstance(masks, Absent):
+                        found.append(_missing(row, conditions, masks.status, masks.reason))
+                    else:
+                        found.append([_write(run, row, pixels, masks, name) for name in conditions])
+                    step(1)
+                return [row for rows in found for row in rows]
+
+            make_table(
+                audit, "masked", PhotoChunks(rows, size=CHUNK),
+                fingerprint=fingerprint, part_fingerprint=digest([*depends, decoding_options(settings.photos)]),
+                columns=MASKED, planned=len(rows) * len(conditions), work=work,
+            )  # fmt: skip
+        _write_manifest(run)
+    return run
+
+
+def _parser(settings: Settings) -> Any:
+    from models.weights import load_parser
+
+    return load_parser(settings.sweep.parser, weights=settings.sweep.parser_weights)
+
+
+def _annotated(known: Annotations, read: Sequence[tuple[Row, Any]]) -> list[list[Any] | Absent]:
+    found: list[list[Any] | Absent] = []
+    for row, pixels in read:
+        try:
+            found.append(known.people(row["photo"], height=pixels.shape[0], width=pixels.shape[1]))
+        except KeyError:
+            found.append(Absent("excluded", NOT_ANNOTATED))
+        except ValueError as error:
+            found.append(Absent("failed", str(error)))
+    return found
+
+
+def _parsed(parser: Any, read: Sequence[tuple[Row, Any]]) -> list[list[Any] | Absent]:
+    seen = [(row, pixels) for row, pixels in read if row["status"] == "ok"]
+    points = [np.array(row["landmarks"], dtype=np.float64).reshape(5, 2) for row, _ in seen]
+    subjects = [(row["photo"], pixels, own) for (row, pixels), own in zip(seen, points, strict=True)]
+    masks = dict(zip((row["photo"] for row, _ in seen), parsed_people(parser, subjects) if seen else (), strict=True))
+    return [
+        [masks[row["photo"]]] if row["photo"] in masks else Absent(row["status"], str(row["reason"])) for row, _ in read
+    ]
+
+
+def _missing(row: Row, conditions: Sequence[str], status: str, reason: str) -> list[dict[str, Any]]:
+    return [{"photo": row["photo"], "condition": name, "status": status, "reason": reason} for name in conditions]
+
+
+def _write(run: Run, row: Row, pixels: Any, people: Sequence[Any], condition: str) -> dict[str, Any]:
+    hidden = hidden_pixels(condition, people, shape=pixels.shape[:2], seed={"photo": row["sha256"]})
+    image = np.where(hidden[:, :, None], 0, pixels).astype(np.uint8)
+    file = Path("masked", condition, f"{row['photo']}.png")
+    _, encoded = cv2.imencode(".png", image[:, :, ::-1])
+    write_bytes(run.path(str(file)), encoded.tobytes())
+    return {
+        "photo": row["photo"],
+        "condition": condition,
+        "status": "ok",
+        "file": str(file),
+        "people": len(boxes_of(people)),
+        "hidden_share": float(hidden.mean()),
+    }
+
+
+def _write_manifest(run: Run) -> None:
+    """``masked.csv``: the images with what the input's own manifest says of their photos."""
+    photos = read_frame(run.path("photos.parquet"))
+    own = photos.drop(columns=["path", "sha256", "width", "height", "status", "reason"])
+    made = read_frame(run.path("masked.parquet"))
+    made = made[made["status"] == "ok"].drop(columns=["status", "reason"])
+    table = made.merge(own, on="photo").rename(columns={"photo": "source", "file": "photo"})
+    first = ["photo", "source", "condition", "people", "hidden_share"]
+    write_text(run.path("masked.csv"), frame_to_csv(table[first + [name for name in table if name not in first]]))
