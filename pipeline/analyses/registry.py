@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from inspect import Parameter, Signature
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from pipeline.analyses.base import Analysis, Kept, Options, Result
-from pipeline.analyses.inputs import InputError
+from pipeline.analyses.inputs import InputError, columns_of, read_predictions
 from pipeline.config.flags import flag_of
 from pipeline.config.options import ConfigError
 from pipeline.run.progress import Watch, unwatched
@@ -88,6 +89,49 @@ def compute(name: str, source: Path, given: Mapping[str, Any] | Options, *, watc
             WRONG_SOURCE.format(command=one.command or one.name, kinds=kinds, source=source, kind=KINDS[kind])
         )
     return one.compute(source, given if isinstance(given, Options) else one.options.of(given), watch=watch)
+
+
+def compute_each(
+    name: str, source: Path, given: Mapping[str, Any] | Options, *, column: str, watch: Watch = unwatched
+) -> Result:
+    """One analysis of a file for the rows of each value of a column, such as the condition of a photo, in joint tables.
+
+    Args:
+        name: the analysis, or its command.
+        source: a file with one row a photo.
+        given: as for ``compute``.
+        column: of the file; it is the first column of the tables.
+        watch: receives the progress.
+
+    Raises:
+        InputError: the file lacks the column, or a value of it; or the rows of a value cannot be measured.
+        ConfigError, ValueError: as ``compute``.
+    """
+    import pandas as pd
+
+    values = columns_of(frame := read_predictions(source), [column], table=str(source))[column]
+    results: dict[Any, Result] = {}
+    with TemporaryDirectory() as folder:
+        for number, value in enumerate(values.unique()):
+            part = Path(folder, f"{number}.parquet")
+            frame[values == value].to_parquet(part, index=False)
+            try:
+                results[value] = compute(name, part, given, watch=watch)
+            except ValueError as error:
+                raise InputError(f"{column} {value!r} of {source}: {error}") from error
+
+    def joined(parts: "Mapping[Any, pd.DataFrame]") -> "pd.DataFrame":
+        named = [part.assign(**{column: value})[[column, *part.columns]] for value, part in parts.items()]
+        return pd.concat(named, ignore_index=True)
+
+    first, *_ = results.values()
+    return Result(
+        title=f"{first.title}, by {column}",
+        tables={each: joined({value: one.tables[each] for value, one in results.items()}) for each in first.tables},
+        printed={each: joined({value: one.printed[each] for value, one in results.items()}) for each in first.printed},
+        shown=first.shown,
+        notes=[f"{value}: {note}" for value, one in results.items() for note in one.notes],
+    )
 
 
 def method_of(name: str, call: Callable[..., Any]) -> Callable[..., Any]:

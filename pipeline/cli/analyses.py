@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from pipeline.analyses.base import Analysis, Options, Result
-from pipeline.analyses.registry import KINDS, analyses, compute
+from pipeline.analyses.registry import KINDS, analyses, compute, compute_each
 from pipeline.analyses.slopes import LAYOUT_ONLY
 from pipeline.cli.console import print_text, stop, table_format, user_errors, watch
 from pipeline.cli.options import Config, Quiet, TableFile, TableFormat, default_out, inputs, run_folder, with_options
@@ -18,6 +18,10 @@ from pipeline.run.progress import Watch, unwatched
 OfRun = Annotated[
     Path | None,
     typer.Option("--run", help="Leave the tables in this run's folder, for its report.", show_default=False),
+]
+Each = Annotated[
+    str | None,
+    typer.Option(help="Column of the file: the rows of each of its values apart, in one table.", show_default=False),
 ]
 PhotosOrRun = Annotated[
     list[Path] | None,
@@ -46,7 +50,7 @@ def _command(analysis: Analysis[Any]) -> Callable[..., None]:
         "source": (PhotosOrRun, None) if of_photos else (_source(analysis), Parameter.empty),
         "options": (analysis.options, None),
     }
-    parameters |= {"run": (OfRun, None)} if "file" in analysis.reads else {}
+    parameters |= {"each": (Each, None), "run": (OfRun, None)} if "file" in analysis.reads else {}
     parameters |= {"config": (Config, None), "out": (RunOut, None)} if of_photos else {"out": (TableFile, None)}
     if len(analysis.tables) > 1:
         help = f"Print only one of {', '.join(analysis.tables)}."
@@ -87,6 +91,7 @@ def _perform(
     table: str | None = None,
     format: str | None,
     out: Path | None,
+    each: str | None = None,
     run: Path | None = None,
     config: Path | None = None,
     quiet: bool,
@@ -97,7 +102,12 @@ def _perform(
         folder = _folder_of_photos(source, options, out=out, config=config, shown=shown) if of_photos else source
         if of_slopes and not set(options.changes()) - LAYOUT_ONLY:
             _estimate_first(folder, shown)
-        result = compute(analysis.name, folder, options, watch=shown)
+        if each is None:
+            result = compute(analysis.name, folder, options, watch=shown)
+        elif folder.is_dir() or run is not None:
+            stop("--each is for a file alone: the report shows the measures of all rows")
+        else:
+            result = compute_each(analysis.name, folder, options, column=each, watch=shown)
         for note in result.notes:
             typer.echo(note, err=True)
         parts = _published(folder, options, result, printed) if of_slopes else _parts(result, printed)
