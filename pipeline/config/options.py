@@ -187,15 +187,19 @@ class ValidityOptions(Section):
     tone: float = Field(6.0, gt=0, description="largest distance of the skin's shift from the groups' own, CIELAB")
     neck_gap: float = Field(2.0, gt=0, description="largest mean gap between the shifts of face and neck at -1 and +1")
     concentration: float = Field(
-        0.50, gt=0, le=1, description="largest share of the squared change in the densest 5 % of the mask"
+        1.25, gt=0, description="largest concentration of the change, as a multiple of that of real faces' differences"
     )
-    asymmetry: float = Field(0.60, gt=0, le=2, description="largest one-sidedness of the change, 0 to 2")
+    asymmetry: float = Field(0.40, gt=0, le=2, description="largest one-sidedness of the change, 0 to 2")
     clipped: float = Field(0.02, ge=0, le=1, description="largest share of the mask's pixels beyond black or white")
     seam: float = Field(0.10, gt=0, description="largest mean change of gradient energy on the mask's edge, as a share")
     null_psnr: float = Field(26.0, gt=0, description="least dB of the null edit inside the mask")
     null_ssim: float = Field(0.85, ge=0, le=1, description="least SSIM of the null edit inside the mask")
     identity: float = Field(0.60, ge=-1, le=1, description="least mean cosine similarity to the null edit, -1 to +1")
     identity_photos: int = Field(64, ge=0, description="photos shown to the recognition network, if it is there")
+    stencil: float = Field(6.0, gt=0, description="largest deviation of the mean change of L* from its own mean")
+    detection: float = Field(0.80, ge=0.5, le=1, description="largest AUC of a small classifier that looks for edits")
+    real_paste: float = Field(1.05, gt=0, description="largest effect as a share of what real faces do in the mask")
+    picture_photos: int = Field(100, ge=0, description="photos of which pictures are looked at together")
     smallest_group: int = Field(10, ge=2, description="photos that a source group needs to be compared")
 
 

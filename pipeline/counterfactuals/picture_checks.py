@@ -1,18 +1,22 @@
 """Checks of what an edit does to the picture: the skin's tone, face against neck, change in one place or on one side.
 
-Each is a pure function from rows of the counterfactuals table to lines of the card.
+Each is a pure function from rows of the counterfactuals table, and of the table of checks, to lines of the card.
 """
+
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from pipeline.config.attributes import Attribute
+from pipeline.config.attributes import EDIT_ARM, Attribute
 from pipeline.config.options import ValidityOptions
-from pipeline.counterfactuals.checks import NAN, Check, line, rise, wide
+from pipeline.counterfactuals.checks import NAN, Check, each, line, rise, wide
+from pipeline.run.formats import measured
 
 CHANNELS = {"skin_l": "L*", "skin_a": "a*", "skin_b": "b*"}
 TYPICAL_AGE = 40.0
+MAPS = ("map: low", "map: high")
 
 
 def skin(attribute: Attribute, rows: pd.DataFrame, options: ValidityOptions) -> list[Check]:
@@ -36,15 +40,89 @@ def skin(attribute: Attribute, rows: pd.DataFrame, options: ValidityOptions) -> 
     ]
 
 
-def shape(attribute: Attribute, rows: pd.DataFrame, options: ValidityOptions) -> list[Check]:
-    """Whether the change gathers in small places, or on one side of the face."""
+def shape(attribute: Attribute, rows: pd.DataFrame, pictures: pd.DataFrame, options: ValidityOptions) -> list[Check]:
+    """Whether the change gathers in small places, draws the same picture on all faces, or lies on one side."""
     gathered, one_sided = (near_one(rows, column)[0] for column in ("concentration", "asymmetry"))
-    words = "Share of the squared change of L* at a = −1 and +1 in the densest 5 % of the mask (an even change: 5 %)."
+    real = figure_of(pictures, "paste: concentration")
+    against = f"between real faces of both groups {measured(real, 'share')}, an even change 5 %"
+    if np.isnan(real):
+        against = (
+            f"no threshold: the run has too few real faces of both groups; an even change {measured(0.05, 'share')}"
+        )
+    words = f"Share of the squared change of L* at a = −1 and +1 in the densest 5 % of the mask ({against})."
     sides = "Difference of the change's left and right half over its size, at a = −1 and +1: 0 alike, 2 one side alone."
+    drawn = max((figure_of(pictures, name) for name in MAPS), default=NAN)
+    picture = "Largest deviation of the mean change of L* over all faces from its own mean, at a = −1 or +1."
     return [
-        line("concentration", attribute.name, gathered, "share", words, most=options.concentration),
+        line("concentration", attribute.name, gathered, "share", words, most=options.concentration * real),
+        line("stencil", attribute.name, drawn, "ΔL*", picture, most=options.stencil),
         line("asymmetry", attribute.name, one_sided, "", sides, most=options.asymmetry),
     ]
+
+
+def together(
+    attribute: Attribute, targets: Mapping[str, pd.DataFrame], pictures: pd.DataFrame, options: ValidityOptions
+) -> list[Check]:
+    """What a sample of the pictures shows: against real faces, to a small classifier, tone and features apart.
+
+    Args:
+        attribute: what was swept.
+        targets: judge -> its probability of the higher pole, one row a photo, one column a value.
+        pictures: the attribute's rows of the table of checks.
+        options: the thresholds.
+    """
+    shares, near = {}, {}
+    for judge, table in targets.items():
+        swing = figure_of(pictures, "paste", arm=judge)
+        if swing > 0:
+            shares[judge] = float((table.iloc[:, -1] - table.iloc[:, 0]).mean()) / swing
+            near[judge] = rise(table) / swing
+    pasted = f"Fewer than {options.smallest_group} faces of either group: no real faces could be pasted."
+    if shares:
+        most = max(shares, key=lambda judge: shares[judge])
+        pasted = (
+            "Effect of the whole sweep over that of real faces of the other group, pasted into the same masks"
+            f"{each(shares, 'share')}; from a = −1 to +1 {measured(near[most], 'share')}."
+        )
+    found = pictures[pictures["measure"].str.startswith("detection")]
+    edits = found[found["measure"] == "detection"]
+    area, seen = NAN, "Too few photos for a classifier to learn what edits look like."
+    if len(edits):
+        area = float(edits["figure"].iloc[0])
+        bounds = f"{edits['low'].iloc[0]:.2f} to {edits['high'].iloc[0]:.2f}"
+        seen = (
+            "Area under the ROC curve of a small classifier, cross-fitted by face, that looks for edits at a = −1 and "
+            f"+1 among {int(edits['photos'].iloc[0])} faces (95 % interval {bounds}){_at_ends(found)}."
+        )
+    checks = [
+        line("share of a real paste", attribute.name, max(shares.values(), default=NAN), "share", pasted,
+             most=options.real_paste),
+        line("detection", attribute.name, area, "AUC", seen, most=options.detection),
+    ]  # fmt: skip
+    both, tone, features = (figure_of(pictures, f"parts: {part}") for part in ("both", "tone", "features"))
+    if not np.isnan(both):
+        split = (
+            f"Effect of the skin's tone alone; of the features alone {features:.2f}, of both {both:.2f} "
+            f"(judge, a = −1 to +1, each switched off in turn)."
+        )
+        checks.append(line("tone alone", attribute.name, tone, "probability", split))
+    return checks
+
+
+def figure_of(pictures: pd.DataFrame, measure: str, *, arm: str = EDIT_ARM) -> float:
+    """A figure of the table of checks; NaN where it was not measured."""
+    found = pictures[(pictures["measure"] == measure) & (pictures["arm"] == arm)]
+    return float(found["figure"].iloc[0]) if len(found) else NAN
+
+
+def _at_ends(found: pd.DataFrame) -> str:
+    """``; at the ends of the sweep edit 0.86, placebo “random” 0.91``, empty without placebos."""
+    ends = found[found["measure"] == "detection: ends"]
+    if not len(ends):
+        return ""
+    named = {arm: f"placebo “{arm}”" if arm != EDIT_ARM else "edit" for arm in ends["arm"]}
+    texts = [f"{named[arm]} {area:.2f}" for arm, area in zip(ends["arm"], ends["figure"], strict=True)]
+    return f"; at the ends of the sweep {', '.join(texts)}"
 
 
 def group_shift(attribute: Attribute) -> NDArray[np.float64]:

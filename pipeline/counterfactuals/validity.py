@@ -14,6 +14,7 @@ from pipeline.config.attributes import EDIT_ARM, Attribute, attribute_of
 from pipeline.config.options import ValidityOptions
 from pipeline.counterfactuals import checks, judged_checks, picture_checks
 from pipeline.counterfactuals.checks import Check, wide
+from pipeline.run.tables import CHECKS
 
 CURVE_COLUMNS = ["attribute", "arm", "value", "mean", "low", "high"]
 LIGHTNESS_COLUMNS = ["attribute", "arm", "group", "photos", "value", "change"]
@@ -27,6 +28,7 @@ def validity_card(
     groups: Mapping[str, str],
     options: ValidityOptions | None = None,
     mode: str = "delta",
+    pictures: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """The card of a run, one row a check.
 
@@ -36,14 +38,17 @@ def validity_card(
         groups: photo -> its source group, such as "feminine, Black"; changes of lightness are compared between them.
         options: the thresholds; the defaults unless given.
         mode: how the edits were put back, delta or reconstruction.
+        pictures: the table of checks; what it holds is "not measured" without it.
     """
     options = options or ValidityOptions()
+    pictures = pd.DataFrame(columns=list(CHECKS)) if pictures is None else pictures
     found: list[Check] = []
     for attribute, arm, rows in _sweeps(versions, swept):
         name, targets = attribute.name, judged_checks.targets(rows, attribute)
         if arm != EDIT_ARM:
             found.append(checks.placebo(attribute, arm, targets, options))
             continue
+        of_attribute = pictures[pictures["attribute"] == name]
         found += checks.null_edit(name, rows, options, mode=mode)
         found.append(checks.background(name, rows))
         found += checks.effect(attribute, targets, options)
@@ -53,7 +58,8 @@ def validity_card(
         found += judged_checks.years(attribute, rows, groups, options)
         found += checks.lightness(attribute, rows, groups, options)
         found += picture_checks.skin(attribute, rows, options)
-        found += picture_checks.shape(attribute, rows, options)
+        found += picture_checks.shape(attribute, rows, of_attribute, options)
+        found += picture_checks.together(attribute, targets, of_attribute, options)
         found.append(checks.identity(name, rows, options))
         found.append(checks.seam(name, rows, options))
         found.append(checks.clipping(name, rows, options))

@@ -97,6 +97,7 @@ def facts_of(content: DatasetContent, opted_out: Sequence[str]) -> DatasetFacts:
     from pipeline.config.attributes import source_groups
     from pipeline.counterfactuals.validity import validity_card
     from pipeline.report.card import check_results
+    from pipeline.stages.checks import pictures_of
 
     run, settings = content.run, content.settings
     used: Counter[str] = Counter()
@@ -108,7 +109,10 @@ def facts_of(content: DatasetContent, opted_out: Sequence[str]) -> DatasetFacts:
     needed = [name for name in COUNTERFACTUALS if name not in ("file", "mask", "sha256")]
     versions = read_frame(run.path("counterfactuals.parquet"), columns=needed)
     groups, mode = source_groups(content.faces), settings.sweep.mode
-    card = validity_card(versions, swept=settings.sweep.chosen(), groups=groups, options=settings.validity, mode=mode)
+    card = validity_card(
+        versions, swept=settings.sweep.chosen(), groups=groups, options=settings.validity, mode=mode,
+        pictures=pictures_of(run),
+    )  # fmt: skip
     run.note(validity=plain_rows(card))
     lost = [
         table[table["status"] != "ok"].drop_duplicates("photo") for table in (content.photos, content.faces, versions)

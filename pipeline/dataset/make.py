@@ -24,6 +24,7 @@ from pipeline.run.record import RunError
 from pipeline.run.tables import read_frame
 from pipeline.stages.audit import start_run
 from pipeline.stages.base import Audit
+from pipeline.stages.checks import checks_stage
 from pipeline.stages.counterfactuals import Destination, counterfactuals_stage
 from pipeline.stages.faces import faces_stage
 from pipeline.stages.photos import photos_stage
@@ -75,6 +76,7 @@ def make_dataset(
         check_manifest_columns(table, settings.dataset.columns)
         destination = _destination(work, folder, table)
         versions = counterfactuals_stage(work, faces_stage(work, checked, keep_parts=True), destination=destination)
+        checks_stage(work, versions, folder=folder)
         facts = describe(work, folder, table, upstream=versions, opted_out=sorted(opt_out.hashes))
     return Dataset(out, run, facts, opt_out.unmatched(table["photo"].tolist(), table["sha256"].tolist()))
 

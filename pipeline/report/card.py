@@ -72,11 +72,16 @@ def matrix(card: Sequence[CheckResult], attributes: Sequence[str]) -> list[tuple
 
 def card_title(results: Sequence[CheckResult]) -> str:
     """``Validity card, 13 checks: 11 hold, 0 fail, 2 not measured``."""
+    return f"Validity card, {card_counts(results)}"
+
+
+def card_counts(results: Sequence[CheckResult]) -> str:
+    """``13 checks: 11 hold, 0 fail, 2 not measured``: each state counted apart."""
     states = [result.state for result in results]
     counts = f"{states.count('holds')} hold, {states.count('fails')} fail"
     for other in ("not measured", "no threshold"):
         counts += f", {states.count(other)} {other}" if other in states else ""
-    return f"Validity card, {pluralise(len(results), 'check')}: {counts}"
+    return f"{pluralise(len(results), 'check')}: {counts}"
 
 
 def banner(card: Sequence[CheckResult], attribute: str) -> str | None:

@@ -16,7 +16,8 @@ from markupsafe import Markup
 from pipeline.analyses.sections import Section
 from pipeline.config.attributes import ATTRIBUTES, EDIT_ARM, Attribute
 from pipeline.report import charts, views
-from pipeline.report.card import CheckResult, check_results, matrix
+from pipeline.report.card import CheckResult, card_counts, check_results, matrix
+from pipeline.report.change_maps import change_maps
 from pipeline.report.embedding import source_hash
 from pipeline.report.sections import section_views
 from pipeline.report.tables import FindingTable, placebo_findings, slope_tables
@@ -45,6 +46,7 @@ def render(
     album: Album | None = None,
     sections: Sequence[Section] = (),
     pictures: Mapping[str, bytes] = MappingProxyType({}),
+    changes: pd.DataFrame | None = None,
     max_p: float = 0.001,
     min_slope: float = 0.03,
     swept: Mapping[str, Attribute] = ATTRIBUTES,
@@ -61,6 +63,7 @@ def render(
         album: sweeps to look at; their images make most of the file's size.
         sections: further sections, of analyses.
         pictures: photo -> a small WebP image of its face, for these sections.
+        changes: the table of checks; its mean changes of L* are drawn next to the checks.
         max_p, min_slope: the rule for findings.
         swept: the attributes of the sweeps by their names.
     """
@@ -86,7 +89,9 @@ def render(
         card=[(name, [light for light in checks if light.attribute == name]) for name in columns],
         card_rows=matrix(checks, columns),
         subjects={name: poles_of(name, swept).subject for name in attributes},
+        card_counts=card_counts(checks),
         effects=_effects(effectiveness, swept=swept),
+        maps={} if changes is None else change_maps(changes),
         headlines=found,
         example=views.example(found.findings, curves, album, key="first"),
         banners=list(dict.fromkeys(block.banner for block in blocks if block.banner)),

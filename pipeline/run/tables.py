@@ -86,6 +86,16 @@ COUNTERFACTUALS = {
     "judge_young": "double",
     "judge_smiling": "double",
 }
+CHECKS = {  # what was measured on a sample of an attribute's pictures together
+    "attribute": "string",
+    "arm": "string",
+    "measure": "string",
+    "photos": "int32",
+    "figure": "double",
+    "low": "double",  # its 95 % interval, where there is one
+    "high": "double",
+    "map": "list<double>",  # of a mean change of L*: 64 rows of 64 places of the aligned crop
+}
 SENT = {
     "sha256": "string",  # of the version's file
     "sent_sha256": "string",  # of the file that is sent in its place; null where nothing can be

@@ -18,6 +18,7 @@ from pipeline.run.record import RunError, provenance
 from pipeline.run.tables import read_frame
 from pipeline.stages.adapters import kept_adapters, make_adapter, make_adapters, with_kept
 from pipeline.stages.base import Audit, check_outputs
+from pipeline.stages.checks import checks_stage
 from pipeline.stages.counterfactuals import counterfactuals_stage
 from pipeline.stages.faces import faces_stage
 from pipeline.stages.photos import photos_stage
@@ -258,7 +259,9 @@ def make_counterfactuals(work: Audit) -> str:
     """
     photos = photos_stage(work)
     _check_columns(work)
-    return counterfactuals_stage(work, faces_stage(work, photos))
+    versions = counterfactuals_stage(work, faces_stage(work, photos))
+    checks_stage(work, versions)
+    return versions
 
 
 def _complete_versions(run: Run) -> str:

@@ -6,6 +6,7 @@ from pipeline.config.attributes import EDIT_ARM
 from pipeline.run.files import digest, write_text
 from pipeline.run.tables import read_frame
 from pipeline.stages.base import Audit
+from pipeline.stages.checks import pictures_of
 from pipeline.stages.tables import OPTIONAL, artifact_tables
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def report_stage(audit: Audit, upstream: str) -> None:
             min_slope=options.min_slope,
             swept=audit.settings.sweep.chosen(),
             sections=sections,
+            changes=pictures_of(run),
             pictures=faces_of(run, {photo for each in sections for photo in each.photos}, versions=versions),
         )
         write_text(run.path(PAGE), page)

@@ -4,10 +4,11 @@ from pipeline.run.files import digest, digest_of_files, write_text
 from pipeline.run.folder import Run
 from pipeline.run.tables import plain_rows, read_frame
 from pipeline.stages.base import Audit, check_outputs
+from pipeline.stages.checks import TABLE, pictures_of
 
 INPUTS = ("photos", "faces", "counterfactuals", "query")  # the stages whose files are read
 READ = tuple(f"{name}.parquet" for name in ("photos", "faces", "counterfactuals", "answers", "labels"))
-IF_THERE = ("review.jsonl",)
+IF_THERE = ("review.jsonl", TABLE)
 OPTIONAL = {"adapter_comparison", "subgroups", "subgroup_differences"}  # tables of the stage that a run may lack
 FINDINGS = {"csv": "csv", "json": "json", "md": "md", "tex": "latex", "html": "html"}  # file ending -> format
 
@@ -46,7 +47,9 @@ def tables_stage(audit: Audit) -> str:
     with run.stage("tables", fingerprint, outputs=outputs) as counts, audit.watch("slopes", total=3) as advance:
         versions, faces = read_frame(run.path("counterfactuals.parquet")), read_faces(run)
         groups = source_groups(faces)
-        card = validity_card(versions, swept=swept, groups=groups, options=checks, mode=sweep.mode)
+        card = validity_card(
+            versions, swept=swept, groups=groups, options=checks, mode=sweep.mode, pictures=pictures_of(run)
+        )
         seen = review_checks(read_answers(run.folder))
         card = pd.concat([card, pd.DataFrame(seen, columns=card.columns)], ignore_index=True) if seen else card
         tables = {

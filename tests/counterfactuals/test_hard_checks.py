@@ -1,11 +1,13 @@
 """The card cannot be fooled by what a first judge does not see: years, falls, dead faces, tone, spots, one side."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from version_rows import GOALS, card_of, groups_of, masculine, versions, white_share
 
-from pipeline.config.attributes import ATTRIBUTES
+from pipeline.config.attributes import ATTRIBUTES, EDIT_ARM
 from pipeline.counterfactuals.validity import photo_failures
+from pipeline.run.tables import CHECKS
 
 
 def test_of_two_judges_the_one_that_sees_less_counts():
@@ -81,7 +83,6 @@ def test_skin_must_take_the_step_that_lies_between_the_groups():
     ("name", "column", "good", "bad"),
     [
         ("face against neck", "neck_gap", 1.0, 3.0),
-        ("concentration", "concentration", 0.3, 0.8),
         ("asymmetry", "asymmetry", 0.2, 1.0),
     ],
 )
@@ -94,3 +95,48 @@ def test_measures_of_the_picture_are_read_next_to_one(name, column, good, bad):
     assert np.isnan(unknown["figure"])
     assert unknown["passed"] is None
     assert GOALS.neck_gap == 2
+
+
+# Pictures together
+
+
+def pictures(**figures):
+    """The table of checks of one attribute; a name's "__" stands for ": "."""
+    rows = [
+        {"attribute": "gender", "arm": EDIT_ARM, "measure": name.replace("__", ": "), "photos": 60, "figure": figure}
+        | ({"low": figure - 0.05, "high": figure + 0.05} if name.startswith("detection") else {})
+        for name, figure in figures.items()
+    ]
+    return pd.DataFrame(rows, columns=list(CHECKS))
+
+
+def test_a_drawing_and_a_detector_fail_the_card():
+    card = card_of(versions(), pictures=pictures(map__low=3.0, map__high=9.0, detection=0.9))
+    assert card.loc["stencil", ["figure", "passed"]].tolist() == [9.0, False]
+    assert card.loc["detection", ["figure", "passed"]].tolist() == [0.9, False]
+    assert "0.85 to 0.95" in card.loc["detection", "words"]
+    assert card_of(versions(), pictures=pictures(map__low=3.0, detection=0.7)).loc["detection", "passed"] is True
+
+
+def test_an_edit_that_does_more_than_a_real_face_fails():
+    table = versions(judge_masculine=masculine(0.2))
+    paste = pictures(paste=0.7).assign(arm="judge")
+    check = card_of(table, pictures=paste).loc["share of a real paste"]
+    assert check["figure"] == pytest.approx(0.8 / 0.7)
+    assert check["passed"] is False
+    assert card_of(table, pictures=paste.assign(figure=0.9)).loc["share of a real paste", "passed"] is True
+
+
+def test_concentration_is_held_against_real_faces():
+    table = versions(concentration=0.45)
+    check = card_of(table, pictures=pictures(paste__concentration=0.4)).loc["concentration"]
+    assert (check["threshold"], check["passed"]) == (pytest.approx(0.5), True)
+    assert card_of(table, pictures=pictures(paste__concentration=0.3)).loc["concentration", "passed"] is False
+    assert card_of(table).loc["concentration", "passed"] is None
+
+
+def test_tone_alone_stands_on_the_card_where_it_was_measured():
+    assert "tone alone" not in card_of(versions()).index
+    check = card_of(versions(), pictures=pictures(parts__both=0.7, parts__tone=0.1, parts__features=0.4))
+    assert check.loc["tone alone", "figure"] == 0.1
+    assert "features alone 0.40, of both 0.70" in check.loc["tone alone", "words"]

@@ -40,9 +40,9 @@ def card_fails(card):
     return any(passed is False for passed in card["passed"])
 
 
-def card_of(table, groups=None, *, mode="delta", **goals):
+def card_of(table, groups=None, *, mode="delta", pictures=None, **goals):
     options = ValidityOptions(**goals)
-    card = validity_card(table, swept=ATTRIBUTES, groups=groups or {}, options=options, mode=mode)
+    card = validity_card(table, swept=ATTRIBUTES, groups=groups or {}, options=options, mode=mode, pictures=pictures)
     assert not card.duplicated(["name", "attribute"]).any()
     return card.set_index("name").astype({"passed": object})
 

@@ -10,10 +10,11 @@ import pytest
 from pipeline.config.attributes import ATTRIBUTES, EDIT_ARM
 from pipeline.config.options import SweepOptions, ValidityOptions
 from pipeline.counterfactuals.validity import validity_card
-from pipeline.run.tables import COUNTERFACTUALS
+from pipeline.run.tables import CHECKS, COUNTERFACTUALS
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "methods.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"^```python\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
+PARTS = ("both", "tone", "features")
 
 
 def test_the_worked_examples():
@@ -45,8 +46,11 @@ def test_the_cards_checks():
         for arm in (EDIT_ARM, "random")
         for value in (-1.0, 0.0, 1.0)
     )
+    parts = [{"attribute": "race", "arm": EDIT_ARM, "measure": f"parts: {part}", "figure": 0.5} for part in PARTS]
+    pictures = pd.DataFrame(parts, columns=list(CHECKS))
     card = pd.concat(
-        [validity_card(versions, swept=ATTRIBUTES, groups={}, mode=m) for m in ("delta", "reconstruction")]
+        validity_card(versions, swept=ATTRIBUTES, groups={}, mode=mode, pictures=pictures)
+        for mode in ("delta", "reconstruction")
     )
     made = {name.partition(":")[0] for name in card["name"]}
     table = TEXT.split("| check | figure |")[1].split("\n\n")[0]

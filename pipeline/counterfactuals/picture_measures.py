@@ -1,0 +1,218 @@
+"""What is measured on a sample of a run's pictures together: mean change, real pastes, detection, tone and features.
+
+What the figures must be is decided in ``picture_checks``.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from models.alignment import warp_to_template
+from models.judge import Classifier, perceive_crops
+from pipeline.config.attributes import EDIT_ARM, Attribute
+from pipeline.counterfactuals.detection import Detection, detect
+from pipeline.counterfactuals.editors.base import CROP, Editor, PhotoEdit, Subject
+from pipeline.counterfactuals.editors.residual import ToneAndFields
+from pipeline.counterfactuals.measures import asymmetry, concentration, in_grey, lab, lightness_map, stencil
+
+MAP_SIDE = 64
+LEAST_DETECTED = 20  # faces below which nothing can be learnt about edits
+MOST_PASTES = 40  # into faces of either group
+SPLIT_PHOTOS = 24  # faces whose tone and features are switched off in turn
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Crops:
+    """Aligned crops of one attribute's sample: ``N`` faces.
+
+    Attributes:
+        photos: ``(N, 128, 128, 3)`` uint8.
+        masks: ``(N, 128, 128)`` in 0..1, where a face may change.
+        near: ``(N, 2, 128, 128, 3)`` the edits next to a = -1 and +1.
+        ends: arm -> ``(N, 2, 128, 128, 3)`` the versions at both ends of the sweep.
+        classes: ``(N,)`` the class that each face is perceived in.
+    """
+
+    photos: NDArray[np.uint8]
+    masks: NDArray[np.float32]
+    near: NDArray[np.uint8]
+    ends: Mapping[str, NDArray[np.uint8]]
+    classes: NDArray[np.str_]
+
+
+def crops_of(
+    versions: pd.DataFrame,
+    subjects: Sequence[Subject],
+    masks: Mapping[str, NDArray[np.float32]],
+    classes: Mapping[str, str],
+    *,
+    folder: Path,
+) -> Crops | None:
+    """Read the crops of one attribute's sample; None where no face has all of them.
+
+    Args:
+        versions: the attribute's rows of the counterfactuals table that were made.
+        subjects: the faces of the sample.
+        masks: photo -> ``(128, 128)`` where its crop may change.
+        classes: photo -> the class that its face is perceived in.
+        folder: what the versions' files are relative to.
+    """
+    steps = {str(arm): np.sort(rows["value"].unique()) for arm, rows in versions.groupby("arm")}
+    if EDIT_ARM not in steps or not {*np.sign(steps[EDIT_ARM])} >= {-1.0, 1.0}:
+        return None
+    near = [_nearest(steps[EDIT_ARM], end) for end in (-1.0, 1.0)]
+    wanted = [(EDIT_ARM, value) for value in near]
+    wanted += [(arm, values[end]) for arm, values in steps.items() for end in (0, -1)]
+    files: dict[str, dict[tuple[str, float], str]] = {
+        str(photo): dict(zip(zip(rows["arm"], rows["value"], strict=True), rows["file"], strict=True))
+        for photo, rows in versions.groupby("photo")
+    }
+    read = []
+    for subject in subjects:
+        names = [files.get(subject.photo, {}).get(key) for key in wanted]
+        if subject.photo in masks and None not in names:
+            pictures = [subject.pixels, *(_picture(folder / str(name)) for name in names)]
+            read.append((subject.photo, [warp_to_template(one, subject.to_crop, size=CROP) for one in pictures]))
+    if not read:
+        return None
+    crops = np.array([of_photo for _, of_photo in read], dtype=np.uint8)
+    ends = {arm: crops[:, 3 + 2 * place : 5 + 2 * place] for place, arm in enumerate(steps)}
+    return Crops(
+        photos=crops[:, 0],
+        masks=np.stack([masks[photo] for photo, _ in read]),
+        near=crops[:, 1:3],
+        ends=ends,
+        classes=np.array([classes[photo] for photo, _ in read]),
+    )
+
+
+def figures(attribute: Attribute, crops: Crops, judges: Mapping[str, Classifier], *, least: int) -> Iterator[Row]:
+    """The rows of one attribute, without the columns attribute and photos.
+
+    Args:
+        attribute: what was swept.
+        crops: the sample.
+        judges: name -> a judge; of a name other than "judge", it sees crops in grey.
+        least: faces that a group needs.
+    """
+    yield from mean_change(crops)
+    yield from detections(crops)
+    yield from real_pastes(attribute, crops, judges, least=least)
+
+
+def mean_change(crops: Crops) -> Iterator[Row]:
+    """The mean change of L* at each place at a = -1 and +1, and how far it deviates from its own mean."""
+    for place, name in enumerate(("map: low", "map: high")):
+        change = lightness_map(crops.photos, crops.near[:, place], crops.masks)
+        if np.isnan(change).all():
+            continue
+        small = cv2.resize(change, (MAP_SIDE, MAP_SIDE), interpolation=cv2.INTER_AREA)  # NaN spreads: only inner cells
+        yield {"arm": EDIT_ARM, "measure": name, "figure": stencil(change), "map": small.ravel().tolist()}
+
+
+def detections(crops: Crops) -> Iterator[Row]:
+    """How well a small classifier finds edits next to one, and edits and placebos at the ends."""
+    if len(crops.photos) < LEAST_DETECTED:
+        return
+    unedited = crops.photos[:, None]
+    yield _detected(EDIT_ARM, "detection", detect(unedited, crops.near))
+    for arm, ends in crops.ends.items():
+        if len(crops.ends) > 1:
+            yield _detected(arm, "detection: ends", detect(unedited, ends))
+        if arm != EDIT_ARM:
+            yield _detected(arm, "detection: from placebo", detect(ends, crops.ends[EDIT_ARM]))
+
+
+def real_pastes(attribute: Attribute, crops: Crops, judges: Mapping[str, Classifier], *, least: int) -> Iterator[Row]:
+    """What real faces of the other group, pasted into the same masks, do to the judges and to the picture.
+
+    The pasted face has the mean colour of the one that it replaces, unless skin colour belongs to the attribute.
+    """
+    low_side, high_side = (np.flatnonzero(crops.classes == pole) for pole in attribute.poles)
+    if min(len(low_side), len(high_side)) < least:
+        return
+    swings: dict[str, list[float]] = {name: [] for name in judges}
+    gathered, one_sided = [], []
+    for here, there, sign in ((low_side, high_side, 1.0), (high_side, low_side, -1.0)):
+        receivers = here[:MOST_PASTES]
+        donors = there[np.arange(len(receivers)) % len(there)]
+        before, masks = crops.photos[receivers], crops.masks[receivers]
+        after = np.stack(
+            [
+                pasted(photo, donor, mask, matched=not attribute.moves_colour)
+                for photo, donor, mask in zip(before, crops.photos[donors], masks, strict=True)
+            ]
+        )
+        for name, judge in judges.items():
+            low, high = (perceived(attribute, judge, pictures, grey=name != "judge") for pictures in (before, after))
+            swings[name].append(sign * float((high - low).mean()))
+        gathered += concentration(before, after, masks).tolist()
+        one_sided += asymmetry(before, after, masks).tolist()
+    for name, found in swings.items():
+        yield {"arm": name, "measure": "paste", "figure": float(np.mean(found))}
+    yield {"arm": EDIT_ARM, "measure": "paste: concentration", "figure": float(np.nanmean(gathered))}
+    yield {"arm": EDIT_ARM, "measure": "paste: asymmetry", "figure": float(np.nanmean(one_sided))}
+
+
+def pasted(
+    photo: NDArray[np.uint8], donor: NDArray[np.uint8], mask: NDArray[np.float32], *, matched: bool
+) -> NDArray[np.uint8]:
+    """Another face's crop pasted into a photo's mask, with the mean CIELAB of what it replaces if ``matched``."""
+    face = lab(donor)
+    if matched:
+        weights = mask[..., None] / max(float(mask.sum()), 1e-6)
+        face = face + ((lab(photo) - face) * weights).sum(axis=(0, 1))
+    levels = np.clip(cv2.cvtColor(face.astype(np.float32), cv2.COLOR_LAB2RGB), 0, 1) * 255
+    return np.asarray(np.rint(photo + mask[..., None] * (levels - photo)), dtype=np.uint8)
+
+
+def perceived(
+    attribute: Attribute, judge: Classifier, crops: NDArray[np.uint8], *, grey: bool = False
+) -> NDArray[np.float64]:
+    """A judge's probability of the higher pole for crops ``(N, S, S, 3)``."""
+    seen = perceive_crops(judge, [in_grey(crop) for crop in crops] if grey else list(crops)).named()
+    columns = pd.DataFrame({f"judge_{name}": column.float().numpy() for name, column in seen.items()})
+    return np.asarray(attribute.perceived(columns), dtype=np.float64)
+
+
+def part_effects(attribute: Attribute, editor: Editor, subjects: Sequence[Subject], judge: Classifier) -> Iterator[Row]:
+    """The effect from a = -1 to +1 with all, with tone alone and with features alone, where the editor has both."""
+    if not (isinstance(editor, ToneAndFields) and attribute.moves_colour and subjects):
+        return
+    batch = editor.read(list(subjects)[:SPLIT_PHOTOS])
+    parts = {"parts: both": editor, "parts: tone": replace(editor, features=False)}
+    for name, part in (parts | {"parts: features": replace(editor, tone=False)}).items():
+        edit = replace(batch, editor=part).edit(attribute, (-1.0, 1.0))
+        ends = [_crops_of(edit, place, subject) for place, subject in enumerate(batch.subjects)]
+        made = np.array([pair for pair in ends if pair is not None])
+        if len(made):
+            low, high = (perceived(attribute, judge, made[:, place]) for place in (0, 1))
+            yield {"arm": EDIT_ARM, "measure": name, "figure": float((high - low).mean())}
+
+
+def _crops_of(edit: PhotoEdit, place: int, subject: Subject) -> list[NDArray[np.uint8]] | None:
+    made = edit.make(place)
+    if made is None:
+        return None
+    return [warp_to_template(version.pixels, subject.to_crop, size=CROP) for version in made.versions]
+
+
+def _nearest(values: NDArray[np.float64], wanted: float) -> float:
+    """The step nearest to a wanted value; of two as near, the one farther out."""
+    return float(min(values, key=lambda value: (round(abs(value - wanted), 6), -abs(value))))
+
+
+def _picture(path: Path) -> NDArray[np.uint8]:
+    return np.asarray(cv2.cvtColor(cv2.imread(str(path)), cv2.COLOR_BGR2RGB), dtype=np.uint8)
+
+
+def _detected(arm: str, measure: str, found: Detection) -> Row:
+    return {"arm": arm, "measure": measure, "figure": found.auc, "low": found.low, "high": found.high}

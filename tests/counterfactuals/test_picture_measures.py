@@ -1,0 +1,101 @@
+"""Measures of a sample's pictures together, on drawn crops for which the figure is known."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from drawn import subject, tiny_judge
+from test_residual_editor import editor
+
+from models.judge import Perception
+from pipeline.config.attributes import ATTRIBUTES, EDIT_ARM
+from pipeline.counterfactuals.detection import detect
+from pipeline.counterfactuals.picture_measures import Crops, detections, mean_change, part_effects, pasted, real_pastes
+
+GENDER, RACE = ATTRIBUTES["gender"], ATTRIBUTES["race"]
+
+
+def faces(count=24, *, seed=0, level=120):
+    random = np.random.default_rng(seed)
+    smooth = random.normal(level, 12, (count, 8, 8, 1)).repeat(16, axis=1).repeat(16, axis=2)
+    return (smooth + random.normal(0, 4, (count, 128, 128, 3))).clip(0, 255).astype(np.uint8)
+
+
+def crops(photos, *, near=None, classes=None, ends=None):
+    near = np.stack([photos, photos], axis=1) if near is None else near
+    masks = np.zeros(photos.shape[:3], np.float32)
+    masks[:, 20:108, 20:108] = 1
+    classes = np.array(["feminine", "masculine"] * len(photos))[: len(photos)] if classes is None else classes
+    return Crops(photos, masks, near, ends or {EDIT_ARM: near}, classes)
+
+
+def spotted(photos):
+    out = photos.copy()
+    out[:, 80:92, 58:70] = out[:, 80:92, 58:70] // 2
+    return out
+
+
+class Brightness:
+    """A judge for whom a bright face is masculine."""
+
+    size = 96
+
+    def perceive(self, units):
+        level = (units.mean(dim=(1, 2, 3)) + 1) / 2
+        even = torch.full((len(units), 5), 0.2)
+        nothing = torch.zeros(len(units))
+        return Perception(level, even, torch.zeros(len(units), 6), nothing, nothing, torch.zeros(len(units), 1))
+
+
+def test_a_picture_that_all_edits_draw_stands_out_in_the_mean_change():
+    photos = faces()
+    rows = list(mean_change(crops(photos, near=np.stack([spotted(photos), photos + 9], axis=1))))
+    assert [row["measure"] for row in rows] == ["map: low", "map: high"]
+    assert rows[0]["figure"] > 15
+    assert rows[1]["figure"] < 2, "an even change is no drawing"
+    drawn = np.array(rows[0]["map"]).reshape(64, 64)
+    assert drawn[43, 32] < -15 < 2 * drawn[20, 32]
+    assert np.isnan(drawn[0, 0])
+
+
+def test_edits_are_detected_by_what_they_have_in_common():
+    photos = faces(40)
+    found = detect(photos[:, None], np.stack([spotted(photos)] * 2, axis=1))
+    assert found.auc > 0.95
+    assert found.low <= found.auc <= found.high
+    same = detect(photos[:, None], photos[:, None])
+    assert same.auc == pytest.approx(0.5, abs=0.05)
+
+
+def test_placebos_are_looked_for_too_and_few_faces_teach_nothing():
+    photos = faces()
+    both = np.stack([spotted(photos)] * 2, axis=1)
+    rows = list(detections(crops(photos, near=both, ends={EDIT_ARM: both, "random": both})))
+    assert {(row["arm"], row["measure"]) for row in rows} == {
+        (EDIT_ARM, "detection"), (EDIT_ARM, "detection: ends"), ("random", "detection: ends"),
+        ("random", "detection: from placebo"),
+    }  # fmt: skip
+    assert not list(detections(crops(faces(5))))
+
+
+def test_real_faces_are_pasted_between_groups_with_the_colour_of_what_they_replace():
+    classes = np.array(["feminine"] * 12 + ["masculine"] * 12)
+    photos = np.concatenate([faces(12, level=90), faces(12, seed=1, level=160)])
+    judges = {"judge": Brightness(), "second judge": Brightness()}
+    rows = list(real_pastes(GENDER, crops(photos, classes=classes), judges, least=10))
+    swings = {row["arm"]: row["figure"] for row in rows if row["measure"] == "paste"}
+    assert set(swings) == set(judges)
+    assert swings["judge"] == pytest.approx(0, abs=0.02), "brightness is matched"
+    assert 0 < next(row["figure"] for row in rows if row["measure"] == "paste: concentration") < 1
+    assert not list(real_pastes(GENDER, crops(photos, classes=classes), judges, least=13))
+    mask = np.ones((128, 128), np.float32)
+    np.testing.assert_allclose(pasted(photos[0], photos[20], mask, matched=False), photos[20], atol=1)
+
+
+def test_tone_and_features_are_switched_off_in_turn_where_the_editor_has_both():
+    seen = list(part_effects(RACE, editor(), [subject("a.jpg")], tiny_judge()))
+    assert [row["measure"] for row in seen] == ["parts: both", "parts: tone", "parts: features"]
+    assert all(-1 <= row["figure"] <= 1 for row in seen)
+    assert not list(part_effects(GENDER, editor(), [subject("a.jpg")], tiny_judge()))
+    assert not list(part_effects(RACE, SimpleNamespace(), [subject("a.jpg")], tiny_judge()))
