@@ -169,7 +169,7 @@ class Analysis(ABC, Generic[Chosen]):
         """Its sections of the report."""
         return ()
 
-    def of_every_run(self, known: "RunSweeps") -> "Mapping[str, pd.DataFrame]":
+    def of_every_run(self, known: "RunSweeps", watch: Watch = unwatched) -> "Mapping[str, pd.DataFrame]":
         """Tables that are estimated with the slopes of every run: name -> table."""
         return {}
 

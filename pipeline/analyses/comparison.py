@@ -103,17 +103,21 @@ class Comparison(Analysis[ComparisonOptions]):
             inputs=self.inputs(options, elsewhere=[second / file for file in ANSWERED]),
         )
 
-    def of_every_run(self, known: RunSweeps) -> "Mapping[str, pd.DataFrame]":
+    def of_every_run(self, known: RunSweeps, watch: Watch = unwatched) -> "Mapping[str, pd.DataFrame]":
         """Every two classifiers of a run on the labels that both returned, by attribute."""
         from pipeline.statistics import compare, comparison_frame
 
         edits = sorted(known.edits, key=lambda each: (each.attribute, each.adapter))
+        pairs = [pair for pair in combinations(edits, 2) if pair[0].attribute == pair[1].attribute]
         comparisons = []
-        for left, right in combinations(edits, 2):
-            shared = sorted(set(left.labels) & set(right.labels))
-            if left.attribute == right.attribute and shared:
-                sides, names = (left.of_labels(shared), right.of_labels(shared)), (left.adapter, right.adapter)
-                comparisons.append(compare(*sides, names=names, **known.rules))
+        if not pairs:
+            return {"adapter_comparison": comparison_frame([])}
+        with watch(self.name, total=len(pairs)) as advance:
+            for left, right in pairs:
+                if shared := sorted(set(left.labels) & set(right.labels)):
+                    sides, names = (left.of_labels(shared), right.of_labels(shared)), (left.adapter, right.adapter)
+                    comparisons.append(compare(*sides, names=names, **known.rules))
+                advance(1)
         return {"adapter_comparison": comparison_frame(comparisons, family=_family(known.options.family))}
 
     def sections(self, kept: Kept) -> Sequence[page.Section]:

@@ -164,9 +164,9 @@ def method_of(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
     return method
 
 
-def stage_tables(known: "RunSweeps") -> "dict[str, pd.DataFrame]":
+def stage_tables(known: "RunSweeps", watch: Watch = unwatched) -> "dict[str, pd.DataFrame]":
     """The tables that are estimated with every run: name -> table."""
-    return {name: table for each in analyses().values() for name, table in each.of_every_run(known).items()}
+    return {name: table for each in analyses().values() for name, table in each.of_every_run(known, watch).items()}
 
 
 def sections(

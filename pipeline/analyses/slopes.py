@@ -52,17 +52,15 @@ class Slopes(Analysis[SlopeOptions]):
             run = Run(source)
             settings_of(run)
             return Result("Slopes", {self.name: run.read_csv(self.name)}, kept=dict)
-        with watch("slopes", total=1) as advance:
-            known = run_sweeps(source, changes)
-            tables = {self.name: slope_frame_of(known)}
-            if options.by:
-                from pipeline.analyses.subgroups import SUBGROUPS
+        known = run_sweeps(source, changes)
+        tables = {self.name: slope_frame_of(known, watch)}
+        if options.by:
+            from pipeline.analyses.subgroups import SUBGROUPS
 
-                tables |= SUBGROUPS.of_every_run(known)
-            advance(1)
+            tables |= SUBGROUPS.of_every_run(known, watch)
         return Result("Slopes", tables, kept=dict)
 
-    def of_every_run(self, known: RunSweeps) -> "Mapping[str, pd.DataFrame]":
+    def of_every_run(self, known: RunSweeps, watch: Watch = unwatched) -> "Mapping[str, pd.DataFrame]":
         """Slopes and curves."""
         import pandas as pd
 
@@ -70,15 +68,16 @@ class Slopes(Analysis[SlopeOptions]):
 
         parts = [curve_frame(each, clusters=known.clusters) for each in known.sweeps]
         empty = pd.DataFrame(columns=list(CURVE_COLUMNS))
-        return {"slopes": slope_frame_of(known), "curves": pd.concat(parts or [empty], ignore_index=True)}
+        return {"slopes": slope_frame_of(known, watch), "curves": pd.concat(parts or [empty], ignore_index=True)}
 
 
-def slope_frame_of(known: RunSweeps) -> "pd.DataFrame":
+def slope_frame_of(known: RunSweeps, watch: Watch) -> "pd.DataFrame":
     """The slopes of a run's sweeps, those of placebos in columns next to the edits'."""
     from pipeline.statistics import slope_frame, with_placebos
 
     family: Sequence[str] = known.options.family
-    slopes = slope_frame(known.sweeps, family=family, **known.drawing, **known.rules)
+    with watch("slopes", total=sum(len(each.labels) for each in known.sweeps)) as advance:
+        slopes = slope_frame(known.sweeps, family=family, advance=advance, **known.drawing, **known.rules)
     return with_placebos(slopes, known.sweeps, family=family, **known.rules)
 
 

@@ -1,6 +1,6 @@
 """Slopes for groups of photos: does a label move more in one group than in another?"""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,13 +42,10 @@ class Subgroups(Analysis[SubgroupOptions]):
     def compute(self, source: Path, options: SubgroupOptions, *, watch: Watch = unwatched) -> Result:
         """Slopes by group, and differences between every two groups."""
         known = run_sweeps(source, options.changes() | {"by": options.by})
-        with watch(self.name, total=len(known.sweeps)) as advance:
-            tables = self.of_every_run(known, advance)
+        tables = self.of_every_run(known, watch)
         return Result(f"Slopes by {options.by}", tables, about={"by": options.by}, inputs=self.inputs(options))
 
-    def of_every_run(
-        self, known: RunSweeps, advance: Callable[[int], None] = lambda _: None
-    ) -> "Mapping[str, pd.DataFrame]":
+    def of_every_run(self, known: RunSweeps, watch: Watch = unwatched) -> "Mapping[str, pd.DataFrame]":
         """The tables of the groups that the run's options name; none where they name none."""
         from pipeline.statistics import subgroup_frames, subgroup_slopes
 
@@ -56,9 +53,10 @@ class Subgroups(Analysis[SubgroupOptions]):
         if by is None:
             return {}
         groups, found = groups_of(known.photos, by, faces=known.faces), []
-        for each in known.sweeps:
-            found.append(subgroup_slopes(each, groups, **known.drawing, **known.rules))
-            advance(1)
+        with watch(self.name, total=len(known.sweeps)) as advance:
+            for each in known.sweeps:
+                found.append(subgroup_slopes(each, groups, **known.drawing, **known.rules))
+                advance(1)
         return dict(zip(self.tables, subgroup_frames(found, family=known.options.family), strict=True))
 
     def sections(self, kept: Kept) -> Sequence[page.Section]:

@@ -44,7 +44,7 @@ def tables_stage(audit: Audit) -> str:
 
     sweep, swept = audit.settings.sweep, audit.settings.sweep.chosen()
     outputs: list[str] = []
-    with run.stage("tables", fingerprint, outputs=outputs) as counts, audit.watch("slopes", total=3) as advance:
+    with run.stage("tables", fingerprint, outputs=outputs) as counts, audit.watch("tables", total=3) as advance:
         versions, faces = read_frame(run.path("counterfactuals.parquet")), read_faces(run)
         groups = source_groups(faces)
         card = validity_card(
@@ -60,7 +60,7 @@ def tables_stage(audit: Audit) -> str:
         }
         run.note(validity=plain_rows(card))
         advance(1)
-        tables |= stage_tables(run_sweeps(run.folder, options=options))
+        tables |= stage_tables(run_sweeps(run.folder, options=options), audit.watch)
         advance(1)
         # What an analysis left under the name of one of these tables is replaced.
         run.note(artifacts={n: one for n, one in run.record.artifacts.items() if not {*one.tables} & {*tables}})

@@ -3,7 +3,7 @@
 How sure they are is computed by ``inference``, the arrays come from ``sweeps``; tables to print are the report's.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -122,6 +122,7 @@ def slope_table(
     level: float = 0.95,
     clusters: Mapping[str, Hashable] | None = None,
     block: int | None = None,
+    advance: Callable[[int], None] = lambda _: None,
 ) -> SlopeTable:
     """Slopes of every label of one adapter, attribute and arm.
 
@@ -138,6 +139,7 @@ def slope_table(
         level: of the intervals, 0-1.
         clusters: photo -> cluster (e.g. the person), where photos are not independent; resampled in the photos' place.
         block: labels handled at a time; bounds the memory and changes no result.
+        advance: is called with how many labels were done; of all labels in the end.
 
     Raises:
         ValueError: ``clusters`` lacks a photo, or an option is out of range.
@@ -157,6 +159,8 @@ def slope_table(
             numbers = _block(sweeps.block(rows), sweeps.values, units, counts=counts, flips=flips, level=level)
             for name, column in numbers.items():
                 found[name][rows] = column
+            advance(len(rows))
+    advance(len(sweeps.labels) - len(estimable))
     fields: dict[str, Any] = {
         name: Estimate(*(found[column] for column in columns)) for name, columns in _ESTIMATES.items()
     }

@@ -63,6 +63,16 @@ def test_a_run_s_analyses_move_with_its_sweeps(run, name, options, moves):
     assert watch.moves[name] == watch.totals[name] == moves
 
 
+def test_slopes_move_with_their_labels(run):
+    watch = Recorder()
+    estimate_run(run, changes={"statistics": {"by": "perceived"}}, watch=watch)
+    assert watch.done["slopes"] == watch.totals["slopes"] == 6
+    assert watch.moves["slopes"] > 2
+    assert watch.done["tables"] == watch.totals["tables"]
+    assert watch.done["comparison"] == watch.totals["comparison"] == 1
+    assert watch.done["subgroups"] == watch.totals["subgroups"] == 2
+
+
 def test_the_report_that_is_written_for_a_result_shows_its_bar(run):
     estimate_run(run, changes={})
     watch = Recorder()
