@@ -72,6 +72,8 @@ class HttpClient:
         longest: seconds for one call in all, however slowly its reply trickles.
         most_bytes: a longer reply is not read to its end.
         connections: kept open at most.
+        transport: makes the connections in place of the usual one; then no proxy is used, and the reply to a redirect
+            is given as it is, for the caller to judge.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class HttpClient:
         longest: float = 180.0,
         most_bytes: int = 32_000_000,
         connections: int = 64,
+        transport: Any = None,
     ) -> None:
         import requests
         from requests.adapters import HTTPAdapter
@@ -89,7 +92,8 @@ class HttpClient:
         self._session = requests.Session()
         self._session.verify = certificates()
         self._session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
-        pool = HTTPAdapter(pool_connections=4, pool_maxsize=connections, max_retries=0, pool_block=False)
+        self._own_transport = transport is not None
+        pool = transport or HTTPAdapter(pool_connections=4, pool_maxsize=connections, max_retries=0, pool_block=False)
         self._session.mount("https://", pool)
         self._session.mount("http://", pool)
         self._proxies: dict[str, dict[str, str]] = {}
@@ -133,7 +137,7 @@ class HttpClient:
             with self._session.send(
                 request, stream=True, timeout=self._timeout, allow_redirects=False, proxies=self._proxies_to(call)
             ) as response:
-                if response.is_redirect:
+                if response.is_redirect and not self._own_transport:
                     reason = f"{call.host} redirected the request elsewhere, which is never followed"
                     return NoAnswer(reason, reply=RawAnswer(b"", response.status_code))
                 body = bytearray()
@@ -167,6 +171,8 @@ class HttpClient:
     def _proxies_to(self, call: Call) -> dict[str, str]:
         from requests.utils import get_environ_proxies
 
+        if self._own_transport:
+            return {}
         place = urlsplit(call.url).netloc
         if place not in self._proxies:  # reading the whole environment each time takes longer than the call itself
             self._proxies[place] = get_environ_proxies(call.url)

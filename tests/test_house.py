@@ -9,8 +9,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 # Data flows downwards: a room imports those above it. ``api`` and the package itself come last.
 ROOMS = (
-    "config", "run", "photos", "counterfactuals", "querying", "statistics", "review", "analyses", "report", "stages",
-    "dataset", "cli",
+    "config", "run", "photos", "counterfactuals", "querying", "collection", "statistics", "review", "analyses",
+    "report", "stages", "dataset", "cli",
 )  # fmt: skip
 BELOW = {"adapters": (), "models": ()}  # packages that know nothing of the pipeline
 HEAVY = {"torch", "torchvision", "facenet_pytorch", "adapters"}

@@ -11,6 +11,7 @@ import typer
 
 from pipeline.cli.adapters import app as adapters
 from pipeline.cli.analyses import add_analyses
+from pipeline.cli.collect import collect
 from pipeline.cli.console import (
     CARD_FAILS,
     consent,
@@ -136,6 +137,12 @@ app.command(
     epilog="Examples: counterslope mask list.csv --condition full --condition segment · "
     "counterslope mask photos/ --annotations instances.json --out runs/masked"
 )(mask)
+
+
+app.command(
+    epilog="Examples: counterslope collect occupations --modifiers gender,race --contact me@example.org --out jobs · "
+    "counterslope collect words.csv --source wikimedia --contact me@example.org --per-keyword 50 --out words"
+)(collect)
 
 
 @app.command(epilog="Example: counterslope query runs/portraits --adapter opencv --adapter python:mine:classify")

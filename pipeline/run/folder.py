@@ -55,16 +55,7 @@ class Run:
         Raises:
             RunError: another process does, or the folder cannot be written.
         """
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            opened = self.path(".lock").open("w")
-        except OSError as error:
-            raise RunError(UNWRITABLE.format(folder=self.folder, error=error)) from error
-        with opened as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                raise RunError(f"another process is working on {self.folder}") from error
+        with locked(self.folder):
             if self.path("run.json").exists():
                 # Another process may have finished its work between our opening the folder and taking the lock.
                 self.record = read_record(self.path("run.json"))
@@ -225,6 +216,26 @@ class Run:
         for empty in (folder, folder.parent):
             if empty.is_dir() and not any(empty.iterdir()):
                 empty.rmdir()
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other processes from working on a folder, which is made if it is missing.
+
+    Raises:
+        RunError: another process does, or the folder cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        opened = (folder / ".lock").open("w")
+    except OSError as error:
+        raise RunError(UNWRITABLE.format(folder=folder, error=error)) from error
+    with opened as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise RunError(f"another process is working on {folder}") from error
+        yield
 
 
 def settings_of(run: Run, changes: Mapping[str, Mapping[str, Any]] | None = None) -> Settings:

@@ -20,6 +20,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 NOT_RUN = (
     "audit", "generate", "adapters", "labels", "plan portraits/ --adapter google", "compare runs/may --adapters google",
     "review ",  # a page that waits for answers
+    "collect",  # searches of public services
 )  # fmt: skip
 
 

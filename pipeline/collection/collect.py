@@ -1,0 +1,318 @@
+"""A collection from its keywords to its manifest: plan, consent, searches, downloads, duplicates.
+
+The same command continues where it was: no search that was answered and no file that is there is fetched again.
+"""
+
+import json
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from adapters.base import NoAnswer
+from adapters.http_client import Call, HttpClient, failure_of
+from pipeline.collection.download import Downloader
+from pipeline.collection.keywords import Query
+from pipeline.collection.manifest import COLUMNS, NOT_STATED, RESULT_COLUMNS, attribution, csv_of
+from pipeline.collection.plan import Consent, Wanted, check_source, plan_of, search_key
+from pipeline.collection.sources import Found, Search, hosts_of
+from pipeline.collection.state import CollectionFolder, Outcome
+from pipeline.config.options import ConfigError
+from pipeline.photos.decoding import PhotoError, Reason, read_photo
+from pipeline.querying.limits import RetryPolicy, next_try
+from pipeline.querying.plan import PlanError
+from pipeline.querying.schedule import RateLimiter
+from pipeline.run.files import write_text
+from pipeline.run.folder import locked
+from pipeline.run.progress import Watch, unwatched
+
+THREADS = 4
+CHUNK = 8  # results that are fetched together
+_SEARCH = RetryPolicy(attempts=5, seconds=180.0)
+_DOWNLOAD = RetryPolicy(attempts=3, seconds=60.0)
+
+
+@dataclass(frozen=True)
+class Collected:
+    """A collection as it stands: ``counts`` by status and reason, and why it ended early, if it did."""
+
+    folder: Path
+    counts: Mapping[tuple[str, str], int]
+    short: int
+    stopped: str = ""
+
+    @property
+    def photos(self) -> int:
+        """Photos in the manifest."""
+        return self.counts.get(("ok", ""), 0)
+
+
+def collect(wanted: Wanted, folder: Path, *, consent: Consent, watch: Watch = unwatched) -> Collected:
+    """Search, download and write the manifest; what is there already is not fetched again.
+
+    Args:
+        wanted: what is collected.
+        folder: of the collection.
+        consent: is shown the plan, unless nothing would be sent.
+        watch: receives the progress.
+
+    Raises:
+        ConfigError: an option does not fit the source.
+        PlanError: nobody agreed.
+        RunError: another process works on the folder.
+    """
+    check_source(wanted)
+    plan = plan_of(wanted, folder)
+    if wanted.search is not None and not consent(plan):
+        raise PlanError(
+            f"{plan.host} would be searched and images downloaded, which nobody confirmed: nothing was sent. "
+            "Confirm on a terminal, or with --yes in a script"
+        )
+    if (folder / "run.json").exists():
+        raise ConfigError(f"{folder} is a run: name another folder with --out")
+    with locked(folder):
+        return _Collection(wanted, folder).run(watch)
+
+
+class _Stopped(Exception):  # noqa: N818 - says what it is
+    """The service answers no more; the message says why."""
+
+
+class _Collection:
+    """The work of one command."""
+
+    def __init__(self, wanted: Wanted, folder: Path) -> None:
+        self._wanted, self._folder, self._state = wanted, folder, CollectionFolder(folder)
+        self._downloads = Downloader(wanted.limits, agent=wanted.agent)
+        self._client = HttpClient(timeout=(10.0, 60.0), longest=120.0, most_bytes=8_000_000)
+        self._limiter = RateLimiter(wanted.search.rate if wanted.search else None)
+        self._tried: set[str] = set()
+        self._hosts: set[str] = set()
+        self._chance = random.Random(0)  # noqa: S311 - jitter
+        self._photos: dict[str, dict[str, object]] = {}  # file -> its row of the manifest
+        self._by_bytes: dict[str, str] = {}
+        self._hashes = np.zeros(0, dtype=np.uint64)
+        self._hashed: list[str] = []
+        self._rows: list[tuple[Query, int, Found, str, str]] = []
+        self._short = 0
+
+    def run(self, watch: Watch) -> Collected:
+        stopped = ""
+        with self._state.opened(), watch("collect", total=len(self._wanted.queries) * self._wanted.per_keyword) as step:
+            try:
+                for query in self._wanted.queries:
+                    taken = 0
+                    for taken in self._query(query):  # noqa: B007 - read below
+                        step(1, query.text)
+                    self._short += taken < self._wanted.per_keyword
+                    step(self._wanted.per_keyword - taken)
+            except _Stopped as reason:
+                stopped = f"{reason}; the same command continues"
+            finally:
+                self._write()
+        counts = Counter((status, reason.partition(" (")[0]) for *_, status, reason in self._rows)
+        return Collected(self._folder, counts, self._short, stopped)
+
+    def _query(self, query: Query) -> Iterator[int]:
+        """Photos taken of one query so far, one by one, in the order of the results."""
+        taken, ranked = 0, enumerate(self._results(query), start=1)
+        while taken < self._wanted.per_keyword:
+            chunk = list(islice(ranked, min(CHUNK, self._wanted.per_keyword - taken)))
+            if not chunk:
+                return
+            fetched = self._outcomes([found for _, found in chunk if self._takes(found)])
+            for rank, found in chunk:
+                status, reason = self._judge(query, rank, found, fetched)
+                self._rows.append((query, rank, found, status, reason))
+                if status == "ok":
+                    taken += 1
+                    yield taken
+
+    def _results(self, query: Query) -> Iterator[Found]:
+        search = self._wanted.search
+        if search is None:
+            yield from _of_folder(self._wanted.folder or Path(), query)
+            return
+        seen: set[str] = set()
+        for page in range(1, search.pages(search.most) + 1):
+            found = self._page(search, query, page)
+            self._hosts |= hosts_of(found)
+            yield from found
+            new = {one.image for one in found} - seen
+            if not new:  # the last page, or a service that gives one page again and again
+                return
+            seen |= new
+
+    def _page(self, search: Search, query: Query, page: int) -> list[Found]:
+        """The results of one page, kept or asked for now.
+
+        Raises:
+            _Stopped: the service gives none.
+        """
+        asked = search_key(search, query.text, page, licences=self._wanted.licences)
+        body = self._state.reply(asked)
+        if body is not None:
+            return search.found(body)
+        call = search.call(query.text, page, licences=self._wanted.licences, agent=self._wanted.agent)
+        failure, begun = NoAnswer("no answer"), time.monotonic()
+        for attempt in range(1, _SEARCH.attempts + 1):
+            self._limiter.wait_turn(threading.Event())
+            answered = self._asked(search, call)
+            if not isinstance(answered, NoAnswer):
+                found, body = answered
+                self._state.keep_reply(asked, body)
+                return found
+            failure = answered
+            elapsed = time.monotonic() - begun
+            wait = next_try(failure, attempts=attempt, elapsed=elapsed, policy=_SEARCH, chance=self._chance)
+            if wait is None:
+                break
+            time.sleep(wait)
+        raise _Stopped(f"{search.host}: {failure.reason}")
+
+    def _asked(self, search: Search, call: Call) -> tuple[list[Found], bytes] | NoAnswer:
+        reply = self._client(call)
+        if isinstance(reply, NoAnswer):
+            return reply
+        failure = failure_of(reply, message=_words(reply.body) if reply.status >= 400 else "")
+        if failure is not None:
+            return failure
+        try:
+            return search.found(reply.body), reply.body
+        except ValueError as error:
+            return NoAnswer(str(error)[:300], retry="later")
+
+    def _takes(self, found: Found) -> bool:
+        return not self._wanted.licences or self._wanted.search is None or found.licence in self._wanted.licences
+
+    def _outcomes(self, found: Sequence[Found]) -> dict[str, Outcome]:
+        """Address -> what became of it; what is known is not fetched again."""
+        urls = list(dict.fromkeys(one.image for one in found))
+        known = {url: self._state.outcomes[url] for url in urls if url in self._state.outcomes}
+        missing = [url for url in urls if url not in known or (known[url].again and url not in self._tried)]
+        self._tried.update(missing)
+        with ThreadPoolExecutor(THREADS) as pool:
+            for outcome in pool.map(self._fetch, missing):
+                self._state.note(outcome)
+                known[outcome.url] = outcome
+        return known
+
+    def _fetch(self, url: str) -> Outcome:
+        path = self._state.photo(url)
+        if path is None:
+            content = self._content(url)
+            if isinstance(content, NoAnswer):
+                return Outcome(url, content.reason[:300], again=content.retry != "never")
+            path = self._state.keep_photo(url, content)
+        try:
+            photo = read_photo(path, options=self._wanted.photos)
+        except PhotoError as error:
+            path.unlink()
+            return Outcome(url, str(error))
+        digest = sha256(path.read_bytes()).hexdigest()
+        name = path.relative_to(self._folder).as_posix()
+        looks = perceptual_hash(photo.pixels) if self._wanted.near >= 0 else ""
+        return Outcome(url, file=name, sha256=digest, phash=looks, width=photo.width, height=photo.height)
+
+    def _content(self, url: str) -> bytes | NoAnswer:
+        if self._wanted.search is None:
+            path = Path(url)
+            most = self._wanted.limits.most_bytes
+            return path.read_bytes() if path.stat().st_size <= most else NoAnswer(f"longer than {most} bytes")
+        begun = time.monotonic()
+        for attempt in range(1, _DOWNLOAD.attempts + 1):
+            content = self._downloads.fetch(url, hosts=self._hosts)
+            if isinstance(content, bytes):
+                return content
+            elapsed = time.monotonic() - begun
+            wait = next_try(content, attempts=attempt, elapsed=elapsed, policy=_DOWNLOAD, chance=self._chance)
+            if wait is None:
+                break
+            time.sleep(wait)
+        return content
+
+    def _judge(self, query: Query, rank: int, found: Found, fetched: Mapping[str, Outcome]) -> tuple[str, str]:
+        """The status of a result and the reason why it is not taken; what is taken enters the manifest."""
+        if not self._takes(found):
+            return "excluded", f"licence {found.licence or NOT_STATED} is not wanted ({found.licence_name})"
+        outcome = fetched[found.image]
+        if outcome.reason:
+            unwanted = any(outcome.reason.startswith(one.value) for one in Reason if one.status == "excluded")
+            return "excluded" if unwanted else "failed", outcome.reason
+        same = self._by_bytes.get(outcome.sha256)
+        near = None if same else self._alike(outcome.phash)
+        if same or near:
+            row = self._photos[same or near or ""]
+            row["also_found_by"] = "; ".join(filter(None, [str(row["also_found_by"]), query.text]))
+            return "excluded", f"duplicate ({same})" if same else f"near-duplicate ({near})"
+        self._by_bytes[outcome.sha256] = outcome.file
+        if outcome.phash:
+            self._hashes = np.append(self._hashes, np.uint64(int(outcome.phash, 16)))
+            self._hashed.append(outcome.file)
+        self._photos[outcome.file] = {
+            "photo": outcome.file, "keyword": query.keyword, "modifier": query.modifier or "none", "soc": query.soc,
+            "rank": rank, "licence": found.licence or NOT_STATED, "licence_name": found.licence_name,
+            "licence_url": found.licence_url, "creator": found.creator, "title": found.title,
+            "source": self._wanted.source, "source_page": found.source_page, "image_url": found.image,
+            "file_sha256": outcome.sha256, "also_found_by": "",
+        }  # fmt: skip
+        return "ok", ""
+
+    def _alike(self, phash: str) -> str | None:
+        """The first photo whose perceptual hash differs in few bits."""
+        if not phash or not len(self._hashes):
+            return None
+        apart = np.bitwise_count(self._hashes ^ np.uint64(int(phash, 16)))
+        close = np.flatnonzero(apart <= self._wanted.near)
+        return self._hashed[int(close[0])] if len(close) else None
+
+    def _write(self) -> None:
+        """The manifest, every result with what became of it, and whom to credit."""
+        write_text(self._folder / "manifest.csv", csv_of(COLUMNS, self._photos.values()))
+        results = (
+            {
+                "keyword": query.keyword, "modifier": query.modifier or "none", "rank": rank, "image_url": found.image,
+                "status": status, "reason": reason,
+            }
+            for query, rank, found, status, reason in self._rows
+        )  # fmt: skip
+        write_text(self._folder / "results.csv", csv_of(RESULT_COLUMNS, results))
+        write_text(self._folder / "ATTRIBUTION.md", attribution(list(self._photos.values())))
+
+
+def perceptual_hash(pixels: "np.ndarray[tuple[int, ...], np.dtype[np.uint8]]") -> str:
+    """64 bits in hex digits that differ in few places for pictures that look the same (imagehash's ``phash``)."""
+    import imagehash
+    from PIL import Image
+
+    return str(imagehash.phash(Image.fromarray(pixels)))
+
+
+def _of_folder(folder: Path, query: Query) -> Iterator[Found]:
+    """The photos of a query in its subfolder: ``KEYWORD/MODIFIER``, or ``KEYWORD`` where there is no modifier."""
+    inside = folder / query.keyword / query.modifier if query.modifier else folder / query.keyword
+    if not inside.is_dir():
+        return
+    for path in sorted(inside.iterdir()):
+        if path.is_file() and not path.name.startswith("."):
+            yield Found(image=str(path), title=path.name)
+
+
+def _words(body: bytes) -> str:
+    """The service's own words in an error's reply."""
+    try:
+        content = json.loads(body)
+    except (ValueError, RecursionError):
+        return ""
+    detail = content.get("detail") or content.get("error") if isinstance(content, dict) else None
+    if isinstance(detail, dict):
+        detail = detail.get("message") or detail.get("info")
+    return " ".join(str(detail).split())[:200] if detail else ""

@@ -1,0 +1,44 @@
+"""What a collection leaves: the manifest that audits take, every result with what became of it, whom to credit."""
+
+import csv
+from collections.abc import Iterable, Mapping, Sequence
+from io import StringIO
+
+from pipeline.run.text import csv_text, markdown_text
+
+COLUMNS = (
+    *("photo", "keyword", "modifier", "soc", "rank", "licence", "licence_name", "licence_url", "creator", "title"),
+    *("source", "source_page", "image_url", "file_sha256", "also_found_by"),
+)
+
+
+RESULT_COLUMNS = ("keyword", "modifier", "rank", "image_url", "status", "reason")
+NOT_STATED = "not stated"
+
+
+def csv_of(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:
+    """Rows as CSV; text that a spreadsheet would take for a formula is made harmless."""
+    text = StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({name: csv_text(value) if isinstance(value, str) else value for name, value in row.items()})
+    return text.getvalue()
+
+
+def attribution(rows: Sequence[Mapping[str, object]]) -> str:
+    """Whom to credit for each photo, under which licence, as Markdown."""
+    lines = [
+        "# Attribution", "",
+        "Each photo with its creator, licence and source page as the search named them: check before sharing.", "",
+    ]  # fmt: skip
+    for row in rows:
+        cells = {name: markdown_text(value) for name, value in row.items()}
+        licence = cells["licence_name"] or cells["licence"]
+        parts = [
+            f"{cells['photo']}: “{cells['title'] or 'untitled'}” by {cells['creator'] or 'a creator who is not named'}",
+            f"{licence} {cells['licence_url']}".strip(),
+            f"from {cells['source_page'] or cells['image_url']}",
+        ]
+        lines.append(f"- {', '.join(parts)}.")
+    return "\n".join(lines) + "\n"

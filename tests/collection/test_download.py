@@ -1,0 +1,84 @@
+"""Where downloads may go: addresses that are private are refused, whatever name or redirect leads there."""
+
+import pytest
+from fakes.serving import Response, Serving
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adapters.base import NoAnswer
+from pipeline.collection.download import Downloader, DownloadLimits, is_public
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "127.0.0.1", "10.1.2.3", "192.168.0.1", "172.16.0.1", "169.254.169.254", "0.0.0.0", "100.64.0.1", "224.0.0.1",
+        "255.255.255.255", "::1", "::", "fe80::1", "fe80::1%eth0", "fc00::1", "ff02::1", "::ffff:127.0.0.1",
+        "::ffff:169.254.169.254", "2002:7f00:1::", "64:ff9b::a9fe:a9fe", "198.18.0.1", "240.0.0.1", "no address",
+    ],
+)  # fmt: skip
+def test_special_networks_are_not_public(address):
+    assert not is_public(address)
+
+
+@pytest.mark.parametrize("address", ["93.184.216.34", "8.8.8.8", "2606:2800:220:1:248:1893:25c8:1946"])
+def test_the_open_internet_is_public(address):
+    assert is_public(address)
+
+
+@given(st.ip_addresses(v=4, network="10.0.0.0/8") | st.ip_addresses(v=4, network="127.0.0.0/8"))
+def test_a_private_address_inside_an_ipv6_one_is_private(address):
+    assert not is_public(f"::ffff:{address}")
+
+
+def refused(url, *, resolve=lambda host, port: ["169.254.169.254"], hosts=("images.example",)):
+    found = Downloader(DownloadLimits(), agent="test", resolve=resolve).fetch(url, hosts=set(hosts))
+    assert isinstance(found, NoAnswer)
+    return found.reason
+
+
+def test_a_name_that_resolves_to_a_private_address_is_refused():
+    assert "private or special network" in refused("http://images.example/a.jpg")
+
+
+def test_one_private_address_among_public_ones_is_enough():
+    assert "private" in refused("http://images.example/a.jpg", resolve=lambda host, port: ["8.8.8.8", "127.0.0.1"])
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "file:///etc/passwd", "ftp://images.example/a", "http://user:pass@images.example/a.jpg",
+        "http://images.example\\@evil.example/", "http://images.example:22/a.jpg", "http://other.example/a.jpg",
+        "http://ïmages.example/a.jpg", "//images.example/a.jpg", "http://[::1/a.jpg",
+    ],
+)  # fmt: skip
+def test_odd_addresses_are_refused(url):
+    assert refused(url, resolve=lambda host, port: ["8.8.8.8"], hosts=("images.example", "images.example:22"))
+
+
+def test_loopback_is_refused_unless_it_is_allowed_by_name():
+    with Serving(lambda received: Response(404)) as server:
+        host = server.url.removeprefix("http://")
+        reason = refused(f"{server.url}/a.jpg", resolve=None, hosts=(host,))
+        assert "port" in reason or "private" in reason
+        assert not server.received
+
+
+def test_the_connection_goes_to_the_address_that_was_checked_under_the_name_of_the_host():
+    with Serving(lambda received: Response(404 if received.path == "/robots.txt" else 200, b"\xff\xd8\xff")) as server:
+        port = server.url.rpartition(":")[2]
+        place = f"images.example:{port}"
+        limits = DownloadLimits(private=frozenset([place]))
+        downloader = Downloader(limits, agent="test", resolve=lambda host, _: ["127.0.0.1"])
+        assert downloader.fetch(f"http://{place}/a.jpg", hosts={place}) == b"\xff\xd8\xff"
+        assert server.received[-1].headers["host"] == place
+
+
+def test_a_body_that_trickles_ends_with_the_time_that_it_may_take():
+    with Serving(lambda received: Response(404 if received.path == "/robots.txt" else 200, b"x", seconds=3)) as server:
+        place = server.url.removeprefix("http://")
+        limits = DownloadLimits(seconds=0.2, private=frozenset([place]), robots=False)
+        found = Downloader(limits, agent="test").fetch(f"{server.url}/a.jpg", hosts={place})
+        assert isinstance(found, NoAnswer)
+        assert "longer than 0.2 s" in found.reason
