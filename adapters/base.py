@@ -114,6 +114,7 @@ class Capabilities:
     batch: int = 1  # images per call at most
     batch_bytes: int | None = None  # bytes of images per call at most, before they are encoded for sending
     concurrency: int = 1  # calls that may run at once
+    processes: bool = False  # copies of it (pickled) may be queried in several processes of this machine at once
     limits: Limits = Limits()  # what an image must satisfy
 
     @property

@@ -4,12 +4,12 @@ already on this disk. They are never downloaded here, and nothing depends on the
 
 import os
 from pathlib import Path
-
-import torch
-from torch import Tensor, nn
-from torch.nn import functional as F
+from typing import TYPE_CHECKING
 
 from models.errors import WeightsError
+
+if TYPE_CHECKING:  # the file is also looked for where no network is needed
+    from torch import Tensor, nn
 
 # What facenet-pytorch itself downloads for `InceptionResnetV1(pretrained="vggface2")`, into torch's cache.
 FILE = "20180402-114759-vggface2.pt"
@@ -23,12 +23,13 @@ def find_weights() -> Path | None:
     return path if path.is_file() else None
 
 
-def load_recogniser(path: Path) -> nn.Module:
+def load_recogniser(path: Path) -> "nn.Module":
     """The recognition network, frozen, in evaluation mode.
 
     Raises:
         WeightsError: the file does not hold its weights.
     """
+    import torch
     from facenet_pytorch import InceptionResnetV1
 
     network: nn.Module = InceptionResnetV1()
@@ -43,10 +44,13 @@ def load_recogniser(path: Path) -> nn.Module:
     return network.eval().requires_grad_(False)
 
 
-@torch.inference_mode()
-def similarity(network: nn.Module, crops: Tensor, references: Tensor) -> Tensor:
+def similarity(network: "nn.Module", crops: "Tensor", references: "Tensor") -> "Tensor":
     """Cosine similarity ``(B,)`` of the embeddings of two batches of aligned crops ``(B, 3, S, S)`` in -1..1."""
-    both = F.interpolate(torch.cat([crops, references]), size=(SIZE, SIZE), mode="bilinear", antialias=True)
-    # The network was trained on (levels - 127.5) / 128.
-    one, other = network(both * (127.5 / 128)).chunk(2)
-    return F.cosine_similarity(one, other)
+    import torch
+    from torch.nn import functional as F
+
+    with torch.inference_mode():
+        both = F.interpolate(torch.cat([crops, references]), size=(SIZE, SIZE), mode="bilinear", antialias=True)
+        # The network was trained on (levels - 127.5) / 128.
+        one, other = network(both * (127.5 / 128)).chunk(2)
+        return F.cosine_similarity(one, other)

@@ -6,16 +6,18 @@ Files are safetensors in half precision in ``weights/``; a model card of the sam
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
-import torch
-from torch import nn
-
+from models.attributes import CLASSES
 from models.errors import WeightsError
-from models.fader import Fader
-from models.judge import Classifier, Estimator, Judge
-from models.parser import CLASSES, BiSeNet, SmallParser
-from models.residual import ResidualEditor
+
+if TYPE_CHECKING:  # the records are also read where no network is needed
+    from torch import nn
+
+    from models.fader import Fader
+    from models.judge import Classifier
+    from models.parser import BiSeNet, SmallParser
+    from models.residual import ResidualEditor
 
 FOLDER = Path(__file__).parent / "weights"
 TERMS = "non-commercial research only (learnt from UTKFace and CelebAMask-HQ)"
@@ -85,22 +87,28 @@ def record(name: str) -> WeightsRecord:
     return RECORDS[name]
 
 
-def load_fader() -> Fader:
+def load_fader() -> "Fader":
     """The embedded Fader network, frozen, in evaluation mode."""
+    from models.fader import Fader
+
     return _load(Fader(), record("fader"))
 
 
-def load_residual() -> ResidualEditor:
+def load_residual() -> "ResidualEditor":
     """The embedded residual editor, frozen, in evaluation mode."""
+    from models.residual import ResidualEditor
+
     return _load(ResidualEditor(), record("residual"))
 
 
-def load_judge(name: Literal["estimator", "judge"]) -> Classifier:
+def load_judge(name: Literal["estimator", "judge"]) -> "Classifier":
     """The embedded estimator or judge, frozen, in evaluation mode."""
+    from models.judge import Estimator, Judge
+
     return _load(Estimator() if name == "estimator" else Judge(), record(name))
 
 
-def load_parser(kind: Literal["small", "bisenet"] = "small", *, weights: Path | None = None) -> SmallParser | BiSeNet:
+def load_parser(kind: Literal["small", "bisenet"] = "small", *, weights: Path | None = None) -> "SmallParser | BiSeNet":
     """A face parser, frozen, in evaluation mode.
 
     Args:
@@ -110,6 +118,8 @@ def load_parser(kind: Literal["small", "bisenet"] = "small", *, weights: Path | 
     Raises:
         WeightsError: BiSeNet without a path, or a file that is not the public one.
     """
+    from models.parser import SmallParser
+
     if kind == "small":
         return _load(SmallParser(), record("parser"))
     if weights is None:
@@ -138,8 +148,12 @@ def public_bisenet(path: Path) -> bytes:
     return content
 
 
-def _load_public_bisenet(path: Path) -> BiSeNet:
+def _load_public_bisenet(path: Path) -> "BiSeNet":
     from io import BytesIO
+
+    import torch
+
+    from models.parser import BiSeNet
 
     content = public_bisenet(path)
     network = BiSeNet()
@@ -150,7 +164,7 @@ def _load_public_bisenet(path: Path) -> BiSeNet:
     return network.eval().requires_grad_(False)
 
 
-N = TypeVar("N", bound=nn.Module)
+N = TypeVar("N", bound="nn.Module")
 
 
 def read_weights(network: N, path: Path, *, strict: bool = True) -> N:
@@ -167,7 +181,7 @@ def read_weights(network: N, path: Path, *, strict: bool = True) -> N:
     return network
 
 
-def write_weights(network: nn.Module, path: Path) -> None:
+def write_weights(network: "nn.Module", path: Path) -> None:
     """Write a network's tensors in half precision, as they are shipped."""
     from safetensors.torch import save_file
 

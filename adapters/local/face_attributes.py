@@ -48,7 +48,7 @@ class FaceAttributes(LabelAnswers):
     """
 
     name = "face-attributes"
-    capabilities = Capabilities(labels=LABELS, scale="0-1", presence=0.5, batch=_BATCH)
+    capabilities = Capabilities(labels=LABELS, scale="0-1", presence=0.5, batch=_BATCH, processes=True)
 
     class Options(AdapterOptions):
         smallest_face: float = Field(0.2, gt=0, le=1)

@@ -63,6 +63,7 @@ class OpenCV(LabelAnswers):
         cut_off=2 / 22,  # two candidates for a smile
         presence=0.5,
         batch=16,
+        processes=True,
     )
 
     class Options(AdapterOptions):

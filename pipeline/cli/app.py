@@ -53,7 +53,7 @@ from pipeline.cli.options import (
 )  # fmt: skip
 from pipeline.cli.review import review
 from pipeline.config.attributes import ATTRIBUTES
-from pipeline.config.options import PhotoOptions, QueryOptions, Settings, StatisticsOptions, SweepOptions
+from pipeline.config.options import EngineOptions, PhotoOptions, QueryOptions, Settings, StatisticsOptions, SweepOptions
 from pipeline.run.formats import plain, pluralise
 
 app = typer.Typer(
@@ -86,7 +86,7 @@ def program(
     epilog="Examples: counterslope audit (the embedded sample) · counterslope audit portraits/ --attribute gender "
     "--adapter opencv --out runs/portraits · counterslope audit list.csv --adapter python:mine:classify"
 )
-@with_options(PhotoOptions, SweepOptions, QueryOptions, StatisticsOptions)
+@with_options(PhotoOptions, SweepOptions, QueryOptions, StatisticsOptions, EngineOptions)
 def audit(
     photos: Photos = None,
     out: Annotated[Path | None, typer.Option(help="The run's folder.", show_default="runs/NAME")] = None,
@@ -146,7 +146,7 @@ app.command(
 
 
 @app.command(epilog="Example: counterslope query runs/portraits --adapter opencv --adapter python:mine:classify")
-@with_options(QueryOptions)
+@with_options(QueryOptions, EngineOptions)
 def query(
     run: RunFolder,
     given: Given = NOT_GIVEN,

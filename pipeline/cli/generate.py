@@ -18,7 +18,7 @@ from pipeline.cli.options import (
     settings_of_command,
     with_options,
 )  # fmt: skip
-from pipeline.config.options import NOT_STATED, DatasetOptions, PhotoOptions, SweepOptions
+from pipeline.config.options import NOT_STATED, DatasetOptions, EngineOptions, PhotoOptions, SweepOptions
 from pipeline.run.formats import pluralise
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 TO_STATE = ("licence", "source-licence", "source", "creator", "contact")
 
 
-@with_options(PhotoOptions, SweepOptions, DatasetOptions)
+@with_options(PhotoOptions, SweepOptions, DatasetOptions, EngineOptions)
 def generate(
     photos: Photos = None,
     out: Annotated[

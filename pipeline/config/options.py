@@ -358,9 +358,18 @@ class DatasetOptions(Section):
         return split
 
 
+class EngineOptions(Section):
+    """What computes; no result depends on it."""
+
+    workers: Annotated[int | None, Flag()] = Field(
+        None, ge=1, le=1024, description="processes that work at once; as many as there are cores unless given"
+    )
+
+
 class Settings(Section):
     """All options of a run."""
 
+    engine: EngineOptions = Field(default_factory=EngineOptions)
     photos: PhotoOptions = Field(default_factory=PhotoOptions)
     faces: FaceOptions = Field(default_factory=FaceOptions)
     sweep: SweepOptions = Field(default_factory=SweepOptions)

@@ -1,7 +1,6 @@
-"""From faces to written, checked versions: one chunk of photos at a time, networks in batches, files in threads."""
+"""From faces to written, checked versions: one chunk of photos at a time, networks in batches."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -128,7 +127,6 @@ def make_versions(
     networks: Networks,
     options: SweepOptions,
     layout: Layout,
-    pool: ThreadPoolExecutor,
     identified: frozenset[str] = frozenset(),
     advance: Callable[[float], None] = lambda _: None,
 ) -> list[dict[str, Any]]:
@@ -139,7 +137,6 @@ def make_versions(
         networks: they edit and check.
         options: what is to be made.
         layout: where the files go.
-        pool: writes them.
         identified: the photos whose versions are shown to the recognition network too.
         advance: is called with the share of a photo's versions whenever some of them are written.
 
@@ -148,7 +145,7 @@ def make_versions(
     """
     if not subjects:
         return []
-    chunk = _prepare(subjects, networks=networks, options=options, layout=layout, pool=pool)
+    chunk = _prepare(subjects, networks=networks, options=options, layout=layout)
     rows: list[dict[str, Any]] = []
     share = 1 / (len(options.attributes) * len(options.arms))
     # One attribute at a time: what a run of one attribute would write must not depend on another being swept too.
@@ -157,7 +154,7 @@ def make_versions(
         for edit in edits_of(chunk.batch, attribute, chunk.masks, options=options):
             made.add(edit.arm)
             rows += _write(
-                chunk, edit, networks=networks, options=options, layout=layout, pool=pool, identified=identified,
+                chunk, edit, networks=networks, options=options, layout=layout, identified=identified,
                 written=lambda: advance(share),
             )  # fmt: skip
         for arm in options.arms:
@@ -261,14 +258,13 @@ def _composite(
     return (add_change if added else paste)(subject.pixels, patch, without_colour(content) if grey else content)
 
 
-def _prepare(
-    subjects: Sequence[Subject], *, networks: Networks, options: SweepOptions, layout: Layout, pool: ThreadPoolExecutor
-) -> _Chunk:
+def _prepare(subjects: Sequence[Subject], *, networks: Networks, options: SweepOptions, layout: Layout) -> _Chunk:
     pasted = options.mode == "reconstruction"
     chances = chances_of(networks.parser, subjects)
     patches = patches_from(chances, subjects, region=options.region, feather_share=options.feather, within_crop=pasted)
     found = list(zip(subjects, patches, strict=True))
-    list(pool.map(lambda pair: _write_mask(pair[0], pair[1], layout.folder / layout.mask(pair[0].photo)), found))
+    for subject, patch in found:
+        _write_mask(subject, patch, layout.folder / layout.mask(subject.photo))
     batch = networks.editor.read(subjects)
     empty = np.zeros((CROP, CROP), dtype=np.float32)
     masks = np.stack([empty if patch is None else crop_mask(subject, patch) for subject, patch in found])
@@ -305,18 +301,14 @@ def _write(
     networks: Networks,
     options: SweepOptions,
     layout: Layout,
-    pool: ThreadPoolExecutor,
     identified: frozenset[str],
     written: Callable[[], None],
 ) -> Iterator[dict[str, Any]]:
-    def write(place: int) -> list[Version]:
-        subject, patch = chunk.subjects[place], chunk.patches[place]
+    found = []
+    for place, (subject, patch) in enumerate(zip(chunk.subjects, chunk.patches, strict=True)):
         reference = chunk.references[place] if edit.arm == EDIT_ARM else None
-        made = compose(subject, patch, edit, place, options=options, layout=layout, reference=reference)
+        found.append(compose(subject, patch, edit, place, options=options, layout=layout, reference=reference))
         written()
-        return made
-
-    found = list(pool.map(write, range(len(chunk.subjects))))
     crops = [version.crop for versions in found for version in versions]
     judged = _judge(networks.judge, crops)
     if networks.second is not None and edit.arm == EDIT_ARM:

@@ -23,7 +23,7 @@ from pipeline.run.progress import Watch, unwatched
 from pipeline.run.record import RunError
 from pipeline.run.tables import read_frame
 from pipeline.stages.audit import start_run
-from pipeline.stages.base import Audit
+from pipeline.stages.base import Audit, started_engine
 from pipeline.stages.checks import checks_stage
 from pipeline.stages.counterfactuals import Destination, counterfactuals_stage
 from pipeline.stages.faces import faces_stage
@@ -62,8 +62,8 @@ def make_dataset(
     folder = Path(os.path.normpath(out.absolute()))
     run = Run(run_folder(folder))
     _check_folder(folder, run, photos)
-    with run.locked():
-        work = start_run(run, photos, settings=settings, given=given, watch=watch)
+    with run.locked(), started_engine(settings.engine) as engine:
+        work = start_run(run, photos, settings=settings, given=given, watch=watch, engine=engine)
         if not folder.exists() or not any(folder.iterdir()):  # never begun, or deleted since
             run.note(stages={})
             run.drop_parts("counterfactuals")

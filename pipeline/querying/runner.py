@@ -1,4 +1,4 @@
-"""Several classifiers queried in one run: remote ones at the same time, those on this machine one after the other."""
+"""Several classifiers queried in one run: at the same time, but for those that need the caller's own thread."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -42,8 +42,8 @@ def run_adapters(
 ) -> dict[str, AdapterOutcome]:
     """Query every classifier; the outcomes by the classifiers' names. One that cannot be used does not stop the others.
 
-    Classifiers on this machine are queried in the caller's own thread: they use its cores themselves, and users'
-    functions may depend on it.
+    Classifiers on this machine that take one call at a time are queried in the caller's own thread, one after the
+    other: they use its cores themselves, and users' functions may depend on it.
 
     Args:
         calls: no two with adapters of one name.
@@ -52,7 +52,7 @@ def run_adapters(
         log: called with what went wrong on the way.
     """
     stops = {one.adapter.name: threading.Event() for one in calls}
-    remote = [one for one in calls if one.adapter.capabilities.remote]
+    aside = [one for one in calls if one.adapter.capabilities.remote or one.adapter.capabilities.concurrency > 1]
 
     def work(one: AdapterCalls) -> AdapterOutcome:
         name = one.adapter.name
@@ -81,10 +81,10 @@ def run_adapters(
             return AdapterOutcome(left, problem=problem)
         return AdapterOutcome(counts)
 
-    with ThreadPoolExecutor(max(1, len(remote)), thread_name_prefix="run") as pool:
+    with ThreadPoolExecutor(max(1, len(aside)), thread_name_prefix="run") as pool:
         try:
-            futures = {one.adapter.name: pool.submit(work, one) for one in remote}
-            outcomes = {one.adapter.name: work(one) for one in calls if not one.adapter.capabilities.remote}
+            futures = {one.adapter.name: pool.submit(work, one) for one in aside}
+            outcomes = {one.adapter.name: work(one) for one in calls if one not in aside}
             outcomes |= {name: future.result() for name, future in futures.items()}
         except BaseException:
             for event in stops.values():

@@ -4,7 +4,6 @@ What the stages do is in ``pipeline.stages``; nothing here knows a photo or an a
 """
 
 import fcntl
-import resource
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.config.flags import EVERY
 from pipeline.config.options import Settings
 from pipeline.config.sources import overlaid, settings_from
+from pipeline.run.engine import IN_PROCESS, Engine, Step, for_each, peak_mib
 from pipeline.run.files import PARTIAL, digest, digest_of_files, write_text
 from pipeline.run.record import RunError, RunRecord, Stage, now, read_record, write_record
 from pipeline.run.tables import column_types, frame_from_csv, frame_to_csv, to_table, write_table
@@ -118,7 +118,13 @@ class Run:
 
     @contextmanager
     def stage(
-        self, name: str, fingerprint: str, *, outputs: Collection[str] = (), try_again: str | None = None
+        self,
+        name: str,
+        fingerprint: str,
+        *,
+        outputs: Collection[str] = (),
+        try_again: str | None = None,
+        engine: Engine = IN_PROCESS,
     ) -> Iterator[dict[str, int]]:
         """Record a stage while it runs; the caller fills the yielded counts.
 
@@ -130,6 +136,7 @@ class Run:
             outputs: the files of the run that the stage writes; names may be added while it runs.
             try_again: the count of what may succeed another time (a network, a server): with any, the stage ends
                 "incomplete", not "done", and the next run of the same command tries again.
+            engine: does the stage's jobs; its processes' memory counts.
         """
         before = self.record.stages.get(name)
         counts: dict[str, int] = {}
@@ -150,7 +157,7 @@ class Run:
         finally:
             stage.counts = counts
             stage.seconds = round(stage.seconds + time.monotonic() - started, 2)
-            stage.peak_mib = round(peak_mib(), 1)
+            stage.peak_mib = round(peak_mib() + engine.peak_mib, 1)
             self._keep(name, stage)
 
     def _keep(self, name: str, stage: Stage) -> None:
@@ -163,8 +170,9 @@ class Run:
         *,
         fingerprint: str,
         columns: Mapping[str, str],
-        work: Callable[[Sequence[Mapping[str, Any]], Callable[[float], None]], Iterable[Mapping[str, Any]]],
-        advance: Callable[[float], None],
+        work: Callable[[Sequence[Mapping[str, Any]], Step], Iterable[Mapping[str, Any]]],
+        advance: Step,
+        engine: Engine = IN_PROCESS,
     ) -> list[Path]:
         """Work through chunks of rows; each result is kept at once, so that a killed run goes on with the next chunk.
 
@@ -179,22 +187,32 @@ class Run:
             work: rows of a chunk, and a function to call with how many of them are done -> rows of the result. What
                 it does not count itself is counted when it returns.
             advance: is called with how many rows were done.
+            engine: as many chunks are worked on at once, in threads, as it does jobs; one after the other unless given.
 
         Returns:
             The parts' Parquet files, in the order of the chunks.
         """
         made = []
-        for chunk in chunks:
-            part, counted = self._part(name, fingerprint, chunk), [0.0]
 
-            def step(count: float, counted: list[float] = counted) -> None:
+        def missing() -> Iterator[tuple[Sequence[Mapping[str, Any]], Path]]:
+            for chunk in chunks:
+                made.append(self._part(name, fingerprint, chunk))
+                if made[-1].exists():
+                    advance(len(chunk))
+                else:
+                    yield chunk, made[-1]
+
+        def make(item: tuple[Sequence[Mapping[str, Any]], Path]) -> None:
+            (chunk, part), counted = item, [0.0]
+
+            def step(count: float) -> None:
                 counted.append(count)
                 advance(count)
 
-            if not part.exists():
-                write_table(to_table(work(chunk, step), columns), part)
-            made.append(part)
+            write_table(to_table(work(chunk, step), columns), part)
             advance(len(chunk) - sum(counted))
+
+        for_each(engine, missing(), make)
         return made
 
     def keep_only_parts(self, name: str, chunks: Iterable[Sequence[Mapping[str, Any]]], *, fingerprint: str) -> None:
@@ -239,7 +257,8 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def settings_of(run: Run, changes: Mapping[str, Mapping[str, Any]] | None = None) -> Settings:
-    """The options a run was made with, some of them changed. Limits of calls and cost hold for one command only.
+    """The options a run was made with, some of them changed. Limits of calls and cost, and what
+    computes, hold for one command only.
 
     Args:
         run: an opened run.
@@ -253,6 +272,7 @@ def settings_of(run: Run, changes: Mapping[str, Mapping[str, Any]] | None = None
         raise RunError(f"{run.folder} holds no run (there is no run.json): make one with `counterslope audit`")
     kept = run.record.settings.model_dump(mode="json")
     kept["query"] |= {"max_calls": None, "max_cost": None}
+    kept.pop("engine", None)  # of the machine that made the run
     for section, options in (changes or {}).items():
         given = {name: value for name, value in options.items() if value is not None}
         if "adapters" in given:  # options of adapters that are left out go with them
@@ -282,8 +302,3 @@ def _digest_of(path: Path) -> str | None:
 def chunks_of(rows: Sequence[Mapping[str, Any]], *, size: int) -> list[list[Mapping[str, Any]]]:
     """Rows in chunks of ``size``."""
     return [list(rows[start : start + size]) for start in range(0, len(rows), size)]
-
-
-def peak_mib() -> float:
-    """The most memory this process has held so far, in MiB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -12,12 +12,13 @@ from pipeline.config.options import ConfigError, Settings
 from pipeline.photos.listing import NoUsablePhotos
 from pipeline.querying.plan import Consent, PlanError, Retry, nobody
 from pipeline.querying.store import StoreError
+from pipeline.run.engine import IN_PROCESS, Engine
 from pipeline.run.folder import Run, settings_of
 from pipeline.run.progress import Watch, unwatched
 from pipeline.run.record import RunError, provenance
 from pipeline.run.tables import read_frame
 from pipeline.stages.adapters import kept_adapters, make_adapter, make_adapters, with_kept
-from pipeline.stages.base import Audit, check_outputs
+from pipeline.stages.base import Audit, check_outputs, started_engine
 from pipeline.stages.checks import checks_stage
 from pipeline.stages.counterfactuals import counterfactuals_stage
 from pipeline.stages.faces import faces_stage
@@ -75,8 +76,8 @@ def audit(
     settings = with_kept(settings, run, keep=keep, named=[adapter.name for adapter in adapters])
     if consent is nobody and "query" not in run.record.stages:
         refuse_remote(adapters)
-    with run.locked():
-        work = start_run(run, photos, settings=settings, given=given, watch=watch, consent=consent)
+    with run.locked(), started_engine(settings.engine) as engine:
+        work = start_run(run, photos, settings=settings, given=given, watch=watch, consent=consent, engine=engine)
         versions = make_counterfactuals(work)
         _query(work, versions, adapters, keep=keep, report=report)
     return run
@@ -87,8 +88,8 @@ def find_faces(
 ) -> Run:
     """Find the face of every photo and estimate how it is perceived, without versions and classifiers; as ``audit``."""
     run = Run(out)
-    with run.locked():
-        work = start_run(run, photos, settings=settings, given=given, watch=watch)
+    with run.locked(), started_engine(settings.engine) as engine:
+        work = start_run(run, photos, settings=settings, given=given, watch=watch, engine=engine)
         faces_stage(work, photos_stage(work))
     return run
 
@@ -129,10 +130,10 @@ def query_run(
     adapters = make_adapters(settings, out) if adapters is None else adapters
     keep = kept_adapters(run, adapters, only=only, drop=drop)
     settings = with_kept(settings, run, keep=keep, named=[adapter.name for adapter in adapters])
-    with run.locked():
+    with run.locked(), started_engine(settings.engine) as engine:
         versions = _complete_versions(run)
         run.note(settings=settings)
-        work = Audit(run, settings, watch=watch, consent=consent)
+        work = Audit(run, settings, watch=watch, consent=consent, engine=engine)
         _query(work, versions, adapters, keep=keep, retry=retry, report=report)
     return run
 
@@ -235,6 +236,7 @@ def start_run(
     given: Mapping[str, Any],
     watch: Watch = unwatched,
     consent: Consent = nobody,
+    engine: Engine = IN_PROCESS,
 ) -> Audit:
     """Note in a run's record from what, with which options, weights and versions it is made; see ``audit``.
 
@@ -248,7 +250,7 @@ def start_run(
         weights=_weights(settings),
         **provenance(),
     )
-    return Audit(run, settings, tuple(photos), watch, consent)
+    return Audit(run, settings, tuple(photos), watch, consent, engine)
 
 
 def make_counterfactuals(work: Audit) -> str:

@@ -1,13 +1,14 @@
 """What every stage is given, and the work on photos in chunks, whose parts are kept by their content."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.config.options import PhotoOptions, Settings
+from pipeline.config.options import EngineOptions, PhotoOptions, Settings
 from pipeline.querying.plan import Consent, nobody
+from pipeline.run.engine import IN_PROCESS, Engine, Job, cores, started
 from pipeline.run.folder import Run
 from pipeline.run.progress import Watch, unwatched
 from pipeline.run.record import RunError
@@ -18,11 +19,12 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-THREADS = 2
+# Up to so many photos, worker processes would take longer to start than they save.
+FEW = 16
+# What worker processes import once for all of them.
+NETWORKS = ("models.detector", "pipeline.photos.faces", "pipeline.counterfactuals.make")
 
 Row = Mapping[str, Any]
-Step = Callable[[float], None]
-Work = Callable[[Sequence[Row], ThreadPoolExecutor, Step], list[dict[str, Any]]]
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ class Audit:
         inputs: the photos: a folder, files, or a manifest.
         watch: opens the progress display of a stage.
         consent: decides whether faces may leave this machine.
+        engine: does the work on photos and the queries to classifiers on this machine.
     """
 
     run: Run
@@ -42,6 +45,16 @@ class Audit:
     inputs: tuple[Path, ...] = ()
     watch: Watch = unwatched
     consent: Consent = nobody
+    engine: Engine = IN_PROCESS
+
+    def engine_for(self, photos: int) -> Engine:
+        """What does the work on so many photos: this process where they are few."""
+        return self.engine if photos > FEW else IN_PROCESS
+
+
+def started_engine(options: EngineOptions) -> AbstractContextManager[Engine]:
+    """The engine that the options ask for; it ends with the context."""
+    return started(options.workers or cores(), preload=NETWORKS)
 
 
 def check_outputs(run: Run, *stages: str) -> None:
@@ -97,7 +110,7 @@ def decoding_options(options: PhotoOptions) -> dict[str, Any]:
 
 
 def read_photos(
-    pool: ThreadPoolExecutor, rows: Sequence[Row], *, options: PhotoOptions
+    rows: Sequence[Row], *, options: PhotoOptions
 ) -> "tuple[list[tuple[Row, NDArray[np.uint8]]], list[tuple[Row, str]]]":
     """Decode the photos of some rows.
 
@@ -106,15 +119,13 @@ def read_photos(
     """
     from pipeline.photos.decoding import PhotoError, read_photo
 
-    def read(row: Row) -> "NDArray[np.uint8] | str":
+    good, lost = [], []
+    for row in rows:
         try:
-            return read_photo(Path(row["path"]), options=options, sha256=row["sha256"]).pixels
+            good.append((row, read_photo(Path(row["path"]), options=options, sha256=row["sha256"]).pixels))
         except PhotoError as error:
-            return str(error)
-
-    results = list(zip(rows, pool.map(read, rows), strict=True))
-    good = [(row, result) for row, result in results if not isinstance(result, str)]
-    return good, [(row, result) for row, result in results if isinstance(result, str)]
+            lost.append((row, str(error)))
+    return good, lost
 
 
 def make_table(
@@ -126,7 +137,7 @@ def make_table(
     part_fingerprint: str,
     columns: Mapping[str, str],
     planned: int,
-    work: Work,
+    job: Callable[[Sequence[Row]], Job[list[dict[str, Any]]]],
     finish: Callable[[], None] = lambda: None,
     keep_parts: bool = False,
 ) -> None:
@@ -140,16 +151,14 @@ def make_table(
         part_fingerprint: names everything that a part depends on next to its own rows.
         columns: of the table.
         planned: how many rows the table must have.
-        work: rows of a chunk, a pool of threads, and a function to call with how many photos are done -> rows of the
-            table.
+        job: gives the job that makes the rows of the table from the rows of a chunk.
         finish: writes what goes with the table.
         keep_parts: so that with other photos only the chunks that differ are worked on again.
     """
-    run = audit.run
+    run, engine = audit.run, audit.engine_for(len(chunks))
     with (
-        run.stage(stage, fingerprint, outputs=[f"{stage}.parquet"]) as counts,
+        run.stage(stage, fingerprint, outputs=[f"{stage}.parquet"], engine=engine) as counts,
         audit.watch(stage, total=len(chunks)) as advance,
-        ThreadPoolExecutor(THREADS) as pool,
     ):
         # Parts of other options or photos go first: the files that they name may be overwritten from now on.
         run.keep_only_parts(stage, chunks, fingerprint=part_fingerprint)
@@ -158,8 +167,9 @@ def make_table(
             chunks,
             fingerprint=part_fingerprint,
             columns=columns,
-            work=lambda rows, step: work(rows, pool, step),
+            work=lambda rows, step: engine.call(job(rows), step),
             advance=advance,
+            engine=engine,
         )
         statuses = write_joined(parts, run.path(f"{stage}.parquet"), columns)
         counts |= check_account(planned=planned, statuses=statuses, stage=stage)

@@ -1,18 +1,21 @@
 """The third stage: every version of every face, made and checked (``counterfactuals.parquet``, images and masks)."""
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from itertools import product
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pipeline.config.options import PhotoOptions, SweepOptions
+from pipeline.run.engine import Step
 from pipeline.run.files import digest
 from pipeline.run.tables import COUNTERFACTUALS, read_frame
-from pipeline.stages.base import Audit, PhotoChunks, Row, Step, decoding_options, make_table, photo_rows, read_photos
+from pipeline.stages.base import Audit, PhotoChunks, Row, decoding_options, make_table, photo_rows, read_photos
 
 if TYPE_CHECKING:
     from pipeline.counterfactuals.files import Layout
+    from pipeline.counterfactuals.make import Networks
 
 CHUNK = 16
 
@@ -30,6 +33,34 @@ class Destination:
     splits: Mapping[str, str]
     layout_of: "Callable[[Sequence[Row]], Layout]"
     fingerprint: str
+
+
+@dataclass(frozen=True)
+class MakeVersions:
+    """The job of making the versions of a chunk's faces; see ``counterfactuals_stage``."""
+
+    rows: Sequence[Row]
+    sweep: SweepOptions
+    decoding: PhotoOptions
+    layout: "Layout"
+    recogniser: Path | None
+
+    def __call__(self, step: Step) -> list[dict[str, Any]]:
+        """Rows of the table of counterfactuals."""
+        from pipeline.counterfactuals.make import make_versions, subject_of, unmade
+
+        read, lost = read_photos(self.rows, options=self.decoding)
+        made = make_versions(
+            [subject_of(row, pixels) for row, pixels in read],
+            networks=_networks(self.sweep.model_dump_json(), self.recogniser),
+            options=self.sweep,
+            layout=self.layout,
+            identified=frozenset(row["photo"] for row in self.rows if row["identified"]),
+            advance=step,
+        )
+        for (row, reason), attribute, arm in product(lost, self.sweep.attributes, self.sweep.arms):
+            made += unmade(str(row["photo"]), attribute, options=self.sweep, status="failed", reason=reason, arm=arm)
+        return made
 
 
 def counterfactuals_stage(audit: Audit, upstream: str, *, destination: Destination | None = None) -> str:
@@ -56,34 +87,19 @@ def counterfactuals_stage(audit: Audit, upstream: str, *, destination: Destinati
     fingerprint = digest(["counterfactuals", upstream, *depends, *([dict(destination.splits)] if destination else [])])
     if run.is_done("counterfactuals", fingerprint):
         return fingerprint
-    from models.precision import network_dtype
     from pipeline.counterfactuals.files import RunLayout, remove_stale, write_metadata
-    from pipeline.counterfactuals.make import load_networks, make_versions, subject_of, unmade
 
     faces = read_frame(run.path("faces.parquet"))
     photos = photo_rows(run).drop(columns="status")
     rows = faces[faces["status"] == "ok"].merge(photos, on="photo").sort_values("place")
     # By hash, so that a photo more or less changes no more than one other's part in it.
-    identified = frozenset(rows.sort_values("sha256")["photo"].head(identity))
-    rows["identified"] = rows["photo"].isin(identified)
+    rows["identified"] = rows["photo"].isin(rows.sort_values("sha256")["photo"].head(identity))
     if destination is not None:
         rows["split"] = rows["photo"].map(destination.splits)
-    networks = cache(lambda: load_networks(sweep, recogniser=recogniser))  # once the bar is there
 
-    def work(rows: Sequence[Row], pool: ThreadPoolExecutor, step: Step) -> list[dict[str, Any]]:
-        read, lost = read_photos(pool, rows, options=audit.settings.photos)
-        made = make_versions(
-            [subject_of(row, pixels) for row, pixels in read],
-            networks=networks(),
-            options=sweep,
-            layout=RunLayout(run.folder) if destination is None else destination.layout_of(rows),
-            pool=pool,
-            identified=identified,
-            advance=step,
-        )
-        for (row, reason), attribute, arm in product(lost, sweep.attributes, sweep.arms):
-            made += unmade(str(row["photo"]), attribute, options=sweep, status="failed", reason=reason, arm=arm)
-        return made
+    def job(rows: Sequence[Row]) -> MakeVersions:
+        layout = RunLayout(run.folder) if destination is None else destination.layout_of(rows)
+        return MakeVersions(rows, sweep, audit.settings.photos, layout, recogniser)
 
     def finish() -> None:
         if destination is None:
@@ -91,11 +107,26 @@ def counterfactuals_stage(audit: Audit, upstream: str, *, destination: Destinati
             remove_stale(run.path("counterfactuals.parquet"), run.folder)
 
     # Pixels can differ in their last bit between processors: the record says which arithmetic made them.
-    run.note(precision=str(network_dtype()).removeprefix("torch."))
+    run.note(precision=audit.engine_for(len(rows)).call(_precision))
     make_table(
         audit, "counterfactuals", PhotoChunks(rows, size=CHUNK),
         fingerprint=fingerprint, part_fingerprint=digest([*depends, decoding_options(audit.settings.photos)]),
-        columns=COUNTERFACTUALS, planned=len(rows) * sweep.versions, work=work, finish=finish,
+        columns=COUNTERFACTUALS, planned=len(rows) * sweep.versions, job=job, finish=finish,
         keep_parts=destination is not None,
     )  # fmt: skip
     return fingerprint
+
+
+def _precision(step: Step) -> str:
+    """The job of naming what the networks compute in."""
+    from models.precision import network_dtype
+
+    return str(network_dtype()).removeprefix("torch.")
+
+
+@lru_cache(maxsize=1)
+def _networks(sweep: str, recogniser: Path | None) -> "Networks":
+    """The networks of a sweep, given as JSON."""
+    from pipeline.counterfactuals.make import load_networks
+
+    return load_networks(SweepOptions.model_validate_json(sweep), recogniser=recogniser)

@@ -1,24 +1,40 @@
 """The second stage: the face of every usable photo and how it is perceived (``faces.parquet``)."""
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
+from pipeline.config.options import FaceOptions, PhotoOptions
+from pipeline.run.engine import Step
 from pipeline.run.files import digest
 from pipeline.run.tables import FACES
-from pipeline.stages.base import (
-    THREADS,
-    Audit,
-    PhotoChunks,
-    Row,
-    Step,
-    decoding_options,
-    make_table,
-    photo_rows,
-    read_photos,
-)
+from pipeline.stages.base import Audit, PhotoChunks, Row, decoding_options, make_table, photo_rows, read_photos
 
-CHUNK = 64
+if TYPE_CHECKING:
+    from models.detector import FaceDetector
+    from models.judge import Classifier
+
+CHUNK = 32  # of the judge's batch
+
+
+@dataclass(frozen=True)
+class FindFaces:
+    """The job of finding the faces of a chunk's photos; see ``faces_stage``."""
+
+    rows: Sequence[Row]
+    options: FaceOptions
+    decoding: PhotoOptions
+
+    def __call__(self, step: Step) -> list[dict[str, Any]]:
+        """Rows of the table of faces."""
+        from pipeline.photos.faces import face_rows
+
+        read, lost = read_photos(self.rows, options=self.decoding)
+        detector, estimator = _networks()
+        names, pixels = [str(row["photo"]) for row, _ in read], [pixels for _, pixels in read]
+        found = face_rows(names, pixels, detector=detector, estimator=estimator, options=self.options, advance=step)
+        return found + [{"photo": row["photo"], "status": "failed", "reason": reason} for row, reason in lost]
 
 
 def faces_stage(audit: Audit, upstream: str, *, keep_parts: bool = False) -> str:
@@ -39,32 +55,22 @@ def faces_stage(audit: Audit, upstream: str, *, keep_parts: bool = False) -> str
     fingerprint = digest(["faces", upstream, *depends])
     if audit.run.is_done("faces", fingerprint):
         return fingerprint
-    import torch
-
-    from models.detector import FaceDetector
-    from models.weights import load_judge
-    from pipeline.photos.faces import face_rows
-
-    detector, estimator = FaceDetector(), load_judge("estimator").to(memory_format=torch.channels_last)
-
-    def work(rows: Sequence[Row], pool: ThreadPoolExecutor, step: Step) -> list[dict[str, Any]]:
-        def find(read: Sequence[tuple[Row, Any]]) -> list[dict[str, Any]]:
-            names, pixels = [str(row["photo"]) for row, _ in read], [pixels for _, pixels in read]
-            return face_rows(names, pixels, detector=detector, estimator=estimator, options=options, advance=step)
-
-        read, lost = read_photos(pool, rows, options=decoding)
-        # One photo is searched on one core, so as many are searched at once as there are threads.
-        found = pool.map(find, [read[start::THREADS] for start in range(THREADS)])
-        by_photo = {row["photo"]: row for part in found for row in part}
-        failed = [{"photo": row["photo"], "status": "failed", "reason": reason} for row, reason in lost]
-        return [by_photo[str(row["photo"])] for row, _ in read] + failed
-
     photos = photo_rows(audit.run)
     chunks = PhotoChunks(photos[photos["status"] == "ok"].drop(columns="status"), size=CHUNK)
     part = digest([*depends, decoding_options(decoding)])
     make_table(
         audit, "faces", chunks,
-        fingerprint=fingerprint, part_fingerprint=part, columns=FACES, planned=len(chunks), work=work,
-        keep_parts=keep_parts,
+        fingerprint=fingerprint, part_fingerprint=part, columns=FACES, planned=len(chunks),
+        job=lambda rows: FindFaces(rows, options, decoding), keep_parts=keep_parts,
     )  # fmt: skip
     return fingerprint
+
+
+@lru_cache(maxsize=1)
+def _networks() -> "tuple[FaceDetector, Classifier]":
+    import torch
+
+    from models.detector import FaceDetector
+    from models.weights import load_judge
+
+    return FaceDetector(), load_judge("estimator").to(memory_format=torch.channels_last)

@@ -28,6 +28,7 @@ def photos_stage(audit: Audit) -> str:
     path = run.path("photos.parquet")
     if run.is_done("photos", fingerprint):
         return _content(path, options)
+    audit.engine_for(len(found)).start()  # while the photos are checked
     with (
         run.stage("photos", fingerprint, outputs=["photos.parquet"]) as counts,
         audit.watch("photos", total=len(found)) as advance,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from adapters.base import AdapterError
 from pipeline.config.options import QueryOptions
+from pipeline.run.engine import IN_PROCESS
 from pipeline.run.files import digest
 from pipeline.run.folder import Run
 from pipeline.run.progress import Advance, Watch
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 RESPONSES = "responses.sqlite"
 OUTPUTS = ("answers.parquet", "labels.parquet")
+FEW_IMAGES = 100  # up to so many, worker processes would take longer to start than they save
 REASONS = 5  # that are kept for each classifier
 LOG = logging.getLogger("counterslope.querying")
 
@@ -66,6 +68,7 @@ def query_stage(
     from pipeline.querying.plan import adapter_requests, plan_of, unreadable_requests
     from pipeline.querying.runner import AdapterOutcome, run_adapters
     from pipeline.querying.store import Store
+    from pipeline.querying.worker_adapter import in_workers
 
     table = read_frame(run.path("counterfactuals.parquet"))
     kept = {name: run.record.query[name] for name in keep}
@@ -73,7 +76,7 @@ def query_stage(
     if retry is None:
         _check_store_is_there(run, prints)
     with (
-        run.stage("query", fingerprint, outputs=OUTPUTS, try_again="unanswered") as counts,
+        run.stage("query", fingerprint, outputs=OUTPUTS, try_again="unanswered", engine=audit.engine) as counts,
         Store(run.path(RESPONSES)) as store,
     ):
         store.check()
@@ -92,7 +95,9 @@ def query_stage(
             _check(plan, requests, audit)
             run.note(query=kept | {one.adapter.name: account_before(one) for one in requests})
             with _watched(audit.watch, plan) as progress:
-                outcomes = run_adapters(requests, store, progress=progress, log=LOG.info)
+                few = sum(one.to_send for one in plan.adapters) <= FEW_IMAGES
+                calls = [in_workers(one, IN_PROCESS if few else audit.engine) for one in requests]
+                outcomes = run_adapters(calls, store, progress=progress, log=LOG.info)
         else:
             _check_answers(plan)
             nothing = {one.adapter: RequestCounts(one.images, one.known, not_sent=one.to_send) for one in plan.adapters}

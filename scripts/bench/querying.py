@@ -27,7 +27,7 @@ from pipeline.querying.client import RequestCounts, query_adapter
 from pipeline.querying.limits import CallPolicy
 from pipeline.querying.requests import ImageRef, key_maker
 from pipeline.querying.store import Store
-from pipeline.run.folder import peak_mib
+from pipeline.run.engine import peak_mib
 
 LATENCY = 0.2
 IMAGE_BYTES = 40_000

@@ -1,7 +1,5 @@
 """Drawn photos with known faces, and networks small enough to run in a blink."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import torch
 from torch import nn
@@ -87,12 +85,10 @@ def faceless(photo="b/none.jpg"):
 
 
 def make(subjects, folder, options=BOTH, *, recogniser=None, identified=(), editor=None):
-    with ThreadPoolExecutor(2) as pool:
-        return make_versions(
-            subjects,
-            networks=networks(recogniser, editor),
-            options=options,
-            layout=RunLayout(folder),
-            pool=pool,
-            identified=frozenset(identified),
-        )
+    return make_versions(
+        subjects,
+        networks=networks(recogniser, editor),
+        options=options,
+        layout=RunLayout(folder),
+        identified=frozenset(identified),
+    )

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline.run.engine import peak_mib
 from pipeline.run.files import digest
-from pipeline.run.folder import Run, chunks_of, peak_mib
+from pipeline.run.folder import Run, chunks_of
 from pipeline.run.record import SCHEMA_VERSION, RunError, provenance
 from pipeline.run.tables import write_joined
 

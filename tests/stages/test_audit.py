@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pipeline.config.options import EngineOptions
 from pipeline.config.sources import load_settings
 from pipeline.photos import SAMPLE
 from pipeline.photos.listing import NoUsablePhotos
@@ -247,13 +248,39 @@ def test_a_folder_that_is_no_run_is_left_alone(portraits: Path, settings) -> Non
         audit([portraits], portraits, settings=settings, given={})
 
 
+def test_worker_processes_make_the_same_tables_and_files(
+    portraits: Path, settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("base.FEW", 0), ("query.FEW_IMAGES", 0), ("counterfactuals.CHUNK", 2), ("faces.CHUNK", 2)):
+        monkeypatch.setattr(f"pipeline.stages.{name}", value)
+    steps: list[float] = []
+
+    @contextmanager
+    def watch(stage: str, *, total: int) -> Iterator[Callable[..., None]]:
+        yield lambda count, note="": steps.append(count) if stage == "counterfactuals" else None
+
+    three = sorted(portraits.glob("*.jpg"))[:3]
+    sweep = settings.sweep.model_copy(update={"attributes": ("gender",)})
+    made = []
+    for workers in (1, 2):
+        options = settings.model_copy(update={"engine": EngineOptions(workers=workers), "sweep": sweep})
+        out = audit(three, tmp_path / str(workers), settings=options, given={}, watch=watch, report=False)
+        made.append(tables_of(out.folder))
+        assert sum(steps) == pytest.approx(3 * workers)
+    assert made[0] == made[1]
+
+
 def test_killed_again_and_again_it_ends_with_the_same_tables(portraits: Path, tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     calls = tmp_path / "calls"
     (tmp_path / "work" / "counting.py").write_text(COUNTING.format(calls=str(calls)))
+    program = (
+        "from pipeline.stages import base, counterfactuals; base.FEW = 0; counterfactuals.CHUNK = 2; "
+        "from pipeline.cli.app import main; main()"
+    )
     command = [
-        sys.executable, "-m", "pipeline.cli.app", "audit", str(portraits), "--attribute", "gender", "--steps",
-        "gender=3", "--adapter", "python:counting:classify", "--quiet", "--out",
+        sys.executable, "-c", program, "audit", str(portraits), "--attribute", "gender", "--steps",
+        "gender=3", "--adapter", "python:counting:classify", "--quiet", "--workers", "2", "--out",
     ]  # fmt: skip
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])}
 

@@ -1,0 +1,57 @@
+"""A classifier on this machine that is queried in worker processes: each has a copy of it."""
+
+import pickle
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from adapters.base import Adapter, Label, NoAnswer, RawAnswer
+from pipeline.querying.runner import AdapterCalls
+from pipeline.run.engine import Engine, Step
+
+
+@dataclass(frozen=True)
+class SendImages:
+    """The job of sending images to a classifier, which is given as `pickle` writes it."""
+
+    adapter: bytes
+    images: tuple[bytes, ...]
+
+    def __call__(self, step: Step) -> Sequence[RawAnswer | NoAnswer]:
+        """The outcomes; see ``Adapter.send``."""
+        return _copy_of(self.adapter).send(self.images)
+
+
+class WorkerAdapter:
+    """A classifier whose calls are jobs of an engine; one call at a time for each of its workers.
+
+    Args:
+        adapter: the classifier; it is not called itself.
+        engine: does the jobs.
+    """
+
+    def __init__(self, adapter: Adapter, engine: Engine) -> None:
+        self.name, self.model, self.parameters = adapter.name, adapter.model, adapter.parameters
+        self.capabilities = replace(adapter.capabilities, concurrency=engine.size)
+        self._adapter, self._pickled, self._engine = adapter, pickle.dumps(adapter), engine
+
+    def send(self, images: Sequence[bytes]) -> Sequence[RawAnswer | NoAnswer]:
+        """See ``Adapter.send``."""
+        return self._engine.call(SendImages(self._pickled, tuple(images)))
+
+    def parse(self, answer: RawAnswer) -> list[Label]:
+        """See ``Adapter.parse``."""
+        return self._adapter.parse(answer)
+
+
+def in_workers(calls: AdapterCalls, engine: Engine) -> AdapterCalls:
+    """The same calls, made by an engine's workers where the classifier allows it."""
+    if not calls.adapter.capabilities.processes:
+        return calls
+    return replace(calls, adapter=WorkerAdapter(calls.adapter, engine))
+
+
+@lru_cache(maxsize=16)
+def _copy_of(pickled: bytes) -> Adapter:
+    adapter: Adapter = pickle.loads(pickled)  # noqa: S301 - of this program's own making
+    return adapter
