@@ -84,6 +84,11 @@ class Comparison(Analysis[ComparisonOptions]):
                 comparisons.append(compare(left, alike, names=sides, **one.rules))
                 advance(1)
         compared = {photo for each in comparisons for photo in each.photos}
+        if pairs and not compared:
+            raise RunError(
+                f"{source} and {second} have no photo in common: the same one has the same bytes and the same name, from "
+                "the folder or the manifest that was given (a.jpg is not portraits/a.jpg)"
+            )
         only_first = {photo for each in comparisons for photo in each.only_first}
         only_second = {photo for _, right in pairs for photo in (*right.photos, *right.incomplete)} - compared
         frame = comparison_frame(comparisons, family=_family(one.options.family))

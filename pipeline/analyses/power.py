@@ -53,7 +53,9 @@ class Power(Analysis[PowerOptions]):
         tables = [power_table(sweeps, **wanted, **known.rules) for sweeps in known.edits]
         order = ["adapter", "attribute", "photos_for_width", "label"]
         frame = power_frame(tables).sort_values(order, ignore_index=True)
+        nothing = "no label can be estimated from these photos: --min-count takes rarer labels, with wider intervals"
         return Result(
+            notes=() if frame["estimable"].any() else (nothing,),
             title=f"Photos for an interval {options.width:g} wide, and to find a slope of {slope:g} "
             f"(p < {wanted['max_p']:g}) with probability {options.power:g}",
             tables={self.name: frame},

@@ -73,6 +73,21 @@ def test_two_runs_are_compared_on_the_photos_they_share(invoke, run, tmp_path):
     assert rows[0]["first"] == "may: opencv"
 
 
+def test_runs_without_a_common_photo_are_not_compared(invoke, run, tmp_path):
+    other = write_run(tmp_path / "june", [("opencv", "gender", "edit", responses(effect=0.3, seed=1))])
+    photos = read_frame(other / "photos.parquet")
+    write_parquet(photos.assign(sha256="another"), other / "photos.parquet")
+    result = invoke("compare", run, other)
+    assert result.exit_code == 2
+    assert "have no photo in common" in " ".join(result.output.split())
+
+
+def test_power_without_a_slope_says_what_to_do(invoke, run):
+    result = invoke("power", run, "--min-count", 1000)
+    assert "no label can be estimated from these photos: --min-count" in " ".join(result.stderr.split())
+    assert "no label can be" not in invoke("power", run).stderr
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
