@@ -248,7 +248,9 @@ class Store:
             WHERE classifier = ? AND state != 'unsent' ORDER BY sentinels.id
         """
         return [
-            Sentinel(row, number, moment, image, error if error or reply[0] is None else _raw_answer(reply))
+            Sentinel(
+                row, number, moment, image, _raw_answer(reply) if error is None and reply[0] is not None else error
+            )
             for row, number, moment, image, error, *reply in self._rows(query, (classifier,))
         ]
 

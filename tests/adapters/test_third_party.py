@@ -1,19 +1,18 @@
 """The package in docs/adapters.md, installed as it stands there, adds a classifier that is listed and audited."""
 
 import json
-import os
-import subprocess
-import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from fakes.made_run import PHOTOS, STEPS, made_run
 from fakes.serving import Received, Response, Serving
+from typer.testing import CliRunner, Result
 
 import pipeline
-from pipeline.photos import SAMPLE
+from pipeline.cli.app import app
 
 ROOT = Path(pipeline.__file__).parents[1]
 PAGE = (ROOT / "docs" / "adapters.md").read_text(encoding="utf-8")
@@ -50,24 +49,29 @@ def server() -> Iterator[Serving]:
         yield serving
 
 
-def counterslope(site: Path, *words: str, key: str = KEY) -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join([str(site), str(ROOT)])
-    return subprocess.run(
-        [sys.executable, "-m", "pipeline.cli.app", *words],
-        env={**os.environ, "PYTHONPATH": path, "GREENHOUSE_KEY": key, "COLUMNS": "200"},
-        capture_output=True, text=True, check=False, timeout=300, cwd=site,
-    )  # fmt: skip
+@pytest.fixture
+def counterslope(site: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """The command line where the package is installed; tables and report are other rooms' work."""
+    monkeypatch.syspath_prepend(str(site))
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr("pipeline.stages.audit._estimate", lambda work, **_: None)
+
+    def invoke(*words: str, key: str = KEY) -> Result:
+        monkeypatch.setenv("GREENHOUSE_KEY", key)
+        return CliRunner().invoke(app, words)
+
+    return invoke
 
 
 def test_the_example_is_short() -> None:
     assert len(block("python", "# greenhouse.py").splitlines()) < 60
 
 
-def test_it_is_listed_and_told_like_a_built_in_one(site: Path) -> None:
-    rows = {row["name"]: row for row in json.loads(counterslope(site, "adapters", "--json").stdout)}
+def test_it_is_listed_and_told_like_a_built_in_one(counterslope: Callable[..., Result]) -> None:
+    rows = {row["name"]: row for row in json.loads(counterslope("adapters", "--json").stdout)}
     assert rows["greenhouse"]["remote"]
     assert rows["greenhouse"]["usd_per_1000"] == 2.0
-    response = counterslope(site, "adapters", "info", "greenhouse", key="").stdout
+    response = counterslope("adapters", "info", "greenhouse", key="").stdout
     for part in (
         "keeps images for 24 hours",
         "GREENHOUSE_KEY",
@@ -77,42 +81,41 @@ def test_it_is_listed_and_told_like_a_built_in_one(site: Path) -> None:
         assert part in response
 
 
-def test_the_doctor_names_a_refused_key_and_never_shows_it(site: Path, server: Serving) -> None:
+def test_the_doctor_names_a_refused_key_and_never_shows_it(
+    counterslope: Callable[..., Result], server: Serving
+) -> None:
     option = f"greenhouse.endpoint={server.url}"
-    good = counterslope(site, "adapters", "doctor", "greenhouse", "--adapter-option", option, "--yes")
-    assert good.returncode == 0, good.stdout + good.stderr
+    good = counterslope("adapters", "doctor", "greenhouse", "--adapter-option", option, "--yes")
+    assert good.exit_code == 0, good.stdout + good.stderr
     assert "2 labels: plant 0.8, pot 0.125" in good.stdout
     bad = counterslope(
-        site, "adapters", "doctor", "greenhouse", "--adapter-option", option, "--yes", "--json", key="a-wrong-secret"
+        "adapters", "doctor", "greenhouse", "--adapter-option", option, "--yes", "--json", key="a-wrong-secret"
     )
-    assert bad.returncode == 1
+    assert bad.exit_code == 1
     content = json.loads(bad.stdout)
     assert "check GREENHOUSE_KEY" in next(one["finding"] for one in content["checks"] if one["name"] == "canary")
     assert "a-wrong-secret" not in bad.stdout + bad.stderr
     assert KEY not in good.stdout + good.stderr
 
 
-def test_without_a_yes_no_portrait_leaves_the_machine(site: Path, server: Serving) -> None:
+def test_without_a_yes_no_portrait_leaves_the_machine(counterslope: Callable[..., Result], server: Serving) -> None:
     before = sum(received.method == "POST" for received in server.received)
-    done = counterslope(
-        site, "adapters", "doctor", "greenhouse", "--adapter-option", f"greenhouse.endpoint={server.url}"
-    )
-    assert done.returncode == 0
+    done = counterslope("adapters", "doctor", "greenhouse", "--adapter-option", f"greenhouse.endpoint={server.url}")
+    assert done.exit_code == 0
     assert "no portrait was sent" in done.stdout
     assert sum(received.method == "POST" for received in server.received) == before
 
 
-def test_it_is_audited(site: Path, server: Serving, tmp_path: Path) -> None:
-    portraits = sorted(SAMPLE.glob("*.jpg"))[:2]
+def test_it_is_audited(counterslope: Callable[..., Result], server: Serving, tmp_path: Path) -> None:
+    run = made_run(tmp_path / "run")
     done = counterslope(
-        site, "audit", *map(str, portraits), "--attribute", "gender", "--steps", "gender=3",
-        "--out", str(tmp_path / "run"), "--adapter", "greenhouse",
-        "--adapter-option", f"greenhouse.endpoint={server.url}", "--yes", "--json",
+        "query", str(run.folder), "--adapter", "greenhouse",
+        "--adapter-option", f"greenhouse.endpoint={server.url}", "--yes",
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     labels = pq.read_table(tmp_path / "run" / "labels.parquet").to_pylist()
     assert {(row["adapter"], row["label"], row["score"]) for row in labels} == {
         ("greenhouse", "plant", 0.8), ("greenhouse", "pot", 0.125),
     }  # fmt: skip
-    assert len(labels) == 2 * 3 * 2
+    assert len(labels) == PHOTOS * STEPS * 2
     assert all(KEY.encode() not in path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file())

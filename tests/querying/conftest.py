@@ -1,38 +1,11 @@
-"""A run whose versions are made, for whoever queries it."""
-
-import json
-from hashlib import sha256
 from pathlib import Path
 
-import numpy as np
 import pytest
-from PIL import Image
+from fakes.made_run import made_run
 
-from pipeline.config.options import Settings
 from pipeline.run.folder import Run
-from pipeline.run.record import Stage
-from pipeline.run.tables import COUNTERFACTUALS, to_table, write_table
-
-PHOTOS, STEPS = 4, 3
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    """Four photos in three steps of one attribute."""
-    rows = []
-    for photo in range(PHOTOS):
-        for step in range(1, STEPS + 1):
-            file = Path("images") / "gender" / f"{photo}" / f"step{step}.png"
-            path = tmp_path / "run" / file
-            path.parent.mkdir(parents=True, exist_ok=True)
-            pixels = np.full((40, 40, 3), photo * 10 + step, dtype=np.uint8)
-            Image.fromarray(pixels).save(path)
-            rows.append(
-                {"attribute": "gender", "arm": "edit", "photo": f"{photo}.png", "step": step, "value": step - 2.0,
-                 "status": "ok", "file": str(file), "sha256": sha256(path.read_bytes()).hexdigest()}
-            )  # fmt: skip
-    write_table(to_table(rows, COUNTERFACTUALS), tmp_path / "run" / "counterfactuals.parquet")
-    (tmp_path / "run" / "run.json").write_text(json.dumps({"schema": 2}))
-    made = Run(tmp_path / "run")
-    made.note(settings=Settings(), stages={"counterfactuals": Stage(fingerprint="v", state="done")})
-    return made
+    return made_run(tmp_path / "run")

@@ -80,9 +80,15 @@ def test_an_image_that_is_missing_or_changed_is_not_sent_and_fails_by_name(tmp_p
 
 @pytest.mark.parametrize("concurrency", [1, 3])
 def test_a_classifier_that_cannot_be_used_stops_the_asking_with_its_message(tmp_path: Path, concurrency: int) -> None:
+    refused = threading.Event()
+
     def out_of_credit(batch: Sequence[bytes]) -> None:
         if b"3" in batch:
+            refused.set()
             raise AdapterError("the account has no credit left: top it up")
+        if int(batch[0]) > 3:
+            refused.wait(10)
+            time.sleep(0.02)  # longer than it takes to see the refusal
 
     images = write_images(tmp_path / "images", [str(n) for n in range(40)])
     adapter = CountingAdapter(concurrency=concurrency, fails=out_of_credit)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from fakes.clouds import CLOUDS, opened
 from fakes.seeing import seen
-from fakes.serving import FAULTS
+from fakes.serving import FAULTS, Response
 from PIL import Image
 
 from adapters.base import AnswerError
@@ -17,7 +17,8 @@ from pipeline.querying.limits import BreakerPolicy, CallPolicy, RetryPolicy
 from pipeline.querying.requests import ImageRef, key_maker_of
 from pipeline.querying.store import Store
 
-KINDS = ("too many", "broken", "busy", "dropped", "page", "cut", "empty", "nothing", "redirect")
+TOO_MANY = Response(429, {"message": "slow down"}, {"Retry-After": "0.02"})
+KINDS = (TOO_MANY, "broken", "busy", "dropped", "page", "cut", "empty", "nothing", "redirect")
 MANNER = CallPolicy(
     rate=2000.0, retry=RetryPolicy(first=0.01, longest=0.05), breaker=BreakerPolicy(patience=5.0, pause=0.02)
 )

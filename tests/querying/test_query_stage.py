@@ -1,11 +1,13 @@
 """Asking as a stage of a run: consent, limits, what run.json and status say of it, and what is never written."""
 
 import json
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
 import numpy as np
 import pytest
+from fakes.made_run import PHOTOS, STEPS
 from loopback import KEY, Loopback, LoopbackAdapter
 from PIL import Image
 from typer.testing import CliRunner
@@ -15,6 +17,7 @@ from pipeline.cli.app import app
 from pipeline.cli.console import consent, print_plan, print_run
 from pipeline.config.options import Settings
 from pipeline.config.sources import load_settings
+from pipeline.querying.limits import RetryPolicy
 from pipeline.querying.plan import Plan, PlanError, nobody
 from pipeline.report.words import account_words
 from pipeline.run.folder import Run
@@ -25,8 +28,14 @@ from pipeline.stages.plan import plan_of_run
 from pipeline.stages.query import query_stage
 from pipeline.stages.status import summary
 
-PHOTOS, STEPS = 4, 3
 SECRET = "planted-secret-0123456789"
+
+
+@dataclass(frozen=True)
+class QuickRetry(RetryPolicy):
+    """Waits between two tries of one image that a test can wait for."""
+
+    first: float = 0.01
 
 
 def settings(**query: object) -> Settings:
@@ -159,6 +168,7 @@ def test_secrets_are_in_no_file_and_no_output(
 ) -> None:
     monkeypatch.setenv(KEY, SECRET)
     monkeypatch.setattr("pipeline.stages.audit._estimate", lambda work, **_: None)
+    monkeypatch.setattr("pipeline.querying.plan.RetryPolicy", QuickRetry)
     output = ""
     # The service repeats the key in its errors, and the adapter in its own.
     for fault in ("unauthorised", "500"):

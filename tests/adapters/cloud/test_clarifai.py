@@ -5,7 +5,7 @@ import pytest
 from fakes.clarifai_service import PAT, ClarifaiService, failure
 from fakes.clouds import environment
 from fakes.made import made
-from fakes.seeing import seen, sweep
+from fakes.seeing import sweep
 from fakes.serving import Response
 
 from adapters.base import AdapterError, AnswerError, NoAnswer, RawAnswer
@@ -20,43 +20,15 @@ def service() -> Iterator[ClarifaiService]:
         yield running
 
 
-def test_a_batch_is_one_call_to_one_pinned_version(service: ClarifaiService) -> None:
-    images = sweep() * 4
+def test_all_concepts_of_one_pinned_version_are_requested(service: ClarifaiService) -> None:
     adapter = made("clarifai", endpoint=service.url)
-    outcomes = adapter.send(images)
+    adapter.send(sweep()[:1])
     assert [received.path for received in service.received] == [
         f"/v2/users/clarifai/apps/main/models/general-image-recognition/versions/{GENERAL}/outputs"
     ]
     config = service.received[0].json()["model"]["output_info"]["output_config"]
     assert config == {"max_concepts": 200, "min_value": 0.0}
-    for image, outcome in zip(images, outcomes, strict=True):
-        assert isinstance(outcome, RawAnswer)
-        assert {label.name: label.score for label in Clarifai.parse(outcome)} == seen(image)
     assert GENERAL in adapter.model
-
-
-def test_of_a_batch_only_the_failed_images_fail(service: ClarifaiService) -> None:
-    images = sweep()
-    codes = {
-        images[0]: {"code": 30300, "description": "Input image decoding failed"},
-        images[1]: {"code": "CONN_THROTTLED", "description": "slow down"},
-        images[2]: {"code": 98004, "description": "internal"},
-        images[3]: {"code": "MODEL_BUSY_PLEASE_RETRY", "description": "busy"},
-    }
-    service.spoilt = codes.get
-    adapter = made("clarifai", endpoint=service.url)
-    outcomes = adapter.send(images)
-    assert isinstance(outcomes[4], RawAnswer)
-    assert {label.name: label.score for label in adapter.parse(outcomes[4])} == seen(images[4])
-    failed = [outcome for outcome in outcomes[:4] if isinstance(outcome, NoAnswer)]
-    assert [outcome.retry for outcome in failed] == ["never", "slower", "later", "later"]
-    assert failed[0].reason == "Input image decoding failed (code 30300)"
-    for position, outcome in enumerate(failed):
-        assert not outcome.billed
-        assert outcome.reply is not None
-        assert outcome.reply.position == position
-        with pytest.raises(AnswerError, match="failed on this image"):
-            adapter.parse(outcome.reply)
 
 
 def test_a_batch_that_failed_altogether_fails_image_by_image(service: ClarifaiService) -> None:
@@ -129,14 +101,6 @@ def test_an_allowance_that_is_used_up_may_be_told_image_by_image(service: Clarif
     service.spoilt = lambda image: {"code": 11004, "description": "Monthly limit exceeded"}
     with pytest.raises(AdapterError, match="allowance"):
         made("clarifai", endpoint=service.url).send(sweep())
-
-
-def test_a_reply_with_an_output_missing_belongs_to_nobody(service: ClarifaiService) -> None:
-    service.fault = lambda number: failure(200, 10000, "Ok", [{"status": {"code": 10000}, "data": {"concepts": []}}])
-    for outcome in made("clarifai", endpoint=service.url).send(sweep()):
-        assert isinstance(outcome, NoAnswer)
-        assert "cannot be assigned" in outcome.reason
-        assert outcome.billed
 
 
 def test_an_output_without_concepts_is_an_answer_that_cannot_be_read(service: ClarifaiService) -> None:

@@ -117,6 +117,75 @@ def test_an_image_that_is_none_fails_alone(name: str) -> None:
         assert failed.retry == "never"
 
 
+# Four images' errors, and what they mean; a reply that holds a part for one image alone.
+_SOME_FAIL: dict[str, tuple[list[tuple[dict[str, Any], str]], dict[str, Any]]] = {
+    "google": (
+        [
+            ({"code": 3, "message": "Bad image data."}, "later"),
+            ({"code": 14, "message": "Service unavailable"}, "later"),
+            ({"code": 8, "message": "Quota exceeded"}, "slower"),
+            ({"code": 3, "message": "We can not access the image"}, "never"),
+        ],
+        {"responses": [{}]},
+    ),
+    "clarifai": (
+        [
+            ({"code": 30300, "description": "Input image decoding failed"}, "never"),
+            ({"code": "CONN_THROTTLED", "description": "slow down"}, "slower"),
+            ({"code": 98004, "description": "internal"}, "later"),
+            ({"code": "MODEL_BUSY_PLEASE_RETRY", "description": "busy"}, "later"),
+        ],
+        {
+            "status": {"code": 10000, "description": "Ok"},
+            "outputs": [{"status": {"code": 10000}, "data": {"concepts": []}}],
+        },
+    ),
+}
+batched = pytest.mark.parametrize("name", _SOME_FAIL)
+
+
+@batched
+def test_a_batch_is_one_call_and_every_image_gets_its_own_part(name: str) -> None:
+    images = sweep() * 3
+    with opened(name) as (service, adapter):
+        outcomes = adapter.send(images)
+        assert len(service.received) == 1
+        assert "key" not in service.received[0].query
+        for image, outcome in zip(images, outcomes, strict=True):
+            assert isinstance(outcome, RawAnswer)
+            assert scores(adapter, outcome) == seen(image)
+        assert len({outcome.body for outcome in outcomes if isinstance(outcome, RawAnswer)}) == 1
+
+
+@batched
+def test_of_a_batch_only_the_failed_images_fail(name: str) -> None:
+    images, errors = sweep(), _SOME_FAIL[name][0]
+    with opened(name) as (service, adapter):
+        service.spoilt = {image: error for image, (error, _) in zip(images, errors, strict=False)}.get
+        outcomes = adapter.send(images)
+        assert isinstance(outcomes[4], RawAnswer)
+        assert scores(adapter, outcomes[4]) == seen(images[4])
+        failed = [outcome for outcome in outcomes[:4] if isinstance(outcome, NoAnswer)]
+        assert [outcome.retry for outcome in failed] == [retry for _, retry in errors]
+        for position, (outcome, (error, _)) in enumerate(zip(failed, errors, strict=True)):
+            assert outcome.reason == f"{error.get('message') or error['description']} (code {error['code']})"
+            assert not outcome.billed
+            assert outcome.reply is not None
+            assert outcome.reply.position == position
+            with pytest.raises(AnswerError, match="failed on this image"):
+                adapter.parse(outcome.reply)
+
+
+@batched
+def test_a_reply_with_a_part_missing_belongs_to_nobody(name: str) -> None:
+    with opened(name) as (service, adapter):
+        service.fault = lambda number: Response(200, _SOME_FAIL[name][1])
+        for outcome in adapter.send(sweep()):
+            assert isinstance(outcome, NoAnswer)
+            assert "cannot be assigned" in outcome.reason
+            assert outcome.billed
+
+
 @each
 def test_missing_credentials_are_named_with_their_cure(name: str) -> None:
     wanted = next(iter(CLOUDS[name].environment))

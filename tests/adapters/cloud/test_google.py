@@ -25,41 +25,6 @@ def service() -> Iterator[GoogleVision]:
         yield running
 
 
-def test_a_batch_is_one_call_and_every_image_gets_its_own_part(service: GoogleVision) -> None:
-    images = sweep() * 3
-    outcomes = made("google", endpoint=service.url).send(images)
-    assert len(service.received) == 1
-    assert "key" not in service.received[0].query
-    for image, outcome in zip(images, outcomes, strict=True):
-        assert isinstance(outcome, RawAnswer)
-        assert {label.name: label.score for label in Google.parse(outcome)} == seen(image)
-    assert len({outcome.body for outcome in outcomes if isinstance(outcome, RawAnswer)}) == 1
-
-
-def test_of_a_batch_only_the_failed_images_fail(service: GoogleVision) -> None:
-    images = sweep()
-    errors = {
-        images[0]: code(3, "Bad image data."),
-        images[1]: code(14, "Service unavailable"),
-        images[2]: code(8, "Quota exceeded"),
-        images[3]: code(3, "We can not access the image"),
-    }
-    service.spoilt = errors.get
-    adapter = made("google", endpoint=service.url)
-    outcomes = adapter.send(images)
-    assert isinstance(outcomes[4], RawAnswer)
-    assert {label.name: label.score for label in adapter.parse(outcomes[4])} == seen(images[4])
-    failed = [outcome for outcome in outcomes[:4] if isinstance(outcome, NoAnswer)]
-    assert [outcome.retry for outcome in failed] == ["later", "later", "slower", "never"]
-    assert failed[0].reason == "Bad image data. (code 3)"
-    for position, outcome in enumerate(failed):
-        assert not outcome.billed
-        assert outcome.reply is not None
-        assert outcome.reply.position == position
-        with pytest.raises(AnswerError, match="failed on this image"):
-            adapter.parse(outcome.reply)
-
-
 def test_bad_image_data_is_tried_again_alone_and_then_no_more(service: GoogleVision) -> None:
     service.spoilt = lambda image: code(3, "Bad image data.")
     outcome = made("google", endpoint=service.url).send(sweep()[:1])[0]
@@ -80,14 +45,6 @@ def test_a_batch_in_which_nothing_is_allowed_stops_the_run(service: GoogleVision
     service.spoilt = lambda image: code(7, "Permission denied on the project")
     with pytest.raises(AdapterError, match="Permission denied on the project"):
         made("google", endpoint=service.url).send(sweep())
-
-
-def test_a_reply_with_a_part_missing_belongs_to_nobody(service: GoogleVision) -> None:
-    service.fault = lambda number: Response(200, {"responses": [{}]})
-    for outcome in made("google", endpoint=service.url).send(sweep()):
-        assert isinstance(outcome, NoAnswer)
-        assert "cannot be assigned" in outcome.reason
-        assert outcome.billed
 
 
 def test_no_labels_is_a_part_without_a_list(service: GoogleVision) -> None:
@@ -244,7 +201,10 @@ def test_a_token_is_renewed_before_it_expires(account: GoogleVision) -> None:
     assert len(account.tokens) == 2
 
 
-def test_no_token_at_the_moment_is_no_answer_and_bills_nothing(account: GoogleVision) -> None:
+def test_no_token_at_the_moment_is_no_answer_and_bills_nothing(
+    account: GoogleVision, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("google.auth._exponential_backoff.time.sleep", lambda seconds: None)
     account.refused = Response(503, b"busy")
     outcome = made("google", endpoint=account.url).send(sweep()[:1])[0]
     assert isinstance(outcome, NoAnswer)

@@ -1,0 +1,36 @@
+"""A run whose versions are made, for whoever queries it."""
+
+import json
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from pipeline.config.options import Settings
+from pipeline.run.folder import Run
+from pipeline.run.record import Stage
+from pipeline.run.tables import COUNTERFACTUALS, to_table, write_table
+
+PHOTOS, STEPS = 4, 3
+
+
+def made_run(folder: Path) -> Run:
+    """Four photos in three steps of one attribute."""
+    rows = []
+    for photo in range(PHOTOS):
+        for step in range(1, STEPS + 1):
+            file = Path("images") / "gender" / f"{photo}" / f"step{step}.png"
+            path = folder / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            pixels = np.full((40, 40, 3), photo * 10 + step, dtype=np.uint8)
+            Image.fromarray(pixels).save(path)
+            rows.append(
+                {"attribute": "gender", "arm": "edit", "photo": f"{photo}.png", "step": step, "value": step - 2.0,
+                 "status": "ok", "file": str(file), "sha256": sha256(path.read_bytes()).hexdigest()}
+            )  # fmt: skip
+    write_table(to_table(rows, COUNTERFACTUALS), folder / "counterfactuals.parquet")
+    (folder / "run.json").write_text(json.dumps({"schema": 2}))
+    made = Run(folder)
+    made.note(settings=Settings(), stages={"counterfactuals": Stage(fingerprint="v", state="done")})
+    return made
