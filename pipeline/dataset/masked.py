@@ -1,22 +1,23 @@
 """Photos with their people hidden, under several conditions, as images and one manifest (``masked.csv``)."""
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import cv2
 import numpy as np
 
 from pipeline.config.options import ConfigError, Settings
 from pipeline.dataset.person import CONDITIONS, Annotations, boxes_of, hidden_pixels, parsed_people
+from pipeline.run.engine import Step
 from pipeline.run.files import digest, digest_of_files, write_bytes, write_text
 from pipeline.run.folder import Run
 from pipeline.run.progress import Watch, unwatched
 from pipeline.run.tables import frame_to_csv, read_frame
 from pipeline.stages.audit import start_run
-from pipeline.stages.base import PhotoChunks, Row, Step, decoding_options, make_table, photo_rows, read_photos
+from pipeline.stages.base import PhotoChunks, Row, decoding_options, make_table, photo_rows, read_photos, started_engine
 from pipeline.stages.faces import faces_stage
 from pipeline.stages.photos import photos_stage
 
@@ -40,6 +41,33 @@ class Absent:
 
     status: str
     reason: str
+
+
+@dataclass(frozen=True)
+class HidePeople:
+    """The job of writing a chunk's photos once a condition; see ``mask_people``."""
+
+    rows: Sequence[Row]
+    settings: Settings
+    conditions: Sequence[str]
+    annotations: Path | None
+    folder: Path
+
+    def __call__(self, step: Step) -> list[dict[str, Any]]:
+        """Rows of the table of masked photos."""
+        read, lost = read_photos(self.rows, options=self.settings.photos)
+        found = [_missing(row, self.conditions, "failed", reason) for row, reason in lost]
+        if self.annotations is not None:
+            people = _annotated(_annotations(self.annotations), read)
+        else:
+            people = _parsed(_parser(self.settings.sweep.parser, self.settings.sweep.parser_weights), read)
+        for (row, pixels), masks in zip(read, people, strict=True):
+            if isinstance(masks, Absent):
+                found.append(_missing(row, self.conditions, masks.status, masks.reason))
+            else:
+                found.append([_write(self.folder, row, pixels, masks, name) for name in self.conditions])
+            step(1)
+        return [row for rows in found for row in rows]
 
 
 def mask_people(
@@ -73,14 +101,16 @@ def mask_people(
     for name in conditions:
         if name not in CONDITIONS:
             raise ConfigError(UNKNOWN.format(name=name, known=", ".join(CONDITIONS)))
-    known = Annotations(annotations) if annotations else None
+    if annotations is not None:
+        _annotations.cache_clear()  # the file may have changed
+        _annotations(annotations)  # before any work is done
     run = Run(out)
-    with run.locked():
-        audit = start_run(run, photos, settings=settings, given=given or {}, watch=watch)
+    with run.locked(), started_engine(settings.engine) as engine:
+        audit = start_run(run, photos, settings=settings, given=given or {}, watch=watch, engine=engine)
         upstream = photos_stage(audit)
         rows = photo_rows(run)
         rows = rows[rows["status"] == "ok"].drop(columns="status")
-        if known is None:
+        if annotations is None:
             upstream = faces_stage(audit, upstream)
             faces = read_frame(run.path("faces.parquet"), columns=["photo", "status", "reason", "landmarks"])
             rows = rows.merge(faces, on="photo", how="left")
@@ -91,33 +121,26 @@ def mask_people(
         ]
         fingerprint = digest(["masked", upstream, *depends])
         if not run.is_done("masked", fingerprint):
-            parser = None if known else _parser(settings)
-
-            def work(chunk: Sequence[Row], pool: ThreadPoolExecutor, step: Step) -> list[dict[str, Any]]:
-                read, lost = read_photos(pool, chunk, options=settings.photos)
-                found = [_missing(row, conditions, "failed", reason) for row, reason in lost]
-                people = _annotated(known, read) if known else _parsed(parser, read)
-                for (row, pixels), masks in zip(read, people, strict=True):
-                    if isinstance(masks, Absent):
-                        found.append(_missing(row, conditions, masks.status, masks.reason))
-                    else:
-                        found.append([_write(run, row, pixels, masks, name) for name in conditions])
-                    step(1)
-                return [row for rows in found for row in rows]
-
             make_table(
                 audit, "masked", PhotoChunks(rows, size=CHUNK),
                 fingerprint=fingerprint, part_fingerprint=digest([*depends, decoding_options(settings.photos)]),
-                columns=MASKED, planned=len(rows) * len(conditions), work=work,
+                columns=MASKED, planned=len(rows) * len(conditions),
+                job=lambda chunk: HidePeople(chunk, settings, conditions, annotations, run.folder),
             )  # fmt: skip
         _write_manifest(run)
     return run
 
 
-def _parser(settings: Settings) -> Any:
+@lru_cache(maxsize=1)
+def _annotations(path: Path) -> Annotations:
+    return Annotations(path)
+
+
+@lru_cache(maxsize=1)
+def _parser(kind: Literal["small", "bisenet"], weights: Path | None) -> Any:
     from models.weights import load_parser
 
-    return load_parser(settings.sweep.parser, weights=settings.sweep.parser_weights)
+    return load_parser(kind, weights=weights)
 
 
 def _annotated(known: Annotations, read: Sequence[tuple[Row, Any]]) -> list[list[Any] | Absent]:
@@ -146,12 +169,12 @@ def _missing(row: Row, conditions: Sequence[str], status: str, reason: str) -> l
     return [{"photo": row["photo"], "condition": name, "status": status, "reason": reason} for name in conditions]
 
 
-def _write(run: Run, row: Row, pixels: Any, people: Sequence[Any], condition: str) -> dict[str, Any]:
+def _write(folder: Path, row: Row, pixels: Any, people: Sequence[Any], condition: str) -> dict[str, Any]:
     hidden = hidden_pixels(condition, people, shape=pixels.shape[:2], seed={"photo": row["sha256"]})
     image = np.where(hidden[:, :, None], 0, pixels).astype(np.uint8)
     file = Path("masked", condition, f"{row['photo']}.png")
     _, encoded = cv2.imencode(".png", image[:, :, ::-1])
-    write_bytes(run.path(str(file)), encoded.tobytes())
+    write_bytes(folder / file, encoded.tobytes())
     return {
         "photo": row["photo"],
         "condition": condition,

@@ -1,13 +1,12 @@
 """The stage after the versions: what is measured on a sample of their pictures together (``checks.parquet``)."""
 
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.run.files import digest
 from pipeline.run.folder import Run
 from pipeline.run.tables import CHECKS, read_frame, to_table, write_table
-from pipeline.stages.base import THREADS, Audit, photo_rows, read_photos
+from pipeline.stages.base import Audit, photo_rows, read_photos
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,6 +79,5 @@ def _subjects(audit: Audit, sample: "pd.DataFrame") -> "list[Subject]":
     from pipeline.counterfactuals.make import subject_of
 
     rows: list[Any] = sample.to_dict("records")
-    with ThreadPoolExecutor(THREADS) as pool:
-        read, _ = read_photos(pool, rows, options=audit.settings.photos)
+    read, _ = read_photos(rows, options=audit.settings.photos)
     return [subject_of(row, pixels) for row, pixels in read]
