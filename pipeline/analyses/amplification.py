@@ -160,14 +160,7 @@ class AmplificationAnalysis(Analysis[AmplificationOptions]):
 
 
 def _columns(frame: "pd.DataFrame", options: AmplificationOptions, *, table: str, like: "Data | None" = None) -> "Data":
-    """Argument of the measures -> columns of a file as numbers; what is not named is left out.
-
-    Args:
-        frame: the file.
-        options: the names of the columns.
-        table: what the file is called in errors.
-        like: another file, whose groups and tasks are these and no other.
-    """
+    """Argument of the measures -> columns of a file as numbers; ``like``: another file with its groups and tasks."""
     data: dict[str, pd.DataFrame] = {}
     for argument, columns, labels in (
         ("attributes", options.attribute, None),
@@ -269,6 +262,7 @@ def _measured(
 
 
 def _base_signs(data: "Data", base: Mapping[str, float], group: str, rule: Any) -> Any:
+    """The signs of a table of one group's shares."""
     import numpy as np
 
     from pipeline.statistics import signs_of_shares
@@ -302,6 +296,7 @@ def _directed_rows(found: "Amplification") -> list[dict[str, Any]]:
 
 
 def _row(measure: str, value: float, low: float = float("nan"), high: float = float("nan")) -> dict[str, Any]:
+    """A row of the summary."""
     return {"measure": measure, "value": value, "low": low, "high": high, "note": ""}
 
 

@@ -23,17 +23,11 @@ OTHER_OPTION = "the run's option {option} has changed since"
 
 @dataclass(frozen=True)
 class Inputs:
-    """What tables were made from.
+    """What tables were made from."""
 
-    Attributes:
-        files: names of files in the run's folder.
-        elsewhere: other files, such as another run's.
-        options: names of the options of the section ``statistics`` that were the run's own.
-    """
-
-    files: Sequence[str] = ANSWERED
-    elsewhere: Sequence[Path] = ()
-    options: Sequence[str] = ()
+    files: Sequence[str] = ANSWERED  # names in the run's folder
+    elsewhere: Sequence[Path] = ()  # such as another run's
+    options: Sequence[str] = ()  # those of the section ``statistics`` that were the run's own
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +64,7 @@ def add(
     Args:
         run: a finished one; it is locked meanwhile.
         name: the analysis; its tables take the place of earlier ones of that name.
-        tables: file name without its ending -> table.
-        inputs: what they were made from.
+        tables, inputs: file name without its ending -> table, and what they were made from.
         about: plain values that the report needs next to them.
         by: columns of every table; earlier rows that differ in them stay, if they are still current.
 

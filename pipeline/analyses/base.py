@@ -46,14 +46,10 @@ Family = Annotated[
 
 
 class Options(BaseModel):
-    """The options of an analysis, declared once for the command line, for Python and for the documentation.
-
-    Attributes:
-        renamed: name that an option had -> its name today.
-    """
+    """The options of an analysis, declared once for the command line, for Python and for the documentation."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
-    renamed: ClassVar[Mapping[str, str]] = {}
+    renamed: ClassVar[Mapping[str, str]] = {}  # name that an option had -> its name today
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Self:
@@ -78,29 +74,17 @@ class Options(BaseModel):
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What an analysis found.
+    """What an analysis found; tables by their names."""
 
-    Attributes:
-        title: what the tables show.
-        tables: name -> table, the most important first.
-        notes: what a reader must know about them.
-        printed: name -> what people are shown in place of a table: fewer columns, another order.
-        shown: the tables that are printed unless one is named; all unless given.
-        kept: makes what is left in the run, name -> table; the tables themselves unless given.
-        about: plain values that the report needs next to the tables.
-        inputs: what the tables were made from.
-        by: columns of every kept table; rows of an earlier result that differ in them stay.
-    """
-
-    title: str
-    tables: "Mapping[str, pd.DataFrame]"
-    notes: Sequence[str] = ()
-    printed: "Mapping[str, pd.DataFrame]" = field(default_factory=dict)
-    shown: Sequence[str] = ()
-    kept: "Callable[[], Mapping[str, pd.DataFrame]] | None" = None
-    about: Mapping[str, Any] = field(default_factory=dict)
-    inputs: Inputs = field(default_factory=Inputs)
-    by: Sequence[str] = ()
+    title: str  # what the tables show
+    tables: "Mapping[str, pd.DataFrame]"  # the most important first
+    notes: Sequence[str] = ()  # what a reader must know about them
+    printed: "Mapping[str, pd.DataFrame]" = field(default_factory=dict)  # fewer columns, another order, for people
+    shown: Sequence[str] = ()  # the tables that are printed unless one is named; all unless given
+    kept: "Callable[[], Mapping[str, pd.DataFrame]] | None" = None  # makes what a run keeps; the tables unless given
+    about: Mapping[str, Any] = field(default_factory=dict)  # plain values that the report needs next to the tables
+    inputs: Inputs = field(default_factory=Inputs)  # what the tables were made from
+    by: Sequence[str] = ()  # columns of every kept table; rows of an earlier result that differ in them stay
 
     @property
     def value(self) -> "pd.DataFrame | dict[str, pd.DataFrame]":
@@ -112,17 +96,11 @@ class Result:
 
 @dataclass(frozen=True, eq=False)
 class Kept:
-    """What a run holds of an analysis, for its sections of the report.
+    """What a run holds of an analysis, for its sections of the report."""
 
-    Attributes:
-        tables: name -> table that is current and not empty, of all analyses.
-        about: the result's own ``about``; empty where the run has none.
-        swept: attribute -> its record, with the poles of this run.
-    """
-
-    tables: "Mapping[str, pd.DataFrame]"
-    about: Mapping[str, Any]
-    swept: Mapping[str, Attribute]
+    tables: "Mapping[str, pd.DataFrame]"  # of all analyses, those that are current and not empty
+    about: Mapping[str, Any]  # the result's own; empty where the run has none
+    swept: Mapping[str, Attribute]  # with the poles of this run
 
     def attribute(self, name: str) -> Attribute:
         """An attribute's record by its name."""
@@ -133,26 +111,17 @@ Chosen = TypeVar("Chosen", bound=Options)
 
 
 class Analysis(ABC, Generic[Chosen]):
-    """One analysis; the first line of a subclass's docstring is its help text.
+    """One analysis; the first line of a subclass's docstring is its help text."""
 
-    Attributes:
-        name: what its result is called in a run and in the report.
-        command: what it is called on the command line and in Python; its name unless given.
-        reads: the kinds of source it takes: a run's folder, a file with one row a photo, photos.
-        examples: of the command, for its help.
-        tables: the names of its tables, where it has several.
-        shows: the tables without any of which it has no section; the table of its name unless given.
-        uses: the options of the run's section ``statistics`` that its tables depend on.
-        options: the model of its options.
-    """
-
-    name: ClassVar[str]
-    command: ClassVar[str] = ""
-    reads: ClassVar[tuple[Source, ...]] = ("run",)
-    examples: ClassVar[tuple[str, ...]] = ()
-    tables: ClassVar[tuple[str, ...]] = ()
-    shows: ClassVar[tuple[str, ...]] = ()
-    uses: ClassVar[tuple[str, ...]] = ()
+    name: ClassVar[str]  # of its result in a run and in the report
+    command: ClassVar[str] = ""  # on the command line and in Python; its name unless given
+    reads: ClassVar[tuple[Source, ...]] = ("run",)  # the kinds of source it takes
+    examples: ClassVar[tuple[str, ...]] = ()  # of the command, for its help
+    tables: ClassVar[tuple[str, ...]] = ()  # names of its tables, where it has several
+    shows: ClassVar[
+        tuple[str, ...]
+    ] = ()  # tables without any of which it has no section; that of its name unless given
+    uses: ClassVar[tuple[str, ...]] = ()  # options of the run's section ``statistics`` that its tables depend on
     options: type[Chosen]
 
     @abstractmethod

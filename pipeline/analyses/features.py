@@ -29,9 +29,7 @@ ENDINGS = (".npy", ".csv", ".parquet")
 def read_features(path: Path, *, photos: Sequence[str] | None = None) -> "NDArray[np.float64]":
     """``(n, D)`` features from a file: .npy, or .csv or .parquet of which all columns of numbers are taken.
 
-    Args:
-        path: the file.
-        photos: the rows wanted, in this order, if the file has a column ``photo``; else rows are taken as they stand.
+    The rows are those of ``photos``, in their order, if the file has a column ``photo``; else as they stand.
 
     Raises:
         ConfigError: the file cannot be read, has no numbers, another number of rows, or not all photos.
@@ -60,10 +58,9 @@ def read_features(path: Path, *, photos: Sequence[str] | None = None) -> "NDArra
 
 
 def judged_features(run: Run, *, settings: Settings, watch: Watch = unwatched) -> "pd.DataFrame":
-    """The judge's embedding of the aligned face of every photo with a face, computed once and kept with the run.
+    """Photo and features ``(F,)``: the judge's embedding of each aligned face, computed once and kept with the run.
 
-    Returns:
-        Columns photo and features, a ``(F,)`` array each; photos that can no longer be read are left out.
+    Photos that can no longer be read are left out.
 
     Raises:
         RunError: the run's faces are not complete.
@@ -125,26 +122,19 @@ def _embed(run: Run, fingerprint: str, *, settings: Settings, watch: Watch) -> N
             for photo, values in zip(read, embedded, strict=True)
         ]
 
-    with (
-        run.locked(),
-        run.stage("features", fingerprint) as counts,
-        watch("features", total=len(rows)) as advance,
-    ):
+    shown = watch("features", total=len(rows))
+    with run.locked(), run.stage("features", fingerprint) as counts, shown as advance:
         judge = load_judge("judge").to(memory_format=torch.channels_last)
-        parts = run.parts(
-            "features",
-            chunks_of(rows, size=CHUNK),
-            fingerprint=fingerprint,
-            columns=FEATURES,
-            work=work,
-            advance=advance,
-        )
+        chunks = chunks_of(rows, size=CHUNK)
+        how: dict[str, Any] = {"columns": FEATURES, "work": work, "advance": advance}
+        parts = run.parts("features", chunks, fingerprint=fingerprint, **how)
         statuses = write_joined(parts, run.path("features.parquet"), FEATURES)
         counts |= check_account(planned=len(rows), statuses=statuses, stage="features")
         run.drop_parts("features")
 
 
 def _in_order(frame: "pd.DataFrame", photos: Sequence[str], path: Path) -> "pd.DataFrame":
+    """The rows of some photos, in their order."""
     named = frame.assign(photo=frame["photo"].astype(str)).set_index("photo")
     if not named.index.is_unique:
         raise ConfigError(f"the features in {path} name {named.index[named.index.duplicated()][0]!r} twice")

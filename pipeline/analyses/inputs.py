@@ -66,16 +66,10 @@ def read_predictions(path: Path) -> "pd.DataFrame":
 
 
 def columns_of(frame: "pd.DataFrame", columns: Sequence[str], *, table: str, complete: bool = True) -> "pd.DataFrame":
-    """Some columns of a frame, as they are.
-
-    Args:
-        frame: the table.
-        columns: their names.
-        table: what the frame is called in errors, such as the file.
-        complete: whether every row must have a value.
+    """Some columns of a frame, as they are; ``table`` is what the frame is called in errors.
 
     Raises:
-        InputError: one is not there, or has no value in some row.
+        InputError: one is not there, or where it must be ``complete`` has no value in some row.
     """
     for column in columns:
         if column not in frame.columns:
@@ -95,9 +89,8 @@ def indicators(
     A row without a name has 0 everywhere: it belongs to no group.
 
     Args:
-        frame: the table.
+        frame, table: the table, and what it is called in errors.
         columns: one column of names, or one or more of numbers.
-        table: what the frame is called in errors, such as the file.
         names: the names that may occur, in their order (those of the labels, for predictions); unless given, those
             that do, sorted.
 
@@ -153,11 +146,7 @@ def share_table(path: Path, *, task: str, share: str) -> dict[str, float]:
 
 
 def row_clusters(frame: "pd.DataFrame", column: str | None, *, table: str) -> list[str] | None:
-    """The cluster of each row by a column; a row without a value there is a cluster of its own.
-
-    Raises:
-        InputError: the column is not there.
-    """
+    """The cluster of each row by a column, else InputError; a row without a value is a cluster of its own."""
     if column is None:
         return None
     values = columns_of(frame, [column], table=table, complete=False)[column]
@@ -171,11 +160,7 @@ def row_clusters(frame: "pd.DataFrame", column: str | None, *, table: str) -> li
 
 
 def check_column(photos: "pd.DataFrame", column: str, *, purpose: str, built_in: tuple[str, ...] = ()) -> None:
-    """Refuse a column that neither the manifest nor ``built_in`` has.
-
-    Raises:
-        ConfigError: it is unknown; the message names those that there are.
-    """
+    """Refuse a column that neither the manifest nor ``built_in`` has: ConfigError, which names those that there are."""
     known = [name for name in photos.columns if name not in PHOTOS]
     if column not in known and column not in built_in:
         columns = ", ".join(map(repr, known)) if known else "no column but photo"
@@ -188,9 +173,8 @@ def groups_of(photos: "pd.DataFrame", by: str, *, faces: "pd.DataFrame | None" =
 
     Args:
         photos: the run's table of that name.
-        by: a manifest's column; else ``folder`` (where the photo lies) or, with ``faces``, ``perceived`` (how the
-            unchanged face is perceived, such as "feminine, Black").
-        faces: the run's table of that name.
+        by: a manifest's column; else ``folder`` (where the photo lies) or, with the run's ``faces``, ``perceived``
+            (how the unchanged face is perceived, such as "feminine, Black").
 
     Raises:
         ConfigError: the column is unknown.
@@ -208,11 +192,7 @@ def groups_of(photos: "pd.DataFrame", by: str, *, faces: "pd.DataFrame | None" =
 
 
 def clusters_of(photos: "pd.DataFrame", column: str | None) -> dict[str, Hashable] | None:
-    """Photo -> its cluster by a manifest's column; a photo without a value there is a cluster of its own.
-
-    Raises:
-        ConfigError: the column is unknown.
-    """
+    """Photo -> its cluster by a manifest's column, else ConfigError; one without a value is a cluster of its own."""
     if column is None:
         return None
     check_column(photos, column, purpose="cluster")
@@ -228,15 +208,7 @@ def clusters_of(photos: "pd.DataFrame", column: str | None) -> dict[str, Hashabl
 
 @dataclass(frozen=True, eq=False)
 class RunSweeps:
-    """A run's sweeps as its options, or others, read them.
-
-    Attributes:
-        run: the run.
-        options: the section ``statistics``.
-        photos: the run's table of that name.
-        sweeps: of every adapter, attribute and arm.
-        clusters: photo -> cluster; None without clusters.
-    """
+    """A run's sweeps of every adapter, attribute and arm, as its section ``statistics``, or another, reads them."""
 
     run: Run
     options: StatisticsOptions
@@ -266,11 +238,7 @@ class RunSweeps:
 
 
 def presence_thresholds(run: Run, options: StatisticsOptions) -> dict[str, float]:
-    """Adapter -> the score from which a label is present.
-
-    Raises:
-        RunError: no classifier has labelled the run.
-    """
+    """Adapter -> the score from which a label is present; RunError where no classifier has labelled the run."""
     if not run.record.presence_thresholds:
         raise RunError(NO_LABELS.format(folder=run.folder))
     return options.thresholds(run.record.presence_thresholds)
@@ -282,9 +250,9 @@ def run_sweeps(
     """Read a run, without the photos that its reviewers exclude; nothing in its folder is changed.
 
     Args:
-        folder: the folder of a run whose classifiers have answered.
-        changes: options of the section ``statistics`` in place of what the run was made with; None keeps them.
-        options: the whole section, another run's, in place of this run's.
+        folder: of a run whose classifiers have answered.
+        changes: options of its section ``statistics`` in place of its own.
+        options: the whole section in place of this run's, such as another run's.
 
     Raises:
         RunError: the folder holds no run, or one without labels.

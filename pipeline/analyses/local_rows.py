@@ -29,26 +29,16 @@ PHOTO = "photo"
 
 @dataclass(frozen=True, eq=False)
 class LocalRows:
-    """``n`` rows among which local bias is looked for.
-
-    Attributes:
-        names: what the rows are called.
-        features: ``(n, D)`` numbers by which rows are alike.
-        groups: the group of each row.
-        prediction, truth: ``(n,)``; the truth may be unknown.
-        texts: of each row, if there are any.
-        notes: what was left out.
-        adapter, label: of a run, the classifier and the label that the prediction is of.
-    """
+    """``n`` rows among which local bias is looked for."""
 
     names: tuple[str, ...]
-    features: "NDArray[np.float64]"
+    features: "NDArray[np.float64]"  # (n, D), by which rows are alike
     groups: tuple[str, ...]
     prediction: "NDArray[Any]"
     truth: "NDArray[Any] | None" = None
     texts: tuple[str, ...] | None = None
-    notes: tuple[str, ...] = ()
-    adapter: str = ""
+    notes: tuple[str, ...] = ()  # what was left out
+    adapter: str = ""  # of a run: the classifier and the label that the prediction is of
     label: str = ""
 
 
@@ -56,13 +46,7 @@ def rows_of_run(folder: Path, options: "LocalOptions", *, watch: Watch = unwatch
     """The photos of a run: was the label present on the version nearest the photo as it is, by perceived gender?
 
     Of each photo the version is taken whose value is nearest the photo's own, in the first of the run's sweeps. The
-    features are the judge's embedding of the face, unless a file is given.
-
-    Args:
-        folder: the run's.
-        options: ``adapter`` and ``label``, which may be left out where there is one; ``features``, whose rows are
-            matched by a column ``photo``.
-        watch: receives the progress of the embedding.
+    features are the judge's embedding of the face, or those of a file, whose rows are matched by a column ``photo``.
 
     Raises:
         RunError: the folder holds no run, or one without labels.
@@ -113,11 +97,6 @@ def rows_of_run(folder: Path, options: "LocalOptions", *, watch: Watch = unwatch
 def rows_of_file(path: Path, options: "LocalOptions") -> LocalRows:
     """The rows of a CSV, TSV or Parquet file; they are called by a column ``photo`` if there is one, else numbered.
 
-    Args:
-        path: the file.
-        options: the columns ``attribute`` and ``prediction``, which must be named, ``task`` and ``text``, which may
-            be; ``features``, whose rows are the file's where it has no column ``photo``.
-
     Raises:
         InputError: a column is not named, is not there, or has no value in some row; or no features are given.
         ConfigError: features that do not fit.
@@ -157,6 +136,7 @@ def _own_versions(answers: "pd.DataFrame", faces: "pd.DataFrame", *, swept: Mapp
 
 
 def _one_of(wanted: str | None, there: Sequence[str], what: str, folder: Path) -> str:
+    """The adapter or label that is named, or the only one that there is."""
     if wanted in there:
         return str(wanted)
     if wanted is None and len(there) == 1:

@@ -1,9 +1,9 @@
-"""What leakage and DPA share: their options, how a file's columns are read, and their section of the report."""
+"""Leakage and directional predictability amplification, of a file of predictions: one analysis, two measures."""
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pydantic import Field
 
@@ -21,6 +21,7 @@ GRID = (
     "To read a figure by: the metric on made-up data whose bias (the share of rows on which the task equals the "
     "attribute) is known, of the dataset upwards and of the model across. These are not this run's data."
 )
+EXAMPLE = "counterslope {} predictions.csv --attribute gender --task cooking --prediction guess"
 
 
 class PredictabilityOptions(Options):
@@ -47,7 +48,7 @@ class PredictabilityOptions(Options):
     seed: int = Field(0, description="of everything that is drawn")
 
 
-HOW = ("attacker", "quality", "equalise", "flips", "held_out", "balance", "repeats", "resamples", "seed")
+HOW = {"attacker", "quality", "equalise", "flips", "held_out", "balance", "repeats", "resamples", "seed"}
 Chosen = TypeVar("Chosen", bound=PredictabilityOptions)
 
 
@@ -87,8 +88,7 @@ class Predictability(Analysis[Chosen]):
             return table[:, 0] if len(names) == 1 else table
 
         named = {"attributes": options.attribute, "tasks": options.task, **self.columns(options)}
-        arguments = {name: array(names) for name, names in named.items() if names}
-        arguments |= {name: getattr(options, name) for name in HOW}
+        arguments = {name: array(names) for name, names in named.items() if names} | options.model_dump(include=HOW)
         arguments["clusters"] = None if options.cluster is None else array([options.cluster]).tolist()
         with watch(self.name, total=1) as advance:
             found, notes = self.measure(options, arguments)
@@ -102,13 +102,13 @@ class Predictability(Analysis[Chosen]):
             return {self.name: found, f"{self.name}_grid": grid}
 
         groups, tasks = " and ".join(options.attribute), ", ".join(options.task)
-        about: dict[str, Any] = {"file": source.name, "attribute": list(options.attribute), "task": list(options.task)}
+        about = options.model_dump(mode="json", include={"attribute", "task", "quality", "equalise"})
         return Result(
             title=f"{self.title} of {groups} by {tasks}, {pluralise(len(frame), 'row')}",
             tables={self.name: found},
             notes=notes,
             kept=kept,
-            about=about | {"quality": options.quality, "equalise": options.equalise},
+            about={"file": source.name, **about},
             inputs=Inputs(files=(), elsewhere=[source]),
         )
 
@@ -121,33 +121,22 @@ class Predictability(Analysis[Chosen]):
             ("Standard deviation", "sd", "decimal"), ("Repeats", "repeats", "count"),
         ]  # fmt: skip
         low, high = (decimal(end, places=2) for end in (grid[self.metric].min(), grid[self.metric].max()))
-        chart = page.Heatmap(
-            grid=grid,
-            metric=self.metric,
-            title=f"{self.title} by the bias of a dataset and of a model",
-            description=f"From {low} to {high}; 0 where both biases are the same.",
-            caption=GRID,
-        )
+        title = f"{self.title} by the bias of a dataset and of a model"
+        chart = page.Heatmap(grid, self.metric, title, f"From {low} to {high}; 0 where both biases are the same.", GRID)
+        measured = frame[frame["quantity"] == self.quantity].to_dict("records")
         part = page.Subsection(
             heading=f"{page.listed(about['attribute'])} and {page.listed(about['task'])}, {about['file']}",
-            sentences=[
-                _sentence(row, self.title) for row in frame[frame["quantity"] == self.quantity].to_dict("records")
-            ],
+            sentences=[_sentence(row, self.title) for row in measured],
             charts=[chart],
             tables=[page.Table("All quantities", frame, columns)],
         )
-        section = page.Section(
-            key=self.name,
-            heading=f"{self.title}: what predictions give away",
-            explanation=self.question,
-            parts=[part],
-            caveats=[
-                f"Made as wrong as the predictions by {about['equalise']}; quality of a guess: {about['quality']}.",
-                "The spread is over repeats (labels and rows drawn anew), not over other photos.",
-                self.source,
-            ],
+        caveats = (
+            f"Made as wrong as the predictions by {about['equalise']}; quality of a guess: {about['quality']}.",
+            "The spread is over repeats (labels and rows drawn anew), not over other photos.",
+            self.source,
         )
-        return (section,)
+        heading = f"{self.title}: what predictions give away"
+        return (page.Section(self.name, heading, self.question, [part], caveats),)
 
 
 def _sentence(row: Mapping[Any, Any], title: str) -> str:
@@ -155,3 +144,87 @@ def _sentence(row: Mapping[Any, Any], title: str) -> str:
     spread = "" if is_missing(row["sd"]) else f", standard deviation {decimal(row['sd'])}"
     repeats = pluralise(row["repeats"], "repeat")
     return f"{title}{direction}: {decimal(row['value'], sign=True)} (mean of {repeats}{spread})."
+
+
+class LeakageOptions(PredictabilityOptions):
+    """Columns of the file, and how the attackers guess."""
+
+    prediction: Names = Field((), description="column with the predicted label; one for each task")
+    output: Names = Field((), description="column of scores, attacked in place of predictions")
+    folded: bool = Field(False, description="0.5 + |accuracy - 0.5|, as the published code")
+
+
+class LeakageAnalysis(Predictability[LeakageOptions]):
+    """Leakage and its amplification (Wang et al.): how well the attribute is guessed from labels and predictions."""
+
+    name = "leakage"
+    options = LeakageOptions
+    examples = (EXAMPLE.format(name),)
+    title = "Leakage"
+    metric, quantity = "leakage_amplification", "amplification"
+    question = (
+        "How much better is the attribute guessed from the predictions than from labels made as wrong as they are? "
+        "Positive: the predictions give away more of it."
+    )
+    source = "After Wang et al., “Balanced Datasets Are Not Enough”, 2019."
+
+    def columns(self, options: LeakageOptions) -> Mapping[str, Sequence[str]]:
+        """Of the predicted tasks, and of scores."""
+        if not options.prediction:
+            raise InputError("name the columns of predicted labels with --prediction")
+        return {"predictions": options.prediction, "outputs": options.output}
+
+    def measure(self, options: LeakageOptions, arguments: Mapping[str, Any]) -> "tuple[pd.DataFrame, Sequence[str]]":
+        """Leakage of the labels and of the predictions."""
+        from pipeline.statistics import leakage
+
+        found = leakage(**arguments, folded=options.folded)
+        return found.to_frame(), found.notes
+
+
+class DpaOptions(PredictabilityOptions):
+    """Columns of the file, and how the attackers guess."""
+
+    renamed: ClassVar[Mapping[str, str]] = {
+        "task_prediction": "prediction",
+        "attribute_prediction": "predicted_attribute",
+    }
+
+    prediction: Names = Field((), description="column with the predicted label, for A->T; one for each task")
+    predicted_attribute: Names = Field((), description="column with the predicted group, for T->A")
+    repeats: int = Field(20, description="how often labels and rows are drawn")
+
+
+class DpaAnalysis(Predictability[DpaOptions]):
+    """Directional predictability amplification (Tokas et al.): attribute to task, task to attribute, or both."""
+
+    name = "dpa"
+    options = DpaOptions
+    examples = (EXAMPLE.format(name),)
+    title = "DPA"
+    metric, quantity = "dpa", "dpa"
+    question = (
+        "How much better is the task guessed from the attribute (or the attribute from the task) in the predictions "
+        "than in labels made as wrong as they are? Directional predictability amplification: 0 says that they are "
+        "guessed alike."
+    )
+    source = "After Tokas et al., directional predictability amplification."
+
+    def columns(self, options: DpaOptions) -> Mapping[str, Sequence[str]]:
+        """Of the predicted tasks, of the predicted groups, or both."""
+        if not options.prediction and not options.predicted_attribute:
+            raise InputError("name --prediction (for A->T), --predicted-attribute (for T->A), or both")
+        return {"predictions": options.prediction, "predicted_attributes": options.predicted_attribute}
+
+    def measure(self, options: DpaOptions, arguments: Mapping[str, Any]) -> "tuple[pd.DataFrame, Sequence[str]]":
+        """DPA in each direction that is predicted."""
+        import pandas as pd
+
+        from pipeline.statistics import dpa
+
+        found = dpa(**arguments)
+        notes = [f"{each.direction}: {note}" for each in found for note in each.notes]
+        return pd.concat([each.to_frame() for each in found], ignore_index=True), notes
+
+
+LEAKAGE, DPA = LeakageAnalysis(), DpaAnalysis()

@@ -30,8 +30,8 @@ ANALYSES: dict[str, str] = {
     "subgroups": "pipeline.analyses.subgroups:SUBGROUPS",
     "amplification": "pipeline.analyses.amplification:AMPLIFICATION",
     "local": "pipeline.analyses.local_bias:LOCAL",
-    "dpa": "pipeline.analyses.dpa:DPA",
-    "leakage": "pipeline.analyses.leakage:LEAKAGE",
+    "dpa": "pipeline.analyses.predictability:DPA",
+    "leakage": "pipeline.analyses.predictability:LEAKAGE",
     "representation": "pipeline.analyses.representation:REPRESENTATION",
     "review": "pipeline.analyses.review:REVIEW",
     "power": "pipeline.analyses.power:POWER",
@@ -43,19 +43,12 @@ KINDS = {"run": "a run's folder", "file": "a file with one row a photo", "photos
 
 def analyses() -> dict[str, Analysis[Any]]:
     """Name -> analysis, in the order of the table."""
-    found = {}
-    for name, place in ANALYSES.items():
-        module, _, attribute = place.partition(":")
-        found[name] = getattr(import_module(module), attribute)
-    return found
+    places = {name: place.split(":") for name, place in ANALYSES.items()}
+    return {name: getattr(import_module(module), attribute) for name, (module, attribute) in places.items()}
 
 
 def analysis(name: str) -> Analysis[Any]:
-    """An analysis by its name, or by that of its command.
-
-    Raises:
-        ConfigError: there is none of that name.
-    """
+    """An analysis by its name, or by that of its command; ConfigError where there is none."""
     known = analyses()
     for each in known.values():
         if name in (each.name, each.command):
@@ -135,12 +128,7 @@ def compute_each(
 
 
 def method_of(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
-    """An analysis as a function whose arguments are its options, with their help as its docstring.
-
-    Args:
-        name: the analysis, or its command.
-        call: takes the name, a source and the options.
-    """
+    """An analysis as a function whose arguments are its options; ``call`` takes the name, a source and the options."""
     one = analysis(name)
     fields = one.options.model_fields
     source = Parameter("source", Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation="str | Path | None")

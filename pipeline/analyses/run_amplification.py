@@ -32,15 +32,8 @@ NO_SWEEP = "{folder} has no complete sweep whose ends are called {known}"
 def amplification_of_run(folder: Path, options: "AmplificationOptions", *, watch: Watch) -> "pd.DataFrame":
     """Counterfactual amplification of every adapter, attribute and arm of a run, by task and as a mean over tasks.
 
-    The signs come from a table of shares, or from what is known of the photos: one is needed.
-
-    Args:
-        folder: the run's.
-        options: the base, the mapping label -> task, the values to compare and how intervals are drawn.
-        watch: receives the progress, one item a sweep and pair of values.
-
-    Raises:
-        RunError, ConfigError, InputError, ValueError: as ``AmplificationAnalysis.compute``.
+    The signs come from a table of shares, or from what is known of the photos: one is needed. Errors are those of
+    ``AmplificationAnalysis.compute``.
     """
     import pandas as pd
 

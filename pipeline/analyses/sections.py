@@ -36,26 +36,16 @@ class Table:
 
 @dataclass(frozen=True, eq=False)
 class Dots:
-    """A chart of values with their intervals, one line for each label, the first on top.
+    """A chart of values with their intervals, one line for each label, the first on top."""
 
-    Attributes:
-        rows: columns label, value, low, high and, with ``series``, series; a value may lack its interval.
-        axis: title of the axis.
-        title, description: what the drawing shows, for readers who do not see it.
-        caption: the text below.
-        around: value of the dashed line; None for no line.
-        shares: values are in 0-1 and printed as per cent.
-        series: names of the series, at most as many as the report has colours.
-    """
-
-    rows: "pd.DataFrame"
-    axis: str
-    title: str
+    rows: "pd.DataFrame"  # label, value, low, high and, with ``series``, series; a value may lack its interval
+    axis: str  # its title
+    title: str  # with the description what the drawing shows, for readers who do not see it
     description: str
     caption: str
-    around: float | None = 0.0
-    shares: bool = False
-    series: Sequence[str] = ()
+    around: float | None = 0.0  # value of the dashed line; None for no line
+    shares: bool = False  # values are in 0-1 and printed as per cent
+    series: Sequence[str] = ()  # names, at most as many as the report has colours
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,23 +80,14 @@ class Subsection:
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """A section of the report.
+    """A section of the report."""
 
-    Attributes:
-        key: its id on the page, lower-case letters and hyphens.
-        heading: as printed.
-        explanation: which question it answers, in plain words.
-        parts: the results.
-        caveats: how to read them.
-        attributes: the edited attributes it rests on; the report warns where the validity card fails for one.
-    """
-
-    key: str
+    key: str  # its id on the page, lower-case letters and hyphens
     heading: str
-    explanation: str
-    parts: Sequence[Subsection]
-    caveats: Sequence[str] = ()
-    attributes: Sequence[str] = ()
+    explanation: str  # which question it answers, in plain words
+    parts: Sequence[Subsection]  # the results
+    caveats: Sequence[str] = ()  # how to read them
+    attributes: Sequence[str] = ()  # it rests on these; the report warns where the validity card fails for one
 
     @property
     def photos(self) -> set[str]:

@@ -41,12 +41,7 @@ class Slopes(Analysis[SlopeOptions]):
     examples = ("counterslope slopes runs/portraits", "counterslope slopes runs/portraits --max-p 0.01 --format latex")
 
     def compute(self, source: Path, options: SlopeOptions, *, watch: Watch = unwatched) -> Result:
-        """The slopes as the run has them, or estimated with other options.
-
-        Raises:
-            RunError: the folder holds no run, or one without slopes.
-            ConfigError: an option does not fit.
-        """
+        """The slopes as the run has them, or estimated with other options."""
         changes = options.changes()
         if not set(changes) - LAYOUT_ONLY:
             run = Run(source)

@@ -131,15 +131,10 @@ def names_of(values: ArrayLike, names: Sequence[str] | None, name: str) -> tuple
 
 @dataclass(frozen=True, eq=False)
 class Categories:
-    """``n`` rows of ``C`` categorical columns.
+    """``n`` rows of ``C`` categorical columns."""
 
-    Attributes:
-        codes: ``(n, C)`` integers, the place of each entry in its column's ``names``.
-        names: the categories of each column, sorted. A column of only 0 and 1 always has both.
-    """
-
-    codes: Codes
-    names: tuple[NDArray[Any], ...]
+    codes: Codes  # ``(n, C)`` integers, the place of each entry in its column's ``names``
+    names: tuple[NDArray[Any], ...]  # the categories of each column, sorted. A column of only 0 and 1 always has both
 
     def __len__(self) -> int:
         return len(self.codes)

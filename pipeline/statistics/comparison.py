@@ -38,21 +38,13 @@ COMPARISON_COLUMNS = (
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SlopeDifference:
-    """Two slopes of each of ``L`` labels, and their difference; NaN where either is not estimable.
+    """Two slopes of each of ``L`` labels, and their difference; NaN where either is not estimable."""
 
-    Attributes:
-        slopes: of z on a in the two, ``(2, L)``.
-        difference: first less second, with its t interval.
-        p: of no difference.
-        risk_difference: the same for the slopes of y on a, which do not divide by y_c.
-        rd_p: its p.
-    """
-
-    slopes: Floats
-    difference: Estimate
-    p: Floats
-    risk_difference: Estimate
-    rd_p: Floats
+    slopes: Floats  # of z on a in the two, ``(2, L)``
+    difference: Estimate  # first less second, with its t interval
+    p: Floats  # of no difference
+    risk_difference: Estimate  # the same for the slopes of y on a, which do not divide by y_c
+    rd_p: Floats  # its p
 
     def columns(self, first: str, second: str) -> dict[str, Any]:
         """Its columns of a frame; ``first`` and ``second`` are what the two slopes are called."""
@@ -77,29 +69,20 @@ def differ(first: tuple[Ratio, Ratio], second: tuple[Ratio, Ratio], *, level: fl
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Comparison(SlopeDifference):
-    """Slopes of ``L`` labels in two sweeps of the same photos; NaN where either is not estimable.
+    """Slopes of ``L`` labels in two sweeps of the same photos; NaN where either is not estimable."""
 
-    Attributes:
-        attribute, arm: what was changed, and the arm of the first.
-        names: what the two are called.
-        labels: every label that either returned, sorted.
-        photos: the photos with a complete sweep in both; all numbers are of these.
-        only_first, only_second: photos that the other lacks.
-        rates: y_c of the two, ``(2, L)``.
-        q: Benjamini-Hochberg over the labels of this comparison.
-        reason: which of the two is not estimable, and why; empty where both are.
-    """
-
+    # attribute, arm: what was changed, and the arm of the first
     attribute: str
     arm: str
-    names: tuple[str, str]
-    labels: tuple[str, ...]
-    photos: tuple[str, ...]
+    names: tuple[str, str]  # what the two are called
+    labels: tuple[str, ...]  # every label that either returned, sorted
+    photos: tuple[str, ...]  # the photos with a complete sweep in both; all numbers are of these
+    # only_first, only_second: photos that the other lacks
     only_first: tuple[str, ...]
     only_second: tuple[str, ...]
-    rates: Floats
-    q: Floats
-    reason: NDArray[np.str_]
+    rates: Floats  # y_c of the two, ``(2, L)``
+    q: Floats  # Benjamini-Hochberg over the labels of this comparison
+    reason: NDArray[np.str_]  # which of the two is not estimable, and why; empty where both are
 
     def to_frame(self) -> pd.DataFrame:
         """One row a label, the columns of ``COMPARISON_COLUMNS``."""

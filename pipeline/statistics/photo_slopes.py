@@ -33,21 +33,15 @@ UNKNOWN_CLUSTER = "clusters names no cluster for the photo {photo!r}"
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LabelResult:
-    """Numbers of the ``L`` labels of one adapter, attribute and arm; ``(L,)``, NaN where a label is not estimable.
+    """Numbers of the ``L`` labels of one adapter, attribute and arm; ``(L,)``, NaN where a label is not estimable."""
 
-    Attributes:
-        adapter, attribute, arm: the classifier, what was changed, and "edit" or the placebo's name.
-        labels: names.
-        photos: n, the photos with a complete sweep.
-        reason: why a label is not estimable; empty where it is.
-    """
-
+    # adapter, attribute, arm: the classifier, what was changed, and "edit" or the placebo's name
     adapter: str
     attribute: str
     arm: str
-    labels: tuple[str, ...]
-    photos: int
-    reason: NDArray[np.str_]
+    labels: tuple[str, ...]  # names
+    photos: int  # n, the photos with a complete sweep
+    reason: NDArray[np.str_]  # why a label is not estimable; empty where it is
 
     def frame(self, columns: Sequence[str], numbers: Mapping[str, Any]) -> pd.DataFrame:
         """One row a label: some columns of what it is of and of ``numbers``; NaN for a column that neither has."""

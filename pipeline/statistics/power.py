@@ -33,23 +33,14 @@ MOST_UNITS = 2**40
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PowerTable(LabelResult):
-    """What ``L`` labels of a pilot need; ``(L,)``, NaN where the pilot tells nothing.
+    """What ``L`` labels of a pilot need; ``(L,)``, NaN where the pilot tells nothing."""
 
-    Attributes:
-        rates: y_c.
-        spread: standard deviation of the slope from photo to photo: its standard error times the root of n.
-        width: of the pilot's interval, by the same formula as ``photos_for_width``.
-        photos_for_width: photos for an interval of the target width, and for the label to be seen often enough.
-        photos_to_detect: photos to find a slope of the target size with the target power, likewise.
-        detectable: smallest |slope| that the pilot's number of photos finds with the target power.
-    """
-
-    rates: Floats
-    spread: Floats
-    width: Floats
-    photos_for_width: Floats
-    photos_to_detect: Floats
-    detectable: Floats
+    rates: Floats  # y_c
+    spread: Floats  # standard deviation of the slope from photo to photo: its standard error times the root of n
+    width: Floats  # of the pilot's interval, by the same formula as ``photos_for_width``
+    photos_for_width: Floats  # photos for an interval of the target width, and for the label to be seen often enough
+    photos_to_detect: Floats  # photos to find a slope of the target size with the target power, likewise
+    detectable: Floats  # smallest |slope| that the pilot's number of photos finds with the target power
 
     def to_frame(self) -> pd.DataFrame:
         """One row a label, the columns of ``POWER_COLUMNS``."""

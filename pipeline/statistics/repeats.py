@@ -19,22 +19,18 @@ BAD_VALUES = "values must be a list of finite numbers, one for each run"
 
 @dataclass(frozen=True)
 class Repeats:
-    """The mean ``value`` over ``runs`` with two intervals.
-
-    Attributes:
-        papers_low, papers_high: 1.96 sd / sqrt(runs) on either side, sd with ddof 0: what Wang & Russakovsky 2021 and
-            Zhao et al. 2023 print. With 5 runs a t interval is 1.58 times as wide.
-        t_low, t_high: Student's t with ddof 1, which holds its level for few runs; NaN for one.
-        level: of the t interval, 0-1; the papers' is for 0.95 whatever it is.
-    """
+    """The mean ``value`` over ``runs`` with two intervals."""
 
     runs: int
     value: float
+    # papers_low, papers_high: 1.96 sd / sqrt(runs) on either side, sd with ddof 0: what Wang & Russakovsky 2021 and
+    # Zhao et al. 2023 print. With 5 runs a t interval is 1.58 times as wide
     papers_low: float
     papers_high: float
+    # t_low, t_high: Student's t with ddof 1, which holds its level for few runs; NaN for one
     t_low: float
     t_high: float
-    level: float
+    level: float  # of the t interval, 0-1; the papers' is for 0.95 whatever it is
 
     def to_frame(self) -> pd.DataFrame:
         """One row, a column for each attribute."""

@@ -29,28 +29,24 @@ REPRESENTATION_COLUMNS = (
 
 @dataclass(frozen=True, eq=False)
 class Representation:
-    """Shares of ``C`` categories among the photos of one group; arrays ``(C,)``.
+    """Shares of ``C`` categories among the photos of one group; arrays ``(C,)``."""
 
-    Attributes:
-        group, attribute, categories: which photos, what is perceived, and as what.
-        counts: photos perceived as each.
-        share, low, high: of the photos, with the ends of its interval.
-        corrected, corrected_low, corrected_high: shares corrected for the classifier's errors, with an interval that
-            counts the matrix's own uncertainty; NaN without a confusion matrix.
-        contradicted: categories of which the classifier's own probabilities expect another share than the corrected
-            interval holds: the matrix does not carry over to these photos.
-    """
-
+    # group, attribute, categories: which photos, what is perceived, and as what
     group: str
     attribute: str
     categories: tuple[str, ...]
-    counts: NDArray[np.int64]
+    counts: NDArray[np.int64]  # photos perceived as each
+    # share, low, high: of the photos, with the ends of its interval
     share: Floats
     low: Floats
     high: Floats
+    # corrected, corrected_low, corrected_high: shares corrected for the classifier's errors, with an interval that
+    # counts the matrix's own uncertainty; NaN without a confusion matrix
     corrected: Floats
     corrected_low: Floats
     corrected_high: Floats
+    # categories of which the classifier's own probabilities expect another share than the corrected interval holds:
+    # the matrix does not carry over to these photos
     contradicted: tuple[str, ...] = ()
 
     @property

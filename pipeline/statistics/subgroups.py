@@ -41,17 +41,11 @@ class GroupDifference(SlopeDifference):
 
 @dataclass(frozen=True, eq=False)
 class Subgroups:
-    """Slopes of the labels of one adapter, attribute and arm, group by group.
+    """Slopes of the labels of one adapter, attribute and arm, group by group."""
 
-    Attributes:
-        tables: group -> its slopes, groups sorted.
-        differences: every pair of groups.
-        ungrouped: photos that belong to no group, and are left out.
-    """
-
-    tables: Mapping[str, SlopeTable]
-    differences: tuple[GroupDifference, ...]
-    ungrouped: tuple[str, ...]
+    tables: Mapping[str, SlopeTable]  # group -> its slopes, groups sorted
+    differences: tuple[GroupDifference, ...]  # every pair of groups
+    ungrouped: tuple[str, ...]  # photos that belong to no group, and are left out
 
     def to_frame(self) -> pd.DataFrame:
         """One row a group and label, ``SUBGROUP_COLUMNS``; q over all groups and labels."""

@@ -36,30 +36,20 @@ class Sweeps:
 
     The response y is 1 where a label is present and 0 where it is absent; with ``confidence`` it is the score.
     Only responses other than 0 are stored, label after label, so that thousands of rare labels cost little.
-
-    Attributes:
-        adapter, attribute, arm: the classifier, what was changed, and "edit" or the placebo's name.
-        values: ``(K,)`` the attribute values a, ascending, evenly spaced around 0.
-        photos: the ``n`` photos whose K steps were all answered, sorted.
-        incomplete: photos left out because a step failed, was excluded or was never sent.
-        labels: the ``L`` labels ever returned, sorted.
-        confidence: whether y is the score rather than the presence.
-        starts: ``(L + 1,)`` where each label's entries begin in ``cells`` and ``responses``.
-        cells: ``(m,)`` position of an entry in a ``(K, n)`` array.
-        responses: ``(m,)`` y in 0-1.
     """
 
+    # adapter, attribute, arm: the classifier, what was changed, and "edit" or the placebo's name
     adapter: str
     attribute: str
     arm: str
-    values: NDArray[np.float64]
-    photos: tuple[str, ...]
-    incomplete: tuple[str, ...]
-    labels: tuple[str, ...]
-    confidence: bool
-    starts: NDArray[np.int64]
-    cells: NDArray[np.int64]
-    responses: NDArray[np.float64]
+    values: NDArray[np.float64]  # ``(K,)`` the attribute values a, ascending, evenly spaced around 0
+    photos: tuple[str, ...]  # the ``n`` photos whose K steps were all answered, sorted
+    incomplete: tuple[str, ...]  # photos left out because a step failed, was excluded or was never sent
+    labels: tuple[str, ...]  # the ``L`` labels ever returned, sorted
+    confidence: bool  # whether y is the score rather than the presence
+    starts: NDArray[np.int64]  # ``(L + 1,)`` where each label's entries begin in ``cells`` and ``responses``
+    cells: NDArray[np.int64]  # ``(m,)`` position of an entry in a ``(K, n)`` array
+    responses: NDArray[np.float64]  # ``(m,)`` y in 0-1
 
     @classmethod
     def from_array(

@@ -35,36 +35,27 @@ BLOCK_CELLS = 2_000_000
 
 @dataclass(frozen=True, eq=False)
 class CounterfactualAmplification:
-    """Amplification of one adapter, attribute and arm, as a whole and by task.
+    """Amplification of one adapter, attribute and arm, as a whole and by task."""
 
-    Attributes:
-        adapter, attribute, arm, photos: of the sweeps; n photos with a complete one.
-        tasks, labels: names, and the labels of each task.
-        values: the two values a that are compared, the lower first.
-        rates: ``(|T|, 2)`` P(That_t | do(a)) at either.
-        sign: ``(|T|,)`` of the base: +1 where the task goes with the higher pole, -1 with the lower, else 0.
-        amplification: ``(|T|,)``; NaN where the base does not know the task.
-        task_low, task_high: ``(|T|,)`` ends of their intervals.
-        value: mean over the tasks that the base knows, with ``low`` and ``high``; NaN if none.
-        reason: ``(|T|,)`` why a task is NaN or counts as 0; empty where neither.
-    """
-
+    # adapter, attribute, arm, photos: of the sweeps; n photos with a complete one
     adapter: str
     attribute: str
     arm: str
+    # tasks, labels: names, and the labels of each task
     tasks: tuple[str, ...]
     labels: tuple[tuple[str, ...], ...]
     photos: int
-    values: tuple[float, float]
-    rates: Floats
-    sign: Signs
-    amplification: Floats
+    values: tuple[float, float]  # the two values a that are compared, the lower first
+    rates: Floats  # ``(|T|, 2)`` P(That_t | do(a)) at either
+    sign: Signs  # ``(|T|,)`` of the base: +1 where the task goes with the higher pole, -1 with the lower, else 0
+    amplification: Floats  # ``(|T|,)``; NaN where the base does not know the task
+    # task_low, task_high: ``(|T|,)`` ends of their intervals
     task_low: Floats
     task_high: Floats
-    value: float
+    value: float  # mean over the tasks that the base knows, with ``low`` and ``high``; NaN if none
     low: float
     high: float
-    reason: NDArray[np.str_]
+    reason: NDArray[np.str_]  # ``(|T|,)`` why a task is NaN or counts as 0; empty where neither
 
     def to_frame(self) -> pd.DataFrame:
         """A row for the mean over the tasks, task empty, then one for each task; ``COUNTERFACTUAL_COLUMNS``."""

@@ -103,17 +103,11 @@ class LabelTable:
 
 @dataclass(frozen=True, eq=False)
 class Resamples:
-    """How often each unit (row, or cluster of rows) is in each of R bootstrap resamples.
+    """How often each unit (row, or cluster of rows) is in each of R bootstrap resamples."""
 
-    Attributes:
-        units: what is resampled.
-        weights: ``(R, G)`` whole numbers, one byte each; with R = 0 there is no interval.
-        level: of the intervals, 0-1.
-    """
-
-    units: Units
-    weights: NDArray[np.uint8]
-    level: float
+    units: Units  # what is resampled
+    weights: NDArray[np.uint8]  # ``(R, G)`` whole numbers, one byte each; with R = 0 there is no interval
+    level: float  # of the intervals, 0-1
 
     @classmethod
     def of(cls, units: Units, *, resamples: int = RESAMPLES, seed: int = 0, level: float = 0.95) -> "Resamples":

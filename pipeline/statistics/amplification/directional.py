@@ -51,57 +51,43 @@ Train = tuple[ArrayLike, ArrayLike] | None
 
 @dataclass(frozen=True, eq=False)
 class Differences:
-    """How far predicted conditional rates are from those of the labels, pair by pair: tables ``(|A|, |T|)``.
+    """How far predicted conditional rates are from those of the labels, pair by pair: tables ``(|A|, |T|)``."""
 
-    Attributes:
-        rows, units: rows of the event that is given, and rows or clusters that hold it.
-        label_rate, predicted_rate: P(T|A) and P(That|A), or P(A|T) and P(Ahat|T); NaN without rows.
-        delta: predicted - label, exactly 0 where the counts agree.
-        samples: ``(|A|, |T|, R)`` delta in every resample.
-    """
-
+    # rows, units: rows of the event that is given, and rows or clusters that hold it
     rows: NDArray[np.int64]
     units: NDArray[np.int64]
+    # label_rate, predicted_rate: P(T|A) and P(That|A), or P(A|T) and P(Ahat|T); NaN without rows
     label_rate: Floats
     predicted_rate: Floats
-    delta: Floats
-    samples: Floats
+    delta: Floats  # predicted - label, exactly 0 where the counts agree
+    samples: Floats  # ``(|A|, |T|, R)`` delta in every resample
 
 
 @dataclass(frozen=True, eq=False)
 class Amplification:
-    """Directional bias amplification of a classifier, as a whole and by pair of a group and a task.
+    """Directional bias amplification of a classifier, as a whole and by pair of a group and a task."""
 
-    Attributes:
-        direction: "A->T" or "T->A".
-        attributes, tasks: names of the groups and of the tasks.
-        value: the mean over pairs of sign times delta; NaN where no pair is defined.
-        low, high: ends of its interval; NaN without resamples.
-        either_low, either_high: ends of a wider one, which allows every sign that is not sure to be the other: from the
-            low end at the signs that make the value smallest to the high end at those that make it largest.
-        sign: ``(|A|, |T|)`` of the base.
-        sign_support: ``(|A|, |T|)`` share of the resamples that have the same sign; 1 where it comes from elsewhere.
-        unsure: ``(|A|, |T|)`` signs that fewer than (1 + level) / 2 of the resamples support.
-        differences: of the pairs.
-        delta_low, delta_high: ``(|A|, |T|)`` ends of each delta's interval.
-        reason: ``(|A|, |T|)`` why a pair is NaN or counts as 0; empty where neither.
-    """
-
-    direction: Direction
+    direction: Direction  # "A->T" or "T->A"
+    # attributes, tasks: names of the groups and of the tasks
     attributes: tuple[str, ...]
     tasks: tuple[str, ...]
-    value: float
+    value: float  # the mean over pairs of sign times delta; NaN where no pair is defined
+    # low, high: ends of its interval; NaN without resamples
     low: float
     high: float
+    # either_low, either_high: ends of a wider one, which allows every sign that is not sure to be the other: from the
+    # low end at the signs that make the value smallest to the high end at those that make it largest
     either_low: float
     either_high: float
-    sign: Signs
+    sign: Signs  # ``(|A|, |T|)`` of the base
+    # ``(|A|, |T|)`` share of the resamples that have the same sign; 1 where it comes from elsewhere
     sign_support: Floats
-    unsure: NDArray[np.bool_]
-    differences: Differences
+    unsure: NDArray[np.bool_]  # ``(|A|, |T|)`` signs that fewer than (1 + level) / 2 of the resamples support
+    differences: Differences  # of the pairs
+    # delta_low, delta_high: ``(|A|, |T|)`` ends of each delta's interval
     delta_low: Floats
     delta_high: Floats
-    reason: NDArray[np.str_]
+    reason: NDArray[np.str_]  # ``(|A|, |T|)`` why a pair is NaN or counts as 0; empty where neither
 
     @property
     def delta(self) -> Floats:

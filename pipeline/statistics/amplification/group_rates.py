@@ -23,23 +23,18 @@ BLOCK_CELLS = 4_000_000  # of a block of tasks, held at a time; changes no resul
 
 @dataclass(frozen=True, eq=False)
 class GroupRates:
-    """Rates of every group and task, and what they come to.
+    """Rates of every group and task, and what they come to."""
 
-    Attributes:
-        attributes, tasks: names of the groups and of the tasks.
-        between: the two groups whose rates are compared; a difference is the last one's less the first one's.
-        rates: "tpr" P(That | T, A), "fpr" P(That | not T, A), "accuracy" P(That = T | A): each ``(|A|, |T|)``.
-        differences: the same names: ``(|T|,)`` last group less first.
-        mean_group_accuracy: ``(|T|,)`` mean over groups of the accuracy.
-        mean_subgroup_accuracy: ``(|T|,)`` mean over groups and over present and absent of the share that is right.
-    """
-
+    # attributes, tasks: names of the groups and of the tasks
     attributes: tuple[str, ...]
     tasks: tuple[str, ...]
+    # the two groups whose rates are compared; a difference is the last one's less the first one's
     between: tuple[str, str]
+    # "tpr" P(That | T, A), "fpr" P(That | not T, A), "accuracy" P(That = T | A): each ``(|A|, |T|)``
     rates: dict[str, Estimate]
-    differences: dict[str, Estimate]
-    mean_group_accuracy: Estimate
+    differences: dict[str, Estimate]  # the same names: ``(|T|,)`` last group less first
+    mean_group_accuracy: Estimate  # ``(|T|,)`` mean over groups of the accuracy
+    # ``(|T|,)`` mean over groups and over present and absent of the share that is right
     mean_subgroup_accuracy: Estimate
 
     def to_frame(self) -> pd.DataFrame:

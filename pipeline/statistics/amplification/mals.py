@@ -40,29 +40,23 @@ PAIR_COLUMNS = (
 
 @dataclass(frozen=True, eq=False)
 class Mals:
-    """BiasAmp_MALS as a whole and by pair of a group and a task: tables ``(|A|, |T|)``.
+    """BiasAmp_MALS as a whole and by pair of a group and a task: tables ``(|A|, |T|)``."""
 
-    Attributes:
-        attributes, tasks: names of the groups and of the tasks.
-        value: ``sum of delta / |T|`` over the pairs counted.
-        low, high: ends of its interval; NaN without resamples.
-        base_count, predicted_count: co-occurrences.
-        base_share, predicted_share: b_at and bh_at; NaN where the task is with no group.
-        delta: bh_at - b_at where the pair counts, else 0; NaN where the task is predicted with no group.
-        reason: why a pair counts as 0; empty where it counts.
-    """
-
+    # attributes, tasks: names of the groups and of the tasks
     attributes: tuple[str, ...]
     tasks: tuple[str, ...]
-    value: float
+    value: float  # ``sum of delta / |T|`` over the pairs counted
+    # low, high: ends of its interval; NaN without resamples
     low: float
     high: float
+    # base_count, predicted_count: co-occurrences
     base_count: NDArray[Any]
     predicted_count: NDArray[Any]
+    # base_share, predicted_share: b_at and bh_at; NaN where the task is with no group
     base_share: Floats
     predicted_share: Floats
-    delta: Floats
-    reason: NDArray[np.str_]
+    delta: Floats  # bh_at - b_at where the pair counts, else 0; NaN where the task is predicted with no group
+    reason: NDArray[np.str_]  # why a pair counts as 0; empty where it counts
 
     def to_frame(self) -> pd.DataFrame:
         """One row a pair, group after group: the columns of ``PAIR_COLUMNS``."""

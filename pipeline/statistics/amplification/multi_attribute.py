@@ -131,38 +131,28 @@ def _combinations(tables: Sequence[NDArray[np.int8]], largest: int, min_rows: in
 
 @dataclass(frozen=True, eq=False)
 class MultiAmplification:
-    """Multi-attribute amplification as a whole and by pair of a group and a set of tasks.
+    """Multi-attribute amplification as a whole and by pair of a group and a set of tasks."""
 
-    Attributes:
-        direction: "A->T" (the paper's G->M), "T->A" (M->G) or "MALS".
-        attributes, sets: names of the groups, and names of the tasks of each set.
-        value: mean of |delta|; of Multi_MALS their sum over |M|. Never negative, so it cannot show a reduction.
-        low, high: ends of the percentile interval of ``value``.
-        noise: the value that sampling noise alone would give, the mean over resamples of |delta drawn - delta|: |.|
-            adds noise up instead of averaging it out, so a ``value`` that is hardly larger is no evidence of anything.
-        signed: mean of sign times delta (of Multi_MALS the plain sum over |M|): the published code's other variant.
-        signed_low, signed_high: ends of its interval.
-        variance: of delta over all pairs, ddof 0, signs not applied (the published code).
-        oriented_variance: of sign times delta, ddof 0 (as the paper's Delta is defined).
-        sign: ``(|A|, |M|)`` of the base; of Multi_MALS 1 where the pair counts.
-        delta: ``(|A|, |M|)``; NaN where nothing is given, 0 where Multi_MALS leaves the pair out.
-        delta_low, delta_high: ``(|A|, |M|)`` ends of each delta's interval; NaN for Multi_MALS.
-    """
-
-    direction: Direction | Literal["MALS"]
+    direction: Direction | Literal["MALS"]  # "A->T" (the paper's G->M), "T->A" (M->G) or "MALS"
+    # attributes, sets: names of the groups, and names of the tasks of each set
     attributes: tuple[str, ...]
     sets: tuple[tuple[str, ...], ...]
-    value: float
-    signed: float
-    variance: float
-    oriented_variance: float
-    sign: Signs
-    delta: Floats
+    value: float  # mean of |delta|; of Multi_MALS their sum over |M|. Never negative, so it cannot show a reduction
+    signed: float  # mean of sign times delta (of Multi_MALS the plain sum over |M|): the published code's other variant
+    variance: float  # of delta over all pairs, ddof 0, signs not applied (the published code)
+    oriented_variance: float  # of sign times delta, ddof 0 (as the paper's Delta is defined)
+    sign: Signs  # ``(|A|, |M|)`` of the base; of Multi_MALS 1 where the pair counts
+    delta: Floats  # ``(|A|, |M|)``; NaN where nothing is given, 0 where Multi_MALS leaves the pair out
+    # delta_low, delta_high: ``(|A|, |M|)`` ends of each delta's interval; NaN for Multi_MALS
     delta_low: Floats
     delta_high: Floats
+    # low, high: ends of the percentile interval of ``value``
     low: float = float("nan")
     high: float = float("nan")
+    # the value that sampling noise alone would give, the mean over resamples of |delta drawn - delta|: |.| adds noise
+    # up instead of averaging it out, so a ``value`` that is hardly larger is no evidence of anything
     noise: float = float("nan")
+    # signed_low, signed_high: ends of its interval
     signed_low: float = float("nan")
     signed_high: float = float("nan")
 

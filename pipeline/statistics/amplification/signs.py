@@ -22,17 +22,14 @@ BAD_WEIGHTS = "weights must hold one positive number for each of {tasks} tasks"
 
 @dataclass(frozen=True)
 class SignRule:
-    """Where the paper and the published code of Wang & Russakovsky 2021 differ; the defaults are the code's.
+    """Where the paper and the published code of Wang & Russakovsky 2021 differ; the defaults are the code's."""
 
-    Attributes:
-        ties: P(A,T) = P(A)P(T) exactly is "zero" (code: the pair counts as 0), or "against" (paper: y = 0, so that it
-            counts as -D).
-        base_rows: rows of the base that N counts: "labelled" (code: those with a group or a task), or "all" (paper).
-        mean: over the pairs that are "defined" (code), or over "all" |A||T| (paper: what is undefined adds nothing).
-    """
-
+    # P(A,T) = P(A)P(T) exactly is "zero" (code: the pair counts as 0), or "against" (paper: y = 0, so that it counts
+    # as -D)
     ties: Literal["zero", "against"] = "zero"
+    # rows of the base that N counts: "labelled" (code: those with a group or a task), or "all" (paper)
     base_rows: Literal["labelled", "all"] = "labelled"
+    # over the pairs that are "defined" (code), or over "all" |A||T| (paper: what is undefined adds nothing)
     mean: Literal["defined", "all"] = "defined"
 
 

@@ -19,41 +19,28 @@ STATISTICS = ("max_gap", "mean_gap", "mean_biased_gap", "bcr", "bir")
 
 @dataclass(frozen=True)
 class ClusterRules:
-    """Which clusters count, and when one is called biased.
+    """Which clusters count, and when one is called biased."""
 
-    Attributes:
-        min_rows: rows (that the metric is about) of each group that a cluster must have to be reported.
-        fewest: clusters are merged until all have as many, or no more than ``fewest`` are left.
-        min_gap: |gap| in 0-1 from which a cluster is called biased.
-    """
-
-    min_rows: int = 20
-    fewest: int = 5
-    min_gap: float = 0.05
+    min_rows: int = 20  # rows (that the metric is about) of each group that a cluster must have to be reported
+    fewest: int = 5  # clusters are merged until all have as many, or no more than ``fewest`` are left
+    min_gap: float = 0.05  # |gap| in 0-1 from which a cluster is called biased
 
 
 @dataclass(frozen=True, eq=False)
 class LocalFigures:
-    """The figures of ``k`` clusters.
+    """The figures of ``k`` clusters."""
 
-    Attributes:
-        rows: ``(k,)`` all rows.
-        counted, metric: ``(k, 2)`` rows of each group that the metric is about, and its value, NaN where not defined.
-        reported, biased: ``(k,)`` clusters with enough rows of both groups and both metrics, and with a large gap.
-        bcr: share of the reported clusters that are biased.
-        bir: share of the reported clusters' rows that are in biased ones.
-        mean_biased_gap: mean |gap| of the biased clusters ("|Bias|"); 0 where none is.
-        max_gap, mean_gap: of |gap| over the reported clusters.
-    """
-
-    rows: NDArray[Any]
+    rows: NDArray[Any]  # ``(k,)`` all rows
+    # counted, metric: ``(k, 2)`` rows of each group that the metric is about, and its value, NaN where not defined
     counted: NDArray[Any]
     metric: Floats
+    # reported, biased: ``(k,)`` clusters with enough rows of both groups and both metrics, and with a large gap
     reported: NDArray[np.bool_]
     biased: NDArray[np.bool_]
-    bcr: float
-    bir: float
-    mean_biased_gap: float
+    bcr: float  # share of the reported clusters that are biased
+    bir: float  # share of the reported clusters' rows that are in biased ones
+    mean_biased_gap: float  # mean |gap| of the biased clusters ("|Bias|"); 0 where none is
+    # max_gap, mean_gap: of |gap| over the reported clusters
     max_gap: float
     mean_gap: float
 

@@ -37,55 +37,37 @@ FIXED = (
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """One way to cluster: plain k-means, or the objective.
+    """One way to cluster: plain k-means, or the objective."""
 
-    Attributes:
-        labels: ``(n,)`` cluster of each row after merging; 0 is the largest.
-        figures: of these clusters.
-        p: statistic -> permutation p: the larger of the two below. NaN where there is no statistic or no permutation.
-        p_within_group: outcomes permuted within each group: where a row is does not matter, given its group (a gap
-            that is the same everywhere is allowed).
-        p_within_cluster: outcomes permuted within each k-means cluster: the group does not matter, given where a row
-            is (clusters may differ in difficulty).
-        cluster_p: ``(k,)`` of each cluster's |gap| against the largest |gap| of all clusters under the same two nulls.
-        inertia: squared distances to the clusters' means before merging.
-        objective: its value before merging.
-    """
-
-    labels: Codes
-    figures: LocalFigures
+    labels: Codes  # ``(n,)`` cluster of each row after merging; 0 is the largest
+    figures: LocalFigures  # of these clusters
+    # statistic -> permutation p: the larger of the two below. NaN where there is no statistic or no permutation
     p: dict[str, float]
+    # outcomes permuted within each group: where a row is does not matter, given its group (a gap that is the same
+    # everywhere is allowed)
     p_within_group: dict[str, float]
+    # outcomes permuted within each k-means cluster: the group does not matter, given where a row is (clusters may
+    # differ in difficulty)
     p_within_cluster: dict[str, float]
+    # ``(k,)`` of each cluster's |gap| against the largest |gap| of all clusters under the same two nulls
     cluster_p: Floats
-    inertia: float
-    objective: float
+    inertia: float  # squared distances to the clusters' means before merging
+    objective: float  # its value before merging
 
 
 @dataclass(frozen=True, eq=False)
 class LocalBias:
-    """Local bias of a metric between two groups.
+    """Local bias of a metric between two groups."""
 
-    Attributes:
-        found: the clusters of the objective.
-        kmeans: those of plain k-means, from which the search started; ``found.objective <= kmeans.objective``.
-        groups: names of group 0 and group 1; a gap is the metric of group 1 less that of group 0.
-        overall: the metric of each group over all rows.
-        permutations: how many, under each null.
-        null: "rerun": the clusters were searched anew for every permutation; "fixed": they were not.
-        strength: lambda, as given or as chosen.
-        notes: what one should know about the result.
-    """
-
-    found: Side
-    kmeans: Side
-    groups: tuple[str, str]
+    found: Side  # the clusters of the objective
+    kmeans: Side  # those of plain k-means, from which the search started; ``found.objective <= kmeans.objective``
+    groups: tuple[str, str]  # names of group 0 and group 1; a gap is the metric of group 1 less that of group 0
     metric: str
-    overall: tuple[float, float]
-    permutations: int
-    null: Null
-    strength: float
-    notes: tuple[str, ...]
+    overall: tuple[float, float]  # the metric of each group over all rows
+    permutations: int  # how many, under each null
+    null: Null  # "rerun": the clusters were searched anew for every permutation; "fixed": they were not
+    strength: float  # lambda, as given or as chosen
+    notes: tuple[str, ...]  # what one should know about the result
 
     @property
     def labels(self) -> Codes:

@@ -22,23 +22,17 @@ TWO_GROUPS = "groups must hold two groups, but holds {count}: {names}"
 
 @dataclass(frozen=True, eq=False)
 class SortedRows:
-    """All ``n`` rows in a fixed order.
+    """All ``n`` rows in a fixed order."""
 
-    Attributes:
-        order: ``(n,)`` where each row stood.
-        unique, times: ``(u, D)`` the different features, centred on the mean of all rows; ``(u,)`` rows that have them.
-        which, group: ``(n,)`` the features of each row, and its group, 0 or 1.
-        outcome: of the rows.
-        names: of the two groups.
-    """
-
-    order: Codes
+    order: Codes  # ``(n,)`` where each row stood
+    # unique, times: ``(u, D)`` the different features, centred on the mean of all rows; ``(u,)`` rows that have them
     unique: Floats
     times: Floats
+    # which, group: ``(n,)`` the features of each row, and its group, 0 or 1
     which: Codes
     group: Codes
-    outcome: Outcome
-    names: tuple[str, str]
+    outcome: Outcome  # of the rows
+    names: tuple[str, str]  # of the two groups
 
     @classmethod
     def of(cls, features: ArrayLike, groups: ArrayLike, outcome: Outcome, *, scale: str) -> "SortedRows":

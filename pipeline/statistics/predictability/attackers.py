@@ -94,27 +94,18 @@ class Logistic:
 
 @dataclass(frozen=True)
 class Network:
-    """A small dense network (scikit-learn's), on standardised features.
-
-    Attributes:
-        hidden: units of each hidden layer.
-        activation: "logistic" (sigmoid), "relu", "tanh".
-        solver: "lbfgs" learns from all rows at once until it converges; "adam" runs through ``iterations`` epochs.
-        rate: Adam's learning rate.
-        decay: L2 penalty.
-        batch: rows a step of Adam.
-        best_epoch: set a tenth of the rows aside and keep the epoch that is most accurate on it.
-    """
+    """A small dense network (scikit-learn's), on standardised features."""
 
     name: str
-    hidden: tuple[int, ...]
-    activation: str = "relu"
+    hidden: tuple[int, ...]  # units of each hidden layer
+    activation: str = "relu"  # "logistic" (sigmoid), "relu", "tanh"
+    # "lbfgs" learns from all rows at once until it converges; "adam" runs through ``iterations`` epochs
     solver: str = "adam"
     iterations: int = 100
-    rate: float = 1e-3
-    decay: float = 1e-4
-    batch: int = 128
-    best_epoch: bool = False
+    rate: float = 1e-3  # Adam's learning rate
+    decay: float = 1e-4  # L2 penalty
+    batch: int = 128  # rows a step of Adam
+    best_epoch: bool = False  # set a tenth of the rows aside and keep the epoch that is most accurate on it
     weighted: bool = False
     exact: bool = False
 

@@ -86,19 +86,12 @@ class Plan:
 
 @dataclass(frozen=True, eq=False)
 class Attack:
-    """One thing guessed from another.
+    """One thing guessed from another."""
 
-    Attributes:
-        name: what results call how well it is guessed.
-        inputs: ``n`` rows of labels, or ``(n, F)`` scores.
-        target: ``n`` rows, what is guessed.
-        noisy: which of the two is made as wrong as the predictions: "inputs", "target", or "" for neither.
-    """
-
-    name: str
-    inputs: Categories | Floats
-    target: Categories
-    noisy: str = ""
+    name: str  # what results call how well it is guessed
+    inputs: Categories | Floats  # ``n`` rows of labels, or ``(n, F)`` scores
+    target: Categories  # ``n`` rows, what is guessed
+    noisy: str = ""  # which of the two is made as wrong as the predictions: "inputs", "target", or "" for neither
 
     @property
     def features(self) -> Floats:
@@ -115,29 +108,22 @@ class Attack:
 
 @dataclass(frozen=True, eq=False)
 class Attacked:
-    """How predictable things are, side by side.
+    """How predictable things are, side by side."""
 
-    Attributes:
-        repeats: one row each: repeat, then a column for each quantity.
-        intervals: a row for each quantity, ``low`` and ``high``: an interval over other examples of the same kind; NaN
-            where there is none, which a note then explains.
-        changed: how many labels of each column were changed to equalise.
-        flips: "expected": from the counts to be expected; "drawn": the mean over random changes, which is larger near a
-            tie, for E[max] > max(E).
-        attacker, quality: names.
-        units: examples, or clusters of them.
-        notes: what one should know about the attacks.
-    """
-
-    repeats: pd.DataFrame
+    repeats: pd.DataFrame  # one row each: repeat, then a column for each quantity
+    # a row for each quantity, ``low`` and ``high``: an interval over other examples of the same kind; NaN where there
+    # is none, which a note then explains
     intervals: pd.DataFrame
-    changed: tuple[int, ...]
+    changed: tuple[int, ...]  # how many labels of each column were changed to equalise
+    # "expected": from the counts to be expected; "drawn": the mean over random changes, which is larger near a tie,
+    # for E[max] > max(E)
     flips: Flips
+    # attacker, quality: names
     attacker: str
     quality: str
     level: float
-    units: int
-    notes: tuple[str, ...]
+    units: int  # examples, or clusters of them
+    notes: tuple[str, ...]  # what one should know about the attacks
 
     def mean(self, quantity: str) -> float:
         """The mean over repeats; NaN where a repeat has none."""
@@ -163,26 +149,20 @@ class Attacked:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Attacks, among them "model" and "data", and what these two come to.
+    """Attacks, among them "model" and "data", and what these two come to."""
 
-    Attributes:
-        plan, method: the options, and what they come to for these rows.
-        attacks: what is guessed from what.
-        name, of: the quantity made of (model, data), larger for a larger "model".
-        truth, predicted: labels and predictions that say how many labels are to be made wrong.
-        groups: what is balanced, if anything is.
-        noisy: name of the labels made wrong, for errors.
-    """
-
+    # plan, method: the options, and what they come to for these rows
     plan: Plan
     method: Method
-    attacks: tuple[Attack, ...]
+    attacks: tuple[Attack, ...]  # what is guessed from what
+    # name, of: the quantity made of (model, data), larger for a larger "model"
     name: str
     of: Callable[[Any, Any], Any]
+    # truth, predicted: labels and predictions that say how many labels are to be made wrong
     truth: Categories
     predicted: Categories
-    groups: Categories
-    noisy: str
+    groups: Categories  # what is balanced, if anything is
+    noisy: str  # name of the labels made wrong, for errors
 
     @cached_property
     def units(self) -> Codes:

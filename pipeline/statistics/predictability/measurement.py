@@ -41,26 +41,19 @@ ROWS, LABELS, ATTACK = range(3)
 
 @dataclass(frozen=True)
 class Method:
-    """How predictability is measured.
+    """How predictability is measured."""
 
-    Attributes:
-        attacker: who guesses.
-        quality: how well.
-        held_out: share 0-1 of the rows, drawn anew each repeat, that the attacker is tested on and has not learnt;
-            0: it is tested on the rows that it has learnt (as Tokas et al. do).
-        folds: above 0, every row is tested on once, by an attacker that has learnt the other folds.
-        balance: "none"; "redraw": of every group as many rows as of the smallest, drawn anew each repeat, for learning
-            and for asking (the code of Wang et al.); "weights": every group weighs the same, which is what redrawing
-            comes to on average.
-        folded: report 0.5 + |accuracy - 0.5| (the code of Wang et al.).
-    """
-
-    attacker: Attacker
-    quality: Quality
+    attacker: Attacker  # who guesses
+    quality: Quality  # how well
+    # share 0-1 of the rows, drawn anew each repeat, that the attacker is tested on and has not learnt; 0: it is tested
+    # on the rows that it has learnt (as Tokas et al. do)
     held_out: float = 0.0
-    folds: int = 0
+    folds: int = 0  # above 0, every row is tested on once, by an attacker that has learnt the other folds
+    # "none"; "redraw": of every group as many rows as of the smallest, drawn anew each repeat, for learning and for
+    # asking (the code of Wang et al.); "weights": every group weighs the same, which is what redrawing comes to on
+    # average
     balance: Balance = "none"
-    folded: bool = False
+    folded: bool = False  # report 0.5 + |accuracy - 0.5| (the code of Wang et al.)
     seed: int = 0
 
     @classmethod

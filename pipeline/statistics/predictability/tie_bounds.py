@@ -15,18 +15,14 @@ from pipeline.statistics.arrays import Codes, Floats
 
 @dataclass(frozen=True, eq=False)
 class Guessing:
-    """One thing guessed from another, cell by cell of ``m`` different examples.
+    """One thing guessed from another, cell by cell of ``m`` different examples."""
 
-    Attributes:
-        inputs, input_size: ``(m,)`` what the guess is made from, and how many categories it has.
-        target, sizes: ``(m, C)`` what is guessed, each column by itself, and how many categories each has.
-        noisy: what is made wrong at random, "inputs" or "target", or "" for neither.
-    """
-
+    # inputs, input_size: ``(m,)`` what the guess is made from, and how many categories it has
     inputs: Codes
+    # target, sizes: ``(m, C)`` what is guessed, each column by itself, and how many categories each has
     target: Codes
     sizes: tuple[int, ...]
-    noisy: str
+    noisy: str  # what is made wrong at random, "inputs" or "target", or "" for neither
     input_size: int
 
     def tables(self, weights: Floats, wrong: Floats) -> list[Floats]:
