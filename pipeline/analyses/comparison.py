@@ -86,7 +86,7 @@ class Comparison(Analysis[ComparisonOptions]):
         compared = {photo for each in comparisons for photo in each.photos}
         if pairs and not compared:
             raise RunError(
-                f"{source} and {second} have no photo in common: the same one has the same bytes and the same name, from "
+                f"{source} and {second} have no photo in common: the same one has the same bytes and name, from "
                 "the folder or the manifest that was given (a.jpg is not portraits/a.jpg)"
             )
         only_first = {photo for each in comparisons for photo in each.only_first}

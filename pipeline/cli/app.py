@@ -18,14 +18,12 @@ from pipeline.cli.console import (
     harmless,
     print_json,
     print_plan,
-    print_text,
     show_run,
     stop,
     stop_if_incomplete,
-    table_format,
     user_errors,
     watch,
-)  # fmt: skip
+)
 from pipeline.cli.generate import generate
 from pipeline.cli.mask import mask
 from pipeline.cli.options import (
@@ -41,8 +39,6 @@ from pipeline.cli.options import (
     Quiet,
     RunFolder,
     Strict,
-    TableFile,
-    TableFormat,
     Verbose,
     Yes,
     default_out,
@@ -50,7 +46,8 @@ from pipeline.cli.options import (
     run_folder,
     settings_of_command,
     with_options,
-)  # fmt: skip
+)
+from pipeline.cli.results import figures, validity
 from pipeline.cli.review import review
 from pipeline.config.attributes import ATTRIBUTES
 from pipeline.config.options import EngineOptions, PhotoOptions, QueryOptions, Settings, StatisticsOptions, SweepOptions
@@ -205,49 +202,11 @@ add_analyses(app)
 app.command(epilog="Example: counterslope review runs/portraits --reviewer anna --unsure 60 --pairs 30")(review)
 
 
-@app.command(epilog="Example: counterslope validity runs/portraits --out validity.tex")
-def validity(run: RunFolder, format: TableFormat = None, out: TableFile = None) -> None:
-    """The validity card of a run: what was checked about the edits, the figures, and whether they hold."""
-    printed = table_format(format, out)
-    with user_errors():
-        from pipeline.report.card import card_frame, card_title, check_results
-        from pipeline.report.markup import render_frame
-        from pipeline.run.folder import Run, settings_of
-
-        settings_of(opened := Run(run))
-        card = opened.read_csv("validity")
-        title = card_title(check_results(card.to_dict("records")))
-        print_text(render_frame(card, printed, title=title, printed=card_frame(card)), out)
-
-
-@app.command(
+app.command(epilog="Example: counterslope validity runs/portraits --out validity.tex")(validity)
+app.command(
     epilog="Examples: counterslope figures runs/portraits · "
     "counterslope figures runs/portraits --format svg --adapter opencv --label smile --out paper"
-)
-def figures(
-    run: RunFolder,
-    format: Annotated[str, typer.Option(help="pdf (fonts inside), svg or png (300 pixels per inch).")] = "pdf",
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for the files.", show_default="the run's folder figures")
-    ] = None,
-    label: Annotated[
-        list[str] | None,
-        typer.Option(help="Labels with curves; else the strongest findings. Repeatable.", show_default=False),
-    ] = None,
-    adapter: Annotated[
-        list[str] | None, typer.Option(help="Only this classifier. Repeatable.", show_default=False)
-    ] = None,
-    attribute: Annotated[
-        list[str] | None, typer.Option(help="Only this attribute. Repeatable.", show_default=False)
-    ] = None,
-) -> None:
-    """Curves, intervals, effectiveness and lightness of a run as figures, each with its caption in a text file."""
-    with user_errors(ValueError):
-        from pipeline.stages.run_view import RunView
-
-        chosen = {"adapters": adapter or (), "attributes": attribute or (), "labels": label or ()}
-        for file in RunView(run).figures(out, format=format, **chosen):
-            typer.echo(str(file))
+)(figures)
 
 
 @app.command(

@@ -1,0 +1,47 @@
+"""What a run shows: ``counterslope validity`` and ``figures``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pipeline.cli.console import print_text, table_format, user_errors
+from pipeline.cli.options import RunFolder, TableFile, TableFormat
+
+Names = list[str] | None
+
+
+def validity(run: RunFolder, format: TableFormat = None, out: TableFile = None) -> None:
+    """The validity card of a run: what was checked about the edits, the figures, and whether they hold."""
+    printed = table_format(format, out)
+    with user_errors():
+        from pipeline.report.card import card_frame, card_title, check_results
+        from pipeline.report.markup import render_frame
+        from pipeline.run.folder import Run, settings_of
+
+        settings_of(opened := Run(run))
+        card = opened.read_csv("validity")
+        title = card_title(check_results(card.to_dict("records")))
+        print_text(render_frame(card, printed, title=title, printed=card_frame(card)), out)
+
+
+def figures(
+    run: RunFolder,
+    format: Annotated[str, typer.Option(help="pdf (fonts inside), svg or png (300 pixels per inch).")] = "pdf",
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the files.", show_default="the run's folder figures")
+    ] = None,
+    label: Annotated[
+        Names,
+        typer.Option(help="Labels with curves; else the strongest findings. Repeatable.", show_default=False),
+    ] = None,
+    adapter: Annotated[Names, typer.Option(help="Only this classifier. Repeatable.", show_default=False)] = None,
+    attribute: Annotated[Names, typer.Option(help="Only this attribute. Repeatable.", show_default=False)] = None,
+) -> None:
+    """Curves, intervals, effectiveness and lightness of a run as figures, each with its caption in a text file."""
+    with user_errors(ValueError):
+        from pipeline.stages.run_view import RunView
+
+        chosen = {"adapters": adapter or (), "attributes": attribute or (), "labels": label or ()}
+        for file in RunView(run).figures(out, format=format, **chosen):
+            typer.echo(str(file))
