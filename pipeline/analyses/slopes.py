@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.analyses.base import Analysis, Family, Options, Result, option_of_run
-from pipeline.analyses.inputs import RunSweeps, run_sweeps
+from pipeline.analyses.inputs import RunSweeps, presence_thresholds, run_sweeps
 from pipeline.config.options import Response
 from pipeline.run.folder import Run, settings_of
 from pipeline.run.progress import Watch, unwatched
+from pipeline.run.tables import read_frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,7 +74,19 @@ def slope_frame_of(known: RunSweeps, watch: Watch) -> "pd.DataFrame":
     family: Sequence[str] = known.options.family
     with watch("slopes", total=sum(len(each.labels) for each in known.sweeps)) as advance:
         slopes = slope_frame(known.sweeps, family=family, advance=advance, **known.drawing, **known.rules)
-    return with_placebos(slopes, known.sweeps, family=family, **known.rules)
+    return _with_truncation(with_placebos(slopes, known.sweeps, family=family, **known.rules), known)
+
+
+def _with_truncation(slopes: "pd.DataFrame", known: RunSweeps) -> "pd.DataFrame":
+    """The slopes with how far the limits of the adapters, as their accounts have them, could move them."""
+    from pipeline.statistics.truncation import with_truncation
+
+    limits = {name: (account.top_k, account.cut_off) for name, account in known.run.record.query.items()}
+    if not any(map(any, limits.values())):
+        return slopes
+    tables = read_frame(known.run.path("labels.parquet")), read_frame(known.run.path("answers.parquet"))
+    presence = presence_thresholds(known.run, known.options)
+    return with_truncation(slopes, known.sweeps, *tables, limits=limits, presence=presence)
 
 
 SLOPES = Slopes()

@@ -1,0 +1,54 @@
+"""A label that is pushed out of a full answer looks absent: how far that can move its slope is beside the slope."""
+
+import pandas as pd
+import pytest
+
+from pipeline.statistics.slopes import slope_frame
+from pipeline.statistics.sweeps import sweeps_of
+from pipeline.statistics.truncation import with_truncation
+
+VALUES = (-1.0, 0.0, 1.0)
+
+
+def tables_of(score):
+    """One label an answer: "hat", until at a = 1 "beard" takes its place with a score."""
+    place = {"adapter": "one", "attribute": "gender", "arm": "edit"}
+    cells = [{**place, "photo": f"{photo}.png", "step": step} for photo in range(40) for step in range(3)]
+    answers = pd.DataFrame([{**cell, "value": VALUES[cell["step"]], "status": "ok"} for cell in cells])
+    shown = {0: ("hat", 0.8), 1: ("hat", 0.8), 2: ("beard", score)}
+    labels = [dict(cell, label=shown[cell["step"]][0], score=shown[cell["step"]][1], returned=True) for cell in cells]
+    return pd.DataFrame(labels), answers
+
+
+def truncation_of(limit, *, score=0.9, confidence=False):
+    labels, answers = tables_of(score)
+    sweeps = sweeps_of(labels, answers, confidence=confidence)
+    frame = slope_frame(sweeps, resamples=20)
+    found = with_truncation(frame, sweeps, labels, answers, limits={"one": limit}, presence={"one": 0.5})
+    return found.set_index("label")
+
+
+def test_a_slope_that_a_full_answer_can_make_has_a_truncation_as_large():
+    hat = truncation_of((1, None)).loc["hat"]
+    assert hat["slope"] == pytest.approx(-0.5)
+    assert hat["truncation"] == pytest.approx(0.5)
+    as_scores = truncation_of((1, None), confidence=True).loc["hat"]
+    assert as_scores["truncation"] == pytest.approx(0.5 * 0.9 / 0.8), "a hidden score is at most the last one returned"
+
+
+def test_a_full_answer_that_ends_below_the_threshold_hides_nothing_present():
+    assert truncation_of((1, None), score=0.3).loc["hat", "truncation"] == 0
+
+
+def test_an_answer_that_is_not_full_hides_nothing():
+    assert truncation_of((2, None)).loc["hat", "truncation"] == 0
+
+
+def test_scores_that_are_not_returned_hide_what_would_count():
+    assert truncation_of((None, 0.1)).loc["hat", "truncation"] == 0, "0.1 would not be present"
+    hidden = truncation_of((None, 0.1), confidence=True).loc["hat", "truncation"]
+    assert hidden == pytest.approx(0.5 * 0.1 / 0.8)
+
+
+def test_without_a_limit_there_is_no_column():
+    assert "truncation" not in truncation_of((None, None))
