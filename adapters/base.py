@@ -136,7 +136,8 @@ class AnswerError(Exception):
 
 class Adapter(Protocol):
     """A classifier. Its class may declare a nested ``Options`` (see `adapters.options`) and is then made as
-    ``Class(options)``, else as ``Class()``; ``capabilities`` as a class attribute can be shown before that.
+    ``Class(options)``, else as ``Class()``; ``capabilities`` as a class attribute can be shown before that. Making one
+    raises ``AdapterError`` where it cannot be set up: an option that does not fit, no credentials, a missing file.
 
     ``name`` identifies it within a run (no two adapters of a run share it). ``model`` is the version as far as it is
     known: together with ``parameters`` and the bytes of an image it decides whether an answer is already there, so it

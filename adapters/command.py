@@ -40,9 +40,6 @@ class Command(LabelAnswers):
 
     The digest of the files among the words (the program, a script, weights) is its version, so editing one asks
     again; what else it uses is not seen: name its version with ``version``.
-
-    Raises:
-        AdapterError: there is no such program, or an option that cannot be.
     """
 
     class Options(AdapterOptions):

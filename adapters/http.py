@@ -150,9 +150,6 @@ class Http(HttpAdapter):
     Secrets stay in environment variables: ``${MY_KEY}`` in a header, the query, the template or a form field is filled
     when sending, and only the name is kept. Paths are JMESPath (jmespath.org): ``a.b`` is a member, ``"odd name"`` one
     with dots or spaces, ``[0]`` an item of a list, ``[*]`` all of them, ``keys(@)`` and ``values(@)`` an object's.
-
-    Raises:
-        AdapterError: an option that does not fit, by its name, or a variable that is not set.
     """
 
     Options = HttpOptions

@@ -29,9 +29,6 @@ class PythonFunction(LabelAnswers):
     It receives one image and returns a dict of label -> score, a list of (label, score), or a list of labels (each
     then with score 1); scores in 0-1. The digest of the module's file is its version, so editing the file asks again;
     what else the function reads (weights, other modules) is not seen: name its version with ``version``.
-
-    Raises:
-        AdapterError: the module cannot be imported or has no such function.
     """
 
     class Options(AdapterOptions):

@@ -101,7 +101,7 @@ def describe(name: str) -> Description:
     adapter_class = load(name)
     model = _options_model(adapter_class)
     target = model.model_fields.get(TARGET)
-    about = (inspect.getdoc(adapter_class) or "").replace("``", "").partition("\nRaises:\n")[0].strip()
+    about = (inspect.getdoc(adapter_class) or "").partition("\nRaises:\n")[0].replace("``", "").strip()
     declared = getattr(adapter_class, "capabilities", None)
     return Description(
         name=name,

@@ -29,9 +29,6 @@ class Replay:
 
     Nobody is contacted and nothing is charged. An image is known by the sha256 of its bytes; one without a recorded
     answer gets none. Recorded errors are not replayed, only answers.
-
-    Raises:
-        AdapterError: nothing of the kind is there.
     """
 
     class Options(AdapterOptions):

@@ -57,9 +57,6 @@ class Azure(HttpAdapter):
 
     A caption is a sentence that hardly comes twice, so its words become labels, "caption: woman", each with the
     caption's own score; the sentence stays in the raw answer.
-
-    Raises:
-        AdapterError: there is no key or no endpoint, or an option does not fit.
     """
 
     class Options(NamedOptions):

@@ -95,9 +95,6 @@ class Clarifai(HttpAdapter):
     """Clarifai: the 200 likeliest concepts of its general model, or of another one; always one pinned version.
 
     Needs a personal access token in CLARIFAI_PAT.
-
-    Raises:
-        AdapterError: there is no token, or an option does not fit.
     """
 
     class Options(NamedOptions):

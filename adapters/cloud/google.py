@@ -68,9 +68,6 @@ class Google(HttpAdapter):
 
     The likelihoods of the largest face become labels: VERY_UNLIKELY 0, UNLIKELY 0.25, POSSIBLE 0.5, LIKELY 0.75,
     VERY_LIKELY 1; UNKNOWN is not returned.
-
-    Raises:
-        AdapterError: there are no credentials, or an option does not fit.
     """
 
     class Options(NamedOptions):

@@ -26,11 +26,7 @@ _SERVICE = Service(
 
 
 class Imagga(HttpAdapter):
-    """Imagga's tags: an open vocabulary of its own, all tags with any confidence.
-
-    Raises:
-        AdapterError: no key, or credentials that would go over plain http.
-    """
+    """Imagga's tags: an open vocabulary of its own, all tags with any confidence."""
 
     class Options(NamedOptions):
         kind: ClassVar[str] = "imagga"

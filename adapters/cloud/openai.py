@@ -73,9 +73,6 @@ class OpenAI:
     that a filter withheld its reply, or that the reply was cut off is an outcome, not an error: the image then has the
     one label "(refused)", "(withheld)" or "(cut off)" with score 1, and no other. Refusals that differ along a sweep
     thus show as a slope of their own; where they are many, read every other slope with them.
-
-    Raises:
-        AdapterError: an option that does not fit, or no key for OpenAI's own server.
     """
 
     class Options(NamedOptions):

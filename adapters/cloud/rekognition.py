@@ -91,9 +91,6 @@ class Rekognition(HttpAdapter):
     With ``faces``, the face nearest the image's centre is read. ``Confidence`` c is for the value that is given, so a
     label's score is c where it is given and 1 - c where its opposite is: "Female" and "Male", "Smile", "Beard" and so
     on; each emotion has its own. "age 30+" is the share of the age range that lies above 30.
-
-    Raises:
-        AdapterError: there are no credentials or no region, botocore is not installed, or an option does not fit.
     """
 
     class Options(NamedOptions):

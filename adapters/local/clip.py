@@ -33,9 +33,6 @@ class Clip(TorchNetwork):
     "softmax" scores rank the labels of the list against each other: they depend on the whole list. "sigmoid" scores
     judge each label by itself and need a network that was trained so (SigLIP). "cosine" is the similarity itself,
     (1 + cos) / 2.
-
-    Raises:
-        AdapterError: open_clip is not installed, or an unknown network or weights, or weights that are not there.
     """
 
     class Options(TorchOptions):
@@ -115,25 +112,15 @@ class Clip(TorchNetwork):
 
 @dataclass(frozen=True)
 class ClipSource:
-    """A network that is on this machine.
+    """A network that is on this machine."""
 
-    Attributes:
-        adapter: the adapter's name, for messages.
-        name: what open_clip calls it: an architecture, or ``local-dir:FOLDER``.
-        described: its name and its weights' name, for the record.
-        weights: the file of its weights; None where they are in the folder.
-        files: every file that decides the answers.
-        preprocessing: what it expects.
-        quick_gelu: its weights were trained with that activation.
-    """
-
-    adapter: str
-    name: str
-    described: str
-    weights: Path | None
-    files: tuple[Path, ...]
+    adapter: str  # its name, for messages
+    name: str  # what open_clip calls it: an architecture, or ``local-dir:FOLDER``
+    described: str  # its name and its weights' name, for the record
+    weights: Path | None  # None where they are in the folder
+    files: tuple[Path, ...]  # every file that decides the answers
     preprocessing: Preprocessing
-    quick_gelu: bool = False
+    quick_gelu: bool = False  # its weights were trained with that activation
 
     @property
     def model(self) -> str:

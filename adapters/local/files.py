@@ -43,27 +43,14 @@ def not_here(adapter: str, what: str, *, command: str, instead: str) -> AdapterE
 
 
 def fetch(url: str, path: Path, *, sha256_starts: str = "") -> None:
-    """Download a file, whole or not at all.
-
-    Raises:
-        AdapterError: it cannot be had, or it is not the expected one.
-    """
-    import requests
+    """Download a file, whole and the expected one or not at all (AdapterError)."""
+    from torch.hub import download_url_to_file
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
     try:
-        with requests.get(url, stream=True, timeout=(10, 60)) as reply, partial.open("wb") as file:
-            reply.raise_for_status()
-            for piece in reply.iter_content(1 << 20):
-                file.write(piece)
-    except (requests.RequestException, OSError) as error:
-        partial.unlink(missing_ok=True)
+        download_url_to_file(url, str(path), hash_prefix=sha256_starts or None, progress=False)
+    except (OSError, RuntimeError) as error:
         raise AdapterError(f"{url} cannot be downloaded: {error}") from error
-    if not (found := digest_of([partial])).startswith(sha256_starts):
-        partial.unlink()
-        raise AdapterError(f"{url} gave another file than expected: its sha256 is {found}, not {sha256_starts}…")
-    partial.replace(path)
 
 
 def hub_snapshot(

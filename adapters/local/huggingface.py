@@ -29,9 +29,6 @@ class HuggingFace(TorchNetwork):
     """An image classifier of transformers: huggingface:google/vit-base-patch16-224, or a folder.
 
     The model brings its labels and its image processor. Code that comes with a model is never executed.
-
-    Raises:
-        AdapterError: transformers is not installed, or the model is not there or no image classifier.
     """
 
     class Options(TorchOptions):

@@ -46,18 +46,13 @@ class TorchOptions(NetworkOptions):
 
 @dataclass(frozen=True)
 class Reading:
-    """How a network's outputs are read as labels.
+    """How a network's outputs are read as labels."""
 
-    Attributes:
-        names: the label of each output.
-        activation: what makes scores of the outputs: "softmax" where exactly one label is right, "sigmoid" where
-            each is right or wrong by itself, "none" where the outputs are scores in 0-1 already.
-        top_k: only that many of the highest are returned; all unless given.
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # the label of each output
+    # "softmax" where exactly one label is right, "sigmoid" where each is right or wrong by itself, "none" where the
+    # outputs are scores in 0-1 already.
     activation: Activation = "softmax"
-    top_k: int | None = None
+    top_k: int | None = None  # only that many of the highest are returned; all unless given
 
     def labels(self, outputs: "NDArray[np.floating[Any]]") -> list[Label]:
         """Labels of one image's outputs, ``(labels,)``; ValueError where these are not finite, or no scores."""

@@ -30,9 +30,6 @@ class OnnxModel(LocalNetwork):
     """An ONNX image classifier: onnx:model.onnx, with its labels and preprocessing as you declare them.
 
     ImageNet's usual mean and std are [0.485,0.456,0.406] and [0.229,0.224,0.225].
-
-    Raises:
-        AdapterError: onnxruntime is not installed, the file is no ONNX model, or it does not fit what is declared.
     """
 
     class Options(NetworkOptions):

@@ -19,22 +19,12 @@ _FILE = "counterfactuals.parquet"
 
 @dataclass(frozen=True)
 class PlantedLabel:
-    """One label's truth.
+    """One label's truth: its presence rate is y(a) = rate * (1 + slope * a)."""
 
-    Attributes:
-        rate: the presence rate y at a = 0, in 0-1.
-        slope: the normalised slope b, so that y(a) = rate * (1 + slope * a).
-        spread: the standard deviation of b between photos; their mean is ``slope``.
-        attribute: the attribute that a is the value of.
-
-    Raises:
-        ValueError: a rate or a spread that cannot be.
-    """
-
-    rate: float
-    slope: float
-    spread: float = 0.1
-    attribute: str = "gender"
+    rate: float  # the presence rate at a = 0, in 0-1
+    slope: float  # normalised; the mean of the photos'
+    spread: float = 0.1  # the standard deviation of the slope between photos
+    attribute: str = "gender"  # that a is the value of
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 

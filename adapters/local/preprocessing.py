@@ -19,32 +19,18 @@ IMAGENET_STD: Triple = (0.229, 0.224, 0.225)
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """What is done to an image before a network sees it.
+    """What is done to an image before a network sees it; ValueError for sizes and ``std`` that cannot be."""
 
-    Attributes:
-        size: (height, width) of the network's input, in pixels.
-        mean: subtracted from each channel, in the order of ``channels`` and in the units of ``values``.
-        std: divides each channel afterwards.
-        fit: "crop" scales the image's shorter side to ``resize`` and cuts out the centre (what is missing is black);
-            "stretch" scales to ``size`` whatever the shape; "pad" scales the whole image into ``size``, with black
-            around it.
-        resize: for "crop", the shorter side in pixels; ``size``'s shorter side unless given.
-        interpolation: the filter; always widened when shrinking (antialiased), as Pillow does it.
-        channels: the order of the channels.
-        values: what white becomes before ``mean`` and ``std``: 1 or 255.
-
-    Raises:
-        ValueError: a size that is not positive, or a ``std`` of 0.
-    """
-
-    size: tuple[int, int]
-    mean: Triple
-    std: Triple
+    size: tuple[int, int]  # (height, width) of the network's input, in pixels
+    mean: Triple  # subtracted from each channel, in the order of ``channels`` and in the units of ``values``
+    std: Triple  # divides each channel afterwards
+    # "crop" scales the shorter side to ``resize`` and cuts out the centre (what is missing is black); "stretch" scales
+    # to ``size`` whatever the shape; "pad" scales the whole image into ``size``, with black around it.
     fit: Fit = "crop"
-    resize: int | None = None
-    interpolation: Interpolation = "bilinear"
+    resize: int | None = None  # for "crop", the shorter side in pixels; ``size``'s shorter side unless given
+    interpolation: Interpolation = "bilinear"  # always widened when shrinking (antialiased), as Pillow does it
     channels: Literal["rgb", "bgr"] = "rgb"
-    values: Literal["0-1", "0-255"] = "0-1"
+    values: Literal["0-1", "0-255"] = "0-1"  # what white becomes before ``mean`` and ``std``
 
     def __post_init__(self) -> None:
         if min(self.size) < 1 or (self.resize is not None and self.resize < 1):

@@ -24,9 +24,6 @@ class TorchvisionModel(TorchNetwork):
 
     Published weights bring their own preprocessing and labels; weights of your own take the preprocessing of the
     published ones, changed by ``size``, ``resize``, ``mean`` and ``std``, and need ``labels``.
-
-    Raises:
-        AdapterError: an unknown architecture or weights, or weights that are not there.
     """
 
     class Options(TorchOptions):
