@@ -205,7 +205,8 @@ app.command(epilog="Example: counterslope review runs/portraits --reviewer anna 
 app.command(epilog="Example: counterslope validity runs/portraits --out validity.tex")(validity)
 app.command(
     epilog="Examples: counterslope figures runs/portraits · "
-    "counterslope figures runs/portraits --format svg --adapter opencv --label smile --out paper"
+    "counterslope figures runs/portraits --format svg --adapter opencv --label smile --out paper · "
+    "counterslope figures runs/portraits --photo female-white-18-1.jpg --columns 2"
 )(figures)
 
 

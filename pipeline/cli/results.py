@@ -37,11 +37,16 @@ def figures(
     ] = None,
     adapter: Annotated[Names, typer.Option(help="Only this classifier. Repeatable.", show_default=False)] = None,
     attribute: Annotated[Names, typer.Option(help="Only this attribute. Repeatable.", show_default=False)] = None,
+    photo: Annotated[
+        Names, typer.Option(help="Only the sweep of this photo, with its scores. Repeatable.", show_default=False)
+    ] = None,
+    columns: Annotated[int, typer.Option(help="Width: 1 or 2 columns of a page.")] = 1,
 ) -> None:
-    """Curves, intervals, effectiveness and lightness of a run as figures, each with its caption in a text file."""
+    """Contact sheets, curves, intervals, effectiveness and lightness of a run, each with its caption in a text file."""
     with user_errors(ValueError):
         from pipeline.stages.run_view import RunView
 
-        chosen = {"adapters": adapter or (), "attributes": attribute or (), "labels": label or ()}
-        for file in RunView(run).figures(out, format=format, **chosen):
+        named = {"adapters": adapter, "attributes": attribute, "labels": label, "photos": photo}
+        chosen = {name: given or () for name, given in named.items()}
+        for file in RunView(run).figures(out, format=format, columns=columns, **chosen):
             typer.echo(str(file))

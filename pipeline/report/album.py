@@ -1,10 +1,10 @@
-"""Which photos of a run the report shows, with their films and the classifiers' scores.
+"""Which photos of a run are shown, with their versions' files and the classifiers' scores, and films of them.
 
 No image is kept longer than it takes to make its film.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     import pandas as pd
 
 STEEPEST = 6  # labels of each classifier
-FILMS = "films"  # folder of a run: the films of its last report
-PRINTED = 6  # photos that are shown where no script runs, and in print
 LIKELIEST = 6  # labels of each classifier besides, those that it scores highest for the photo
+PRINTED = 6  # photos of the contact sheet
+FILMS = "films"  # folder of a run: the films of its last report
+FACE_SIDE, FACE_BYTES = 96, 6_000  # pixels, bytes
 SWEEP = ["photo", "attribute", "arm"]
 ANSWERED_SWEEP = [*SWEEP, "adapter"]
 NO_REASON = "no reason is recorded"
-FACE_SIDE = 96  # pixels
-FACE_BYTES = 6_000
 
 Kind = tuple[str, str]  # attribute, arm
 SweepKey = tuple[str, str, str]  # photo, attribute, arm
+Steepest = Mapping[tuple[str, str], Mapping[str, float]]  # attribute, adapter -> label -> slope, the largest first
 
 
 @dataclass(frozen=True)
@@ -65,19 +65,14 @@ def album_of(
         failures: as ``validity.photo_failures`` gives it.
         advance: is called with the number of photos that are done with.
     """
-    whole = (versions["status"] == "ok").groupby([versions[name] for name in SWEEP]).transform("all")
-    made = versions[whole]
+    made = complete(versions)
     photos = sorted(made["photo"].astype(str).unique())
-    size = affordable(
-        len(photos),
-        sweeps=len(made[["attribute", "arm"]].drop_duplicates()),
-        steps=0 if made.empty else int(made["step"].max()),
-    )
+    steps = 0 if made.empty else int(made["step"].max())
+    size = affordable(len(photos), sweeps=len(made[["attribute", "arm"]].drop_duplicates()), steps=steps)
     shown = chosen(photos, failing=set(failures["photo"]), most=size.photos)
     sweeps = sweeps_of_photos(made[made["photo"].isin(shown)])
     steepest = strongest_labels(slopes)
-    steps = {(photo, *kind): len(own.values) for photo, kinds in sweeps.items() for kind, own in kinds.items()}
-    scores = scores_of(run, steps, steepest)
+    scores = scores_of(run, sweeps, steepest)
     missed = _missed(failures, sweeps)
     advance(len(photos) - len(shown))
     kept = {path.name for path in run.path(FILMS).glob("*.webp")}
@@ -90,15 +85,17 @@ def album_of(
             if pictured is not None:
                 edge, films = pictured
                 shots = [
-                    Sweep(attribute, arm, one.values, picture, scores[name, attribute, arm])
-                    for ((attribute, arm), one), picture in zip(own.items(), films, strict=True)
+                    Sweep(*kind, one.values, picture, scores[name, *kind])
+                    for (kind, one), picture in zip(own.items(), films, strict=True)
                 ]
                 found.append(Photo(name, edge, missed.get(name, ()), shots))
     for name in kept - used:  # of versions or sizes that are shown no more
         (run.path(FILMS) / name).unlink(missing_ok=True)
+    groups = source_groups(read_frame(run.path("faces.parquet")))
+    printed = diverse([photo.name for photo in found], groups, failing=missed, most=PRINTED)
     return Album(
         photos=found,
-        printed=diverse(found, source_groups(read_frame(run.path("faces.parquet"))), most=PRINTED),
+        printed=sorted((photo for photo in found if photo.name in printed), key=lambda one: printed.index(one.name)),
         first=most_moving(found, steepest),
         total=len(photos),
         lost=len(shown) - len(found),
@@ -107,19 +104,32 @@ def album_of(
     )
 
 
-def diverse(photos: Sequence[Photo], groups: Mapping[str, str], *, most: int) -> list[Photo]:
-    """Up to ``most`` photos, one of each perceived group before a second of any; without missed checks first."""
-    ranked = sorted(photos, key=lambda photo: bool(photo.missed))
+def complete(versions: "pd.DataFrame") -> "pd.DataFrame":
+    """The rows of sweeps that have all their versions."""
+    return versions[(versions["status"] == "ok").groupby([versions[name] for name in SWEEP]).transform("all")]
+
+
+def diverse(names: Sequence[str], groups: Mapping[str, str], *, failing: Collection[str], most: int) -> list[str]:
+    """Up to ``most`` photos, each of the perceived group least seen so far; without missed checks first.
+
+    Args:
+        names: of the photos.
+        groups: photo -> its group, such as "feminine, Black"; groups that share no word are the least alike.
+        failing: names that miss a check.
+        most: how many at most.
+    """
+    left = sorted(names, key=lambda name: name in failing)
+    words = {name: groups.get(name, "").split(", ") for name in left}
     seen: Counter[str] = Counter()
-    places = []
-    for place, photo in enumerate(ranked):
-        group = groups.get(photo.name, "")
-        places.append((seen[group], place))
-        seen[group] += 1
-    return [ranked[place] for _, place in sorted(places)[:most]]
+    found: list[str] = []
+    while left and len(found) < most:
+        found.append(min(left, key=lambda name: (seen[groups.get(name, "")], sum(seen[word] for word in words[name]))))
+        left.remove(found[-1])
+        seen.update({groups.get(found[-1], ""), *words[found[-1]]})
+    return found
 
 
-def most_moving(photos: Sequence[Photo], steepest: Mapping[tuple[str, str], Mapping[str, float]]) -> int:
+def most_moving(photos: Sequence[Photo], steepest: Steepest) -> int:
     """The photo with the largest movement of the scores of steep labels, by its number; missed checks come last."""
 
     def moves(photo: Photo) -> float:
@@ -144,9 +154,8 @@ def sweeps_of_photos(versions: "pd.DataFrame") -> dict[str, dict[Kind, Versions]
     ordered = versions.assign(placebo=versions["arm"] != EDIT_ARM).sort_values(order)
     found: dict[str, dict[Kind, Versions]] = {}
     for (photo, attribute, arm), rows in ordered.groupby(SWEEP, sort=False):
-        own = Versions(
-            tuple(rows["value"].astype(float)), tuple(rows["file"]), tuple(rows["sha256"]), str(rows["mask"].iloc[0])
-        )
+        values, mask = tuple(rows["value"].astype(float)), str(rows["mask"].iloc[0])
+        own = Versions(values, tuple(rows["file"]), tuple(rows["sha256"]), mask)
         found.setdefault(str(photo), {})[str(attribute), str(arm)] = own
     return found
 
@@ -161,15 +170,9 @@ def chosen(names: Sequence[str], *, failing: set[str], most: int) -> list[str]:
     """
     if len(names) <= most:
         return list(names)
-    first = set(evenly([name for name in names if name in failing], most // 2))
-    first |= set(evenly([name for name in names if name not in first], most - len(first)))
+    first = set(_evenly([name for name in names if name in failing], most // 2))
+    first |= set(_evenly([name for name in names if name not in first], most - len(first)))
     return [name for name in names if name in first]
-
-
-def evenly(names: Sequence[str], count: int) -> list[str]:
-    """Up to ``count`` of the names, spread over the whole list."""
-    places = np.linspace(0, len(names) - 1, min(count, len(names))).round().astype(int)
-    return [names[place] for place in places]
 
 
 def strongest_labels(slopes: "pd.DataFrame") -> dict[tuple[str, str], dict[str, float]]:
@@ -177,48 +180,44 @@ def strongest_labels(slopes: "pd.DataFrame") -> dict[tuple[str, str], dict[str, 
     rows = slopes[(slopes["arm"] == EDIT_ARM) & slopes["estimable"].astype(bool)]
     rows = rows.sort_values("slope", key=lambda column: -column.abs(), kind="stable")
     return {
-        (str(attribute), str(adapter)): {
-            str(label): float(slope) for label, slope in own[["label", "slope"]].head(STEEPEST).itertuples(index=False)
-        }
+        (str(attribute), str(adapter)): dict(zip(own["label"][:STEEPEST].astype(str), own["slope"], strict=False))
         for (attribute, adapter), own in rows.groupby(["attribute", "adapter"], sort=True)
     }
 
 
 def scores_of(
-    run: Run, steps: Mapping[SweepKey, int], steepest: Mapping[tuple[str, str], Sequence[str] | Mapping[str, Any]]
+    run: Run, sweeps: Mapping[str, Mapping[Kind, Versions]], steepest: Mapping[tuple[str, str], Iterable[str]]
 ) -> dict[SweepKey, dict[str, SweepScores]]:
     """Sweep -> adapter -> its labels along the sweep: the steepest of the run, and those scored highest.
 
     Args:
         run: with its answers and labels.
-        steps: sweep -> how many versions it has.
+        sweeps: photo -> attribute and arm -> its versions.
         steepest: (attribute, adapter) -> labels that are kept wherever they were returned.
     """
-    photos = sorted({photo for photo, _, _ in steps})
-    answers = _rows(run.path("answers.parquet"), [*ANSWERED_SWEEP, "step", "status", "reason"], photos=photos)
-    labels = _rows(run.path("labels.parquet"), [*ANSWERED_SWEEP, "step", "label", "score"], photos=photos)
+    steps = {(photo, *kind): len(one.values) for photo, own in sweeps.items() for kind, one in own.items()}
+    answers = _rows(run.path("answers.parquet"), [*ANSWERED_SWEEP, "step", "status", "reason"], photos=list(sweeps))
+    labels = _rows(run.path("labels.parquet"), [*ANSWERED_SWEEP, "step", "label", "score"], photos=list(sweeps))
     names = np.asarray(labels["label"].cat.categories, dtype=object)
     codes, step, score = labels["label"].cat.codes.to_numpy(), labels["step"].to_numpy(), labels["score"].to_numpy()
     places = labels.groupby(ANSWERED_SWEEP, observed=True, sort=False).indices
     found: dict[SweepKey, dict[str, SweepScores]] = {key: {} for key in steps}
-    for names_of_sweep, rows in answers.groupby(ANSWERED_SWEEP, observed=True, sort=True):
-        photo, attribute, arm, adapter = map(str, names_of_sweep)
+    for answered, rows in answers.groupby(ANSWERED_SWEEP, observed=True, sort=True):
+        photo, attribute, arm, adapter = map(str, answered)
         key = photo, attribute, arm
         if key not in steps:
             continue
-        own = places.get(names_of_sweep, np.array([], dtype=np.int64))
+        own = places.get(answered, np.array([], dtype=np.int64))
         present, row = np.unique(codes[own], return_inverse=True)
         table = np.full((len(present), steps[key]), np.nan)
         table[row, step[own] - 1] = score[own]
-        kept = _kept(names[present], table, first=list(steepest.get((attribute, adapter), ())))
+        kept = _kept(names[present], table, first=steepest.get((attribute, adapter), ()))
         without = rows[rows["status"] != "ok"]
+        reasons = [why if isinstance(why, str) else NO_REASON for why in without["reason"]]
         found[key][adapter] = SweepScores(
             labels=[str(name) for name in names[present][kept]],
             scores=table[kept],
-            unanswered={
-                int(number) - 1: why if isinstance(why, str) else NO_REASON
-                for number, why in zip(without["step"], without["reason"], strict=True)
-            },
+            unanswered={int(number) - 1: why for number, why in zip(without["step"], reasons, strict=True)},
         )
     return found
 
@@ -244,6 +243,12 @@ def faces_of(run: Run, photos: Iterable[str], *, versions: "pd.DataFrame") -> di
     return found
 
 
+def _evenly(names: Sequence[str], count: int) -> list[str]:
+    """Up to ``count`` of the names, spread over the whole list."""
+    places = np.linspace(0, len(names) - 1, min(count, len(names))).round().astype(int)
+    return [names[place] for place in places]
+
+
 def _pictures(
     folder: Path, sweeps: Mapping[Kind, Versions], *, size: Size, used: set[str]
 ) -> tuple[str, list[bytes]] | None:
@@ -253,10 +258,9 @@ def _pictures(
         # The mask is the photo's: all its sweeps have the same.
         mask = read_mask(folder / made[0].mask)
         window = window_of(mask)
-        films = [_kept_film(folder, one, window, size=size, used=used) for one in made]
+        return outline(mask, window), [_kept_film(folder, one, window, size=size, used=used) for one in made]
     except OSError:
         return None
-    return outline(mask, window), films
 
 
 def _kept_film(folder: Path, versions: Versions, window: Window, *, size: Size, used: set[str]) -> bytes:
@@ -264,14 +268,12 @@ def _kept_film(folder: Path, versions: Versions, window: Window, *, size: Size, 
     files = [folder / file for file in versions.files]
     if missing := [file for file in files if not file.is_file()]:
         raise FileNotFoundError(missing[0])
-    made_from = [list(versions.digests), asdict(window), size.side, size.film_bytes]
-    kept = folder / FILMS / f"{digest(made_from)}.webp"
-    used.add(kept.name)
-    if kept.is_file():
-        return kept.read_bytes()
-    content = film(files, window, side=size.side, most_bytes=size.film_bytes)
-    write_bytes(kept, content)
-    return content
+    name = f"{digest([list(versions.digests), asdict(window), size.side, size.film_bytes])}.webp"
+    used.add(name)
+    kept = folder / FILMS / name
+    if not kept.is_file():
+        write_bytes(kept, film(files, window, side=size.side, most_bytes=size.film_bytes))
+    return kept.read_bytes()
 
 
 def _missed(failures: "pd.DataFrame", sweeps: Mapping[str, Mapping[Kind, Versions]]) -> dict[str, list[MissedCheck]]:
@@ -284,24 +286,21 @@ def _missed(failures: "pd.DataFrame", sweeps: Mapping[str, Mapping[Kind, Version
     return missed
 
 
-def _kept(names: NDArray[np.object_], scores: NDArray[np.float64], *, first: Sequence[str]) -> list[int]:
+def _kept(names: NDArray[np.object_], scores: NDArray[np.float64], *, first: Iterable[str]) -> list[int]:
     """Rows of the labels ``first``, as far as they are there, and of those with the highest scores besides."""
     if not len(names):
         return []
     place = {str(name): number for number, name in enumerate(names)}
     steep = [place[label] for label in first if label in place]
-    highest = np.nan_to_num(scores, nan=-1.0).max(axis=1)
-    others = [number for number in np.argsort(-highest, kind="stable").tolist() if number not in set(steep)]
-    return steep + others[:LIKELIEST]
+    highest = np.argsort(-np.nan_to_num(scores, nan=-1.0).max(axis=1), kind="stable").tolist()
+    return steep + [number for number in highest if number not in set(steep)][:LIKELIEST]
 
 
-def _rows(path: Path, columns: Sequence[str], *, photos: Sequence[str]) -> "pd.DataFrame":
+def _rows(path: Path, columns: Sequence[str], *, photos: Sequence[str]) -> Any:
     """Rows of some photos; names as categories, of which there are far fewer than rows."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
     wanted = pc.field("photo").isin(pa.array(photos, pa.string()))
-    table = pq.read_table(path, columns=list(columns), filters=wanted)
-    frame: pd.DataFrame = table.to_pandas(strings_to_categorical=True)
-    return frame
+    return pq.read_table(path, columns=list(columns), filters=wanted).to_pandas(strings_to_categorical=True)

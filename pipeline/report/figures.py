@@ -1,11 +1,12 @@
 """Figures for papers: the page's charts with file names and captions, drawn as PDF, SVG or PNG.
 
-The same figure gives the same bytes. What the charts look like is in ``charts``.
+The same figure gives the same bytes. What charts look like is in ``charts``; sheets of faces are in ``sheets``.
 """
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -13,7 +14,8 @@ import pandas as pd
 from pipeline.config.attributes import ATTRIBUTES, Attribute
 from pipeline.report import charts
 from pipeline.report.tables import FindingTable, slug
-from pipeline.report.words import nothing_found, poles_of, quoted, rule
+from pipeline.report.words import nothing_found, poles_of, quoted
+from pipeline.run.files import write_bytes
 from pipeline.run.formats import count, decimal
 from pipeline.run.text import visible
 
@@ -21,21 +23,37 @@ FIGURE_FORMATS = ("pdf", "svg", "png")
 # The first is inside the renderer and so the same on every machine; the others are for who opens an SVG without it.
 PAPER_FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
 PNG_PPI = 300
+WIDTHS = {1: 241.0, 2: 504.0}  # points of one column of a page, and of two
+SCALE = 241 / 360  # points a unit of a chart: its text has 7.4
+NARROWEST = 100  # units of the plot itself
 PER_SIDE = 3
 INTERVALS = 30
 GROUPS = len(charts.PALETTE)
-NO_FORMAT = f"there is no format {{format!r}} for figures; there are {', '.join(FIGURE_FORMATS)}"
+_ROOT, _SIZE = re.compile(r"<svg[^>]*>"), re.compile(r'\b(width|height)="([\d.]+)"')
 _RESOURCE = rb"\s+/[a-z]+\d+ \d+ 0 R"
 _RESOURCES = re.compile(rb"(?:" + _RESOURCE + rb"){2,}")
 
 
 @dataclass(frozen=True, eq=False)
 class Figure:
-    """A chart, the name of its file without an ending, and what stands under it."""
+    """A chart or a sheet of faces, the name of its file without an ending, and what stands under it."""
 
     name: str
     chart: Any
     caption: str
+
+    def save(self, path: str | Path, *, columns: int = 1) -> None:
+        """Draw the figure into a file; its ending is one of ``FIGURE_FORMATS``.
+
+        Raises:
+            ValueError: there is no such format, or no such width.
+        """
+        path = Path(path)
+        write_bytes(path, draw(self.chart, path.suffix[1:].lower(), columns=columns))
+
+    def _repr_svg_(self) -> str:
+        """The figure as a notebook shows it."""
+        return draw(self.chart, "svg", columns=2).decode()
 
 
 def finding_figures(
@@ -79,7 +97,7 @@ def finding_figures(
     which = f"the {count(len(shown))} steepest of {count(len(tested))}" if len(tested) > len(shown) else "all tested"
     caption = (
         f"Slopes of z on a with 95 % intervals, {table.poles.subject}: {about}; {which}. Strong marks are findings "
-        f"({rule(max_p=table.max_p, min_slope=table.min_slope)}), pale ones are not. "
+        f"({table.rule}), pale ones are not. "
         f"Marks point to the side on which a label rises.{warning}"
     )
     chart = charts.interval_chart(shown, table.poles, highlighted=highlighted)
@@ -123,22 +141,53 @@ def attribute_figures(
     return found
 
 
-def draw(chart: Any, format: str) -> bytes:
-    """A chart as a file: PDF with its fonts inside, SVG with text as text, or PNG at ``PNG_PPI`` on white.
+def draw(chart: Any, format: str, *, columns: int = 1) -> bytes:
+    """A chart or a sheet as a file: PDF with its fonts inside, SVG with text as text, or PNG at ``PNG_PPI`` on white.
+
+    Args:
+        chart: of a ``Figure``.
+        format: one of ``FIGURE_FORMATS``.
+        columns: of a page, one or two; as wide is the figure.
 
     Raises:
-        ValueError: there is no such format.
+        ValueError: there is no such format, or no such width.
     """
     import vl_convert
 
-    spec = _in_font(chart.to_dict(validate=False))
+    check_drawable(format, columns)
+    svg = _chart_svg(chart, columns) if hasattr(chart, "to_dict") else str(chart.svg(columns))
     if format == "pdf":
-        return _steady(vl_convert.vegalite_to_pdf(spec))
-    if format == "svg":
-        return str(vl_convert.vegalite_to_svg(spec)).encode()
+        return _steady(vl_convert.svg_to_pdf(svg))
     if format == "png":
-        return bytes(vl_convert.vegalite_to_png(_on_white(spec), ppi=PNG_PPI))
-    raise ValueError(NO_FORMAT.format(format=format))
+        white = '<rect width="100%" height="100%" fill="#fff"/>'
+        return bytes(vl_convert.svg_to_png(_ROOT.sub(lambda root: root[0] + white, svg, count=1), ppi=PNG_PPI))
+    return _SIZE.sub(lambda size: f'{size[1]}="{size[2]}pt"', svg, count=2).encode()
+
+
+def check_drawable(format: str, columns: int) -> None:
+    """Raise the error for a format or a width that there is not.
+
+    Raises:
+        ValueError: there is no such format, or no such width.
+    """
+    if format not in FIGURE_FORMATS:
+        raise ValueError(f"there is no format {format!r} for figures; there are {', '.join(FIGURE_FORMATS)}")
+    if columns not in WIDTHS:
+        raise ValueError(f"a figure is 1 or 2 columns wide, not {columns}")
+
+
+def _chart_svg(chart: Any, columns: int) -> str:
+    """An SVG whose units are points: the plot is made wider until the whole is as wide as the columns."""
+    import vl_convert
+
+    spec = _in_font(chart.to_dict(validate=False))
+    wanted = WIDTHS[columns] / SCALE
+    for _ in range(2):
+        svg = str(vl_convert.vegalite_to_svg(spec))
+        width = float(_SIZE.findall(svg)[0][1])
+        spec["width"] = max(NARROWEST, spec["width"] + wanted - width)
+    scale = WIDTHS[columns] / width
+    return _SIZE.sub(lambda size: f'{size[1]}="{scale * float(size[2]):.2f}"', svg, count=2)
 
 
 def _strongest(table: FindingTable, tested: pd.DataFrame) -> list[str]:
@@ -160,10 +209,6 @@ def _in_font(part: Any) -> Any:
     if isinstance(part, list):
         return [_in_font(value) for value in part]
     return PAPER_FONT if part == charts.FONT else part
-
-
-def _on_white(spec: dict[str, Any]) -> dict[str, Any]:
-    return {**spec, "config": {**spec.get("config", {}), "background": "white"}}
 
 
 def _steady(pdf: bytes) -> bytes:

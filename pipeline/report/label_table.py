@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 
 from pipeline.report.tables import Finding, FindingTable, finding_key
-from pipeline.report.words import Poles
 from pipeline.run import formats
 
 Kind = Literal["label", "slope", "bar", "interval", "p", "decimal", "placebo", "count"]
@@ -86,8 +85,12 @@ class LabelTable:
     scale: Scale
     tested: int
     findings: int
-    curves: int
     data: Mapping[str, Any]
+
+    @property
+    def marks_placebos(self) -> bool:
+        """Whether a placebo shows one of the printed labels too."""
+        return any(row.placebo for row in self.rows)
 
 
 def label_table(
@@ -107,12 +110,10 @@ def label_table(
         arms: placebo's name -> label -> slope.
         drawn: labels with a curve in the picture, in its order.
     """
-    placebo_names = [f"{arm}_slope" for arm in arms]
-    placebo_columns = [Column(f"Placebo “{arm}”", "placebo", (f"{arm}_slope",)) for arm in arms]
     of_arms = {f"{arm}_slope": tested["label"].map(dict(slopes)).astype(float) for arm, slopes in arms.items()}
     frame = tested.assign(**of_arms)
-    columns = (*COLUMNS, *placebo_columns, *_differences(arms, frame), *WIDE_COLUMNS)
-    found = {str(label) for rows in (table.negative, table.positive) for label in rows["label"]}
+    columns = (*COLUMNS, *_placebo_columns(arms, frame), *WIDE_COLUMNS)
+    found = {str(row["label"]) for _, row in table.rows()}
     rows = frame.to_dict("records")
     series = {label: number for number, label in enumerate(drawn)}
     at_first = [row for row in rows if row["label"] in found] or rows[:STEEPEST]
@@ -124,13 +125,12 @@ def label_table(
     return LabelTable(
         columns=columns,
         rows=[
-            Row([_cell(row, column) for column in columns], bar(row, scale, also=placebo_names), *marks(row))
+            Row([_cell(row, column) for column in columns], bar(row, scale, also=list(of_arms)), *marks(row))
             for row in at_first
         ],
         scale=scale,
         tested=len(rows),
         findings=len(found),
-        curves=len(drawn),
         data={
             "kinds": [column.kind for column in columns],
             "low": scale.low,
@@ -140,7 +140,7 @@ def label_table(
             "atFirst": len(at_first),
             # Marks: 1 a finding, 2 a placebo shows it too. Then the curve's number, or none.
             "rows": [
-                [sum(bit for bit, set_ in zip((1, 2), marks(row), strict=True) if set_), series.get(row["label"])]
+                [marks(row)[0] + 2 * marks(row)[1], series.get(row["label"])]
                 + [_datum(row, column) for column in columns]
                 for row in rows
             ],
@@ -150,13 +150,12 @@ def label_table(
 
 def scale_of(rows: Sequence[Mapping[Any, Any]]) -> Scale:
     """Ends that hold 0 and every slope, and intervals as far as half as much again."""
-    slopes = [row["slope"] for row in rows]
-    low, high = min([0.0, *slopes]), max([0.0, *slopes])
+    slopes = [0.0, *(row["slope"] for row in rows)]
+    low, high = min(slopes), max(slopes)
     room = max(high - low, 0.05) / 2
     bounds = np.array([[row["slope_low"], row["slope_high"]] for row in rows]).ravel()
     bounds = bounds[np.isfinite(bounds)]
-    low = max(bounds.min(initial=low), low - room)
-    high = min(bounds.max(initial=high), high + room)
+    low, high = max(bounds.min(initial=low), low - room), min(bounds.max(initial=high), high + room)
     step = 10.0 ** math.floor(math.log10(max(high - low, 0.01))) / 10
     return Scale(round(math.floor(low / step) * step, 6), round((math.floor(high / step) + 1) * step, 6))
 
@@ -174,16 +173,14 @@ def bar(row: Mapping[Any, Any], scale: Scale, *, also: Sequence[str] = ()) -> di
     }
 
 
-def _differences(arms: Mapping[str, Any], frame: pd.DataFrame) -> list[Column]:
-    known = [arm for arm in arms if f"{arm}_difference" in frame.columns]
-    return [
-        column
-        for arm in known
-        for column in (
-            Column(f"Slope less placebo “{arm}”", "decimal", (f"{arm}_difference",), wide=True),
-            Column(f"q of that, “{arm}”", "p", (f"{arm}_difference_q",), wide=True),
-        )
-    ]
+def _placebo_columns(arms: Mapping[str, Any], frame: pd.DataFrame) -> list[Column]:
+    """The placebos' slopes, and on demand how far the edit's are from them."""
+    columns = [Column(f"Placebo “{arm}”", "placebo", (f"{arm}_slope",)) for arm in arms]
+    for arm in arms:
+        if f"{arm}_difference" in frame.columns:
+            columns.append(Column(f"Slope less placebo “{arm}”", "decimal", (f"{arm}_difference",), wide=True))
+            columns.append(Column(f"q of that, “{arm}”", "p", (f"{arm}_difference_q",), wide=True))
+    return columns
 
 
 def _cell(row: Mapping[Any, Any], column: Column) -> str:
@@ -224,8 +221,3 @@ def _rounded(number: float | None, kind: Kind) -> float | str | None:
     if kind == "p" and number < 0.001:
         return min(float(f"{number:.1e}"), 0.00099)
     return round(number, 0 if kind == "count" else PLACES)
-
-
-def axis_words(scale: Scale, poles: Poles) -> str:
-    """What the drawn bars run from and to, in words."""
-    return f"from {formats.plain(scale.low)} ({poles.short_low}) to {formats.plain(scale.high)} ({poles.short_high})"

@@ -96,7 +96,8 @@ def render_frame(
 
         return frame_to_csv(frame)
     if format == "json":
-        return json.dumps(_records(frame), indent=2, allow_nan=False) + "\n"
+        rows = [{str(name): as_json(value) for name, value in row.items()} for row in frame.to_dict("records")]
+        return json.dumps(rows, indent=2, allow_nan=False) + "\n"
     if format not in LAYOUTS:
         raise ValueError(NO_FORMAT.format(format=format))
     grid = grid_of(frame if printed is None else printed, title=title, note=note)
@@ -231,11 +232,7 @@ def _groups(grid: Grid) -> list[_Group]:
     return [_Group(name, end - span + 1, end) for (name, span), end in zip(grid.groups, ends, strict=True)]
 
 
-def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    return [{str(name): _plain(value) for name, value in row.items()} for row in frame.to_dict("records")]
-
-
-def _plain(value: Any) -> Any:
+def as_json(value: Any) -> Any:
     """A value that JSON has: null for what is missing or infinite."""
     if isinstance(value, np.generic):
         value = value.item()

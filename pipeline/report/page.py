@@ -1,11 +1,11 @@
 """The report: one HTML file that opens offline, loads nothing, and runs nothing but its own few scripts.
 
-Text in, text out: what is printed is prepared in ``views``, how it looks and moves is in ``templates``. The style
-sheets and the scripts are joined in a fixed order into one of each; their hashes stand in the Content-Security-Policy.
-So no ``style`` attribute and no handler on an element takes effect: scripts may set styles, SVG has its own attributes.
+How it looks and moves is in ``templates``. The hashes of its one style sheet and one script stand in its policy, so no
+``style`` attribute and no handler on an element takes effect: scripts may set styles, SVG has its own attributes.
 """
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -15,21 +15,24 @@ from markupsafe import Markup
 
 from pipeline.analyses.sections import Section
 from pipeline.config.attributes import ATTRIBUTES, EDIT_ARM, Attribute
-from pipeline.report import charts, views
-from pipeline.report.card import CheckResult, card_counts, check_results, matrix
+from pipeline.report import views
+from pipeline.report.card import CheckResult, card_counts, check_results, matrix, short_banner
 from pipeline.report.change_maps import change_maps
-from pipeline.report.embedding import source_hash
+from pipeline.report.charts import effectiveness_chart
+from pipeline.report.embedding import source_hash, to_svg
 from pipeline.report.sections import section_views
 from pipeline.report.tables import FindingTable, placebo_findings, slope_tables
 from pipeline.report.viewer import Album, viewer_view
 from pipeline.report.words import account_words, poles_of, rule
-from pipeline.run.formats import count, plain, pluralise
+from pipeline.run.formats import MISSING, count, plain, pluralise
 from pipeline.run.text import visible
 
 HEADLINES = 5
 TEMPLATES = PackageLoader("pipeline.report")
-STYLES = ("palette", "base", "first", "charts", "labels", "viewer", "extras", "print")
-SCRIPTS = ("labels", "viewer", "extras", "print")
+STAGE_COUNTS = ("planned", "ok", "failed", "excluded")
+SHOWN_ELSEWHERE = ("stages", "validity", "tables", "query")  # parts of the record
+STYLES = ("base", "first", "labels", "viewer", "print")
+SCRIPTS = ("labels", "viewer")
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src {script}; style-src {style}; img-src data:; base-uri 'none'; form-action 'none'"
 )
@@ -79,7 +82,9 @@ def render(
     columns = _card_order(checks, attributes)
     environment = _environment()
     style = "\n".join(_source(environment, f"styles/{name}.css") for name in STYLES)
-    script = "\n".join(_alone(_source(environment, f"scripts/{name}.js")) for name in SCRIPTS)
+    # Each script alone in a function: they share no names.
+    scripts = [_source(environment, f"scripts/{name}.js") for name in SCRIPTS]
+    script = "\n".join(f'(() => {{\n"use strict";\n{source}}})();' for source in scripts)
     return environment.get_template("report.html.j2").render(
         policy=CONTENT_SECURITY_POLICY.format(script=source_hash(script), style=source_hash(style)),
         style=Markup(style),  # noqa: S704 - our own files
@@ -95,6 +100,7 @@ def render(
         headlines=found,
         example=views.example(found.findings, curves, album, key="first"),
         banners=list(dict.fromkeys(block.banner for block in blocks if block.banner)),
+        short_banner=short_banner,
         nothing=[block.summary for block in blocks],
         placebo_arms=bool((slopes["arm"] != EDIT_ARM).any()),
         rule=rule(max_p=max_p, min_slope=min_slope),
@@ -106,9 +112,9 @@ def render(
         sections=section_views(sections, card=checks, pictures=pictures),
         exclusions=_by_reason(exclusions),
         excluded=count(len(exclusions)),
-        stages=views.stage_rows(provenance),
+        stages=_stage_rows(provenance.get("stages", {})),
         accounts=[(name, ", ".join(account_words(facts))) for name, facts in provenance.get("query", {}).items()],
-        provenance=views.facts(provenance),
+        provenance=_recorded(provenance),
         version=str(provenance.get("packages", {}).get("counterslope", "")),
         commit=str(provenance.get("git_commit") or ""),
     )
@@ -126,19 +132,13 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         finalize=printed,
     )
-    environment.filters["plain"] = plain
     # The SVG writer has escaped what is inside.
-    environment.filters["drawn"] = lambda svg: Markup(svg)  # noqa: S704
+    environment.filters |= {"plain": plain, "drawn": lambda svg: Markup(svg)}  # noqa: S704
     return environment
 
 
 def _source(environment: Environment, name: str) -> str:
     return TEMPLATES.get_source(environment, name)[0]
-
-
-def _alone(source: str) -> str:
-    """A script that shares no names with the others."""
-    return f'(() => {{\n"use strict";\n{source}}})();'
 
 
 def _title(tables: Sequence[FindingTable]) -> str:
@@ -156,27 +156,20 @@ def _first_facts(
     tables: Sequence[FindingTable], provenance: Mapping[str, Any], *, controls: int
 ) -> list[tuple[str, str]]:
     given = provenance.get("stages", {}).get("photos", {}).get("counts", {}).get("planned")
+    steps = provenance.get("settings", {}).get("sweep", {}).get("steps", {})
     photos = max((table.photos for table in tables), default=0)
-    sweep = provenance.get("settings", {}).get("sweep", {})
+    changed = [
+        table.poles.subject + (f", {steps[table.attribute]} values of a" if table.attribute in steps else "")
+        for table in tables
+    ]
+    counted = f", of which {pluralise(controls, 'positive control')}" if controls else ""
     return [
         ("Photos", f"{count(photos)} analysed" + (f" of {count(given)} given" if given is not None else "")),
         ("Classifiers", _listed([table.adapter for table in tables])),
-        ("Changed", "; ".join(dict.fromkeys(_sweep_words(table, sweep) for table in tables))),
+        ("Changed", "; ".join(dict.fromkeys(changed))),
         ("Labels tested", count(sum(table.tested for table in tables))),
-        ("Findings", _counted_findings(sum(table.findings for table in tables), controls)),
+        ("Findings", count(sum(table.findings for table in tables)) + counted),
     ]
-
-
-def _counted_findings(found: int, controls: int) -> str:
-    """``4, of which 2 positive controls``."""
-    return count(found) + (f", of which {pluralise(controls, 'positive control')}" if controls else "")
-
-
-def _sweep_words(table: FindingTable, sweep: Mapping[str, Any]) -> str:
-    steps = sweep.get("steps", {}).get(table.attribute)
-    if steps is None:
-        return table.poles.subject
-    return f"{table.poles.subject}, {steps} values of a"
 
 
 def _card_order(checks: Sequence[CheckResult], attributes: Sequence[str]) -> list[str]:
@@ -193,8 +186,8 @@ def _effects(effectiveness: pd.DataFrame | None, *, swept: Mapping[str, Attribut
     for number, (attribute, rows) in enumerate(effectiveness.groupby("attribute", sort=False), start=1):
         poles = poles_of(str(attribute), swept)
         first, last = rows.sort_values("value")["mean"].iloc[[0, -1]]
-        drawings[str(attribute)] = charts.to_svg(
-            charts.effectiveness_chart(rows, poles),
+        drawings[str(attribute)] = to_svg(
+            effectiveness_chart(rows, poles),
             key=f"effect-{number}",
             title=f"Does the edit show? The judge's probability along {poles.subject}",
             description=f"The mean probability of {poles.short_high} goes from {first:.2f} to {last:.2f}.",
@@ -206,3 +199,43 @@ def _by_reason(exclusions: pd.DataFrame) -> list[tuple[str, list[str]]]:
     groups = exclusions.groupby("reason", sort=True)["photo"]
     reasons = [(str(reason), sorted(map(str, photos))) for reason, photos in groups]
     return sorted(reasons, key=lambda item: -len(item[1]))
+
+
+def _stage_rows(stages: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """Name, state and counts of every stage but that which writes this page and has not ended."""
+    return [
+        (str(name), str(stage.get("state", "")), *(count(stage.get("counts", {}).get(one)) for one in STAGE_COUNTS))
+        for name, stage in stages.items()
+        if name != "report"
+    ]
+
+
+def _recorded(provenance: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]:
+    """A run's record as groups of (name, value); what is nested deeper is named ``a.b``."""
+    groups: dict[str, list[tuple[str, str]]] = {"run": []}
+    for name, value in provenance.items():
+        if name in SHOWN_ELSEWHERE:
+            continue
+        if isinstance(value, Mapping):
+            groups[str(name)] = _flat(value)
+        else:
+            groups["run"].append((str(name), _words(value)))
+    return [(name, sorted(rows)) for name, rows in groups.items() if rows]
+
+
+def _flat(mapping: Mapping[Any, Any], prefix: str = "") -> list[tuple[str, str]]:
+    rows: list[tuple[str, str]] = []
+    for name, value in mapping.items():
+        nested = isinstance(value, Mapping)
+        rows += _flat(value, f"{prefix}{name}.") if nested else [(f"{prefix}{name}", _words(value))]
+    return rows
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(_words, value))
+    if value is None:
+        return MISSING
+    if isinstance(value, str) and Path(value).is_absolute():
+        return Path(value).name  # where the run's own computer keeps its files is nobody else's business
+    return str(value) if not isinstance(value, bool) else "yes" if value else "no"

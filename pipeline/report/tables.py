@@ -1,13 +1,11 @@
 """Slope tables in the layout of Joo & Kärkkäinen 2020: by classifier and attribute, one column for each direction.
 
-Which labels are findings is decided by ``statistics.findings``; here they are laid out and printed as CSV, JSON
-and, by ``markup``, Markdown, LaTeX and HTML. The page has its own template.
+Which labels are findings is decided by ``statistics.findings``; ``markup`` prints them. The page has its own template.
 """
 
 import json
-import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
@@ -16,7 +14,7 @@ import pandas as pd
 
 from pipeline.config.attributes import ATTRIBUTES, EDIT_ARM, Attribute
 from pipeline.report.card import CheckResult, banner
-from pipeline.report.markup import LATEX_DOCUMENT, LATEX_NEEDS, Grid, as_html, as_latex, as_markdown, as_text
+from pipeline.report.markup import LATEX_DOCUMENT, LATEX_NEEDS, Grid, as_html, as_json, as_latex, as_markdown, as_text
 from pipeline.report.words import Poles, poles_of, rule
 from pipeline.run.formats import STAR_WORDS, count, decimal, interval, p_value, stars
 from pipeline.run.tables import frame_to_csv
@@ -25,19 +23,10 @@ from pipeline.statistics import SLOPE_COLUMNS, findings
 
 HEADINGS = ("Label", "Slope", "95 % interval", "p", "q")
 NUMBERS = (
-    *("slope", "slope_low", "slope_high", "p", "q", "permutation_p", "ols_p", "rd_slope", "rd_low", "rd_high"),
-    *(
-        "bootstrap_low",
-        "bootstrap_high",
-        "inner_slope",
-        "inner_low",
-        "inner_high",
-        "inner_p",
-        "photos",
-        "count_centre",
-        "y_c",
-    ),
-)
+    "slope", "slope_low", "slope_high", "p", "q", "permutation_p", "ols_p", "rd_slope", "rd_low", "rd_high",
+    "bootstrap_low", "bootstrap_high", "inner_slope", "inner_low", "inner_high", "inner_p", "photos", "count_centre",
+    "y_c",
+)  # fmt: skip
 Finding = tuple[str, str, str, int]
 
 
@@ -80,7 +69,7 @@ class FindingTable:
         left_out = ", ".join(f"{count(labels)} {reason}" for reason, labels in self.not_estimable.items())
         placebo = "" if self.arm == EDIT_ARM else f" Placebo: {visible(self.arm)}."
         return (
-            f"Listed: {rule(max_p=self.max_p, min_slope=self.min_slope)}; "
+            f"Listed: {self.rule}; "
             f"{count(self.findings)} of {count(self.tested)} labels tested on {count(self.photos)} photos. "
             f"Not estimable: {left_out or 'none'}.{placebo} "
             f"Slope: of the normalised rate z on a, per unit of a. p: t test over photos. "
@@ -89,9 +78,19 @@ class FindingTable:
         )
 
     @property
+    def rule(self) -> str:
+        """When a label is a finding."""
+        return rule(max_p=self.max_p, min_slope=self.min_slope)
+
+    @property
     def findings(self) -> int:
         """How many labels met the rule."""
         return len(self.negative) + len(self.positive)
+
+    def rows(self) -> Iterator[tuple[str, dict[Any, Any]]]:
+        """Heading of the direction, and a finding's row of the slopes frame."""
+        for heading, rows in ((self.poles.low, self.negative), (self.poles.high, self.positive)):
+            yield from ((heading, row) for row in rows.to_dict("records"))
 
 
 def slope_tables(
@@ -149,18 +148,6 @@ def finding_key(row: Mapping[Any, Any]) -> Finding:
     return str(row["adapter"]), str(row["attribute"]), str(row["label"]), 1 if row["slope"] > 0 else -1
 
 
-def cells(row: Mapping[Any, Any]) -> tuple[str, str, str, str, str, str]:
-    """Label as it came, slope, stars, interval, p and q of a row, as printed."""
-    return (
-        str(row["label"]),
-        decimal(row["slope"]),
-        stars(row["q"]),
-        interval(row["slope_low"], row["slope_high"]),
-        p_value(row["p"]),
-        p_value(row["q"]),
-    )
-
-
 def to_csv(tables: Sequence[FindingTable]) -> str:
     """One line a finding, numbers in full; the direction is a column."""
     columns = ["adapter", "attribute", "arm", "direction", "label", *NUMBERS[:5], "stars", *NUMBERS[5:]]
@@ -168,56 +155,32 @@ def to_csv(tables: Sequence[FindingTable]) -> str:
     lines = [
         {**row, "direction": heading.lower(), "stars": stars(row["q"])}
         for table in tables
-        for heading, rows in ((table.poles.low, table.negative), (table.poles.high, table.positive))
-        for row in rows.to_dict("records")
+        for heading, row in table.rows()
     ]
     return frame_to_csv(pd.DataFrame(lines, columns=columns))
 
 
 def to_json(tables: Sequence[FindingTable]) -> str:
     """The tables for machines: labels as they came, numbers in full, null where there is none or it is infinite."""
-    return json.dumps(
-        [
-            {
-                "adapter": table.adapter,
-                "attribute": table.attribute,
-                "arm": table.arm,
-                "max_p": table.max_p,
-                "min_slope": table.min_slope,
-                "tested": table.tested,
-                "photos": table.photos,
-                "not_estimable": dict(table.not_estimable),
-                "findings": [
-                    {
-                        "label": str(row["label"]),
-                        "direction": heading.lower(),
-                        "stars": stars(row["q"]),
-                        **{name: _json_number(row[name]) for name in (*NUMBERS, *_of_placebos([table]))},
-                    }
-                    for heading, rows in ((table.poles.low, table.negative), (table.poles.high, table.positive))
-                    for row in rows.to_dict("records")
-                ],
-            }
-            for table in tables
-        ],
-        indent=2,
-        allow_nan=False,
-    )
+    stated = ("adapter", "attribute", "arm", "max_p", "min_slope", "tested", "photos")
+    printed = [
+        {name: getattr(table, name) for name in stated}
+        | {
+            "not_estimable": dict(table.not_estimable),
+            "findings": [
+                {"label": str(row["label"]), "direction": heading.lower(), "stars": stars(row["q"])}
+                | {name: as_json(row[name]) for name in (*NUMBERS, *_of_placebos([table]))}
+                for heading, row in table.rows()
+            ],
+        }
+        for table in tables
+    ]
+    return json.dumps(printed, indent=2, allow_nan=False)
 
 
-def to_markdown(tables: Sequence[FindingTable]) -> str:
-    """Pipe tables, the directions side by side."""
-    return "\n".join(as_markdown(_grid(table)) for table in tables)
-
-
-def to_html(tables: Sequence[FindingTable]) -> str:
-    """``<table>`` elements, the directions side by side."""
-    return "\n".join(as_html(_grid(table)) for table in tables)
-
-
-def to_text(tables: Sequence[FindingTable]) -> str:
-    """Aligned for a terminal, the directions side by side."""
-    return "\n".join(as_text(_grid(table)) for table in tables)
+def _printer(layout: Callable[[Grid], str]) -> Callable[[Sequence[FindingTable]], str]:
+    """The tables one after the other, the directions side by side."""
+    return lambda tables: "\n".join(layout(_grid(table)) for table in tables)
 
 
 def to_latex(tables: Sequence[FindingTable], *, standalone: bool = False) -> str:
@@ -246,18 +209,18 @@ def _of_placebos(tables: Sequence[FindingTable]) -> list[str]:
 def _grid(table: FindingTable) -> Grid:
     """The directions side by side, the steepest labels first, as in the published tables."""
 
-    def side(rows: pd.DataFrame) -> list[list[str]]:
-        lines = [cells(row) for row in rows.to_dict("records")]
-        return [[label, slope + mark, *rest] for label, slope, mark, *rest in lines]
+    def cells(row: Mapping[Any, Any]) -> list[str]:
+        bounds = interval(row["slope_low"], row["slope_high"])
+        slope = decimal(row["slope"]) + stars(row["q"])
+        return [str(row["label"]), slope, bounds, p_value(row["p"]), p_value(row["q"])]
 
-    empty = [""] * len(HEADINGS)
-    rows = [left + right for left, right in zip_longest(side(table.negative), side(table.positive), fillvalue=empty)]
+    sides = [[cells(row) for row in rows.to_dict("records")] for rows in (table.negative, table.positive)]
     return Grid(
         title=table.title,
         note=table.note,
         headings=HEADINGS * 2,
         align="lrrrr" * 2,
-        rows=rows,
+        rows=[left + right for left, right in zip_longest(*sides, fillvalue=[""] * len(HEADINGS))],
         groups=[
             (f"{table.poles.low} (slope < 0)", len(HEADINGS)),
             (f"{table.poles.high} (slope > 0)", len(HEADINGS)),
@@ -272,10 +235,7 @@ def slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "unnamed"
 
 
-def _json_number(value: float | None) -> float | None:
-    return None if value is None or not math.isfinite(value) else float(value)
-
-
 RENDERERS: Mapping[str, Callable[[Sequence[FindingTable]], str]] = {
-    "csv": to_csv, "json": to_json, "md": to_markdown, "latex": to_latex, "html": to_html, "text": to_text,
+    "csv": to_csv, "json": to_json, "latex": to_latex,
+    "md": _printer(as_markdown), "html": _printer(as_html), "text": _printer(as_text),
 }  # fmt: skip

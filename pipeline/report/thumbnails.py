@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+Pixels = NDArray[np.uint8]
+
 # 18 MB in base64, so that a page with all else on it stays below 25 MB.
 ROOM = 13_500_000  # bytes
 SIDES = (320, 256, 208, 160, 128)  # pixels of one version
@@ -21,14 +23,9 @@ QUALITIES = (82, 68, 52, 36, 20)
 MARGIN = 1.3  # of the mask's longer side: some hair and background, by which one sees that they stay
 GRID = 256  # units of an outline, whatever the film's size
 SPECK = 16.0  # square units; smaller islands and holes are not drawn
-
+# A JPEG can be shrunk while it is read, which saves most of the time; a PNG cannot.
 _JPEG = b"\xff\xd8\xff"
-_REDUCED = {
-    1: cv2.IMREAD_COLOR,
-    2: cv2.IMREAD_REDUCED_COLOR_2,
-    4: cv2.IMREAD_REDUCED_COLOR_4,
-    8: cv2.IMREAD_REDUCED_COLOR_8,
-}
+_REDUCED = {8: cv2.IMREAD_REDUCED_COLOR_8, 4: cv2.IMREAD_REDUCED_COLOR_4, 2: cv2.IMREAD_REDUCED_COLOR_2}
 
 
 @dataclass(frozen=True)
@@ -58,15 +55,15 @@ def affordable(photos: int, *, sweeps: int, steps: int, room: int = ROOM) -> Siz
         steps: versions of each sweep, at most.
         room: bytes for all films together.
     """
-    frames = max(1, sweeps * steps)
-    shown = min(photos, room // (frames * _typical_bytes(SIDES[-1])))
+    sweeps, frames = max(1, sweeps), max(1, sweeps * steps)
+    typical = {side: frames * round(side * side * BITS_PER_PIXEL / 8) for side in SIDES}
+    shown = min(photos, room // typical[SIDES[-1]])
     if shown == 0:
         return Size(0, SIDES[-1], 0)
-    side = next(side for side in SIDES if shown * frames * _typical_bytes(side) <= room)
-    return Size(shown, side, room // (shown * max(1, sweeps)))
+    return Size(shown, next(side for side in SIDES if shown * typical[side] <= room), room // (shown * sweeps))
 
 
-def window_of(mask: NDArray[np.uint8]) -> Window:
+def window_of(mask: Pixels) -> Window:
     """The square about what may change in a photo, with a margin, as far as the photo reaches.
 
     Args:
@@ -78,21 +75,22 @@ def window_of(mask: NDArray[np.uint8]) -> Window:
     rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
     if not len(rows):
         raise ValueError("the mask is empty")
-    height, width = mask.shape
     longer = max(rows[-1] - rows[0], columns[-1] - columns[0]) + 1
-    side = min(round(longer * MARGIN), height, width)
-    top = int(np.clip((rows[0] + rows[-1] + 1 - side) // 2, 0, height - side))
-    left = int(np.clip((columns[0] + columns[-1] + 1 - side) // 2, 0, width - side))
+    side = min(round(longer * MARGIN), *mask.shape)
+    top, left = (
+        int(np.clip((places[0] + places[-1] + 1 - side) // 2, 0, length - side))
+        for places, length in zip((rows, columns), mask.shape, strict=True)
+    )
     return Window(top, left, side)
 
 
-def outline(mask: NDArray[np.uint8], window: Window) -> str:
+def outline(mask: Pixels, window: Window) -> str:
     """The edge of all that may change, as an SVG path in a square of ``GRID`` units that is the window."""
     inside = mask[window.top : window.top + window.side, window.left : window.left + window.side] > 0
     drawn = cv2.resize(inside.astype(np.uint8) * 255, (GRID, GRID), interpolation=cv2.INTER_LINEAR)
     contours, _ = cv2.findContours((drawn > 127).astype(np.uint8), cv2.RETR_CCOMP, cv2.CHAIN_APPROX_NONE)
-    large = [contour for contour in contours if cv2.contourArea(contour) >= SPECK]
-    return "".join(_path(cv2.approxPolyDP(contour, 1.0, closed=True)[:, 0]) for contour in large)
+    rings = [cv2.approxPolyDP(ring, 1.0, closed=True)[:, 0] for ring in contours if cv2.contourArea(ring) >= SPECK]
+    return "".join("M" + "L".join(f"{x} {y}" for x, y in ring) + "Z" for ring in rings)
 
 
 def film(files: Sequence[Path], window: Window, *, side: int, most_bytes: int) -> bytes:
@@ -108,7 +106,7 @@ def film(files: Sequence[Path], window: Window, *, side: int, most_bytes: int) -
         OSError: a file cannot be read, or is not an image.
         ValueError: it does not fit, however small.
     """
-    frames = np.hstack([_frame(path, window, side=side) for path in files])[..., ::-1]
+    frames = np.hstack([part_of(path, window, side=side) for path in files])
     for scale in (1.0, 0.5, 0.25):
         small = frames if scale == 1.0 else cv2.resize(frames, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
         for quality in QUALITIES:
@@ -120,7 +118,7 @@ def film(files: Sequence[Path], window: Window, *, side: int, most_bytes: int) -
     raise ValueError(f"{len(files)} versions do not fit into {most_bytes} bytes")
 
 
-def read_mask(path: Path) -> NDArray[np.uint8]:
+def read_mask(path: Path) -> Pixels:
     """A mask ``(H, W)`` as a run keeps it.
 
     Raises:
@@ -129,29 +127,25 @@ def read_mask(path: Path) -> NDArray[np.uint8]:
     return _decoded(path, path.read_bytes(), cv2.IMREAD_GRAYSCALE)
 
 
-def _frame(path: Path, window: Window, *, side: int) -> NDArray[np.uint8]:
+def part_of(path: Path, window: Window, *, side: int) -> Pixels:
+    """The window of an image, ``(side, side, 3)`` in RGB, or smaller where the window is.
+
+    Raises:
+        OSError: the file cannot be read, or is not an image.
+    """
     content = path.read_bytes()
-    # A JPEG can be shrunk while it is read, which saves most of the time; a PNG cannot.
     shrunk = content.startswith(_JPEG)
-    factor = next((factor for factor in (8, 4, 2) if shrunk and window.side >= factor * side), 1)
-    pixels = _decoded(path, content, _REDUCED[factor])
+    factor = next((factor for factor in _REDUCED if shrunk and window.side >= factor * side), 1)
+    pixels = _decoded(path, content, _REDUCED.get(factor, cv2.IMREAD_COLOR))
     top, left, across = window.top // factor, window.left // factor, window.side // factor
     # An even side: colours are kept for squares of four pixels, and none may belong to two versions.
     wanted = max(2, min(side, across) // 2 * 2)
     part = pixels[top : top + across, left : left + across]
-    return np.asarray(cv2.resize(part, (wanted, wanted), interpolation=cv2.INTER_AREA), dtype=np.uint8)
+    return np.asarray(cv2.resize(part, (wanted, wanted), interpolation=cv2.INTER_AREA)[..., ::-1], dtype=np.uint8)
 
 
-def _decoded(path: Path, content: bytes, flags: int) -> NDArray[np.uint8]:
+def _decoded(path: Path, content: bytes, flags: int) -> Pixels:
     pixels = cv2.imdecode(np.frombuffer(content, np.uint8), flags) if content else None
     if pixels is None:
         raise OSError(f"{path} is not an image that can be read")
     return np.asarray(pixels, dtype=np.uint8)
-
-
-def _typical_bytes(side: int) -> int:
-    return round(side * side * BITS_PER_PIXEL / 8)
-
-
-def _path(points: NDArray[np.int32]) -> str:
-    return "M" + "L".join(f"{x} {y}" for x, y in points) + "Z"

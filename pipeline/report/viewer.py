@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.config.attributes import EDIT_ARM, Attribute
-from pipeline.report.embedding import as_data_block
+from pipeline.report.embedding import as_data_block, webp_address
 from pipeline.report.words import Poles, poles_of
-from pipeline.run.formats import count, decimal, measured, plain
+from pipeline.run.formats import MISSING, count, decimal, measured, plain
 
 PLAIN = 3  # sweeps that are shown where no script runs, and in print
 PLAIN_LABELS = 3  # of each classifier
@@ -43,6 +43,11 @@ class SweepScores:
     labels: Sequence[str]
     scores: NDArray[np.float64]
     unanswered: Mapping[int, str] = field(default_factory=dict)
+
+    def of(self, label: str) -> NDArray[np.float64]:
+        """The scores of one label; NaN where it was not returned."""
+        found = [row for name, row in zip(self.labels, self.scores, strict=True) if name == label]
+        return np.asarray(found[0] if found else np.full(self.scores.shape[1], np.nan))
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +113,7 @@ class Album:
 
 
 def viewer_view(album: Album, *, swept: Mapping[str, Attribute]) -> dict[str, Any]:
-    """What the viewer's template prints: its two data blocks, some sweeps as plain tables, and what is not shown.
+    """What the viewer's template prints: its two data blocks, the contact sheets, and what is not shown.
 
     Args:
         album: to be shown.
@@ -116,12 +121,13 @@ def viewer_view(album: Album, *, swept: Mapping[str, Attribute]) -> dict[str, An
     """
     sweeps = [sweep for photo in album.photos for sweep in photo.sweeps]
     films = [base64.b64encode(sweep.film).decode("ascii") for sweep in sweeps]
+    printed = album.printed or album.photos[:PLAIN]
     return {
-        "index": as_data_block(_index(album, swept=swept), id="viewer-index"),
+        "index": as_data_block(_index(album, sweeps, swept=swept), id="viewer-index"),
         "films": as_data_block(films, id="viewer-films"),
         "plain": [
             _plain_sweep(photo, sweep, album.steepest, poles_of(sweep.attribute, swept))
-            for photo, sweep in _edits(album.printed or album.photos[:PLAIN])
+            for photo, sweep in _edits(printed)
         ],
         "shown": len(album.photos),
         "left_out": _left_out(album),
@@ -134,14 +140,11 @@ def moving_sweep(album: Album, attribute: str, adapter: str, label: str, poles: 
     best, moved = None, 0.0
     for photo, sweep in _edits(album.photos):
         one = sweep.scores.get(adapter)
-        if sweep.attribute != attribute or one is None or label not in one.labels:
+        if sweep.attribute != attribute or one is None or label not in one.labels or photo.missed:
             continue
-        scores = np.nan_to_num(one.scores[list(one.labels).index(label)])
-        if float(np.ptp(scores)) > moved and not photo.missed:
-            best, moved = (photo, sweep), float(np.ptp(scores))
-    return (
-        None if best is None else _plain_sweep(*best, {(attribute, adapter): {label: 0.0}}, poles, adapters=[adapter])
-    )
+        if (by := float(np.ptp(np.nan_to_num(one.of(label))))) > moved:
+            best, moved = (photo, sweep), by
+    return best and _plain_sweep(*best, {(attribute, adapter): {label: 0.0}}, poles, adapters=[adapter])
 
 
 def reading(value: float, poles: Poles) -> str:
@@ -163,33 +166,45 @@ def packed(ids: Iterable[int], scores: NDArray[np.float64]) -> str:
     return base64.b64encode(table.astype("<u2").tobytes()).decode("ascii")
 
 
-def _index(album: Album, *, swept: Mapping[str, Attribute]) -> dict[str, Any]:
-    sweeps = [sweep for photo in album.photos for sweep in photo.sweeps]
+def score_cells(scores: SweepScores, label: str) -> list[tuple[str, str]]:
+    """Of every step what is printed of a label and, where there is no score, why."""
+    known = [decimal(float(score), places=2) for score in scores.of(label)]
+    cells = [(cell, "not returned" if cell == MISSING else "") for cell in known]
+    return [("?", scores.unanswered[step]) if step in scores.unanswered else cell for step, cell in enumerate(cells)]
+
+
+def _index(album: Album, sweeps: Sequence[Sweep], *, swept: Mapping[str, Attribute]) -> dict[str, Any]:
+    """What the script shows, names as numbers; the films are counted in the order of the sweeps."""
     values = {sweep.attribute: sweep.values for sweep in sweeps}
     attributes, adapters = _numbers(values), _numbers(name for sweep in sweeps for name in sweep.scores)
     arms = _numbers(sorted({sweep.arm for sweep in sweeps}, key=lambda arm: (arm != EDIT_ARM, arm)))
     reasons = _numbers(why for sweep in sweeps for one in sweep.scores.values() for why in one.unanswered.values())
     labels = {adapter: _numbers(_labels_of(album, sweeps, adapter)) for adapter in adapters}
     films = iter(range(len(sweeps)))
+
+    def steepest(adapter: str, attribute: str) -> list[list[Any]]:
+        slopes = album.steepest.get((attribute, adapter), {})
+        return [[labels[adapter][label], decimal(slope, sign=True)] for label, slope in slopes.items()]
+
+    def scores(one: SweepScores | None, adapter: str) -> list[Any] | None:
+        if one is None:
+            return None
+        unanswered = [[step, reasons[why]] for step, why in sorted(one.unanswered.items())]
+        return [packed((labels[adapter][label] for label in one.labels), one.scores), unanswered]
+
     return {
         "scale": SCALE,
         "absent": NOT_RETURNED,
         "first": album.first,
-        "attributes": [_attribute(name, values[name], swept=swept) for name in attributes],
-        "arms": [_arm_words(arm) for arm in arms],
+        "attributes": [_attribute(name, values[name], poles_of(name, swept)) for name in attributes],
+        "arms": ["the edit" if arm == EDIT_ARM else f"placebo “{arm}”" for arm in arms],
         "reasons": list(reasons),
         "adapters": [
             {
                 "name": adapter,
                 "presence": album.presence.get(adapter),
                 "labels": list(labels[adapter]),
-                "steepest": [
-                    [
-                        [labels[adapter][label], decimal(slope, sign=True)]
-                        for label, slope in album.steepest.get((attribute, adapter), {}).items()
-                    ]
-                    for attribute in attributes
-                ],
+                "steepest": [steepest(adapter, attribute) for attribute in attributes],
             }
             for adapter in adapters
         ],
@@ -204,9 +219,7 @@ def _index(album: Album, *, swept: Mapping[str, Attribute]) -> dict[str, Any]:
                         "attribute": attributes[sweep.attribute],
                         "arm": arms[sweep.arm],
                         "film": next(films),
-                        "scores": [
-                            _packed_scores(sweep.scores.get(adapter), labels[adapter], reasons) for adapter in adapters
-                        ],
+                        "scores": [scores(sweep.scores.get(adapter), adapter) for adapter in adapters],
                     }
                     for sweep in photo.sweeps
                 ],
@@ -226,16 +239,7 @@ def _labels_of(album: Album, sweeps: Sequence[Sweep], adapter: str) -> Iterable[
     yield from (label for sweep in sweeps if adapter in sweep.scores for label in sweep.scores[adapter].labels)
 
 
-def _packed_scores(one: SweepScores | None, labels: Mapping[str, int], reasons: Mapping[str, int]) -> list[Any] | None:
-    """Scores, then [step, reason] of those without an answer."""
-    if one is None:
-        return None
-    scores = packed((labels[label] for label in one.labels), one.scores)
-    return [scores, [[step, reasons[why]] for step, why in sorted(one.unanswered.items())]]
-
-
-def _attribute(name: str, values: Sequence[float], *, swept: Mapping[str, Attribute]) -> dict[str, Any]:
-    poles = poles_of(name, swept)
+def _attribute(name: str, values: Sequence[float], poles: Poles) -> dict[str, Any]:
     return {
         "name": name,
         "subject": poles.subject,
@@ -245,10 +249,6 @@ def _attribute(name: str, values: Sequence[float], *, swept: Mapping[str, Attrib
         "readings": [reading(value, poles) for value in values],
         "middle": int(np.abs(np.asarray(values)).argmin()),
     }
-
-
-def _arm_words(arm: str) -> str:
-    return "the edit" if arm == EDIT_ARM else f"placebo “{arm}”"
 
 
 def _is_flagged(photo: Photo) -> bool:
@@ -262,9 +262,8 @@ def _missed_words(missed: MissedCheck) -> str:
 
 
 def _left_out(album: Album) -> str:
-    shown, others = len(album.photos), album.total - len(album.photos) - album.lost
-    parts = []
-    if others > 0:
+    shown, parts = len(album.photos), []
+    if album.total > shown + album.lost:
         parts.append(
             f"{count(shown)} of {count(album.total)} photos are here, so that the file stays small: photos that miss a "
             "check first, for up to half of the places, then evenly from all."
@@ -287,32 +286,19 @@ def _plain_sweep(
     *,
     adapters: Sequence[str] = (),
 ) -> dict[str, Any]:
+    """A sweep with the scores of the steepest labels of each classifier (or of ``adapters``), for a table."""
     values = [plain(round(value, 2)) for value in sweep.values]
+    ends = f"from a = {values[0]}, {poles.short_low}, to a = {values[-1]}, {poles.short_high}"
     return {
         "photo": photo.name,
         "poles": poles,
-        "film": f"data:image/webp;base64,{base64.b64encode(sweep.film).decode('ascii')}",
-        "alt": f"{photo.name}: {len(values)} versions from a = {values[0]}, {poles.short_low}, "
-        f"to a = {values[-1]}, {poles.short_high}",
+        "film": webp_address(sweep.film),
+        "alt": f"{photo.name}: {len(values)} versions {ends}",
         "values": values,
         "rows": [
-            (adapter, label, _cells(one, label))
+            (adapter, label, score_cells(one, label))
             for adapter, one in sweep.scores.items()
             if not adapters or adapter in adapters
             for label in list(steepest.get((sweep.attribute, adapter), {}))[:PLAIN_LABELS]
         ],
     }
-
-
-def _cells(one: SweepScores, label: str) -> list[tuple[str, str]]:
-    """Of every step what is printed and, where there is no score, why."""
-    steps = range(one.scores.shape[1])
-    row = one.scores[list(one.labels).index(label)] if label in one.labels else np.full(len(steps), np.nan)
-    return [
-        ("?", one.unanswered[step])
-        if step in one.unanswered
-        else ("–", "not returned")
-        if np.isnan(row[step])
-        else (decimal(float(row[step]), places=2), "")
-        for step in steps
-    ]

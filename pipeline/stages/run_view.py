@@ -187,11 +187,13 @@ class RunView:
         adapters: Sequence[str] = (),
         attributes: Sequence[str] = (),
         labels: Sequence[str] = (),
+        photos: Sequence[str] = (),
+        columns: int = 1,
     ) -> list[Path]:
         """Draw the run's figures into a folder, a caption next to each in a text file, as ``counterslope figures``.
 
-        For every adapter and attribute curves and intervals; for every attribute the judge's probability and the
-        lightness.
+        For every adapter and attribute curves and intervals; for every attribute the judge's probability, the
+        lightness, and sheets of diverse faces at every step, without and with their scores.
 
         Args:
             out: the folder; ``figures`` in the run's unless given.
@@ -199,29 +201,42 @@ class RunView:
             adapters: only these; all unless given.
             attributes: only these; all unless given.
             labels: labels with a curve; those of the strongest findings unless given.
+            photos: draw only the sweeps of these photos, with their scores.
+            columns: of a page, 1 or 2; as wide are the figures.
 
         Returns:
             The files, each caption's after its figure's.
 
         Raises:
             RunError: the run has no slopes, or not what was named.
-            ValueError: there is no such format, or more labels than one chart can tell apart.
+            ValueError: there is no such format or width, or more labels than one chart can tell apart.
         """
-        from pipeline.report.figures import FIGURE_FORMATS, NO_FORMAT, draw
+        from pipeline.report.figures import check_drawable, draw
         from pipeline.run.files import write_bytes, write_text
 
-        if format not in FIGURE_FORMATS:
-            raise ValueError(NO_FORMAT.format(format=format))
+        check_drawable(format, columns)
         folder = self.folder / "figures" if out is None else Path(out)
-        found = self._figures(adapters=adapters, attributes=attributes, labels=labels)
+        found = [] if photos else self._figures(adapters=adapters, attributes=attributes, labels=labels)
+        found += self._sheets(adapters=adapters, attributes=attributes, photos=photos)
         folder.mkdir(parents=True, exist_ok=True)  # before any drawing
         written: list[Path] = []
         for figure in found:
             files = folder / f"{figure.name}.{format}", folder / f"{figure.name}.txt"
-            write_bytes(files[0], draw(figure.chart, format))
+            write_bytes(files[0], draw(figure.chart, format, columns=columns))
             write_text(files[1], figure.caption + "\n")
             written += files
         return written
+
+    def sweep_figure(self, photo: str, attribute: str, *, adapters: Sequence[str] = ()) -> "Figure":
+        """One photo at every value of an attribute, with the scores under each image; a notebook shows it.
+
+        Example:
+            >>> run.sweep_figure("ada.jpg", "gender").save("ada.pdf", columns=2)
+
+        Raises:
+            RunError: the run has no slopes, or not what was named.
+        """
+        return self._sheets(adapters=adapters, attributes=[attribute], photos=[photo])[0]
 
     def analyse(
         self,
@@ -370,6 +385,20 @@ class RunView:
                 swept=self.settings.sweep.chosen(),
             )
         return found
+
+    def _sheets(self, *, adapters: Sequence[str], attributes: Sequence[str], photos: Sequence[str]) -> "list[Figure]":
+        from pipeline.report.sheets import sheet_figures
+
+        tables, run = self.finding_tables(adapters=adapters, attributes=attributes), self._run
+        slopes = run.read_csv("slopes")
+        return sheet_figures(
+            run,
+            list(dict.fromkeys(table.attribute for table in tables)),
+            slopes=slopes[slopes["adapter"].isin([table.adapter for table in tables])],
+            failures=run.read_csv("photo_failures"),
+            photos=photos,
+            swept=self.settings.sweep.chosen(),
+        )
 
     def _check_known(self, what: str, names: Sequence[str], known: set[str]) -> None:
         for name in names:

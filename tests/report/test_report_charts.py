@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.report.charts import curve_chart, effectiveness_chart, interval_chart, spread, to_svg
+from pipeline.report.charts import curve_chart, effectiveness_chart, interval_chart, spread
+from pipeline.report.embedding import to_svg
 from pipeline.report.words import poles_of
 
 GENDER = poles_of("gender")

@@ -2,7 +2,7 @@
 
 from xml.etree import ElementTree as Xml
 
-from pipeline.report.charts import SHOWN, curve_figure
+from pipeline.report.embedding import SHOWN, curve_figure
 from pipeline.report.words import poles_of
 
 SVG = "{http://www.w3.org/2000/svg}"

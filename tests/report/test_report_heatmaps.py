@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipeline.report.charts import to_svg
-from pipeline.report.heatmaps import bias_heatmap
+from pipeline.report.charts import bias_heatmap
+from pipeline.report.embedding import to_svg
 from pipeline.statistics.predictability.bias_grid import bias_grid
 
 

@@ -103,7 +103,7 @@ def test_sweeps_have_pictures_with_words_and_scores(plain_page):
     pictures = [attributes for tag, attributes in reader.tags if tag == "img" and attributes.get("src")]
     assert pictures[0]["alt"] == "ada.jpg: 5 versions from a = −2, feminine, to a = 2, masculine"
     assert all(picture["src"].startswith("data:image/webp;base64,") for picture in pictures)
-    assert "smile clarity 0.10 0.30 0.50 0.70 0.90" in reader.flat
+    assert "clarity smile 0.10 0.30 0.50 0.70 0.90" in reader.flat
 
 
 def test_exclusions_are_counted_by_reason(plain_page):

@@ -9,16 +9,10 @@ import pandas as pd
 
 from pipeline.config.attributes import ATTRIBUTES
 from pipeline.report.card import CheckResult
-from pipeline.report.tables import (
-    slope_tables,
-    to_csv,
-    to_html,
-    to_json,
-    to_latex,
-    to_markdown,
-    to_text,
-)
+from pipeline.report.tables import RENDERERS, slope_tables, to_csv, to_json, to_latex
 from pipeline.run.text import visible
+
+to_markdown, to_html, to_text = (RENDERERS[format] for format in ("md", "html", "text"))
 
 
 def test_directions_stand_apart_and_the_steepest_comes_first(slopes):

@@ -120,9 +120,9 @@ def test_failures_are_named(visit, everyday):
     page = visit(everyday)
     page.get_by_role("checkbox", name="Only the 2 with a missed check").check()
     assert page.locator("#viewer-count").inner_text() == "2 photos"
-    page.get_by_text("bea.jpg", exact=True).click()
+    page.locator("#viewer-strip").get_by_text("bea.jpg").click()
     assert "hit black or white: 40.0 %, threshold 5.0 %" in page.locator("#viewer-missed").inner_text()
-    page.get_by_text("cleo.jpg", exact=True).click()
+    page.locator("#viewer-strip").get_by_text("cleo.jpg").click()
     page.locator("#viewer-dial").fill("0")
     assert page.get_by_text("No answer for this version: HTTP 503").is_visible()
     assert score(page, "smile") == "no answer"
@@ -186,9 +186,14 @@ def test_without_scripts_and_in_print_there_are_plain_sweeps(visit, everyday):
     assert page.locator("#viewer-plain").is_visible()
     assert not page.locator("#viewer-live").is_visible()
     page = visit(everyday)
-    assert not page.locator("#viewer-plain").is_visible()
+    assert not page.locator("#viewer-plain img").first.is_visible(), (
+        "on the screen the contact sheet opens with a click"
+    )
+    page.get_by_text("Contact sheet: perceived gender, 3 diverse faces").click()
+    assert page.locator("#viewer-plain img").first.is_visible()
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
     page.emulate_media(media="print")
-    assert page.locator("#viewer-plain").is_visible()
+    assert page.locator("#viewer-plain img").last.is_visible()
     assert not page.locator("#viewer-live").is_visible()
 
 

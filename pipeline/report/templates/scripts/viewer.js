@@ -317,4 +317,4 @@ follow();
 addEventListener("hashchange", follow);
 for (const control of [part("dial"), part("attribute"), part("strip")]) control.addEventListener("change", keepLink);
 live.hidden = false;
-part("plain").classList.add("viewer-replaced"); // not hidden: it is what is printed
+for (const sheet of part("plain").querySelectorAll("details")) sheet.open = false; // on paper they are open
