@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from adapters.base import AdapterError
     from pipeline.analyses.inputs import InputError
-    from pipeline.api import audit, generate, open_run
+    from pipeline.api import analyse, audit, generate, open_run
     from pipeline.config.options import ConfigError
     from pipeline.photos.listing import NoUsablePhotos
     from pipeline.querying.plan import PlanError
@@ -22,6 +22,7 @@ __all__ = [
     "PlanError",
     "RunError",
     "RunView",
+    "analyse",
     "audit",
     "generate",
     "open_run",

@@ -1,7 +1,7 @@
 """A whole dataset from photos: the stages of an audit up to the versions, then everything that describes them.
 
-What is published lies in the dataset's folder; the run's own tables, which name files of this machine, lie beside it in
-``NAME.run``. The same call continues, and makes again only what other photos or another opt-out list change.
+What is published lies in the dataset's folder; the run's own tables, which name files of this machine, lie next to
+it in ``NAME.run``. The same call continues, and makes again only what other photos or another opt-out list change.
 """
 
 import os
@@ -54,7 +54,7 @@ def make_dataset(
         out: the dataset's folder.
         settings: all options.
         given: the options as the user gave them.
-        watch: is told how far each stage is.
+        watch: opens the progress display of a stage.
 
     Raises:
         NoUsablePhotos, RunError, ConfigError, WeightsError: with what to do about it.

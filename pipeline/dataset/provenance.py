@@ -1,4 +1,4 @@
-"""What an image says of itself: an XMP packet, in a PNG's iTXt chunk or a JPEG's APP1 segment, beside untouched pixels.
+"""What an image says of itself: an XMP packet, in a PNG's iTXt chunk or a JPEG's APP1 segment; the pixels stay.
 
 Sources: ISO 16684-1 and Adobe's XMP specification, part 3 (storage in files); IPTC Photo Metadata Standard and the
 IPTC's newscodes of digital source types.

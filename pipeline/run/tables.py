@@ -99,7 +99,7 @@ CHECKS = {  # what was measured on a sample of an attribute's pictures together
 SENT = {
     "sha256": "string",  # of the version's file
     "sent_sha256": "string",  # of the file that is sent in its place; null where nothing can be
-    "file": "string",  # beside this table
+    "file": "string",  # next to this table
     "how": "string",  # how it was encoded, or why it cannot be sent
 }
 ANSWERS = {

@@ -77,7 +77,7 @@ def no_slopes(run: Run, slopes: "pd.DataFrame") -> list[str]:
         run: the opened run.
         slopes: its table of that name.
     """
-    from pipeline.statistics.photo_slopes import NEVER_AT_CENTRE, TOO_RARE
+    from pipeline.statistics.photo_slopes import NEVER_AT_CENTRE, TOO_FEW_PHOTOS, TOO_RARE
 
     options, reasons, lines = settings_of(run).statistics, set[str](), []
     edits = slopes[slopes["arm"] == EDIT_ARM]
@@ -92,6 +92,8 @@ def no_slopes(run: Run, slopes: "pd.DataFrame") -> list[str]:
                 f"{adapter}'s scores hardly reach the threshold from which a label is present, as those of a softmax: "
                 f"take the mean scores with `counterslope report {run.folder} --response confidence --min-count 0`"
             )
+    if TOO_FEW_PHOTOS in reasons:
+        lines.append("A slope needs two photos or more of which every version has labels.")
     if TOO_RARE in reasons:
         photos, fewest = edits["photos"].max(), max(1, int(edits["photos"].max() // 4))
         lines.append(

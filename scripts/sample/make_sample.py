@@ -5,7 +5,6 @@ With ``--choose FILE`` it chooses groups anew, more than wanted: delete the rows
 file as sources.csv.
 """
 
-import argparse
 import csv
 import tarfile
 from collections import Counter
@@ -13,10 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass, fields
 from io import BytesIO
 from pathlib import Path
+from typing import Annotated
 
 import cv2
 import numpy as np
+import pandas as pd
 import torch
+import typer
 from blending import Placed, Source, blend_face, blend_head, join, place
 from canvas import studio_wall, to_rgb
 from numpy.typing import NDArray
@@ -28,7 +30,6 @@ from models.detector import FaceDetector
 from models.parser import class_indices
 from models.precision import unit_batch
 from models.training.parser import TO_CLASSES
-from models.training.preparation import data_folder
 from models.weights import load_judge, load_parser
 from pipeline.photos import SAMPLE
 
@@ -178,12 +179,12 @@ def face_candidates(
     data: Path, photos: Photos, labels: tuple[str, str], ages: tuple[int, int], random: np.random.Generator
 ) -> Iterator[Candidate]:
     """Sharp, frontal UTKFace photos in colour, without glasses, of one labelled gender, race and band of ages."""
-    with (data / "utkface.csv").open() as table:
-        rows = [row for row in csv.DictReader(table) if (row["gender"], row["race"]) == labels]
-    rows = [row for row in rows if ages[0] <= int(row["age"]) <= ages[1]]
-    found = 0
+    table = pd.read_csv(data / "utkface.csv", keep_default_na=False)
+    gender, race = labels
+    table = table[(table["gender"] == gender) & (table["race"] == race) & table["age"].between(*ages)]
+    rows, found = list(zip(table["file"], table["age"], strict=True)), 0
     for index in random.permutation(len(rows)):
-        name, age = rows[index]["file"], int(rows[index]["age"])
+        name, age = rows[index]
         pixels = photos.pixels(f"utkface/{name}")
         if not _sharp_and_coloured(pixels):
             continue
@@ -238,33 +239,27 @@ def _placed(find: Callable[[str], Source | None], names: Sequence[str]) -> list[
     return [place(source) for source in sources if source is not None]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=data_folder(), help="folder of the archives (COUNTERSLOPE_DATA)")
-    parser.add_argument("--out", type=Path, default=SAMPLE, help="folder of the portraits")
-    parser.add_argument("--sources", type=Path, default=SAMPLE / "sources.csv", help="the groups to blend")
-    parser.add_argument("--choose", type=Path, metavar="FILE", help="choose groups anew and write them here")
-    options = parser.parse_args()
-    if options.data is None:
-        parser.error("name the folder of the archives with --data, or set COUNTERSLOPE_DATA")
+def main(
+    data: Annotated[Path, typer.Option(envvar="COUNTERSLOPE_DATA", help="Folder of the archives.")],
+    out: Annotated[Path, typer.Option(help="Folder of the portraits.")] = SAMPLE,
+    sources: Annotated[Path, typer.Option(help="The groups to blend.")] = SAMPLE / "sources.csv",
+    chosen: Annotated[Path | None, typer.Option("--choose", help="Choose groups anew and write them here.")] = None,
+) -> None:
+    """Blend portraits, or choose what to blend."""
     torch.set_num_threads(1)  # the same sums in the same order on every machine
     cv2.setNumThreads(1)
-    photos = Photos(options.data)
-    if options.choose:
-        with options.choose.open("w", newline="") as table:
-            rows = csv.writer(table, lineterminator="\n")
-            rows.writerow([field.name for field in fields(Group)])
-            for group in choose(options.data, photos):
-                rows.writerow(astuple(group))
-                print(group.photo, flush=True)
+    photos = Photos(data)
+    if chosen is None:
+        groups = pd.read_csv(sources, keep_default_na=False).to_dict("records")
+        make([Group(**{str(name): value for name, value in row.items()}) for row in groups], photos, out)
         return
-    with options.sources.open(newline="") as table:
-        groups = [
-            Group(row["photo"], row["gender"], row["race"], int(row["age"]), row["faces"], row["heads"])
-            for row in csv.DictReader(table)
-        ]
-    make(groups, photos, options.out)
+    with chosen.open("w", newline="") as table:
+        rows = csv.writer(table, lineterminator="\n")
+        rows.writerow([field.name for field in fields(Group)])
+        for group in choose(data, photos):
+            rows.writerow(astuple(group))
+            print(group.photo, flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

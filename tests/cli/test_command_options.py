@@ -254,7 +254,7 @@ def test_one_is_one_and_findings_not_shown_are_counted(monkeypatch, capsys, tmp_
 def test_a_run_without_slopes_says_why_by_classifier_and_what_to_do(invoke, tmp_path):
     nothing = {"photos": 12, "arm": "edit", "attribute": "gender", "estimable": False, "slope": None, "p": None}
     rows = [("softmax", f"class {n}", "never present at a = 0") for n in range(9)] + [("softmax", "cat", "too rare")]
-    rows += [("mine", "bright", "constant"), ("mine", "warm", "too rare")]
+    rows += [("mine", "bright", "constant"), ("mine", "warm", "too rare"), ("half", "bright", "too few photos")]
     slopes = pd.DataFrame([nothing | dict(zip(("adapter", "label", "reason"), row, strict=True)) for row in rows])
     run = Run(tmp_path / "run")
     stage = Stage(fingerprint="", state="done", counts={"labels": 12, "estimable": 0})
@@ -265,6 +265,7 @@ def test_a_run_without_slopes_says_why_by_classifier_and_what_to_do(invoke, tmp_
     assert "softmax: no slope of 10 labels: 9 never present at a = 0, 1 too rare" in shown
     assert "mine: no slope of 2 labels: 1 constant, 1 too rare" in shown
     assert shown.count("--response confidence") == 1
+    assert "two photos or more of which every version has labels" in shown
     assert f"counterslope report {run.folder} --min-count 3`" in shown
     assert f"counterslope power {run.folder} --min-count 3`" in shown
     for option in ("--response confidence --min-count 0", "--min-count 3"):
