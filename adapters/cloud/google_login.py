@@ -2,9 +2,9 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
+from types import SimpleNamespace
 from typing import Any
 
 from adapters.answers import json_object, one_line
@@ -16,15 +16,6 @@ from adapters.packages import needed
 _SCOPES = ("https://www.googleapis.com/auth/cloud-vision",)
 _FIELDS = ("client_email", "private_key", "token_uri", "client_id", "client_secret", "refresh_token")
 _VARIABLE = "GOOGLE_APPLICATION_CREDENTIALS"
-
-
-@dataclass(frozen=True)
-class _Response:
-    """A reply as google-auth reads it."""
-
-    status: int
-    headers: Mapping[str, str]
-    data: bytes
 
 
 class GoogleLogin:
@@ -82,7 +73,7 @@ class GoogleLogin:
 
     def _request(
         self, url: str, method: str = "GET", body: bytes | None = None, headers: Any = None, **_: Any
-    ) -> _Response:
+    ) -> SimpleNamespace:
         """The transport that google-auth calls."""
         from google.auth.exceptions import TransportError
 
@@ -91,7 +82,7 @@ class GoogleLogin:
         reply = self._client(Call(address, body or b"", dict(headers or {}), verb))
         if isinstance(reply, NoAnswer):
             raise TransportError(reply.reason, retryable=reply.retry != "never")
-        return _Response(reply.status, reply.headers, reply.body)
+        return SimpleNamespace(status=reply.status, headers=reply.headers, data=reply.body)
 
 
 def _credentials_file() -> tuple[str, Path]:

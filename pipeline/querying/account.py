@@ -15,7 +15,7 @@ from pipeline.querying.plan import AdapterPlan, AdapterRequest
 from pipeline.querying.requests import key_maker_of
 from pipeline.querying.runner import AdapterOutcome
 from pipeline.querying.store import Store
-from pipeline.run.record import Account, Billed, Drift, Prepared, PriceFacts, Service, Tokens
+from pipeline.run.record import Account, Billed, Prepared, PriceFacts, Service, Tokens
 
 MOST_IMAGES = 1000  # that are named
 _BLOCK = 4096  # answers at a time
@@ -63,14 +63,7 @@ def account_after(request: AdapterRequest, outcome: AdapterOutcome, store: Store
         intents=len(billed), images=sorted({names.get(image, image) for image in billed})[:MOST_IMAGES]
     )
     if sentinels := store.sentinels(classifier=classifier):
-        drift = drift_of(sentinels, parse=adapter.parse)
-        account.drift = Drift(
-            sentinels=drift.images,
-            answers=drift.answered,
-            changed=[f"{names.get(image, image)}: {what} at the {moment}" for image, moment, what in drift.changed],
-            largest_score_change=round(drift.largest, 6),
-            versions=list(drift.versions),
-        )
+        account.drift = drift_of(sentinels, parse=adapter.parse, names=names)
     account.usd_so_far = usd_of(store.billed(adapter.name), request.plan)
     account.tokens = _tokens(request, store)
     price = request.plan.price

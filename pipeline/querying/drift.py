@@ -11,6 +11,7 @@ from typing import Any
 from adapters.base import Label, RawAnswer
 from pipeline.querying.requests import ImageRef
 from pipeline.querying.store import Moment, Sentinel
+from pipeline.run.record import Drift
 
 MOMENTS: tuple[Moment, ...] = ("start", "middle", "end")
 _VERSION_WORDS = ("version", "model", "system_fingerprint")
@@ -50,51 +51,42 @@ class Panel:
         return [image for image in self.images if (moment, image.sha256) not in self.sent]
 
 
-@dataclass(frozen=True)
-class Drift:
-    """What the sentinels showed, over all rounds.
+def drift_of(
+    sentinels: Iterable[Sentinel], *, parse: Callable[[RawAnswer], list[Label]], names: Mapping[str, str] | None = None
+) -> Drift:
+    """Compare every answer about a sentinel with the first one; an answer without labels is no answer.
 
-    Attributes:
-        images: of the panel.
-        answered: how often one of them was answered.
-        changed: (image sha256, moment, what changed since its first answer), in the order it was seen.
-        largest: the largest change of a label's score, 0-1; a label that came or went counts with its score.
-        versions: the model's versions that the answers named, in the order they were seen.
+    Args:
+        sentinels: as they were sent, over all rounds.
+        parse: the classifier's parser.
+        names: image sha256 -> the image's name in the record.
     """
-
-    images: int
-    answered: int
-    changed: tuple[tuple[str, str, str], ...]
-    largest: float
-    versions: tuple[str, ...]
-
-
-def drift_of(sentinels: Iterable[Sentinel], *, parse: Callable[[RawAnswer], list[Label]]) -> Drift:
-    """Compare every answer about a sentinel with the first one; an answer without labels is no answer."""
     first: dict[str, tuple[Mapping[str, float], tuple[str, ...]]] = {}
-    changed: list[tuple[str, str, str]] = []
     versions: dict[str, None] = {}
-    answered, largest, images = 0, 0.0, set()
+    images: set[str] = set()
+    drift = Drift(sentinels=0, answers=0)
     for sentinel in sentinels:
-        images.add(sentinel.image_sha256)
+        image = sentinel.image_sha256
+        images.add(image)
         if not isinstance(sentinel.outcome, RawAnswer):
             continue
         try:
             scores: Mapping[str, float] = {label.name: label.score for label in parse(sentinel.outcome)}
         except Exception:  # noqa: S112 - a reply that was lost on its way says nothing about the model
             continue
-        answered += 1
+        drift.answers += 1
         version = tuple(versions_in(sentinel.outcome))
         versions.update(dict.fromkeys(version))
-        first_scores, first_version = first.setdefault(sentinel.image_sha256, (scores, version))
-        moment = f"{sentinel.moment} of round {sentinel.round}"
-        if version != first_version:
-            changed.append((sentinel.image_sha256, moment, "version"))
-        if scores != first_scores:
-            changed.append((sentinel.image_sha256, moment, "answer"))
-            names = {*first_scores, *scores}
-            largest = max(largest, *(abs(first_scores.get(name, 0.0) - scores.get(name, 0.0)) for name in names))
-    return Drift(len(images), answered, tuple(changed), largest, tuple(versions))
+        first_scores, first_version = first.setdefault(image, (scores, version))
+        for what, changed in (("version", version != first_version), ("answer", scores != first_scores)):
+            if changed:
+                moment = f"{sentinel.moment} of round {sentinel.round}"
+                drift.changed.append(f"{(names or {}).get(image, image)}: {what} at the {moment}")
+        changes = [abs(first_scores.get(name, 0.0) - scores.get(name, 0.0)) for name in {*first_scores, *scores}]
+        drift.largest_score_change = max(drift.largest_score_change, *changes, 0.0)
+    drift.sentinels, drift.versions = len(images), list(versions)
+    drift.largest_score_change = round(drift.largest_score_change, 6)
+    return drift
 
 
 def versions_in(answer: RawAnswer) -> Iterator[str]:

@@ -27,15 +27,6 @@ _SUFFIX = {"png": ".png", "jpeg": ".jpg"}
 
 
 @dataclass(frozen=True)
-class Version:
-    """One version of a photo: the sha256 of its file's bytes, and the file."""
-
-    photo: str
-    sha256: str
-    path: Path
-
-
-@dataclass(frozen=True)
 class SentImage:
     """What is sent for a version: another file, or nothing, for a reason."""
 
@@ -60,7 +51,7 @@ class Encoding:
 
 
 def prepare(
-    versions: Sequence[Version], limits: Limits, *, folder: Path, answered: Collection[str] = frozenset()
+    versions: Sequence[ImageRef], limits: Limits, *, folder: Path, answered: Collection[str] = frozenset()
 ) -> dict[str, SentImage]:
     """What is sent in place of versions that do not fit a classifier's limits; versions that fit are not named.
 
@@ -74,7 +65,7 @@ def prepare(
     if limits == Limits():
         return {}
     kept = recorded(folder, limits)
-    photos: dict[str, list[Version]] = defaultdict(list)
+    photos: dict[str, list[ImageRef]] = defaultdict(list)
     for version in versions:
         photos[version.photo].append(version)
     made: dict[str, SentImage] = {}
@@ -98,7 +89,7 @@ def recorded(folder: Path, limits: Limits) -> dict[str, SentImage]:
     }
 
 
-def images_to_send(versions: Sequence[Version], sent: Mapping[str, SentImage]) -> list[ImageRef]:
+def images_to_send(versions: Sequence[ImageRef], sent: Mapping[str, SentImage]) -> list[ImageRef]:
     """The image to send for each version that can be sent; ``sent`` as `prepare` returned it."""
     images = []
     for version in versions:
@@ -154,7 +145,7 @@ def encode(image: "Image.Image", encoding: Encoding) -> bytes:
     return stream.getvalue()
 
 
-def _encode_photo(versions: Sequence[Version], limits: Limits, folder: Path) -> dict[str, SentImage]:
+def _encode_photo(versions: Sequence[ImageRef], limits: Limits, folder: Path) -> dict[str, SentImage]:
     from PIL import Image
 
     try:
@@ -182,7 +173,7 @@ def _encode_photo(versions: Sequence[Version], limits: Limits, folder: Path) -> 
     return _excluded(versions, f"{first}; no encoding fits")
 
 
-def _excluded(versions: Sequence[Version], why: str) -> dict[str, SentImage]:
+def _excluded(versions: Sequence[ImageRef], why: str) -> dict[str, SentImage]:
     return {version.sha256: SentImage(None, None, why) for version in versions}
 
 

@@ -3,19 +3,12 @@
 import sqlite3
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from concurrent.futures import Future
+from typing import Any, TypeVar
 
 Result = TypeVar("Result")
 Write = Callable[[sqlite3.Connection], Result]
-
-
-@dataclass
-class _Queued(Generic[Result]):
-    write: Write[Result]
-    done: bool = False
-    result: Result | None = None
-    error: Exception | None = None
+_Group = list[tuple[Write[Any], "Future[Any]"]]
 
 
 class GroupCommit:
@@ -31,46 +24,42 @@ class GroupCommit:
     """
 
     def __init__(self, connection: sqlite3.Connection, lock: threading.RLock) -> None:
-        self._connection = connection
-        self._lock = lock
+        self._connection, self._lock = connection, lock
         self._arriving = threading.Lock()
-        self._queue: list[_Queued[Any]] = []
+        self._queue: _Group = []
 
     def __call__(self, write: Write[Result]) -> Result:
         """Run one write and return its result."""
-        mine = _Queued(write)
+        mine: Future[Result] = Future()
         with self._arriving:
-            self._queue.append(mine)
+            self._queue.append((write, mine))
         with self._lock:
-            if not mine.done:
+            if not mine.done():
                 with self._arriving:
                     group, self._queue = self._queue, []
                 self._commit(group)
-        if mine.error is not None:
-            raise mine.error
-        return mine.result  # type: ignore[return-value]  # set by the write, which did not fail
+        return mine.result()
 
-    def _commit(self, group: list[_Queued[Any]]) -> None:
+    def _commit(self, group: _Group) -> None:
         try:
             results = self._in_one_transaction(group)
         except Exception as error:
-            if len(group) > 1:
-                for one in group:
-                    self._commit([one])
-                return
-            group[0].error = error
-            results = [None]
+            if len(group) == 1:
+                group[0][1].set_exception(error)
+            for one in group if len(group) > 1 else ():
+                self._commit([one])
         except BaseException:
-            for one in group:
-                one.done, one.error = True, RuntimeError("the write was interrupted")
+            for _, future in group:
+                future.set_exception(RuntimeError("the write was interrupted"))
             raise
-        for one, result in zip(group, results, strict=True):
-            one.done, one.result = True, result
+        else:
+            for (_, future), result in zip(group, results, strict=True):
+                future.set_result(result)
 
-    def _in_one_transaction(self, group: list[_Queued[Any]]) -> list[Any]:
+    def _in_one_transaction(self, group: _Group) -> list[Any]:
         self._connection.execute("BEGIN IMMEDIATE")
         try:
-            results = [one.write(self._connection) for one in group]
+            results = [write(self._connection) for write, _ in group]
             self._connection.execute("COMMIT")
         except BaseException:
             if self._connection.in_transaction:

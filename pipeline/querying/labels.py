@@ -32,13 +32,6 @@ _BLOCK = 4096  # counterfactuals at a time: bounds memory whatever the size of t
 
 
 @dataclass(frozen=True)
-class Unsendable:
-    """There is no answer and there will be none: the image does not fit the classifier."""
-
-    reason: str
-
-
-@dataclass(frozen=True)
 class Derived:
     """Tables of one classifier with the columns ``ANSWERS`` and ``LABELS`` of `pipeline.run.tables`."""
 
@@ -48,7 +41,7 @@ class Derived:
 
 def derive(
     counterfactuals: "pd.DataFrame",
-    outcomes: Mapping[str, RawAnswer | Unsendable | str],
+    outcomes: Mapping[str, RawAnswer | SentImage | str],
     *,
     adapter: str,
     parse: Callable[[RawAnswer], list[Label]],
@@ -76,8 +69,8 @@ def derive(
         outcome = outcomes.get(digest, "not sent yet")
         if made != "ok":
             results.append(("excluded", why if isinstance(why, str) else "there is no counterfactual"))
-        elif isinstance(outcome, Unsendable):
-            results.append(("excluded", f"it cannot be sent: {outcome.reason}"))
+        elif isinstance(outcome, SentImage):
+            results.append(("excluded", f"it cannot be sent: {outcome.how}"))
         else:
             if digest not in parsed:
                 parsed[digest] = _labels_or_reason(outcome, parse)
@@ -292,17 +285,17 @@ def _cuts(sweeps: "Integers", *, block: int) -> list[int]:
 
 def _outcomes(
     adapter: Adapter, digests: Sequence[str], store: Store, sent: Mapping[str, SentImage]
-) -> dict[str, RawAnswer | Unsendable | str]:
+) -> dict[str, RawAnswer | SentImage | str]:
     """The outcome of each image; several versions may have been sent as the same bytes."""
     key = key_maker_of(adapter)
-    outcomes: dict[str, RawAnswer | Unsendable | str] = {}
+    outcomes: dict[str, RawAnswer | SentImage | str] = {}
     digests_of: dict[str, list[str]] = defaultdict(list)
     for digest in digests:
         instead = sent.get(digest)
         if instead is None:
             digests_of[key(digest)].append(digest)
         elif instead.sha256 is None:
-            outcomes[digest] = Unsendable(instead.how)
+            outcomes[digest] = instead
         else:
             digests_of[key(instead.sha256)].append(digest)
     for found, reason in store.failures(digests_of).items():

@@ -14,7 +14,7 @@ from adapters.credentials import on_this_machine
 from pipeline.config.options import QueryOptions
 from pipeline.photos import SAMPLE
 from pipeline.querying.drift import Panel
-from pipeline.querying.encoding import SentImage, Version, images_to_send, prepare, recorded
+from pipeline.querying.encoding import SentImage, images_to_send, prepare, recorded
 from pipeline.querying.limits import BreakerPolicy, Budget, CallPolicy, RetryPolicy
 from pipeline.querying.outcomes import unreadable
 from pipeline.querying.requests import ImageRef, Pending, Request, batches_of, key_maker_of, pending_requests
@@ -103,7 +103,7 @@ class AdapterRequest(AdapterCalls):
 
 def adapter_requests(
     adapters: Sequence[Adapter],
-    versions: Sequence[Version],
+    versions: Sequence[ImageRef],
     options: QueryOptions,
     *,
     folder: Path,
@@ -234,7 +234,7 @@ def nobody(plan: Plan) -> bool:
 
 def _adapter_request(
     adapter: Adapter,
-    versions: Sequence[Version],
+    versions: Sequence[ImageRef],
     options: QueryOptions,
     *,
     folder: Path,
@@ -313,7 +313,7 @@ def _sentinels(
         return ()
     files = sorted(SAMPLE.glob("*.jpg"))
     chosen = [files[len(files) * number // options.sentinels] for number in range(options.sentinels)]
-    versions = [Version(path.name, sha256(path.read_bytes()).hexdigest(), path) for path in chosen]
+    versions = [ImageRef(sha256(path.read_bytes()).hexdigest(), path, path.name) for path in chosen]
     if folder is None:
         return tuple(images_to_send(versions, {}))
     limits = adapter.capabilities.limits

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from adapters.base import Adapter
-    from pipeline.querying.encoding import Version
+    from pipeline.querying.requests import ImageRef
 
 
 def plan_of_run(run: Run, adapters: "Sequence[Adapter]", settings: Settings) -> Plan:
@@ -61,12 +61,12 @@ def refuse_remote(adapters: "Sequence[Adapter]") -> None:
         raise PlanError(unconfirmed(hosts))
 
 
-def versions_of(run: Run, table: "pd.DataFrame") -> "list[Version]":
+def versions_of(run: Run, table: "pd.DataFrame") -> "list[ImageRef]":
     """The versions that were made, of a table of counterfactuals."""
-    from pipeline.querying.encoding import Version
+    from pipeline.querying.requests import ImageRef
 
     made = table[table["status"] == "ok"]
     return [
-        Version(photo, sha, run.path(file))
+        ImageRef(sha, run.path(file), photo)
         for photo, sha, file in zip(made["photo"], made["sha256"], made["file"], strict=True)
     ]

@@ -12,6 +12,7 @@ from pipeline.querying.drift import drift_of, versions_in
 from pipeline.querying.limits import CallPolicy
 from pipeline.querying.requests import ImageRef
 from pipeline.querying.store import Sentinel, Store
+from pipeline.run.record import Drift
 
 
 @pytest.fixture
@@ -43,8 +44,7 @@ def test_the_panel_is_asked_at_start_middle_and_end_and_kept_apart(
             (moment, image.sha256) for moment in ("start", "middle", "end") for image in panel
         ]
         drift = drift_of(sent, parse=adapter.parse)
-        assert (drift.images, drift.answered, drift.changed) == (2, 6, ())
-        assert drift.versions == ("model_version=v1",)
+        assert drift == Drift(sentinels=2, answers=6, versions=["model_version=v1"])
         assert query_adapter(adapter, images, store, policy=CallPolicy(sentinels=panel)).calls == 0, (
             "nothing to ask, no panel"
         )
@@ -66,8 +66,8 @@ def test_a_change_of_version_in_the_middle_is_seen(tmp_path: Path, store: Store,
         adapter = LoopbackAdapter(service.url, concurrency=1)
         query_adapter(adapter, images, store, policy=CallPolicy(sentinels=panel))
         drift = drift_of(_sent(store, adapter), parse=adapter.parse)
-    assert {(moment, what) for _, moment, what in drift.changed} == {("end of round 1", "version")}
-    assert drift.versions == ("model_version=v1", "model_version=v2")
+    assert drift.changed == [f"{image.sha256}: version at the end of round 1" for image in panel]
+    assert drift.versions == ["model_version=v1", "model_version=v2"]
 
 
 def test_an_interrupted_round_is_continued(tmp_path: Path, store: Store, panel: tuple[ImageRef, ...]) -> None:
@@ -88,8 +88,8 @@ def test_changed_scores_are_measured() -> None:
     from adapters.answers import from_answer
 
     drift = drift_of([answered("start", 0.5), answered("middle", 0.5), answered("end", 0.7)], parse=from_answer)
-    assert drift.changed == (("image", "end of round 1", "answer"),)
-    assert drift.largest == pytest.approx(0.2)
+    assert drift.changed == ["image: answer at the end of round 1"]
+    assert drift.largest_score_change == pytest.approx(0.2)
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b'{"labels": [["a", NaN]]}'])
@@ -99,7 +99,7 @@ def test_a_reply_without_labels_is_no_drift(body: bytes) -> None:
     good = RawAnswer(b'{"labels": [["a", 0.5]]}')
     sentinels = [Sentinel(1, 1, moment, "image", one) for moment, one in (("start", good), ("end", RawAnswer(body)))]  # type: ignore[arg-type]
     drift = drift_of(sentinels, parse=from_answer)
-    assert (drift.answered, drift.changed, drift.largest) == (1, (), 0.0)
+    assert drift == Drift(sentinels=1, answers=1)
 
 
 @pytest.mark.parametrize(

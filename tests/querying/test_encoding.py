@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from adapters.base import Limits
-from pipeline.querying.encoding import Version, encodings, misfit, prepare
+from pipeline.querying.encoding import encodings, misfit, prepare
+from pipeline.querying.requests import ImageRef
 
 
-def write_photo(folder: Path, photo: str, *, size: tuple[int, int], steps: int = 3, seed: int = 0) -> list[Version]:
+def write_photo(folder: Path, photo: str, *, size: tuple[int, int], steps: int = 3, seed: int = 0) -> list[ImageRef]:
     """Steps that differ in a few pixels, as counterfactuals do."""
     folder.mkdir(parents=True, exist_ok=True)
     pixels = np.random.default_rng(seed).integers(0, 255, (size[1], size[0], 3), dtype=np.uint8)
@@ -26,11 +27,11 @@ def write_photo(folder: Path, photo: str, *, size: tuple[int, int], steps: int =
         Image.fromarray(pixels).save(stream, "PNG", exif=exif)
         path = folder / f"{photo}{step}.png"
         path.write_bytes(stream.getvalue())
-        versions.append(Version(photo, sha256(stream.getvalue()).hexdigest(), path))
+        versions.append(ImageRef(sha256(stream.getvalue()).hexdigest(), path, photo))
     return versions
 
 
-def sent_files(versions: Sequence[Version], limits: Limits, folder: Path) -> list[Path]:
+def sent_files(versions: Sequence[ImageRef], limits: Limits, folder: Path) -> list[Path]:
     found = prepare(versions, limits, folder=folder)
     return [path for version in versions if (path := found[version.sha256].path) is not None]
 
@@ -81,7 +82,7 @@ def test_one_step_that_does_not_fit_changes_all(tmp_path: Path) -> None:
     Image.new("RGB", (60, 60)).save(flat, "PNG")
     path = tmp_path / "in" / "flat.png"
     path.write_bytes(flat.getvalue())
-    versions.append(Version("a", sha256(flat.getvalue()).hexdigest(), path))
+    versions.append(ImageRef(sha256(flat.getvalue()).hexdigest(), path, "a"))
     limits = Limits(max_bytes=8000)
     assert misfit(path, limits) is None
     assert len(sent_files(versions, limits, tmp_path / "sent")) == 3
