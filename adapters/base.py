@@ -7,7 +7,12 @@ without the classifier. Nothing here knows the pipeline; retries, rates, caching
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -167,6 +172,26 @@ class Adapter(Protocol):
         Raises:
             AnswerError: the answer does not hold labels.
         """
+        ...
+
+
+@runtime_checkable
+class Differentiable(Protocol):
+    """A local network whose scores have gradients, so that they can be attributed to pixels (see ``capabilities``
+    for the labels, in the order of the scores)."""
+
+    capabilities: Capabilities
+
+    def network_input(self, image: bytes) -> "NDArray[np.float32] | None":
+        """One encoded image as the network's input ``(3, h, w)``; None where it looks at nothing in it."""
+        ...
+
+    def map_on_input(self, image: bytes, regions: "NDArray[np.uint8]") -> "NDArray[np.uint8]":
+        """A map ``(H, W)`` of the image's pixels carried to the input's ``(h, w)``, by the nearest pixel."""
+        ...
+
+    def scores(self, inputs: "torch.Tensor") -> "torch.Tensor":
+        """Scores in 0-1 ``(B, labels)`` of inputs ``(B, 3, h, w)``, through which gradients flow back."""
         ...
 
 

@@ -94,6 +94,32 @@ class FaceAttributes(LabelAnswers):
             for crop, faces in zip(crops, faces_found, strict=True)
         ]
 
+    def network_input(self, image: bytes) -> "NDArray[np.float32] | None":
+        """See ``Differentiable``: the aligned face nearest the centre, in -1..1."""
+        import numpy as np
+
+        crop, _ = self._central_face(decode_rgb(image))
+        return None if crop is None else np.ascontiguousarray(crop.transpose(2, 0, 1), dtype=np.float32) / 127.5 - 1
+
+    def map_on_input(self, image: bytes, regions: "NDArray[np.uint8]") -> "NDArray[np.uint8]":
+        """See ``Differentiable``."""
+        import cv2
+        import numpy as np
+
+        from models.alignment import similarity_to_template
+        from models.detector import central_face
+
+        pixels = decode_rgb(image)
+        face = central_face(self._detector.detect([pixels])[0], width=pixels.shape[1], height=pixels.shape[0])
+        if face is None:
+            raise ValueError("there is no face in this image")
+        transform = similarity_to_template(face.landmarks, size=_CROP)
+        return np.asarray(cv2.warpAffine(regions, transform, (_CROP, _CROP), flags=cv2.INTER_NEAREST), dtype=np.uint8)
+
+    def scores(self, inputs: "Tensor") -> "Tensor":
+        """See ``Differentiable``."""
+        return _scores(self._network.perceive(inputs))
+
     def _central_face(self, image: "NDArray[np.uint8]") -> "tuple[NDArray[np.uint8] | None, int]":
         """The aligned face nearest the centre, None where there is none, and how many faces were found."""
         from models.alignment import aligned_crop

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from adapters.answers import LabelAnswers, to_answer
 from adapters.base import AdapterError, Capabilities, Label, RawAnswer
-from adapters.local.preprocessing import Preprocessing, pixels
+from adapters.local.preprocessing import Preprocessing, map_pixels, pixels
 from adapters.options import AdapterOptions, Presence
 
 if TYPE_CHECKING:
@@ -118,6 +118,14 @@ class LocalNetwork(LabelAnswers, ABC):
     def model(self) -> str:
         """What changes whenever the answers could; see ``Adapter``."""
 
+    def network_input(self, image: bytes) -> "NDArray[np.float32] | None":
+        """See ``Differentiable``."""
+        return self._prepare(image)
+
+    def map_on_input(self, image: bytes, regions: "NDArray[np.uint8]") -> "NDArray[np.uint8]":
+        """See ``Differentiable``."""
+        return map_pixels(regions, self._preprocessing)
+
     def _prepare(self, image: bytes) -> "NDArray[np.float32]":
         """One image as the network's input; ValueError where it is no image."""
         return pixels(image, self._preprocessing)
@@ -181,6 +189,19 @@ class TorchNetwork(LocalNetwork):
     def _forward(self, images: "torch.Tensor") -> "torch.Tensor":
         """The outputs, ``(B, labels)``, for the images, ``(B, 3, height, width)``."""
         return cast("torch.Tensor", self._network(images))
+
+    def scores(self, inputs: "torch.Tensor") -> "torch.Tensor":
+        """See ``Differentiable``."""
+        import torch
+
+        outputs = self._forward(inputs.to(self._device, getattr(torch, self._dtype))).float()
+        match self._reading.activation:
+            case "softmax":
+                return outputs.softmax(dim=1)
+            case "sigmoid":
+                return outputs.sigmoid()
+            case _:
+                return outputs
 
     def _outputs(self, batch: "NDArray[np.float32]") -> "NDArray[np.floating[Any]]":
         """See ``LocalNetwork``; without gradients and without PyTorch's non-deterministic kernels."""

@@ -1,6 +1,6 @@
 """How an encoded image becomes a network's input: declared in one record, done in one place for every local network."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from typing import TYPE_CHECKING, Literal
 
@@ -64,6 +64,16 @@ def pixels(data: bytes, preprocessing: Preprocessing) -> "NDArray[np.float32]":
         values = values[..., ::-1]
     normal = (values - np.asarray(preprocessing.mean, np.float32)) / np.asarray(preprocessing.std, np.float32)
     return np.ascontiguousarray(normal.transpose(2, 0, 1), dtype=np.float32)
+
+
+def map_pixels(regions: "NDArray[np.uint8]", preprocessing: Preprocessing) -> "NDArray[np.uint8]":
+    """A map ``(H, W)`` of an image's pixels as the network's input shows them ``(h, w)``; beyond the image it is 0."""
+    import numpy as np
+    from PIL import Image
+
+    return np.asarray(
+        _fitted(Image.fromarray(regions), replace(preprocessing, interpolation="nearest")), dtype=np.uint8
+    )
 
 
 def _fitted(image: "Image", preprocessing: Preprocessing) -> "Image":

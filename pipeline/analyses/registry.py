@@ -34,6 +34,7 @@ ANALYSES: dict[str, str] = {
     "leakage": "pipeline.analyses.predictability:LEAKAGE",
     "representation": "pipeline.analyses.representation:REPRESENTATION",
     "review": "pipeline.analyses.review:REVIEW",
+    "attribution": "pipeline.analyses.attribution:ATTRIBUTION",
     "power": "pipeline.analyses.power:POWER",
 }
 NOT_SHOWN = "{name}: {reason}; run counterslope {command} again."

@@ -1,9 +1,11 @@
 """The last stage: the report, from the tables (``report.html``)."""
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from pipeline.config.attributes import EDIT_ARM
 from pipeline.run.files import digest, write_text
+from pipeline.run.folder import Run
 from pipeline.run.tables import read_frame
 from pipeline.stages.base import Audit
 from pipeline.stages.checks import pictures_of
@@ -46,6 +48,7 @@ def report_stage(audit: Audit, upstream: str) -> None:
         tables = {name: run.read_csv(name) for name in SHOWN}
         slopes, effectiveness = tables["slopes"], tables["effectiveness"]
         sections = _sections(audit, artifacts)
+        shown = {photo for each in sections for photo in each.photos}
         page = render(
             slopes=slopes,
             curves=tables["curves"],
@@ -59,10 +62,16 @@ def report_stage(audit: Audit, upstream: str) -> None:
             swept=audit.settings.sweep.chosen(),
             sections=sections,
             changes=pictures_of(run),
-            pictures=faces_of(run, {photo for each in sections for photo in each.photos}, versions=versions),
+            pictures=faces_of(run, shown, versions=versions) | _kept_pictures(run, shown),
         )
         write_text(run.path(PAGE), page)
         advance(1)
+
+
+def _kept_pictures(run: Run, names: Collection[str]) -> dict[str, bytes]:
+    """Pictures that an analysis left in the run's folder, such as heat maps, by their files' names there."""
+    files = {name: run.path(name) for name in names if name.endswith(".webp")}
+    return {name: file.read_bytes() for name, file in files.items() if file.is_file()}
 
 
 def _sections(audit: Audit, artifacts: "Artifacts") -> "list[Section]":

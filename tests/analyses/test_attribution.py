@@ -1,0 +1,120 @@
+"""Where a network looks: the shares are captum's own, regions move with the picture, and the run shows them."""
+
+import io
+
+import numpy as np
+import pytest
+import torch
+from captum.attr import GradientShap
+from finished_run import responses, write_run
+from PIL import Image
+
+from adapters.base import Capabilities, Differentiable
+from adapters.local.face_attributes import FaceAttributes
+from adapters.local.gradient_shap import attribute_scores, heatmap
+from adapters.local.preprocessing import Preprocessing, map_pixels
+from adapters.registry import create
+from pipeline.analyses.registry import compute
+from pipeline.config.options import ConfigError
+from pipeline.counterfactuals.face_regions import OUTSIDE, REGIONS, region_shares
+from pipeline.photos import SAMPLE
+
+
+class TopLeft:
+    """A network whose one score is the mean of the picture's top left quarter."""
+
+    capabilities = Capabilities(labels=("bright", "dark"))
+
+    def network_input(self, image):
+        return np.asarray(Image.open(io.BytesIO(image)).convert("RGB"), dtype=np.float32).transpose(2, 0, 1) / 255
+
+    def map_on_input(self, image, regions):
+        return regions
+
+    def scores(self, inputs):
+        bright = inputs[..., : inputs.shape[-2] // 2, : inputs.shape[-1] // 2].mean(dim=(1, 2, 3))
+        return torch.stack([bright, 1 - bright], dim=1)
+
+
+@pytest.fixture
+def picture():
+    return np.random.default_rng(0).random((3, 8, 8), dtype=np.float32)
+
+
+def test_attribution_lies_where_the_score_is_computed(picture):
+    found = attribute_scores(TopLeft(), picture, 0, samples=8, seed=0)
+    assert found.shape == (8, 8)
+    assert np.abs(found[:4, :4]).sum() > 0
+    assert not found[4:].any()
+    assert not found[:, 4:].any()
+
+
+def test_the_sum_is_captums(picture):
+    state = np.random.get_state()
+    found = attribute_scores(TopLeft(), picture, 0, samples=8, seed=3)
+    assert np.random.get_state()[1].tolist() == state[1].tolist()
+    image = torch.from_numpy(picture)[None]
+    levels = [getattr(image, name)(dim=(2, 3), keepdim=True) for name in ("amin", "amax", "mean")]
+    baselines = torch.cat([level.expand_as(image) for level in levels])
+    torch.manual_seed(3)
+    np.random.seed(3)
+    own = GradientShap(TopLeft().scores).attribute(image, baselines=baselines, n_samples=8, stdevs=0.05, target=0)
+    np.random.set_state(state)
+    assert found.sum() == pytest.approx(float(own.sum()), rel=1e-6)
+
+
+def test_the_same_seed_gives_the_same_shares(picture):
+    one, again = (attribute_scores(TopLeft(), picture, 0, samples=4, seed=1) for _ in range(2))
+    assert (one == again).all()
+
+
+def test_shares_are_of_the_absolute_attribution_and_add_up():
+    regions = np.zeros((4, 4), dtype=np.uint8)
+    regions[:2] = list(REGIONS).index("face")
+    attribution = np.zeros((4, 4))
+    attribution[0, 0], attribution[3, 3] = -3.0, 1.0
+    found = {name: (share, area) for name, share, area in region_shares(attribution, regions)}
+    assert found["face"] == (0.75, 0.5)
+    assert found["background"] == (0.25, 0.5)
+    assert found[OUTSIDE] == (0.25, 0.5)
+    assert sum(share for name, (share, _) in found.items() if name in REGIONS) == pytest.approx(1)
+
+
+def test_a_score_that_depends_on_nothing_has_no_shares():
+    assert all(np.isnan(share) for _, share, _ in region_shares(np.zeros((4, 4)), np.zeros((4, 4), dtype=np.uint8)))
+
+
+def test_regions_follow_the_picture_onto_the_input():
+    regions = np.zeros((40, 80), dtype=np.uint8)
+    regions[:, 40:] = 3
+    carried = map_pixels(regions, Preprocessing(size=(20, 20), mean=(0, 0, 0), std=(1, 1, 1)))
+    assert carried.shape == (20, 20)
+    assert (carried[:, :10] == 0).all()
+    assert (carried[:, 10:] == 3).all()
+
+
+def test_a_heat_map_is_a_picture(picture):
+    content = heatmap(picture, np.arange(64.0).reshape(8, 8))
+    assert Image.open(io.BytesIO(content)).size == (160, 160)
+
+
+def test_the_embedded_judge_has_gradients_and_a_function_has_none():
+    judge = create("face-attributes")
+    assert isinstance(judge, Differentiable)
+    content = sorted(SAMPLE.glob("*.jpg"))[0].read_bytes()
+    inputs = judge.network_input(content)
+    regions = judge.map_on_input(content, np.ones((400, 400), dtype=np.uint8))
+    assert regions.shape == inputs.shape[1:]
+    label = FaceAttributes.capabilities.labels.index("smiling")
+    found = attribute_scores(judge, inputs, label, samples=2, seed=0)
+    assert np.isfinite(found).all()
+    assert found.any()
+    assert not isinstance(create("opencv"), Differentiable)
+
+
+def test_a_classifier_without_gradients_is_refused(tmp_path):
+    run = write_run(tmp_path / "run", [("opencv", "gender", "edit", responses(effect=[0.2, 0, 0], seed=1))])
+    with pytest.raises(ConfigError, match="opencv has no gradients"):
+        compute("attribution", run, {"adapter": "opencv", "label": "smile"})
+    with pytest.raises(ConfigError, match="face-attributes has no label 'purple'"):
+        compute("attribution", run, {"adapter": "face-attributes", "label": "purple"})
