@@ -25,7 +25,7 @@ def with_truncation(
     limits: Mapping[str, Limits],
     presence: Mapping[str, float],
 ) -> pd.DataFrame:
-    """The slopes frame with the column ``truncation``, if an adapter has a limit; 0 where nothing can be hidden.
+    """The slopes frame with the column ``truncation``, if any label of an adapter may be hidden.
 
     A version hides a label that it lacks where it has as many labels as the adapter returns at most, all of them
     present (a missing score is not above the least that was returned), or where the adapter drops scores that would
@@ -40,17 +40,18 @@ def with_truncation(
         limits: adapter -> labels that it returns at most, and the score below which it returns none; None for no limit.
         presence: adapter -> the score from which a label is present.
     """
-    limited = [each for each in sweeps if each.photos and each.labels and any(limits.get(each.adapter, ()))]
-    if not limited:
-        return frame
     found = []
-    for each in limited:
+    for each in sweeps:
+        if not (each.photos and each.labels and any(limits.get(each.adapter, ()))):
+            continue
         own, sent = (_of(each, table) for table in (labels, answers))
         places = sent[["step", "value"]].drop_duplicates().sort_values("value")["step"]
         cells = pd.Index(each.photos).get_indexer(pd.Index(own["photo"])) * len(places) + own["step"].map(
             {step: place for place, step in enumerate(places)}
         )
         found.append(_moves(each, own.assign(cell=cells), limits[each.adapter], presence[each.adapter]))
+    if not any((part[COLUMN] > 0).any() for part in found):
+        return frame
     moved = frame.merge(pd.concat(found), on=KEYS, how="left", validate="1:1")
     return moved.assign(**{COLUMN: (moved[COLUMN].fillna(0.0) / moved["y_c"]).where(moved["estimable"].astype(bool))})
 
