@@ -16,6 +16,7 @@ from pipeline.querying.encoding import SentImage
 from pipeline.querying.requests import key_maker_of
 from pipeline.querying.store import Store
 from pipeline.run.files import atomic_write
+from pipeline.run.progress import Watch, unwatched
 from pipeline.run.tables import ANSWERS, LABELS, check_account, schema
 
 if TYPE_CHECKING:
@@ -146,6 +147,7 @@ def write_run_labels(
     *,
     sent: Mapping[str, Mapping[str, SentImage]],
     keep: Collection[str] = (),
+    watch: Watch = unwatched,
 ) -> "tuple[dict[str, int], pd.DataFrame]":
     """Write both tables of a run: the rows of ``adapters`` derived anew, those of ``keep`` as they stand.
 
@@ -155,14 +157,16 @@ def write_run_labels(
     answers, labels = folder / "answers.parquet", folder / "labels.parquet"
     derived = {adapter.name: adapter for adapter in adapters}
 
-    def blocks() -> Iterator[Derived]:
-        for name in sorted({*derived, *keep}):
-            if name in derived:
-                yield from derive_blocks(counterfactuals, [derived[name]], store, sent=sent)
-            else:
-                yield from kept_blocks(name, answers=answers, labels=labels)
-
     planned = len(counterfactuals) * len({*derived, *keep})
+
+    def blocks() -> Iterator[Derived]:
+        with watch("labels", total=planned) as advance:
+            for name in sorted({*derived, *keep}):
+                made = derive_blocks(counterfactuals, [derived[name]], store, sent=sent) if name in derived else None
+                for block in made or kept_blocks(name, answers=answers, labels=labels):
+                    yield block
+                    advance(block.answers.num_rows)
+
     return write_derived(blocks(), answers=answers, labels=labels, planned=planned), statuses_of(answers)
 
 

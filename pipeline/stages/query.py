@@ -108,7 +108,9 @@ def query_stage(
         counts["unanswered"] += sum(account.failed + account.not_asked for account in kept.values())
         _stop_if_none_can_be_used(outcomes.values())
         sent = {one.adapter.name: one.sent for one in requests}
-        planned, statuses = write_run_labels(run.folder, table, adapters, store, sent=sent, keep=keep)
+        planned, statuses = write_run_labels(
+            run.folder, table, adapters, store, sent=sent, keep=keep, watch=audit.watch
+        )
         counts |= planned
         for request in requests:
             name = request.adapter.name

@@ -1,6 +1,8 @@
 """Asking as a stage of a run: consent, limits, what run.json and status say of it, and what is never written."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -80,6 +82,21 @@ def test_consent_is_asked_with_the_exact_plan(run: Run) -> None:
         assert account.usd_so_far == pytest.approx(before.usd)
         assert account.service.host.startswith("127.0.0.1")
         assert account.drift == Drift(sentinels=3, answers=9, versions=["model_version=v1"])
+
+
+def test_bars_move_while_images_are_sent_and_while_labels_are_derived(run: Run) -> None:
+    moved: dict[str, list[float]] = {}
+
+    @contextmanager
+    def watch(stage: str, *, total: float) -> Iterator[object]:
+        moved[stage] = [total, 0.0]
+        yield lambda count, note="": moved[stage].__setitem__(1, moved[stage][1] + count)
+
+    with Loopback() as service:
+        query_stage(
+            Audit(run, settings(), (), watch=watch, consent=lambda plan: True), "v", [LoopbackAdapter(service.url)]
+        )
+    assert moved == {stage: [PHOTOS * STEPS] * 2 for stage in ("query loopback", "labels")}
 
 
 @pytest.mark.parametrize(("limit", "words"), [({"max_calls": 20}, "--max-calls"), ({"max_cost": 0.01}, "--max-cost")])
