@@ -174,12 +174,15 @@ def groups_of(photos: "pd.DataFrame", by: str, *, faces: "pd.DataFrame | None" =
     Args:
         photos: the run's table of that name.
         by: a manifest's column; else ``folder`` (where the photo lies) or, with the run's ``faces``, ``perceived``
-            (how the unchanged face is perceived, such as "feminine, Black").
+            (how the unchanged face is perceived, such as "feminine, Black"). Several with commas between name a group together.
 
     Raises:
         ConfigError: the column is unknown.
     """
     built_in = (FOLDER,) if faces is None else (PERCEIVED, FOLDER)
+    if "," in by and by not in photos.columns:
+        named = [groups_of(photos, part.strip(), faces=faces) for part in by.split(",")]
+        return {photo: ", ".join(each[photo] for each in named) for photo in named[0] if all(photo in n for n in named)}
     check_column(photos, by, purpose="group", built_in=built_in)
     if by in photos.columns:
         known = photos[photos[by].notna()]

@@ -2,14 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from pipeline.analyses import sections as page
-from pipeline.analyses.base import Analysis, Kept, Options, Result, option_of_run
-from pipeline.analyses.inputs import FOLDER, clusters_of, groups_of
+from pipeline.analyses.base import Analysis, Kept, Names, Options, Result, option_of_run
+from pipeline.analyses.inputs import FOLDER, InputError, clusters_of, groups_of, read_predictions, share_table
 from pipeline.config.attributes import ATTRIBUTES, Attribute
+from pipeline.config.flags import Flag
 from pipeline.review.answers import FILE as REVIEWS
 from pipeline.review.answers import read_faces
 from pipeline.run.folder import Run, settings_of
@@ -21,9 +22,15 @@ from pipeline.run.tables import read_frame
 if TYPE_CHECKING:
     import pandas as pd
 
+COMPARED, CORRELATIONS = "representation_compared", "representation_correlations"
 RAW, CORRECTED = "as perceived", "corrected for the estimator's errors"
 CHARTS = 6
 COUNTED = {name: attribute for name, attribute in ATTRIBUTES.items() if attribute.names_groups}
+_WORDS = {
+    (name, category): [category, *(word for names in attribute.pole_names if category in names for word in names)]
+    for name, attribute in COUNTED.items()
+    for category in attribute.classes
+}
 CLASSES = {name: attribute.classes for name, attribute in COUNTED.items()}
 
 
@@ -32,7 +39,13 @@ class RepresentationOptions(Options):
 
     renamed: ClassVar[Mapping[str, str]] = {"method": "interval"}
 
-    by: str = Field(FOLDER, description="a manifest column, such as keyword; or folder")
+    by: str = Field(FOLDER, description="a manifest column, or several with commas: keyword,modifier; or folder")
+    compare: Annotated[Path | None, Flag(metavar="FILE")] = Field(
+        None, description="table of other shares to compare with, such as labour statistics by occupation"
+    )
+    compare_column: Names = Field(
+        (), description="its columns of shares, named by what they count (pct_female, White); all such unless given"
+    )
     interval: Literal["wilson", "exact"] = Field(
         "wilson", description="of the raw shares; the bootstrap's with --cluster"
     )
@@ -45,9 +58,13 @@ class RepresentationAnalysis(Analysis[RepresentationOptions]):
     name = "representation"
     command = "represent"
     reads = ("photos", "run")
+    tables = ("representation", COMPARED, CORRELATIONS)
     options = RepresentationOptions
     uses = ("cluster", "resamples", "seed")
-    examples = ("counterslope represent results.csv --by keyword --out runs/results",)
+    examples = (
+        "counterslope represent results.csv --by keyword --out runs/results",
+        "counterslope represent results.csv --by keyword,modifier --compare occupations-stats.tsv --out runs/results",
+    )
 
     def compute(self, source: Path, options: RepresentationOptions, *, watch: Watch = unwatched) -> Result:
         """Shares of the photos' central faces, one row a group, attribute and class, of a run that has its faces."""
@@ -76,12 +93,16 @@ class RepresentationAnalysis(Analysis[RepresentationOptions]):
         left_out = len(photos) - len(shown)
         if left_out:
             notes.append(f"{left_out} of {len(photos)} photos are not counted: no usable face, or no group.")
+        tables, elsewhere = {self.name: representation_frame(parts)}, [options.compare]
+        if options.compare is not None:
+            compared, correlations = _compared(tables[self.name], photos, options, path=options.compare)
+            tables |= {CORRELATIONS: correlations, COMPARED: compared}
         return Result(
             title=f"Perceived {' and '.join(COUNTED)} by {options.by}, as perceived and corrected",
-            tables={self.name: representation_frame(parts)},
+            tables=tables,
             notes=[*(note for each in doubts.values() for note in each), *notes],
             about={"by": options.by, "interval": options.interval, "notes": notes, "doubts": doubts},
-            inputs=self.inputs(options, files=("photos.parquet", "faces.parquet", REVIEWS)),
+            inputs=self.inputs(options, files=("photos.parquet", "faces.parquet", REVIEWS), elsewhere=elsewhere),
         )
 
     def sections(self, kept: Kept) -> Sequence[page.Section]:
@@ -95,7 +116,8 @@ class RepresentationAnalysis(Analysis[RepresentationOptions]):
             parts=[
                 _part(rows, by, name, doubts=kept.about.get("doubts", {}).get(name, ()))
                 for (name,), rows in page.rows_by(kept.tables[self.name], "attribute")
-            ],
+            ]
+            + _comparisons(kept),
             caveats=[
                 *map(str, kept.about.get("notes", ())),
                 "The corrected shares hold if the estimator errs on these photos as it does on the held-out faces; "
@@ -105,6 +127,40 @@ class RepresentationAnalysis(Analysis[RepresentationOptions]):
             ],
         )
         return (section,)
+
+
+def _compared(
+    shares: "pd.DataFrame", photos: "pd.DataFrame", options: RepresentationOptions, *, path: Path
+) -> "tuple[pd.DataFrame, pd.DataFrame]":
+    """The shares next to those of a table, whose first column holds the keywords.
+
+    Raises:
+        InputError: no column of the table counts a class, or none of its keywords is among the photos'.
+    """
+    from pipeline.statistics.reference_shares import compare_shares, matched
+
+    names = [part.strip() for part in options.by.split(",")]
+    whole, keywords = groups_of(photos, options.by), groups_of(photos, names[0])
+    rest = groups_of(photos, ",".join(names[1:])) if names[1:] else {}
+    places = {group: (keywords[photo], rest.get(photo, "")) for photo, group in whole.items()}
+    shares = shares.assign(
+        keyword=[places[group][0] for group in shares["group"]],
+        modifier=[places[group][1] for group in shares["group"]],
+    )
+    given = read_predictions(path)
+    first, *columns = (str(column) for column in given.columns)
+    found = matched(options.compare_column or columns, _WORDS)
+    if not found:
+        raise InputError(
+            f"no column of {path} says what its shares count: name one by a class, such as pct_female or White; its "
+            f"columns are {', '.join(columns)}"
+        )
+    references = {(*found[column], column): share_table(path, task=first, share=column) for column in found}
+    tables = compare_shares(shares, references)
+    if tables[0].empty:
+        there = page.listed(sorted(set(keywords.values())))
+        raise InputError(f"column {first!r} of {path} has none of the photos' keywords ({there})")
+    return tables
 
 
 def _confusion() -> tuple[dict[str, list[list[int]]] | None, list[str]]:
@@ -154,6 +210,44 @@ def _part(rows: "pd.DataFrame", by: str, attribute: str, *, doubts: Sequence[str
         charts=charts,
         tables=[page.Table(f"Perceived {attribute} by {by}", rows.assign(faces=faces), columns)],
     )
+
+
+def _comparisons(kept: Kept) -> list[page.Subsection]:
+    """The shares against others, one part a reference; nothing where none was given."""
+    if COMPARED not in kept.tables or CORRELATIONS not in kept.tables:
+        return []
+    summary, parts = kept.tables[CORRELATIONS], []
+    compared = kept.tables[COMPARED].fillna({"modifier": ""})
+    for (category, reference), rows in page.rows_by(compared, "category", "reference"):
+        own = summary[(summary["category"] == category) & (summary["reference"] == reference)]
+        sentences = [
+            f"{f'{modifier}: ' if modifier else ''}over {count(row['keywords'])} keywords, Spearman’s correlation is "
+            f"{page.bounds(row['spearman'], row['spearman_low'], row['spearman_high'])}; the shares are "
+            f"{_share(row['mean_absolute_difference'])} apart on average."
+            for (modifier,), one in page.rows_by(own[own["shares"] == "raw"].fillna({"modifier": ""}), "modifier")
+            for row in one.to_dict("records")
+        ]
+        caption = f"Share perceived as {category} against {reference}; on the dashed line both are equal."
+        charts = [
+            page.Scatter(
+                part,
+                x="reference_share",
+                y="share",
+                titles=(f"{reference}", f"perceived as {category}{f', {modifier}' if modifier else ''}"),
+                title=f"{caption[:-1]}{f', {modifier}' if modifier else ''}",
+                description="; ".join(sentences),
+                caption=caption,
+            )
+            for (modifier,), part in page.rows_by(rows, "modifier")[:CHARTS]
+        ]
+        columns: list[page.Column] = [
+            ("Keyword", "keyword", "text"), ("Modifier", "modifier", "text"), ("Faces", "photos", "count"),
+            ("Share", "share", "share"), ("Reference", "reference_share", "share"), *page.DIFFERENCE[:1],
+            ("95 % interval", ("difference_low", "difference_high"), "interval"),
+        ]  # fmt: skip
+        table = page.Table(f"Perceived as {category} and {reference}", page.largest_first(rows, "difference"), columns)
+        parts.append(page.Subsection(f"{category} against {reference}", sentences, charts, [table]))
+    return parts
 
 
 def _sentence(rows: "pd.DataFrame", group: str, by: str) -> str:

@@ -59,6 +59,26 @@ class Heatmap:
     caption: str
 
 
+@dataclass(frozen=True, eq=False)
+class Scatter:
+    """Shares in 0-1 against others, with the line on which both are equal.
+
+    Attributes:
+        rows: the columns that ``x`` and ``y`` name, and the ends of the interval of ``y``: its name with _low, _high.
+        x, y: columns.
+        titles: of the axes.
+        title, description, caption: as of ``Dots``.
+    """
+
+    rows: "pd.DataFrame"
+    x: str
+    y: str
+    titles: tuple[str, str]
+    title: str
+    description: str
+    caption: str
+
+
 @dataclass(frozen=True)
 class Gallery:
     """Faces in named rows, by the names of their photos; a photo that cannot be shown is left out."""
@@ -73,7 +93,7 @@ class Subsection:
 
     heading: str
     sentences: Sequence[str]
-    charts: Sequence[Dots | Heatmap] = ()
+    charts: Sequence[Dots | Heatmap | Scatter] = ()
     tables: Sequence[Table] = ()
     galleries: Sequence[Gallery] = ()
 

@@ -251,7 +251,8 @@ class _Collection:
         near = None if same else self._alike(outcome.phash)
         if same or near:
             row = self._photos[same or near or ""]
-            row["also_found_by"] = "; ".join(filter(None, [str(row["also_found_by"]), query.text]))
+            others = dict.fromkeys([*filter(None, str(row["also_found_by"]).split("; ")), query.text])
+            row["also_found_by"] = "; ".join(others)
             return "excluded", f"duplicate ({same})" if same else f"near-duplicate ({near})"
         self._by_bytes[outcome.sha256] = outcome.file
         if outcome.phash:

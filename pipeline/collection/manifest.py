@@ -1,6 +1,7 @@
 """What a collection leaves: the manifest that audits take, every result with what became of it, whom to credit."""
 
 import csv
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from io import StringIO
 
@@ -37,8 +38,13 @@ def attribution(rows: Sequence[Mapping[str, object]]) -> str:
         licence = cells["licence_name"] or cells["licence"]
         parts = [
             f"{cells['photo']}: “{cells['title'] or 'untitled'}” by {cells['creator'] or 'a creator who is not named'}",
-            f"{licence} {cells['licence_url']}".strip(),
-            f"from {cells['source_page'] or cells['image_url']}",
+            f"{licence} {_link(row['licence_url'])}".strip(),
+            f"from {_link(row['source_page'] or row['image_url'])}",
         ]
         lines.append(f"- {', '.join(parts)}.")
     return "\n".join(lines) + "\n"
+
+
+def _link(address: object) -> str:
+    """An address that a reader can follow; what is none is plain text."""
+    return f"<{address}>" if re.fullmatch(r"https?://[!-;=?-~]+", str(address)) else markdown_text(address)

@@ -12,7 +12,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from pipeline.analyses.sections import Dots, Heatmap
+from pipeline.analyses.sections import Dots, Heatmap, Scatter
 from pipeline.report.words import Poles
 from pipeline.run.formats import decimal
 from pipeline.run.text import visible
@@ -106,9 +106,30 @@ def interval_chart(rows: pd.DataFrame, poles: Poles, *, highlighted: Sequence[st
     )
 
 
-def chart_of(chart: Dots | Heatmap) -> Any:
+def chart_of(chart: Dots | Heatmap | Scatter) -> Any:
     """The specification of a chart in a section of an analysis."""
-    return bias_heatmap(chart.grid, metric=chart.metric) if isinstance(chart, Heatmap) else _dots(chart)
+    if isinstance(chart, Heatmap):
+        return bias_heatmap(chart.grid, metric=chart.metric)
+    return _scatter(chart) if isinstance(chart, Scatter) else _dots(chart)
+
+
+def _scatter(chart: Scatter) -> Any:
+    """Points with the intervals of their height, over the line on which both shares are equal."""
+    columns = [chart.x, chart.y, f"{chart.y}_low", f"{chart.y}_high"]
+    data = chart.rows[columns].set_axis(["x", "y", "low", "high"], axis=1).dropna(subset=["x", "y"])
+    scale = alt.Scale(domain=[0, 1], nice=False)
+    x, y = (
+        kind(f"{name}:Q", scale=scale, axis=alt.Axis(title=visible(title), format=".0%", tickCount=5))
+        for kind, name, title in ((alt.X, "x", chart.titles[0]), (alt.Y, "y", chart.titles[1]))
+    )
+    line = alt.Chart(pd.DataFrame({"x": [0.0, 1.0], "y": [0.0, 1.0]})).mark_line(color=MUTED, strokeDash=[3, 3])
+    base = alt.Chart(data)
+    layers = [
+        line.encode(x=x, y=y),
+        base.mark_rule(color=PALETTE[0], opacity=0.35).encode(x=x, y=alt.Y("low:Q", scale=scale), y2="high:Q"),
+        base.mark_point(filled=True, size=36, color=PALETTE[0], opacity=0.9).encode(x=x, y=y),
+    ]
+    return _finished(layers, HEATMAP_SIDE, HEATMAP_SIDE)
 
 
 def _dots(chart: Dots) -> Any:

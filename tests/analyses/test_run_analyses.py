@@ -201,6 +201,39 @@ def test_shares_by_keyword(invoke, faces_found):
     assert not people["share_low"].equals(frame["share_low"])
 
 
+def test_shares_by_keyword_against_labour_statistics(invoke, faces_found, tmp_path):
+    statistics = tmp_path / "jobs.tsv"
+    statistics.write_text("job\tbls_pct_female\tyear\nCEO\t29.3\t2019\nnurse\t88.9\t2019\nbaker\t60.0\t2019\n")
+    words = ("represent", "list.csv", "--by", "keyword", "--compare", statistics, "--format", "csv")
+    frame = table(invoke(*words, "--table", "representation_compared"))
+    assert frame["keyword"].tolist() == ["ceo", "nurse"]
+    assert set(frame["category"]) == {"feminine"}
+    row = frame.set_index("keyword").loc["ceo"]
+    assert row["difference"] == pytest.approx(2 / 3 - 0.293)
+    assert row["difference_low"] < row["difference"] < row["difference_high"]
+    summary = table(invoke(*words, "--table", "representation_correlations"))
+    assert summary["keywords"].tolist() == [2, 2]
+    assert summary["spearman"].isna().all(), "two keywords have no rank correlation"
+    assert set(summary["shares"]) == {"raw", "corrected"}
+    assert invoke("report", faces_found, "--quiet").exit_code == 0
+    assert "feminine against bls_pct_female" in (faces_found / "report.html").read_text()
+
+
+def test_a_table_that_does_not_say_what_it_counts_is_explained(invoke, faces_found, tmp_path):
+    statistics = tmp_path / "jobs.csv"
+    statistics.write_text("job,share\nceo,29.3\n")
+    said = invoke("represent", "list.csv", "--by", "keyword", "--compare", statistics).output
+    assert "pct_female" in " ".join(said.split())
+    statistics.write_text("job,women\npilot,9.3\n")
+    said = invoke("represent", "list.csv", "--by", "keyword", "--compare", statistics).output
+    assert "none of the photos' keywords (ceo and nurse)" in " ".join(said.split())
+
+
+def test_groups_of_two_columns(invoke, faces_found):
+    frame = table(invoke("represent", "list.csv", "--by", "keyword,person", "--format", "csv"))
+    assert "ceo, 0" in set(frame["group"])
+
+
 def test_without_a_confusion_matrix_shares_are_not_corrected_and_that_is_said(invoke, faces_found, monkeypatch):
     monkeypatch.setattr("models.confusion.FILE", faces_found / "nothing.json")
     result = invoke("represent", "list.csv", "--by", "keyword", "--format", "csv")
