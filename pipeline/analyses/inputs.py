@@ -174,7 +174,7 @@ def groups_of(photos: "pd.DataFrame", by: str, *, faces: "pd.DataFrame | None" =
     Args:
         photos: the run's table of that name.
         by: a manifest's column; else ``folder`` (where the photo lies) or, with the run's ``faces``, ``perceived``
-            (how the unchanged face is perceived, such as "feminine, Black"). Several with commas between name a group together.
+            (how the unchanged face is perceived, such as "feminine, Black"). Several with commas between are combined.
 
     Raises:
         ConfigError: the column is unknown.
