@@ -222,35 +222,20 @@ def _label_rows(
     steps: Mapping[str, Any], sweeps: "Integers", answered: Sequence[tuple[int, list[Label]]]
 ) -> "pa.Table":
     """One row for each answered step and each label that its sweep has anywhere."""
-    import numpy as np
+    import pandas as pd
     import pyarrow as pa
 
-    names = sorted({label.name for _, labels in answered for label in labels})
-    number = {name: index for index, name in enumerate(names)}
-    count = max(1, len(names))
-    ok = np.array([index for index, _ in answered], dtype=np.int64)
-    of_row = np.repeat(ok, [len(labels) for _, labels in answered])
-    label = np.array([number[item.name] for _, labels in answered for item in labels], dtype=np.int64)
-    score = np.array([item.score for _, labels in answered for item in labels], dtype=np.float64)
-
-    # Which labels each sweep has: its part of `in_sweep` runs from `first`, `having` long, sorted by name.
-    pairs = np.unique(sweeps[of_row] * count + label)
-    sweep_of_pair, in_sweep = pairs // count, pairs % count
-    first = np.searchsorted(sweep_of_pair, sweeps[ok], side="left")
-    having = np.searchsorted(sweep_of_pair, sweeps[ok], side="right") - first
-    row = np.repeat(ok, having)
-    within = np.arange(len(row)) - np.repeat(np.cumsum(having) - having, having)
-    wanted = in_sweep[np.repeat(first, having) + within]
-
-    returned_keys = of_row * count + label
-    order = np.argsort(returned_keys)
-    place = np.searchsorted(returned_keys[order], row * count + wanted)
-    found = order[np.minimum(place, len(order) - 1)]
-    returned = returned_keys[found] == row * count + wanted
-    columns = {name: steps[name].take(pa.array(row)) for name in LABELS if name in steps}
-    columns["label"] = pa.array(names, pa.string()).take(pa.array(wanted))
-    columns["score"] = pa.array(score[found], mask=~returned)
-    columns["returned"] = pa.array(returned)
+    ok = pd.DataFrame({"row": [row for row, _ in answered]}, dtype="int64")
+    ok["sweep"] = sweeps[ok["row"]]
+    found = [(row, label.name, label.score) for row, labels in answered for label in labels]
+    returned = pd.DataFrame(found, columns=["row", "label", "score"]).astype({"row": "int64"})
+    of_sweep = returned.merge(ok, on="row")[["sweep", "label"]].drop_duplicates()
+    wanted = ok.merge(of_sweep, on="sweep").merge(returned, on=["row", "label"], how="left")
+    wanted = wanted.sort_values(["row", "label"])
+    columns = {name: steps[name].take(pa.array(wanted["row"])) for name in LABELS if name in steps}
+    columns["label"] = pa.array(wanted["label"], pa.string())
+    columns["score"] = pa.array(wanted["score"], pa.float64(), from_pandas=True)
+    columns["returned"] = pa.array(wanted["score"].notna())
     return _table(columns, LABELS)
 
 
