@@ -90,7 +90,7 @@ class Clip(TorchNetwork):
         import torch
 
         tokenize = package("open_clip", adapter=self.name).get_tokenizer(self._source.name)
-        with torch.inference_mode():
+        with torch.no_grad():
             embedded = [
                 self._network.encode_text(
                     tokenize([template.replace("{}", label) for label in self._reading.names]).to(self._device),
