@@ -56,14 +56,9 @@ def album_of(
     failures: "pd.DataFrame",
     advance: Callable[[int], None] = lambda _: None,
 ) -> Album:
-    """As many photos as fit into a page, by name, with all their complete sweeps.
+    """As many photos of a run as fit into a page, by name, with all their complete sweeps.
 
-    Args:
-        run: with its images, masks, answers and labels.
-        versions: the counterfactuals table.
-        slopes: as ``statistics.slopes_of`` gives it.
-        failures: as ``validity.photo_failures`` gives it.
-        advance: is called with the number of photos that are done with.
+    ``failures`` is as ``validity.photo_failures`` gives it; ``advance`` is called with the number of photos done.
     """
     made = complete(versions)
     photos = sorted(made["photo"].astype(str).unique())
@@ -110,14 +105,7 @@ def complete(versions: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def diverse(names: Sequence[str], groups: Mapping[str, str], *, failing: Collection[str], most: int) -> list[str]:
-    """Up to ``most`` photos, each of the perceived group least seen so far; without missed checks first.
-
-    Args:
-        names: of the photos.
-        groups: photo -> its group, such as "feminine, Black"; groups that share no word are the least alike.
-        failing: names that miss a check.
-        most: how many at most.
-    """
+    """Up to ``most`` photos, each of the perceived group ("feminine, Black") least seen so far; failing ones last."""
     left = sorted(names, key=lambda name: name in failing)
     words = {name: groups.get(name, "").split(", ") for name in left}
     seen: Counter[str] = Counter()
@@ -161,13 +149,7 @@ def sweeps_of_photos(versions: "pd.DataFrame") -> dict[str, dict[Kind, Versions]
 
 
 def chosen(names: Sequence[str], *, failing: set[str], most: int) -> list[str]:
-    """All names where they fit; else those that miss a check for up to half of the places, and evenly from the others.
-
-    Args:
-        names: in the order that is kept.
-        failing: names that miss a check.
-        most: how many fit.
-    """
+    """All names where they fit; else those that miss a check for up to half of the places, and evenly from the rest."""
     if len(names) <= most:
         return list(names)
     first = set(_evenly([name for name in names if name in failing], most // 2))
@@ -188,13 +170,7 @@ def strongest_labels(slopes: "pd.DataFrame") -> dict[tuple[str, str], dict[str, 
 def scores_of(
     run: Run, sweeps: Mapping[str, Mapping[Kind, Versions]], steepest: Mapping[tuple[str, str], Iterable[str]]
 ) -> dict[SweepKey, dict[str, SweepScores]]:
-    """Sweep -> adapter -> its labels along the sweep: the steepest of the run, and those scored highest.
-
-    Args:
-        run: with its answers and labels.
-        sweeps: photo -> attribute and arm -> its versions.
-        steepest: (attribute, adapter) -> labels that are kept wherever they were returned.
-    """
+    """Sweep -> adapter -> its labels along the sweep: the steepest of the run, and those scored highest."""
     steps = {(photo, *kind): len(one.values) for photo, own in sweeps.items() for kind, one in own.items()}
     answers = _rows(run.path("answers.parquet"), [*ANSWERED_SWEEP, "step", "status", "reason"], photos=list(sweeps))
     labels = _rows(run.path("labels.parquet"), [*ANSWERED_SWEEP, "step", "label", "score"], photos=list(sweeps))
@@ -223,13 +199,7 @@ def scores_of(
 
 
 def faces_of(run: Run, photos: Iterable[str], *, versions: "pd.DataFrame") -> dict[str, bytes]:
-    """Photo -> the square about its face as a WebP image; a photo without readable files is left out.
-
-    Args:
-        run: with its images and masks.
-        photos: by name.
-        versions: the run's table of them.
-    """
+    """Photo -> the square about its face as a WebP image; a photo without readable files is left out."""
     made = versions[(versions["arm"] == EDIT_ARM) & (versions["status"] == "ok")]
     made = made[made["photo"].isin(set(photos))]
     nearest = made.assign(away=np.abs(made["value"])).sort_values(["photo", "away", "attribute"], kind="stable")

@@ -60,8 +60,7 @@ def curve_chart(curves: pd.DataFrame, poles: Poles, *, labels: Sequence[str]) ->
 def effectiveness_chart(effectiveness: pd.DataFrame, poles: Poles) -> Any:
     """The judge's mean probability of the high pole along a, with the band it is given.
 
-    Args:
-        effectiveness: columns value, mean, low, high of one attribute; probabilities 0-1.
+    Its columns: value, mean, low, high of one attribute; probabilities 0-1.
     """
     rows, axis = effectiveness.assign(label="", y=effectiveness["mean"]), f"judge: P({poles.short_high})"
     return _lines(rows, poles, labels=[""], axis=axis, ends=(0.0, 1.0), at=0.5, size=EFFECT_SIZE)
@@ -70,10 +69,8 @@ def effectiveness_chart(effectiveness: pd.DataFrame, poles: Poles) -> Any:
 def lightness_chart(lightness: pd.DataFrame, poles: Poles) -> Any:
     """The mean change of lightness along a, one line a source group, with how many photos it has.
 
-    The axis spans at least a change that can just be seen, so that noise does not look like more.
-
-    Args:
-        lightness: columns group, photos, value, change (ΔL*) of one attribute; at most as many groups as ``PALETTE``.
+    Columns: group, photos, value, change (ΔL*) of one attribute; at most as many groups as ``PALETTE``. The axis spans
+    at least a change that can just be seen, so that noise does not look like more.
     """
     names = [f"{group} ({photos})" for group, photos in zip(lightness["group"], lightness["photos"], strict=True)]
     ends = domain(np.array([[*lightness["change"], -JUST_SEEN, JUST_SEEN]], float).T, around=0.0)
@@ -82,12 +79,7 @@ def lightness_chart(lightness: pd.DataFrame, poles: Poles) -> Any:
 
 
 def interval_chart(rows: pd.DataFrame, poles: Poles, *, highlighted: Sequence[str] = ()) -> Any:
-    """Slopes with their 95 % intervals, sorted; findings strong, the others pale.
-
-    Args:
-        rows: estimable rows of the slopes frame, of one adapter, attribute and arm; at least one.
-        highlighted: labels that are findings.
-    """
+    """Slopes of estimable labels with their 95 % intervals, sorted; findings (``highlighted``) strong, others pale."""
     rows = rows.sort_values("slope", ascending=False, ignore_index=True)
     found = rows["label"].isin(list(highlighted))
     title = f"← {poles.short_low} · slope · {poles.short_high} →"

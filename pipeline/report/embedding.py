@@ -56,13 +56,7 @@ def webp_address(image: bytes) -> str:
 
 
 def to_svg(chart: Any, *, key: str, title: str, description: str) -> str:
-    """An inline SVG that scales, with a name and a description for screen readers.
-
-    Args:
-        chart: one of ``charts``.
-        key: unique on the page, letters, digits and hyphens; its ids begin with it.
-        title: what the chart is.
-        description: what is to be seen in it, in words.
+    """An inline SVG that scales, with a name and a description for screen readers; its ids begin with ``key``.
 
     Raises:
         ValueError: ``key`` is no id.
@@ -73,13 +67,7 @@ def to_svg(chart: Any, *, key: str, title: str, description: str) -> str:
 def curve_figure(curves: pd.DataFrame, labels: Sequence[str], poles: Poles, *, shown: int, key: str, title: str) -> str:
     """An SVG with one group a label, ``<g data-series="0">`` and so on; those after the first ``shown`` are hidden.
 
-    Args:
-        curves: rows of the curves frame, of one adapter, attribute and arm.
-        labels: 1 to ``MOST``, each with a curve.
-        poles: the attribute's ends.
-        shown: how many are seen at first, at most ``SHOWN``.
-        key: unique on the page; the ids inside begin with it.
-        title: what the picture is.
+    ``curves`` are of one adapter, attribute and arm; ``labels`` 1 to ``MOST``, each with a curve.
     """
     spoken = [curve_words(label, curves[curves["label"] == label]) for label in labels]
     chart = curve_chart(curves, poles, labels=labels)

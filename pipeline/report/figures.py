@@ -113,11 +113,7 @@ def attribute_figures(
 ) -> list[Figure]:
     """What the edit of one attribute did to the faces: the judge's probability, and lightness by source group.
 
-    Args:
-        attribute: which.
-        effectiveness: columns value, mean, low, high of it; may be empty.
-        lightness: columns group, photos, value, change of it; may be empty.
-        swept: the attributes of the sweeps by their names.
+    The frames are as those of the charts, and may be empty.
     """
     poles, found = poles_of(attribute, swept), []
     if not effectiveness.empty:

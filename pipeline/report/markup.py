@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -61,17 +61,13 @@ class Grid:
     nothing: str = "No rows."
 
 
-@dataclass(frozen=True)
-class _Group:
+class _Group(NamedTuple):
     """A heading over columns ``first`` to ``last``, counted from 1."""
 
     name: str
     first: int
     last: int
-
-    @property
-    def span(self) -> int:
-        return self.last - self.first + 1
+    span: int
 
 
 def render_frame(
@@ -159,7 +155,7 @@ def as_markdown(grid: Grid) -> str:
 
 def as_latex(grid: Grid) -> str:
     """A ``table*`` float with the rules of booktabs, in ASCII, for any engine and any document class."""
-    spans = _groups(grid) or [_Group("", 1, len(grid.headings))]
+    spans = _groups(grid) or [_Group("", 1, len(grid.headings), len(grid.headings))]
     columns = [_latex_column(grid, place) for place in range(len(grid.headings))]
     return (
         _environment("latex")
@@ -229,7 +225,7 @@ def _latex_column(grid: Grid, place: int) -> str:
 
 def _groups(grid: Grid) -> list[_Group]:
     ends = list(accumulate(span for _, span in grid.groups))
-    return [_Group(name, end - span + 1, end) for (name, span), end in zip(grid.groups, ends, strict=True)]
+    return [_Group(name, end - span + 1, end, span) for (name, span), end in zip(grid.groups, ends, strict=True)]
 
 
 def as_json(value: Any) -> Any:

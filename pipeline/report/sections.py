@@ -36,12 +36,9 @@ class PrintedTable:
 def section_views(
     sections: Sequence[Section], *, card: Sequence[CheckResult], pictures: Mapping[str, bytes]
 ) -> list[dict[str, Any]]:
-    """What the template prints of each section.
+    """What the template prints of each section; where the card fails for an attribute, a banner stands over it.
 
-    Args:
-        sections: in their order.
-        card: the validity card; where it fails for an attribute, a banner stands over the sections that rest on it.
-        pictures: photo -> a small WebP image of its face.
+    ``pictures``: photo -> a small WebP image of its face.
     """
     faces = {photo: webp_address(image) for photo, image in pictures.items()}
     return [

@@ -74,8 +74,9 @@ class Sheet:
         places = [room + step * (side + GAP) for step in range(len(self.values))]
         marks, y = list(self._head(places, side)), 2 * LEADING + GAP
         for row in self.rows:
-            marks.append(Mark(0, y + SIZE, words=visible(row.name), colour=MUTED))
-            y += LEADING + GAP / 2
+            lines = wrap(visible(row.name), _letters(room)) if room else [visible(row.name)]
+            marks += [Mark(0, y + SIZE + LEADING * place, words=line, colour=MUTED) for place, line in enumerate(lines)]
+            y += 0 if room else LEADING + GAP / 2
             for x, image in zip(places, row.images, strict=True):
                 address = f"data:image/jpeg;base64,{base64.b64encode(image).decode('ascii')}"
                 marks.append(Mark(x, y, side, image=address))
@@ -198,13 +199,13 @@ def _score_marks(
     row: SheetRow, places: Sequence[float], side: float, room: float, y: float
 ) -> tuple[list[Mark], float]:
     """The marks of all labels of a photo, one below the other, and where they end."""
-    letters, before = max(8, int(room / (0.52 * SIZE))), ""
     marks: list[Mark] = []
+    before = ""
     for (adapter, label), cells in row.scores.items():
         if adapter != before:
             marks.append(Mark(0, y + SIZE, words=visible(adapter), colour=MUTED))
             before, y = adapter, y + LEADING
-        lines = wrap(visible(label), letters) or [""]
+        lines = wrap(visible(label), _letters(room)) or [""]
         marks += [Mark(0, y + SIZE + LEADING * number, words=line) for number, line in enumerate(lines)]
         for x, cell in zip(places, cells, strict=True):
             marks.append(Mark(x + side / 2, y + SIZE, words=cell, anchor="middle"))
@@ -212,6 +213,11 @@ def _score_marks(
                 marks.append(Mark(x, y + SIZE + 1.2, side * float(cell), colour=BLUE))
         y += LEADING * len(lines) + GAP
     return marks, y
+
+
+def _letters(room: float) -> int:
+    """How many letters of usual width a line has."""
+    return max(8, int(room / (0.52 * SIZE)))
 
 
 def _rounded(mark: Mark) -> Mark:

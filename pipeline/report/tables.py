@@ -19,7 +19,7 @@ from pipeline.report.words import Poles, poles_of, rule
 from pipeline.run.formats import STAR_WORDS, count, decimal, interval, p_value, stars
 from pipeline.run.tables import frame_to_csv
 from pipeline.run.text import visible
-from pipeline.statistics import SLOPE_COLUMNS, findings
+from pipeline.statistics.slopes import SLOPE_COLUMNS, findings
 
 HEADINGS = ("Label", "Slope", "95 % interval", "p", "q")
 NUMBERS = (

@@ -47,13 +47,9 @@ class Window:
 
 
 def affordable(photos: int, *, sweeps: int, steps: int, room: int = ROOM) -> Size:
-    """The largest films that fit: all photos smaller before fewer photos.
+    """The largest films that fit into ``room`` bytes: all photos smaller before fewer photos.
 
-    Args:
-        photos: how many there are.
-        sweeps: of each photo: attributes times arms.
-        steps: versions of each sweep, at most.
-        room: bytes for all films together.
+    ``sweeps`` of each photo are attributes times arms; each has up to ``steps`` versions.
     """
     sweeps, frames = max(1, sweeps), max(1, sweeps * steps)
     typical = {side: frames * round(side * side * BITS_PER_PIXEL / 8) for side in SIDES}
@@ -64,10 +60,7 @@ def affordable(photos: int, *, sweeps: int, steps: int, room: int = ROOM) -> Siz
 
 
 def window_of(mask: Pixels) -> Window:
-    """The square about what may change in a photo, with a margin, as far as the photo reaches.
-
-    Args:
-        mask: ``(H, W)``, 0 where nothing may change.
+    """The square about what may change in a photo (mask above 0), with a margin, as far as the photo reaches.
 
     Raises:
         ValueError: nothing may change.
@@ -94,13 +87,9 @@ def outline(mask: Pixels, window: Window) -> str:
 
 
 def film(files: Sequence[Path], window: Window, *, side: int, most_bytes: int) -> bytes:
-    """The windows of some images of one size, side by side, as one WebP image.
+    """The window of some images of one size, side by side, as one WebP image.
 
-    Args:
-        files: from the first version to the last.
-        window: the same in all.
-        side: of one version in pixels; smaller where the window is.
-        most_bytes: quality, and then size, are lowered until it fits.
+    Each is ``side`` pixels wide, or as the window is; quality, and then size, are lowered until ``most_bytes`` hold it.
 
     Raises:
         OSError: a file cannot be read, or is not an image.

@@ -113,12 +113,7 @@ class Album:
 
 
 def viewer_view(album: Album, *, swept: Mapping[str, Attribute]) -> dict[str, Any]:
-    """What the viewer's template prints: its two data blocks, the contact sheets, and what is not shown.
-
-    Args:
-        album: to be shown.
-        swept: the attributes of the sweeps by their names.
-    """
+    """What the viewer's template prints: its two data blocks, the contact sheets, and what is not shown."""
     sweeps = [sweep for photo in album.photos for sweep in photo.sweeps]
     films = [base64.b64encode(sweep.film).decode("ascii") for sweep in sweeps]
     printed = album.printed or album.photos[:PLAIN]
@@ -155,12 +150,7 @@ def reading(value: float, poles: Poles) -> str:
 
 
 def packed(ids: Iterable[int], scores: NDArray[np.float64]) -> str:
-    """Scores as base64: of each label its number and then its scores, 16 bits each, low byte first.
-
-    Args:
-        ids: one for each row, below 2^16.
-        scores: ``(labels, steps)`` in 0-1, NaN where not returned.
-    """
+    """Scores ``(labels, steps)`` as base64: of each label its id and then its scores, 16 bits each, low byte first."""
     whole = np.where(np.isnan(scores), NOT_RETURNED, np.nan_to_num(scores).clip(0, 1) * SCALE).round()
     table = np.column_stack([np.fromiter(ids, dtype=np.int64), whole])
     return base64.b64encode(table.astype("<u2").tobytes()).decode("ascii")

@@ -100,7 +100,7 @@ class RunView:
 
         Placebos' rows are among them, in their own ``arm``; thresholds are the run's unless given.
         """
-        from pipeline.statistics import findings
+        from pipeline.statistics.slopes import findings
 
         rule = self.settings.statistics
         return findings(

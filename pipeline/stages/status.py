@@ -22,7 +22,7 @@ def summary(folder: Path) -> dict[str, Any]:
     Raises:
         RunError: the folder holds no run.
     """
-    from pipeline.statistics import findings
+    from pipeline.statistics.slopes import findings
 
     run = Run(folder)
     settings, busy = settings_of(run), run.busy()

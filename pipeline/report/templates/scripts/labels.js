@@ -1,7 +1,6 @@
 // The tables of labels: sort by a heading, filter, show all, and choose which curves are drawn.
 // The page's HTML has the first rows as printed; here they are drawn anew from the data block beside them.
 
-const SVG = "http://www.w3.org/2000/svg";
 const MOST_ROWS = 200; // at a time; a button shows the rest
 const MOST_CURVES = 6; // as many as there are colours
 const LABEL_GAP = 14; // units of the picture between two names
@@ -120,22 +119,17 @@ function enliven(part) {
     const [low, high] = row[of.interval].map(numberOf);
     const beyond = slope < data.low || slope > data.high;
     const side = slope < 0 ? "low" : "high";
-    const bar = document.createElementNS(SVG, "svg");
+    const path = (name, d) => `<path class="${name}" d="${d}"/>`;
+    const ticks = placebos.filter((n) => row[n] !== null).map((n) => path("placebo", `M${place(numberOf(row[n]))} 3V13`));
+    const range = low !== null && high !== null ? path("range", `M${place(low)} 8H${place(high)}`) : "";
+    const mark = path("mark", `M${place(slope)} 8${side === "low" ? "m4 -5l-8 5l8 5z" : "m-4 -5l8 5l-8 5z"}`);
+    const bar = document.createElementNS("http://www.w3.org/2000/svg", "svg");
     const attributes = {
       class: `bar ${side}${beyond ? " beyond" : ""}`, viewBox: `0 0 ${data.width} ${data.height}`,
       width: data.width, height: data.height, "aria-hidden": "true",
     };
     for (const [name, value] of Object.entries(attributes)) bar.setAttribute(name, value);
-    const path = (name, d) => {
-      const line = document.createElementNS(SVG, "path");
-      line.setAttribute("class", name);
-      line.setAttribute("d", d);
-      bar.append(line);
-    };
-    path("zero", `M${place(0)} 0V16`);
-    if (low !== null && high !== null) path("range", `M${place(low)} 8H${place(high)}`);
-    for (const n of placebos) if (row[n] !== null) path("placebo", `M${place(numberOf(row[n]))} 3V13`);
-    path("mark", `M${place(slope)} 8${side === "low" ? "m4 -5l-8 5l8 5z" : "m-4 -5l8 5l-8 5z"}`);
+    bar.innerHTML = [path("zero", `M${place(0)} 0V16`), range, ...ticks, mark].join(""); // numbers only
     return bar;
   }
 
