@@ -14,11 +14,11 @@ from email.utils import parsedate_to_datetime
 from http.cookiejar import DefaultCookiePolicy
 from math import isfinite
 from time import monotonic
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 from urllib.parse import urlsplit
 
 from adapters.base import Capabilities, NoAnswer, RawAnswer
-from adapters.credentials import checked_url, redacted
+from adapters.credentials import checked_url, redacted, sounds_secret
 from adapters.options import NamedOptions
 
 _UNREACHED = {
@@ -179,6 +179,34 @@ class HttpClient:
         return self._proxies[place]
 
 
+class Login(Protocol):
+    """What identifies the caller to a service; for many threads."""
+
+    def headers(self) -> Mapping[str, str] | NoAnswer:
+        """The headers that do so now, or why there are none at the moment; AdapterError where there never will be."""
+        ...
+
+    def forget(self, headers: Mapping[str, str]) -> bool:
+        """These headers were refused; whether others may be had."""
+        ...
+
+
+@dataclass(frozen=True)
+class KeyLogin:
+    """A key, always in the same header."""
+
+    header: str
+    key: str = field(repr=False)
+
+    def headers(self) -> Mapping[str, str]:
+        """See ``Login.headers``."""
+        return {self.header: self.key}
+
+    def forget(self, headers: Mapping[str, str]) -> bool:
+        """See ``Login.forget``."""
+        return False
+
+
 class HttpAdapter(ABC):
     """An adapter of a remote service: one HTTP call for the images of a batch. A vendor adds the call and its meaning.
 
@@ -228,6 +256,19 @@ class HttpAdapter(ABC):
     @abstractmethod
     def outcomes(self, reply: Reply, count: int) -> list[RawAnswer | NoAnswer]:
         """What a reply means for each of ``count`` images; AdapterError where no further call can succeed."""
+
+    def _logged_in(self, login: Login, call: Call) -> Reply | NoAnswer:
+        """Make a call with a login's headers; once more where they are refused (401) and others may be had."""
+        for last in (False, True):
+            identity = login.headers()
+            if isinstance(identity, NoAnswer):
+                return identity
+            secrets = tuple(value.removeprefix("Bearer ") for name, value in identity.items() if sounds_secret(name))
+            reply = self._client(replace(call, headers={**call.headers, **identity}, secrets=secrets))
+            refused = isinstance(reply, Reply) and reply.status == 401
+            if not refused or not login.forget(identity) or last:
+                break
+        return reply
 
     def _sent(self, images: Sequence[bytes]) -> list[RawAnswer | NoAnswer]:
         try:

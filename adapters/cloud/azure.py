@@ -12,8 +12,9 @@ from pydantic import Field, model_validator
 
 from adapters.answers import checked, inner, json_object, json_or_empty, objects, one_line, scored
 from adapters.base import AdapterError, AnswerError, Capabilities, Label, Limits, NoAnswer, Price, RawAnswer, Service
+from adapters.cloud.azure_login import PRINCIPAL, PrincipalLogin, TokenLogin
 from adapters.credentials import credentials_needed, secret
-from adapters.http_client import Call, HttpAdapter, Reply, failure_of, raw_answers
+from adapters.http_client import Call, HttpAdapter, KeyLogin, Login, Reply, failure_of, raw_answers
 from adapters.options import NamedOptions
 
 _API = "2024-02-01"
@@ -21,8 +22,8 @@ _HEADERS = ("apim-request-id", "x-ms-region", "csp-billing-usage")
 _WAIT = re.compile(r"retry after ([0-9]{1,6}) (second|minute)", re.IGNORECASE)
 _WORD = re.compile(r"\w+(?:['’-]\w+)*")
 _REMEDIES = {
-    401: "check VISION_KEY or VISION_TOKEN (a token lasts an hour), and that VISION_ENDPOINT is the same resource's "
-    "(a key of another region is refused too)",
+    401: "check VISION_KEY, VISION_TOKEN (a token lasts an hour) or the principal's role, and that VISION_ENDPOINT is "
+    "the same resource's (a key of another region is refused too)",
     403: "the allowance is used up, or the resource's network rules refuse this machine: see it in the Azure portal",
     404: "check VISION_ENDPOINT: https://NAME.cognitiveservices.azure.com, without a path",
 }
@@ -33,7 +34,7 @@ _SERVICE = Service(
     version="each reply has its modelVersion; pinned by the option model_version",
     lifecycle="ends",
     ends=date(2028, 9, 25),
-    credentials=("VISION_KEY", "VISION_TOKEN", "VISION_ENDPOINT"),
+    credentials=("VISION_KEY", "VISION_TOKEN", "VISION_ENDPOINT", *PRINCIPAL),
     rate=10.0,
     price=Price(
         1.00,
@@ -48,8 +49,9 @@ class Azure(HttpAdapter):
     """Azure Image Analysis 4.0: tags; with ``captions`` also each word of the image's caption.
 
     The key is read from VISION_KEY; without one, a token of Entra ID from VISION_TOKEN (az account get-access-token
-    --scope https://cognitiveservices.azure.com/.default), which lasts an hour. Its tags still hold gendered words;
-    ``gender_neutral`` changes captions alone.
+    --scope https://cognitiveservices.azure.com/.default), which lasts an hour; or else the tokens of a service
+    principal are fetched, by AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET. Its tags still hold gendered
+    words; ``gender_neutral`` changes captions alone.
     Microsoft ends the service on 25 September 2028.
 
     For results that must not change under way, pin ``model_version`` to the date in ``modelVersion`` of a reply:
@@ -108,13 +110,11 @@ class Azure(HttpAdapter):
         self._url = f"{self.endpoint}/computervision/imageanalysis:analyze?{urlencode(query)}"
         self.model = f"image analysis {_API}, model {options.model_version}"
         self.parameters = {"endpoint": self.endpoint, "query": query}
-        self._identity()
+        self._login = self._login_of()
 
     def call(self, images: Sequence[bytes]) -> Reply | NoAnswer:
         """See ``HttpAdapter.call``."""
-        name, start, value = self._identity()
-        headers = {"Content-Type": "application/octet-stream", name: f"{start}{value}"}
-        return self._client(Call(self._url, images[0], headers, secrets=(value,)))
+        return self._logged_in(self._login, Call(self._url, images[0], {"Content-Type": "application/octet-stream"}))
 
     def outcomes(self, reply: Reply, count: int) -> list[RawAnswer | NoAnswer]:
         """See ``HttpAdapter.outcomes``."""
@@ -146,12 +146,15 @@ class Azure(HttpAdapter):
             pairs += [(f"caption: {word}", score) for word in dict.fromkeys(_WORD.findall(text.lower()))]
         return checked(pairs, repeats=True)
 
-    def _identity(self) -> tuple[str, str, str]:
-        """The header that identifies the caller: its name, and its value's beginning and secret rest."""
-        if environ.get("VISION_TOKEN", "").strip() and not environ.get("VISION_KEY", "").strip():
-            return "Authorization", "Bearer ", secret("VISION_TOKEN", adapter=self.name)
+    def _login_of(self) -> Login:
+        """The key, a token, or a service principal: the first that the environment has."""
+        if not environ.get("VISION_KEY", "").strip():
+            if environ.get("VISION_TOKEN", "").strip():
+                return TokenLogin("VISION_TOKEN", self.name)
+            if any(environ.get(name, "").strip() for name in PRINCIPAL):
+                return PrincipalLogin(self._client, adapter=self.name)
         hint = "(Azure portal, your resource, Keys and Endpoint), or a token in VISION_TOKEN"
-        return "Ocp-Apim-Subscription-Key", "", secret("VISION_KEY", adapter=self.name, hint=hint)
+        return KeyLogin("Ocp-Apim-Subscription-Key", secret("VISION_KEY", adapter=self.name, hint=hint))
 
 
 def _wait(error: Any) -> float | None:

@@ -18,7 +18,7 @@ from adapters.answers import checked, inner, json_object, json_or_empty, objects
 from adapters.base import AdapterError, AnswerError, Capabilities, Label, Limits, NoAnswer, Price, RawAnswer, Service
 from adapters.cloud.google_login import GoogleLogin
 from adapters.credentials import credentials_needed, secret
-from adapters.http_client import Call, HttpAdapter, Reply, failure_of, raw_answers, retry_after
+from adapters.http_client import Call, HttpAdapter, KeyLogin, Login, Reply, failure_of, raw_answers, retry_after
 from adapters.options import NamedOptions
 
 _HOSTS = {"us": "us-vision.googleapis.com", "eu": "eu-vision.googleapis.com"}
@@ -126,27 +126,18 @@ class Google(HttpAdapter):
         # The project decides who pays, not what is answered.
         self.parameters = {"endpoint": self.endpoint, "region": options.region, "features": features}
         has_key = bool(os.environ.get("GOOGLE_API_KEY", "").strip()) or not credentials_needed()
-        self._key = secret("GOOGLE_API_KEY", adapter=self.name) if has_key else ""
-        self._login = None if has_key else GoogleLogin(self._client)
+        self._login: Login = (
+            KeyLogin("X-Goog-Api-Key", secret("GOOGLE_API_KEY", adapter=self.name))
+            if has_key
+            else GoogleLogin(self._client)
+        )
 
     def call(self, images: Sequence[bytes]) -> Reply | NoAnswer:
-        """See ``HttpAdapter.call``; a token that is refused is renewed once."""
+        """See ``HttpAdapter.call``."""
         features = self.parameters["features"]
         requests = [{"image": {"content": b64encode(image).decode()}, "features": features} for image in images]
-        body = json.dumps({"requests": requests}).encode()
-        for last in (self._login is None, True):
-            identity = {"X-Goog-Api-Key": self._key} if self._login is None else self._login.headers()
-            if isinstance(identity, NoAnswer):
-                return identity
-            secrets = (self._key or identity["authorization"].removeprefix("Bearer "),)
-            headers = {"Content-Type": "application/json; charset=utf-8", **identity}
-            reply = self._client(Call(self._url, body, headers, secrets=secrets))
-            refused = isinstance(reply, Reply) and reply.status == 401
-            if refused and self._login is not None:
-                self._login.forget(identity)
-            if last or not refused:
-                break
-        return reply
+        headers = {"Content-Type": "application/json; charset=utf-8"}
+        return self._logged_in(self._login, Call(self._url, json.dumps({"requests": requests}).encode(), headers))
 
     def outcomes(self, reply: Reply, count: int) -> list[RawAnswer | NoAnswer]:
         """See ``HttpAdapter.outcomes``."""

@@ -59,11 +59,12 @@ class GoogleLogin:
             raise AdapterError(self._refused("its reply is no token"))
         return headers
 
-    def forget(self, headers: Mapping[str, str]) -> None:
-        """The token in these headers was refused: the next one is fetched anew, unless that has happened already."""
+    def forget(self, headers: Mapping[str, str]) -> bool:
+        """Have the next token fetched anew, unless that has happened already; see ``Login.forget``."""
         with self._lock:
             if headers["authorization"].endswith(f" {self._credentials.token}"):
                 self._credentials.token = None
+        return True
 
     def _refused(self, reason: str) -> str:
         return (

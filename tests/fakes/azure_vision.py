@@ -1,12 +1,14 @@
 """Azure's Image Analysis 4.0, as far as it is documented."""
 
 from typing import Any
+from urllib.parse import parse_qs
 
 from fakes.seeing import seen
 from fakes.serving import Received, Response, Serving
 
 KEY = "planted0azure0key0123456789abcdef"
 TOKEN = "eyJ0eXAi-planted-entra-token"
+PRINCIPAL = {"AZURE_TENANT_ID": "a tenant", "AZURE_CLIENT_ID": "me", "AZURE_CLIENT_SECRET": "planted-client-secret"}
 VERSION = "2023-10-01"
 
 
@@ -19,14 +21,23 @@ def failure(status: int, code: str, message: str, inner: str = "") -> Response:
 
 
 class AzureVision(Serving):
-    """Tags are what is `seen`; the caption is "A red woman" or "A pale woman"."""
+    """Tags are what is `seen`; the caption is "A red woman" or "A pale woman".
+
+    It is its own authority for tokens: ``tokens`` are those that it gave a principal, ``refused`` is what it answers in
+    place of one.
+    """
 
     def __init__(self) -> None:
         super().__init__(self._answer)
         self.billed = 0
+        self.tokens: list[str] = []
+        self.expires_in: object = 3599
+        self.refused: Response | None = None
 
     def _answer(self, received: Received) -> Response:
-        token = received.headers.get("authorization") == f"Bearer {TOKEN}"
+        if received.path == "/a%20tenant/oauth2/v2.0/token":
+            return self._token(parse_qs(received.body.decode()))
+        token = received.headers.get("authorization") in [f"Bearer {token}" for token in (TOKEN, *self.tokens)]
         if received.headers.get("ocp-apim-subscription-key") != KEY and not token:
             return failure(401, "401", "Access denied due to invalid subscription key or wrong API endpoint.")
         if (
@@ -55,3 +66,12 @@ class AzureVision(Serving):
             colour = "red" if scores["nurse"] > 0.5 else "pale"
             answer["captionResult"] = {"text": f"A {colour} {who}", "confidence": 0.85}
         return Response(200, answer, {"apim-request-id": "planted-request-id"})
+
+    def _token(self, form: dict[str, list[str]]) -> Response:
+        wanted = {"client_id": ["me"], "client_secret": ["planted-client-secret"], "grant_type": ["client_credentials"]}
+        if self.refused is not None:
+            return self.refused
+        if form != wanted | {"scope": ["https://cognitiveservices.azure.com/.default"]}:
+            return Response(401, {"error": "invalid_client", "error_description": f"AADSTS7000215: {form}"})
+        self.tokens.append(f"planted-principal-token-{len(self.tokens)}")
+        return Response(200, {"access_token": self.tokens[-1], "expires_in": self.expires_in, "token_type": "Bearer"})

@@ -13,7 +13,7 @@ from fakes.serving import Serving
 from adapters import registry
 from adapters.base import Adapter, Label, RawAnswer
 
-_OURS = ("AWS_", "GOOGLE_", "CLARIFAI_", "VISION_", "CLOUDSDK_", "IMAGGA_")
+_OURS = ("AWS_", "GOOGLE_", "CLARIFAI_", "VISION_", "CLOUDSDK_", "IMAGGA_", "AZURE_")
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,11 @@
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from typing import Any
 
 import pytest
-from fakes.azure_vision import KEY, TOKEN, VERSION, AzureVision, failure
+from fakes.azure_vision import KEY, PRINCIPAL, TOKEN, VERSION, AzureVision, failure
 from fakes.clouds import environment
 from fakes.made import made
 from fakes.seeing import NAMES, sweep
@@ -134,3 +135,83 @@ def test_a_token_of_entra_id_is_read_anew_for_each_call(monkeypatch: pytest.Monk
         with pytest.raises(AdapterError, match="VISION_TOKEN") as caught:
             adapter.send(sweep()[:1])
         assert "planted-token" not in str(caught.value)
+
+
+@pytest.fixture
+def principal() -> Iterator[AzureVision]:
+    with AzureVision() as running:
+        places = {"VISION_ENDPOINT": running.url, "AZURE_AUTHORITY_HOST": running.url}
+        with environment(PRINCIPAL | places):
+            yield running
+
+
+def test_a_service_principal_gets_one_token_for_many_calls_and_another_where_it_is_refused(
+    principal: AzureVision,
+) -> None:
+    adapter = made("azure")
+    with ThreadPoolExecutor(4) as threads:
+        sent = list(threads.map(adapter.send, [[image] for image in sweep()]))
+    assert all(isinstance(outcome, RawAnswer) for outcomes in sent for outcome in outcomes)
+    assert len(principal.tokens) == 1
+    principal.tokens[0] = "revoked"
+    assert isinstance(adapter.send(sweep()[:1])[0], RawAnswer)
+    assert [received.path.rpartition("/")[2] for received in principal.received[-3:]] == [
+        "imageanalysis:analyze",
+        "token",
+        "imageanalysis:analyze",
+    ]
+    principal.fault = lambda number: None if "token" in principal.received[-1].path else failure(401, "401", "no")
+    with pytest.raises(AdapterError, match="principal's role"):
+        adapter.send(sweep()[:1])
+
+
+def test_a_principal_s_token_is_renewed_before_it_expires(principal: AzureVision) -> None:
+    principal.expires_in = 60
+    adapter = made("azure")
+    for _ in range(2):
+        assert isinstance(adapter.send(sweep()[:1])[0], RawAnswer)
+    assert len(principal.tokens) == 2
+
+
+def test_no_token_at_the_moment_is_no_answer_and_bills_nothing(principal: AzureVision) -> None:
+    for refused, retry in (
+        (Response(503, b"busy"), "later"),
+        (Response(429, b""), "slower"),
+        (Response(dropped=True), "later"),
+    ):
+        principal.refused = refused
+        outcome = made("azure").send(sweep()[:1])[0]
+        assert isinstance(outcome, NoAnswer)
+        assert (outcome.retry, outcome.billed) == (retry, False)
+        assert "no access token" in outcome.reason
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        None,
+        Response(200, {"access_token": None}),
+        Response(200, {"access_token": "line\nbreak", "expires_in": 5}),
+        Response(200, {"access_token": "fine", "expires_in": "soon"}),
+        Response(200, b"<html>"),
+    ],
+)
+def test_a_principal_that_is_refused_stops_the_run_and_its_secret_is_not_shown(
+    principal: AzureVision, monkeypatch: pytest.MonkeyPatch, response: Response | None
+) -> None:
+    principal.refused = response
+    if response is None:
+        monkeypatch.setenv("AZURE_CLIENT_SECRET", "planted-old-secret")
+    with pytest.raises(AdapterError, match=r"no access token \(.*AZURE_CLIENT_SECRET.*role") as caught:
+        made("azure").send(sweep()[:1])
+    assert "planted" not in str(caught.value)
+
+
+def test_a_principal_s_missing_variable_is_named(principal: AzureVision, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AZURE_TENANT_ID")
+    with pytest.raises(AdapterError, match="export AZURE_TENANT_ID="):
+        made("azure")
+    monkeypatch.setenv("AZURE_AUTHORITY_HOST", "http://login.example")
+    monkeypatch.setenv("AZURE_TENANT_ID", "a tenant")
+    with pytest.raises(AdapterError, match="AZURE_AUTHORITY_HOST.*only over https"):
+        made("azure")
