@@ -25,6 +25,7 @@ from pipeline.report.tables import FindingTable, placebo_findings, slope_tables
 from pipeline.report.viewer import Album, viewer_view
 from pipeline.report.words import account_words, poles_of, rule
 from pipeline.run.formats import MISSING, count, plain, pluralise
+from pipeline.run.record import RunRecord, Stage
 from pipeline.run.text import visible
 
 HEADLINES = 5
@@ -43,7 +44,7 @@ def render(
     slopes: pd.DataFrame,
     curves: pd.DataFrame,
     card: pd.DataFrame,
-    provenance: Mapping[str, Any],
+    record: RunRecord,
     exclusions: pd.DataFrame,
     effectiveness: pd.DataFrame | None = None,
     album: Album | None = None,
@@ -60,7 +61,7 @@ def render(
         slopes: as ``statistics.slopes_of`` gives it; arms other than the edit are placebos.
         curves: as ``statistics.curves`` gives it, at least for the findings; a label without a curve is not drawn.
         card: the validity card, one row a check: name, attribute, figure, unit, threshold, passed, words.
-        provenance: a run's record, as in run.json; moments and durations stay there.
+        record: what made the run; of its moments and durations the page shows none.
         exclusions: columns photo and reason.
         effectiveness: columns attribute, value, mean, low, high: the judge's probability along a.
         album: sweeps to look at; their images make most of the file's size.
@@ -90,7 +91,7 @@ def render(
         style=Markup(style),  # noqa: S704 - our own files
         script=Markup(script),  # noqa: S704 - our own files
         title=_title(tables),
-        facts=_first_facts(tables, provenance, controls=len(found.controls)),
+        facts=_first_facts(tables, record, controls=len(found.controls)),
         card=[(name, [light for light in checks if light.attribute == name]) for name in columns],
         card_rows=matrix(checks, columns),
         subjects={name: poles_of(name, swept).subject for name in attributes},
@@ -112,11 +113,11 @@ def render(
         sections=section_views(sections, card=checks, pictures=pictures),
         exclusions=_by_reason(exclusions),
         excluded=count(len(exclusions)),
-        stages=_stage_rows(provenance.get("stages", {})),
-        accounts=[(name, ", ".join(account_words(facts))) for name, facts in provenance.get("query", {}).items()],
-        provenance=_recorded(provenance),
-        version=str(provenance.get("packages", {}).get("counterslope", "")),
-        commit=str(provenance.get("git_commit") or ""),
+        stages=_stage_rows(record.stages),
+        accounts=[(name, ", ".join(account_words(facts))) for name, facts in record.plain()["query"].items()],
+        provenance=_recorded(record.without_times()),
+        version=record.packages.get("counterslope", ""),
+        commit=record.git_commit or "",
     )
 
 
@@ -152,11 +153,9 @@ def _listed(names: Sequence[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _first_facts(
-    tables: Sequence[FindingTable], provenance: Mapping[str, Any], *, controls: int
-) -> list[tuple[str, str]]:
-    given = provenance.get("stages", {}).get("photos", {}).get("counts", {}).get("planned")
-    steps = provenance.get("settings", {}).get("sweep", {}).get("steps", {})
+def _first_facts(tables: Sequence[FindingTable], record: RunRecord, *, controls: int) -> list[tuple[str, str]]:
+    given = record.stages["photos"].counts.get("planned") if "photos" in record.stages else None
+    steps = {} if record.settings is None else record.settings.sweep.steps
     photos = max((table.photos for table in tables), default=0)
     changed = [
         table.poles.subject + (f", {steps[table.attribute]} values of a" if table.attribute in steps else "")
@@ -201,19 +200,19 @@ def _by_reason(exclusions: pd.DataFrame) -> list[tuple[str, list[str]]]:
     return sorted(reasons, key=lambda item: -len(item[1]))
 
 
-def _stage_rows(stages: Mapping[str, Any]) -> list[tuple[str, ...]]:
+def _stage_rows(stages: Mapping[str, Stage]) -> list[tuple[str, ...]]:
     """Name, state and counts of every stage but that which writes this page and has not ended."""
     return [
-        (str(name), str(stage.get("state", "")), *(count(stage.get("counts", {}).get(one)) for one in STAGE_COUNTS))
+        (name, stage.state, *(count(stage.counts.get(one)) for one in STAGE_COUNTS))
         for name, stage in stages.items()
         if name != "report"
     ]
 
 
-def _recorded(provenance: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]:
+def _recorded(record: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]:
     """A run's record as groups of (name, value); what is nested deeper is named ``a.b``."""
     groups: dict[str, list[tuple[str, str]]] = {"run": []}
-    for name, value in provenance.items():
+    for name, value in record.items():
         if name in SHOWN_ELSEWHERE:
             continue
         if isinstance(value, Mapping):

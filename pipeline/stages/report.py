@@ -54,7 +54,7 @@ def report_stage(audit: Audit, upstream: str) -> None:
             curves=tables["curves"],
             effectiveness=effectiveness[effectiveness["arm"] == EDIT_ARM],
             card=tables["validity"],
-            provenance=run.record.without_times(),
+            record=run.record,
             exclusions=pd.concat(left_out, ignore_index=True),
             album=album_of(run, versions=versions, slopes=slopes, failures=tables["photo_failures"], advance=advance),
             max_p=options.max_p,

@@ -3,6 +3,7 @@
 import pandas as pd
 import pytest
 
+from pipeline.run.record import RunRecord, Stage
 from pipeline.statistics.slopes import SLOPE_COLUMNS
 
 NAN = float("nan")
@@ -109,3 +110,17 @@ HOSTILE = (
 @pytest.fixture(scope="session")
 def hostile():
     return HOSTILE
+
+
+@pytest.fixture(scope="session")
+def hostile_record(hostile):
+    """A record with these names wherever names are free; the model itself refuses what is no Unicode text."""
+    words = [text.encode("utf-8", "ignore").decode() for text in hostile]
+    return RunRecord(
+        settings_given={words[0]: {words[1]: words[2]}},
+        stages={words[1]: Stage(fingerprint=words[0], state="done")},
+        weights={words[3]: words[0]},
+        platform=words[2],
+        packages={"counterslope": words[4]},
+        git_commit=words[1],
+    )

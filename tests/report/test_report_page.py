@@ -10,19 +10,21 @@ import pandas as pd
 import pytest
 from drawn_album import album
 
+from pipeline.config.sources import load_settings
 from pipeline.report.page import render
+from pipeline.run.record import RunRecord, Stage
 
 CARD = ["name", "attribute", "figure", "unit", "threshold", "passed", "words"]
 GOOD = ("effect", "gender", 0.41, "probability", 0.25, True, "Rise of the judge's probability.")
 BAD = ("lightness", "gender", 9.0, "ΔL*", 5.0, False, "Mean change of lightness.")
-RECORD = {
-    "git_commit": "0123456789abcdef",
-    "packages": {"counterslope": "0.1.0"},
-    "settings": {"sweep": {"gender_steps": 7, "reach": 2.0, "region": ["skin", "nose"]}},
-    "stages": {
-        "photos": {"state": "done", "counts": {"planned": 410, "ok": 405, "failed": 1, "excluded": 4}},
+RECORD = RunRecord(
+    git_commit="0123456789abcdef",
+    packages={"counterslope": "0.1.0"},
+    settings=load_settings(given={"sweep": {"region": ["skin", "nose"]}}, environment={}),
+    stages={
+        "photos": Stage(fingerprint="", state="done", counts={"planned": 410, "ok": 405, "failed": 1, "excluded": 4})
     },
-}  # fmt: skip
+)
 
 
 class Reader(HTMLParser):
@@ -56,7 +58,7 @@ def page(slopes, curves, *, card=(GOOD,), exclusions=(), **more):
         slopes=slopes,
         curves=curves,
         card=pd.DataFrame(list(card), columns=CARD),
-        provenance=more.pop("provenance", RECORD),
+        record=more.pop("record", RECORD),
         exclusions=pd.DataFrame(list(exclusions), columns=["photo", "reason"]),
         **more,
     )
@@ -198,8 +200,9 @@ def test_the_first_screen_shows_the_curve_of_a_finding_and_a_face(slopes, straig
 
 
 def test_no_folder_of_the_computer_that_ran_it_is_in_the_page(slopes, straight):
-    settings = {"photos": {"opt_out": "/home/kim/secret/opted-out.txt"}}
-    html = page(slopes, straight(slopes), provenance={**RECORD, "settings": settings, "inputs": ["/home/kim/photos"]})
+    settings = load_settings(given={"photos": {"opt_out": "/home/kim/secret/opted-out.txt"}}, environment={})
+    record = RECORD.model_copy(update={"settings": settings, "photos": ["/home/kim/photos"]})
+    html = page(slopes, straight(slopes), record=record)
     assert "/home/kim" not in html
     assert "opted-out.txt" in html
 
@@ -212,7 +215,7 @@ def test_without_findings_the_page_bounds_what_it_could_have_seen(frame, row, st
 
 
 def test_a_run_in_which_nothing_came_back_still_has_a_page(frame, straight):
-    text = Reader(page(frame(), straight(frame()), provenance={})).flat
+    text = Reader(page(frame(), straight(frame()), record=RunRecord())).flat
     assert "0 analysed" in text
     assert "No photo was left out" in text
 
@@ -222,7 +225,7 @@ def test_labels_without_a_curve_are_left_out_of_the_curves(slopes, straight):
     assert "s1-curves" not in page(slopes, straight(slopes)[:0])
 
 
-def test_hostile_names_run_nothing(frame, row, straight, hostile):
+def test_hostile_names_run_nothing(frame, row, straight, hostile, hostile_record):
     slopes = frame(
         *(row(label, 0.05 + 0.02 * i, adapter=hostile[0]) for i, label in enumerate(hostile)),
         row("sceptre", adapter=hostile[0], reason=hostile[1]),
@@ -235,8 +238,8 @@ def test_hostile_names_run_nothing(frame, row, straight, hostile):
             (hostile[3], hostile[4], 1.0, "", 1.0, None, ""),
         ],
         exclusions=[(label, hostile[1]) for label in hostile],
-        provenance={**RECORD, hostile[0]: {hostile[1]: hostile[2]}, "stages": {hostile[1]: {"state": hostile[0]}}},
-    )  # fmt: skip
+        record=hostile_record,
+    )
     assert_inert(html)
     reader = Reader(html)
     assert hostile[0] in reader.text

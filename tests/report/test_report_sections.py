@@ -14,6 +14,7 @@ from pipeline.config.attributes import ATTRIBUTES
 from pipeline.report.charts import chart_of
 from pipeline.report.page import render
 from pipeline.report.sections import section_views
+from pipeline.run.record import RunRecord
 
 CARD = pd.DataFrame(
     [("effectiveness", "gender", 0.2, "", 0.9, False, "")],
@@ -33,7 +34,7 @@ def page(slopes, straight):
             slopes=slopes,
             curves=straight(slopes),
             card=CARD,
-            provenance={},
+            record=RunRecord(),
             exclusions=pd.DataFrame(columns=["photo", "reason"]),
             sections=sections(tables, about=ABOUT, stale=stale or {}, swept=ATTRIBUTES),
             pictures=pictures or {},

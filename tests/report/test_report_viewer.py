@@ -26,6 +26,7 @@ from pipeline.report.viewer import (
     viewer_view,
 )
 from pipeline.report.words import poles_of
+from pipeline.run.record import RunRecord
 
 SCORES = st.one_of(st.floats(0, 1), st.just(NAN))
 
@@ -149,4 +150,4 @@ def hostile_album(names):
 def page(slopes, curves, shown):
     card = pd.DataFrame(columns=["name", "attribute", "figure", "unit", "threshold", "passed", "words"])
     left_out = pd.DataFrame(columns=["photo", "reason"])
-    return render(slopes=slopes, curves=curves, card=card, provenance={}, exclusions=left_out, album=shown)
+    return render(slopes=slopes, curves=curves, card=card, record=RunRecord(), exclusions=left_out, album=shown)

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from pipeline.report.page import render
+from pipeline.run.record import RunRecord
 
 CARD = ["name", "attribute", "figure", "unit", "threshold", "passed", "words"]
 
@@ -18,7 +19,7 @@ def page_of(straight):
             slopes=slopes,
             curves=straight(slopes[slopes["slope_low"] > -math.inf]),
             card=pd.DataFrame(columns=CARD),
-            provenance={},
+            record=RunRecord(),
             exclusions=pd.DataFrame(columns=["photo", "reason"]),
         )
 

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from pipeline.report.page import render
+from pipeline.run.record import RunRecord
 
 CARD = ["name", "attribute", "figure", "unit", "threshold", "passed", "words"]
 LIGHTS = (
@@ -22,7 +23,7 @@ def page_of(slopes, curves, **more):
         slopes=slopes,
         curves=curves,
         card=pd.DataFrame(more.pop("card", LIGHTS), columns=CARD),
-        provenance=more.pop("provenance", {"created": "2026-01-02T03:04:05+00:00", "seeds": {"bootstrap": 0}}),
+        record=more.pop("record", RunRecord(git_commit="0123456789abcdef")),
         exclusions=pd.DataFrame(more.pop("exclusions", [("a.jpg", "no face found")]), columns=["photo", "reason"]),
         effectiveness=pd.DataFrame(
             {"attribute": "gender", "value": [-2, 0, 2], "mean": [0.1, 0.5, 0.9], "low": 0.0, "high": 1.0}
@@ -47,7 +48,7 @@ def everyday(frame, row, straight):
 
 
 @pytest.fixture(scope="session")
-def hostile_page(frame, row, straight, hostile):
+def hostile_page(frame, row, straight, hostile, hostile_record):
     bad = hostile
     slopes = frame(
         *(row(label, 0.05 + 0.02 * i, adapter=bad[0]) for i, label in enumerate(bad)),
@@ -59,7 +60,7 @@ def hostile_page(frame, row, straight, hostile):
         straight(slopes),
         card=[(bad[0], "gender", 0.1, bad[1], 0.2, False, bad[2]), (bad[3], bad[4], 1.0, "", 1.0, None, "")],
         exclusions=[(label, bad[1]) for label in bad],
-        provenance={bad[0]: {bad[1]: bad[2]}, "stages": {bad[1]: {"state": bad[0]}}},
+        record=hostile_record,
     )
 
 

@@ -9,6 +9,7 @@ from test_report_viewer import hostile_album
 
 from pipeline.report.page import render
 from pipeline.report.viewer import Photo
+from pipeline.run.record import RunRecord
 
 PHONE = {"width": 360, "height": 740}
 
@@ -21,7 +22,7 @@ def page_of(frame, row, straight):
 
     def make(shown):
         return render(
-            slopes=slopes, curves=straight(slopes), card=card, provenance={}, exclusions=left_out, album=shown
+            slopes=slopes, curves=straight(slopes), card=card, record=RunRecord(), exclusions=left_out, album=shown
         )
 
     return make
