@@ -213,5 +213,5 @@ def test_a_principal_s_missing_variable_is_named(principal: AzureVision, monkeyp
         made("azure")
     monkeypatch.setenv("AZURE_AUTHORITY_HOST", "http://login.example")
     monkeypatch.setenv("AZURE_TENANT_ID", "a tenant")
-    with pytest.raises(AdapterError, match="AZURE_AUTHORITY_HOST.*only over https"):
+    with pytest.raises(AdapterError, match=r"AZURE_AUTHORITY_HOST.*only over https"):
         made("azure")
