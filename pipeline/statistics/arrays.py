@@ -133,7 +133,7 @@ def names_of(values: ArrayLike, names: Sequence[str] | None, name: str) -> tuple
 class Categories:
     """``n`` rows of ``C`` categorical columns."""
 
-    codes: Codes  # ``(n, C)`` integers, the place of each entry in its column's ``names``
+    codes: Codes  # (n, C) integers, the place of each entry in its column's names
     names: tuple[NDArray[Any], ...]  # the categories of each column, sorted. A column of only 0 and 1 always has both
 
     def __len__(self) -> int:

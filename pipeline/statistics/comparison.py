@@ -40,7 +40,7 @@ COMPARISON_COLUMNS = (
 class SlopeDifference:
     """Two slopes of each of ``L`` labels, and their difference; NaN where either is not estimable."""
 
-    slopes: Floats  # of z on a in the two, ``(2, L)``
+    slopes: Floats  # of z on a in the two, (2, L)
     difference: Estimate  # first less second, with its t interval
     p: Floats  # of no difference
     risk_difference: Estimate  # the same for the slopes of y on a, which do not divide by y_c
@@ -80,7 +80,7 @@ class Comparison(SlopeDifference):
     # only_first, only_second: photos that the other lacks
     only_first: tuple[str, ...]
     only_second: tuple[str, ...]
-    rates: Floats  # y_c of the two, ``(2, L)``
+    rates: Floats  # y_c of the two, (2, L)
     q: Floats  # Benjamini-Hochberg over the labels of this comparison
     reason: NDArray[np.str_]  # which of the two is not estimable, and why; empty where both are
 

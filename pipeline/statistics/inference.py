@@ -35,9 +35,9 @@ class Estimate:
 class Units:
     """What is resampled: photos, or clusters of them."""
 
-    sizes: Floats  # ``(G,)`` photos of each unit
-    order: NDArray[np.intp] | None = None  # ``(n,)`` photos sorted by unit; None where every photo is its own unit
-    starts: NDArray[np.intp] | None = None  # ``(G,)`` where each unit begins in ``order``
+    sizes: Floats  # (G,) photos of each unit
+    order: NDArray[np.intp] | None = None  # (n,) photos sorted by unit; None where every photo is its own unit
+    starts: NDArray[np.intp] | None = None  # (G,) where each unit begins in order
 
     @classmethod
     def of(cls, photos: int, *, clusters: Sequence[Hashable] | None = None) -> "Units":
@@ -143,9 +143,9 @@ def ratio_interval(top: Spread, bottom: Spread, units: Units, *, level: float) -
 class Ratio:
     """Ratios of two totals over units, and what each unit adds to their error."""
 
-    value: Floats  # ``(L,)``; NaN where the denominator is 0
-    errors: Floats  # ``(L, G)`` of which the variance is made; each row sums to 0
-    members: NDArray[np.bool_]  # ``(G,)`` the units that belong to the ratio (a subgroup's); the errors of others are 0
+    value: Floats  # (L,); NaN where the denominator is 0
+    errors: Floats  # (L, G) of which the variance is made; each row sums to 0
+    members: NDArray[np.bool_]  # (G,) the units that belong to the ratio (a subgroup's); the errors of others are 0
 
     @classmethod
     def of(cls, top: NDArray[Any], bottom: NDArray[Any], members: NDArray[np.bool_] | None = None) -> "Ratio":

@@ -37,7 +37,7 @@ class PowerTable(LabelResult):
 
     rates: Floats  # y_c
     spread: Floats  # standard deviation of the slope from photo to photo: its standard error times the root of n
-    width: Floats  # of the pilot's interval, by the same formula as ``photos_for_width``
+    width: Floats  # of the pilot's interval, by the same formula as photos_for_width
     photos_for_width: Floats  # photos for an interval of the target width, and for the label to be seen often enough
     photos_to_detect: Floats  # photos to find a slope of the target size with the target power, likewise
     detectable: Floats  # smallest |slope| that the pilot's number of photos finds with the target power

@@ -53,15 +53,15 @@ _TESTS = ("p", "permutation_p", "ols_p", "inner_p")
 class SlopeTable(LabelResult):
     """Slopes of the ``L`` labels of one adapter, attribute and arm; NaN where not estimable."""
 
-    rates: Floats  # ``(L, K)`` y_k
+    rates: Floats  # (L, K) y_k
     slope: Estimate  # of z = y / y_c on a, per unit of a, with Fieller's interval
     p: Floats  # of the t test over photos that the slope is 0
     q: Floats  # Benjamini-Hochberg over the labels of this table
     permutation_p: Floats  # of the sign-flip test over photos
-    # the papers' own p, of OLS on the K points (K - 2 degrees of freedom); not to be relied on, see ``ols``
+    # the papers' own p, of OLS on the K points (K - 2 degrees of freedom); not to be relied on, see ols
     ols_p: Floats
     risk_difference: Estimate  # slope of y on a, with its t interval
-    bootstrap: Estimate  # ``slope`` with the bootstrap's percentile interval
+    bootstrap: Estimate  # slope with the bootstrap's percentile interval
     # inner, inner_p: slope of z on a over |a| <= 1, with Fieller's interval, and p of its t test
     inner: Estimate
     inner_p: Floats

@@ -42,14 +42,14 @@ class Sweeps:
     adapter: str
     attribute: str
     arm: str
-    values: NDArray[np.float64]  # ``(K,)`` the attribute values a, ascending, evenly spaced around 0
-    photos: tuple[str, ...]  # the ``n`` photos whose K steps were all answered, sorted
+    values: NDArray[np.float64]  # (K,) the attribute values a, ascending, evenly spaced around 0
+    photos: tuple[str, ...]  # the n photos whose K steps were all answered, sorted
     incomplete: tuple[str, ...]  # photos left out because a step failed, was excluded or was never sent
-    labels: tuple[str, ...]  # the ``L`` labels ever returned, sorted
+    labels: tuple[str, ...]  # the L labels ever returned, sorted
     confidence: bool  # whether y is the score rather than the presence
-    starts: NDArray[np.int64]  # ``(L + 1,)`` where each label's entries begin in ``cells`` and ``responses``
-    cells: NDArray[np.int64]  # ``(m,)`` position of an entry in a ``(K, n)`` array
-    responses: NDArray[np.float64]  # ``(m,)`` y in 0-1
+    starts: NDArray[np.int64]  # (L + 1,) where each label's entries begin in cells and responses
+    cells: NDArray[np.int64]  # (m,) position of an entry in a (K, n) array
+    responses: NDArray[np.float64]  # (m,) y in 0-1
 
     @classmethod
     def from_array(

@@ -4,8 +4,8 @@
 
 Balanced: groups and tasks are independent and even, predictions follow the group in 60 %. Ten categories: a task
 that has nothing to do with the group, evenly spread or not. Favourite: one of ten categories a little ahead in
-predictions or in labels. Noise: twelve tasks that have nothing to do with the group, attacked by cross-fitted logistic
-regression.
+predictions or in labels. Twelve tasks, attacked by cross-fitted logistic regression: nothing to do with the group, or
+four of them leaning with it and predictions more so; their truth is the mean of all runs, or 0.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -85,15 +85,23 @@ def sampled(shares: Floats, measure: Measure, *, rows: int, runs: int) -> list[t
     return found
 
 
-def noise(*, rows: int, runs: int) -> list[tuple[float, float, float]]:
-    """DPA T->A of twelve tasks in noise; the truth is 0."""
-    found = []
+def twelve_tasks(lean: float, *, rows: int, runs: int) -> dict[str, list[tuple[float, float, float]]]:
+    """DPA T->A and leakage of twelve tasks, of which four lean with the group, and predictions more so."""
+    found: dict[str, list[tuple[float, float, float]]] = {"DPA T->A": [], "leakage": []}
     for run in range(runs):
         random = np.random.default_rng([run, rows])
-        group, tasks = random.integers(0, 2, rows), random.integers(0, 2, (rows, 12))
-        guess = np.where(random.random(rows) < 0.7, group, 1 - group)
+        group = random.integers(0, 2, rows)
+        leaning = lean * (np.arange(12) < 4) * (2 * group[:, None] - 1)
+        tasks = (random.random((rows, 12)) < 0.5 + leaning).astype(int)
+        wrong = random.random((rows, 12)) < 0.3
+        guesses = np.where(wrong, random.random((rows, 12)) < 0.5 + 3 * leaning, tasks)
+        shown = tasks[:, :4].sum(axis=1) + random.random(rows) > 2.5
+        follows = random.random(rows) < (0.3 if lean else 0.0)
+        guess = np.where(follows, shown, np.where(random.random(rows) < 0.7, group, 1 - group)).astype(int)
         (each,) = dpa(group, tasks, predicted_attributes=guess, repeats=4, seed=run)
-        found.append((each.dpa, *each.intervals.loc["dpa"]))
+        found["DPA T->A"].append((each.dpa, *each.intervals.loc["dpa"]))
+        leaked = leakage(group, tasks, guesses, repeats=4, seed=run)
+        found["leakage"].append((leaked.amplification, *leaked.intervals.loc["amplification"]))
     return found
 
 
@@ -108,17 +116,26 @@ def cells(rows: int) -> Iterator[tuple[str, Floats]]:
         yield f"favourite in labels, {ahead:g}", independent(favourite(ahead, rows), even)
 
 
-def main(runs: int = 1000, rows: str = "100,500,2000") -> None:
-    """Print a line for each population, measure and number of rows, from so many simulated samples of each."""
+def main(runs: int = 1000, rows: str = "100,500,2000", cross_fitted: bool = False) -> None:
+    """Print a line for each population, measure and number of rows, from so many simulated samples of each.
+
+    Args:
+        runs: samples of each population.
+        rows: of a sample, one or more numbers.
+        cross_fitted: only the populations of twelve tasks.
+    """
     print("95 % intervals that hold the truth, in per cent; mean width; truth and mean estimate")
     for n in map(int, rows.split(",")):
-        for name, shares in cells(n):
+        for lean in (0.0, 0.1):
+            for kind, found in twelve_tasks(lean, rows=n, runs=runs if cross_fitted else max(1, runs // 10)).items():
+                name = "four of twelve tasks lean" if lean else "twelve tasks, noise"
+                show(f"n {n:5d}  {name}, {kind}", found, float(np.mean(found, axis=0)[0]) if lean else 0.0)
+        for name, shares in () if cross_fitted else cells(n):
             measures: dict[str, Measure] = {"DPA": dpa_of}
             if n >= 300 or shares.shape[1] == 2:  # below, ten categories are too many to be known by heart
                 measures["leakage"] = leakage_of
             for (kind, measure), truth in zip(measures.items(), truths(shares), strict=False):
                 show(f"n {n:5d}  {name}, {kind}", sampled(shares, measure, rows=n, runs=runs), truth)
-    show("n   600  noise, 12 tasks, DPA T->A", noise(rows=600, runs=max(1, runs // 10)), 0.0)
 
 
 def show(what: str, found: Sequence[tuple[float, float, float]], truth: float) -> None:

@@ -46,16 +46,16 @@ class CounterfactualAmplification:
     labels: tuple[tuple[str, ...], ...]
     photos: int
     values: tuple[float, float]  # the two values a that are compared, the lower first
-    rates: Floats  # ``(|T|, 2)`` P(That_t | do(a)) at either
-    sign: Signs  # ``(|T|,)`` of the base: +1 where the task goes with the higher pole, -1 with the lower, else 0
-    amplification: Floats  # ``(|T|,)``; NaN where the base does not know the task
-    # task_low, task_high: ``(|T|,)`` ends of their intervals
+    rates: Floats  # (|T|, 2) P(That_t | do(a)) at either
+    sign: Signs  # (|T|,) of the base: +1 where the task goes with the higher pole, -1 with the lower, else 0
+    amplification: Floats  # (|T|,); NaN where the base does not know the task
+    # task_low, task_high: (|T|,) ends of their intervals
     task_low: Floats
     task_high: Floats
-    value: float  # mean over the tasks that the base knows, with ``low`` and ``high``; NaN if none
+    value: float  # mean over the tasks that the base knows, with low and high; NaN if none
     low: float
     high: float
-    reason: NDArray[np.str_]  # ``(|T|,)`` why a task is NaN or counts as 0; empty where neither
+    reason: NDArray[np.str_]  # (|T|,) why a task is NaN or counts as 0; empty where neither
 
     def to_frame(self) -> pd.DataFrame:
         """A row for the mean over the tasks, task empty, then one for each task; ``COUNTERFACTUAL_COLUMNS``."""

@@ -106,7 +106,7 @@ class Resamples:
     """How often each unit (row, or cluster of rows) is in each of R bootstrap resamples."""
 
     units: Units  # what is resampled
-    weights: NDArray[np.uint8]  # ``(R, G)`` whole numbers, one byte each; with R = 0 there is no interval
+    weights: NDArray[np.uint8]  # (R, G) whole numbers, one byte each; with R = 0 there is no interval
     level: float  # of the intervals, 0-1
 
     @classmethod

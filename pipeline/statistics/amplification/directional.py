@@ -60,7 +60,7 @@ class Differences:
     label_rate: Floats
     predicted_rate: Floats
     delta: Floats  # predicted - label, exactly 0 where the counts agree
-    samples: Floats  # ``(|A|, |T|, R)`` delta in every resample
+    samples: Floats  # (|A|, |T|, R) delta in every resample
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +68,6 @@ class Amplification:
     """Directional bias amplification of a classifier, as a whole and by pair of a group and a task."""
 
     direction: Direction  # "A->T" or "T->A"
-    # attributes, tasks: names of the groups and of the tasks
     attributes: tuple[str, ...]
     tasks: tuple[str, ...]
     value: float  # the mean over pairs of sign times delta; NaN where no pair is defined
@@ -79,15 +78,15 @@ class Amplification:
     # low end at the signs that make the value smallest to the high end at those that make it largest
     either_low: float
     either_high: float
-    sign: Signs  # ``(|A|, |T|)`` of the base
-    # ``(|A|, |T|)`` share of the resamples that have the same sign; 1 where it comes from elsewhere
+    sign: Signs  # (|A|, |T|) of the base
+    # (|A|, |T|) share of the resamples that have the same sign; 1 where it comes from elsewhere
     sign_support: Floats
-    unsure: NDArray[np.bool_]  # ``(|A|, |T|)`` signs that fewer than (1 + level) / 2 of the resamples support
+    unsure: NDArray[np.bool_]  # (|A|, |T|) signs that fewer than (1 + level) / 2 of the resamples support
     differences: Differences  # of the pairs
-    # delta_low, delta_high: ``(|A|, |T|)`` ends of each delta's interval
+    # delta_low, delta_high: (|A|, |T|) ends of each delta's interval
     delta_low: Floats
     delta_high: Floats
-    reason: NDArray[np.str_]  # ``(|A|, |T|)`` why a pair is NaN or counts as 0; empty where neither
+    reason: NDArray[np.str_]  # (|A|, |T|) why a pair is NaN or counts as 0; empty where neither
 
     @property
     def delta(self) -> Floats:

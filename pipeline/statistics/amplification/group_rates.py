@@ -25,16 +25,15 @@ BLOCK_CELLS = 4_000_000  # of a block of tasks, held at a time; changes no resul
 class GroupRates:
     """Rates of every group and task, and what they come to."""
 
-    # attributes, tasks: names of the groups and of the tasks
     attributes: tuple[str, ...]
     tasks: tuple[str, ...]
     # the two groups whose rates are compared; a difference is the last one's less the first one's
     between: tuple[str, str]
-    # "tpr" P(That | T, A), "fpr" P(That | not T, A), "accuracy" P(That = T | A): each ``(|A|, |T|)``
+    # "tpr" P(That | T, A), "fpr" P(That | not T, A), "accuracy" P(That = T | A): each (|A|, |T|)
     rates: dict[str, Estimate]
-    differences: dict[str, Estimate]  # the same names: ``(|T|,)`` last group less first
-    mean_group_accuracy: Estimate  # ``(|T|,)`` mean over groups of the accuracy
-    # ``(|T|,)`` mean over groups and over present and absent of the share that is right
+    differences: dict[str, Estimate]  # the same names: (|T|,) last group less first
+    mean_group_accuracy: Estimate  # (|T|,) mean over groups of the accuracy
+    # (|T|,) mean over groups and over present and absent of the share that is right
     mean_subgroup_accuracy: Estimate
 
     def to_frame(self) -> pd.DataFrame:

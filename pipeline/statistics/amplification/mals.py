@@ -42,14 +42,12 @@ PAIR_COLUMNS = (
 class Mals:
     """BiasAmp_MALS as a whole and by pair of a group and a task: tables ``(|A|, |T|)``."""
 
-    # attributes, tasks: names of the groups and of the tasks
     attributes: tuple[str, ...]
     tasks: tuple[str, ...]
-    value: float  # ``sum of delta / |T|`` over the pairs counted
+    value: float  # sum of delta / |T| over the pairs counted
     # low, high: ends of its interval; NaN without resamples
     low: float
     high: float
-    # base_count, predicted_count: co-occurrences
     base_count: NDArray[Any]
     predicted_count: NDArray[Any]
     # base_share, predicted_share: b_at and bh_at; NaN where the task is with no group

@@ -141,16 +141,16 @@ class MultiAmplification:
     signed: float  # mean of sign times delta (of Multi_MALS the plain sum over |M|): the published code's other variant
     variance: float  # of delta over all pairs, ddof 0, signs not applied (the published code)
     oriented_variance: float  # of sign times delta, ddof 0 (as the paper's Delta is defined)
-    sign: Signs  # ``(|A|, |M|)`` of the base; of Multi_MALS 1 where the pair counts
-    delta: Floats  # ``(|A|, |M|)``; NaN where nothing is given, 0 where Multi_MALS leaves the pair out
-    # delta_low, delta_high: ``(|A|, |M|)`` ends of each delta's interval; NaN for Multi_MALS
+    sign: Signs  # (|A|, |M|) of the base; of Multi_MALS 1 where the pair counts
+    delta: Floats  # (|A|, |M|); NaN where nothing is given, 0 where Multi_MALS leaves the pair out
+    # delta_low, delta_high: (|A|, |M|) ends of each delta's interval; NaN for Multi_MALS
     delta_low: Floats
     delta_high: Floats
-    # low, high: ends of the percentile interval of ``value``
+    # low, high: ends of the percentile interval of value
     low: float = float("nan")
     high: float = float("nan")
     # the value that sampling noise alone would give, the mean over resamples of |delta drawn - delta|: |.| adds noise
-    # up instead of averaging it out, so a ``value`` that is hardly larger is no evidence of anything
+    # up instead of averaging it out, so a value that is hardly larger is no evidence of anything
     noise: float = float("nan")
     # signed_low, signed_high: ends of its interval
     signed_low: float = float("nan")

@@ -22,7 +22,7 @@ class ClusterRules:
     """Which clusters count, and when one is called biased."""
 
     min_rows: int = 20  # rows (that the metric is about) of each group that a cluster must have to be reported
-    fewest: int = 5  # clusters are merged until all have as many, or no more than ``fewest`` are left
+    fewest: int = 5  # clusters are merged until all have as many, or no more than fewest are left
     min_gap: float = 0.05  # |gap| in 0-1 from which a cluster is called biased
 
 
@@ -30,11 +30,11 @@ class ClusterRules:
 class LocalFigures:
     """The figures of ``k`` clusters."""
 
-    rows: NDArray[Any]  # ``(k,)`` all rows
-    # counted, metric: ``(k, 2)`` rows of each group that the metric is about, and its value, NaN where not defined
+    rows: NDArray[Any]  # (k,) all rows
+    # counted, metric: (k, 2) rows of each group that the metric is about, and its value, NaN where not defined
     counted: NDArray[Any]
     metric: Floats
-    # reported, biased: ``(k,)`` clusters with enough rows of both groups and both metrics, and with a large gap
+    # reported, biased: (k,) clusters with enough rows of both groups and both metrics, and with a large gap
     reported: NDArray[np.bool_]
     biased: NDArray[np.bool_]
     bcr: float  # share of the reported clusters that are biased

@@ -39,7 +39,7 @@ FIXED = (
 class Side:
     """One way to cluster: plain k-means, or the objective."""
 
-    labels: Codes  # ``(n,)`` cluster of each row after merging; 0 is the largest
+    labels: Codes  # (n,) cluster of each row after merging; 0 is the largest
     figures: LocalFigures  # of these clusters
     # statistic -> permutation p: the larger of the two below. NaN where there is no statistic or no permutation
     p: dict[str, float]
@@ -49,7 +49,7 @@ class Side:
     # outcomes permuted within each k-means cluster: the group does not matter, given where a row is (clusters may
     # differ in difficulty)
     p_within_cluster: dict[str, float]
-    # ``(k,)`` of each cluster's |gap| against the largest |gap| of all clusters under the same two nulls
+    # (k,) of each cluster's |gap| against the largest |gap| of all clusters under the same two nulls
     cluster_p: Floats
     inertia: float  # squared distances to the clusters' means before merging
     objective: float  # its value before merging
@@ -60,7 +60,7 @@ class LocalBias:
     """Local bias of a metric between two groups."""
 
     found: Side  # the clusters of the objective
-    kmeans: Side  # those of plain k-means, from which the search started; ``found.objective <= kmeans.objective``
+    kmeans: Side  # those of plain k-means, from which the search started; found.objective <= kmeans.objective
     groups: tuple[str, str]  # names of group 0 and group 1; a gap is the metric of group 1 less that of group 0
     metric: str
     overall: tuple[float, float]  # the metric of each group over all rows

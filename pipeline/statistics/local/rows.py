@@ -24,11 +24,11 @@ TWO_GROUPS = "groups must hold two groups, but holds {count}: {names}"
 class SortedRows:
     """All ``n`` rows in a fixed order."""
 
-    order: Codes  # ``(n,)`` where each row stood
-    # unique, times: ``(u, D)`` the different features, centred on the mean of all rows; ``(u,)`` rows that have them
+    order: Codes  # (n,) where each row stood
+    # unique, times: (u, D) the different features, centred on the mean of all rows; (u,) rows that have them
     unique: Floats
     times: Floats
-    # which, group: ``(n,)`` the features of each row, and its group, 0 or 1
+    # which, group: (n,) the features of each row, and its group, 0 or 1
     which: Codes
     group: Codes
     outcome: Outcome  # of the rows

@@ -99,7 +99,7 @@ class Network:
     name: str
     hidden: tuple[int, ...]  # units of each hidden layer
     activation: str = "relu"  # "logistic" (sigmoid), "relu", "tanh"
-    # "lbfgs" learns from all rows at once until it converges; "adam" runs through ``iterations`` epochs
+    # "lbfgs" learns from all rows at once until it converges; "adam" runs through iterations epochs
     solver: str = "adam"
     iterations: int = 100
     rate: float = 1e-3  # Adam's learning rate

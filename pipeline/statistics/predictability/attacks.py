@@ -19,8 +19,8 @@ from pipeline.statistics.predictability.measurement import (
     AUTO,
     LABELS,
     NO_WEIGHTS,
+    AttackResult,
     Method,
-    Predictability,
     gather_notes,
     measure,
 )
@@ -89,8 +89,8 @@ class Attack:
     """One thing guessed from another."""
 
     name: str  # what results call how well it is guessed
-    inputs: Categories | Floats  # ``n`` rows of labels, or ``(n, F)`` scores
-    target: Categories  # ``n`` rows, what is guessed
+    inputs: Categories | Floats  # n rows of labels, or (n, F) scores
+    target: Categories  # n rows, what is guessed
     noisy: str = ""  # which of the two is made as wrong as the predictions: "inputs", "target", or "" for neither
 
     @property
@@ -111,14 +111,13 @@ class Attacked:
     """How predictable things are, side by side."""
 
     repeats: pd.DataFrame  # one row each: repeat, then a column for each quantity
-    # a row for each quantity, ``low`` and ``high``: an interval over other examples of the same kind; NaN where there
+    # a row for each quantity, low and high: an interval over other examples of the same kind; NaN where there
     # is none, which a note then explains
     intervals: pd.DataFrame
     changed: tuple[int, ...]  # how many labels of each column were changed to equalise
     # "expected": from the counts to be expected; "drawn": the mean over random changes, which is larger near a tie,
     # for E[max] > max(E)
     flips: Flips
-    # attacker, quality: names
     attacker: str
     quality: str
     level: float
@@ -148,7 +147,7 @@ class Attacked:
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class AttackComparison:
     """Attacks, among them "model" and "data", and what these two come to."""
 
     # plan, method: the options, and what they come to for these rows
@@ -235,7 +234,7 @@ class Comparison:
             "notes": tuple(remarks),
         }
 
-    def _measured(self, attack: Attack, repeat: int) -> Predictability:
+    def _measured(self, attack: Attack, repeat: int) -> AttackResult:
         """One attack of one repeat."""
         features, target, weights = attack.features, attack.target, None
         groups, units = self.groups.joint(), self.units
@@ -311,7 +310,7 @@ class Comparison:
         return self.method.quality.of(measures)
 
     def _by_row(
-        self, repeats: pd.DataFrame, parts: Sequence[dict[str, Predictability]]
+        self, repeats: pd.DataFrame, parts: Sequence[dict[str, AttackResult]]
     ) -> dict[str, tuple[float, float]]:
         """Intervals of cross-fitted attackers: t over rows, guessed by attackers that have not learnt them.
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from pipeline.statistics.amplification.counts import Direction
 from pipeline.statistics.arrays import Categories, aligned, categories, check_rows
-from pipeline.statistics.predictability.attacks import Attack, Attacked, Comparison, Plan
+from pipeline.statistics.predictability.attacks import Attack, AttackComparison, Attacked, Plan
 
 NOTHING_PREDICTED = "give predictions (for A->T), predicted_attributes (for T->A), or both"
 UNDEFINED = "both predictabilities are {value:g}, so their relative change is not defined"
@@ -88,7 +88,7 @@ def dpa(
         method, notes = plan.method(inputs.features())
         attacks = Attack("data", inputs, truth, noisy="target"), Attack("model", inputs, predicted)
         labelled = truth, predicted, groups, next(iter(both))
-        found = Comparison(plan, method, attacks, "dpa", relative_change, *labelled).run(notes)
+        found = AttackComparison(plan, method, attacks, "dpa", relative_change, *labelled).run(notes)
         undefined = found["repeats"].loc[found["repeats"]["dpa"].isna(), "model"].unique()
         found["notes"] += tuple(UNDEFINED.format(value=value) for value in undefined)
         results.append(Dpa(**found, direction=direction))

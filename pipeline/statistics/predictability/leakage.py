@@ -11,7 +11,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from pipeline.statistics.arrays import Categories, Floats, aligned, categories, check_rows, scores
-from pipeline.statistics.predictability.attacks import Attack, Attacked, Comparison, Plan
+from pipeline.statistics.predictability.attacks import Attack, AttackComparison, Attacked, Plan
 from pipeline.statistics.predictability.measurement import AUTO
 
 READS_LABELS = "the attacker 'majority' counts labels and cannot read outputs: choose another"
@@ -81,4 +81,4 @@ def leakage(
         Attack("unchanged", truth, target),
     )
     labelled = truth, predicted, target, "tasks"
-    return Leakage(**Comparison(plan, method, attacks, "amplification", sub, *labelled).run(notes))
+    return Leakage(**AttackComparison(plan, method, attacks, "amplification", sub, *labelled).run(notes))

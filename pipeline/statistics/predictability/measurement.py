@@ -107,7 +107,7 @@ class Method:
 
 
 @dataclass(frozen=True, eq=False)
-class Predictability:
+class AttackResult:
     """A quality, larger = more predictable, and what one should know about how it came about.
 
     ``right`` ``(n,)``: the share of each row's columns that was guessed rightly, of cross-fitted attackers.
@@ -127,7 +127,7 @@ def measure(
     weights: Floats | None = None,
     units: Codes | None = None,
     repeat: int = 0,
-) -> Predictability:
+) -> AttackResult:
     """How well the target is guessed from features, once.
 
     With the majority rule, accuracy and all rows it is exact: ``sum_x max_y n(x, y) / n``.
@@ -168,10 +168,10 @@ def measure(
         tested = np.concatenate([ask for _, ask in splits])
         measures.append(method.quality.measure(codes[tested], np.concatenate(chances), np.concatenate(test_weights)))
     value = method.quality.of([0.5 + abs(part - 0.5) for part in measures] if method.folded else measures)
-    return Predictability(value, tuple(dict.fromkeys(notes)), right if method.folds else None)
+    return AttackResult(value, tuple(dict.fromkeys(notes)), right if method.folds else None)
 
 
-def gather_notes(parts: Sequence[Predictability]) -> tuple[str, ...]:
+def gather_notes(parts: Sequence[AttackResult]) -> tuple[str, ...]:
     """Every note once, with how many attacks it is about."""
     counts = {note: sum(note in part.notes for part in parts) for part in parts for note in part.notes}
     return tuple(f"{note} ({count} of {len(parts)} attacks)" for note, count in counts.items())

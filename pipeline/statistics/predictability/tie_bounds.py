@@ -17,9 +17,9 @@ from pipeline.statistics.arrays import Codes, Floats
 class Guessing:
     """One thing guessed from another, cell by cell of ``m`` different examples."""
 
-    # inputs, input_size: ``(m,)`` what the guess is made from, and how many categories it has
+    # inputs, input_size: (m,) what the guess is made from, and how many categories it has
     inputs: Codes
-    # target, sizes: ``(m, C)`` what is guessed, each column by itself, and how many categories each has
+    # target, sizes: (m, C) what is guessed, each column by itself, and how many categories each has
     target: Codes
     sizes: tuple[int, ...]
     noisy: str  # what is made wrong at random, "inputs" or "target", or "" for neither
