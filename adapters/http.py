@@ -13,11 +13,11 @@ from pydantic import Field, model_validator
 from adapters.answers import one_line
 from adapters.base import AdapterError, Capabilities, Label, Limits, NoAnswer, RawAnswer, Service
 from adapters.credentials import checked_url, secret, sounds_secret
+from adapters.http_adapter import HttpAdapter
 from adapters.http_client import (
     PASSING,
     THROTTLED,
     Call,
-    HttpAdapter,
     HttpClient,
     Reply,
     image_form,
@@ -173,7 +173,7 @@ class Http(HttpAdapter):
 
     def call(self, images: Sequence[bytes]) -> Reply | NoAnswer:
         """See ``HttpAdapter.call``."""
-        return self._client(self._options.call(images[0], self._variables))
+        return self.client(self._options.call(images[0], self._variables))
 
     def outcomes(self, reply: Reply, count: int) -> list[RawAnswer | NoAnswer]:
         """What a reply means by its status and by its own words about errors; see ``HttpAdapter.outcomes``."""

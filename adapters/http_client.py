@@ -1,25 +1,23 @@
 """One HTTP call for the adapters of remote services: bounded in time and size, never redirected, never repeated.
 
-`HttpAdapter` is what such adapters share; what a status means beyond HTTP's own words is each service's file.
+What a status means beyond HTTP's own words is each service's file; how often and how fast is the caller's decision.
 """
 
 import os
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http.cookiejar import DefaultCookiePolicy
 from math import isfinite
 from time import monotonic
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from adapters.base import Capabilities, NoAnswer, RawAnswer
-from adapters.credentials import checked_url, redacted, sounds_secret
-from adapters.options import NamedOptions
+from adapters.base import NoAnswer, RawAnswer
+from adapters.credentials import redacted
 
 _UNREACHED = {
     "ConnectTimeout": "it took too long",
@@ -71,7 +69,6 @@ class HttpClient:
         timeout: seconds to connect, and between two bytes of the reply.
         longest: seconds for one call in all, however slowly its reply trickles.
         most_bytes: a longer reply is not read to its end.
-        connections: kept open at most.
         transport: makes the connections in place of the usual one; then no proxy is used, and the reply to a redirect
             is given as it is, for the caller to judge.
     """
@@ -82,7 +79,6 @@ class HttpClient:
         timeout: tuple[float, float] = (10.0, 60.0),
         longest: float = 180.0,
         most_bytes: int = 32_000_000,
-        connections: int = 64,
         transport: Any = None,
     ) -> None:
         import requests
@@ -90,10 +86,10 @@ class HttpClient:
 
         self._timeout, self._longest, self._most_bytes = timeout, longest, most_bytes
         self._session = requests.Session()
-        self._session.verify = certificates()
+        self._session.verify = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE") or True
         self._session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
         self._own_transport = transport is not None
-        pool = transport or HTTPAdapter(pool_connections=4, pool_maxsize=connections, max_retries=0, pool_block=False)
+        pool = transport or HTTPAdapter(pool_connections=4, pool_maxsize=64, max_retries=0, pool_block=False)
         self._session.mount("https://", pool)
         self._session.mount("http://", pool)
         self._proxies: dict[str, dict[str, str]] = {}
@@ -177,110 +173,6 @@ class HttpClient:
         if place not in self._proxies:  # reading the whole environment each time takes longer than the call itself
             self._proxies[place] = get_environ_proxies(call.url)
         return self._proxies[place]
-
-
-class Login(Protocol):
-    """What identifies the caller to a service; for many threads."""
-
-    def headers(self) -> Mapping[str, str] | NoAnswer:
-        """The headers that do so now, or why there are none at the moment; AdapterError where there never will be."""
-        ...
-
-    def forget(self, headers: Mapping[str, str]) -> bool:
-        """These headers were refused; whether others may be had."""
-        ...
-
-
-@dataclass(frozen=True)
-class KeyLogin:
-    """A key, always in the same header."""
-
-    header: str
-    key: str = field(repr=False)
-
-    def headers(self) -> Mapping[str, str]:
-        """See ``Login.headers``."""
-        return {self.header: self.key}
-
-    def forget(self, headers: Mapping[str, str]) -> bool:
-        """See ``Login.forget``."""
-        return False
-
-
-class HttpAdapter(ABC):
-    """An adapter of a remote service: one HTTP call for the images of a batch. A vendor adds the call and its meaning.
-
-    Args:
-        options: with the adapter's name.
-        endpoint: the address of the service; none where the adapter has checked it already.
-        client: makes the calls; one of its own unless given.
-        service: what the options change of the declared service, by field.
-        declared: what they change of the declared capabilities.
-
-    Raises:
-        AdapterError: an address that credentials must not be sent to.
-    """
-
-    capabilities: Capabilities
-    model: str
-    parameters: Mapping[str, Any]
-
-    def __init__(
-        self,
-        options: NamedOptions,
-        endpoint: str = "",
-        *,
-        client: HttpClient | None = None,
-        service: Mapping[str, Any] | None = None,
-        **declared: Any,
-    ) -> None:
-        self.name = options.name
-        if endpoint:
-            self.endpoint = checked_url(endpoint, adapter=self.name, option="endpoint", credential=True)
-            service = {"host": urlsplit(self.endpoint).netloc, **(service or {})}
-        self._client = client or HttpClient()
-        usual = type(self).capabilities
-        assert usual.service is not None  # noqa: S101 -- of a remote service
-        self.capabilities = replace(usual, service=replace(usual.service, **(service or {})), **declared)
-
-    def send(self, images: Sequence[bytes]) -> list[RawAnswer | NoAnswer]:
-        """Send the images in one call, or one a call where the service takes no more; see ``Adapter.send``."""
-        if self.capabilities.batch == 1:
-            return [outcome for image in images for outcome in self._sent([image])]
-        return self._sent(images)
-
-    @abstractmethod
-    def call(self, images: Sequence[bytes]) -> Reply | NoAnswer:
-        """Make the call for some images; ValueError where they cannot be sent."""
-
-    @abstractmethod
-    def outcomes(self, reply: Reply, count: int) -> list[RawAnswer | NoAnswer]:
-        """What a reply means for each of ``count`` images; AdapterError where no further call can succeed."""
-
-    def _logged_in(self, login: Login, call: Call) -> Reply | NoAnswer:
-        """Make a call with a login's headers; once more where they are refused (401) and others may be had."""
-        for last in (False, True):
-            identity = login.headers()
-            if isinstance(identity, NoAnswer):
-                return identity
-            secrets = tuple(value.removeprefix("Bearer ") for name, value in identity.items() if sounds_secret(name))
-            reply = self._client(replace(call, headers={**call.headers, **identity}, secrets=secrets))
-            refused = isinstance(reply, Reply) and reply.status == 401
-            if not refused or not login.forget(identity) or last:
-                break
-        return reply
-
-    def _sent(self, images: Sequence[bytes]) -> list[RawAnswer | NoAnswer]:
-        try:
-            reply = self.call(images)
-        except ValueError as error:
-            reply = NoAnswer(str(error))
-        return [reply] * len(images) if isinstance(reply, NoAnswer) else self.outcomes(reply, len(images))
-
-
-def certificates() -> str | bool:
-    """The bundle of certificates that the environment names, else the usual one."""
-    return os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE") or True
 
 
 def failure_of(reply: Reply, *, message: str = "") -> NoAnswer | None:

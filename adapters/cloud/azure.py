@@ -14,7 +14,8 @@ from adapters.answers import checked, inner, json_object, json_or_empty, objects
 from adapters.base import AdapterError, AnswerError, Capabilities, Label, Limits, NoAnswer, Price, RawAnswer, Service
 from adapters.cloud.azure_login import PRINCIPAL, PrincipalLogin, TokenLogin
 from adapters.credentials import credentials_needed, secret
-from adapters.http_client import Call, HttpAdapter, KeyLogin, Login, Reply, failure_of, raw_answers
+from adapters.http_adapter import HttpAdapter, KeyLogin, Login
+from adapters.http_client import Call, Reply, failure_of, raw_answers
 from adapters.options import NamedOptions
 
 _API = "2024-02-01"
@@ -114,7 +115,7 @@ class Azure(HttpAdapter):
 
     def call(self, images: Sequence[bytes]) -> Reply | NoAnswer:
         """See ``HttpAdapter.call``."""
-        return self._logged_in(self._login, Call(self._url, images[0], {"Content-Type": "application/octet-stream"}))
+        return self.logged_in(self._login, Call(self._url, images[0], {"Content-Type": "application/octet-stream"}))
 
     def outcomes(self, reply: Reply, count: int) -> list[RawAnswer | NoAnswer]:
         """See ``HttpAdapter.outcomes``."""
@@ -152,7 +153,7 @@ class Azure(HttpAdapter):
             if environ.get("VISION_TOKEN", "").strip():
                 return TokenLogin("VISION_TOKEN", self.name)
             if any(environ.get(name, "").strip() for name in PRINCIPAL):
-                return PrincipalLogin(self._client, adapter=self.name)
+                return PrincipalLogin(self.client, adapter=self.name)
         hint = "(Azure portal, your resource, Keys and Endpoint), or a token in VISION_TOKEN"
         return KeyLogin("Ocp-Apim-Subscription-Key", secret("VISION_KEY", adapter=self.name, hint=hint))
 

@@ -18,7 +18,8 @@ from pydantic import Field
 from adapters.answers import checked, inner, json_or_empty, objects, one_line, part_of, scored
 from adapters.base import AdapterError, AnswerError, Capabilities, Label, Limits, NoAnswer, Price, RawAnswer, Service
 from adapters.credentials import secret
-from adapters.http_client import Call, HttpAdapter, HttpClient, Reply, failure_of, raw_answers, retry_after
+from adapters.http_adapter import HttpAdapter
+from adapters.http_client import Call, HttpClient, Reply, failure_of, raw_answers, retry_after
 from adapters.options import NamedOptions
 
 _GENERAL = "general-image-recognition"
@@ -165,7 +166,7 @@ class Clarifai(HttpAdapter):
             "model": {"output_info": {"output_config": self._wanted}},
         }
         headers = {"Content-Type": "application/json", "Authorization": f"Key {self._key}"}
-        return self._client(Call(self._url, json.dumps(content).encode(), headers, secrets=(self._key,)))
+        return self.client(Call(self._url, json.dumps(content).encode(), headers, secrets=(self._key,)))
 
     def outcomes(self, reply: Reply, count: int) -> list[RawAnswer | NoAnswer]:
         """See ``HttpAdapter.outcomes``."""

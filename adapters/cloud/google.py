@@ -18,7 +18,8 @@ from adapters.answers import checked, inner, json_object, json_or_empty, objects
 from adapters.base import AdapterError, AnswerError, Capabilities, Label, Limits, NoAnswer, Price, RawAnswer, Service
 from adapters.cloud.google_login import GoogleLogin
 from adapters.credentials import credentials_needed, secret
-from adapters.http_client import Call, HttpAdapter, KeyLogin, Login, Reply, failure_of, raw_answers, retry_after
+from adapters.http_adapter import HttpAdapter, KeyLogin, Login
+from adapters.http_client import Call, Reply, failure_of, raw_answers, retry_after
 from adapters.options import NamedOptions
 
 _HOSTS = {"us": "us-vision.googleapis.com", "eu": "eu-vision.googleapis.com"}
@@ -129,7 +130,7 @@ class Google(HttpAdapter):
         self._login: Login = (
             KeyLogin("X-Goog-Api-Key", secret("GOOGLE_API_KEY", adapter=self.name))
             if has_key
-            else GoogleLogin(self._client)
+            else GoogleLogin(self.client)
         )
 
     def call(self, images: Sequence[bytes]) -> Reply | NoAnswer:
@@ -137,7 +138,7 @@ class Google(HttpAdapter):
         features = self.parameters["features"]
         requests = [{"image": {"content": b64encode(image).decode()}, "features": features} for image in images]
         headers = {"Content-Type": "application/json; charset=utf-8"}
-        return self._logged_in(self._login, Call(self._url, json.dumps({"requests": requests}).encode(), headers))
+        return self.logged_in(self._login, Call(self._url, json.dumps({"requests": requests}).encode(), headers))
 
     def outcomes(self, reply: Reply, count: int) -> list[RawAnswer | NoAnswer]:
         """See ``HttpAdapter.outcomes``."""

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 from adapters.answers import checked, inner, json_object, json_or_empty, objects, one_line
 from adapters.base import AdapterError, AnswerError, Capabilities, Label, NoAnswer, Price, RawAnswer, Service
 from adapters.credentials import secret
-from adapters.http_client import Call, HttpAdapter, Reply, failure_of, image_form, raw_answers
+from adapters.http_adapter import HttpAdapter
+from adapters.http_client import Call, Reply, failure_of, image_form, raw_answers
 from adapters.options import NamedOptions
 
 KEY, SECRET = "IMAGGA_API_KEY", "IMAGGA_API_SECRET"
@@ -50,7 +51,7 @@ class Imagga(HttpAdapter):
         """See ``HttpAdapter.call``."""
         body, content_type = image_form(self._texts, "image", images[0])
         headers = {"Authorization": self._authorization, "Content-Type": content_type, "Accept": "application/json"}
-        return self._client(Call(f"{self.endpoint}/v2/tags", body, headers, secrets=self._secrets))
+        return self.client(Call(f"{self.endpoint}/v2/tags", body, headers, secrets=self._secrets))
 
     def outcomes(self, reply: Reply, count: int) -> list[RawAnswer | NoAnswer]:
         """See ``HttpAdapter.outcomes``."""

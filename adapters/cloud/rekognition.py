@@ -17,7 +17,8 @@ from pydantic import model_validator
 from adapters.answers import checked, inner, json_object, json_or_empty, objects, one_line, scored
 from adapters.base import AdapterError, AnswerError, Capabilities, Label, Limits, NoAnswer, Price, RawAnswer, Service
 from adapters.cloud.aws_signing import AwsSigner, endpoint_from_environment
-from adapters.http_client import Call, HttpAdapter, Reply, failure_of, raw_answers, retry_after
+from adapters.http_adapter import HttpAdapter
+from adapters.http_client import Call, Reply, failure_of, raw_answers, retry_after
 from adapters.options import NamedOptions
 
 Names = Annotated[tuple[Annotated[str, Len(1, 50)], ...], Len(0, 100)]
@@ -199,7 +200,7 @@ class Rekognition(HttpAdapter):
         headers = {"Content-Type": "application/x-amz-json-1.1", "X-Amz-Target": target}
         url = f"{self.endpoint}/"
         signed = self._signer.signed(url, body, headers)
-        return self._client(Call(url, body, signed.headers, secrets=signed.secrets)), signed.credentials
+        return self.client(Call(url, body, signed.headers, secrets=signed.secrets)), signed.credentials
 
 
 def _code(reply: Reply) -> str:

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from adapters import registry
 from adapters.base import Adapter, AdapterError, AnswerError, Capabilities, NoAnswer, RawAnswer
-from adapters.http_client import HttpAdapter, Reply
+from adapters.http_adapter import HttpAdapter
+from adapters.http_client import Reply
 
 each = pytest.mark.parametrize("name", CLOUDS)
 
