@@ -1,20 +1,62 @@
 """The stage after the versions: what is measured on a sample of their pictures together (``checks.parquet``)."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pipeline.config.attributes import Attribute
+from pipeline.config.options import PhotoOptions, SweepOptions
+from pipeline.run.engine import Step, for_each
 from pipeline.run.files import digest
 from pipeline.run.folder import Run
 from pipeline.run.tables import CHECKS, read_frame, to_table, write_table
-from pipeline.stages.base import Audit, photo_rows, read_photos
+from pipeline.stages.base import Audit, Row, photo_rows, read_photos
+from pipeline.stages.counterfactuals import networks_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from pipeline.counterfactuals.editors.base import Subject
-
 TABLE = "checks.parquet"
 VERSION_COLUMNS = ["attribute", "arm", "photo", "value", "status", "file"]
+
+
+@dataclass(frozen=True, eq=False)
+class MeasurePictures:
+    """The job of measuring a sample's pictures of one attribute; see ``checks_stage``.
+
+    ``sample`` holds rows of the faces, ``classes`` how each is perceived, ``versions`` the attribute's rows of the
+    counterfactuals table that were made; their files are relative to ``folder``.
+    """
+
+    attribute: Attribute
+    sample: Sequence[Row]
+    classes: Mapping[str, str]
+    versions: "pd.DataFrame"
+    folder: Path
+    sweep: SweepOptions
+    decoding: PhotoOptions
+    least: int
+
+    def __call__(self, step: Step) -> list[dict[str, Any]]:
+        """Rows of the table of checks."""
+        from pipeline.counterfactuals.make import subject_of
+        from pipeline.counterfactuals.mask import crop_mask, patches_of
+        from pipeline.counterfactuals.picture_measures import crops_of, figures, part_effects
+
+        read, _ = read_photos(self.sample, options=self.decoding)  # those that can still be read
+        subjects = [subject_of(row, pixels) for row, pixels in read]
+        networks = networks_of(self.sweep)
+        patches = patches_of(networks.parser, subjects, region=self.sweep.region, feather_share=self.sweep.feather)
+        found = zip(subjects, patches, strict=True)
+        masks = {subject.photo: crop_mask(subject, patch) for subject, patch in found if patch is not None}
+        crops = crops_of(self.versions, subjects, masks, self.classes, folder=self.folder)
+        if crops is None:
+            return []
+        judges = {"judge": networks.judge} | ({} if networks.second is None else {"second judge": networks.second})
+        rows = [*figures(self.attribute, crops, judges, least=self.least)]
+        rows += part_effects(self.attribute, networks.editor, subjects, networks.judge)
+        return [{"attribute": self.attribute.name, "photos": len(crops.photos)} | row for row in rows]
 
 
 def checks_stage(audit: Audit, upstream: str, *, folder: Path | None = None) -> None:
@@ -27,39 +69,38 @@ def checks_stage(audit: Audit, upstream: str, *, folder: Path | None = None) -> 
     """
     from models.weights import record
 
-    run, options = audit.run, audit.settings.validity
+    run, options, settings = audit.run, audit.settings.validity, audit.settings
     depends = [options.picture_photos, options.smallest_group, [record(one).sha256 for one in ("judge", "estimator")]]
     fingerprint = digest(["checks", upstream, *depends])
     if run.is_done("checks", fingerprint):
         return
-    swept = audit.settings.sweep.chosen()
-    with run.stage("checks", fingerprint, outputs=[TABLE]), audit.watch("checks", total=len(swept) + 1) as advance:
-        rows: list[dict[str, Any]] = []
-        sample = _sample(audit)
-        if len(sample):
-            from pipeline.counterfactuals.make import load_networks
-            from pipeline.counterfactuals.mask import crop_mask, patches_of
-            from pipeline.counterfactuals.picture_measures import crops_of, figures, part_effects
+    sample = _sample(audit)
+    swept = settings.sweep.chosen() if len(sample) else {}
+    engine = audit.engine_for(len(sample))
+    with (
+        run.stage("checks", fingerprint, outputs=[TABLE], engine=engine),
+        audit.watch("checks", total=len(swept)) as advance,
+    ):
+        versions = read_frame(run.path("counterfactuals.parquet"), columns=VERSION_COLUMNS)
+        measured: dict[str, list[dict[str, Any]]] = {}
+        rows: list[Any] = sample.to_dict("records")
 
-            sweep, networks = audit.settings.sweep, load_networks(audit.settings.sweep)
-            subjects = _subjects(audit, sample)
-            versions = read_frame(run.path("counterfactuals.parquet"), columns=VERSION_COLUMNS)
-            patches = patches_of(networks.parser, subjects, region=sweep.region, feather_share=sweep.feather)
-            found = zip(subjects, patches, strict=True)
-            masks = {s.photo: crop_mask(s, patch) for s, patch in found if patch is not None}
-            judges = {"judge": networks.judge} | ({} if networks.second is None else {"second judge": networks.second})
+        def measure(attribute: Attribute) -> None:
+            job = MeasurePictures(
+                attribute,
+                sample=rows,
+                classes=dict(zip(sample["photo"], attribute.classes_of(sample), strict=True)),
+                versions=versions[(versions["attribute"] == attribute.name) & (versions["status"] == "ok")],
+                folder=folder or run.folder,
+                sweep=settings.sweep,
+                decoding=settings.photos,
+                least=options.smallest_group,
+            )
+            measured[attribute.name] = engine.call(job)
             advance(1)
-            for attribute in swept.values():
-                classes = dict(zip(sample["photo"], attribute.classes_of(sample), strict=True))
-                swept_rows = versions[(versions["attribute"] == attribute.name) & (versions["status"] == "ok")]
-                crops = crops_of(swept_rows, subjects, masks, classes, folder=folder or run.folder)
-                if crops is not None:
-                    measured = [*figures(attribute, crops, judges, least=options.smallest_group)]
-                    measured += part_effects(attribute, networks.editor, subjects, networks.judge)
-                    photos = len(crops.photos)
-                    rows += [{"attribute": attribute.name, "photos": photos} | one for one in measured]
-                advance(1)
-        write_table(to_table(rows, CHECKS), run.path(TABLE))
+
+        for_each(engine, swept.values(), measure)
+        write_table(to_table((row for name in swept for row in measured[name]), CHECKS), run.path(TABLE))
 
 
 def pictures_of(run: Run) -> "pd.DataFrame | None":
@@ -72,12 +113,3 @@ def _sample(audit: Audit) -> "pd.DataFrame":
     faces = read_frame(audit.run.path("faces.parquet"))
     rows = faces[faces["status"] == "ok"].merge(photo_rows(audit.run).drop(columns="status"), on="photo")
     return rows.sort_values("sha256").head(audit.settings.validity.picture_photos)
-
-
-def _subjects(audit: Audit, sample: "pd.DataFrame") -> "list[Subject]":
-    """The faces whose photos can still be read."""
-    from pipeline.counterfactuals.make import subject_of
-
-    rows: list[Any] = sample.to_dict("records")
-    read, _ = read_photos(rows, options=audit.settings.photos)
-    return [subject_of(row, pixels) for row, pixels in read]

@@ -52,7 +52,7 @@ class MakeVersions:
         read, lost = read_photos(self.rows, options=self.decoding)
         made = make_versions(
             [subject_of(row, pixels) for row, pixels in read],
-            networks=_networks(self.sweep.model_dump_json(), self.recogniser),
+            networks=networks_of(self.sweep, self.recogniser),
             options=self.sweep,
             layout=self.layout,
             identified=frozenset(row["photo"] for row in self.rows if row["identified"]),
@@ -124,9 +124,13 @@ def _precision(step: Step) -> str:
     return str(network_dtype()).removeprefix("torch.")
 
 
+def networks_of(sweep: SweepOptions, recogniser: Path | None = None) -> "Networks":
+    """The networks of a sweep; those of the last one are kept."""
+    return _networks(sweep.model_dump_json(), recogniser)
+
+
 @lru_cache(maxsize=1)
 def _networks(sweep: str, recogniser: Path | None) -> "Networks":
-    """The networks of a sweep, given as JSON."""
     from pipeline.counterfactuals.make import load_networks
 
     return load_networks(SweepOptions.model_validate_json(sweep), recogniser=recogniser)

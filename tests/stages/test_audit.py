@@ -76,7 +76,7 @@ def run(portraits: Path, settings, steps, tmp_path_factory: pytest.TempPathFacto
 def test_every_bar_moves_with_each_photo_and_ends_full(run: Run, steps: dict[str, list[float]]) -> None:
     for stage, (*moves, total) in steps.items():
         assert sum(moves) == pytest.approx(total), stage
-        assert max(moves) <= 1 or stage.startswith("query"), stage
+        assert max(moves) <= 1 or stage.startswith(("query", "labels")), stage  # these move by batches
     assert len(steps["counterfactuals"]) > 2 * PORTRAITS  # both sweeps of each photo are seen
 
 
