@@ -142,11 +142,7 @@ class Command(LabelAnswers):
                 self._running.remove(program)
 
     def _count(self, *, answered: bool, failure: str | None = None) -> None:
-        """Keep count of the failures in a row.
-
-        Raises:
-            AdapterError: there are too many.
-        """
+        """Keep count of the failures in a row; AdapterError where there are too many."""
         with self._lock:
             self._answered = self._answered or answered
             self._failures = (0 if answered else self._failures) + (failure is not None)

@@ -54,11 +54,7 @@ class JsonLabels(AdapterOptions):
         return self
 
     def labels_of(self, body: bytes) -> list[Label]:
-        """The labels of a reply; of a name that is there several times, the highest score.
-
-        Raises:
-            AnswerError: the reply does not hold labels at these places.
-        """
+        """The labels of a reply (AnswerError without any); of a name that is there several times, the highest score."""
         try:
             content = json.loads(body)
         except (ValueError, RecursionError) as error:

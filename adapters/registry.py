@@ -92,11 +92,7 @@ def option_names(spec: str) -> tuple[str, ...]:
 
 
 def describe(name: str) -> Description:
-    """What the adapter of that name declares; a target behind a colon is passed over.
-
-    Raises:
-        AdapterError: an unknown name, or one that cannot be loaded.
-    """
+    """What an adapter's class declares; a target behind the colon is passed over. AdapterError as `load`."""
     name = name.partition(":")[0]
     adapter_class = load(name)
     model = _options_model(adapter_class)
@@ -132,11 +128,7 @@ def lifecycle(service: Service) -> str:
 
 
 def load(name: str) -> AdapterClass:
-    """The class of an adapter.
-
-    Raises:
-        AdapterError: an unknown name, or a package that is missing.
-    """
+    """The class of an adapter; AdapterError for an unknown name, or where a package is missing."""
     added = {} if name in BUILT_IN else _added()
     if name in BUILT_IN:
         place = EntryPoint(name, BUILT_IN[name], GROUP)

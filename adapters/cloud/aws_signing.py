@@ -53,11 +53,7 @@ class AwsSigner:
         logging.getLogger("botocore.auth").setLevel(logging.INFO)
 
     def signed(self, url: str, body: bytes, headers: Mapping[str, str]) -> Signed:
-        """The headers of a POST request with its signature.
-
-        Raises:
-            AdapterError: the credentials cannot be refreshed.
-        """
+        """The headers of a POST request with its signature; AdapterError where the credentials cannot be refreshed."""
         from botocore.auth import SigV4Auth
         from botocore.awsrequest import AWSRequest
 

@@ -35,11 +35,7 @@ class GoogleLogin:
         self._credentials = _read(path, self._place)
 
     def headers(self) -> dict[str, str] | NoAnswer:
-        """Headers with a token that is valid now, or why there is none at the moment.
-
-        Raises:
-            AdapterError: Google does not accept the credentials.
-        """
+        """See ``Login.headers``."""
         from google.auth.exceptions import GoogleAuthError
 
         with self._lock:

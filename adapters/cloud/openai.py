@@ -153,10 +153,7 @@ class OpenAI:
         )
 
     def send(self, images: Sequence[bytes]) -> list[RawAnswer | NoAnswer]:
-        """Send each image, as often as there are repeats; see ``Adapter.send``.
-
-        Where a repeat fails, those before it are remembered: sending the image again goes on after them.
-        """
+        """Send each image as often as wanted; where one repeat fails, the next call goes on after those before it."""
         return [self._send(image) for image in images]
 
     def parse(self, answer: RawAnswer) -> list[Label]:
@@ -214,14 +211,14 @@ class OpenAI:
         text = chat.text_of(self.parameters["prompt"], labels, letters=wanted.logprobs)
         content = [{"type": "text", "text": text}, {"type": "image_url", "image_url": dict(picture)}]
         question: dict[str, Any] = {"model": self.model, "messages": [{"role": "user", "content": content}]}
-        if wanted.temperature is not None:
-            question["temperature"] = wanted.temperature
-        if wanted.seed is not None:
-            question["seed"] = wanted.seed + repeat
-        if wanted.max_tokens is not None:
-            # OpenAI's newer models take only the first name, Ollama only the second.
-            newer = self._host.endswith((".openai.com", ".azure.com"))
-            question["max_completion_tokens" if newer else "max_tokens"] = wanted.max_tokens
+        # OpenAI's newer models take only the first name, Ollama only the second.
+        newer = self._host.endswith((".openai.com", ".azure.com"))
+        given = {
+            "temperature": wanted.temperature,
+            "seed": None if wanted.seed is None else wanted.seed + repeat,
+            "max_completion_tokens" if newer else "max_tokens": wanted.max_tokens,
+        }
+        question |= {name: value for name, value in given.items() if value is not None}
         if wanted.logprobs:
             question |= {"logprobs": True, "top_logprobs": chat.MOST_LETTERS}
         if format_ == "json_schema":
@@ -241,11 +238,7 @@ class OpenAI:
         return outcome if isinstance(outcome, NoAnswer) else self._understood(outcome)
 
     def _understood(self, reply: Reply) -> Reply | NoAnswer:
-        """The reply if it is an answer (a refusal is one too), else what its error means.
-
-        Raises:
-            AdapterError: no further question can be answered either.
-        """
+        """The reply if it is an answer (a refusal is one too), else what its error means."""
         error = chat.error_of(reply.body)
         if chat.withheld(error) or (error is None and 200 <= reply.status < 300):
             return reply

@@ -32,11 +32,7 @@ def labels_of(answer: RawAnswer) -> list[Label]:
 
 
 def image_names(body: bytes) -> list[str]:
-    """The file names that an answer has for its images, without the zip's; "" where there is none.
-
-    Raises:
-        AnswerError: the answer holds no images.
-    """
+    """The file names of an answer's images, without the zip's; "" where there is none. AnswerError without images."""
     return [str(image.get("image") or "").rpartition("/")[2] for image in objects(json_object(body), "images")]
 
 

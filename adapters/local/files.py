@@ -9,11 +9,7 @@ from adapters.packages import package
 
 
 def digest_of(files: Sequence[Path]) -> str:
-    """The sha256 of a file; of several, the sha256 of the lines that ``sha256sum`` would print for them by name.
-
-    Raises:
-        AdapterError: a file cannot be read.
-    """
+    """The sha256 of a file; of several, that of the lines that ``sha256sum`` would print for them by name."""
     digests = []
     for file in sorted(files, key=lambda file: file.name):
         try:

@@ -96,12 +96,7 @@ class Planted(LabelAnswers):
         return f"planted 1, images sha256 {sha256(json.dumps(rows).encode()).hexdigest()}"
 
     def send(self, images: Sequence[bytes]) -> list[RawAnswer]:
-        """The planted labels of each image; see ``Adapter.send``.
-
-        Raises:
-            AdapterError: the table is missing, or a label's rate leaves 0-1 within the sweep's values.
-            ValueError: an image is not in the table.
-        """
+        """The planted labels of each image, ValueError for one that is not in the table; see ``Adapter.send``."""
         return [to_answer(self._answer(image)) for image in images]
 
     def truth(self) -> dict[str, float]:

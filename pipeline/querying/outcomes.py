@@ -17,11 +17,7 @@ class Unreadable(NoAnswer):
 
 
 def contract_checked(outcomes: Sequence[Outcome], *, expected: int) -> list[Outcome]:
-    """The outcomes of a call with so many images, if the adapter keeps its contract.
-
-    Raises:
-        ValueError, TypeError: it does not.
-    """
+    """The outcomes of a call with so many images; ValueError or TypeError where the adapter breaks its contract."""
     if len(outcomes) != expected:
         raise ValueError(f"the adapter gave {len(outcomes)} answers for {expected} images")
     for outcome in outcomes:

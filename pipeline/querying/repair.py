@@ -21,17 +21,11 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Repaired:
-    """The result of a repair.
+    """The result of a repair."""
 
-    Attributes:
-        kept: the damaged file's new place; None where the file was sound and nothing was done.
-        answers: answers in the file now.
-        lost: images that were answered, but whose answer cannot be read.
-    """
-
-    kept: Path | None
-    answers: int
-    lost: int = 0
+    kept: Path | None  # the damaged file's new place; None where the file was sound and nothing was done
+    answers: int  # in the file now
+    lost: int = 0  # images that were answered, but whose answer cannot be read
 
 
 def repair_store(path: Path) -> Repaired:
@@ -116,11 +110,7 @@ def _readable_rows(source: sqlite3.Connection, table: str, key: str) -> Iterator
 
 
 def _rows(source: sqlite3.Connection, table: str, key: str, start: int, *, most: int = -1) -> Iterator[Row]:
-    """Rows from a place on.
-
-    Raises:
-        sqlite3.DatabaseError: a page cannot be read, or leads back to rows before ``start``.
-    """
+    """Rows from a place on; sqlite3.DatabaseError for a page that cannot be read or leads back before ``start``."""
     query = f"SELECT * FROM {table} WHERE {key} >= ? ORDER BY {key} LIMIT ?"  # noqa: S608 - our own names
     for row in source.execute(query, (start if key == "id" else f"{start:0{DIGITS}x}", most)):
         if _place(row[0]) < start:

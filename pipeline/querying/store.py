@@ -98,11 +98,7 @@ class Store:
             raise self._damaged(error) from error
 
     def check(self) -> None:
-        """Have SQLite check the file, before images are sent whose answers may be in it.
-
-        Raises:
-            StoreError: the file is damaged.
-        """
+        """StoreError where SQLite finds the file damaged; for before images are sent whose answers may be in it."""
         with self._lock:
             try:
                 (found,) = self._connection.execute("PRAGMA quick_check(1)").fetchone()
