@@ -6,7 +6,6 @@ from pathlib import Path
 from pipeline.analyses import sections as page
 from pipeline.analyses.base import Analysis, Kept, Options, Result
 from pipeline.review.answers import FILE, read_answers
-from pipeline.review.measures import AGREEMENT, review_measures
 from pipeline.run.folder import Run, settings_of
 from pipeline.run.formats import decimal, measured
 from pipeline.run.progress import Watch, unwatched
@@ -34,6 +33,8 @@ class ReviewAnalysis(Analysis[ReviewOptions]):
 
     def compute(self, source: Path, options: ReviewOptions, *, watch: Watch = unwatched) -> Result:
         """Agreement of reviewers, estimates that they confirm, edits seen in their direction and as edited."""
+        from pipeline.review.measures import review_measures
+
         settings_of(run := Run(source))
         answers = read_answers(source)
         if answers.empty:
@@ -47,6 +48,8 @@ class ReviewAnalysis(Analysis[ReviewOptions]):
 
     def sections(self, kept: Kept) -> Sequence[page.Section]:
         """One section: a sentence for every figure, and the table."""
+        from pipeline.review.measures import AGREEMENT
+
         rows = kept.tables[self.name]
         sentences = [
             f"{row['measure']}, {row['attribute']}: "

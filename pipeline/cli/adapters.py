@@ -179,20 +179,18 @@ def _facts(found: "Description") -> Iterator[tuple[str, str]]:
     if declared.top_k is not None:
         yield "at most", f"{declared.top_k} labels an image"
     yield "calls", f"{declared.batch} images each at most, {declared.concurrency} at once"
-    yield (
-        "images",
-        _limits(declared.limits) + (f"{', '.join(declared.limits.formats)}"),
-    )
+    yield "images", _limits(declared.limits)
 
 
 def _limits(limits: "Limits") -> str:
-    parts = [
-        f"up to {limits.max_bytes:,} bytes" if limits.max_bytes is not None else "",
-        f"up to {limits.max_pixels:,} pixels" if limits.max_pixels is not None else "",
-        f"sides of at least {limits.min_side} pixels" if limits.min_side is not None else "",
-        f"sides of at most {limits.max_side:,} pixels" if limits.max_side is not None else "",
-    ]
-    return "".join(f"{part}; " for part in parts if part)
+    bounds = {
+        "up to {:,} bytes": limits.max_bytes,
+        "up to {:,} pixels": limits.max_pixels,
+        "sides of at least {:,} pixels": limits.min_side,
+        "sides of at most {:,} pixels": limits.max_side,
+    }
+    stated = [words.format(bound) for words, bound in bounds.items() if bound is not None]
+    return "; ".join([*stated, ", ".join(limits.formats)])
 
 
 def _print_check(console: Any, check: "Check") -> None:

@@ -13,7 +13,7 @@ class Advance(Protocol):
     """Called with how many more items of a stage are done; parts of an item count too."""
 
     def __call__(self, count: float, note: str = "") -> None:
-        """``note`` is shown next to the bar until the next one."""
+        """``note`` is shown next to the bar until the next call."""
         ...
 
 
@@ -48,13 +48,10 @@ class Bars:
                 self._display.start()
             self._open += 1
             display = self._display
-        task = display.add_task(stage, total=total, note="")
+        task = display.add_task(stage, total=total, note="starting")
 
         def advance(count: float, note: str = "") -> None:
-            if note:
-                display.update(task, advance=count, note=note)
-            else:
-                display.advance(task, count)
+            display.update(task, advance=count, note=note)
 
         try:
             yield advance

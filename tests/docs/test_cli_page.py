@@ -68,6 +68,12 @@ def test_the_reference_does_not_depend_on_the_terminal(reference, monkeypatch):
     assert reference.page() == once
 
 
+def test_the_readme_names_every_command():
+    table = (ROOT / "README.md").read_text(encoding="utf-8").split("| command |")[1].split("\n\n")[0]
+    named = {words.split()[0] for words in re.findall(r"`([a-z][^`]*)`", table)}
+    assert set(typer.main.get_command(app).commands) <= named
+
+
 def test_every_command_has_help_and_an_example(reference):
     for name, command in reference.commands():
         assert command.help, name
