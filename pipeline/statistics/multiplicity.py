@@ -59,13 +59,8 @@ def within_families(frame: pd.DataFrame, *, by: Sequence[str] = (), p: str = "p"
 
 def within(p: NDArray[np.float64], families: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """q within each family, and how many tests it has; ``(L,)`` each, for ``(L,)`` p and the families' names."""
-    codes = pd.factorize(np.array(families, dtype=object))[0]
-    q, tested = np.full(len(p), np.nan), np.zeros(len(p), dtype=np.int64)
-    for code in range(codes.max(initial=-1) + 1):
-        rows = codes == code
-        q[rows] = benjamini_hochberg(p[rows])
-        tested[rows] = np.count_nonzero(~np.isnan(p[rows]))
-    return q, tested
+    grouped = pd.Series(p, dtype=np.float64).groupby(np.array(families, dtype=object))
+    return grouped.transform(benjamini_hochberg).to_numpy(np.float64), grouped.transform("count").to_numpy(np.int64)
 
 
 def family_names(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:

@@ -89,9 +89,7 @@ def subgroup_slopes(
         if photo in groups:
             of_group.setdefault(groups[photo], []).append(photo)
     drawing: dict[str, Any] = {"level": level, "clusters": clusters, "block": block, **options}
-    tables = {
-        group: slope_table(sweeps.of_photos(photos), **drawing) for group, photos in sorted(of_group.items())
-    }  # fmt: skip
+    tables = {group: slope_table(sweeps.of_photos(photos), **drawing) for group, photos in sorted(of_group.items())}
     belongs = np.array([[groups.get(photo) == group for photo in sweeps.photos] for group in tables], dtype=bool)
     belongs = belongs.reshape(len(tables), len(sweeps.photos))
     ungrouped = tuple(photo for photo in sweeps.photos if photo not in groups)
