@@ -44,7 +44,7 @@ class Remote:
         service = Service(provider="This machine", host="127.0.0.1", retention="nothing", version="none", rate=rate)
         self.capabilities = Capabilities(service=service, concurrency=concurrency)
         self._url = url
-        self._call = HttpClient(connections=concurrency)
+        self._call = HttpClient()
 
     def send(self, images: Sequence[bytes]) -> list[RawAnswer | NoAnswer]:
         """See ``adapters.base.Adapter``."""
