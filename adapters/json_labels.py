@@ -12,6 +12,7 @@ from pydantic import model_validator
 from adapters.answers import checked
 from adapters.base import AnswerError, Label
 from adapters.options import AdapterOptions
+from adapters.texts import PERSON, reader
 
 _ITSELF = "@"  # what an empty path stands for
 Scale = Literal["0-1", "0-100", "logit"]
@@ -26,7 +27,7 @@ class JsonLabels(AdapterOptions):
     items: str | None = None
     """the path of the list of labels, which label and score then start from. An object is taken as the list of its
     pairs: [0] is the name, [1] the value. Empty: the reply itself."""
-    label: str
+    label: str = ""
     """the path of a label's name."""
     score: str | None = None
     """the path of its score; null if the service has no scores (each label then has 1)."""
@@ -34,9 +35,18 @@ class JsonLabels(AdapterOptions):
     """an answer without that list has no labels, rather than being faulty."""
     scale: Scale = "0-1"
     """what the scores span; a logit x becomes 1 / (1 + exp(-x))."""
+    text: str | None = None
+    """in place of label: the path of a text, such as a caption, of which the concepts are the labels."""
+    concepts: str = PERSON
+    """for text: a TOML file of concepts and their words, or person for the list that comes along."""
 
     @model_validator(mode="after")
     def _readable(self) -> "JsonLabels":
+        if bool(self.label) == bool(self.text):
+            raise ValueError("option 'label' is required, or 'text' for labels from a text, but not both")
+        if self.text:
+            check_path(self.text, option="text")
+            return self
         for option in ("items", "label", "score"):
             path = getattr(self, option)
             check_path(path, option=option)
@@ -59,6 +69,11 @@ class JsonLabels(AdapterOptions):
             content = json.loads(body)
         except (ValueError, RecursionError) as error:
             raise AnswerError(f"the answer is not JSON: {error}") from error
+        if self.text:
+            text = at(self.text, content)
+            if not isinstance(text, str):
+                raise AnswerError(f"there is no text at {self.text!r}")
+            return checked((label.name, label.score) for label in reader(self.concepts)(text))
         pairs = self._listed(content) if self.items is None else self._items(content, self.items)
         if self.scale == "logit":
             pairs = ((name, _probability(score)) for name, score in pairs)

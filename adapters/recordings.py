@@ -114,6 +114,41 @@ class FiledAnswers:
             raise AdapterError(f"the list {self.names} cannot be read: {error}") from error
 
 
+@dataclass(frozen=True)
+class FiledCaptions:
+    """Captions in one CSV file: the columns ``caption``, and ``sha256`` of the image or ``image``, its path from the
+    file's folder."""
+
+    path: Path
+
+    @cached_property
+    def _captions(self) -> dict[str, str]:
+        """Image sha256 -> its caption."""
+        found: dict[str, str] = {}
+        try:
+            with self.path.open(encoding="utf-8-sig", newline="") as file:
+                for number, row in enumerate(csv.DictReader(file), start=2):
+                    digest, caption = (row.get("sha256") or "").strip().lower(), row.get("caption")
+                    if not digest and row.get("image"):
+                        digest = sha256((self.path.parent / row["image"].strip()).read_bytes()).hexdigest()
+                    if not _SHA256.fullmatch(digest) or caption is None:
+                        raise AdapterError(f"{self.path}, line {number}: a caption and sha256 or image are needed")
+                    found[digest] = caption
+        except (OSError, UnicodeDecodeError, csv.Error) as error:
+            raise AdapterError(f"the captions {self.path} cannot be read: {error}") from error
+        return found
+
+    @cached_property
+    def digest(self) -> str:
+        """Changes with the captions."""
+        return _digest([list(item) for item in sorted(self._captions.items())])
+
+    def answers(self, images: Sequence[str]) -> dict[str, RawAnswer]:
+        """The captions of those of the images (sha256) that have one."""
+        known = {image: self._captions[image] for image in images if image in self._captions}
+        return {image: RawAnswer(json.dumps({"text": caption}).encode()) for image, caption in known.items()}
+
+
 def stored_answers(path: Path, adapter: str, *, classifier: int | None) -> StoredAnswers:
     """What a ``responses.sqlite`` has of an adapter; ``classifier`` is its number there, where there are several.
 

@@ -9,19 +9,20 @@ from typing import Any
 from pydantic import Field
 
 from adapters import registry
-from adapters.answers import from_answer
+from adapters.answers import from_answer, json_object
 from adapters.base import AdapterError, Capabilities, Label, NoAnswer, RawAnswer
 from adapters.cloud import openai_answers as chat
 from adapters.cloud import watson
 from adapters.json_labels import JsonLabels
 from adapters.options import AdapterOptions, read_options
-from adapters.recordings import FiledAnswers, StoredAnswers, stored_answers
+from adapters.recordings import FiledAnswers, FiledCaptions, StoredAnswers, stored_answers
+from adapters.texts import PERSON, reader
 
 Parse = Callable[[RawAnswer], list[Label]]
 
 STORE = "responses.sqlite"
 VENDORS = ("azure", "clarifai", "google", "imagga", "rekognition")  # their classes read answers without being set up
-LABELS = "labels"
+LABELS, TEXT = "labels", "text"
 
 
 class Replay:
@@ -35,18 +36,19 @@ class Replay:
         target: str
         """the name that the answers were recorded under: replay:google, replay:http:clinic."""
         source: Path
-        """a run's folder, its responses.sqlite, or a folder of .json files."""
+        """a run's folder, its responses.sqlite, a folder of .json files, or a CSV file of captions: the columns
+        caption, and sha256 (of the image) or image (its path)."""
         format: str = ""
         """the parser that reads them, where the name does not show it: azure, clarifai, google, http, imagga, openai,
-        rekognition, watson, or labels ({"labels": [["smile", 0.7]]}, as local classifiers answer)."""
+        rekognition, text, watson, or labels ({"labels": [["smile", 0.7]]}, as local classifiers answer)."""
         names: Path | None = None
         """which file of a folder belongs to which image: a CSV file with the columns name and sha256 (and position), or
         the folder of the images as they were sent. Not needed for files named by sha256."""
         classifier: int | None = None
         """which of several classifiers of that name in a responses.sqlite, by its number there."""
         options: dict[str, Any] = Field({})
-        """what the parser of http needs: its options items, label, score, scale, may_lack_items; and of openai, for
-        files of raw JSON: labels and logprobs."""
+        """what the parser of http needs: its options items, label, score, scale, may_lack_items, text, concepts; of
+        openai, for files of raw JSON: labels and logprobs, or concepts for free text; of captions: concepts."""
         cut_off: float | None = Field(None, ge=0, le=1)
         """the score (0-1) below which nothing was returned, where it was not the adapter's usual one (0.5 for most
         archives of Watson)."""
@@ -58,7 +60,8 @@ class Replay:
     def __init__(self, options: Options) -> None:
         self.name = f"replay:{options.target}"
         kind = options.format or options.target.removeprefix("replay:").partition(":")[0]
-        self._recorded = self._found(options, zipped=kind == "watson")
+        self._recorded = self._found(options, kind)
+        kind = TEXT if isinstance(self._recorded, FiledCaptions) else kind
         stored = self._recorded if isinstance(self._recorded, StoredAnswers) else None
         self._parse = self._parser(kind, stored, {**(stored.parameters if stored else {}), **options.options})
         self.model = f"{stored.model if stored else kind}, recorded answers sha256 {self._recorded.digest}"
@@ -87,9 +90,11 @@ class Replay:
         """See ``Adapter.parse``."""
         return self._parse(answer)
 
-    def _found(self, options: Options, *, zipped: bool) -> StoredAnswers | FiledAnswers:
+    def _found(self, options: Options, kind: str) -> StoredAnswers | FiledAnswers | FiledCaptions:
         source, names, place = options.source, options.names, f"the adapter {self.name!r}: option"
         path = source / STORE if (source / STORE).is_file() else source
+        if path.suffix.lower() == ".csv" and path.is_file() and kind not in (*VENDORS, "http", "openai", "watson"):
+            return FiledCaptions(path)
         if path.is_file():
             if names is not None:
                 raise AdapterError(f"{place} 'names' is for a folder of files")
@@ -100,7 +105,7 @@ class Replay:
             raise AdapterError(f"{place} 'classifier' is for a {STORE}")
         if names is not None and not names.exists():
             raise AdapterError(f"{place} 'names': there is no {names}")
-        return FiledAnswers(path, names, zipped)
+        return FiledAnswers(path, names, zipped=kind == "watson")
 
     def _parser(self, kind: str, stored: StoredAnswers | None, options: Mapping[str, Any]) -> Parse:
         if kind in VENDORS:
@@ -108,6 +113,11 @@ class Replay:
             return parse
         if kind == "watson":
             return watson.labels_of
+        if kind == TEXT or (kind == "openai" and (options.get("concepts") or options.get("labels") == [])):
+            read = reader(str(options.get("concepts") or PERSON))
+            if kind == TEXT:
+                return lambda answer: read(str(json_object(answer.body).get("text", "")))
+            return lambda answer: chat.labels_of(answer.body, read=read)
         if kind == "openai":
             labels, letters = options.get("labels"), options.get("logprobs") is True
             return lambda answer: chat.labels_of(answer.body, labels, letters=letters)
@@ -119,5 +129,5 @@ class Replay:
             return from_answer
         raise AdapterError(
             f"the adapter {self.name!r}: {kind!r} names no parser: give the option format, one "
-            f"of {', '.join(sorted([*VENDORS, 'http', 'openai', 'watson', LABELS]))}"
+            f"of {', '.join(sorted([*VENDORS, 'http', 'openai', 'watson', LABELS, TEXT]))}"
         )

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
+from adapters import texts
 from adapters.answers import one_line
 from adapters.base import AdapterError, Capabilities, Label, Limits, NoAnswer, Price, RawAnswer, Service
 from adapters.cloud import openai_answers as chat
@@ -69,16 +70,20 @@ SERVICE = Service(
 class OpenAI:
     """A chat model that sees, over any OpenAI-compatible server (OpenAI, vLLM, Ollama, llama.cpp): your list of labels.
 
-    Each label gets a number from 0 to 1 in a JSON object that a schema holds the model to. That the model refused,
-    that a filter withheld its reply, or that the reply was cut off is an outcome, not an error: the image then has the
-    one label "(refused)", "(withheld)" or "(cut off)" with score 1, and no other. Refusals that differ along a sweep
-    thus show as a slope of their own; where they are many, read every other slope with them.
+    Each label gets a number from 0 to 1 in a JSON object that a schema holds the model to; or, with the option
+    concepts, the model describes the photo in its own words, and its labels are the concepts that these name. That the
+    model refused, that a filter withheld its reply, or that the reply was cut off is an outcome, not an error: the
+    image then has the one label "(refused)", "(withheld)" or "(cut off)" with score 1, and no other. Refusals that
+    differ along a sweep thus show as a slope of their own; where they are many, read every other slope with them.
     """
 
     class Options(NamedOptions):
         kind: ClassVar[str] = "openai"
-        labels: tuple[str, ...] | Path
-        """a list of labels, a text file with one a line, or the name of a ready-made list."""
+        labels: tuple[str, ...] | Path = ()
+        """a list of labels, a text file with one a line, or the name of a ready-made list; none with concepts."""
+        concepts: str = ""
+        """for free text in place of labels: a TOML file of concepts and their words, or person for the list that comes
+        along. Another file reads the answers that are there anew."""
         model: str = Field(pattern=r"\S")
         """the model, as the server names it; a dated name where there is one."""
         endpoint: str = ""
@@ -116,6 +121,9 @@ class OpenAI:
 
     def __init__(self, options: Options) -> None:
         self.name, self.model, self._wanted = options.name, options.model, options
+        self._concepts = texts.read_concepts(options.concepts) if options.concepts else ()
+        if self._concepts:
+            texts.reader(options.concepts)  # its package is there
         self._labels = self._checked_labels(options)
         elsewhere = options.endpoint or os.environ.get("OPENAI_BASE_URL", "")
         variable = options.key_variable
@@ -130,11 +138,11 @@ class OpenAI:
         self._lock = threading.Lock()
         self._client = HttpClient(timeout=(10.0, options.timeout), longest=2 * options.timeout)
         self.parameters: Mapping[str, Any] = {
-            **options.model_dump(exclude={"target", "model", "key_variable", "timeout"}),
+            **options.model_dump(exclude={"target", "model", "key_variable", "timeout", "concepts"}),
             "endpoint": self._url,
             "labels": list(self._labels),
-            "prompt": options.prompt or (chat.LETTER_PROMPT if options.logprobs else chat.SCORES_PROMPT),
-            "format": "text" if options.logprobs else options.format,
+            "prompt": options.prompt or self._usual_prompt(),
+            "format": "text" if options.logprobs or self._concepts else options.format,
         }
         own = self._url == ENDPOINT
         self.capabilities = replace(
@@ -148,7 +156,7 @@ class OpenAI:
                 rate=SERVICE.rate / options.repeats,
                 price=self._price(),
             ),
-            labels=(*self._labels, *chat.OUTCOMES),
+            labels=tuple(dict.fromkeys((*(texts.names_of(self._concepts) or self._labels), *chat.OUTCOMES))),
             top_k=chat.MOST_LETTERS if options.logprobs else None,
         )
 
@@ -158,7 +166,14 @@ class OpenAI:
 
     def parse(self, answer: RawAnswer) -> list[Label]:
         """See ``Adapter.parse``."""
+        if self._concepts:
+            return chat.labels_of(answer.body, read=texts.reader(self._wanted.concepts))
         return chat.labels_of(answer.body, self._labels, letters=self._wanted.logprobs)
+
+    def _usual_prompt(self) -> str:
+        if self._concepts:
+            return texts.DESCRIBE
+        return chat.LETTER_PROMPT if self._wanted.logprobs else chat.SCORES_PROMPT
 
     def _price(self) -> Price | None:
         """What a known model of OpenAI's charges; before answers have counted their tokens, an estimate of these."""
@@ -167,7 +182,7 @@ class OpenAI:
             return None
         sent, received = _USD_PER_MILLION[undated]
         question = len(self.parameters["prompt"]) + sum(map(len, self._labels))
-        reply = 1 if self._wanted.logprobs else 12 * len(self._labels)
+        reply = 1 if self._wanted.logprobs else 12 * len(self._labels) or 100
         usd = sent * (_IMAGE_TOKENS.get(undated, _USUAL_IMAGE_TOKENS) + question / 2) + received * reply
         return Price(
             round(self._wanted.repeats * usd / 1000, 3),
@@ -274,6 +289,12 @@ class OpenAI:
         return ""
 
     def _checked_labels(self, options: Options) -> tuple[str, ...]:
+        if bool(options.labels) == bool(options.concepts) or (options.concepts and options.logprobs):
+            raise AdapterError(
+                f"the adapter {self.name!r}: give the option labels, or concepts for free text (without logprobs)"
+            )
+        if options.concepts:
+            return ()
         labels = read_labels(options.labels)
         if outcomes := set(labels) & set(chat.OUTCOMES):
             raise AdapterError(f"the adapter {self.name!r}: the label {min(outcomes)!r} stands for an outcome already")

@@ -5,9 +5,8 @@ A question is for a score of every label, or for one letter, with the probabilit
 
 import json
 import math
-import re
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from random import Random
 from statistics import fmean
@@ -15,10 +14,11 @@ from typing import Any, Literal
 
 from adapters.answers import checked, inner, json_object, json_or_empty, objects, one_line
 from adapters.base import AnswerError, Label
+from adapters.texts import REFUSED, is_refusal
 
-REFUSED = "(refused)"
 WITHHELD = "(withheld)"
 CUT = "(cut off)"
+Reader = Callable[[str], list[Label]]
 OUTCOMES = (REFUSED, WITHHELD, CUT)
 
 LETTERS = string.ascii_uppercase
@@ -34,17 +34,13 @@ LETTER_PROMPT = (
     "stands before it, and with nothing else."
 )
 
-# A model that refuses without saying so in the protocol's own field.
-_REFUSAL = re.compile(
-    r"^\W*((i['’]?m|i am) )?((very|so|really) )?sorry\b|^\W*i apologi[sz]e\b|^\W*as an ai\b"
-    r"|\bi (can(no|['’])t|can not|won['’]t|will not|must decline)\b|\bi( a|['’])m (not able|unable) to\b",
-    re.IGNORECASE,
-)
 _WITHHELD_CODES = frozenset({"content_filter", "content_policy_violation", "moderation_blocked"})
 
 
 def text_of(prompt: str, labels: Sequence[str], *, letters: bool) -> str:
-    """The whole question: the prompt and the labels, in this order."""
+    """The whole question: the prompt and the labels, in this order; the prompt alone where there are none."""
+    if not labels:
+        return prompt
     if letters:
         return "\n".join([prompt, *(f"{letter}. {label}" for letter, label in zip(LETTERS, labels, strict=False))])
     return f"{prompt}\nThe labels: {json.dumps(list(labels), ensure_ascii=False)}"
@@ -108,7 +104,9 @@ def withheld(error: object) -> bool:
     return isinstance(code, str) and code in _WITHHELD_CODES
 
 
-def labels_of(body: bytes, labels: Sequence[str] | None = None, *, letters: bool = False) -> list[Label]:
+def labels_of(
+    body: bytes, labels: Sequence[str] | None = None, *, letters: bool = False, read: Reader | None = None
+) -> list[Label]:
     """The labels of a reply, or of several that were put ``together``: then their means.
 
     A reply that refuses, was withheld by a filter, or was cut off before its end gives one label for that, in
@@ -118,13 +116,14 @@ def labels_of(body: bytes, labels: Sequence[str] | None = None, *, letters: bool
         body: a chat completion, or several together.
         labels: those of the question, in that order; None to take whatever labels the reply has.
         letters: the question was for one letter, with log-probabilities.
+        read: the question was for free text; gives the labels of one.
 
     Raises:
         AnswerError: a reply holds none of these.
     """
     content = json_object(body)
     if "replies" not in content:
-        return _merged([_scores(content, labels, letters)])
+        return _merged([_scores(content, labels, letters, read)])
     each = []
     for row in objects(content, "replies"):
         order, reply = row.get("labels"), row.get("reply")
@@ -132,11 +131,13 @@ def labels_of(body: bytes, labels: Sequence[str] | None = None, *, letters: bool
             raise AnswerError("a reply is kept without the labels of its question")
         if not isinstance(reply, str):
             raise AnswerError("a reply is kept without its text")
-        each.append(_scores(json_object(reply.encode("utf-8", "surrogatepass")), order, letters))
+        each.append(_scores(json_object(reply.encode("utf-8", "surrogatepass")), order, letters, read))
     return _merged(each)
 
 
-def _scores(content: Mapping[str, Any], labels: Sequence[str] | None, letters: bool) -> dict[str, float]:
+def _scores(
+    content: Mapping[str, Any], labels: Sequence[str] | None, letters: bool, read: Reader | None
+) -> dict[str, float]:
     """One reply as scores by label, or as one outcome; its parts are looked at in the protocol's own order."""
     if withheld(content.get("error")):
         return {WITHHELD: 1.0}
@@ -154,12 +155,14 @@ def _scores(content: Mapping[str, Any], labels: Sequence[str] | None, letters: b
     if reason == "length":
         return {CUT: 1.0}
     prose = _plain(_parts(text, "text") if isinstance(text, list) else text)
+    if read is not None:
+        return {label.name: label.score for label in read(prose)}
     try:
         found = json.loads(prose)
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        if _REFUSAL.search(prose[:200]):
+        if is_refusal(prose):
             return {REFUSED: 1.0}
         raise AnswerError(f"the model's text is not a JSON object of labels but {ascii(prose)[:80]}")
     for label in labels or ():

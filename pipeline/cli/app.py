@@ -11,6 +11,7 @@ import typer
 
 from pipeline.cli.adapters import app as adapters
 from pipeline.cli.analyses import add_analyses
+from pipeline.cli.captions import captions
 from pipeline.cli.collect import collect
 from pipeline.cli.console import (
     CARD_FAILS,
@@ -199,6 +200,9 @@ def labels(
 
 
 add_analyses(app)
+app.command(
+    epilog="Example: counterslope captions captions.csv --column human,model --groups woman,man --out table.csv"
+)(captions)
 app.command(epilog="Example: counterslope review runs/portraits --reviewer anna --unsure 60 --pairs 30")(review)
 
 

@@ -21,6 +21,7 @@ NOT_RUN = (
     "audit", "generate", "adapters", "labels", "plan portraits/ --adapter google", "compare runs/may --adapters google",
     "review ",  # a page that waits for answers
     "collect",  # searches of public services
+    "captions",  # a file that only the reader has
 )  # fmt: skip
 
 

@@ -1,0 +1,106 @@
+"""Captions as predictions: the authors' rule on seeded cases, to 1e-9, and the command that makes the table."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from pipeline.analyses.captions import caption_table
+from pipeline.analyses.inputs import InputError
+from pipeline.analyses.registry import compute
+from pipeline.cli.app import app
+
+CONCEPTS = """
+[man]
+words = ["man", "boy", "gentleman", "male", "men"]
+[woman]
+words = ["woman", "girl", "lady", "female", "women"]
+[dog]
+words = ["dog"]
+[oven]
+words = ["oven"]
+[tie]
+words = ["tie"]
+"""
+TASKS = ("dog", "oven", "tie")
+
+
+def sentence(rng, groups):
+    people = [str(rng.choice(words)) for words in (["man", "boy"], ["woman", "lady"]) if rng.random() < groups]
+    things = [f"a {task}" for task, share in zip(TASKS, (0.5, 0.3, 0.4), strict=True) if rng.random() < share]
+    return f"A {' and a '.join(people) or 'person'} with {' and '.join(things) or 'nothing'}."
+
+
+@pytest.fixture
+def files(tmp_path):
+    rng = np.random.default_rng(4)
+    rows = [(sentence(rng, 0.6), sentence(rng, 0.6)) for _ in range(600)]
+    pd.DataFrame(rows, columns=["human", "model"]).to_csv(tmp_path / "captions.csv", index=False)
+    (tmp_path / "words.toml").write_text(CONCEPTS)
+    return tmp_path
+
+
+def by_the_published_rule(frame, direction):
+    """BiasAmp-> by counts, as the paper's code has it: one group in both captions, a tie is 0, the mean over pairs."""
+    words = {"man": {"man", "boy"}, "woman": {"woman", "lady"}}
+
+    def read(text):
+        tokens = set(text.lower().replace(".", "").split())
+        named = [group for group, those in words.items() if tokens & those]
+        return (named[0] if len(named) == 1 else None), {task for task in TASKS if task in tokens}
+
+    rows = [(*read(human), *read(model)) for human, model in zip(frame["human"], frame["model"], strict=True)]
+    rows = [row for row in rows if row[0] and row[2]]
+    total, values = len(rows), []
+    for group in words:
+        for task in TASKS:
+            with_group = sum(row[0] == group for row in rows)
+            with_task = sum(task in row[1] for row in rows)
+            both = sum(row[0] == group and task in row[1] for row in rows)
+            if direction == "A->T":
+                seen = sum(row[0] == group and task in row[3] for row in rows) / with_group
+                known = both / with_group
+            else:
+                seen = sum(row[2] == group and task in row[1] for row in rows) / with_task
+                known = both / with_task
+            values.append(np.sign(total * both - with_group * with_task) * (seen - known))
+    return float(np.mean(values))
+
+
+@pytest.mark.parametrize("direction", ["A->T", "T->A"])
+def test_both_directions_are_those_of_the_published_rule(files, direction):
+    table = caption_table(
+        files / "captions.csv", columns=["human", "model"], concepts=str(files / "words.toml"), groups=["man", "woman"]
+    )
+    table.rows.to_csv(files / "table.csv", index=False)
+    predicted = (
+        {"prediction": [f"model {task}" for task in TASKS]}
+        if direction == "A->T"
+        else {"predicted_attribute": ["model group"]}
+    )
+    given = {"attribute": ["human group"], "task": [f"human {task}" for task in TASKS], "resamples": 0, **predicted}
+    found = compute("amplification", files / "table.csv", given).tables["summary"]
+    expected = by_the_published_rule(pd.read_csv(files / "captions.csv"), direction)
+    assert found["value"][0] == pytest.approx(expected, abs=1e-9)
+    assert table.left_out > 0
+
+
+def test_the_command_writes_the_table_and_counts_what_is_left_out(files):
+    done = CliRunner().invoke(
+        app,
+        [
+            "captions", str(files / "captions.csv"), "--column", "human,model", "--concepts", str(files / "words.toml"),
+            "--groups", "man,woman", "--out", str(files / "table.csv"),
+        ],
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert "left out" in done.stderr
+    table = pd.read_csv(files / "table.csv")
+    assert {"human dog", "model dog", "human group", "model group", "model (sentiment)"} <= set(table.columns)
+
+
+def test_unknown_groups_and_columns_are_explained(files):
+    with pytest.raises(InputError, match="two or more of the concepts"):
+        caption_table(files / "captions.csv", columns=["human"], concepts="person", groups=["woman", "cat"])
+    with pytest.raises(InputError, match="caption"):
+        caption_table(files / "captions.csv", columns=["caption"], concepts="person")
