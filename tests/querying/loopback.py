@@ -6,14 +6,14 @@ The service's label of an image is a function of the image's bytes; what it answ
 import base64
 import json
 import os
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from hashlib import sha256
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
+
+from fakes.serving import Received, Response, Serving
 
 from adapters.answers import checked
 from adapters.base import AdapterError, AnswerError, Capabilities, Label, Limits, NoAnswer, Price, RawAnswer, Service
@@ -21,6 +21,17 @@ from adapters.http_client import Call, HttpClient, failure_of, kept_headers
 
 KEY = "LOOPBACK_API_KEY"
 Fault = Callable[[int, list[bytes]], str | None]
+FAULTS = {
+    "drop": Response(dropped=True),
+    "429": Response(429, {"error": "slow down"}, {"Retry-After": "0.05"}),
+    "throttle": Response(429, {"error": "slow down"}),
+    "never": Response(400, {"error": "not this image"}),
+    "unauthorised": Response(401, {"error": "who are you"}),
+    "html": Response(200, b"<html>Our site moved</html>"),
+    "missing": Response(200, {"status": "fine"}),
+    "nan": Response(200, b'{"results": [{"labels": [["bright", NaN]]}]}'),
+    "range": Response(200, b'{"results": [{"labels": [["bright", 73.2]]}]}'),
+}
 
 
 def score_of(image: bytes) -> float:
@@ -28,13 +39,14 @@ def score_of(image: bytes) -> float:
     return int(sha256(image).hexdigest()[:6], 16) / 16**6
 
 
-class Loopback:
+class Loopback(Serving):
     """Serves until the block ends; ``fault`` names what goes wrong with a request, by its number and images.
 
-    ``billed`` counts the images that were answered with 200; ``asked`` every request's, ``times`` when each came.
+    ``billed`` counts the images that were answered with 200; ``received`` every request's, ``times`` when each came.
     """
 
     def __init__(self, fault: Fault = lambda number, images: None, *, log: Path | None = None) -> None:
+        super().__init__(self._label)
         self.fault = fault
         self.billed: Counter[str] = Counter()
         self.received: Counter[str] = Counter()
@@ -42,55 +54,22 @@ class Loopback:
         self.authorised: list[str | None] = []
         self.version = "v1"
         self._log = log
-        self._lock = threading.Lock()
-        loopback = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True  # else every second packet waits for the first one to be confirmed
+    def _response(self, received: Received) -> Response:
+        return self._label(received)
 
-            def do_POST(self) -> None:
-                content = self.rfile.read(int(self.headers["Content-Length"]))
-                loopback._answer(self, [base64.b64decode(text) for text in json.loads(content)["images"]])
-
-            def do_GET(self) -> None:
-                loopback.received["a redirect was followed"] += 1
-                self._say(200, b"{}")
-
-            def _say(self, status: int, body: bytes, **headers: str) -> None:
-                self.send_response(status)
-                for name, value in headers.items():
-                    self.send_header(name.replace("_", "-"), value)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        class Server(ThreadingHTTPServer):
-            def handle_error(self, request: object, client_address: object) -> None:
-                pass  # the client was killed meanwhile
-
-        self._server = Server(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-    def _answer(self, handler: Any, images: list[bytes]) -> None:
+    def _label(self, received: Received) -> Response:
+        if received.method == "GET":
+            self.received["a redirect was followed"] += 1
+            return Response(200, {})
+        images = [base64.b64decode(text) for text in received.json()["images"]]
         names = [sha256(image).hexdigest() for image in images]
+        authorisation = received.headers.get("authorization")
         with self._lock:
             self.times.append(time.monotonic())
             number = len(self.times)
             self.received.update(names)
-            self.authorised.append(handler.headers.get("Authorization"))
+            self.authorised.append(authorisation)
             fault = self.fault(number, images)
             answers = fault not in ("429", "throttle", "500", "503", "drop", "redirect", "never", "unauthorised")
             self.billed.update(names if answers else [])
@@ -100,44 +79,22 @@ class Loopback:
         results: list[dict[str, Any]] = [
             {"labels": [["bright", score_of(image)], ["=cmd()", 0.75]]} for image in images
         ]
-        match fault:
-            case "drop":
-                handler.close_connection = True
-                handler.connection.close()
-                return
-            case "429":
-                return handler._say(429, b'{"error": "slow down"}', Retry_After="0.05")
-            case "throttle":
-                return handler._say(429, b'{"error": "slow down"}')
-            case "500" | "503":
-                echo = handler.headers.get("Authorization", "")
-                return handler._say(int(fault), f"<html>broken, you sent {echo}</html>".encode())
-            case "redirect":
-                return handler._say(302, b"", Location=f"{self.url}/elsewhere")
-            case "never":
-                return handler._say(400, b'{"error": "not this image"}')
-            case "unauthorised":
-                return handler._say(401, b'{"error": "who are you"}')
-            case "html":
-                return handler._say(200, b"<html>Our site moved</html>")
-            case "malformed":
-                return handler._say(200, json.dumps({"results": results}).encode()[:-9])
-            case "missing":
-                return handler._say(200, b'{"status": "fine"}')
-            case "nan":
-                return handler._say(200, b'{"results": [{"labels": [["bright", NaN]]}]}')
-            case "range":
-                return handler._say(200, b'{"results": [{"labels": [["bright", 73.2]]}]}')
-            case "slow":
-                time.sleep(0.05)
-            case "refusal":
-                results = [{"refused": "I cannot help with faces"} for _ in images]
-            case "partial":
-                results[1:] = [{"error": "busy"} for _ in results[1:]]
-                with self._lock:
-                    self.billed.subtract(names[1:])
-        body = json.dumps({"results": results, "model_version": self.version}).encode()
-        handler._say(200, body, X_Request_Id=f"r{number}")
+        if fault in FAULTS:
+            return FAULTS[fault]
+        if fault in ("500", "503"):
+            return Response(int(fault), f"<html>broken, you sent {authorisation or ''}</html>".encode())
+        if fault == "malformed":
+            return Response(200, json.dumps({"results": results}).encode()[:-9])
+        if fault == "redirect":
+            return Response(302, b"", {"Location": f"{self.url}/elsewhere"})
+        if fault == "refusal":
+            results = [{"refused": "I cannot help with faces"} for _ in images]
+        elif fault == "partial":
+            results[1:] = [{"error": "busy"} for _ in results[1:]]
+            with self._lock:
+                self.billed.subtract(names[1:])
+        body = {"results": results, "model_version": self.version}
+        return Response(200, body, {"X-Request-Id": f"r{number}"}, seconds=0.05 if fault == "slow" else 0.0)
 
 
 class LoopbackAdapter:
