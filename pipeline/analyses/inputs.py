@@ -10,7 +10,7 @@ from pipeline.config.options import ConfigError, StatisticsOptions
 from pipeline.review.answers import excluded_photos, read_faces
 from pipeline.run.folder import Run, settings_of
 from pipeline.run.record import RunError
-from pipeline.run.tables import ANSWERS, LABELS, PHOTOS, read_frame
+from pipeline.run.tables import PHOTOS, read_frame, read_frames
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,6 +24,9 @@ PERCEIVED, FOLDER = "perceived", "folder"
 NO_COLUMN = "{table} has no column {column!r}; its columns are {columns}"
 NO_VALUE = "column {column!r} of {table} has no value in row {row}"
 NO_MANIFEST_COLUMN = "there is no column {column!r} to {purpose} by: the manifest has {columns}"
+STREAMED = 2**20  # rows of the table of labels that are held at once
+TEXTS = ("adapter", "attribute", "arm", "photo")  # columns of labels and answers that repeat few texts
+
 NO_LABELS = "no classifier has labelled the versions in {folder}: query one with `counterslope query`"
 
 
@@ -262,24 +265,27 @@ def run_sweeps(
         ConfigError: an option has an impossible value, or the manifest lacks its column.
     """
     from pipeline.statistics import sweeps_of
+    from pipeline.statistics.sweeps import ANSWER_COLUMNS, LABEL_COLUMNS
 
     run = Run(folder)
     own = settings_of(run, {"statistics": changes or {}}).statistics
     options = own if options is None else options
     thresholds = presence_thresholds(run, options)
     excluded = excluded_photos(folder)
-    photos, labels, answers = (
-        table[~table["photo"].isin(excluded)] if excluded else table
-        for table in (
-            read_frame(run.path("photos.parquet")),
-            read_frame(run.path("labels.parquet"), columns=list(LABELS)),
-            read_frame(run.path("answers.parquet"), columns=list(ANSWERS)),
-        )
+
+    def kept(table: "pd.DataFrame") -> "pd.DataFrame":
+        return table[~table["photo"].isin(excluded)] if excluded else table
+
+    photos = kept(read_frame(run.path("photos.parquet")))
+    answers = kept(read_frame(run.path("answers.parquet"), columns=list(ANSWER_COLUMNS), categories=(*TEXTS, "status")))
+    # The table of labels may be larger than memory.
+    labels = read_frames(
+        run.path("labels.parquet"), columns=list(LABEL_COLUMNS), rows=STREAMED, categories=(*TEXTS, "label")
     )
     return RunSweeps(
         run=run,
         options=options,
         photos=photos,
-        sweeps=tuple(sweeps_of(labels, answers, presence=thresholds, confidence=options.confidence)),
+        sweeps=tuple(sweeps_of(map(kept, labels), answers, presence=thresholds, confidence=options.confidence)),
         clusters=clusters_of(photos, options.cluster),
     )

@@ -6,7 +6,7 @@ Every other file that needs a column's name or a status takes it from here.
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -185,21 +185,33 @@ def write_joined(parts: Iterable[Path], path: Path, columns: Mapping[str, str]) 
     return dict(statuses)
 
 
-def read_frames(path: Path, *, columns: list[str] | None = None) -> "Iterator[pd.DataFrame]":
-    """A table of a run as pandas frames of some rows each, one after the other.
+def read_frames(
+    path: Path, *, columns: list[str] | None = None, rows: int = ROW_GROUP, categories: Sequence[str] = ()
+) -> "Iterator[pd.DataFrame]":
+    """A table of a run as pandas frames of some rows each, one after the other; their index goes on.
+
+    Args:
+        path: the Parquet file.
+        columns: to read; all unless given.
+        rows: of a frame at most.
+        categories: columns of text that are read as categories: each text is held once a frame.
 
     Raises:
         RunError: the file is gone or damaged.
     """
     import pyarrow.parquet as pq
 
-    with _readable(path), pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(batch_size=ROW_GROUP, columns=columns):
-            yield batch.to_pandas()
+    with _readable(path), pq.ParquetFile(path, read_dictionary=list(categories)) as file:
+        start = 0
+        for batch in file.iter_batches(batch_size=rows, columns=columns):
+            frame = batch.to_pandas()
+            frame.index += start
+            start += len(frame)
+            yield frame
 
 
-def read_frame(path: Path, *, columns: list[str] | None = None) -> "pd.DataFrame":
-    """A table of a run as a pandas frame.
+def read_frame(path: Path, *, columns: list[str] | None = None, categories: Sequence[str] = ()) -> "pd.DataFrame":
+    """A table of a run as a pandas frame; see ``read_frames``.
 
     Raises:
         RunError: the file is gone or damaged.
@@ -207,7 +219,7 @@ def read_frame(path: Path, *, columns: list[str] | None = None) -> "pd.DataFrame
     import pyarrow.parquet as pq
 
     with _readable(path):
-        frame: pd.DataFrame = pq.read_table(path, columns=columns).to_pandas()
+        frame: pd.DataFrame = pq.read_table(path, columns=columns, read_dictionary=list(categories)).to_pandas()
     return frame
 
 

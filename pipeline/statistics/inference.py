@@ -4,7 +4,7 @@ The sampling unit is the photo (or a cluster of photos, e.g. all of one person),
 label-major, ``(L, G)`` for G units; results are ``(L,)``.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,8 @@ from pipeline.statistics.arrays import Floats, check_choice, cluster_codes
 
 RESAMPLES = 2000  # of every bootstrap, unless given
 SHARE_METHODS = ("wilson", "exact")
+MOST_HELD = 2**28  # weights of resampled units that are held at once, a byte or four each
+DRAWN = 2**25  # those drawn at a time, where they are not held
 EXACT_IN_FLOAT32 = 2**24
 BITS_OF_FLOAT64 = 52
 # Smaller than this share of what it is made of, a variance is rounding noise.
@@ -219,23 +221,63 @@ def share_interval(
     return np.where(n > 0, low, np.nan), np.where(n > 0, high, np.nan)
 
 
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """``(R, G)`` weights of units that are too many to be held: iterated, they are drawn anew, some rows at a time."""
+
+    resamples: int
+    make: Callable[[], Iterator[NDArray[Any]]]
+
+    def __len__(self) -> int:
+        return self.resamples
+
+    def __iter__(self) -> Iterator[NDArray[Any]]:
+        return self.make()
+
+
 def bootstrap_counts(units: Units, *, resamples: int, seed: int) -> NDArray[np.uint8]:
     """``(R, G)`` how often each unit is in each resample; a function of G, R and the seed alone."""
-    size, random = len(units), np.random.default_rng([seed, 0])
-    # One byte each: a unit that is drawn more than 255 times is not to be expected in the age of the universe.
-    counts = np.empty((resamples, size), dtype=np.uint8)
-    for line in counts:
-        line[:] = np.bincount(random.integers(0, size, size=size, dtype=np.int32), minlength=size)
-    return counts
+    return np.concatenate([np.empty((0, len(units)), np.uint8), *_counts(len(units), resamples, seed)])
 
 
-def sign_flips(units: Units, *, resamples: int, seed: int) -> NDArray[np.float32]:
+def bootstrap_draws(units: Units, *, resamples: int, seed: int) -> NDArray[np.float32] | Draws:
+    """``bootstrap_counts`` as float32; held where they fit into memory, else drawn anew whenever they are used."""
+    if resamples * len(units) <= MOST_HELD:
+        return bootstrap_counts(units, resamples=resamples, seed=seed).astype(np.float32)
+    return Draws(resamples, lambda: _counts(len(units), resamples, seed))
+
+
+def sign_flips(units: Units, *, resamples: int, seed: int) -> NDArray[np.float32] | Draws:
     """``(R, G)`` of -1 and +1; a function of G, R and the seed alone."""
-    bits = np.random.default_rng([seed, 1]).integers(0, 2, size=(resamples, len(units)), dtype=np.int8)
-    return (2 * bits - 1).astype(np.float32)
+    if resamples * len(units) <= MOST_HELD:
+        return np.concatenate(list(_flips(len(units), resamples, seed)))
+    return Draws(resamples, lambda: _flips(len(units), resamples, seed))
 
 
-def exact_product(x: NDArray[Any], weights: NDArray[Any], *, total: int | None = None) -> Floats:
+def _counts(size: int, resamples: int, seed: int) -> Iterator[NDArray[np.uint8]]:
+    random = np.random.default_rng([seed, 0])
+    for rows in _rows(size, resamples):
+        # One byte each: a unit that is drawn more than 255 times is not to be expected in the age of the universe.
+        counts = np.empty((rows, size), dtype=np.uint8)
+        for line in counts:
+            line[:] = np.bincount(random.integers(0, size, size=size, dtype=np.int32), minlength=size)
+        yield counts
+
+
+def _flips(size: int, resamples: int, seed: int) -> Iterator[NDArray[np.float32]]:
+    random = np.random.default_rng([seed, 1])
+    for rows in _rows(size, resamples):
+        bits = random.integers(0, 2, size=(rows, size), dtype=np.int8)
+        yield (2 * bits - 1).astype(np.float32)
+
+
+def _rows(size: int, resamples: int) -> Iterator[int]:
+    """How many resamples are drawn at a time: all of them, unless these would be too many to be held."""
+    most = resamples if resamples * size <= MOST_HELD else max(1, DRAWN // size)
+    return (min(most, resamples - start) for start in range(0, resamples, most))
+
+
+def exact_product(x: NDArray[Any], weights: NDArray[Any] | Draws, *, total: int | None = None) -> Floats:
     """``x @ weights.T``, ``(L, G)`` and ``(R, G)`` to ``(L, R)``, to the same bits in whatever order it is summed.
 
     A matrix product is only reproducible across thread counts and shapes when no sum in it is rounded. Integers are
@@ -244,6 +286,8 @@ def exact_product(x: NDArray[Any], weights: NDArray[Any], *, total: int | None =
 
     ``weights`` are integers with absolute values that add up to at most ``total`` in every row, G unless given.
     """
+    if isinstance(weights, Draws):
+        return np.concatenate([exact_product(x, some, total=total) for some in weights], axis=1)
     bound = np.abs(x).max(axis=1, initial=0).astype(np.float64) * (x.shape[1] if total is None else total)
     if np.issubdtype(x.dtype, np.integer) and bound.max(initial=0) < EXACT_IN_FLOAT32:
         return (x.astype(np.float32) @ weights.astype(np.float32, copy=False).T).astype(np.float64)
@@ -253,13 +297,13 @@ def exact_product(x: NDArray[Any], weights: NDArray[Any], *, total: int | None =
 
 
 def percentile_interval(
-    top: NDArray[Any], bottom: NDArray[Any], counts: NDArray[Any], *, level: float
+    top: NDArray[Any], bottom: NDArray[Any], counts: NDArray[Any] | Draws, *, level: float
 ) -> tuple[Floats, Floats]:
     """Ends of the bootstrap's percentile interval of a ratio of ``(L, G)`` unit sums, divided anew in every resample.
 
     Resamples without any ``bottom`` have no ratio and are left out; NaN where none is left.
     """
-    numerator, denominator = exact_product(top, counts), exact_product(bottom, counts)
+    numerator, denominator = np.split(exact_product(np.concatenate([top, bottom]), counts), [len(top)])
     denominator[denominator <= 0] = np.nan
     return percentiles(numerator / denominator, level=level)
 
@@ -300,7 +344,7 @@ def interval(samples: Floats, level: float, *, units: ArrayLike) -> tuple[Floats
     return low, high
 
 
-def sign_flip_test(x: NDArray[Any], flips: NDArray[np.float32]) -> Floats:
+def sign_flip_test(x: NDArray[Any], flips: NDArray[np.float32] | Draws) -> Floats:
     """Two-sided p that the units' sums are symmetric around 0: ``(1 + #{|flipped| >= |seen|}) / (1 + R)``."""
     seen = exact_product(x, np.ones((1, x.shape[1]), dtype=np.float32))
     as_large = np.abs(exact_product(x, flips)) >= np.abs(seen)

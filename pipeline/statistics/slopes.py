@@ -142,7 +142,7 @@ def slope_table(
     names = dict.fromkeys((*(column for columns in _ESTIMATES.values() for column in columns), *_TESTS))
     found = {name: np.full(len(sweeps.labels), np.nan) for name in names}
     if len(estimable):
-        counts = inference.bootstrap_counts(units, resamples=resamples, seed=seed).astype(np.float32)
+        counts = inference.bootstrap_draws(units, resamples=resamples, seed=seed)
         flips = inference.sign_flips(units, resamples=resamples, seed=seed)
         found["ols_p"][estimable] = ols(rates[estimable], sweeps.values)[1]
         for rows in blocks(estimable, photos=len(sweeps.photos), size=block):
@@ -256,8 +256,8 @@ def _block(
     values: Floats,
     units: Units,
     *,
-    counts: NDArray[np.float32],
-    flips: NDArray[np.float32],
+    counts: NDArray[np.float32] | inference.Draws,
+    flips: NDArray[np.float32] | inference.Draws,
     level: float,
 ) -> dict[str, Floats]:
     """All numbers that need the photos one by one, for a ``(L, K, n)`` block of labels."""

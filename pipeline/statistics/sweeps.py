@@ -3,9 +3,9 @@
 Made from an array, or from the tables ``labels`` and ``answers`` of a run, which are checked. No statistics here.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 import pandas as pd
@@ -183,7 +183,7 @@ def ones(count: int) -> NDArray[np.float64]:
 
 
 def sweeps_of(
-    labels: pd.DataFrame,
+    labels: pd.DataFrame | Iterable[pd.DataFrame],
     answers: pd.DataFrame,
     *,
     presence: float | Mapping[str, float] = 0.5,
@@ -194,7 +194,8 @@ def sweeps_of(
     A label that was not returned counts as absent: y = 0 (with ``confidence``, score 0).
 
     Args:
-        labels: the run's table of that name; the columns of ``LABEL_COLUMNS`` are used.
+        labels: the run's table of that name; the columns of ``LABEL_COLUMNS`` are used. In several frames it is never
+            held as a whole.
         answers: likewise, ``ANSWER_COLUMNS``: it says which photos were sent, and which steps were answered.
         presence: the score in 0-1 from which a returned label is present; by adapter if they differ.
         confidence: take the score itself as the response.
@@ -204,63 +205,118 @@ def sweeps_of(
             is a constant of this module.
     """
     _check(answers, ANSWER_COLUMNS, "answers")
-    _check(labels, LABEL_COLUMNS, "labels", complete=("returned",))
-    returned = labels[labels["returned"].to_numpy(dtype=bool)]
-    _check(returned, LABEL_COLUMNS, "labels")
-    wrong = ~returned["score"].between(0, 1).to_numpy()
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        raise ValueError(NOT_A_SCORE.format(row=returned.index[row], score=returned["score"].iloc[row]))
-    sent, named = _groups(answers), _groups(returned)
-    for group in named.keys() - sent.keys():
-        raise ValueError(UNKNOWN_GROUP.format(group=_in_words(group)))
-    found = []
-    for group, rows in sent.items():
-        own = returned.iloc[named.get(group, np.empty(0, dtype=np.intp))]
-        threshold = None if confidence else _threshold(presence, group[0])
-        found.append(_sweeps(own, answers.iloc[rows], group=group, threshold=threshold))
-    return found
+    found = {
+        group: _Gathered(group, answers.iloc[rows], threshold=None if confidence else _threshold(presence, group[0]))
+        for group, rows in _groups(answers).items()
+    }
+    for frame in [labels] if isinstance(labels, pd.DataFrame) else labels:
+        _check(frame, LABEL_COLUMNS, "labels", complete=("returned",))
+        returned = frame[frame["returned"].to_numpy(dtype=bool)]
+        _check(returned, LABEL_COLUMNS, "labels")
+        wrong = ~returned["score"].between(0, 1).to_numpy()
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise ValueError(NOT_A_SCORE.format(row=returned.index[row], score=returned["score"].iloc[row]))
+        for group, rows in _groups(returned).items():
+            if group not in found:
+                raise ValueError(UNKNOWN_GROUP.format(group=_in_words(group)))
+            found[group].add(returned.iloc[rows])
+    return [each.sweeps() for each in found.values()]
 
 
-def _sweeps(
-    labels: pd.DataFrame, answers: pd.DataFrame, *, group: tuple[str, str, str], threshold: float | None
-) -> Sweeps:
-    """One group's sweeps; no threshold means that the score is the response."""
-    step_of, values = _steps(answers, group)
-    sent_step = answers["step"].map(step_of).to_numpy()
-    codes, names = pd.factorize(answers["photo"], sort=True)
-    sent = np.bincount(codes * len(values) + sent_step, minlength=len(names) * len(values))
-    if sent.max() > 1:
-        again, number = divmod(int(np.argmax(sent > 1)), len(values))
-        raise ValueError(
-            DUPLICATE_ANSWER.format(group=_in_words(group), photo=names[again], step=list(step_of)[number])
+class _Gathered:
+    """One group's sweeps while the table of labels is read; no threshold means that the score is the response."""
+
+    def __init__(self, group: tuple[str, str, str], answers: pd.DataFrame, *, threshold: float | None) -> None:
+        self._group, self._threshold = group, threshold
+        self._step_of, self._values = _steps(answers, group)
+        sent_step = answers["step"].map(self._step_of).to_numpy()
+        codes, self._photos = _factorized(answers["photo"])
+        shape = len(self._photos), len(self._values)
+        sent = np.bincount(codes * shape[1] + sent_step, minlength=shape[0] * shape[1])
+        if sent.max() > 1:
+            self._refuse(DUPLICATE_ANSWER, *divmod(int(np.argmax(sent > 1)), shape[1]))
+        answered = np.zeros(shape, dtype=bool)
+        answered[codes, sent_step] = answers["status"].to_numpy() == "ok"
+        self._complete: NDArray[Any] = np.asarray(answered.all(axis=1))
+        self._label_codes: dict[str, int] = {}
+        self._cell_kind = np.int32 if shape[0] * shape[1] < 2**31 else np.int64
+        self._parts: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]] = []
+
+    def add(self, labels: pd.DataFrame) -> None:
+        """Take the returned labels of some rows."""
+        codes, names = _factorized(labels["label"])
+        known = [self._label_codes.setdefault(str(name), len(self._label_codes)) for name in names]
+        photo, step = _places(labels, self._photos, self._step_of, self._group)
+        score = labels["score"].to_numpy(dtype=np.float64)
+        response = score if self._threshold is None else score >= self._threshold
+        cell = (step * len(self._photos) + photo).astype(self._cell_kind)
+        self._parts.append((np.array(known, dtype=np.int32)[codes], cell, response))
+
+    def sweeps(self) -> Sweeps:
+        """All that was taken."""
+        names = sorted(self._label_codes)
+        cells, photos = len(self._photos) * len(self._values), len(self._photos)
+        key, response = self._sorted({name: rank for rank, name in enumerate(names)}, cells)
+        repeated = key[1:] == key[:-1]
+        if repeated.any():
+            rank, place = divmod(int(key[int(np.argmax(repeated))]), cells)
+            self._refuse(DUPLICATE_LABEL, place % photos, place // photos, label=names[rank])
+        label, cell = np.divmod(key, max(cells, 1))
+        del key
+        kept = self._complete[cell % max(photos, 1)] & (response > 0)
+        label, cell, response = label[kept], cell[kept], response[kept]
+        among = np.cumsum(self._complete) - 1  # of a photo, among the complete ones
+        step, photo = np.divmod(cell, max(photos, 1))
+        return Sweeps(
+            *self._group,
+            values=self._values,
+            photos=tuple(self._photos[self._complete]),
+            incomplete=tuple(self._photos[~self._complete]),
+            labels=tuple(names),
+            confidence=self._threshold is None,
+            starts=_starts(label, len(names)),
+            cells=step * int(self._complete.sum()) + among[photo],
+            responses=response if self._threshold is None else ones(len(cell)),
         )
-    answered = np.zeros((len(names), len(values)), dtype=bool)
-    answered[codes, sent_step] = answers["status"].to_numpy() == "ok"
-    complete: NDArray[Any] = np.asarray(answered.all(axis=1))
-    label, label_names = pd.factorize(labels["label"], sort=True)
-    photo, step = _places(labels, names, step_of, group)
-    key = (label.astype(np.int64) * len(values) + step) * len(names) + photo
-    order = np.argsort(key)
-    repeated = np.diff(key[order]) == 0
-    if repeated.any():
-        at = labels.iloc[order[int(np.argmax(repeated))]][["photo", "step", "label"]]
-        raise ValueError(DUPLICATE_LABEL.format(group=_in_words(group), **at))
-    score = labels["score"].to_numpy(dtype=np.float64)
-    present = score > 0 if threshold is None else score >= threshold
-    kept = order[(complete[photo] & present)[order]]
-    place = np.cumsum(complete) - 1  # of a photo among the complete ones
-    return Sweeps(
-        *group,
-        values=values,
-        photos=tuple(names[complete]),
-        incomplete=tuple(names[~complete]),
-        labels=tuple(label_names),
-        confidence=threshold is None,
-        starts=_starts(label[kept], len(label_names)),
-        cells=step[kept] * int(complete.sum()) + place[photo[kept]],
-        responses=score[kept] if threshold is None else ones(len(kept)),
-    )
+
+    def _sorted(self, rank: Mapping[str, int], cells: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        """Every entry as its label's rank times ``cells`` plus its cell, ascending, and its response."""
+        if not self._parts:
+            return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float64)
+        ranks = np.array([rank[name] for name in self._label_codes], dtype=np.int64)
+        label, cell, response = (np.concatenate(part) for part in zip(*self._parts, strict=True))
+        self._parts.clear()
+        key = ranks[label]
+        key *= cells
+        key += cell
+        del label, cell
+        if self._threshold is None:
+            order = np.argsort(key)
+            return key[order], response[order]
+        # Whether the label is present becomes the last bit: sorted in place, without a second array of places.
+        key <<= 1
+        key |= response
+        key.sort()
+        present = (key & 1).astype(bool)
+        key >>= 1
+        return key, present
+
+    def _refuse(self, message: str, photo: int, step: int, **named: str) -> NoReturn:
+        steps = list(self._step_of)
+        raise ValueError(
+            message.format(group=_in_words(self._group), photo=self._photos[photo], step=steps[step], **named)
+        )
+
+
+def _factorized(column: "pd.Series[Any]") -> tuple[NDArray[np.intp], NDArray[np.object_]]:
+    """Codes and names, sorted, of a column of text or of categories, whose own order is that of a file."""
+    codes, found = pd.factorize(column)
+    names = np.asarray(found, dtype=object)
+    order = np.argsort(names)
+    rank = np.empty(len(order), dtype=np.intp)
+    rank[order] = np.arange(len(order))
+    return rank[codes], names[order]
 
 
 def _steps(answers: pd.DataFrame, group: tuple[str, str, str]) -> tuple[dict[int, int], NDArray[np.float64]]:
@@ -276,7 +332,7 @@ def _places(
     labels: pd.DataFrame, names: Any, step_of: Mapping[int, int], group: tuple[str, str, str]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Photo and step of every row of labels, as places in the sweeps."""
-    codes, seen = pd.factorize(labels["photo"])
+    codes, seen = _factorized(labels["photo"])
     photo = pd.Index(names).get_indexer(pd.Index(seen))
     if (photo < 0).any():
         raise ValueError(UNKNOWN_PHOTO.format(photo=seen[int(np.argmax(photo < 0))], group=_in_words(group)))

@@ -97,3 +97,18 @@ def test_integers_too_large_for_float32_stay_exact():
 def test_clusters_must_name_every_photo():
     with pytest.raises(ValueError, match="for each of 3 rows, not 2"):
         Units.of(3, clusters=["a", "b"])
+
+
+def test_draws_too_many_to_be_held_give_what_held_ones_give(monkeypatch):
+    """The bootstrap's to the bit; sign flips are drawn in rows of four bytes, so for sizes of whole rows."""
+    units, random = Units.of(40), np.random.default_rng(0)
+    top, bottom = random.integers(-6, 7, (3, 40)), random.integers(0, 2, (3, 40)).astype(np.int8)
+    options = {"resamples": 60, "seed": 4}
+    held = inference.bootstrap_draws(units, **options), inference.sign_flips(units, **options)
+    monkeypatch.setattr(inference, "MOST_HELD", 100)
+    monkeypatch.setattr(inference, "DRAWN", 40 * 7)
+    drawn = inference.bootstrap_draws(units, **options), inference.sign_flips(units, **options)
+    assert len(list(drawn[0])) == 9
+    ends = [inference.percentile_interval(top, bottom, counts, level=0.9) for counts in (held[0], drawn[0])]
+    assert np.array_equal(*ends, equal_nan=True)
+    assert (inference.sign_flip_test(top, held[1]) == inference.sign_flip_test(top, drawn[1])).all()
