@@ -60,7 +60,7 @@ def amplification_of_run(folder: Path, options: "AmplificationOptions", *, watch
                 signs = _signs_observed(known.photos, options.attribute[0], options.task, poles)
             own = None if tasks is None else {label: task for label, task in tasks.items() if label in sweeps.labels}
             for ends in pairs:
-                if signs is not None:
+                if signs is not None and _has(sweeps, ends):
                     found = counterfactual_amplification(
                         sweeps, signs=signs, tasks=own, values=ends, clusters=known.clusters, **options.drawing
                     )
@@ -70,6 +70,11 @@ def amplification_of_run(folder: Path, options: "AmplificationOptions", *, watch
         named = f"as in the column {options.attribute[0]!r}" if shares is None else shares[1]
         raise RunError(NO_SWEEP.format(folder=folder, known=named))
     return pd.concat(frames, ignore_index=True)[list(COUNTERFACTUAL_COLUMNS)]
+
+
+def _has(sweeps: Any, ends: tuple[float, float] | None) -> bool:
+    """Whether a placebo has these values; an edit must, or an error says which it has."""
+    return sweeps.arm == EDIT_ARM or ends is None or all(abs(sweeps.values - end).min() < 1e-6 for end in ends)
 
 
 def _signs_of_shares(

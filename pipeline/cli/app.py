@@ -271,7 +271,9 @@ def plan(photos: Photos = None, given: Given = NOT_GIVEN, config: Config = None,
             rows = [
                 asdict(one) | {"to_ask": one.to_send, "usd": one.usd, "seconds": one.seconds} for one in found.adapters
             ]
-            content = {"exact": found.exact, "calls": found.calls, "usd": found.usd, "adapters": rows}
+            content = {name: getattr(found, name) for name in ("exact", "calls", "usd", "placebos")} | {
+                "adapters": rows
+            }
             print_json(content)
         else:
             print_plan(found, error=False)

@@ -91,6 +91,8 @@ def print_plan(plan: "Plan", *, error: bool = True) -> None:
     total = f"Together {about}{plan.calls:,} calls, {about}US$ {plan.usd:,.2f} as far as prices are known."
     console.print(table)
     console.print(total if plan.exact else f"{total} The versions are not made yet.")
+    if plan.placebos:
+        console.print(f"{pluralise(plan.placebos, 'image')} of these show placebos; --placebo none makes none.")
     for one in plan.adapters:
         if one.service is None:
             continue

@@ -34,6 +34,11 @@ def listed(texts: Sequence[str]) -> list[str]:
     return [part.strip() for text in texts for part in text.split(",") if part.strip()]
 
 
+def named_or_none(texts: Sequence[str]) -> list[str]:
+    """Names from texts as `listed` takes them; ``none`` alone stands for no name."""
+    return [] if [text.strip() for text in texts] == ["none"] else listed(texts)
+
+
 def paired(texts: Sequence[str]) -> dict[str, str]:
     """NAME=VALUE, repeated or separated by commas, as a table.
 

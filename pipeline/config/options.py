@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 
 from models.attributes import class_indices
 from pipeline.config.attributes import ATTRIBUTES, EDIT_ARM, Attribute
-from pipeline.config.flags import EVERY, Flag, adapter_options, by_adapter, families, listed
+from pipeline.config.flags import EVERY, Flag, adapter_options, by_adapter, families, listed, named_or_none
 from pipeline.config.redaction import planted_secret
 
 Placebo = Literal["random", "colour"]
@@ -78,12 +78,12 @@ class SweepOptions(Section):
         ("skin", "nose", "brows", "eyes", "mouth", "lips"), min_length=1, description="face classes that may change"
     )
     feather: float = Field(0.02, ge=0, le=0.2, description="width of the mask's soft edge, in crop sides")
-    placebos: Annotated[tuple[Placebo, ...], Flag(("--placebo",))] = Field(
-        (),
-        description="edits as large as the real one, along a random direction or of its mean colour only; repeat, or "
-        "join by commas",
+    placebos: Annotated[tuple[Placebo, ...], Flag(("--placebo",), "NAME", named_or_none)] = Field(
+        ("random", "colour"),
+        description="edits as large as the real one at both ends of the sweep, along random directions (random) or of "
+        "its mean colour only (colour); none leaves them out; repeat, or join by commas",
     )
-    placebo_seed: int = Field(0, ge=0, description="seed of the random direction")
+    placebo_seed: int = Field(0, ge=0, description="seed of the random directions")
     parser: Annotated[Literal["small", "bisenet"], Flag()] = Field(
         "small", description="the network that finds the skin: small is embedded, bisenet needs its public weights"
     )
@@ -143,7 +143,12 @@ class SweepOptions(Section):
     @property
     def versions(self) -> int:
         """How many images are made of one photo."""
-        return len(self.arms) * sum(len(self.values(name)) for name in self.attributes)
+        return sum(len(self.values(name, arm)) for name in self.attributes for arm in self.arms)
+
+    @property
+    def placebo_versions(self) -> int:
+        """How many of these images are placebos."""
+        return sum(len(self.values(name, arm)) for name in self.attributes for arm in self.placebos)
 
     def chosen(self) -> Mapping[str, Attribute]:
         """The swept attributes by their names, between the poles of this sweep."""
@@ -151,8 +156,10 @@ class SweepOptions(Section):
             name: ATTRIBUTES[name].with_poles(self.poles.get(name, ATTRIBUTES[name].poles)) for name in self.attributes
         }
 
-    def values(self, attribute: str) -> tuple[float, ...]:
-        """The K evenly spaced values of a sweep, lowest first."""
+    def values(self, attribute: str, arm: str = EDIT_ARM) -> tuple[float, ...]:
+        """The K evenly spaced values of a sweep, lowest first; of a placebo both ends and the middle."""
+        if arm != EDIT_ARM:
+            return -self.reach, 0.0, self.reach
         last = self.steps.get(attribute, ATTRIBUTES[attribute].default_steps) - 1
         return tuple(self.reach * (2 * k - last) / last for k in range(last + 1))
 

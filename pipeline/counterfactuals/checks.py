@@ -228,10 +228,11 @@ def identity(attribute: str, rows: pd.DataFrame, options: ValidityOptions) -> Ch
 
 def placebo(attribute: Attribute, arm: str, tables: Mapping[str, pd.DataFrame], options: ValidityOptions) -> Check:
     """Whether a placebo leaves alone what the judge perceives."""
-    words = f"Change of the judge's mean probability from a = −1 to +1 along the placebo “{arm}”; it should stay."
+    words = f"Change of the mean probability from end to end of the placebo “{arm}”, by the judge that sees more."
     # Where colour belongs to the attribute, its placebo moves it too, and is only reported.
     most = NAN if attribute.moves_colour and arm == "colour" else options.off_target
-    moved = max((rise(table) for table in tables.values()), key=abs, default=NAN)
+    moves = [float((table.iloc[:, -1] - table.iloc[:, 0]).mean()) for table in tables.values()]
+    moved = max(moves, key=abs, default=NAN)
     return line(f"placebo: {arm}", attribute.name, moved, "probability", words, most=most)
 
 

@@ -151,7 +151,8 @@ def make_versions(
     # One attribute at a time: what a run of one attribute would write must not depend on another being swept too.
     for name, attribute in options.chosen().items():
         made = set()
-        for edit in edits_of(chunk.batch, attribute, chunk.masks, options=options):
+        photos = [subject.photo for subject in subjects]
+        for edit in edits_of(chunk.batch, photos, attribute, chunk.masks, options=options):
             made.add(edit.arm)
             rows += _write(
                 chunk, edit, networks=networks, options=options, layout=layout, identified=identified,
@@ -167,7 +168,7 @@ def unmade(
     photo: str, attribute: str, *, options: SweepOptions, status: str, reason: str, arm: str = EDIT_ARM
 ) -> Iterator[dict[str, Any]]:
     """The rows of a photo's sweep that could not be made."""
-    for step, value in enumerate(options.values(attribute), start=1):
+    for step, value in enumerate(options.values(attribute, arm), start=1):
         yield {
             "attribute": attribute,
             "arm": arm,

@@ -22,7 +22,7 @@ from pipeline.counterfactuals.editors.residual import ToneAndFields
 from pipeline.counterfactuals.measures import asymmetry, concentration, in_grey, lab, lightness_map, stencil
 
 MAP_SIDE = 64
-LEAST_DETECTED = 20  # faces below which nothing can be learnt about edits
+LEAST = 20  # faces below which nothing can be learnt about all edits
 MOST_PASTES = 40  # into faces of either group
 SPLIT_PHOTOS = 24  # faces whose tone and features are switched off in turn
 
@@ -110,6 +110,8 @@ def figures(attribute: Attribute, crops: Crops, judges: Mapping[str, Classifier]
 
 def mean_change(crops: Crops) -> Iterator[Row]:
     """The mean change of L* at each place at a = -1 and +1, and how far it deviates from its own mean."""
+    if len(crops.photos) < LEAST:
+        return
     for place, name in enumerate(("map: low", "map: high")):
         change = lightness_map(crops.photos, crops.near[:, place], crops.masks)
         if np.isnan(change).all():
@@ -120,7 +122,7 @@ def mean_change(crops: Crops) -> Iterator[Row]:
 
 def detections(crops: Crops) -> Iterator[Row]:
     """How well a small classifier finds edits next to one, and edits and placebos at the ends."""
-    if len(crops.photos) < LEAST_DETECTED:
+    if len(crops.photos) < LEAST:
         return
     unedited = crops.photos[:, None]
     yield _detected(EDIT_ARM, "detection", detect(unedited, crops.near))

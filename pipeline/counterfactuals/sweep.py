@@ -3,7 +3,7 @@
 Tensors in, arrays out; nothing here touches a disk. A finding that a placebo also shows is not a finding.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 
 import cv2
@@ -14,17 +14,28 @@ from torch import Tensor
 
 from pipeline.config.attributes import Attribute
 from pipeline.config.options import SweepOptions
-from pipeline.counterfactuals.editors.base import Edit, FaceBatch, ImageEdit, PhotoEdit, PhotoVersions, placebo
+from pipeline.counterfactuals.editors.base import (
+    Direction,
+    Edit,
+    FaceBatch,
+    ImageEdit,
+    PhotoEdit,
+    PhotoVersions,
+    placebo,
+)
 from pipeline.counterfactuals.mask import add_change
+
+DIRECTIONS = 3  # of random placebos
 
 
 def edits_of(
-    faces: FaceBatch, attribute: Attribute, masks: NDArray[np.float32], *, options: SweepOptions
+    faces: FaceBatch, photos: Sequence[str], attribute: Attribute, masks: NDArray[np.float32], *, options: SweepOptions
 ) -> Iterator[Edit | ImageEdit | PhotoEdit]:
     """One attribute's edit, then its placebos; whole images that others made have none.
 
     Args:
         faces: as the editor has read them.
+        photos: their names.
         attribute: what is swept, between its poles.
         masks: ``(B, 128, 128)`` in 0..1: where each crop may change.
         options: the sweep's values and placebos.
@@ -33,27 +44,39 @@ def edits_of(
     yield edit
     if isinstance(edit, ImageEdit):
         return
-    if isinstance(edit, PhotoEdit):
-        for arm in options.placebos:
-            yield photo_placebo(edit, arm, seed=options.placebo_seed)
-        return
+    seed = options.placebo_seed
+    dealt = [direction_of(photo, seed=seed) for photo in photos]
     for arm in options.placebos:
-        if arm == "colour":
-            yield colour_placebo(edit, masks, null=faces.null)
+        values = options.values(attribute.name, arm)
+        if isinstance(edit, PhotoEdit):
+            fewer = faces.edit(attribute, values)
+            if isinstance(fewer, PhotoEdit):
+                yield photo_placebo(fewer, arm, seed=seed, dealt=dealt)
+        elif arm == "colour":
+            yield colour_placebo(edit.at(values), masks, null=faces.null)
         else:
-            yield faces.random_placebo(attribute, edit, masks, seed=options.placebo_seed)
+            yield faces.random_placebo(attribute, edit.at(values), masks, seed=seed, dealt=dealt)
 
 
-def photo_placebo(edit: PhotoEdit, arm: str, *, seed: int) -> PhotoEdit:
+def direction_of(photo: str, *, seed: int) -> Direction:
+    """The random direction that a photo is dealt, either way round, by its name and the seed.
+
+    Over many photos what a classifier makes of single directions cancels; what it makes of being edited at all stays.
+    """
+    number = int(sha256(f"{seed} {photo}".encode("utf-8", "surrogateescape")).hexdigest()[:8], 16)
+    return Direction(number // 2 % DIRECTIONS, 2 * (number % 2) - 1)
+
+
+def photo_placebo(edit: PhotoEdit, arm: str, *, seed: int, dealt: Sequence[Direction] | None = None) -> PhotoEdit:
     """A placebo of an edit that lies in the photos already: in every version, as large as the edit (RMS in its mask).
 
     Args:
         edit: the real one.
         arm: "colour": its mean change of colour, the same in every pixel; "random": a smooth pattern of light without
-            a mean, the same for all faces of an attribute and seed.
-        seed: of the random pattern.
+            a mean.
+        seed: of the random patterns.
+        dealt: the direction of each face; the first of them for all unless given.
     """
-    pattern = random_pattern(edit.attribute, seed=seed)
 
     def make(place: int) -> PhotoVersions | None:
         made = edit.make(place)
@@ -62,6 +85,8 @@ def photo_placebo(edit: PhotoEdit, arm: str, *, seed: int) -> PhotoEdit:
         photo, patch = made.photo, made.patch
         before = photo[patch.window].astype(np.float32)
         area = max(float(patch.mask.sum()), 1e-6)
+        direction = dealt[place] if dealt is not None else Direction()
+        pattern = direction.way * random_pattern(direction.name_of(edit.attribute), seed=seed)
         light = cv2.resize(pattern, patch.mask.shape[::-1], interpolation=cv2.INTER_CUBIC)
         light = light - float((light * patch.mask).sum()) / area
         versions = []
@@ -83,7 +108,7 @@ def photo_placebo(edit: PhotoEdit, arm: str, *, seed: int) -> PhotoEdit:
 
 
 def random_pattern(name: str, *, seed: int) -> NDArray[np.float32]:
-    """A smooth pattern of light ``(5, 5)``, by attribute and seed alone."""
+    """A smooth pattern of light ``(5, 5)``, by name and seed alone."""
     number = int(sha256(f"{seed} {name}".encode()).hexdigest()[:12], 16)
     return np.random.default_rng(number).standard_normal((5, 5)).astype(np.float32)
 

@@ -70,6 +70,7 @@ class Plan:
     adapters: tuple[AdapterPlan, ...]
     exact: bool = True  # False: the versions are not made yet
     spent: float = 0.0  # US$ that the run has cost so far, other classifiers included
+    placebos: int = 0  # of the images, those that only placebos show
 
     @property
     def calls(self) -> int:

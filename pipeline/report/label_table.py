@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from pipeline.report.tables import Finding, FindingTable, finding_key
+from pipeline.report.tables import NET, Finding, FindingTable, finding_key
 from pipeline.run import formats
 
 Kind = Literal["label", "slope", "bar", "interval", "p", "decimal", "placebo", "count"]
@@ -40,6 +40,10 @@ COLUMNS = (
     Column("95 % interval", "interval", ("slope_low", "slope_high")),
     Column("p", "p", ("p",)),
     Column("q", "p", ("q",)),
+)
+NET_COLUMNS = (
+    Column(NET, "decimal", ("net_slope",)),
+    Column("95 % interval of that", "interval", ("net_low", "net_high")),
 )
 WIDE_COLUMNS = (
     Column("Bootstrap interval", "interval", ("bootstrap_low", "bootstrap_high"), wide=True),
@@ -112,7 +116,8 @@ def label_table(
     """
     of_arms = {f"{arm}_slope": tested["label"].map(dict(slopes)).astype(float) for arm, slopes in arms.items()}
     frame = tested.assign(**of_arms)
-    columns = (*COLUMNS, *_placebo_columns(arms, frame), *WIDE_COLUMNS)
+    less = NET_COLUMNS if table.placebos else ()
+    columns = (*COLUMNS, *_placebo_columns(arms, frame), *less, *WIDE_COLUMNS)
     found = {str(row["label"]) for _, row in table.rows()}
     rows = frame.to_dict("records")
     series = {label: number for number, label in enumerate(drawn)}
@@ -120,7 +125,7 @@ def label_table(
     scale = scale_of([row for row in rows if row["label"] in found | set(series)] or rows[:STEEPEST])
 
     def marks(row: Mapping[Any, Any]) -> tuple[bool, bool]:
-        return row["label"] in found, finding_key(row) in placebos
+        return row["label"] in found, finding_key(row) in placebos or row.get("exceeds_placebos") is False
 
     return LabelTable(
         columns=columns,

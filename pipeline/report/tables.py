@@ -22,6 +22,7 @@ from pipeline.run.text import visible
 from pipeline.statistics.slopes import SLOPE_COLUMNS, findings
 
 HEADINGS = ("Label", "Slope", "95 % interval", "p", "q")
+NET = "Edit − placebo"
 NUMBERS = (
     "slope", "slope_low", "slope_high", "p", "q", "permutation_p", "ols_p", "rd_slope", "rd_low", "rd_high",
     "bootstrap_low", "bootstrap_high", "inner_slope", "inner_low", "inner_high", "inner_p", "photos", "count_centre",
@@ -42,6 +43,7 @@ class FindingTable:
         not_estimable: reason -> labels without a slope.
         family: over which q is adjusted.
         warning: what the validity card says against them; it ends the note.
+        placebos: whether a finding must exceed placebos, too.
     """
 
     adapter: str
@@ -57,6 +59,7 @@ class FindingTable:
     not_estimable: Mapping[str, int]
     family: str = "all labels tested"
     warning: str = ""
+    placebos: bool = False
 
     @property
     def title(self) -> str:
@@ -69,7 +72,7 @@ class FindingTable:
         left_out = ", ".join(f"{count(labels)} {reason}" for reason, labels in self.not_estimable.items())
         placebo = "" if self.arm == EDIT_ARM else f" Placebo: {visible(self.arm)}."
         return (
-            f"Listed: {self.rule}; "
+            f"Listed: {self.rule}{self._beyond}; "
             f"{count(self.findings)} of {count(self.tested)} labels tested on {count(self.photos)} photos. "
             f"Not estimable: {left_out or 'none'}.{placebo} "
             f"Slope: of the normalised rate z on a, per unit of a. p: t test over photos. "
@@ -81,6 +84,12 @@ class FindingTable:
     def rule(self) -> str:
         """When a label is a finding."""
         return rule(max_p=self.max_p, min_slope=self.min_slope)
+
+    @property
+    def _beyond(self) -> str:
+        if not self.placebos:
+            return ""
+        return f", and the 95 % interval of {NET.lower()} excludes 0 (paired by photo, the placebo that leaves least)"
 
     @property
     def findings(self) -> int:
@@ -131,6 +140,7 @@ def slope_tables(
                 photos=int(group["photos"].max()),
                 not_estimable={str(k): int(n) for k, n in group.loc[~estimable, "reason"].value_counts().items()},
                 family=_family(group, arm),
+                placebos=arm == EDIT_ARM and has_placebos(group),
                 warning=(banner(card, str(attribute)) or "") if card else "",
             )
         )
@@ -202,28 +212,36 @@ def _family(rows: pd.DataFrame, arm: str) -> str:
 
 def _of_placebos(tables: Sequence[FindingTable]) -> list[str]:
     """The columns of a finding for each placebo (``statistics.placebos``)."""
-    known = {*SLOPE_COLUMNS, "direction"}
+    known = {*SLOPE_COLUMNS, "direction", "placebo", "exceeds_placebos"}
     return [str(name) for name in (tables[0].negative.columns if tables else ()) if name not in known]
+
+
+def has_placebos(rows: pd.DataFrame) -> bool:
+    """Whether rows of the slopes frame say what placebos leave of their slopes."""
+    return "net_slope" in rows and bool(rows["net_slope"].notna().any())
 
 
 def _grid(table: FindingTable) -> Grid:
     """The directions side by side, the steepest labels first, as in the published tables."""
 
+    headings = (*HEADINGS, *([NET] if table.placebos else []))
+
     def cells(row: Mapping[Any, Any]) -> list[str]:
         bounds = interval(row["slope_low"], row["slope_high"])
         slope = decimal(row["slope"]) + stars(row["q"])
-        return [str(row["label"]), slope, bounds, p_value(row["p"]), p_value(row["q"])]
+        net = f"{decimal(row['net_slope'])} ({interval(row['net_low'], row['net_high'])})" if table.placebos else ""
+        return [str(row["label"]), slope, bounds, p_value(row["p"]), p_value(row["q"]), net][: len(headings)]
 
     sides = [[cells(row) for row in rows.to_dict("records")] for rows in (table.negative, table.positive)]
     return Grid(
         title=table.title,
         note=table.note,
-        headings=HEADINGS * 2,
-        align="lrrrr" * 2,
-        rows=[left + right for left, right in zip_longest(*sides, fillvalue=[""] * len(HEADINGS))],
+        headings=headings * 2,
+        align=("l" + "r" * (len(headings) - 1)) * 2,
+        rows=[left + right for left, right in zip_longest(*sides, fillvalue=[""] * len(headings))],
         groups=[
-            (f"{table.poles.low} (slope < 0)", len(HEADINGS)),
-            (f"{table.poles.high} (slope > 0)", len(HEADINGS)),
+            (f"{table.poles.low} (slope < 0)", len(headings)),
+            (f"{table.poles.high} (slope > 0)", len(headings)),
         ],
         key=f"slopes-{slug(table.adapter)}-{slug(table.attribute)}",
         nothing="No label met the rule.",

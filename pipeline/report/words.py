@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from pipeline.config.attributes import ATTRIBUTES, Attribute, attribute_of
-from pipeline.run.formats import count, decimal, interval, p_equals, plain
+from pipeline.run.formats import count, decimal, interval, is_missing, p_equals, plain
 from pipeline.run.text import visible
 
 Row = Mapping[Hashable, Any]
@@ -58,7 +58,11 @@ def quoted(label: object) -> str:
 def evidence(row: Row) -> str:
     """``normalised slope +0.120 (95 % interval 0.080 to 0.160, q < 0.001)``."""
     bounds = f"95 % interval {interval(row['slope_low'], row['slope_high'])}"
-    return f"normalised slope {decimal(row['slope'], sign=True)} ({bounds}, {p_equals('q', row['q'])})"
+    slope = f"normalised slope {decimal(row['slope'], sign=True)} ({bounds}, {p_equals('q', row['q'])})"
+    if is_missing(row.get("net_slope")):
+        return slope
+    net = f"{decimal(row['net_slope'], sign=True)} ({interval(row['net_low'], row['net_high'])})"
+    return f"{slope}; edit − placebo “{row['placebo']}” {net}"
 
 
 def finding(row: Row, poles: Poles) -> str:
@@ -74,7 +78,8 @@ def no_finding(row: Row, poles: Poles) -> str:
     if low <= 0 <= high:
         return f"{label}: no evidence of an effect larger than {decimal(max(-low, high))}: {evidence(row)}."
     direction = poles.with_low if row["slope"] < 0 else poles.with_high
-    return f"{label}: a slope {direction} that does not meet the rule, {evidence(row)}."
+    missed = "exceed its placebo's" if row.get("exceeds_placebos") is False else "meet the rule"
+    return f"{label}: a slope {direction} that does not {missed}, {evidence(row)}."
 
 
 def rule(*, max_p: float, min_slope: float) -> str:

@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipeline.config.attributes import EDIT_ARM
 from pipeline.config.options import Settings
 from pipeline.querying.plan import Plan, PlanError, called_host, unconfirmed
 from pipeline.run.folder import Run
@@ -29,11 +31,13 @@ def plan_of_run(run: Run, adapters: "Sequence[Adapter]", settings: Settings) -> 
 
     if not run.record.is_done("counterfactuals"):
         raise RunError(f"the versions in {run.folder} are not complete: plan from its photos, or finish the run")
-    versions = versions_of(run, read_frame(run.path("counterfactuals.parquet")))
+    table = read_frame(run.path("counterfactuals.parquet"))
+    versions = versions_of(run, table)
     store = run.path("responses.sqlite")
     with Store(store) if store.exists() else nullcontext() as known:
         folder = run.path("sent")
-        return plan_of(adapter_requests(adapters, versions, settings.query, folder=folder, store=known, make=False))
+        requests = adapter_requests(adapters, versions, settings.query, folder=folder, store=known, make=False)
+        return replace(plan_of(requests), placebos=placebo_images(table))
 
 
 def plan_of_photos(photos: Sequence[Path], adapters: "Sequence[Adapter]", settings: Settings) -> Plan:
@@ -47,7 +51,16 @@ def plan_of_photos(photos: Sequence[Path], adapters: "Sequence[Adapter]", settin
 
     found, options = find_photos(photos), settings.photos
     statuses = check_photos(found, options=options, opt_out=opt_outs(found, options=options))["status"].to_pylist()
-    return estimated(adapters, statuses.count("ok") * settings.sweep.versions, settings.query)
+    usable, sweep = statuses.count("ok"), settings.sweep
+    plan = estimated(adapters, usable * sweep.versions, settings.query)
+    return replace(plan, placebos=usable * sweep.placebo_versions)
+
+
+def placebo_images(table: "pd.DataFrame") -> int:
+    """How many distinct images of a table of counterfactuals only placebos show."""
+    made = table[table["status"] == "ok"]
+    edits = made["arm"] == EDIT_ARM
+    return len({*made.loc[~edits, "sha256"]} - {*made.loc[edits, "sha256"]})
 
 
 def refuse_remote(adapters: "Sequence[Adapter]") -> None:

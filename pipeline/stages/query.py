@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import date
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from pipeline.run.folder import Run
 from pipeline.run.progress import Advance, Watch
 from pipeline.run.tables import read_frame
 from pipeline.stages.base import Audit
-from pipeline.stages.plan import versions_of
+from pipeline.stages.plan import placebo_images, versions_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,7 +91,7 @@ def query_stage(
             retry=retry,
             make=send,
         )
-        plan = plan_of(requests, spent=spent)
+        plan = replace(plan_of(requests, spent=spent), placebos=placebo_images(table))
         if send:
             _check(plan, requests, audit)
             run.note(query=kept | {one.adapter.name: account_before(one) for one in requests})

@@ -16,7 +16,9 @@ from pipeline.statistics.arrays import Floats
 from pipeline.statistics.inference import Estimate, Ratio
 from pipeline.statistics.multiplicity import benjamini_hochberg, within_families
 from pipeline.statistics.photo_slopes import (
+    CONSTANT,
     ESTIMABLE,
+    TOO_RARE,
     blocks,
     reasons_of,
     slopes_and_centre,
@@ -105,6 +107,7 @@ def compare(
     level: float = 0.95,
     clusters: Mapping[str, Hashable] | None = None,
     block: int | None = None,
+    second_still: bool = False,
 ) -> Comparison:
     """The difference of each label's slope between two sweeps of the same photos, paired by photo.
 
@@ -117,6 +120,8 @@ def compare(
         names: what they are called.
         min_count: y_c * n below which a label is too rare in either.
         level, clusters, block: as for ``slope_table``.
+        second_still: a label that is constant or rare in the second is no reason to leave it out: its slope there is
+            what it is.
 
     Raises:
         ValueError: the sweeps have other values or another response, or ``clusters`` lacks a photo.
@@ -128,6 +133,8 @@ def compare(
     both = [sweeps.of_photos(photos).of_labels(labels) for sweeps in (first, second)]
     units, rates = units_of(both[0], clusters), [sweeps.rates() for sweeps in both]
     each = [reasons_of(rate, photos=len(photos), units=len(units), min_count=min_count) for rate in rates]
+    if second_still:
+        each[1] = np.where(np.isin(each[1], (CONSTANT, TOO_RARE)), ESTIMABLE, each[1])
     reason = _joined(each, names)
     found = np.full((10, len(labels)), np.nan)
     for rows in blocks(np.flatnonzero(reason == ESTIMABLE), photos=len(photos), size=block):

@@ -235,6 +235,7 @@ def findings(
 ) -> pd.DataFrame:
     """The rows with p < ``max_p`` and |slope| > ``min_slope`` (the papers' rule), largest |slope| first.
 
+    Where placebos were asked for, the slope must also exceed theirs: ``exceeds_placebos`` of ``with_placebos``.
     A column ``direction`` is added: -1 where the label rises towards the attribute's lower pole (perceived femininity,
     the race at -1), +1 where it rises towards the higher one. Rows are sorted by adapter, attribute, arm and direction
     first.
@@ -245,6 +246,8 @@ def findings(
         by: the column that is compared with ``max_p``.
     """
     called = frame[(frame[by] < max_p) & (frame["slope"].abs() > min_slope)]
+    if "exceeds_placebos" in called:
+        called = called[called["exceeds_placebos"].ne(False).to_numpy(dtype=bool)]
     called = called.assign(direction=np.sign(called["slope"].astype(float)).astype(int), size=called["slope"].abs())
     keys = ["adapter", "attribute", "arm", "direction", "size", "label"]
     ascending = [key != "size" for key in keys]

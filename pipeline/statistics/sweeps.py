@@ -145,6 +145,27 @@ class Sweeps:
             responses=self.responses[kept],
         )
 
+    def of_values(self, values: NDArray[np.float64]) -> Self:
+        """The same sweeps at some of their values, ascending.
+
+        Raises:
+            ValueError: a value is none of theirs, or they are not evenly spaced around 0.
+        """
+        apart = np.abs(self.values[:, None] - values)
+        if (apart.min(axis=0) > 1e-6).any():
+            raise ValueError(UNEVEN.format(values=", ".join(f"{value:g}" for value in values)))
+        moved = np.full(len(self.values), -1, dtype=np.int64)
+        moved[apart.argmin(axis=0)] = np.arange(len(values))
+        step, photo = np.divmod(self.cells, max(len(self.photos), 1))
+        kept = moved[step] >= 0
+        return replace(
+            self,
+            values=checked_values(np.asarray(values, dtype=np.float64)),
+            starts=np.concatenate([[0], np.cumsum(kept)])[self.starts],
+            cells=moved[step[kept]] * len(self.photos) + photo[kept],
+            responses=self.responses[kept],
+        )
+
     def of_labels(self, labels: Sequence[str]) -> Self:
         """The same photos with these labels, in the order given; one that was never returned is absent everywhere."""
         place = {label: row for row, label in enumerate(self.labels)}

@@ -122,7 +122,10 @@ def one_portrait(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-LENIENT = "effect = 0\nmonotone = 0\noff_target = 1\nlightness = 99\nclipped = 1\nseam = 99\nidentity = -1\n"
+LENIENT = (
+    "effect = 0\nmonotone = 0\noff_target = 1\nlightness = 99\nclipped = 1\nseam = 99\nidentity = -1\n"
+    "falls = 1\ndead = 1\nyears = 99\nmost_years = 99\ntone = 99\nneck_gap = 99\nasymmetry = 2\n"
+)
 # Enough for a card and soon done; the perfect effect is one that no edit has.
 CARDS = {"lenient": LENIENT, "impossible": LENIENT.replace("effect = 0", "effect = 1")}
 

@@ -42,7 +42,8 @@ def test_a_toy_attribute_is_one_row_of_the_table(toy):
     assert settings.sweep.poles == {"race": ("Black", "White")}
     assert settings.sweep.chosen()["glasses"] is toy
     assert settings.sweep.values("glasses") == (-2, 0, 2)
-    assert settings.sweep.versions == 3 + 7
+    assert settings.sweep.versions == 3 + 7 + settings.sweep.placebo_versions
+    assert settings.sweep.placebo_versions == 2 * 2 * 3
     assert poles_of("glasses", settings.sweep.chosen()).with_high == "with glasses"
 
 

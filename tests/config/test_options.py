@@ -245,8 +245,11 @@ def test_settings_cannot_be_changed():
         settings.sweep = SweepOptions()
 
 
-def test_without_placebos_only_the_edit_is_made():
-    assert SweepOptions().arms == ("edit",)
+def test_placebos_are_made_unless_they_are_left_out():
+    assert SweepOptions().arms == ("edit", "random", "colour")
+    assert SweepOptions(placebos=()).arms == ("edit",)
+    assert load_settings(given={}, environment={"COUNTERSLOPE_SWEEP__PLACEBOS": "none"}).sweep.placebos == ()
+    assert SweepOptions(reach=1.5).values("gender", "random") == (-1.5, 0, 1.5)
 
 
 def test_by_default_the_card_asks_for_the_figures_that_are_promised():

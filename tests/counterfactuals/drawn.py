@@ -15,7 +15,7 @@ from pipeline.counterfactuals.files import RunLayout
 from pipeline.counterfactuals.make import Networks, make_versions
 
 SKIN = CLASSES.index("skin")
-BOTH = SweepOptions(attributes=("gender", "race"), steps={"gender": 5, "race": 3}, region=("skin",))
+BOTH = SweepOptions(attributes=("gender", "race"), steps={"gender": 5, "race": 3}, region=("skin",), placebos=())
 GENDER = BOTH.model_copy(update={"attributes": ("gender",)})
 
 

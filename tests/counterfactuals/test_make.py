@@ -154,7 +154,7 @@ def test_only_the_chosen_photos_are_shown_to_the_recognition_network(tmp_path):
     rows = make(subjects, tmp_path, options, recogniser=Tones(), identified=["a.jpg", "b/none.jpg"])
     assert {row["photo"] for row in rows if "identity" in row} == {"a.jpg"}
     figures = [row["identity"] for row in rows if row["photo"] == "a.jpg"]
-    assert len(figures) == 2 * (5 + 3)
+    assert len(figures) == options.versions == 5 + 3 + 2 * 3
     assert all(-1 <= figure <= 1 for figure in figures)
     assert len(set(figures)) > 5
     to_table(rows, COUNTERFACTUALS)

@@ -1,3 +1,4 @@
+from collections import Counter
 from hashlib import sha256
 
 import numpy as np
@@ -9,9 +10,9 @@ from PIL import Image
 from models.fader import Fader
 from pipeline.config.attributes import ATTRIBUTES, EDIT_ARM
 from pipeline.counterfactuals.editors import fader as module
-from pipeline.counterfactuals.editors.base import CROP
+from pipeline.counterfactuals.editors.base import CROP, Direction
 from pipeline.counterfactuals.editors.fader import encode
-from pipeline.counterfactuals.sweep import colour_placebo
+from pipeline.counterfactuals.sweep import colour_placebo, direction_of
 
 SWEEPS = {"gender": (-2.0, -1.0, 0.0, 0.5, 1.0, 2.0), "race": (-2.0, -1.0, 0.0, 1.0, 2.0)}
 # A face at one end of the race line, and two that are not on it: of a third race, and nearly so.
@@ -163,6 +164,31 @@ def test_the_shipped_networks_size_works_too():
     np.testing.assert_allclose(size(placebo.changes), size(real.changes), rtol=1e-3)
 
 
+# Directions dealt to photos
+
+
+def test_photos_are_dealt_three_directions_either_way_round():
+    dealt = Counter(direction_of(f"{number}.jpg", seed=0) for number in range(600))
+    assert set(dealt) == {Direction(number, way) for number in range(3) for way in (-1, 1)}
+    assert min(dealt.values()) > 60
+    assert direction_of("a.jpg", seed=0) == direction_of("a.jpg", seed=0)
+    assert len({direction_of("a.jpg", seed=seed) for seed in range(20)}) > 1
+
+
+def test_each_face_goes_along_the_direction_that_it_was_dealt(fader):
+    faces = encoded(fader)
+    real = edit(fader, "gender", faces)
+
+    def dealt(*directions):
+        return faces.random_placebo(ATTRIBUTES["gender"], real, masks(), seed=0, dealt=directions).changes[:, -1]
+
+    first = dealt(*[Direction()] * 3)
+    mixed = dealt(Direction(), Direction(0, -1), Direction(1))
+    np.testing.assert_allclose(mixed[0], first[0], atol=1e-3)
+    assert alike(mixed[1], first[1]) < -0.3
+    assert abs(alike(mixed[2], first[2])) < 0.5
+
+
 # Through the same files as the edit
 
 
@@ -172,15 +198,16 @@ def made(tmp_path_factory):
     return folder, make([subject("a.jpg"), faceless()], folder, PLACEBOS)
 
 
-def test_every_placebo_has_all_the_rows_of_the_edit(made):
+def test_every_placebo_is_made_at_both_ends_and_in_the_middle(made):
     rows = made[1]
     for attribute in ("gender", "race"):
         for photo, status in (("a.jpg", "ok"), ("b/none.jpg", "excluded")):
             for arm in (EDIT_ARM, "random", "colour"):
                 mine = [r for r in rows if (r["attribute"], r["photo"], r["arm"]) == (attribute, photo, arm)]
-                assert [row["value"] for row in mine] == list(PLACEBOS.values(attribute))
+                assert [row["value"] for row in mine] == list(PLACEBOS.values(attribute, arm))
+                assert arm == EDIT_ARM or [row["value"] for row in mine] == [-2.0, 0.0, 2.0]
                 assert {row["status"] for row in mine} == {status}
-    assert len(rows) == 2 * 3 * (5 + 3)
+    assert len(rows) == 2 * PLACEBOS.versions == 2 * (5 + 3 + 4 * 3)
 
 
 def test_placebos_lie_in_folders_of_their_own_and_share_the_mask(made):
@@ -203,7 +230,7 @@ def test_the_edit_is_the_same_with_and_without_placebos(made, tmp_path):
 
 def test_the_colour_placebo_shifts_every_pixel_of_the_full_mask_alike(made):
     folder, rows = made
-    photo, last = subject("a.jpg").pixels.astype(int), PLACEBOS.steps["gender"]
+    photo, last = subject("a.jpg").pixels.astype(int), 3
     (row,) = [r for r in rows if (r["attribute"], r["arm"], r["step"]) == ("gender", "colour", last) and "file" in r]
     full = np.array(Image.open(folder / row["mask"])) == 255
     shift = (np.array(Image.open(folder / row["file"])).astype(int) - photo)[full]

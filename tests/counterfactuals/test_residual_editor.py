@@ -82,7 +82,6 @@ def test_placebos_are_as_large_as_the_edit_and_start_at_the_photo(sweep):
     def size(arm, value):
         return np.sqrt(((images["gender", arm, value].astype(float) - face.pixels) ** 2).mean())
 
-    for arm in ("random", "colour"):
-        np.testing.assert_array_equal(images["gender", arm, 1.0], face.pixels)
     assert size("random", -2.0) == pytest.approx(size(EDIT_ARM, -2.0), rel=0.2)
-    assert size("random", -1.0) < size("random", -2.0)
+    assert size("random", 2.0) == pytest.approx(size("random", 0.0), rel=0.05), "the face's own value is 1"
+    assert size("random", 0.0) < 0.5 * size("random", -2.0)

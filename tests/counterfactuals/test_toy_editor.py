@@ -34,7 +34,7 @@ SMILE = Attribute(
 @pytest.fixture
 def smile(monkeypatch):
     monkeypatch.setattr(module, "ATTRIBUTES", {**ATTRIBUTES, "smile": SMILE})
-    return SweepOptions(attributes=("smile",), region=("skin",))
+    return SweepOptions(attributes=("smile",), region=("skin",), placebos=())
 
 
 def test_a_row_of_the_table_is_all_that_a_sweep_needs(smile, tmp_path):
@@ -54,7 +54,7 @@ def test_a_row_of_the_table_is_all_that_a_sweep_needs(smile, tmp_path):
     names = set(card["name"])
     assert {"effect", "monotone", "off-target: young", "placebo: random", "placebo: colour"} <= names
     assert not {"off-target: smiling", "off-target: race"} & names
-    assert card.set_index("name").loc["effect", "words"].startswith("Rise of the judge's mean probability of a smile")
+    assert card.set_index("name").loc["effect", "words"].startswith("Rise of the mean probability of a smile")
     assert len(effectiveness_curve(versions, swept=options.chosen())) == 3 * 3
 
 
@@ -102,5 +102,5 @@ def test_a_toy_category_runs_between_its_two_poles(monkeypatch, tmp_path):
     controls = ("young", "smiling")
     mood = replace(SMILE, name="mood", poles=controls, categories=controls, inputs=controls, judged=SMILE.judged * 2)
     monkeypatch.setattr(module, "ATTRIBUTES", {**ATTRIBUTES, "mood": mood})
-    rows = make([subject("a.jpg")], tmp_path, SweepOptions(attributes=("mood",), region=("skin",)))
+    rows = make([subject("a.jpg")], tmp_path, SweepOptions(attributes=("mood",), region=("skin",), placebos=()))
     assert len({row["sha256"] for row in rows}) == 3

@@ -221,7 +221,7 @@ def test_identity_that_was_not_measured_is_no_pass():
 def test_a_placebo_should_leave_alone_what_the_judge_perceives(attribute, arm, passed):
     moving = {"judge_masculine": masculine(0.1)} if attribute == "gender" else white_share(0.1)
     check = card_of(versions(attribute=attribute, arm=arm, **moving)).loc[f"placebo: {arm}"]
-    assert check["figure"] == pytest.approx(0.2)
+    assert check["figure"] == pytest.approx(0.4), "from end to end"
     assert check["passed"] is passed
     still = card_of(versions(attribute=attribute, arm=arm)).loc[f"placebo: {arm}"]
     assert still["figure"] == pytest.approx(0)
@@ -312,7 +312,7 @@ def test_placebos_do_not_touch_the_lines_of_the_edit():
     real, placebo = versions(judge_masculine=masculine(0.21)), versions(arm="random", judge_masculine=masculine(-0.2))
     both = card_of(pd.concat([real, placebo]))
     pd.testing.assert_frame_equal(both.drop("placebo: random"), card_of(real))
-    assert both.loc["placebo: random", "figure"] == pytest.approx(-0.4)
+    assert both.loc["placebo: random", "figure"] == pytest.approx(-0.8)
 
 
 def test_a_run_without_versions_has_empty_tables():

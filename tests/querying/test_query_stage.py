@@ -249,8 +249,13 @@ def test_a_plan_for_photos_is_an_upper_bound(tmp_path: Path, monkeypatch: pytest
     words = ["plan", str(tmp_path / "in"), "--attribute", "gender", "--steps", "gender=5", "--json"]
     plan = json.loads(CliRunner().invoke(app, words).output)
     assert not plan["exact"]
-    assert plan["adapters"][0]["images"] == 15
-    assert plan["calls"] == 4 + 3
+    assert plan["adapters"][0]["images"] == 3 * (5 + 2 * 3)
+    assert plan["placebos"] == 3 * 2 * 3
+    assert plan["calls"] == 9 + 3
+    told = " ".join(CliRunner().invoke(app, words[:-1]).output.split())
+    assert "18 images of these show placebos; --placebo none makes none." in told
+    plan = json.loads(CliRunner().invoke(app, [*words, "--placebo", "none"]).output)
+    assert (plan["adapters"][0]["images"], plan["placebos"]) == (15, 0)
 
 
 def test_a_hostile_name_or_reason_does_not_reach_the_terminal_as_it_is(

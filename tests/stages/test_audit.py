@@ -22,7 +22,7 @@ from pipeline.photos import SAMPLE
 from pipeline.photos.listing import NoUsablePhotos
 from pipeline.run.folder import Run
 from pipeline.run.record import RunError
-from pipeline.run.tables import read_frame
+from pipeline.run.tables import CHECKS, read_frame
 from pipeline.stages.audit import audit, estimate_run, make_counterfactuals, query_run, start_run
 
 PORTRAITS = 5
@@ -49,7 +49,7 @@ def portraits(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def settings():
     return load_settings(
         given={
-            "sweep": {"attributes": ["gender", "race"], "steps": {"gender": 3, "race": 3}},
+            "sweep": {"attributes": ["gender", "race"], "steps": {"gender": 3, "race": 3}, "placebos": []},
             "query": {"adapters": ["opencv", "face-attributes"]},
             "statistics": {"min_count": 1, "resamples": 100},
         },
@@ -163,6 +163,14 @@ def test_lightness_and_the_photos_that_fail_are_tables_too(run: Run) -> None:
     assert set(failures["photo"]) <= set(versions["photo"])
     clipped = versions[versions["clipped_share"] > run.record.settings.validity.clipped]
     assert set(failures.loc[failures["check"] == "clipping", "photo"]) == set(clipped["photo"])
+
+
+def test_what_was_measured_on_the_pictures_together_is_kept(run: Run) -> None:
+    assert read_frame(run.path("checks.parquet")).columns.tolist() == list(CHECKS)
+    assert run.record.stages["checks"].state == "done"
+    card = {(check.attribute, check.name): check for check in run.record.validity}
+    assert card["gender", "detection"].passed is None, "five faces teach a classifier nothing"
+    assert card["gender", "stencil"].passed is None
 
 
 def test_placebos_are_made_asked_about_and_estimated_beside_the_edit(portraits: Path, settings, tmp_path: Path) -> None:
@@ -282,7 +290,7 @@ def test_killed_again_and_again_it_ends_with_the_same_tables(portraits: Path, tm
     )
     command = [
         sys.executable, "-c", program, "audit", str(portraits), "--attribute", "gender", "--steps",
-        "gender=3", "--adapter", "python:counting:classify", "--quiet", "--workers", "2", "--out",
+        "gender=3", "--placebo", "none", "--adapter", "python:counting:classify", "--quiet", "--workers", "2", "--out",
     ]  # fmt: skip
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])}
 

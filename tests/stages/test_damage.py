@@ -48,7 +48,7 @@ def folder(whole: Path, tmp_path: Path) -> Path:
 
 def make(photos: Path, folder: Path) -> Path:
     given = {
-        "sweep": {"attributes": ["gender"], "steps": {"gender": 3}},
+        "sweep": {"attributes": ["gender"], "steps": {"gender": 3}, "placebos": []},
         "query": {"adapters": ["opencv"]},
         "statistics": {"min_count": 1, "resamples": 100},
     }

@@ -19,7 +19,7 @@ NAMES = sorted(path.name for path in SAMPLE.glob("*.jpg"))
 
 def made(folder: Path, out: Path, *, steps: int = 5, **sweep: object) -> Run:
     """The versions of a folder of photos, as an audit would make them."""
-    given = {"sweep": {"steps": {"gender": steps}, **sweep}, "validity": {"identity_photos": 0}}
+    given = {"sweep": {"steps": {"gender": steps}, "placebos": (), **sweep}, "validity": {"identity_photos": 0}}
     work = Audit(Run(out), load_settings(given=given, environment={}), (folder,))
     with work.run.locked():
         counterfactuals_stage(work, faces_stage(work, photos_stage(work)))

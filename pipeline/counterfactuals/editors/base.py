@@ -81,6 +81,11 @@ class Edit:
     changes: NDArray[np.float32]
     faces: NDArray[np.float32]
 
+    def at(self, values: tuple[float, ...]) -> "Edit":
+        """The same edit at some of its values."""
+        places = [int(np.abs(np.subtract(self.values, value)).argmin()) for value in values]
+        return replace(self, values=values, changes=self.changes[:, places], faces=self.faces[:, places])
+
 
 @dataclass(frozen=True)
 class ImageEdit:
@@ -128,6 +133,18 @@ class PhotoEdit:
     make: Callable[[int], PhotoVersions | None]
 
 
+@dataclass(frozen=True)
+class Direction:
+    """Which of the random directions a face's placebo goes along, and which way (-1 or 1) above its own value."""
+
+    number: int = 0
+    way: int = 1
+
+    def name_of(self, attribute: str) -> str:
+        """What its random numbers are drawn by, next to the seed."""
+        return f"{attribute} {self.number}" if self.number else attribute
+
+
 class FaceBatch(Protocol):
     """``B`` faces as an editor has read them, once for all their sweeps."""
 
@@ -153,8 +170,22 @@ class FaceBatch(Protocol):
         """
         ...
 
-    def random_placebo(self, attribute: Attribute, edit: Edit, masks: NDArray[np.float32], *, seed: int) -> Edit:
-        """A change without meaning, as large as the edit inside ``masks`` ``(B, 128, 128)`` at each value."""
+    def random_placebo(
+        self,
+        attribute: Attribute,
+        edit: Edit,
+        masks: NDArray[np.float32],
+        *,
+        seed: int,
+        dealt: "Sequence[Direction] | None" = None,
+    ) -> Edit:
+        """A change without meaning, as large as the edit inside ``masks`` ``(B, 128, 128)`` at each value.
+
+        Args:
+            attribute, edit, masks: the real edit, of what, and where.
+            seed: of the directions.
+            dealt: the direction of each face; the first of them for all unless given.
+        """
         ...
 
 

@@ -16,7 +16,7 @@ from models.alignment import aligned_crop
 from models.fader import ATTRIBUTES, Fader, category_line, smooth_difference
 from models.precision import autocast, unit_batch
 from pipeline.config.attributes import EDIT_ARM, Attribute
-from pipeline.counterfactuals.editors.base import CROP, Edit, Subject, placebo, to_levels
+from pipeline.counterfactuals.editors.base import CROP, Direction, Edit, Subject, placebo, to_levels
 
 # How far the random direction is followed, as a share of the code's own length, before the change is brought to the
 # edit's size: far enough to be more than rounding, near enough to stay a face.
@@ -69,15 +69,23 @@ class FaderBatch:
         return Edit(attribute.name, EDIT_ARM, values, to_levels(changes), to_levels(versions) + np.float32(127.5))
 
     @torch.inference_mode()
-    def random_placebo(self, attribute: Attribute, edit: Edit, masks: NDArray[np.float32], *, seed: int) -> Edit:
-        """A sweep along a random direction of the code, at each value as large inside the masks (RMS) as the edit.
-
-        The direction is the same for all faces of an attribute and seed: a classifier that responds to it has a slope.
-        """
+    def random_placebo(
+        self,
+        attribute: Attribute,
+        edit: Edit,
+        masks: NDArray[np.float32],
+        *,
+        seed: int,
+        dealt: Sequence[Direction] | None = None,
+    ) -> Edit:
+        """A sweep along random directions of the code, at each value as large inside the masks (RMS) as the edit."""
+        dealt = [Direction()] * len(self.own) if dealt is None else dealt
         # Like the edit, it starts from the face's own value, and goes one way below and the other above.
         own = attribute.own_value(dict(zip(ATTRIBUTES, self.own.unbind(dim=1), strict=True)))
         above = (torch.tensor(edit.values) >= own[:, None]).numpy()
-        step = STRIDE * _direction(self.codes.shape[1:], name=attribute.name, seed=seed)
+        steps = {one: one.way * _direction(self.codes.shape[1:], name=one.name_of(attribute.name), seed=seed)
+                 for one in set(dealt)}  # fmt: skip
+        step = STRIDE * torch.stack([steps[one] for one in dealt])
         step = step * self.codes.flatten(1).norm(dim=1)[:, None, None, None]
         ends = torch.stack([self.codes - step, self.codes + step], dim=1)
         inputs = self.own[:, None].expand(-1, 2, -1)

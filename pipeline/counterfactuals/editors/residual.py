@@ -21,7 +21,7 @@ from models.precision import autocast, unit_batch
 from models.residual import INNER, ChangeFields, ResidualEditor, centred, change_by
 from models.tone import REACH, ToneTable, median_colour, smooth_lightness, tone_change, tone_shifts, tone_weights
 from pipeline.config.attributes import EDIT_ARM, Attribute
-from pipeline.counterfactuals.editors.base import CROP, Edit, Patch, PhotoEdit, PhotoVersions, Subject
+from pipeline.counterfactuals.editors.base import CROP, Direction, Edit, Patch, PhotoEdit, PhotoVersions, Subject
 from pipeline.counterfactuals.editors.fader import own_values
 from pipeline.counterfactuals.mask import crop_mask, feather, is_grey, locate, to_patch, trimmed, without_colour
 from pipeline.counterfactuals.region import Region, compose, merged_region, to_photo_displacement
@@ -125,7 +125,15 @@ class ResidualBatch:
         _check_inputs(attribute)
         return PhotoEdit(attribute.name, EDIT_ARM, values, lambda place: self._versions(place, attribute, values))
 
-    def random_placebo(self, attribute: Attribute, edit: Edit, masks: NDArray[np.float32], *, seed: int) -> Edit:
+    def random_placebo(
+        self,
+        attribute: Attribute,
+        edit: Edit,
+        masks: NDArray[np.float32],
+        *,
+        seed: int,
+        dealt: Sequence[Direction] | None = None,
+    ) -> Edit:
         """Not used: the placebos of a ``PhotoEdit`` are made of its versions."""
         raise NotImplementedError
 
