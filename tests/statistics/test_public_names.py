@@ -25,3 +25,34 @@ def test_importing_loads_nothing_heavy():
         "heavy = {'torch', 'sklearn', 'statsmodels', 'adapters'} & set(sys.modules); assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+BITS = [[0], [1]] * 3
+BOTH = {"predicted_attributes": BITS, "predictions": BITS}
+TAKING_OPTIONS = {
+    "attribute_to_task": ((BITS, BITS), {"predictions": BITS}),
+    "multi_amplification": (("A->T", BITS, BITS), {"predictions": BITS, "sets": [[0]]}),
+    "mals": ((BITS, BITS), BOTH),
+    "multi_mals": ((BITS, BITS), BOTH | {"sets": [[0]]}),
+    "group_rates": ((BITS, BITS), {"predictions": BITS}),
+    "leakage": ((BITS, BITS, BITS), {}),
+    "dpa": ((BITS, BITS), {"predictions": BITS}),
+    "shares_by_group": (({"of": ["a"]}, {"of": ["a", "b"]}, ["all"]), {}),
+}
+
+
+@pytest.mark.parametrize("name", TAKING_OPTIONS)
+def test_a_misspelt_option_is_refused(name):
+    arguments, options = TAKING_OPTIONS[name]
+    call = getattr(pipeline.statistics, name)
+    call(*arguments, **options)
+    with pytest.raises(TypeError, match="resamplings"):
+        call(*arguments, **options, resamplings=3)
+
+
+def test_a_misspelt_option_of_slopes_is_refused():
+    sweeps = pipeline.statistics.Sweeps.from_array([[[0], [1], [1]]] * 3, [-1, 0, 1])
+    with pytest.raises(TypeError, match="resamplings"):
+        pipeline.statistics.slope_frame([sweeps], resamplings=3)
+    with pytest.raises(TypeError, match="resamplings"):
+        pipeline.statistics.subgroup_slopes(sweeps, {"0": "a"}, resamplings=3)

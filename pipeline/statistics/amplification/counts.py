@@ -42,6 +42,11 @@ class Drawing(Names, total=False):
     clusters: Sequence[Hashable] | None
 
 
+def names_in(options: Drawing) -> Names:
+    """Those of the options that say what the columns are called."""
+    return {"attribute_names": options.get("attribute_names"), "task_names": options.get("task_names")}
+
+
 @dataclass(frozen=True, eq=False)
 class LabelTable:
     """Labels of ``n`` rows, checked: ``attributes`` ``(n, |A|)`` and ``tasks`` ``(n, |T|)`` of 0 and 1.
@@ -63,9 +68,8 @@ class LabelTable:
         *,
         attribute_names: Sequence[str] | None = None,
         task_names: Sequence[str] | None = None,
-        **_: Any,
     ) -> "LabelTable":
-        """Checked labels; of frames the rows are matched by index. The other options of ``Drawing`` are left out.
+        """Checked labels; of frames the rows are matched by index.
 
         Raises:
             ValueError: shapes that do not fit, values that cannot be, rows that cannot be matched.
@@ -124,8 +128,9 @@ class Resamples:
 
     @classmethod
     def of_rows(cls, rows: int, options: Drawing) -> "Resamples":
-        """Resamples of so many rows, or of the clusters that the options name."""
-        how: dict[str, Any] = {name: options[name] for name in ("resamples", "seed", "level") if name in options}
+        """Resamples of so many rows, or of the clusters that the options name; TypeError for an unknown option."""
+        others = {"clusters", *Names.__annotations__}
+        how: dict[str, Any] = {name: value for name, value in options.items() if name not in others}
         return cls.of(Units.of(rows, clusters=options.get("clusters")), **how)
 
     def __len__(self) -> int:

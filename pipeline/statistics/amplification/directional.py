@@ -18,6 +18,7 @@ from pipeline.statistics.amplification.counts import (
     LabelTable,
     Resamples,
     harmonic_mean,
+    names_in,
     pairs_frame,
     ratio,
     together,
@@ -137,7 +138,7 @@ def attribute_to_task(
         base: ``(|A|, |T|)`` signs from elsewhere, as ``signs`` or ``signs_of_shares`` gives them. With neither
             ``train`` nor ``base`` the test labels are the base.
         rule: the code's, unless given.
-        **options: resamples, seed, level, clusters, attribute_names, task_names: see ``Drawing``.
+        **options: resamples, seed, level, clusters, attribute_names, task_names: see ``counts.Drawing``.
 
     Raises:
         ValueError: shapes that do not fit, values that cannot be, an option out of range.
@@ -242,7 +243,7 @@ def _directed(
     rule: SignRule,
     options: Drawing,
 ) -> Amplification:
-    table = LabelTable.of(attributes, tasks, **options)
+    table = LabelTable.of(attributes, tasks, **names_in(options))
     drawn = Resamples.of_rows(len(table.tasks), options)
     predicted = table.predicted(predictions, direction)
     sign, sign_drawn = base_signs(table, drawn, train=train, base=base, rule=rule)

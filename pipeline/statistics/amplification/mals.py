@@ -4,6 +4,7 @@ Kept for comparison with published figures: it sees only what a group has too mu
 ``directional`` holds apart (Wang & Russakovsky 2021, section 3).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack
 
@@ -14,9 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from pipeline.statistics.amplification.counts import (
     Drawing,
     LabelTable,
-    Names,
     Resamples,
     harmonic_mean,
+    names_in,
     pairs_frame,
     ratio,
     together,
@@ -81,12 +82,12 @@ def mals(
         attributes, tasks: ``(m, |A|)`` and ``(m, |T|)`` labels of the base, usually the training set, 0 and 1.
         predicted_attributes, predictions: ``(n, |A|)`` and ``(n, |T|)`` on the test set, 0 and 1, or probabilities, of
             which a co-occurrence is the product.
-        **options: see ``Drawing``; the predictions are resampled, the base is held fixed.
+        **options: see ``counts.Drawing``; the predictions are resampled, the base is held fixed.
 
     Raises:
         ValueError: shapes that do not fit, values that cannot be, an option out of range.
     """
-    table = LabelTable.of(attributes, tasks, **options)
+    table = LabelTable.of(attributes, tasks, **names_in(options))
     a_hat, t_hat = table.other(predicted_attributes, predictions, names=PREDICTIONS, check=shares)
     drawn = Resamples.of_rows(len(a_hat), options)
     base, predicted = together(table.attributes, table.tasks), together(a_hat, t_hat)
@@ -97,7 +98,13 @@ def mals(
     return _mals(names, base, predicted, ends=(float(low[0]), float(high[0])))
 
 
-def mals_of_counts(base: ArrayLike, predicted: ArrayLike, **names: Unpack[Names]) -> Mals:
+def mals_of_counts(
+    base: ArrayLike,
+    predicted: ArrayLike,
+    *,
+    attribute_names: Sequence[str] | None = None,
+    task_names: Sequence[str] | None = None,
+) -> Mals:
     """The same from co-occurrence counts alone, ``(|A|, |T|)`` each; without an interval.
 
     Raises:
@@ -111,8 +118,8 @@ def mals_of_counts(base: ArrayLike, predicted: ArrayLike, **names: Unpack[Names]
             like = f" = {tables[0].shape}" if tables else ""
             raise ValueError(BAD_COUNTS.format(name=name, like=like, shape=table.shape))
         tables.append(table)
-    groups = names_of(tables[0].T, names.get("attribute_names"), "attributes")
-    return _mals((groups, names_of(tables[0], names.get("task_names"), "tasks")), *tables, ends=(np.nan, np.nan))
+    names = names_of(tables[0].T, attribute_names, "attributes"), names_of(tables[0], task_names, "tasks")
+    return _mals(names, *tables, ends=(np.nan, np.nan))
 
 
 def _mals(

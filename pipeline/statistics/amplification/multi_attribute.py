@@ -19,6 +19,7 @@ from pipeline.statistics.amplification.counts import (
     LabelTable,
     Names,
     Resamples,
+    names_in,
     pairs_frame,
 )
 from pipeline.statistics.amplification.directional import Train, base_signs, differences, interval_of_mean
@@ -194,7 +195,7 @@ def multi_amplification(
         ValueError: another direction, shapes that do not fit, values that cannot be, no sets.
     """
     check_choice(direction, "direction", DIRECTIONS)
-    table = LabelTable.of(attributes, tasks, **options)
+    table = LabelTable.of(attributes, tasks, **names_in(options))
     chosen = _checked_sets(sets, len(table.task_names))
     predicted = binary(table.predicted(predictions, direction), "predictions")
     predicted = present(predicted, chosen) if direction == "A->T" else predicted

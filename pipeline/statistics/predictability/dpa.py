@@ -65,7 +65,7 @@ def dpa(
         tasks: ``(n,)`` or ``(n, C)`` true labels.
         predictions, predicted_attributes: of the tasks' and of the attributes' shape.
         repeats: how often labels are changed, rows drawn and attackers started; 1 where none of it is random.
-        **options: the others of ``Plan``.
+        **options: the others of ``attacks.Plan``.
 
     Raises:
         ValueError: arrays or options that cannot be, named; neither predictions.

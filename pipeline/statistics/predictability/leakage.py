@@ -55,7 +55,7 @@ def leakage(
         attributes: ``(n,)`` the group of each row.
         tasks, predictions: ``(n,)`` or ``(n, C)`` true and predicted labels, of one shape.
         outputs: ``(n,)`` or ``(n, F)`` the model's scores, attacked in place of the predictions.
-        **options: of ``Plan``.
+        **options: of ``attacks.Plan``.
 
     Raises:
         ValueError: arrays or options that cannot be, named.
