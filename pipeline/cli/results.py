@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from pipeline.cli.console import print_text, table_format, user_errors
-from pipeline.cli.options import RunFolder, TableFile, TableFormat
+from pipeline.cli.console import print_text, table_format, user_errors, watch
+from pipeline.cli.options import Quiet, RunFolder, TableFile, TableFormat
 
 Names = list[str] | None
 
@@ -41,6 +41,7 @@ def figures(
         Names, typer.Option(help="Only the sweep of this photo, with its scores. Repeatable.", show_default=False)
     ] = None,
     columns: Annotated[int, typer.Option(help="Width: 1 or 2 columns of a page.")] = 1,
+    quiet: Quiet = False,
 ) -> None:
     """Contact sheets, curves, intervals, effectiveness and lightness of a run, each with its caption in a text file."""
     with user_errors(ValueError):
@@ -48,5 +49,6 @@ def figures(
 
         named = {"adapters": adapter, "attributes": attribute, "labels": label, "photos": photo}
         chosen = {name: given or () for name, given in named.items()}
-        for file in RunView(run).figures(out, format=format, columns=columns, **chosen):
+        shown = watch(quiet, as_json=False)
+        for file in RunView(run).figures(out, format=format, columns=columns, watch=shown, **chosen):
             typer.echo(str(file))

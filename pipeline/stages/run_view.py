@@ -189,6 +189,7 @@ class RunView:
         labels: Sequence[str] = (),
         photos: Sequence[str] = (),
         columns: int = 1,
+        watch: Watch = unwatched,
     ) -> list[Path]:
         """Draw the run's figures into a folder, a caption next to each in a text file, as ``counterslope figures``.
 
@@ -203,6 +204,7 @@ class RunView:
             labels: labels with a curve; those of the strongest findings unless given.
             photos: draw only the sweeps of these photos, with their scores.
             columns: of a page, 1 or 2; as wide are the figures.
+            watch: opens the progress display.
 
         Returns:
             The files, each caption's after its figure's.
@@ -220,11 +222,13 @@ class RunView:
         found += self._sheets(adapters=adapters, attributes=attributes, photos=photos)
         folder.mkdir(parents=True, exist_ok=True)  # before any drawing
         written: list[Path] = []
-        for figure in found:
-            files = folder / f"{figure.name}.{format}", folder / f"{figure.name}.txt"
-            write_bytes(files[0], draw(figure.chart, format, columns=columns))
-            write_text(files[1], figure.caption + "\n")
-            written += files
+        with watch("figures", total=len(found)) as advance:
+            for figure in found:
+                files = folder / f"{figure.name}.{format}", folder / f"{figure.name}.txt"
+                write_bytes(files[0], draw(figure.chart, format, columns=columns))
+                write_text(files[1], figure.caption + "\n")
+                written += files
+                advance(1)
         return written
 
     def sweep_figure(self, photo: str, attribute: str, *, adapters: Sequence[str] = ()) -> "Figure":

@@ -10,6 +10,7 @@ from finished_run import responses, write_run
 
 from pipeline.analyses.registry import compute
 from pipeline.stages.audit import estimate_run, keep_result
+from pipeline.stages.run_view import RunView
 
 
 class Recorder:
@@ -78,3 +79,10 @@ def test_the_report_that_is_written_for_a_result_shows_its_bar(run):
     watch = Recorder()
     keep_result(run, "power", compute("power", run, {}), watch=watch)
     assert watch.moves["report"] > 0
+
+
+def test_figures_move_one_by_one(run, tmp_path):
+    estimate_run(run, changes={})
+    watch = Recorder()
+    files = RunView(run).figures(tmp_path / "figures", format="svg", watch=watch)
+    assert watch.moves["figures"] == watch.totals["figures"] == len(files) / 2 > 1
