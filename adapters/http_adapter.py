@@ -1,5 +1,6 @@
 """What the adapters of remote services share: a call for the images of a batch, and who makes it."""
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -109,3 +110,8 @@ class HttpAdapter(ABC):
         except ValueError as error:
             reply = NoAnswer(str(error))
         return [reply] * len(images) if isinstance(reply, NoAnswer) else self.outcomes(reply, len(images))
+
+
+def meaning_of(code: str, meanings: Mapping[str, str], *, otherwise: str) -> str:
+    """What an error's code means, by the first pattern that it fits as a whole."""
+    return next((meaning for pattern, meaning in meanings.items() if re.fullmatch(pattern, code)), otherwise)

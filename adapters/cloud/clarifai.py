@@ -5,7 +5,6 @@ A reply's own status code decides, whatever HTTP's is; one reply can hold images
 
 import json
 import os
-import re
 from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,7 +17,7 @@ from pydantic import Field
 from adapters.answers import checked, inner, json_or_empty, objects, one_line, part_of, scored
 from adapters.base import AdapterError, AnswerError, Capabilities, Label, Limits, NoAnswer, Price, RawAnswer, Service
 from adapters.credentials import secret
-from adapters.http_adapter import HttpAdapter
+from adapters.http_adapter import HttpAdapter, meaning_of
 from adapters.http_client import Call, HttpClient, Reply, failure_of, raw_answers, retry_after
 from adapters.options import NamedOptions
 
@@ -30,51 +29,28 @@ _ID_OR_NONE = r"^[A-Za-z0-9_.-]*$"
 _TOP = 200
 _HEADERS = ("x-clarifai-request-id", "x-request-id")
 
-_ACCOUNT = "the account or its plan does not allow this: see clarifai.com/settings/billing"
-_ALLOWANCE = "the month's allowance is used up: see clarifai.com/settings/billing"
-_LIMIT = "the account's limit is reached: see clarifai.com/settings/billing"
+# Codes come as numbers or as their names (docs.clarifai.com, status codes). Of those that mean something, "" is fine,
+# "later" and "slower" say whether to ask again, anything else stops the run and is what to do.
 _KEY = "check CLARIFAI_PAT (clarifai.com/settings/security): a personal access token that may use this model"
-_TERMS = "the account has to agree to the terms on data protection first"
-_PLACE = "check the options endpoint, model, version, user and app"
-_MODEL = "check the options model, version, user, app and concepts"
-# The codes that mean something special (docs.clarifai.com, status codes), which come as numbers or as names: "" is
-# fine, "later" and "slower" say whether to ask again, anything else stops the run and is what to do.
-_CODES = {
-    10000: ("SUCCESS", ""),
-    10001: ("SUCCESS_WARNING_API_DEPRECATED", ""),
-    10002: ("SUCCESS_WARNING_CLIENT_DEPRECATED", ""),
-    10010: ("MIXED_STATUS", "some"),
-    10020: ("FAILURE", "all"),
-    10030: ("TRY_AGAIN", "later"),
-    11000: ("CONN_ACCOUNT_ISSUES", _ACCOUNT),
-    11001: ("CONN_TOKEN_INVALID", _KEY),
-    11002: ("CONN_CREDENTIALS_INVALID", _KEY),
-    11003: ("CONN_EXCEED_HOURLY_LIMIT", "later"),
-    11004: ("CONN_EXCEED_MONTHLY_LIMIT", _ALLOWANCE),
-    11005: ("CONN_THROTTLED", "slower"),
-    11006: ("CONN_EXCEEDS_LIMITS", _LIMIT),
-    11007: ("CONN_INSUFFICIENT_SCOPES", _KEY),
-    11008: ("CONN_KEY_INVALID", _KEY),
-    11009: ("CONN_KEY_NOT_FOUND", _KEY),
-    11101: ("CONN_DOES_NOT_EXIST", _PLACE),
-    11103: ("CONN_METHOD_NOT_ALLOWED", _PLACE),
-    11104: ("CONN_NO_GDPR_CONSENT", _TERMS),
-    11200: ("CONN_AUTH_METHOD_DISABLED", _KEY),
-    21200: ("MODEL_DOES_NOT_EXIST", _MODEL),
-    21201: ("MODEL_PERMISSION_DENIED", _MODEL),
-    21202: ("MODEL_INVALID_ARGUMENT", _MODEL),
-    21203: ("MODEL_INVALID_REQUEST", _MODEL),
-    21351: ("MODEL_DEPLOYING", "later"),
-    21352: ("21352", "later"),
-    21353: ("MODEL_NOT_DEPLOYED", "later"),
-    21354: ("MODEL_BUSY_PLEASE_RETRY", "later"),
-    21355: ("MODEL_LOADING", "later"),
-    40030: ("RPC_REQUEST_QUEUE_FULL", "later"),
-    40031: ("RPC_SERVER_UNAVAILABLE", "later"),
-    40032: ("RPC_REQUEST_TIMEOUT", "later"),
-    41000: ("41000", "later"),
+_MEANINGS = {
+    r"1000[012]|SUCCESS(_WARNING_(API|CLIENT)_DEPRECATED)?": "",
+    r"10010|MIXED_STATUS": "some",
+    r"10020|FAILURE": "all",
+    r"11005|CONN_THROTTLED": "slower",
+    r"10030|11003|TRY_AGAIN|CONN_EXCEED_HOURLY_LIMIT": "later",
+    r"2135[1-5]|MODEL_(DEPLOYING|NOT_DEPLOYED|BUSY_PLEASE_RETRY|LOADING)": "later",
+    r"4003[0-2]|41000|98\d{3}|RPC_(REQUEST_QUEUE_FULL|SERVER_UNAVAILABLE|REQUEST_TIMEOUT)": "later",
+    r"11000|CONN_ACCOUNT_ISSUES": "the account or its plan does not allow this: see clarifai.com/settings/billing",
+    r"11004|CONN_EXCEED_MONTHLY_LIMIT": "the month's allowance is used up: see clarifai.com/settings/billing",
+    r"11006|CONN_EXCEEDS_LIMITS": "the account's limit is reached: see clarifai.com/settings/billing",
+    r"1100[12]|CONN_(TOKEN|CREDENTIALS)_INVALID": _KEY,
+    r"1100[789]|11200|CONN_(INSUFFICIENT_SCOPES|KEY_INVALID|KEY_NOT_FOUND|AUTH_METHOD_DISABLED)": _KEY,
+    r"11104|CONN_NO_GDPR_CONSENT": "the account has to agree to the terms on data protection first",
+    r"1110[13]|CONN_(DOES_NOT_EXIST|METHOD_NOT_ALLOWED)": "check the options endpoint, model, version, user and app",
+    r"2120[0-3]|MODEL_(DOES_NOT_EXIST|PERMISSION_DENIED|INVALID_(ARGUMENT|REQUEST))": (
+        "check the options model, version, user, app and concepts"
+    ),
 }
-_NUMBERS = {name: code for code, (name, _) in _CODES.items()}
 _SERVICE = Service(
     provider="Clarifai",
     host="api.clarifai.com",
@@ -172,16 +148,15 @@ class Clarifai(HttpAdapter):
         """See ``HttpAdapter.outcomes``."""
         answers = raw_answers(reply, count, headers=_HEADERS)
         content = json_or_empty(reply.body)
-        code, outputs = _code(content), content.get("outputs")
-        if isinstance(outputs, list) and len(outputs) == count and _meaning(code) in ("", "some", "all"):
-            stopping = [output for output in outputs if _remedy(_code(output))]
-            if stopping and len(stopping) == count:
-                raise AdapterError(f"Clarifai refuses the calls ({_message(outputs[0])}): {_remedy(_code(outputs[0]))}")
+        meaning, outputs = _meaning(content), content.get("outputs")
+        if isinstance(outputs, list) and len(outputs) == count and meaning in ("", "some", "all"):
+            if all(" " in _meaning(output) for output in outputs):
+                raise AdapterError(f"Clarifai refuses the calls ({_message(outputs[0])}): {_meaning(outputs[0])}")
             return [_image(output, answer) for output, answer in zip(outputs, answers, strict=True)]
-        if isinstance(outputs, list) and _meaning(code) == "":
+        if isinstance(outputs, list) and meaning == "":
             reason = f"{len(outputs)} outputs came for {count} images: they cannot be assigned"
             return [NoAnswer(reason, billed=True, reply=answer) for answer in answers]
-        failed = _failed(reply, content, code)
+        failed = _failed(reply, content, meaning)
         # Anything else that HTTP calls a success was paid for: kept, and it fails when it is parsed.
         return [*answers] if failed is None else [replace(failed, reply=answer) for answer in answers]
 
@@ -189,7 +164,7 @@ class Clarifai(HttpAdapter):
     def parse(answer: RawAnswer) -> list[Label]:
         """The concepts of one image; of two with one name (Clarifai tells them apart by an id), the higher score."""
         output = part_of(answer, "outputs")
-        if _meaning(_code(output)) not in ("", "some"):
+        if _meaning(output) not in ("", "some"):
             raise AnswerError(f"the service failed on this image: {_message(output)}")
         data = output.get("data")
         if not isinstance(data, dict):
@@ -198,56 +173,42 @@ class Clarifai(HttpAdapter):
 
 
 def _image(output: object, answer: RawAnswer) -> RawAnswer | NoAnswer:
-    code = _code(output)
-    if code is None or _meaning(code) in ("", "some"):
+    if _code(output) == "" or _meaning(output) in ("", "some"):
         return answer
-    return NoAnswer(_message(output), retry=_again(code), reply=answer)
+    return NoAnswer(_message(output), retry=_again(_meaning(output)), reply=answer)
 
 
-def _failed(reply: Reply, content: object, code: int | None) -> NoAnswer | None:
+def _failed(reply: Reply, content: object, meaning: str) -> NoAnswer | None:
     """What a reply without outputs for the images means as a whole."""
-    message = _message(content)
-    if remedy := _remedy(code):
-        raise AdapterError(f"Clarifai refuses the calls ({message}): {remedy}")
+    code, message = _code(content), _message(content)
+    if " " in meaning:
+        raise AdapterError(f"Clarifai refuses the calls ({message}): {meaning}")
     failed = failure_of(reply, message=message if code else "")
-    if code is None and reply.status in (401, 403):
-        raise AdapterError(f"Clarifai refuses the calls (HTTP {reply.status}): {_KEY}")
-    if code is None and reply.status == 404:
-        raise AdapterError("Clarifai refuses the calls (HTTP 404): check the option endpoint")
-    if code is None or _meaning(code) == "":
+    if not code and reply.status in (401, 403, 404):
+        remedy = _KEY if reply.status != 404 else "check the option endpoint"
+        raise AdapterError(f"Clarifai refuses the calls (HTTP {reply.status}): {remedy}")
+    if not code or meaning == "":
         return failed
-    again = _again(code)
+    again = _again(meaning)
     retry = again if failed is None or failed.retry == "never" or again == "slower" else failed.retry
     return NoAnswer(message, retry=retry, wait=retry_after(reply.headers))
 
 
-def _code(content: object) -> int | None:
-    """The status code of a reply or an output, which is a number or its name; None where there is neither."""
+def _code(content: object) -> str:
+    """The status code of a reply or an output, a number or its name; "" where there is neither."""
     code = inner(content, "status", "code")
-    if isinstance(code, str):
-        return _NUMBERS.get(code, int(code) if re.fullmatch(r"[0-9]{5}", code) else -1)
-    return code if isinstance(code, int) and not isinstance(code, bool) else None
+    return one_line(str(code), most=60) if isinstance(code, int | str) and not isinstance(code, bool) else ""
 
 
-def _meaning(code: int | None) -> str:
-    """What a code says, as `_CODES` has it; "never" where it says nothing special."""
-    if code is not None and 98000 <= code < 99000:
-        return "later"
-    return _CODES[code][1] if code in _CODES else "never"
+def _meaning(content: object) -> str:
+    """What the code of a reply or an output says, as `_MEANINGS` has it; "never" where it says nothing special."""
+    return meaning_of(_code(content), _MEANINGS, otherwise="never")
 
 
-def _again(code: int) -> Literal["never", "later", "slower"]:
-    found = _meaning(code)
-    return "later" if found == "later" else "slower" if found == "slower" else "never"
-
-
-def _remedy(code: int | None) -> str:
-    """What to do about a code that every further call would meet; "" for any other."""
-    return found if " " in (found := _meaning(code)) else ""
+def _again(meaning: str) -> Literal["never", "later", "slower"]:
+    return "later" if meaning == "later" else "slower" if meaning == "slower" else "never"
 
 
 def _message(content: object) -> str:
     parts = [one_line(inner(content, "status", name)) for name in ("description", "details")]
-    found = ": ".join(part for part in parts if part) or "no reason given"
-    code = inner(content, "status", "code")
-    return f"{found} (code {one_line(code, most=60) if isinstance(code, str) else _code(content)})"
+    return f"{': '.join(part for part in parts if part) or 'no reason given'} (code {_code(content) or None})"

@@ -17,7 +17,7 @@ from pydantic import model_validator
 from adapters.answers import checked, inner, json_object, json_or_empty, objects, one_line, scored
 from adapters.base import AdapterError, AnswerError, Capabilities, Label, Limits, NoAnswer, Price, RawAnswer, Service
 from adapters.cloud.aws_signing import AwsSigner, endpoint_from_environment
-from adapters.http_adapter import HttpAdapter
+from adapters.http_adapter import HttpAdapter, meaning_of
 from adapters.http_client import Call, Reply, failure_of, raw_answers, retry_after
 from adapters.options import NamedOptions
 
@@ -26,37 +26,27 @@ _MOST = 100.0  # its scores are percentages
 _FLAGS = ("Smile", "Eyeglasses", "Sunglasses", "Beard", "Mustache", "EyesOpen", "MouthOpen", "FaceOccluded")
 _AGES = (20, 30, 40, 50, 60, 70)
 
+_RENEW = "renew the temporary credentials (e.g. aws sso login) and run the same command again"
 # What an error's code means: "slower" and "later" may pass, "expired" wants new credentials, anything else stops the
 # run and is what to do.
-_KEY = "the access key is not known: check AWS_ACCESS_KEY_ID or the profile in AWS_PROFILE"
-_CLOCK = "check AWS_SECRET_ACCESS_KEY, and this machine's clock (5 minutes off are too many)"
-_NO_SIGNATURE = "no signature arrived: check the option endpoint"
-_RENEW = "renew the temporary credentials (e.g. aws sso login) and run the same command again"
 _MEANINGS = {
-    "ProvisionedThroughputExceededException": "slower",
-    "ThrottlingException": "slower",
-    "Throttling": "slower",
-    "ThrottledException": "slower",
-    "TooManyRequestsException": "slower",
-    "RequestLimitExceeded": "slower",
-    "InternalServerError": "later",
-    "InternalFailure": "later",
-    "ServiceUnavailable": "later",
-    "ServiceUnavailableException": "later",
-    "ExpiredTokenException": "expired",
-    "ExpiredToken": "expired",
-    "AccessDeniedException": "allow the action rekognition:{operation} to this user or role (AWS IAM)",
-    "UnrecognizedClientException": _KEY,
-    "InvalidClientTokenId": _KEY,
-    "InvalidSignatureException": _CLOCK,
-    "SignatureDoesNotMatch": _CLOCK,
-    "RequestExpired": "set this machine's clock",
-    "MissingAuthenticationTokenException": _NO_SIGNATURE,
-    "MissingAuthenticationToken": _NO_SIGNATURE,
-    "IncompleteSignatureException": "no whole signature arrived: check the option endpoint",
-    "OptInRequired": "the account has not opted in to the region or the service",
-    "SubscriptionRequiredException": "the account has no subscription to the service",
-    "UnknownOperationException": "this endpoint is not Rekognition's: check the option endpoint",
+    r"ProvisionedThroughputExceededException|Throttl(ing|ingException|edException)": "slower",
+    r"TooManyRequestsException|RequestLimitExceeded": "slower",
+    r"InternalServerError|InternalFailure|ServiceUnavailable(Exception)?": "later",
+    r"ExpiredToken(Exception)?": "expired",
+    r"AccessDeniedException": "allow the action rekognition:{operation} to this user or role (AWS IAM)",
+    r"UnrecognizedClientException|InvalidClientTokenId": (
+        "the access key is not known: check AWS_ACCESS_KEY_ID or the profile in AWS_PROFILE"
+    ),
+    r"InvalidSignatureException|SignatureDoesNotMatch": (
+        "check AWS_SECRET_ACCESS_KEY, and this machine's clock (5 minutes off are too many)"
+    ),
+    r"RequestExpired": "set this machine's clock",
+    r"MissingAuthenticationToken(Exception)?": "no signature arrived: check the option endpoint",
+    r"IncompleteSignatureException": "no whole signature arrived: check the option endpoint",
+    r"OptInRequired": "the account has not opted in to the region or the service",
+    r"SubscriptionRequiredException": "the account has no subscription to the service",
+    r"UnknownOperationException": "this endpoint is not Rekognition's: check the option endpoint",
 }
 
 _SERVICE = Service(
@@ -161,7 +151,7 @@ class Rekognition(HttpAdapter):
         """See ``HttpAdapter.call``; credentials that have expired are looked up again once."""
         body = json.dumps({"Image": {"Bytes": b64encode(images[0]).decode()}, **self._request}).encode()
         reply, used = self._signed_call(body)
-        if isinstance(reply, Reply) and _MEANINGS.get(_code(reply)) == "expired" and self._signer.renewed(used):
+        if isinstance(reply, Reply) and _meaning(reply) == "expired" and self._signer.renewed(used):
             reply, _ = self._signed_call(body)
         return reply
 
@@ -173,7 +163,7 @@ class Rekognition(HttpAdapter):
         answers = raw_answers(reply, count, headers=("x-amzn-requestid",))
         if failed is None:
             return [*answers]
-        meaning = _MEANINGS.get(code, "")
+        meaning = _meaning(reply)
         if meaning == "expired":
             raise AdapterError(f"the AWS credentials have expired: {_RENEW}")
         if " " in meaning or (reply.status in (401, 403, 404) and meaning != "slower"):
@@ -201,6 +191,10 @@ class Rekognition(HttpAdapter):
         url = f"{self.endpoint}/"
         signed = self._signer.signed(url, body, headers)
         return self.client(Call(url, body, signed.headers, secrets=signed.secrets)), signed.credentials
+
+
+def _meaning(reply: Reply) -> str:
+    return meaning_of(_code(reply), _MEANINGS, otherwise="")
 
 
 def _code(reply: Reply) -> str:
