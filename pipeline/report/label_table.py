@@ -13,6 +13,7 @@ import pandas as pd
 
 from pipeline.report.tables import NET, Finding, FindingTable, finding_key
 from pipeline.run import formats
+from pipeline.statistics.truncation import COLUMN as TRUNCATION
 
 Kind = Literal["label", "slope", "bar", "interval", "p", "decimal", "placebo", "count"]
 STEEPEST = 20  # labels printed where none met the rule
@@ -117,7 +118,8 @@ def label_table(
     of_arms = {f"{arm}_slope": tested["label"].map(dict(slopes)).astype(float) for arm, slopes in arms.items()}
     frame = tested.assign(**of_arms)
     less = NET_COLUMNS if table.placebos else ()
-    columns = (*COLUMNS, *_placebo_columns(arms, frame), *less, *WIDE_COLUMNS)
+    cut = [Column("Slope that cut-off labels could make", "decimal", (TRUNCATION,), wide=True)]
+    columns = (*COLUMNS, *_placebo_columns(arms, frame), *less, *WIDE_COLUMNS, *(cut if TRUNCATION in frame else ()))
     found = {str(row["label"]) for _, row in table.rows()}
     rows = frame.to_dict("records")
     series = {label: number for number, label in enumerate(drawn)}

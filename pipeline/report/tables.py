@@ -20,6 +20,7 @@ from pipeline.run.formats import STAR_WORDS, count, decimal, interval, p_value, 
 from pipeline.run.tables import frame_to_csv
 from pipeline.run.text import visible
 from pipeline.statistics.slopes import SLOPE_COLUMNS, findings
+from pipeline.statistics.truncation import COLUMN as TRUNCATION
 
 HEADINGS = ("Label", "Slope", "95 % interval", "p", "q")
 NET = "Edit − placebo"
@@ -76,7 +77,7 @@ class FindingTable:
             f"{count(self.findings)} of {count(self.tested)} labels tested on {count(self.photos)} photos. "
             f"Not estimable: {left_out or 'none'}.{placebo} "
             f"Slope: of the normalised rate z on a, per unit of a. p: t test over photos. "
-            f"q: Benjamini–Hochberg over {visible(self.family)}. {STAR_WORDS}."
+            f"q: Benjamini–Hochberg over {visible(self.family)}. {STAR_WORDS}.{self._bent}"
             f"{f' {self.warning}' if self.warning else ''}"
         )
 
@@ -90,6 +91,12 @@ class FindingTable:
         if not self.placebos:
             return ""
         return f", and the 95 % interval of {NET.lower()} excludes 0 (paired by photo, the placebo that leaves least)"
+
+    @property
+    def _bent(self) -> str:
+        """The findings that labels which the classifier did not return could make (``statistics.truncation``)."""
+        bent = [visible(row["label"]) for _, row in self.rows() if row.get(TRUNCATION, 0.0) >= abs(row["slope"])]
+        return f" Labels that the classifier cuts off could alone make the slope of: {', '.join(bent)}." if bent else ""
 
     @property
     def findings(self) -> int:

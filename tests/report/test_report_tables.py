@@ -37,6 +37,12 @@ def test_the_note_says_what_was_tested_and_what_was_left_out(slopes):
     assert "*** q < 0.001" in table.note
 
 
+def test_a_finding_that_cut_off_labels_could_make_is_named(slopes):
+    (table,) = slope_tables(slopes.assign(truncation=slopes["slope"].abs().where(slopes["label"] == "smile", 0.0)))
+    assert "Labels that the classifier cuts off could alone make the slope of: smile." in table.note
+    assert "cuts off" not in slope_tables(slopes)[0].note
+
+
 def test_one_table_for_each_adapter_and_attribute(frame, row):
     rows = [row("x", 0.1, adapter=adapter, attribute=attribute) for adapter in "ba" for attribute in ("gender", "race")]
     tables = slope_tables(
