@@ -19,29 +19,26 @@ function enliven(part) {
   const placebos = data.kinds.flatMap((kind, n) => (kind === "placebo" ? [CELLS + n] : []));
   const headings = [...table.tHead.rows[0].cells];
   const curves = part.querySelector(".curves") && curvesOf(part.querySelector(".curves"));
+  const findings = data.rows.filter((row) => row[MARKS] & FINDING);
+  const firstRows = findings.length ? findings : data.rows.slice(0, data.atFirst);
   const order = { heading: null, falling: false };
   let rowsShown = MOST_ROWS;
 
-  function show() {
+  function show(most = rowsShown) {
+    rowsShown = most;
     const every = data.rows.filter(wanted());
-    const scope = control.scope.value === "all" ? data.rows : firstRows();
-    const matching = control.scope.value === "all" ? every : every.filter((row) => scope.includes(row));
-    const sorted = ordered(matching);
-    const printed = sorted.slice(0, rowsShown);
-    table.tBodies[0].replaceChildren(...printed.map(drawRow));
-    const what = control.scope.selectedOptions[0].textContent;
+    const all = control.scope.value === "all";
+    const scope = all ? data.rows : firstRows;
+    const matching = all ? every : every.filter((row) => scope.includes(row));
+    table.tBodies[0].replaceChildren(...ordered(matching).slice(0, rowsShown).map(drawRow));
+    const what = all ? control.scope.selectedOptions[0].textContent : `${count(scope.length)} ${findings.length ? "findings" : "steepest labels"}`;
     const elsewhere = every.length > matching.length && matching.length < scope.length;
     status.textContent =
-      `Shown: ${count(matching.length)} of ${what === "the steepest" ? count(scope.length) + " steepest labels" : what.replace(/^findings$/, count(scope.length) + " findings")}.` +
+      `Shown: ${count(matching.length)} of ${what}.` +
       (elsewhere ? ` ${count(every.length)} of all ${count(data.rows.length)} labels tested match.` : "");
-    const rest = sorted.length - printed.length;
+    const rest = Math.max(0, matching.length - rowsShown);
     control.more.closest("p").hidden = rest === 0;
     control.more.textContent = `Show ${count(rest)} more`;
-  }
-
-  function firstRows() {
-    const findings = data.rows.filter((row) => row[MARKS] & FINDING);
-    return findings.length ? findings : data.rows.slice(0, data.atFirst);
   }
 
   function wanted() {
@@ -73,20 +70,12 @@ function enliven(part) {
   }
 
   function drawRow(row) {
-    const line = document.createElement("tr");
-    line.classList.toggle("pale", !(row[MARKS] & FINDING));
-    data.kinds.forEach((kind, n) => {
-      const cell = document.createElement(kind === "label" ? "th" : "td");
-      if (kind === "label") {
-        cell.scope = "row";
-        cell.append(named(row));
-      } else {
-        cell.className = headings[n].className;
-        cell.append(kind === "bar" ? drawBar(row) : printed(kind, row[CELLS + n]));
-      }
-      line.append(cell);
+    const cells = data.kinds.map((kind, n) => {
+      if (kind === "label") return element("th", { scope: "row" }, named(row));
+      const shown = kind === "bar" ? drawBar(row) : printed(kind, row[CELLS + n]);
+      return element("td", { class: headings[n].className }, shown);
     });
-    return line;
+    return element("tr", row[MARKS] & FINDING ? {} : { class: "pale" }, ...cells);
   }
 
   function named(row) {
@@ -96,20 +85,18 @@ function enliven(part) {
       name.append(element("span", { class: "aside" }, " (a placebo shows it too)"));
     }
     if (!curves || row[SERIES] === null) return name;
-    const tick = element("input", { type: "checkbox", "aria-label": `Draw the curve of ${row[of.label]}` });
-    tick.checked = curves.slotOf(row[SERIES]) > 0;
-    tick.className = `slot-${curves.slotOf(row[SERIES])}`;
-    tick.dataset.series = row[SERIES];
+    const words = `Draw the curve of ${row[of.label]}`;
+    const tick = element("input", { type: "checkbox", "aria-label": words, "data-series": row[SERIES] });
+    const follow = (box) => {
+      const slot = curves.slotOf(Number(box.dataset.series));
+      Object.assign(box, { checked: slot > 0, className: `slot-${slot}` });
+    };
+    follow(tick);
     tick.addEventListener("change", () => {
       curves.choose(row[SERIES], tick.checked);
-      for (const other of table.querySelectorAll("[data-series]")) {
-        other.checked = curves.slotOf(Number(other.dataset.series)) > 0;
-        other.className = `slot-${curves.slotOf(Number(other.dataset.series))}`;
-      }
+      table.querySelectorAll("[data-series]").forEach(follow);
     });
-    const both = element("label", { class: "pick" });
-    both.append(tick, name);
-    return both;
+    return element("label", { class: "pick" }, tick, name);
   }
 
   function drawBar(row) {
@@ -148,22 +135,15 @@ function enliven(part) {
 
   headings.forEach((heading, n) => {
     if (data.kinds[n] === "bar") return;
-    const button = element("button", { type: "button", class: "sort" });
-    button.append(...heading.childNodes);
+    const button = element("button", { type: "button", class: "sort" }, ...heading.childNodes);
     button.addEventListener("click", () => sortBy(n));
     heading.replaceChildren(button);
   });
   for (const name of ["scope", "text", "direction", "q", "size"]) {
-    control[name].addEventListener("input", () => {
-      rowsShown = MOST_ROWS;
-      show();
-    });
+    control[name].addEventListener("input", () => show(MOST_ROWS));
   }
   control.wide.addEventListener("input", () => table.classList.toggle("every", control.wide.checked));
-  control.more.addEventListener("click", () => {
-    rowsShown = Infinity;
-    show();
-  });
+  control.more.addEventListener("click", () => show(Infinity));
   control.reset.addEventListener("click", () => {
     for (const name of ["scope", "direction", "q"]) control[name].selectedIndex = 0;
     for (const name of ["text", "size"]) control[name].value = "";
@@ -171,14 +151,10 @@ function enliven(part) {
     table.classList.remove("every");
     headings.forEach((heading) => heading.removeAttribute("aria-sort"));
     order.heading = null;
-    rowsShown = MOST_ROWS;
     curves?.atFirst();
-    show();
+    show(MOST_ROWS);
   });
-  addEventListener("beforeprint", () => {
-    rowsShown = Infinity;
-    show();
-  });
+  addEventListener("beforeprint", () => show(Infinity));
   table.classList.add("live");
   const filters = part.querySelector(".filters");
   filters.hidden = false;
@@ -243,10 +219,10 @@ function offset(mark) {
   return mark.transform.baseVal.getItem(0).matrix;
 }
 
-function element(tag, attributes = {}, text = "") {
+function element(tag, attributes, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  made.textContent = text;
+  made.append(...children);
   return made;
 }
 
