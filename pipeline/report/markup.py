@@ -15,11 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 from tabulate import tabulate
 
-from pipeline.run.formats import count, decimal, p_value
+from pipeline.run.formats import count, decimal, p_value, plain
 from pipeline.run.text import latex_text, markdown_text, visible
 
+TEMPLATES = PackageLoader("pipeline.report")
 FORMATS = ("csv", "json", "md", "latex", "html")
 ENDINGS = {".csv": "csv", ".json": "json", ".md": "md", ".tex": "latex", ".html": "html", ".txt": "text"}
 NO_FORMAT = f"there is no format {{format!r}}; there are {', '.join(FORMATS)}"
@@ -157,22 +159,19 @@ def as_latex(grid: Grid) -> str:
     """A ``table*`` float with the rules of booktabs, in ASCII, for any engine and any document class."""
     spans = _groups(grid) or [_Group("", 1, len(grid.headings), len(grid.headings))]
     columns = [_latex_column(grid, place) for place in range(len(grid.headings))]
-    return (
-        _environment("latex")
-        .get_template("tables/table.tex.j2")
-        .render(
-            grid=grid,
-            groups=_groups(grid),
-            columns=BETWEEN_GROUPS.join("".join(columns[one.first - 1 : one.last]) for one in spans),
-            # Symbols are set as mathematics.
-            headings=[f"${heading}$" if heading in P_VALUES else latex_text(heading) for heading in grid.headings],
-        )
+    template = environment("latex").get_template("tables/table.tex.j2")
+    return template.render(
+        grid=grid,
+        groups=_groups(grid),
+        columns=BETWEEN_GROUPS.join("".join(columns[one.first - 1 : one.last]) for one in spans),
+        # Symbols are set as mathematics.
+        headings=[f"${heading}$" if heading in P_VALUES else latex_text(heading) for heading in grid.headings],
     )
 
 
 def as_html(grid: Grid) -> str:
     """A ``<table>`` with its caption, in ASCII: it shows the same in any page, by itself, and whatever its encoding."""
-    text = _environment("html").get_template("tables/table.html.j2").render(grid=grid, groups=_groups(grid))
+    text = environment().get_template("tables/table.html.j2").render(grid=grid, groups=_groups(grid))
     return text.encode("ascii", "xmlcharrefreplace").decode("ascii").lstrip()
 
 
@@ -182,16 +181,19 @@ LAYOUTS: Mapping[str, Callable[[Grid], str]] = {
 
 
 @cache
-def _environment(format: str) -> Environment:
-    """Templates of tables; those of LaTeX have other brackets, since it needs the usual ones."""
+def environment(format: str = "html") -> Environment:
+    """The report's templates, invisible characters written out; those of LaTeX have other brackets, for it needs these.
+
+    What the filter ``drawn`` lets through is SVG, which its writer has escaped; ``tex`` escapes for LaTeX.
+    """
     brackets: dict[str, Any] = {
         "block_start_string": "<%", "block_end_string": "%>",
         "variable_start_string": "<<", "variable_end_string": ">>",
         "comment_start_string": "<#", "comment_end_string": "#>",
     }  # fmt: skip
-    environment = Environment(
-        loader=PackageLoader("pipeline.report"),
-        autoescape=format == "html",  # noqa: S701 - the filter tex escapes for LaTeX
+    made = Environment(
+        loader=TEMPLATES,
+        autoescape=format == "html",  # noqa: S701 - see above
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
@@ -199,8 +201,8 @@ def _environment(format: str) -> Environment:
         finalize=lambda value: visible(value) if type(value) is str and format == "html" else value,
         **(brackets if format == "latex" else {}),
     )
-    environment.filters["tex"] = latex_text
-    return environment
+    made.filters |= {"plain": plain, "drawn": Markup, "tex": latex_text}
+    return made
 
 
 def _aligned(rows: Sequence[Sequence[str]], headings: Sequence[str], align: str, format: str) -> str:

@@ -10,7 +10,6 @@ from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from pipeline.analyses.sections import Section
@@ -20,20 +19,19 @@ from pipeline.report.card import CheckResult, card_counts, check_results, matrix
 from pipeline.report.change_maps import change_maps
 from pipeline.report.charts import effectiveness_chart
 from pipeline.report.embedding import source_hash, to_svg
+from pipeline.report.markup import TEMPLATES, environment
 from pipeline.report.sections import section_views
 from pipeline.report.tables import FindingTable, placebo_findings, slope_tables
 from pipeline.report.viewer import Album, viewer_view
 from pipeline.report.words import account_words, poles_of, rule
-from pipeline.run.formats import MISSING, count, plain, pluralise
+from pipeline.run.formats import MISSING, count, pluralise
 from pipeline.run.record import RunRecord, Stage
-from pipeline.run.text import visible
 
 HEADLINES = 5
-TEMPLATES = PackageLoader("pipeline.report")
 STAGE_COUNTS = ("planned", "ok", "failed", "excluded")
 SHOWN_ELSEWHERE = ("stages", "validity", "tables", "query")  # parts of the record
 STYLES = ("base", "first", "labels", "viewer", "print")
-SCRIPTS = ("labels", "viewer")
+SCRIPTS = ("scripts/labels.js", "scripts/viewer.js")
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src {script}; style-src {style}; img-src data:; base-uri 'none'; form-action 'none'"
 )
@@ -81,12 +79,11 @@ def render(
     ]
     found = views.headlines(tables, placebos, swept=swept, most=HEADLINES)
     columns = _card_order(checks, attributes)
-    environment = _environment()
-    style = "\n".join(_source(environment, f"styles/{name}.css") for name in STYLES)
+    style = "\n".join(_source(f"styles/{name}.css") for name in STYLES)
     # Each script alone in a function: they share no names.
-    scripts = [_source(environment, f"scripts/{name}.js") for name in SCRIPTS]
-    script = "\n".join(f'(() => {{\n"use strict";\n{source}}})();' for source in scripts)
-    return environment.get_template("report.html.j2").render(
+    script = "\n".join(f'(() => {{\n"use strict";\n{source}}})();' for source in map(_source, SCRIPTS))
+    template = environment().get_template("report.html.j2")
+    return template.render(
         policy=CONTENT_SECURITY_POLICY.format(script=source_hash(script), style=source_hash(style)),
         style=Markup(style),  # noqa: S704 - our own files
         script=Markup(script),  # noqa: S704 - our own files
@@ -121,25 +118,8 @@ def render(
     )
 
 
-def _environment() -> Environment:
-    def printed(value: Any) -> Any:
-        return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-    environment = Environment(
-        loader=TEMPLATES,
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-        finalize=printed,
-    )
-    # The SVG writer has escaped what is inside.
-    environment.filters |= {"plain": plain, "drawn": lambda svg: Markup(svg)}  # noqa: S704
-    return environment
-
-
-def _source(environment: Environment, name: str) -> str:
-    return TEMPLATES.get_source(environment, name)[0]
+def _source(name: str) -> str:
+    return TEMPLATES.get_source(environment(), name)[0]
 
 
 def _title(tables: Sequence[FindingTable]) -> str:

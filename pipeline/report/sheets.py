@@ -10,12 +10,12 @@ from textwrap import wrap
 
 import cv2
 import pandas as pd
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from pipeline.config.attributes import ATTRIBUTES, EDIT_ARM, Attribute, source_groups
 from pipeline.report.album import Versions, complete, diverse, scores_of, strongest_labels, sweeps_of_photos
 from pipeline.report.charts import BLUE, INK, MUTED
 from pipeline.report.figures import PAPER_FONT, WIDTHS, Figure
+from pipeline.report.markup import environment
 from pipeline.report.tables import slug
 from pipeline.report.thumbnails import part_of, read_mask, window_of
 from pipeline.report.viewer import SweepScores, score_cells
@@ -84,10 +84,8 @@ class Sheet:
             scored, y = _score_marks(row, places, side, room, y + GAP)
             marks += scored
             y += 2 * GAP
-        environment = Environment(loader=PackageLoader("pipeline.report"), autoescape=True, undefined=StrictUndefined)
-        environment.trim_blocks = environment.lstrip_blocks = True
-        template = environment.get_template("figures/sheet.svg.j2")
-        return template.render(width=width, height=round(y, 2), marks=map(_rounded, marks), font=PAPER_FONT)
+        template = environment().get_template("figures/sheet.svg.j2")
+        return template.render(width=width, height=round(y, 2), marks=marks, font=PAPER_FONT)
 
     @property
     def caption(self) -> str:
@@ -218,7 +216,3 @@ def _score_marks(
 def _letters(room: float) -> int:
     """How many letters of usual width a line has."""
     return max(8, int(room / (0.52 * SIZE)))
-
-
-def _rounded(mark: Mark) -> Mark:
-    return replace(mark, x=round(mark.x, 2), y=round(mark.y, 2), width=round(mark.width, 2))
