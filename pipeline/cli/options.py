@@ -61,8 +61,24 @@ TableFile = Annotated[
 ]
 
 
+# Group in --help -> commands; any other is an analysis.
+PANELS = {
+    "From photos": ("audit", "generate", "collect", "mask"),
+    "Classifiers": ("plan", "query", "labels", "adapters"),
+    "What a run shows": ("status", "report", "validity", "figures", "review", "repair"),
+}
+
+
 class Commands(TyperGroup):
-    """The commands of the program; a flag that has another name now is explained."""
+    """The commands of the program, in groups; a flag that has another name now is explained."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A command by its name, as typer finds it."""
+        found: Any = super().get_command(ctx, cmd_name)
+        if found is not None:
+            panels = [panel for panel, names in PANELS.items() if cmd_name in names]
+            found.rich_help_panel = panels[0] if panels else "Analyses"
+        return found
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that ``args`` name, as typer finds it."""

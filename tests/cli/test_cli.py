@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from pipeline.cli.app import app
@@ -26,6 +27,18 @@ def test_help_shows_an_example(invoke, command: str) -> None:
     result = invoke(command, "--help")
     assert result.exit_code == 0
     assert f"counterslope {command}" in " ".join(result.output.split())
+
+
+def test_commands_are_listed_in_groups_and_every_group_names_commands(invoke) -> None:
+    from pipeline.cli.options import PANELS
+
+    shown = invoke("--help").output
+    known = set(typer.main.get_command(app).commands)
+    for panel, names in PANELS.items():
+        assert panel in shown
+        assert set(names) <= known
+    assert shown.index("From photos") < shown.index(" audit ") < shown.index("Classifiers") < shown.index(" query ")
+    assert shown.index("Analyses") < shown.index(" leakage ")
 
 
 def test_the_package_and_its_help_load_nothing_heavy() -> None:
