@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from pipeline.statistics import Amplification
+    from pipeline.statistics.amplification.counts import Direction
 
     Data = Mapping[str, pd.DataFrame]
 
@@ -66,6 +67,12 @@ class AmplificationOptions(Options):
         None, description="table of a group's share in each task: the base instead; in Python also task -> share"
     )
     base_columns: str | None = Field(None, description="TASK,SHARE,GROUP: two columns, and the group of the shares")
+    base_rates: bool = Field(
+        False, description="the shares of --base are also the rates compared with, in place of labels"
+    )
+    base_weights: str | None = Field(
+        None, description="with --base-rates: its column of how frequent each task is, such as employees"
+    )
     base_group: str | None = Field(None, description="the group of the shares, where --base-columns does not name it")
     threshold: float | None = Field(None, description="scores from here on are predictions of 1; else averaged")
     over: Literal["scores", "ranks"] | None = Field(None, description="average over all thresholds: scores or ranks")
@@ -118,7 +125,7 @@ class AmplificationAnalysis(Analysis[AmplificationOptions]):
     name = "amplification"
     reads = ("file", "run")
     options = AmplificationOptions
-    tables = ("summary", "pairs", "rates")
+    tables = ("summary", "pairs", "rates", "precision")
     uses = ("presence_threshold", "response", "cluster")
     examples = (
         "counterslope amplification predictions.csv --attribute gender --task cooking --prediction cooking_score",
@@ -138,17 +145,22 @@ class AmplificationAnalysis(Analysis[AmplificationOptions]):
                 about={"base": _base_words(options), "level": options.level},
                 inputs=self.inputs(options, elsewhere=elsewhere),
             )
+        frame = read_predictions(source)
+        if options.base_rates:
+            return _against_rates(frame, options, table=str(source))
         if not options.attribute or not options.task:
             raise InputError("name the columns of groups and tasks with --attribute and --task")
-        frame = read_predictions(source)
         data, train = _columns(frame, options, table=str(source)), None
         if options.train is not None:
             labels_only = options.model_copy(update={"prediction": (), "predicted_attribute": ()})
             train = _columns(read_predictions(options.train), labels_only, table=str(options.train), like=data)
+        scores = data.get("predictions")
         data = _at_thresholds(data, options, train=train)
         drawing = options.drawing | {"clusters": row_clusters(frame, options.cluster, table=str(source))}
         with watch(self.name, total=1) as advance:
             tables = _measured(data, options, train=train or data, drawing=drawing)
+            if scores is not None and not scores.isin([0, 1]).all(axis=None):
+                tables |= _with_precision(tables["summary"], data["tasks"], scores, drawing)
             advance(1)
         return Result(title=f"Bias amplification ({options.rule}'s rules)", tables=tables, shown=["summary"], kept=dict)
 
@@ -170,7 +182,7 @@ def _columns(frame: "pd.DataFrame", options: AmplificationOptions, *, table: str
     ):
         if not columns:
             continue
-        known = data[labels] if labels else (like or {}).get(argument)
+        known = data.get(labels) if labels else (like or {}).get(argument)
         names = None if known is None else list(known.columns)
         data[argument] = indicators(frame, columns, table=table, names=names)
         if labels and names is not None and data[argument].shape[1] != len(names):
@@ -261,25 +273,102 @@ def _measured(
     return {"summary": pd.DataFrame(rows), **tables}
 
 
+def _with_precision(
+    summary: "pd.DataFrame", tasks: "pd.DataFrame", scores: "pd.DataFrame", drawing: dict[str, Any]
+) -> "dict[str, pd.DataFrame]":
+    """How well scores predict the tasks, before any threshold: a table, and mAP as a row of the summary."""
+    import pandas as pd
+
+    from pipeline.statistics import average_precision
+
+    found = average_precision(tasks, scores, **drawing)
+    last = found.iloc[-1]
+    row = _row("mAP, mean average precision of the tasks", last["average_precision"], last["low"], last["high"])
+    return {"summary": pd.concat([summary, pd.DataFrame([row])], ignore_index=True), "precision": found}
+
+
+def _against_rates(frame: "pd.DataFrame", options: AmplificationOptions, *, table: str) -> Result:
+    """Predictions against the rates of a table, where no label says who has which task (Table 2).
+
+    Raises:
+        InputError: no table, or neither tasks with predicted groups nor groups with predicted tasks.
+    """
+    import numpy as np
+    import pandas as pd
+
+    from pipeline import statistics as measures
+
+    known, data = options.shares(), _columns(frame, options, table=table)
+    named: tuple[tuple[Direction, str, str], ...] = (
+        ("A->T", "attributes", "predictions"), ("T->A", "tasks", "predicted_attributes"),
+    )  # fmt: skip
+    ways = [(way, data[given], data[guess]) for way, given, guess in named if given in data and guess in data]
+    if known is None or not ways:
+        raise InputError(
+            "--base-rates takes --base, and --task with --predicted-attribute or --attribute with --prediction"
+        )
+    rule = measures.CODE if options.rule == "code" else measures.PAPER
+    drawing = options.drawing | {"clusters": row_clusters(frame, options.cluster, table=table)}
+    found = []
+    for direction, given, predicted in ways:
+        groups, tasks = (given, predicted) if direction == "A->T" else (predicted, given)
+        own = _shares_of_tasks(known[0], [str(task) for task in tasks.columns])
+        place = _place_of_group([str(name) for name in groups.columns], known[1])
+        both = np.array([own, 1 - own] if place == 0 else [1 - own, own])
+        weights = _weights_of_tasks(options, list(map(str, tasks.columns))) if direction == "A->T" else None
+        rates: dict[str, Any] = {"shares_of_groups": both, "weights": weights, "rule": rule, **drawing}
+        found.append(measures.amplification_of_rates(direction, given, predictions=predicted, **rates))
+    tables = {
+        "summary": pd.DataFrame([row for each in found for row in _directed_rows(each)]),
+        "pairs": pd.concat([each.to_frame() for each in found], ignore_index=True),
+    }
+    title = f"Bias amplification against the rates of {options.base} ({options.rule}'s rules)"
+    return Result(title=title, tables=tables, shown=["summary"], kept=dict)
+
+
+def _weights_of_tasks(options: AmplificationOptions, tasks: Sequence[str]) -> list[float] | None:
+    """How frequent each task is by the table of shares; None for equally."""
+    if options.base_weights is None:
+        return None
+    if not isinstance(options.base, Path):
+        raise InputError("--base-weights names a column of the table --base")
+    known = by_name(options.base, (options.base_columns or "").partition(",")[0].strip(), options.base_weights)
+    return [float(known[task]) for task in tasks]
+
+
+def _place_of_group(groups: Sequence[str], group: str) -> int:
+    """Which of two groups the shares are of; InputError where there are not two, or not this one."""
+    if len(groups) != 2 or group not in groups:
+        raise InputError(
+            f"a table of shares is of one of two groups, but names {group!r} where there are {', '.join(groups)}"
+        )
+    return groups.index(group)
+
+
+def _shares_of_tasks(base: Mapping[str, float], tasks: Sequence[str]) -> Any:
+    """``(|T|,)`` the shares of the tasks at hand; InputError where the base lacks one."""
+    import numpy as np
+
+    for task in tasks:
+        if task not in base:
+            raise InputError(f"the base has no share for the task {task!r}: add it, or leave the task out")
+    return np.array([base[task] for task in tasks])
+
+
 def _base_signs(data: "Data", base: Mapping[str, float], group: str, rule: Any) -> Any:
     """The signs of a table of one group's shares."""
     import numpy as np
 
     from pipeline.statistics import signs_of_shares
 
-    groups = [str(name) for name in data["attributes"].columns]
-    if len(groups) != 2 or group not in groups:
-        raise InputError(
-            f"a table of shares is of one of two groups, but names {group!r} where there are {', '.join(groups)}"
-        )
-    for task in data["tasks"].columns:
-        if str(task) not in base:
-            raise InputError(f"the base has no share for the task {str(task)!r}: add it, or leave the task out")
+    place = _place_of_group([str(name) for name in data["attributes"].columns], group)
+    wanted = [str(task) for task in data["tasks"].columns]
+    _shares_of_tasks(base, wanted)
     # The mean share is the whole table's, the signs those of the tasks at hand.
     tasks = list(base)
     own = np.array([base[task] for task in tasks])
-    signs = signs_of_shares([own, 1 - own] if group == groups[0] else [1 - own, own], rule=rule)
-    return signs[:, [tasks.index(str(task)) for task in data["tasks"].columns]]
+    signs = signs_of_shares([own, 1 - own] if place == 0 else [1 - own, own], rule=rule)
+    return signs[:, [tasks.index(task) for task in wanted]]
 
 
 def _directed_rows(found: "Amplification") -> list[dict[str, Any]]:

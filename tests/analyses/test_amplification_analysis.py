@@ -5,6 +5,8 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from pipeline.analyses.inputs import InputError
+from pipeline.analyses.registry import compute
 from pipeline.cli.app import app
 from pipeline.config.attributes import EDIT_ARM
 from pipeline.config.options import Settings
@@ -79,7 +81,8 @@ def test_a_file_with_all_that_its_columns_allow(table):
 def test_signs_that_are_not_sure_are_said_in_the_table(table):
     code, output = call(table.with_name("train.csv"), *LABELS_AND_SCORES, "--format", "json")
     assert code == 0
-    value, either = json.loads(output)
+    value, either, precision = json.loads(output)
+    assert precision["measure"].startswith("mAP")
     assert "signs not sure" in value["note"]
     assert either["measure"] == "BiasAmp A->T, unsure signs either way"
     assert (either["value"], either["low"] <= value["low"], either["high"] >= value["high"]) == (value["value"], 1, 1)
@@ -215,3 +218,28 @@ def test_a_run_refuses_with_what_to_do(run, options, message):
     code, output = call(run, *options)
     assert code == 2
     assert message in output
+
+
+def test_rates_of_a_table_in_place_of_labels(tmp_path):
+    jobs = ["nurse"] * 10 + ["pilot"] * 10
+    guess = ["she"] * 10 + ["she"] * 1 + ["he"] * 9
+    pd.DataFrame({"job": jobs, "pronoun": guess}).to_csv(tmp_path / "guesses.csv", index=False)
+    (tmp_path / "base.tsv").write_text("job\twomen\nnurse\t90\npilot\t20\n")
+    given = {
+        "task": ["job"], "predicted_attribute": ["pronoun"], "base": tmp_path / "base.tsv",
+        "base_columns": "job,women,she", "base_rates": True, "resamples": 200,
+    }  # fmt: skip
+    found = compute("amplification", tmp_path / "guesses.csv", given)
+    assert found.tables["summary"]["value"][0] == pytest.approx(0.1), "each job leans 10 % further than its workers"
+    assert set(found.tables["pairs"]["label_rate"].round(2)) == {0.1, 0.2, 0.8, 0.9}
+    with pytest.raises(InputError, match="--base-rates takes --base"):
+        compute("amplification", tmp_path / "guesses.csv", {"task": ["job"], "base_rates": True})
+
+
+def test_scores_have_their_average_precision_next_to_the_amplification(tmp_path):
+    frame = pd.DataFrame({"g": list("abab") * 5, "t": [0, 1, 1, 0] * 5, "s": [0.1, 0.9, 0.8, 0.3] * 5})
+    frame.to_csv(tmp_path / "p.csv", index=False)
+    given = {"attribute": ["g"], "task": ["t"], "prediction": ["s"], "threshold": 0.5, "resamples": 100}
+    found = compute("amplification", tmp_path / "p.csv", given).tables
+    assert found["summary"]["measure"].iloc[-1].startswith("mAP")
+    assert found["precision"]["average_precision"].tolist() == [1.0, 1.0]
