@@ -226,5 +226,6 @@ def _probe(address: str) -> Probe:
     """A plain GET, without credentials and without following anything."""
     reply = HttpClient(timeout=(5.0, 10.0), longest=20.0)(Call(address, method="GET"))
     if isinstance(reply, NoAnswer):
-        return Probe(status=reply.reply.status if reply.reply else None, problem=reply.reason)
+        status = reply.reply.status if reply.reply else None
+        return Probe(status, problem=reply.reason.partition("could not be reached: ")[2] or reply.reason)
     return Probe(status=reply.status, date=reply.headers.get("date", ""))

@@ -74,7 +74,7 @@ def doctor(name: Name, given: Given = NOT_GIVEN, yes: Yes = False, as_json: AsJs
     checks: list[Check] = []
     with user_errors():
         check_adapter_name(name)
-        console = Console(highlight=False)
+        console = Console(highlight=False, emoji=False)
         for check in examine(
             name, options.get(name, {}), portrait=PORTRAIT, agreed=(lambda *_: True) if yes else _agreed
         ):
@@ -124,7 +124,7 @@ def _print_list(rows: Iterable[dict[str, Any]]) -> None:
         what = row["summary"] if row["problem"] is None else f"{row['summary']} (unusable: {row['problem']})"
         price = "" if row["usd_per_1000"] is None else f"{row['usd_per_1000']:.2f}"
         table.add_row(row["name"], escape(what), where, row["lifecycle"] or "", price)
-    Console().print(table)
+    Console(emoji=False).print(table)
     typer.echo("\ncounterslope adapters info NAME shows what one declares; doctor NAME checks it.")
 
 
@@ -132,7 +132,7 @@ def _print_details(found: "Description") -> None:
     from rich.console import Console
     from rich.markup import escape
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     console.print(f"[bold]{escape(found.usage)}[/bold]\n\n{escape(found.about)}\n", soft_wrap=False)
     table = columns("", "", header=False)
     for what, says in _facts(found):

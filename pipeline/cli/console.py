@@ -64,7 +64,7 @@ def print_run(folder: Path) -> None:
 
     from pipeline.stages.status import summary
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     content = summary(folder)
     _print_stages(console, content["stages"])
     _print_accounts(console, content["query"], busy=content["running"])
@@ -79,7 +79,7 @@ def print_plan(plan: "Plan", *, error: bool = True) -> None:
     from rich.console import Console
     from rich.markup import escape
 
-    console = Console(stderr=error, highlight=False)
+    console = Console(stderr=error, highlight=False, emoji=False)
     table = columns("classifier", right=("images", "known", "to send", "calls", "US$", "at least"))
     for one in plan.adapters:
         usd = "unknown" if one.usd is None else f"{one.usd:,.2f}" if one.service is not None else "–"

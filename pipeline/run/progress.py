@@ -78,4 +78,4 @@ def _display() -> "Progress":
         TextColumn("{task.description:<16}", markup=False), BarColumn(bar_width=30), MofNCompleteColumn(),
         TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(), TextColumn("{task.fields[note]}", markup=False),
     )  # fmt: skip
-    return Progress(*columns, console=Console(stderr=True))
+    return Progress(*columns, console=Console(stderr=True, emoji=False))

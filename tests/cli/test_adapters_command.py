@@ -98,3 +98,12 @@ def test_a_crash_of_the_classifier_is_a_finding_not_a_traceback(invoke, tmp_path
     )
     assert result.exit_code == 1
     assert "RuntimeError: no [bold]weights" in result.output
+
+
+def test_a_name_between_colons_is_no_picture(invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    from adapters.doctor import Probe
+
+    monkeypatch.setattr("adapters.doctor._probe", lambda _: Probe(status=404))
+    options = ["http:x.url=https://clinic.example", "http:x.label=[*].name"]
+    result = invoke("doctor", "http:x", *(word for option in options for word in ("--adapter-option", option)))
+    assert "set-up: http:x: version not told" in result.output
