@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 from fakes.searching import PER_PAGE, ImageSearch, picture
 from fakes.serving import Response, Serving
+from typer.testing import CliRunner
 
+from pipeline.cli.app import app
 from pipeline.collection.collect import collect
 from pipeline.collection.download import DownloadLimits
 from pipeline.collection.keywords import Query
@@ -298,3 +300,28 @@ def test_a_killed_collection_goes_on_and_keeps_what_it_has(web, tmp_path):
     assert sum(web.downloads.values()) - len(web.downloads) <= 4
     assert len(web.search.received) == 1
     assert all(json.loads(line)["url"] for line in (tmp_path / "downloads.jsonl").read_text().splitlines() if line)
+
+
+@pytest.mark.parametrize("address", ["http://169.254.169.254/latest/meta-data", "http://127.0.0.1/a.jpg", "ftp://x/a"])
+def test_a_search_that_names_private_addresses_is_not_followed(web, tmp_path, address):
+    web.paths["nurse"] = [address, "/1.jpg"]
+    assert collect(web.wanted(per_keyword=1), tmp_path, consent=agreed).photos == 1
+    refused = rows(tmp_path / "results.csv")[0]
+    assert refused["status"] == "failed"
+    assert "private or special network" in refused["reason"] or "not an address of http" in refused["reason"]
+
+
+def test_the_command_shows_the_plan_and_writes_the_manifest(web, tmp_path):
+    (tmp_path / "jobs.csv").write_text("keyword\nnurse\n")
+    words = [
+        "collect", str(tmp_path / "jobs.csv"), "--out", str(tmp_path / "out"), "--endpoint", web.search.url,
+        "--per-keyword", "3", "--allow-host", web.images.url.removeprefix("http://"), "--host-rate", "20", "-q",
+    ]  # fmt: skip
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 2
+    assert "nobody confirmed" in done.output
+    assert "1 search term, at most 3 photos" in done.stderr
+    done = CliRunner().invoke(app, [*words, "--yes"])
+    assert done.exit_code == 0, done.output
+    assert len(rows(tmp_path / "out" / "manifest.csv")) == 3
+    assert CliRunner().invoke(app, [*words, "--yes", "--licence", "mine"]).exit_code == 2

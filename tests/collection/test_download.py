@@ -82,3 +82,32 @@ def test_a_body_that_trickles_ends_with_the_time_that_it_may_take():
         found = Downloader(limits, agent="test").fetch(f"{server.url}/a.jpg", hosts={place})
         assert isinstance(found, NoAnswer)
         assert "longer than 0.2 s" in found.reason
+
+
+def test_a_body_without_an_end_is_left_at_the_limit():
+    import socket
+    import threading
+
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def pour():
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(4096)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: image/jpeg\r\n\r\n\xff\xd8\xff")
+            try:
+                while True:
+                    connection.sendall(bytes(65536))
+            except OSError:
+                return
+
+    thread = threading.Thread(target=pour)
+    thread.start()
+    place = f"127.0.0.1:{listener.getsockname()[1]}"
+    limits = DownloadLimits(most_bytes=1_000_000, seconds=20, private=frozenset([place]), robots=False)
+    found = Downloader(limits, agent="test").fetch(f"http://{place}/a.jpg", hosts={place})
+    listener.close()
+    thread.join(10)
+    assert isinstance(found, NoAnswer)
+    assert "longer than 1000000 bytes" in found.reason
+    assert not thread.is_alive()
