@@ -49,8 +49,10 @@ def similarity(network: "nn.Module", crops: "Tensor", references: "Tensor") -> "
     import torch
     from torch.nn import functional as F
 
+    from models.precision import device_of
+
     with torch.inference_mode():
         both = F.interpolate(torch.cat([crops, references]), size=(SIZE, SIZE), mode="bilinear", antialias=True)
         # The network was trained on (levels - 127.5) / 128.
-        one, other = network(both * (127.5 / 128)).chunk(2)
+        one, other = network((both * (127.5 / 128)).to(device_of(network))).cpu().chunk(2)
         return F.cosine_similarity(one, other)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from models.attributes import RACES
-from models.precision import unit_batch
+from models.precision import device_of, unit_batch
 
 AGE_STEPS = (20, 30, 40, 50, 60, 70)  # an output each: at least this many years old
 # gender, races, AGE_STEPS, age, smiling
@@ -121,9 +121,11 @@ def perceive_crops(network: Classifier, crops: Sequence[NDArray[np.uint8]]) -> P
         batch = np.zeros((BATCH, *(some[0].shape if len(some) else (network.size, network.size, 3))), dtype=np.uint8)
         for place, crop in enumerate(some):
             batch[place] = crop
-        parts.append(network.perceive(unit_batch(list(batch))))
+        parts.append(network.perceive(unit_batch(list(batch)).to(device_of(network))))
     names = [field.name for field in fields(Perception)]
-    return Perception(**{name: torch.cat([getattr(part, name) for part in parts])[: len(crops)] for name in names})
+    return Perception(
+        **{name: torch.cat([getattr(part, name) for part in parts])[: len(crops)].cpu() for name in names}
+    )
 
 
 def split(outputs: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:

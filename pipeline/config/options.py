@@ -366,10 +366,13 @@ class DatasetOptions(Section):
 
 
 class EngineOptions(Section):
-    """What computes; no result depends on it."""
+    """What computes; no result depends on it, but for the last bits of other devices than the processor."""
 
     workers: Annotated[int | None, Flag()] = Field(
         None, ge=1, le=1024, description="processes that work at once; as many as there are cores unless given"
+    )
+    device: Annotated[Literal["auto", "cpu", "cuda", "mps"], Flag()] = Field(
+        "auto", description="where the networks that edit and judge faces compute; auto: a GPU where there is one"
     )
 
 

@@ -17,7 +17,7 @@ from models.identity import load_recogniser, similarity
 from models.image_metrics import mean_lightness, psnr, seam, ssim
 from models.judge import Classifier
 from models.parser import BiSeNet, SmallParser
-from models.precision import autocast, unit_batch
+from models.precision import autocast, device_of, unit_batch
 from models.tone import load_tone_table
 from models.weights import load_fader, load_judge, load_parser, load_residual
 from pipeline.config.attributes import EDIT_ARM
@@ -71,26 +71,27 @@ class Networks:
     second: Classifier | None = None
 
 
-def load_networks(options: SweepOptions, *, recogniser: Path | None = None) -> Networks:
+def load_networks(options: SweepOptions, *, recogniser: Path | None = None, device: str = "cpu") -> Networks:
     """The networks that make and check the versions of a sweep.
 
     Args:
         options: its ``parser`` says which parser is used.
         recogniser: the file of the recognition network's weights; without it nobody is recognised.
+        device: where they compute; see ``models.precision.choose_device``.
     """
     parser, judge = load_parser(options.parser, weights=options.parser_weights), load_judge("judge")
     second = load_judge("estimator")
     for network in (parser, judge, second):
-        network.to(memory_format=torch.channels_last)
-    known = None if recogniser is None else load_recogniser(recogniser)
-    return Networks(_editor(options, parser), parser, judge, known, second)
+        network.to(device).to(memory_format=torch.channels_last)
+    known = None if recogniser is None else load_recogniser(recogniser).to(device)
+    return Networks(_editor(options, parser, device), parser, judge, known, second)
 
 
-def _editor(options: SweepOptions, parser: SmallParser | BiSeNet) -> Editor:
+def _editor(options: SweepOptions, parser: SmallParser | BiSeNet, device: str) -> Editor:
     if options.editor == "residual":
         return ToneAndFields(load_residual(), load_tone_table(), parser, options.region, options.feather)
     fader = load_fader()
-    fader.to(memory_format=torch.channels_last)
+    fader.to(device).to(memory_format=torch.channels_last)
     return FaderEditor(fader)
 
 
@@ -345,8 +346,9 @@ def _judge(judge: Classifier, crops: Sequence[NDArray[np.uint8]], *, name: str =
     """A judge's columns of the counterfactuals table for aligned crops."""
     if not crops:
         return []
-    with autocast():
-        seen = judge.perceive(unit_batch(crops).contiguous(memory_format=torch.channels_last))
+    device = device_of(judge)
+    with autocast(device.type):
+        seen = judge.perceive(unit_batch(crops).to(device, memory_format=torch.channels_last))
     numbers = {f"{name}_{figure}": column.float().tolist() for figure, column in seen.named().items()}
     columns = [column for column in numbers if column in COUNTERFACTUALS]
     return [{column: numbers[column][place] for column in columns} for place in range(len(crops))]

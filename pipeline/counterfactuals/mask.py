@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from models.alignment import invert, similarity_to_template, warp_to_template
 from models.image_metrics import luma
 from models.parser import BiSeNet, SmallParser, class_indices
-from models.precision import autocast, unit_batch
+from models.precision import compute, unit_batch
 from pipeline.counterfactuals.editors.base import CROP, Composite, Patch, Subject
 
 # The parser sees a little more than the editor does: hair and neck show it where the face ends.
@@ -26,8 +26,7 @@ def chances_of(parser: SmallParser | BiSeNet, subjects: Sequence[Subject]) -> ND
     size = parser.size
     views = [parser_view(subject.landmarks, size=size) for subject in subjects]
     images = [warp_to_template(s.pixels, view, size=size) for s, view in zip(subjects, views, strict=True)]
-    with autocast():
-        logits = parser(unit_batch(images).contiguous(memory_format=torch.channels_last)).float()
+    logits = compute(parser, unit_batch(images), network=parser)
     return np.asarray(logits.softmax(dim=1).numpy(), dtype=np.float32)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from adapters.base import AdapterError
-from models.errors import WeightsError
+from models.errors import DeviceError, WeightsError
 from pipeline.analyses.inputs import InputError
 from pipeline.config.options import ConfigError, Settings
 from pipeline.photos.listing import NoUsablePhotos
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 # Errors that a user can correct: the message of each says what is wrong and what to do.
 USER_ERRORS: tuple[type[Exception], ...] = (
-    AdapterError, ConfigError, InputError, NoUsablePhotos, PlanError, RunError, StoreError, WeightsError,
+    AdapterError, ConfigError, DeviceError, InputError, NoUsablePhotos, PlanError, RunError, StoreError, WeightsError,
 )  # fmt: skip
 
 

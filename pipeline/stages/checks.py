@@ -37,6 +37,7 @@ class MeasurePictures:
     sweep: SweepOptions
     decoding: PhotoOptions
     least: int
+    device: str
 
     def __call__(self, step: Step) -> list[dict[str, Any]]:
         """Rows of the table of checks."""
@@ -46,7 +47,7 @@ class MeasurePictures:
 
         read, _ = read_photos(self.sample, options=self.decoding)  # those that can still be read
         subjects = [subject_of(row, pixels) for row, pixels in read]
-        networks = networks_of(self.sweep)
+        networks = networks_of(self.sweep, device=self.device)
         patches = patches_of(networks.parser, subjects, region=self.sweep.region, feather_share=self.sweep.feather)
         found = zip(subjects, patches, strict=True)
         masks = {subject.photo: crop_mask(subject, patch) for subject, patch in found if patch is not None}
@@ -95,6 +96,7 @@ def checks_stage(audit: Audit, upstream: str, *, folder: Path | None = None) -> 
                 sweep=settings.sweep,
                 decoding=settings.photos,
                 least=options.smallest_group,
+                device=settings.engine.device,
             )
             measured[attribute.name] = engine.call(job)
             advance(1)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,6 +44,7 @@ class MakeVersions:
     decoding: PhotoOptions
     layout: "Layout"
     recogniser: Path | None
+    device: str
 
     def __call__(self, step: Step) -> list[dict[str, Any]]:
         """Rows of the table of counterfactuals."""
@@ -52,7 +53,7 @@ class MakeVersions:
         read, lost = read_photos(self.rows, options=self.decoding)
         made = make_versions(
             [subject_of(row, pixels) for row, pixels in read],
-            networks=networks_of(self.sweep, self.recogniser),
+            networks=networks_of(self.sweep, device=self.device, recogniser=self.recogniser),
             options=self.sweep,
             layout=self.layout,
             identified=frozenset(row["photo"] for row in self.rows if row["identified"]),
@@ -99,7 +100,7 @@ def counterfactuals_stage(audit: Audit, upstream: str, *, destination: Destinati
 
     def job(rows: Sequence[Row]) -> MakeVersions:
         layout = RunLayout(run.folder) if destination is None else destination.layout_of(rows)
-        return MakeVersions(rows, sweep, audit.settings.photos, layout, recogniser)
+        return MakeVersions(rows, sweep, audit.settings.photos, layout, recogniser, audit.settings.engine.device)
 
     def finish() -> None:
         if destination is None:
@@ -107,7 +108,7 @@ def counterfactuals_stage(audit: Audit, upstream: str, *, destination: Destinati
             remove_stale(run.path("counterfactuals.parquet"), run.folder)
 
     # Pixels can differ in their last bit between processors: the record says which arithmetic made them.
-    run.note(precision=audit.engine_for(len(rows)).call(_precision))
+    run.note(precision=audit.engine_for(len(rows)).call(partial(_precision, device=audit.settings.engine.device)))
     make_table(
         audit, "counterfactuals", PhotoChunks(rows, size=CHUNK),
         fingerprint=fingerprint, part_fingerprint=digest([*depends, decoding_options(audit.settings.photos)]),
@@ -117,20 +118,23 @@ def counterfactuals_stage(audit: Audit, upstream: str, *, destination: Destinati
     return fingerprint
 
 
-def _precision(step: Step) -> str:
+def _precision(step: Step, *, device: str) -> str:
     """The job of naming what the networks compute in."""
-    from models.precision import network_dtype
+    from models.precision import choose_device, network_dtype
 
-    return str(network_dtype()).removeprefix("torch.")
+    chosen = choose_device(device)
+    return str(network_dtype(chosen)).removeprefix("torch.") + ("" if chosen == "cpu" else f" on {chosen}")
 
 
-def networks_of(sweep: SweepOptions, recogniser: Path | None = None) -> "Networks":
+def networks_of(sweep: SweepOptions, *, device: str, recogniser: Path | None = None) -> "Networks":
     """The networks of a sweep; those of the last one are kept."""
-    return _networks(sweep.model_dump_json(), recogniser)
+    return _networks(sweep.model_dump_json(), device, recogniser)
 
 
 @lru_cache(maxsize=1)
-def _networks(sweep: str, recogniser: Path | None) -> "Networks":
+def _networks(sweep: str, device: str, recogniser: Path | None) -> "Networks":
+    from models.precision import choose_device
     from pipeline.counterfactuals.make import load_networks
 
-    return load_networks(SweepOptions.model_validate_json(sweep), recogniser=recogniser)
+    options = SweepOptions.model_validate_json(sweep)
+    return load_networks(options, recogniser=recogniser, device=choose_device(device))

@@ -73,4 +73,5 @@ def _networks() -> "tuple[FaceDetector, Classifier]":
     from models.detector import FaceDetector
     from models.weights import load_judge
 
+    # On the processor: one photo at a time is too little for a GPU, and a face does not depend on what there is.
     return FaceDetector(), load_judge("estimator").to(memory_format=torch.channels_last)

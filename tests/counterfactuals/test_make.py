@@ -6,10 +6,15 @@ import pytest
 from drawn import BOTH, GENDER, Tones, faceless, make, own_values, subject
 
 from models.attributes import RACES
+from models.detector import FaceDetector
 from models.image_metrics import psnr
 from pipeline.config.attributes import ATTRIBUTES, EDIT_ARM
-from pipeline.counterfactuals.make import NO_REGION, unmade
+from pipeline.config.options import SweepOptions
+from pipeline.counterfactuals.editors.base import Subject
+from pipeline.counterfactuals.files import RunLayout
+from pipeline.counterfactuals.make import NO_REGION, load_networks, make_versions, unmade
 from pipeline.counterfactuals.validity import validity_card
+from pipeline.photos import SAMPLE
 from pipeline.run.tables import COUNTERFACTUALS, to_table
 
 
@@ -178,3 +183,20 @@ def test_without_a_recognition_network_identity_is_not_measured_and_no_pass(tmp_
     card = validity_card(versions, swept=ATTRIBUTES, groups={}).set_index("name")
     assert np.isnan(card.loc["identity", "figure"])
     assert card.loc["identity", "passed"] is None
+
+
+@pytest.mark.parametrize("editor", ["fader", "residual"])
+def test_half_precision_moves_pixels_by_no_more_than_a_level(tmp_path, monkeypatch, editor):
+    options = SweepOptions(attributes=("race",), steps={"race": 3}, editor=editor)
+    photo = cv2.cvtColor(cv2.imread(str(min(SAMPLE.glob("*.jpg")))), cv2.COLOR_BGR2RGB)
+    ((face,),) = FaceDetector().detect([photo])
+    own = Subject("a.jpg", photo, face.landmarks, own_values())
+    pictures = []
+    for native in (False, True):  # as on a processor without bfloat16, and on one with it or a GPU
+        monkeypatch.setattr("models.precision._native", lambda native=native: native)
+        folder = tmp_path / str(native)
+        rows = make_versions([own], networks=load_networks(options), options=options, layout=RunLayout(folder))
+        pictures.append(np.array([cv2.imread(str(folder / row["file"])) for row in rows], dtype=int))
+    difference = np.abs(pictures[0] - pictures[1]).max(axis=-1)
+    assert difference.any()
+    assert (difference <= 1).mean() >= 0.999

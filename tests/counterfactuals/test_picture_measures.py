@@ -36,7 +36,7 @@ def spotted(photos):
     return out
 
 
-class Brightness:
+class Brightness(torch.nn.Module):
     """A judge for whom a bright face is masculine."""
 
     size = 96

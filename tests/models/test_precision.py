@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from models import precision
+from models.errors import DeviceError
 
 
 @pytest.mark.parametrize(
@@ -27,3 +28,20 @@ def test_bfloat16_is_used_where_the_processor_computes_in_it(monkeypatch, capabi
 
 def test_accelerators_always_compute_in_it():
     assert precision.network_dtype("cuda:0") == torch.bfloat16
+
+
+def test_a_device_is_chosen_among_those_that_are_there(monkeypatch):
+    for cuda, expected in ((True, "cuda"), (False, "cpu")):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda cuda=cuda: cuda)
+        monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+        assert precision.choose_device("auto") == expected
+        assert precision.choose_device("cpu") == "cpu"
+    with pytest.raises(DeviceError, match="only cpu"):
+        precision.choose_device("mps")
+
+
+def test_what_is_computed_comes_back_to_the_processor_in_float32():
+    network = torch.nn.Conv2d(3, 2, 1)
+    made = precision.compute(network, torch.ones(2, 3, 4, 4), network=network)
+    assert (made.dtype, made.device.type) == (torch.float32, "cpu")
+    assert torch.allclose(made, network(torch.ones(2, 3, 4, 4)), atol=0.02)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from models.alignment import aligned_crop
 from models.fader import ATTRIBUTES, Fader, category_line, smooth_difference
-from models.precision import autocast, unit_batch
+from models.precision import compute, unit_batch
 from pipeline.config.attributes import EDIT_ARM, Attribute
 from pipeline.counterfactuals.editors.base import CROP, Direction, Edit, Subject, placebo, to_levels
 
@@ -111,15 +111,13 @@ def encode(network: Fader, crops: Tensor, own: Tensor) -> FaderBatch:
         crops: ``(B, 3, 128, 128)`` in -1..1.
         own: ``(B, 8)`` the faces' own values.
     """
-    with autocast():
-        codes = network.encode(crops.contiguous(memory_format=torch.channels_last)).float()
+    codes = compute(network.encode, crops, network=network)
     return FaderBatch(network, crops, codes, own, decode(network, codes, own))
 
 
 def decode(network: Fader, codes: Tensor, inputs: Tensor) -> Tensor:
     """Codes ``(B, 256, 8, 8)`` and attribute values ``(B, 8)`` -> faces ``(B, 3, 128, 128)`` in -1..1."""
-    with autocast():
-        return network.decode(codes.contiguous(memory_format=torch.channels_last), inputs).float()
+    return compute(network.decode, codes, inputs, network=network)
 
 
 def sweep_inputs(own: Tensor, attribute: Attribute, values: Sequence[float]) -> Tensor:

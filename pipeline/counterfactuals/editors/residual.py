@@ -17,7 +17,7 @@ from models.alignment import aligned_crop, invert, similarity_to_template, warp_
 from models.attributes import CLASSES, class_indices
 from models.fader import ATTRIBUTES
 from models.parser import BiSeNet, SmallParser
-from models.precision import autocast, unit_batch
+from models.precision import compute, unit_batch
 from models.residual import INNER, ChangeFields, ResidualEditor, centred, change_by
 from models.tone import REACH, ToneTable, median_colour, smooth_lightness, tone_change, tone_shifts, tone_weights
 from pipeline.config.attributes import EDIT_ARM, Attribute
@@ -250,8 +250,7 @@ def class_chances(parser: SmallParser | BiSeNet, subjects: Sequence[Subject], *,
     images = [
         warp_to_template(s.pixels, view_transform(s.landmarks, size=size, zoom=zoom), size=size) for s in subjects
     ]
-    with autocast():
-        logits = parser(unit_batch(images).contiguous(memory_format=torch.channels_last)).float()
+    logits = compute(parser, unit_batch(images), network=parser)
     return np.asarray(logits.softmax(dim=1).numpy(), dtype=np.float32)
 
 
