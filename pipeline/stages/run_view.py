@@ -218,8 +218,12 @@ class RunView:
 
         check_drawable(format, columns)
         folder = self.folder / "figures" if out is None else Path(out)
-        found = [] if photos else self._figures(adapters=adapters, attributes=attributes, labels=labels)
-        found += self._sheets(adapters=adapters, attributes=attributes, photos=photos)
+        found: list[Figure] = []
+        if not (adapters or attributes or labels or photos):
+            found += self._representation_figures()
+        if self.is_estimated or not found:  # a run of represent alone has no slopes
+            found += [] if photos else self._figures(adapters=adapters, attributes=attributes, labels=labels)
+            found += self._sheets(adapters=adapters, attributes=attributes, photos=photos)
         folder.mkdir(parents=True, exist_ok=True)  # before any drawing
         written: list[Path] = []
         with watch("figures", total=len(found)) as advance:
@@ -389,6 +393,27 @@ class RunView:
                 swept=self.settings.sweep.chosen(),
             )
         return found
+
+    def _representation_figures(self) -> "list[Figure]":
+        """The charts of who is shown, where ``represent`` left its tables in the run and they are current."""
+        from pipeline.analyses.artifacts import artifacts_of
+        from pipeline.analyses.registry import sections
+        from pipeline.report.charts import chart_of
+        from pipeline.report.figures import Figure
+        from pipeline.report.tables import slug
+
+        left = artifacts_of(self._run)
+        tables = {name: table for name, table in left.tables.items() if name.startswith("representation")}
+        parts = [
+            part
+            for section in sections(tables, about=left.about, stale={}, swept=self.settings.sweep.chosen())
+            for part in section.parts
+        ]
+        return [
+            Figure(f"{slug(part.heading)}-{number}", chart_of(chart), f"{chart.caption} {chart.description}")
+            for part in parts
+            for number, chart in enumerate(part.charts, start=1)
+        ]
 
     def _sheets(self, *, adapters: Sequence[str], attributes: Sequence[str], photos: Sequence[str]) -> "list[Figure]":
         from pipeline.report.sheets import sheet_figures

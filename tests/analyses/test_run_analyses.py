@@ -217,6 +217,8 @@ def test_shares_by_keyword_against_labour_statistics(invoke, faces_found, tmp_pa
     assert set(summary["shares"]) == {"raw", "corrected"}
     assert invoke("report", faces_found, "--quiet").exit_code == 0
     assert "feminine against bls_pct_female" in (faces_found / "report.html").read_text()
+    drawn = invoke("figures", faces_found, "--format", "svg", "--out", tmp_path / "figures").output
+    assert "feminine-against-bls-pct-female-1.svg" in drawn
 
 
 def test_a_table_that_does_not_say_what_it_counts_is_explained(invoke, faces_found, tmp_path):

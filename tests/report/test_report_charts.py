@@ -88,3 +88,17 @@ def test_labels_are_kept_apart_and_inside(places):
     assert moved == sorted(moved)
     assert all(b - a >= 1 - 1e-9 for a, b in pairwise(moved))
     assert all(-1e-9 <= place <= 10 + 1e-9 for place in moved)
+
+
+def test_shares_against_others_are_points_over_the_line_of_equality():
+    from pipeline.analyses.sections import Scatter
+    from pipeline.report.charts import chart_of
+
+    rows = pd.DataFrame({"known": [0.1, 0.9, None], "seen": [0.2, 0.7, 0.5], "seen_low": [0.1, 0.6, 0.4]})
+    rows["seen_high"] = rows["seen"] + 0.1
+    chart = Scatter(rows, x="known", y="seen", titles=("known", "seen"), title="t", description="d", caption="c")
+    drawn = chart_of(chart).to_dict()
+    points = next(iter(data for data in drawn["datasets"].values() if "low" in data[0]))
+    assert [point["x"] for point in points] == [0.1, 0.9], "a keyword without a reference has no point"
+    line = next(iter(data for data in drawn["datasets"].values() if "low" not in data[0]))
+    assert all(point["x"] == point["y"] for point in line)
