@@ -5,7 +5,7 @@ The networks are in ``models``; which pixels of the face may change is decided i
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import cv2
 import numpy as np
@@ -16,7 +16,7 @@ from pipeline.config.options import FaceOptions
 from pipeline.run.tables import FACES
 
 if TYPE_CHECKING:
-    from models.detector import Detection
+    from models.detector import Detection, FaceDetector
     from models.judge import Classifier
 
 FINE_SEARCH = 0.05  # of the shorter side: the smallest face of the second search
@@ -29,16 +29,6 @@ TOO_SMALL = "too small: the eyes are closer together than the option min_eye_dis
 TOO_ROTATED = "rotated by more than the option max_rotation"
 BEYOND = "landmarks beyond the photo's edge"
 DEGENERATE = "landmarks do not form a face"
-
-
-class Detector(Protocol):
-    """The part of ``models.detector.FaceDetector`` that finds faces."""
-
-    def detect(
-        self, photos: Sequence[NDArray[np.uint8]], *, smallest_face: float | None = None
-    ) -> "list[list[Detection]]":
-        """The faces of each photo."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -84,7 +74,7 @@ def check_face(landmarks: NDArray[np.float64], *, width: int, height: int, optio
 def find_faces(
     photos: Sequence[NDArray[np.uint8]],
     *,
-    detector: Detector,
+    detector: "FaceDetector",
     options: FaceOptions,
     advance: Callable[[float], None] = lambda _: None,
 ) -> list[Face | Excluded]:
@@ -105,21 +95,12 @@ def face_rows(
     names: Sequence[str],
     photos: Sequence[NDArray[np.uint8]],
     *,
-    detector: Detector,
+    detector: "FaceDetector",
     estimator: "Classifier",
     options: FaceOptions,
     advance: Callable[[float], None] = lambda _: None,
 ) -> list[dict[str, Any]]:
-    """Rows of ``run.tables.FACES``, one a photo; a row does not depend on the other photos.
-
-    Args:
-        names: the photos' names in the tables.
-        photos: ``(H, W, 3)`` uint8 RGB, of any sizes.
-        detector: finds the faces.
-        estimator: perceives the attributes of an aligned face.
-        options: which faces are good enough.
-        advance: is called with 1 for every photo that was searched.
-    """
+    """Rows of ``run.tables.FACES``, one a photo ``(H, W, 3)`` uint8 RGB; a row does not depend on the other photos."""
     found = find_faces(photos, detector=detector, options=options, advance=advance)
     crops = [
         aligned_crop(photo, face.landmarks, size=CROP)
@@ -151,7 +132,7 @@ def estimate(crops: Sequence[NDArray[np.uint8]], *, estimator: "Classifier") -> 
 
 
 def _face_of(
-    photo: NDArray[np.uint8], first: "list[Detection]", *, detector: Detector, options: FaceOptions
+    photo: NDArray[np.uint8], first: "list[Detection]", *, detector: "FaceDetector", options: FaceOptions
 ) -> Face | Excluded:
     from models.detector import central_face
 
@@ -171,7 +152,9 @@ def _face_of(
     return Excluded(f"{LOW_SCORE} ({best:.2f} < {options.min_score:g})" if best else NO_FACE, 0)
 
 
-def _searches(photo: NDArray[np.uint8], first: "list[Detection]", detector: Detector) -> "Iterator[list[Detection]]":
+def _searches(
+    photo: NDArray[np.uint8], first: "list[Detection]", detector: "FaceDetector"
+) -> "Iterator[list[Detection]]":
     """What each search finds, in the photo's pixels; the next is made only when it is needed."""
     yield first
     yield detector.detect([photo], smallest_face=FINE_SEARCH)[0]

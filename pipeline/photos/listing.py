@@ -204,7 +204,7 @@ def read_opt_out(path: Path | None) -> OptOut:
 
 
 def photo_rows(found: PhotoList, *, options: PhotoOptions, opt_out: OptOut = NOBODY) -> Iterator[dict[str, Any]]:
-    """Check every photo by decoding it; rows of ``records.PHOTOS`` in the list's order, as they are done.
+    """Check every photo by decoding it; rows of ``PHOTOS`` in the list's order, as they are done.
 
     ``width`` and ``height`` are those of the pixels that `read_photo` gives, in which faces are measured. A photo that
     ``opt_out`` lists, or a copy of one, is not decoded.
@@ -233,13 +233,7 @@ def check_photos(
     opt_out: OptOut = NOBODY,
     advance: Callable[[int], None] = lambda count: None,
 ) -> "pa.Table":
-    """The table of photos: the columns of ``records.PHOTOS``, then those of the manifest.
-
-    Args:
-        found: the candidates.
-        options: how large a photo may be.
-        opt_out: the photos that are not to be opened.
-        advance: called with how many more were done.
+    """The table of photos: the columns of ``PHOTOS``, then those of the manifest; see ``photo_rows``.
 
     Raises:
         NoUsablePhotos: not one of them can be used.

@@ -48,12 +48,7 @@ def make_adapters(settings: Settings, out: Path, classifiers: "Sequence[Classifi
 
 
 def make_adapter(spec: str, settings: Settings, out: Path) -> "Adapter":
-    """One adapter by its name, with its options.
-
-    Args:
-        spec: the name, such as ``opencv`` or ``python:mine:classify``.
-        settings: hold its options.
-        out: the run's folder, for adapters that read it.
+    """One adapter by its name, such as ``opencv`` or ``python:mine:classify``; see ``make_adapters``.
 
     Raises:
         AdapterError: there is no such adapter, or an option does not fit.
@@ -67,13 +62,7 @@ def make_adapter(spec: str, settings: Settings, out: Path) -> "Adapter":
 
 
 def kept_adapters(run: Run, adapters: "Sequence[Adapter]", *, only: bool, drop: Sequence[str]) -> list[str]:
-    """The names of a run's classifiers that stay in it next to ``adapters``.
-
-    Args:
-        run: an opened run.
-        adapters: the classifiers that are named now.
-        only: no other stays.
-        drop: names of classifiers that leave the run.
+    """The names of a run's classifiers that stay in it next to ``adapters``; none if ``only``, none of ``drop``.
 
     Raises:
         RunError: the run has none of a name to drop, or would have none left.

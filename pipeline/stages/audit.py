@@ -108,16 +108,10 @@ def query_run(
 ) -> Run:
     """Send further classifiers the versions that a run has, and estimate and report anew; the others stay in the run.
 
-    Args:
-        out: the run's folder.
+    Args, next to those of ``audit``:
         changes: section -> option -> value, in place of what the run was made with.
-        adapters: the classifiers, where they are made already; else those that the options name.
-        watch: opens the progress display of a stage.
-        consent: decides whether faces may leave this machine, where they would.
-        only: classifiers that are not named now leave the run.
         drop: names of classifiers that leave the run; without any that are named now, nothing is sent.
         retry: "failed": also send again what was answered without labels; "unreadable": nothing else.
-        report: write ``report.html``, too.
 
     Raises:
         RunError: the folder holds no run, one whose versions are not complete, or none of the classifiers to drop.
@@ -141,13 +135,7 @@ def query_run(
 def label_run(
     out: Path, *, changes: Mapping[str, Mapping[str, Any]], watch: Watch = unwatched, report: bool = True
 ) -> Run:
-    """Derive a run's labels anew from its raw answers, and estimate and report anew; nothing is sent.
-
-    Args:
-        out: the run's folder.
-        changes: section -> option -> value, in place of what the run was made with.
-        watch: opens the progress display of a stage.
-        report: write ``report.html``, too.
+    """Derive a run's labels anew from its raw answers, and estimate and report anew; nothing is sent. As ``query_run``.
 
     Raises:
         RunError: the folder holds no run, or one without answers.
@@ -179,12 +167,7 @@ def label_run(
 
 
 def estimate_run(out: Path, *, changes: Mapping[str, Mapping[str, Any]], watch: Watch = unwatched) -> Run:
-    """Estimate and report anew from the labels that a run has; no classifier is loaded or sent anything.
-
-    Args:
-        out: the run's folder.
-        changes: section -> option -> value, in place of what the run was made with.
-        watch: opens the progress display of a stage.
+    """Estimate and report anew from the labels that a run has, without any classifier; as ``query_run``.
 
     Raises:
         RunError: the folder holds no run, or one without labels.
@@ -203,13 +186,7 @@ def estimate_run(out: Path, *, changes: Mapping[str, Mapping[str, Any]], watch: 
 
 
 def keep_result(out: Path, name: str, result: "Result", *, watch: Watch = unwatched) -> list[str]:
-    """Leave what an analysis found in a run, and write its report anew if it has one.
-
-    Args:
-        out: the run's folder.
-        name: the analysis, or its command.
-        result: what it found.
-        watch: opens the progress display of a stage.
+    """Leave what an analysis (or its command) found in a run, and write its report anew if it has one.
 
     Returns:
         The names of the tables; none where the analysis leaves none.
@@ -254,11 +231,7 @@ def start_run(
 
 
 def make_counterfactuals(work: Audit) -> str:
-    """The stages up to the versions, without any classifier.
-
-    Returns:
-        The fingerprint of the versions.
-    """
+    """The stages up to the versions, without any classifier; the fingerprint of the versions."""
     photos = photos_stage(work)
     _check_columns(work)
     versions = counterfactuals_stage(work, faces_stage(work, photos))

@@ -144,9 +144,6 @@ def make_table(
     """Run a stage that makes ``STAGE.parquet`` from rows of photos, in parts that survive a kill.
 
     Args:
-        audit: the run, its options and its watchers.
-        stage: its name, which is also the table's.
-        chunks: the rows.
         fingerprint: names everything that the stage's result depends on.
         part_fingerprint: names everything that a part depends on next to its own rows.
         columns: of the table.

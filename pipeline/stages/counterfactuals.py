@@ -65,16 +65,13 @@ class MakeVersions:
 
 
 def counterfactuals_stage(audit: Audit, upstream: str, *, destination: Destination | None = None) -> str:
-    """Make every version of every face, and check it with the judge.
+    """Make every version of every face, and check it with the judge; the stage's fingerprint.
 
     Args:
         audit: the run, its options and its watchers.
         upstream: the fingerprint of the faces.
         destination: of the files; the run's folder unless given. With one, the parts are kept, so that with other
             photos only the chunks that differ are made again.
-
-    Returns:
-        The stage's fingerprint.
     """
     from models.identity import find_weights
     from models.weights import record

@@ -38,15 +38,12 @@ class FindFaces:
 
 
 def faces_stage(audit: Audit, upstream: str, *, keep_parts: bool = False) -> str:
-    """Find, choose and align the face of every usable photo, and estimate its attributes.
+    """Find, choose and align the face of every usable photo, and estimate its attributes; the stage's fingerprint.
 
     Args:
         audit: the run, its options and its watchers.
         upstream: the fingerprint of the photos.
         keep_parts: see ``make_table``.
-
-    Returns:
-        The stage's fingerprint.
     """
     from models.weights import record
 

@@ -20,12 +20,7 @@ SHOWN = ("slopes", "curves", "validity", "effectiveness", "photo_failures")  # t
 
 
 def report_stage(audit: Audit, upstream: str) -> None:
-    """Write ``report.html``.
-
-    Args:
-        audit: the run, its options and its watchers.
-        upstream: the fingerprint of the tables.
-    """
+    """Write ``report.html`` from the tables, of which ``upstream`` is the fingerprint."""
     from pipeline.analyses.artifacts import artifacts_of
 
     run, options = audit.run, audit.settings.statistics

@@ -14,10 +14,7 @@ FINDINGS = {"csv": "csv", "json": "json", "md": "md", "tex": "latex", "html": "h
 
 
 def tables_stage(audit: Audit) -> str:
-    """Estimate from the labels, and check the versions.
-
-    Returns:
-        The stage's fingerprint.
+    """Estimate from the labels, and check the versions; the stage's fingerprint.
 
     Raises:
         RunError: no classifier has labelled the versions, or a table is gone or damaged.
