@@ -6,12 +6,14 @@ Their answers are never taken from those that are kept, and never used as answer
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adapters.base import Label, RawAnswer
 from pipeline.querying.requests import ImageRef
 from pipeline.querying.store import Moment, Sentinel
-from pipeline.run.record import Drift
+
+if TYPE_CHECKING:
+    from pipeline.run.record import Drift
 
 MOMENTS: tuple[Moment, ...] = ("start", "middle", "end")
 _VERSION_WORDS = ("version", "model", "system_fingerprint")
@@ -53,7 +55,7 @@ class Panel:
 
 def drift_of(
     sentinels: Iterable[Sentinel], *, parse: Callable[[RawAnswer], list[Label]], names: Mapping[str, str] | None = None
-) -> Drift:
+) -> "Drift":
     """Compare every answer about a sentinel with the first one; an answer without labels is no answer.
 
     Args:
@@ -61,6 +63,8 @@ def drift_of(
         parse: the classifier's parser.
         names: image sha256 -> the image's name in the record.
     """
+    from pipeline.run.record import Drift  # late: the client itself needs no record
+
     first: dict[str, tuple[Mapping[str, float], tuple[str, ...]]] = {}
     versions: dict[str, None] = {}
     images: set[str] = set()
