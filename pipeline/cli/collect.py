@@ -47,7 +47,7 @@ def collect(
     ] = "",
     near_duplicates: Annotated[
         int, typer.Option(help="Bits (of 64) in which the looks of near-duplicates differ at most; -1: keep them.")
-    ] = 4,
+    ] = 2,
     max_bytes: Annotated[int, typer.Option(min=1000, help="Of one file; longer ones are not downloaded.")] = 20_000_000,
     host_rate: Annotated[float, typer.Option(min=0.01, max=20, help="Downloads per second from one host.")] = 2.0,
     endpoint: Annotated[

@@ -22,10 +22,9 @@ from adapters.http_client import Call, HttpClient, failure_of
 from pipeline.collection.download import Downloader
 from pipeline.collection.keywords import Query
 from pipeline.collection.manifest import COLUMNS, NOT_STATED, RESULT_COLUMNS, attribution, csv_of
-from pipeline.collection.plan import Consent, Wanted, check_source, plan_of, search_key
+from pipeline.collection.plan import Consent, Wanted, check_source, claim, plan_of, search_key
 from pipeline.collection.sources import Found, Search, hosts_of
 from pipeline.collection.state import CollectionFolder, Outcome
-from pipeline.config.options import ConfigError
 from pipeline.photos.decoding import PhotoError, Reason, read_photo
 from pipeline.querying.limits import RetryPolicy, next_try
 from pipeline.querying.plan import PlanError
@@ -36,7 +35,8 @@ from pipeline.run.progress import Watch, unwatched
 
 THREADS = 4
 CHUNK = 8  # results that are fetched together
-_SEARCH = RetryPolicy(attempts=5, seconds=180.0)
+_SEARCH = RetryPolicy(attempts=6, seconds=300.0, first=2.0)
+_NO_MORE = (400, 404)  # what services answer to a page after the last one
 _DOWNLOAD = RetryPolicy(attempts=3, seconds=60.0)
 
 
@@ -65,7 +65,7 @@ def collect(wanted: Wanted, folder: Path, *, consent: Consent, watch: Watch = un
         watch: receives the progress.
 
     Raises:
-        ConfigError: an option does not fit the source.
+        ConfigError: an option does not fit the source, or the folder holds something else.
         PlanError: nobody agreed.
         RunError: another process works on the folder.
     """
@@ -76,9 +76,8 @@ def collect(wanted: Wanted, folder: Path, *, consent: Consent, watch: Watch = un
             f"{plan.host} would be searched and images downloaded, which nobody confirmed: nothing was sent. "
             "Confirm on a terminal, or with --yes in a script"
         )
-    if (folder / "run.json").exists():
-        raise ConfigError(f"{folder} is a run: name another folder with --out")
     with locked(folder):
+        claim(wanted, folder)
         return _Collection(wanted, folder).run(watch)
 
 
@@ -172,6 +171,8 @@ class _Collection:
                 return found
             failure = answered
             elapsed = time.monotonic() - begun
+            if page > 1 and failure.reply is not None and failure.reply.status in _NO_MORE:
+                return []
             wait = next_try(failure, attempts=attempt, elapsed=elapsed, policy=_SEARCH, chance=self._chance)
             if wait is None:
                 break

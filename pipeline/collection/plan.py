@@ -1,5 +1,6 @@
 """What is collected, what that comes to in searches, money and time, and whether the source can give it."""
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -10,6 +11,7 @@ from pipeline.collection.keywords import Query
 from pipeline.collection.sources import Search
 from pipeline.collection.state import CollectionFolder
 from pipeline.config.options import ConfigError, PhotoOptions
+from pipeline.run.files import write_text
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class Wanted:
     source: str
     per_keyword: int = 250
     licences: tuple[str, ...] = ()
-    near: int = 4
+    near: int = 2
     folder: Path | None = None
     contact: str = ""
     limits: DownloadLimits = field(default_factory=DownloadLimits)
@@ -144,3 +146,29 @@ def search_key(search: Search, text: str, page: int, *, licences: Sequence[str])
         "url": search.url, "query": dict(search.query), "text": text, "page": page, "count": search.count,
         "licences": list(licences),
     }  # fmt: skip
+
+
+def claim(wanted: Wanted, folder: Path) -> None:
+    """Write into a collection's folder what it is of; more keywords and more photos of each may be added later.
+
+    Raises:
+        ConfigError: the folder holds another collection, or something else.
+    """
+    path = folder / "collection.json"
+    own = {
+        "source": wanted.source,
+        "address": wanted.search.url if wanted.search else str(wanted.folder),
+        "licences": list(wanted.licences),
+        "searched_for": [query.text for query in wanted.queries],
+    }
+    if path.is_file():
+        before = json.loads(path.read_text(encoding="utf-8"))
+        left_out = set(before.pop("searched_for")) - set(own["searched_for"])
+        if before != {name: own[name] for name in before} or left_out:
+            what = f"it also searched for {min(left_out)!r}" if left_out else f"it is of {before}"
+            raise ConfigError(
+                f"{folder} holds another collection ({what}): add to it, or name another folder with --out"
+            )
+    elif {file.name for file in folder.iterdir()} - {".lock"}:
+        raise ConfigError(f"{folder} is not empty and holds no collection: name another folder with --out")
+    write_text(path, json.dumps(own, indent=2, ensure_ascii=False) + "\n")

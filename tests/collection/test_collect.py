@@ -229,6 +229,27 @@ def test_a_service_that_refuses_ends_the_work_and_what_is_there_stays(web, tmp_p
     assert len(rows(tmp_path / "manifest.csv")) == 6
 
 
+def test_a_page_after_the_last_one_ends_a_search(web, tmp_path):
+    web.paths["nurse"] = [f"/{number}.jpg" for number in range(20)]
+    web.search.fault = lambda number: Response(404, {"detail": "Invalid page."}) if number > 1 else None
+    found = collect(web.wanted(per_keyword=30), tmp_path, consent=agreed)
+    assert (found.photos, found.stopped, found.short) == (20, "", 1)
+
+
+def test_a_folder_is_of_one_collection_which_may_grow(web, tmp_path):
+    web.paths["pilot"] = ["/20.jpg"]
+    collect(web.wanted(), tmp_path / "out", consent=agreed)
+    with pytest.raises(ConfigError, match="it also searched for 'nurse'"):
+        collect(web.wanted(Query("pilot")), tmp_path / "out", consent=agreed)
+    with pytest.raises(ConfigError, match="another collection"):
+        collect(web.wanted(licences=("by", "cc0")), tmp_path / "out", consent=agreed)
+    assert collect(web.wanted(Query("nurse"), Query("pilot")), tmp_path / "out", consent=agreed).photos == 6
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("dear")
+    with pytest.raises(ConfigError, match="not empty"):
+        collect(web.wanted(), tmp_path / "mine", consent=agreed)
+
+
 def test_photos_of_a_folder_by_keyword(tmp_path):
     (tmp_path / "mine" / "nurse" / "female").mkdir(parents=True)
     for number in range(3):
