@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from pipeline.report.markup import cell
 from pipeline.report.tables import NET, Finding, FindingTable, finding_key
 from pipeline.run import formats
 from pipeline.statistics.truncation import COLUMN as TRUNCATION
@@ -192,21 +193,9 @@ def _placebo_columns(arms: Mapping[str, Any], frame: pd.DataFrame) -> list[Colum
 
 def _cell(row: Mapping[Any, Any], column: Column) -> str:
     values = [row[name] for name in column.source]
-    match column.kind:
-        case "label":
-            return str(values[0])
-        case "bar":
-            return ""
-        case "slope":
-            return formats.decimal(values[0], sign=True) + formats.stars(row["q"])
-        case "interval":
-            return formats.interval(*values)
-        case "p":
-            return formats.p_value(values[0])
-        case "decimal" | "placebo":
-            return formats.decimal(values[0])
-        case "count":
-            return formats.count(values[0])
+    if column.kind == "slope":
+        return cell("signed", *values) + formats.stars(row["q"])
+    return cell(column.kind, *values) if values else ""
 
 
 def _datum(row: Mapping[Any, Any], column: Column) -> Any:

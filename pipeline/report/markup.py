@@ -18,7 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from tabulate import tabulate
 
-from pipeline.run.formats import count, decimal, p_value, plain
+from pipeline.run.formats import MISSING, count, decimal, interval, is_missing, measured, p_value, plain
 from pipeline.run.text import latex_text, markdown_text, visible
 
 TEMPLATES = PackageLoader("pipeline.report")
@@ -237,6 +237,24 @@ def as_json(value: Any) -> Any:
     if value is None or value is pd.NA or (isinstance(value, float) and not math.isfinite(value)):
         return None
     return value if isinstance(value, (bool, int, float)) else str(value)
+
+
+def cell(kind: str, *values: Any) -> str:
+    """A cell by the kind of its column, in a section's table or in that of labels; an interval has two values."""
+    match kind:
+        case "count":
+            return count(*values)
+        case "p":
+            return p_value(*values)
+        case "interval":
+            return interval(*values)
+        case "share":
+            return measured(values[0], "share")
+        case "share interval":
+            return MISSING if any(map(is_missing, values)) else " to ".join(measured(end, "share") for end in values)
+        case "decimal" | "signed" | "placebo":
+            return decimal(*values, sign=kind == "signed")
+    return str(*values)
 
 
 def _cell(name: str, value: Any) -> str:

@@ -7,13 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pandas as pd
-
-from pipeline.analyses.sections import Kind, Section, Subsection, Table
+from pipeline.analyses.sections import Section, Subsection, Table
 from pipeline.report.card import CheckResult, banner
 from pipeline.report.charts import chart_of
 from pipeline.report.embedding import to_svg, webp_address
-from pipeline.run.formats import MISSING, count, decimal, interval, is_missing, measured, p_value
+from pipeline.report.markup import cell
 
 SMALL = 12  # rows of a table that is shown without a click
 
@@ -76,35 +74,11 @@ def _part_view(part: Subsection, *, key: str, faces: Mapping[str, str]) -> dict[
 
 def printed_table(table: Table) -> PrintedTable:
     """A table with its cells as text."""
-    columns = [_cells(table.rows, source, kind) for _, source, kind in table.columns]
+    sources = [([source] if isinstance(source, str) else list(source), kind) for _, source, kind in table.columns]
+    columns = [[cell(kind, *values) for values in table.rows[names].itertuples(index=False)] for names, kind in sources]
     return PrintedTable(
         caption=table.caption,
         headings=[heading for heading, *_ in table.columns],
         rows=[list(row) for row in zip(*columns, strict=True)],
         texts=frozenset(place for place, (*_, kind) in enumerate(table.columns) if place and kind == "text"),
     )
-
-
-def _cells(rows: pd.DataFrame, source: str | tuple[str, str], kind: Kind) -> list[str]:
-    if isinstance(source, str):
-        return [_cell(value, kind) for value in rows[source]]
-    ends = zip(rows[source[0]], rows[source[1]], strict=True)
-    return [interval(*pair) if kind == "interval" else _shares(*pair) for pair in ends]
-
-
-def _cell(value: Any, kind: Kind) -> str:
-    match kind:
-        case "text":
-            return str(value)
-        case "count":
-            return count(value)
-        case "p":
-            return p_value(value)
-        case "share":
-            return measured(value, "share")
-    return decimal(value, sign=kind == "signed")
-
-
-def _shares(low: float, high: float) -> str:
-    missing = is_missing(low) or is_missing(high)
-    return MISSING if missing else f"{measured(low, 'share')} to {measured(high, 'share')}"
