@@ -111,3 +111,69 @@ def test_a_body_without_an_end_is_left_at_the_limit():
     assert isinstance(found, NoAnswer)
     assert "longer than 1000000 bytes" in found.reason
     assert not thread.is_alive()
+
+
+@pytest.fixture
+def secured(tmp_path, monkeypatch):
+    """A server with a certificate for images.example that this machine trusts; gives its port."""
+    import ssl
+    import threading
+    from datetime import UTC, datetime, timedelta
+    from http.server import BaseHTTPRequestHandler, HTTPServer
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "images.example")])
+    now = datetime.now(UTC)
+    names = x509.SubjectAlternativeName([x509.DNSName("images.example")])
+    builder = x509.CertificateBuilder(name, name, key.public_key(), 1, now - timedelta(days=1), now + timedelta(days=1))
+    certificate = (
+        builder.add_extension(names, critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    own = tmp_path / "own.pem"
+    plain = serialization.NoEncryption()
+    private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
+    public = certificate.public_bytes(serialization.Encoding.PEM)
+    own.write_bytes(private + public)
+    (tmp_path / "trusted.pem").write_bytes(public)
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "trusted.pem"))
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Length", "3")
+            self.end_headers()
+            self.wfile.write(b"\xff\xd8\xff")
+
+        def log_message(self, *_):
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(own)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    yield server.server_port
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.parametrize(("host", "trusted"), [("images.example", True), ("other.example", False)])
+def test_certificates_are_checked_for_the_name_though_the_connection_goes_to_an_address(secured, host, trusted):
+    place = f"{host}:{secured}"
+    limits = DownloadLimits(private=frozenset([place]), robots=False, seconds=10)
+    downloader = Downloader(limits, agent="test", resolve=lambda name, port: ["127.0.0.1"])
+    found = downloader.fetch(f"https://{place}/a.jpg", hosts={place})
+    if trusted:
+        assert found == b"\xff\xd8\xff"
+    else:
+        assert isinstance(found, NoAnswer)
+        assert "could not be reached" in found.reason
