@@ -48,7 +48,7 @@ from pipeline.cli.options import (
     settings_of_command,
     with_options,
 )
-from pipeline.cli.results import figures, validity
+from pipeline.cli.results import compare_editors, figures, validity
 from pipeline.cli.review import review
 from pipeline.config.attributes import ATTRIBUTES
 from pipeline.config.options import EngineOptions, PhotoOptions, QueryOptions, Settings, StatisticsOptions, SweepOptions
@@ -204,9 +204,8 @@ app.command(
     epilog="Example: counterslope captions captions.csv --column human,model --groups woman,man --out table.csv"
 )(captions)
 app.command(epilog="Example: counterslope review runs/portraits --reviewer anna --unsure 60 --pairs 30")(review)
-
-
 app.command(epilog="Example: counterslope validity runs/portraits --out validity.tex")(validity)
+app.command("compare-editors", epilog="Example: counterslope compare-editors runs/may runs/june")(compare_editors)
 app.command(
     epilog="Examples: counterslope figures runs/portraits · "
     "counterslope figures runs/portraits --format svg --adapter opencv --label smile --out paper · "

@@ -1,11 +1,11 @@
-"""What a run shows: ``counterslope validity`` and ``figures``."""
+"""What a run shows: ``counterslope validity``, ``compare-editors`` and ``figures``."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from pipeline.cli.console import print_text, table_format, user_errors, watch
+from pipeline.cli.console import print_text, stop, table_format, user_errors, watch
 from pipeline.cli.options import Quiet, RunFolder, TableFile, TableFormat
 
 Names = list[str] | None
@@ -23,6 +23,23 @@ def validity(run: RunFolder, format: TableFormat = None, out: TableFile = None) 
         card = opened.read_csv("validity")
         title = card_title(check_results(card.to_dict("records")))
         print_text(render_frame(card, printed, title=title, printed=card_frame(card)), out)
+
+
+def compare_editors(run: RunFolder, other: RunFolder, format: TableFormat = None, out: TableFile = None) -> None:
+    """The validity cards of two runs next to each other, such as of the same photos with two editors."""
+    printed = table_format(format, out)
+    with user_errors():
+        from pipeline.report.card import cards_next_to_each_other
+        from pipeline.report.markup import render_frame
+        from pipeline.run.folder import Run, settings_of
+
+        editors = [settings_of(Run(folder)).sweep.editor for folder in (run, other)]
+        names = editors if len(set(editors)) == 2 else [str(run), str(other)]
+        if run.resolve() == other.resolve():
+            stop("name two different runs")
+        cards = [Run(folder).read_csv("validity") for folder in (run, other)]
+        table = cards_next_to_each_other(*cards, names=(names[0], names[1]))
+        print_text(render_frame(table, printed, title=f"Validity cards: {run} and {other}"), out)
 
 
 def figures(

@@ -63,6 +63,21 @@ def card_frame(card: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["attribute", "check", "figure", "threshold", "state"])
 
 
+def cards_next_to_each_other(first: pd.DataFrame, second: pd.DataFrame, *, names: tuple[str, str]) -> pd.DataFrame:
+    """Two runs' cards as one table: a row a check, with figure and state of each run; empty where a run lacks it.
+
+    Args:
+        first, second: cards as ``validity`` tables have them.
+        names: of the runs, the headings of their columns; different ones.
+    """
+    keys = ["attribute", "check", "threshold"]
+    cards = [
+        card_frame(card).rename(columns={"figure": name, "state": f"state {name}"}).set_index(keys)
+        for card, name in zip((first, second), names, strict=True)
+    ]
+    return pd.concat(cards, axis=1).fillna("").reset_index()
+
+
 def matrix(card: Sequence[CheckResult], attributes: Sequence[str]) -> list[tuple[str, list[CheckResult | None]]]:
     """The card with one row a check and one column an attribute; None where a check does not concern one."""
     found = {(light.name, light.attribute): light for light in card}
