@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from pipeline.config.attributes import ATTRIBUTES, EDIT_ARM, Attribute
 
 if TYPE_CHECKING:
@@ -69,6 +67,8 @@ class Question:
 
 def certainty(faces: "pd.DataFrame") -> "pd.Series[float]":
     """How sure the estimator is of each face, 0-1: the likeliest class's probability, of the least sure attribute."""
+    import numpy as np
+
     found = []
     for attribute in NAMED.values():
         table = faces[list(attribute.inputs)].to_numpy(dtype=float)
@@ -88,6 +88,8 @@ def face_questions(
         sure: how many of the rest.
         seed: of the draw; every reviewer is asked the same.
     """
+    import numpy as np
+
     usable = faces[faces["status"] == "ok"]
     ranked = usable.assign(certainty=certainty(usable)).sort_values(["certainty", "photo"], kind="stable")
     rest = ranked[unsure:]
@@ -133,6 +135,8 @@ def pair_questions(
         pairs: how many for each attribute.
         seed: of the draw; every reviewer is asked the same.
     """
+    import numpy as np
+
     made = versions[(versions["status"] == "ok") & (versions["arm"] == EDIT_ARM)]
     paths = dict(zip(photos["photo"], photos["path"], strict=True))
     seen = {row["photo"]: row for row in faces[faces["status"] == "ok"].to_dict("records")}
@@ -175,6 +179,8 @@ def _pair(photo: str, attribute: Attribute, sample: str, pictures: tuple[Picture
 
 def in_order(questions: Sequence[Question], *, reviewer: str) -> list[Question]:
     """The questions in an order of the reviewer's own; those about the same pictures stay together."""
+    import numpy as np
+
     items = sorted({question.item for question in questions})
     seed = int.from_bytes(reviewer.encode(), "big")
     ranks = dict(zip(items, np.random.default_rng(seed).permutation(len(items)), strict=True))
