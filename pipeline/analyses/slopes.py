@@ -79,14 +79,20 @@ def slope_frame_of(known: RunSweeps, watch: Watch) -> "pd.DataFrame":
 
 def _with_truncation(slopes: "pd.DataFrame", known: RunSweeps) -> "pd.DataFrame":
     """The slopes with how far the limits of the adapters, as their accounts have them, could move them."""
-    from pipeline.statistics.truncation import with_truncation
+    from pipeline.statistics.sweeps import ANSWER_COLUMNS, LABEL_COLUMNS
+    from pipeline.statistics.truncation import KEYS, with_truncation
 
-    limits = {name: (account.top_k, account.cut_off) for name, account in known.run.record.query.items()}
-    if not any(map(any, limits.values())):
+    presence, limits = presence_thresholds(known.run, known.options), {}
+    for name, account in known.run.record.query.items():
+        counts = known.options.confidence or (account.cut_off or 0.0) > presence.get(name, 1.0)
+        limits[name] = (account.top_k if account.full else None, account.cut_off if counts else None)
+    if not any(map(any, limits.values())):  # the usual case, in which no table is read
         return slopes
-    tables = read_frame(known.run.path("labels.parquet")), read_frame(known.run.path("answers.parquet"))
-    presence = presence_thresholds(known.run, known.options)
-    return with_truncation(slopes, known.sweeps, *tables, limits=limits, presence=presence)
+    labels, answers = (
+        read_frame(known.run.path(f"{name}.parquet"), columns=list(columns), categories=(*KEYS, "photo"))
+        for name, columns in (("labels", LABEL_COLUMNS), ("answers", ANSWER_COLUMNS))
+    )
+    return with_truncation(slopes, known.sweeps, labels, answers, limits=limits, presence=presence)
 
 
 SLOPES = Slopes()

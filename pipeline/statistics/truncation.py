@@ -13,6 +13,7 @@ from pipeline.statistics.sweeps import Sweeps
 
 KEYS = ["adapter", "attribute", "arm", "label"]
 COLUMN = "truncation"
+NOISE = 1e-12  # of a difference of sums; what is hidden is not less than 0
 Limits = tuple[int | None, float | None]
 
 
@@ -58,8 +59,8 @@ def with_truncation(
 
 def _of(sweeps: Sweeps, table: pd.DataFrame) -> pd.DataFrame:
     """The rows of the sweeps' photos; of labels those that were returned."""
-    own = (table[KEYS[:3]] == [sweeps.adapter, sweeps.attribute, sweeps.arm]).all(axis=1)
-    own &= table["photo"].isin(sweeps.photos)
+    own = np.logical_and.reduce([(table[name] == getattr(sweeps, name)).to_numpy(bool) for name in KEYS[:3]])
+    own &= table["photo"].isin(sweeps.photos).to_numpy(bool)
     return table[own & table["returned"].to_numpy(bool)] if "returned" in table else table[own]
 
 
@@ -72,9 +73,10 @@ def _moves(sweeps: Sweeps, rows: pd.DataFrame, limits: Limits, threshold: float)
     full = versions.loc[versions["size"] >= most, "min"]
     hidden[full.index] = np.maximum(hidden[full.index], full if sweeps.confidence else full >= threshold)
     seen = rows.assign(hidden=hidden[rows["cell"]], place=rows["cell"] % steps)
-    seen = seen.pivot_table("hidden", "label", "place", aggfunc="sum", fill_value=0.0)
+    seen = seen.pivot_table("hidden", "label", "place", aggfunc="sum", fill_value=0.0, observed=True)
     seen = seen.reindex(index=list(sweeps.labels), columns=range(steps), fill_value=0.0)
     left = (hidden.reshape(-1, steps).sum(axis=0) - seen.to_numpy(np.float64)) / len(sweeps.photos)
+    left[left < NOISE] = 0.0
     weights = np.arange(-reach, reach + 1) * slope_unit(sweeps.values, reach=reach)
     moved = np.maximum(left @ np.maximum(weights, 0), left @ np.maximum(-weights, 0))
     names = {name: getattr(sweeps, name) for name in KEYS[:3]}

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from pipeline.cli.app import app
 from pipeline.run.folder import Run
+from pipeline.run.record import Account
 from pipeline.run.tables import read_frame
 
 MANIFEST = {
@@ -145,6 +146,15 @@ def test_slopes_with_other_options_are_printed_and_leave_the_run_as_it_is(invoke
     assert people.keys() == photos.keys()
     assert people != photos
     assert {file: file.read_bytes() for file in run.rglob("*") if file.is_file()} == before
+
+
+def test_slopes_that_an_adapter_s_limit_could_bend_say_how_far(invoke, run):
+    words = ("slopes", run, "--max-p", 1, "--min-slope", 0, "--format", "csv")
+    Run(run).note(query={"opencv": Account(images=1, known_before=0, calls_planned=1, cut_off=0.2)})
+    assert "truncation" not in table(invoke(*words)), "what is not returned would not be present"
+    frame = table(invoke(*words, "--response", "confidence"))
+    assert (frame.loc[frame["adapter"] == "opencv", "truncation"] > 0).all()
+    assert (frame.loc[frame["adapter"] == "mine", "truncation"] == 0).all()
 
 
 def test_the_slope_table_is_what_the_command_prints(invoke, run):

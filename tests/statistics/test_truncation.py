@@ -22,6 +22,8 @@ def tables_of(score):
 
 def truncation_of(limit, *, score=0.9, confidence=False):
     labels, answers = tables_of(score)
+    texts = dict.fromkeys(["adapter", "attribute", "arm", "photo"], "category")  # as a run's tables are read
+    labels, answers = labels.astype(texts | {"label": "category"}), answers.astype(texts)
     sweeps = sweeps_of(labels, answers, confidence=confidence)
     frame = slope_frame(sweeps, resamples=20)
     found = with_truncation(frame, sweeps, labels, answers, limits={"one": limit}, presence={"one": 0.5})
