@@ -34,6 +34,7 @@ def made(tmp_path_factory) -> Path:
         shutil.copy(photo, home / "portraits")
     manifest = pd.DataFrame({"photo": [f"portraits/{photo.name}" for photo in photos]})
     manifest = manifest.assign(person=range(len(photos)), keyword=["ceo", "nurse"] * (len(photos) // 2))
+    manifest["modifier"] = ["woman", "woman", "man", "man"] * (len(photos) // 4)
     manifest.to_csv(home / "list.csv", index=False)
     manifest.to_csv(home / "results.csv", index=False)
     (home / "mine.py").write_text(MINE)
@@ -45,7 +46,10 @@ def made(tmp_path_factory) -> Path:
             out="runs/portraits",
             adapters=["opencv", "face-attributes", "python:mine:classify"],
             attributes=["gender"],
-            options={"sweep": {"steps": {"gender": 3}}, "statistics": {"min_count": 1, "resamples": 100}},
+            options={
+                "sweep": {"steps": {"gender": 3}, "placebos": ["random"]},
+                "statistics": {"min_count": 1, "resamples": 100},
+            },
         )
     for name in ("may", "june", "pilot"):
         shutil.copytree(home / "runs/portraits", home / "runs" / name, ignore=shutil.ignore_patterns("images", "masks"))
@@ -78,5 +82,7 @@ def _predictions(home: Path) -> None:
         home / "toxic.csv", index=False
     )
     np.save(home / "bert.npy", random.normal(size=(ROWS, 4)))
+    jobs = pd.DataFrame({"occupation": ["ceo", "nurse"], "bls_pct_female": [26.5, 89.4]})
+    jobs.to_csv(home / "occupations-stats.tsv", sep="\t", index=False)
     shares = pd.DataFrame({"occupation": ["bright", "warm", "face"], "bls_pct_female": [0.6, 0.5, 0.2]})
     shares.to_csv(home / "occupations.tsv", sep="\t", index=False)
