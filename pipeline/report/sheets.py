@@ -172,7 +172,7 @@ def _named(photo: str, names: Sequence[str], run: Run) -> str:
     same = [name for name in names if photo in (name, Path(name).name)]
     if photo not in same and len(same) != 1:
         near = same or get_close_matches(photo, names, n=3) or names[:3]
-        raise RunError(f"{run.folder} has no sweep of one photo {photo!r}; there are {', '.join(near)} …")
+        raise RunError(f"{run.folder} has no sweep of one photo {photo!r}; there are {', '.join(near) or 'none'}")
     return photo if photo in same else same[0]
 
 

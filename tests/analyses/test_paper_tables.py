@@ -93,6 +93,8 @@ def test_figures_have_stable_names_bytes_and_captions(invoke, run, tmp_path):
     ("words", "message"),
     [
         (["--format", "gif"], "no format 'gif' for figures; there are pdf, svg, png"),
+        (["--columns", "3"], "a figure is 1 or 2 columns wide, not 3"),
+        (["--photo", "nobody.jpg"], "no sweep of one photo 'nobody.jpg'"),
         (["--label", "hat"], "no label with a curve 'hat'"),
         (["--adapter", "yours"], "no adapter 'yours'"),
         (["--label", "l0", "--attribute", "age"], "no attribute 'age'"),
