@@ -48,6 +48,10 @@ class PredictabilityOptions(Options):
     seed: int = Field(0, description="of everything that is drawn")
 
 
+_OTHERS = {
+    "bias_amplification": ("BiasAmp", "For comparison: 0 for an even dataset, whatever the model does."),
+    "multi_amplification": ("Multi", "For comparison: never below 0, so it cannot show that a bias shrank."),
+}
 HOW = {"attacker", "quality", "equalise", "flips", "held_out", "balance", "repeats", "resamples", "seed"}
 Chosen = TypeVar("Chosen", bound=PredictabilityOptions)
 
@@ -95,11 +99,12 @@ class Predictability(Analysis[Chosen]):
             advance(1)
 
         def kept() -> "Mapping[str, pd.DataFrame]":
-            from pipeline.statistics import COARSE, bias_grid
+            from pipeline.statistics import COARSE, amplification_grid, bias_grid
 
             biases: dict[str, Any] = {"dataset_biases": COARSE, "model_biases": COARSE}
             grid = bias_grid(**biases, quality=options.quality, equalise=options.equalise)
-            return {self.name: found, f"{self.name}_grid": grid}
+            others = amplification_grid(**biases).drop(columns=["dataset_bias", "model_bias"])
+            return {self.name: found, f"{self.name}_grid": grid.join(others)}
 
         groups, tasks = " and ".join(options.attribute), ", ".join(options.task)
         about = options.model_dump(mode="json", include={"attribute", "task", "quality", "equalise"})
@@ -127,7 +132,7 @@ class Predictability(Analysis[Chosen]):
         part = page.Subsection(
             heading=f"{page.listed(about['attribute'])} and {page.listed(about['task'])}, {about['file']}",
             sentences=[_sentence(row, self.title) for row in measured],
-            charts=[chart],
+            charts=[chart, *_others(grid)],
             tables=[page.Table("All quantities", frame, columns)],
         )
         caveats = (
@@ -137,6 +142,15 @@ class Predictability(Analysis[Chosen]):
         )
         heading = f"{self.title}: what predictions give away"
         return (page.Section(self.name, heading, self.question, [part], caveats),)
+
+
+def _others(grid: "pd.DataFrame") -> list[page.Heatmap]:
+    """The same grid as BiasAmp-> and Multi-> see it; runs that were made before they were there lack them."""
+    return [
+        page.Heatmap(grid, metric, f"{name} by the bias of a dataset and of a model", words, f"{name}, A->T. {words}")
+        for metric, (name, words) in _OTHERS.items()
+        if metric in grid.columns
+    ]
 
 
 def _sentence(row: Mapping[Any, Any], title: str) -> str:

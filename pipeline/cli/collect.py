@@ -108,7 +108,8 @@ def _consent(yes: bool, licences: tuple[str, ...]) -> "Consent":
 def _plan_lines(plan: "CollectionPlan", licences: tuple[str, ...]) -> list[str]:
     facts = asdict(plan)
     calls = "{calls:,}" if plan.calls == plan.most_calls else "{calls:,} to {most_calls:,}"
-    cost = f", US$ {plan.usd:,.2f} to {plan.most_usd:,.2f}" if plan.most_usd else ", free of charge"
+    ends = dict.fromkeys(f"{usd:,.2f}" for usd in (plan.usd, plan.most_usd))
+    cost = f", US$ {' to '.join(ends)}" if plan.most_usd else ", free of charge"
     days = f"; at the daily limit {pluralise(plan.days, 'day')}" if plan.days > 1 else ""
     return [
         f"{pluralise(plan.queries, 'search term')}, at most {plan.photos:,} photos.",

@@ -22,7 +22,10 @@ PALETTE = (BLUE, VERMILION, "#009e73", "#b8588e", "#a87400", "#3a8fc4")
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 INK, MUTED, GRID, PAPER = "#24292f", "#667080", "#dde1e6", "#f7f7f7"
 FONT = "system-ui, -apple-system, Segoe UI, Roboto, Helvetica Neue, Arial, sans-serif"
-METRICS = {"dpa": "DPA, A->T", "leakage_amplification": "leakage amplification"}
+METRICS = {
+    "dpa": "DPA, A->T", "leakage_amplification": "leakage amplification", "bias_amplification": "BiasAmp, A->T",
+    "multi_amplification": "Multi, A->T",
+}  # fmt: skip
 
 JUST_SEEN = 1.0  # ΔL*
 LABEL_GAP = 14  # units between the middles of two labels

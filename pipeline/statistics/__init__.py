@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     )
     from pipeline.statistics.amplification.directional import Amplification, attribute_to_task, task_to_attribute
     from pipeline.statistics.amplification.group_rates import GroupRates, group_rates
+    from pipeline.statistics.amplification.known_biases import amplification_grid
     from pipeline.statistics.amplification.mals import Mals, mals, mals_of_counts
     from pipeline.statistics.amplification.multi_attribute import (
         MultiAmplification,
@@ -78,22 +79,23 @@ __all__ = [
     "SUBGROUP_COLUMNS", "Amplification", "Attacker", "ClusterRules", "Comparison", "CounterfactualAmplification",
     "Dpa", "GroupRates", "Leakage", "LocalBias", "Mals", "MultiAmplification", "PowerTable", "Repeats",
     "Representation", "ShareMethod", "SignRule", "SlopeTable", "Subgroups", "Sweeps", "across_runs",
-    "amplification_of_rates", "at_thresholds", "attribute_to_task", "average_precision", "benjamini_hochberg",
-    "bias_grid", "calibrated_as_in_code", "calibrated_as_in_paper", "centred_by_group", "compare",
-    "comparison_frame", "corrected_interval", "counterfactual_amplification", "curve_frame", "dpa", "exemplars",
-    "findings", "group_rates", "leakage", "local_bias", "mals", "mals_of_counts", "multi_amplification",
-    "multi_mals", "power_frame", "power_table", "recall", "represent", "representation_frame", "share_interval",
-    "shares_by_group", "signs", "signs_of_shares", "slope_frame", "slope_table", "slopes_of", "subgroup_frames",
-    "subgroup_slopes", "sweeps_of", "task_sets", "task_to_attribute", "threshold_free", "topic_words",
-    "true_shares", "with_placebos", "within_families",
+    "amplification_grid", "amplification_of_rates", "at_thresholds", "attribute_to_task", "average_precision",
+    "benjamini_hochberg", "bias_grid", "calibrated_as_in_code", "calibrated_as_in_paper", "centred_by_group",
+    "compare", "comparison_frame", "corrected_interval", "counterfactual_amplification", "curve_frame", "dpa",
+    "exemplars", "findings", "group_rates", "leakage", "local_bias", "mals", "mals_of_counts",
+    "multi_amplification", "multi_mals", "power_frame", "power_table", "recall", "represent",
+    "representation_frame", "share_interval", "shares_by_group", "signs", "signs_of_shares", "slope_frame",
+    "slope_table", "slopes_of", "subgroup_frames", "subgroup_slopes", "sweeps_of", "task_sets", "task_to_attribute",
+    "threshold_free", "topic_words", "true_shares", "with_placebos", "within_families",
 ]
 _MODULES = (
     "amplification.average_precision", "amplification.base_rates", "amplification.counterfactual",
-    "amplification.directional", "amplification.group_rates", "amplification.mals", "amplification.multi_attribute",
-    "amplification.signs", "amplification.thresholds", "comparison", "corrected_shares", "inference",
-    "local.explanations", "local.figures", "local.logan", "multiplicity", "placebos", "power",
-    "predictability.attackers", "predictability.bias_grid", "predictability.dpa", "predictability.leakage",
-    "predictability.qualities", "repeats", "representation", "slopes", "subgroups", "sweeps",
+    "amplification.directional", "amplification.group_rates", "amplification.known_biases", "amplification.mals",
+    "amplification.multi_attribute", "amplification.signs", "amplification.thresholds", "comparison",
+    "corrected_shares", "inference", "local.explanations", "local.figures", "local.logan", "multiplicity",
+    "placebos", "power", "predictability.attackers", "predictability.bias_grid", "predictability.dpa",
+    "predictability.leakage", "predictability.qualities", "repeats", "representation", "slopes", "subgroups",
+    "sweeps",
 )
 # fmt: on
 

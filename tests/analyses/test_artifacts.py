@@ -148,6 +148,7 @@ def test_power_and_predictability_are_kept(invoke, run, tmp_path):
     kept = artifacts_of(Run(run))
     assert set(kept.tables) == {"power", "dpa", "dpa_grid"}
     assert len(kept.tables["dpa_grid"]) == 121
+    assert {"bias_amplification", "multi_amplification"} <= set(kept.tables["dpa_grid"].columns)
 
 
 def set_option(run: Path, name: str, value) -> None:

@@ -157,6 +157,10 @@ def test_a_figure_of_predictability_comes_with_a_grid_to_read_it_by():
     part = only(section("dpa", {"dpa": frame, "dpa_grid": grid}, about))
     assert part.sentences == ["DPA A->T: +0.120 (mean of 20 repeats, standard deviation 0.010)."]
     assert "These are not this run's data" in part.charts[0].caption
+    assert len(part.charts) == 1
+    others = grid.assign(bias_amplification=[0.0, 0.0], multi_amplification=[0.0, 0.5])
+    part = only(section("dpa", {"dpa": frame, "dpa_grid": others}, about))
+    assert [chart.metric for chart in part.charts] == ["dpa", "bias_amplification", "multi_amplification"]
 
 
 def test_photos_needed_are_listed_fewest_first():
