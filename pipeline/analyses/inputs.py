@@ -60,7 +60,8 @@ def read_predictions(path: Path) -> "pd.DataFrame":
             frame = pd.read_csv(path, na_values=[""], **options)
             names = pd.read_csv(path, header=None, nrows=1, dtype=str, **options).iloc[0]
     except (OSError, UnicodeDecodeError, ParserError, EmptyDataError, ArrowInvalid) as error:
-        raise InputError(f"{path} cannot be read: {error}") from error
+        problem = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise InputError(f"{path} cannot be read: {problem}") from error
     if names.duplicated().any():
         raise InputError(f"{path} has two columns called {names[names.duplicated()].iloc[0]!r}: rename one")
     if frame.empty:

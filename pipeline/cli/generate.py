@@ -38,7 +38,10 @@ def generate(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make the counterfactual versions of photos as a dataset, without querying any classifier."""
+    """Make the counterfactual versions of photos as a dataset, without querying any classifier.
+
+    Placebos are made only where --placebo names them.
+    """
     with user_errors():
         chosen, settings = inputs(photos), settings_of_command(given, config)
         from pipeline.config.sources import only_given

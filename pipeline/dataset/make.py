@@ -47,7 +47,7 @@ class Dataset:
 def make_dataset(
     photos: Sequence[Path], out: Path, *, settings: Settings, given: Mapping[str, Any], watch: Watch = unwatched
 ) -> Dataset:
-    """Make the counterfactual versions of photos as a dataset that can be published.
+    """Make the counterfactual versions of photos as a dataset for publication; placebos only where they are named.
 
     Args:
         photos: a folder, files, or one manifest.
@@ -59,6 +59,8 @@ def make_dataset(
     Raises:
         NoUsablePhotos, RunError, ConfigError, WeightsError: with what to do about it.
     """
+    if "placebos" not in settings.sweep.model_fields_set:  # an audit's default
+        settings = settings.model_copy(update={"sweep": settings.sweep.model_copy(update={"placebos": ()})})
     folder = Path(os.path.normpath(out.absolute()))
     run = Run(run_folder(folder))
     _check_folder(folder, run, photos)

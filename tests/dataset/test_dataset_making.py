@@ -33,7 +33,7 @@ from pipeline.stages.audit import make_counterfactuals, start_run
 STEPS = 3
 PORTRAITS = 6
 CHUNK = 2  # photos, so that there are several chunks to be killed between
-SWEEP = {"attributes": ["gender"], "steps": {"gender": STEPS}}
+SWEEP = {"attributes": ["gender"], "steps": {"gender": STEPS}, "placebos": []}
 DATASET = {"cluster": "person", "published": "2026-01-02", "split": {"train": 0.5, "test": 0.5}}
 
 
