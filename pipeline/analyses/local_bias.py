@@ -36,6 +36,7 @@ class LocalOptions(Options):
     prediction: str | None = Field(None, description="of a file: column with the predicted label")
     task: str | None = Field(None, description="of a file: column with the true label")
     text: str | None = Field(None, description="of a file: column with texts")
+    topics: int = Field(0, description="of texts: also so many topics by LDA, and each cluster's shares of them", ge=0)
     features: Path | None = Field(
         None, description="file of features, .npy, .csv or .parquet; of a run, the judge's embedding unless given"
     )
@@ -66,7 +67,7 @@ class LocalBiasAnalysis(Analysis[LocalOptions]):
     name = "local"
     reads = ("run", "file")
     options = LocalOptions
-    tables = ("statistics", "clusters", "exemplars", "words")
+    tables = ("statistics", "clusters", "exemplars", "words", "topics")
     shows = ("local_clusters",)
     uses = ("presence_threshold",)
     examples = (
@@ -76,9 +77,16 @@ class LocalBiasAnalysis(Analysis[LocalOptions]):
     )
 
     def compute(self, source: Path, options: LocalOptions, *, watch: Watch = unwatched) -> Result:
-        """Tables statistics, clusters and exemplars, and of texts also words."""
+        """Tables statistics, clusters and exemplars, and of texts also words and topics."""
         from pipeline.analyses.local_rows import rows_of_file, rows_of_run
-        from pipeline.statistics import ClusterRules, centred_by_group, exemplars, local_bias, topic_words
+        from pipeline.statistics import (
+            ClusterRules,
+            centred_by_group,
+            cluster_topics,
+            exemplars,
+            local_bias,
+            topic_words,
+        )
 
         of_run = source.is_dir()
         rows = rows_of_run(source, options, watch=watch) if of_run else rows_of_file(source, options)
@@ -105,6 +113,8 @@ class LocalBiasAnalysis(Analysis[LocalOptions]):
         }
         if rows.texts is not None:
             tables["words"] = topic_words(rows.texts, found.labels)
+            if options.topics:
+                tables["topics"] = cluster_topics(rows.texts, found.labels, topics=options.topics, seed=options.seed)
         first, second = found.groups
         return Result(
             title=f"Local bias of {found.metric}, {second} less {first}",

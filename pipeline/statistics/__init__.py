@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pipeline.statistics.local.explanations import centred_by_group, exemplars, topic_words
     from pipeline.statistics.local.figures import ClusterRules
     from pipeline.statistics.local.logan import LocalBias, local_bias
+    from pipeline.statistics.local.topics import cluster_topics
     from pipeline.statistics.multiplicity import benjamini_hochberg, within_families
     from pipeline.statistics.placebos import with_placebos
     from pipeline.statistics.power import POWER_COLUMNS, PowerTable, power_frame, power_table
@@ -81,8 +82,8 @@ __all__ = [
     "Representation", "ShareMethod", "SignRule", "SlopeTable", "Subgroups", "Sweeps", "across_runs",
     "amplification_grid", "amplification_of_rates", "at_thresholds", "attribute_to_task", "average_precision",
     "benjamini_hochberg", "bias_grid", "calibrated_as_in_code", "calibrated_as_in_paper", "centred_by_group",
-    "compare", "comparison_frame", "corrected_interval", "counterfactual_amplification", "curve_frame", "dpa",
-    "exemplars", "findings", "group_rates", "leakage", "local_bias", "mals", "mals_of_counts",
+    "cluster_topics", "compare", "comparison_frame", "corrected_interval", "counterfactual_amplification",
+    "curve_frame", "dpa", "exemplars", "findings", "group_rates", "leakage", "local_bias", "mals", "mals_of_counts",
     "multi_amplification", "multi_mals", "power_frame", "power_table", "recall", "represent",
     "representation_frame", "share_interval", "shares_by_group", "signs", "signs_of_shares", "slope_frame",
     "slope_table", "slopes_of", "subgroup_frames", "subgroup_slopes", "sweeps_of", "task_sets", "task_to_attribute",
@@ -92,10 +93,10 @@ _MODULES = (
     "amplification.average_precision", "amplification.base_rates", "amplification.counterfactual",
     "amplification.directional", "amplification.group_rates", "amplification.known_biases", "amplification.mals",
     "amplification.multi_attribute", "amplification.signs", "amplification.thresholds", "comparison",
-    "corrected_shares", "inference", "local.explanations", "local.figures", "local.logan", "multiplicity",
-    "placebos", "power", "predictability.attackers", "predictability.bias_grid", "predictability.dpa",
-    "predictability.leakage", "predictability.qualities", "repeats", "representation", "slopes", "subgroups",
-    "sweeps",
+    "corrected_shares", "inference", "local.explanations", "local.figures", "local.logan", "local.topics",
+    "multiplicity", "placebos", "power", "predictability.attackers", "predictability.bias_grid",
+    "predictability.dpa", "predictability.leakage", "predictability.qualities", "repeats", "representation",
+    "slopes", "subgroups", "sweeps",
 )
 # fmt: on
 
