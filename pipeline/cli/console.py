@@ -61,6 +61,7 @@ def print_run(folder: Path) -> None:
         RunError: the folder holds no run.
     """
     from rich.console import Console
+    from rich.markup import escape
 
     from pipeline.stages.status import summary
 
@@ -69,6 +70,8 @@ def print_run(folder: Path) -> None:
     _print_stages(console, content["stages"])
     _print_accounts(console, content["query"], busy=content["running"])
     _print_validity(console, content["validity"])
+    for warning in content["warnings"]:
+        console.print(f"  [yellow]warning[/yellow] {escape(visible(warning))}", soft_wrap=True)
     _print_findings(console, content)
     if content["report"]:
         console.print(f"\nReport: [bold]{content['report']}[/bold]", soft_wrap=True)

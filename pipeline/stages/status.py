@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.config.attributes import EDIT_ARM
+from pipeline.config.options import Settings
 from pipeline.run.folder import Run, settings_of
 from pipeline.run.formats import plain, pluralise
 from pipeline.run.record import RunError
@@ -27,7 +28,7 @@ def summary(folder: Path) -> dict[str, Any]:
     run = Run(folder)
     settings, busy = settings_of(run), run.busy()
     tables = {}
-    for name in ("validity", "slopes"):
+    for name in ("validity", "slopes", "edit_balance"):
         with suppress(RunError):  # not there yet, or damaged, as the stage's state shows
             tables[name] = run.read_csv(name)
     slopes, found = tables.get("slopes"), None
@@ -47,10 +48,21 @@ def summary(folder: Path) -> dict[str, Any]:
         "stages": stages,
         "query": _accounts(run),
         "validity": plain_rows(tables["validity"]) if "validity" in tables else [],
+        "warnings": _one_sided(tables.get("edit_balance"), settings),
         "findings": [] if found is None else plain_rows(found),
         "no_slopes": [] if slopes is None else no_slopes(run, slopes),
         "report": str(report) if report.exists() else None,
     }
+
+
+def _one_sided(sides: "pd.DataFrame | None", settings: Settings) -> list[str]:
+    """Of which attributes most photos sit on one side, in words."""
+    from pipeline.analyses.edit_size import one_sided
+
+    swept = settings.sweep.chosen()
+    rows = [] if sides is None else [row for row in sides.to_dict("records") if row["attribute"] in swept]
+    found = (one_sided(row, swept[row["attribute"]]) for row in rows)
+    return [words for words in found if words is not None]
 
 
 def stop_reasons(folder: Path) -> list[str]:

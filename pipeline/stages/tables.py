@@ -9,7 +9,13 @@ from pipeline.stages.checks import TABLE, pictures_of
 INPUTS = ("photos", "faces", "counterfactuals", "query")  # the stages whose files are read
 READ = tuple(f"{name}.parquet" for name in ("photos", "faces", "counterfactuals", "answers", "labels"))
 IF_THERE = ("review.jsonl", TABLE)
-OPTIONAL = {"adapter_comparison", "subgroups", "subgroup_differences"}  # tables of the stage that a run may lack
+OPTIONAL = {
+    "adapter_comparison",
+    "edit_size",
+    "edit_balance",
+    "subgroups",
+    "subgroup_differences",
+}  # tables of the stage that a run may lack
 FINDINGS = {"csv": "csv", "json": "json", "md": "md", "tex": "latex", "html": "html"}  # file ending -> format
 
 

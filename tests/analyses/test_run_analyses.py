@@ -9,7 +9,9 @@ import pytest
 from finished_run import PHOTO_COUNT, responses, write_parquet, write_run
 from typer.testing import CliRunner
 
+from pipeline.analyses.edit_size import one_sided
 from pipeline.cli.app import app
+from pipeline.config.attributes import ATTRIBUTES
 from pipeline.run.folder import Run
 from pipeline.run.record import Account
 from pipeline.run.tables import read_frame
@@ -274,3 +276,15 @@ def test_an_unknown_column_or_interval_is_explained(invoke, faces_found):
     assert "no column 'job' to group by" in " ".join(invoke("represent", "list.csv", "--by", "job").output.split())
     wrong = invoke("represent", "list.csv", "--interval", "wald").output
     assert "interval: must be 'wilson' or 'exact'" in wrong
+
+
+def test_direction_and_size_are_told_apart_and_one_sided_photos_are_warned_of(invoke, run):
+    frame = table(invoke("edit-size", run, "--table", "edit_size", "--format", "csv"))
+    assert set(frame["adapter"]) == {"opencv", "mine"}
+    assert (frame["arm"] == "edit").all()
+    assert frame["direction"].notna().all()
+    sides = table(invoke("edit-size", run, "--table", "edit_balance", "--format", "csv"))
+    assert sides[["low", "high"]].iloc[0].tolist() == pytest.approx([2 / 3, 1 / 3], abs=0.01)
+    row = {"photos": 90, "low": 0.1, "high": 0.9}
+    assert "90.0 % of 90 photos sit on the masculine side of gender" in one_sided(row, ATTRIBUTES["gender"])
+    assert one_sided(row | {"high": 0.7}, ATTRIBUTES["gender"]) is None

@@ -1,0 +1,127 @@
+"""Does a label follow the attribute, or the size of the edit? Estimated with every run; warns of one-sided photos."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipeline.analyses import sections as page
+from pipeline.analyses.base import Analysis, Kept, Options, Result, option_of_run
+from pipeline.analyses.inputs import RunSweeps, run_sweeps
+from pipeline.config.attributes import Attribute, attribute_of
+from pipeline.config.options import Response
+from pipeline.run.folder import settings_of
+from pipeline.run.formats import decimal, measured, pluralise
+from pipeline.run.progress import Watch, unwatched
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ONE_SIDED = 0.8  # share of photos on one side of the scale from which a warning is printed
+COLUMNS: tuple[page.Column, ...] = (
+    ("Label", "label", "text"), ("Slope", "slope", "signed"), ("Direction", "direction", "signed"),
+    ("95 % interval", ("direction_low", "direction_high"), "interval"), ("p", "direction_p", "p"),
+    ("Size", "size", "signed"), ("95 % interval", ("size_low", "size_high"), "interval"), ("p", "size_p", "p"),
+)  # fmt: skip
+
+
+class EditSizeOptions(Options):
+    """Options that hold for this command only."""
+
+    response: Response | None = option_of_run("response")
+    cluster: str | None = option_of_run("cluster")
+    min_count: float | None = option_of_run("min_count")
+
+
+class EditSize(Analysis[EditSizeOptions]):
+    """What slopes owe to the attribute's direction, and what to the size of the edit."""
+
+    name = "edit_size"
+    command = "edit-size"
+    options = EditSizeOptions
+    tables = ("edit_size", "edit_balance")
+    uses = ("presence_threshold", "response", "cluster", "min_count")
+    examples = ("counterslope edit-size runs/portraits",)
+
+    def compute(self, source: Path, options: EditSizeOptions, *, watch: Watch = unwatched) -> Result:
+        """Direction and size of every label, and on which side of the scale the photos are."""
+        tables = self.of_every_run(run_sweeps(source, options.changes()), watch)
+        return Result("Direction of the attribute and size of the edit", tables, inputs=self.inputs(options))
+
+    def of_every_run(self, known: RunSweeps, watch: Watch = unwatched) -> "Mapping[str, pd.DataFrame]":
+        """Both tables, of the edits."""
+        import pandas as pd
+
+        from pipeline.statistics.edit_size import EDIT_SIZE_COLUMNS, balance, edit_size
+
+        swept, faces = settings_of(known.run).sweep.chosen(), known.faces
+        faces = faces[faces["status"] == "ok"]
+        own: dict[str, dict[str, float]] = {}
+        for name in dict.fromkeys(each.attribute for each in known.edits):
+            attribute = attribute_of(name, swept)
+            if set(attribute.inputs) <= set(faces):
+                own[name] = dict(zip(faces["photo"], attribute.own_value(faces).astype(float), strict=True))
+        frames = [edit_size(each, own[each.attribute], **known.rules) for each in known.edits if each.attribute in own]
+        empty = pd.DataFrame(columns=list(EDIT_SIZE_COLUMNS))
+        rows = [{"attribute": name, **balance(values)} for name, values in own.items()]
+        sides = pd.DataFrame(rows, columns=["attribute", "photos", "low", "high", "mean"])
+        return {"edit_size": pd.concat(frames or [empty], ignore_index=True), "edit_balance": sides}
+
+    def sections(self, kept: Kept) -> Sequence[page.Section]:
+        """One part for each adapter and attribute."""
+        frame = kept.tables["edit_size"]
+        sides = {}
+        if "edit_balance" in kept.tables:
+            sides = {str(row["attribute"]): row for row in kept.tables["edit_balance"].to_dict("records")}
+        section = page.Section(
+            key="edit-size",
+            heading="Direction of the attribute, size of the edit",
+            explanation="A version is edited the more the farther it is from the face’s own value. Does a label follow "
+            "the attribute, or only how much was edited? In each photo its responses are regressed on the value and on "
+            "the distance from the face’s own value together; the slope without the second term stands next to them.",
+            parts=[
+                _part(rows, adapter, kept.attribute(name), sides.get(name))
+                for (adapter, name), rows in page.rows_by(frame, "adapter", "attribute")
+            ],
+            caveats=[
+                "Own values are estimated; where they are wrong, part of the size is taken for direction.",
+                "A label that turns on at some value of the attribute bends too, and bends look like size.",
+            ],
+            attributes=page.attributes_of(frame),
+        )
+        return (section,)
+
+
+def one_sided(row: Mapping[Any, Any], attribute: Attribute) -> str | None:
+    """The warning that most photos sit on one side of an attribute's scale, from a row of ``edit_balance``."""
+    side, share = max(zip(attribute.poles, (row["low"], row["high"]), strict=True), key=lambda pair: pair[1])
+    if not row["photos"] or share < ONE_SIDED:
+        return None
+    return (
+        f"{measured(share, 'share')} of {pluralise(row['photos'], 'photo')} sit on the {side} side of "
+        f"{attribute.name}: the size of the edit changes along the sweep, so a slope may be of the edit's size."
+    )
+
+
+def _part(rows: "pd.DataFrame", adapter: str, attribute: Attribute, sides: Mapping[Any, Any] | None) -> page.Subsection:
+    heading = f"{adapter}, {attribute.subject}"
+    warning = None if sides is None else one_sided(sides, attribute)
+    sentences = [] if warning is None else [f"Warning: {warning}"]
+    known = page.largest_first(rows[rows["estimable"].astype(bool)], "slope")
+    if known.empty:
+        return page.Subsection(heading, [*sentences, "No label can be estimated."])
+    sized = known[known["size_p"] < page.SURE]
+    left = known[(known["direction_low"] > 0) | (known["direction_high"] < 0)]
+    sentences.append(
+        f"{len(left)} of {pluralise(len(known), 'label')} have a direction whose interval excludes 0; "
+        f"{len(sized)} follow the size of the edit (p < 0.05)"
+        + (
+            f", most {page.quoted(sized.iloc[0]['label'])}: {decimal(sized.iloc[0]['size'], sign=True)}."
+            if len(sized)
+            else "."
+        )
+    )
+    caption = f"{pluralise(len(known), 'label')}, the largest slope first"
+    return page.Subsection(heading, sentences, tables=[page.Table(caption, known, COLUMNS)])
+
+
+EDIT_SIZE = EditSize()
