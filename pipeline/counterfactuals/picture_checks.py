@@ -52,7 +52,8 @@ def shape(attribute: Attribute, rows: pd.DataFrame, pictures: pd.DataFrame, opti
     words = f"Share of the squared change of L* at a = −1 and +1 in the densest 5 % of the mask ({against})."
     sides = "Difference of the change's left and right half over its size, at a = −1 and +1: 0 alike, 2 one side alone."
     drawn = max((figure_of(pictures, name) for name in MAPS), default=NAN)
-    picture = "Largest deviation of the mean change of L* over all faces from its own mean, at a = −1 or +1."
+    where = " of skin" if attribute.moves_colour else ""
+    picture = f"Largest deviation of the mean change of L*{where} over all faces from its own mean, at a = −1 or +1."
     return [
         line("concentration", attribute.name, gathered, "share", words, most=options.concentration * real),
         line("stencil", attribute.name, drawn, "ΔL*", picture, most=options.stencil),

@@ -36,13 +36,15 @@ class Crops:
     Attributes:
         photos: ``(N, 128, 128, 3)`` uint8.
         masks: ``(N, 128, 128)`` in 0..1, where a face may change.
-        near: ``(N, 2, 128, 128, 3)`` the edits next to a = -1 and +1.
+        skins: ``(N, 128, 128)`` in 0..1, its skin.
+        near: ``(N, 2, M, 128, 128, 3)`` the edits at a = -1 and +1, or at the M steps on either side of each.
         ends: arm -> ``(N, 2, 128, 128, 3)`` the versions at both ends of the sweep.
         classes: ``(N,)`` the class that each face is perceived in.
     """
 
     photos: NDArray[np.uint8]
     masks: NDArray[np.float32]
+    skins: NDArray[np.float32]
     near: NDArray[np.uint8]
     ends: Mapping[str, NDArray[np.uint8]]
     classes: NDArray[np.str_]
@@ -52,6 +54,7 @@ def crops_of(
     versions: pd.DataFrame,
     subjects: Sequence[Subject],
     masks: Mapping[str, NDArray[np.float32]],
+    skins: Mapping[str, NDArray[np.float32]],
     classes: Mapping[str, str],
     *,
     folder: Path,
@@ -62,14 +65,17 @@ def crops_of(
         versions: the attribute's rows of the counterfactuals table that were made.
         subjects: the faces of the sample.
         masks: photo -> ``(128, 128)`` where its crop may change.
+        skins: photo -> ``(128, 128)`` where its crop shows skin.
         classes: photo -> the class that its face is perceived in.
         folder: what the versions' files are relative to.
     """
     steps = {str(arm): np.sort(rows["value"].unique()) for arm, rows in versions.groupby("arm")}
     if EDIT_ARM not in steps or not {*np.sign(steps[EDIT_ARM])} >= {-1.0, 1.0}:
         return None
-    near = [_nearest(steps[EDIT_ARM], end) for end in (-1.0, 1.0)]
-    wanted = [(EDIT_ARM, value) for value in near]
+    near = [_next_to(steps[EDIT_ARM], end) for end in (-1.0, 1.0)]
+    each = min(map(len, near))
+    wanted = [(EDIT_ARM, value) for values in near for value in values[:each]]
+    first = 1 + len(wanted)
     wanted += [(arm, values[end]) for arm, values in steps.items() for end in (0, -1)]
     files: dict[str, dict[tuple[str, float], str]] = {
         str(photo): dict(zip(zip(rows["arm"], rows["value"], strict=True), rows["file"], strict=True))
@@ -78,17 +84,18 @@ def crops_of(
     read = []
     for subject in subjects:
         names = [files.get(subject.photo, {}).get(key) for key in wanted]
-        if subject.photo in masks and None not in names:
+        if subject.photo in masks and subject.photo in skins and None not in names:
             pictures = [subject.pixels, *(_picture(folder / str(name)) for name in names)]
             read.append((subject.photo, [warp_to_template(one, subject.to_crop, size=CROP) for one in pictures]))
     if not read:
         return None
     crops = np.array([of_photo for _, of_photo in read], dtype=np.uint8)
-    ends = {arm: crops[:, 3 + 2 * place : 5 + 2 * place] for place, arm in enumerate(steps)}
+    ends = {arm: crops[:, first + 2 * place : first + 2 + 2 * place] for place, arm in enumerate(steps)}
     return Crops(
         photos=crops[:, 0],
         masks=np.stack([masks[photo] for photo, _ in read]),
-        near=crops[:, 1:3],
+        skins=np.stack([skins[photo] for photo, _ in read]),
+        near=crops[:, 1:first].reshape(len(crops), 2, each, *crops.shape[2:]),
         ends=ends,
         classes=np.array([classes[photo] for photo, _ in read]),
     )
@@ -103,21 +110,26 @@ def figures(attribute: Attribute, crops: Crops, judges: Mapping[str, Classifier]
         judges: name -> a judge; of a name other than "judge", it sees crops in grey.
         least: faces that a group needs.
     """
-    yield from mean_change(crops)
+    yield from mean_change(crops, of_skin=attribute.moves_colour)
     yield from detections(crops)
     yield from real_pastes(attribute, crops, judges, least=least)
 
 
-def mean_change(crops: Crops) -> Iterator[Row]:
-    """The mean change of L* at each place at a = -1 and +1, and how far it deviates from its own mean."""
+def mean_change(crops: Crops, *, of_skin: bool = False) -> Iterator[Row]:
+    """The mean change of L* at each place at a = -1 and +1, and how far it deviates from its own mean, or on skin."""
     if len(crops.photos) < LEAST:
         return
     for place, name in enumerate(("map: low", "map: high")):
-        change = lightness_map(crops.photos, crops.near[:, place], crops.masks)
-        if np.isnan(change).all():
+        versions = crops.near[:, place]
+        change, on_skin = (
+            np.mean([lightness_map(crops.photos, versions[:, k], masks) for k in range(versions.shape[1])], axis=0)
+            for masks in (crops.masks, crops.skins)
+        )
+        judged = on_skin if of_skin else change
+        if np.isnan(judged).all():
             continue
         small = cv2.resize(change, (MAP_SIDE, MAP_SIDE), interpolation=cv2.INTER_AREA)  # NaN spreads: only inner cells
-        yield {"arm": EDIT_ARM, "measure": name, "figure": stencil(change), "map": small.ravel().tolist()}
+        yield {"arm": EDIT_ARM, "measure": name, "figure": stencil(judged), "map": small.ravel().tolist()}
 
 
 def detections(crops: Crops) -> Iterator[Row]:
@@ -125,7 +137,7 @@ def detections(crops: Crops) -> Iterator[Row]:
     if len(crops.photos) < LEAST:
         return
     unedited = crops.photos[:, None]
-    yield _detected(EDIT_ARM, "detection", detect(unedited, crops.near))
+    yield _detected(EDIT_ARM, "detection", detect(unedited, crops.near.reshape(len(unedited), -1, *unedited.shape[2:])))
     for arm, ends in crops.ends.items():
         if len(crops.ends) > 1:
             yield _detected(arm, "detection: ends", detect(unedited, ends))
@@ -207,9 +219,13 @@ def _crops_of(edit: PhotoEdit, place: int, subject: Subject) -> list[NDArray[np.
     return [warp_to_template(version.pixels, subject.to_crop, size=CROP) for version in made.versions]
 
 
-def _nearest(values: NDArray[np.float64], wanted: float) -> float:
-    """The step nearest to a wanted value; of two as near, the one farther out."""
-    return float(min(values, key=lambda value: (round(abs(value - wanted), 6), -abs(value))))
+def _next_to(values: NDArray[np.float64], wanted: float) -> list[float]:
+    """The step at a wanted value, or the steps on either side of it."""
+    if np.isclose(values, wanted).any():
+        return [float(values[np.isclose(values, wanted)][0])]
+    below, above = values[values < wanted], values[values > wanted]
+    sides = [*below[-1:], *above[:1]]
+    return [float(value) for value in sides if np.sign(value) == np.sign(wanted)]
 
 
 def _picture(path: Path) -> NDArray[np.uint8]:

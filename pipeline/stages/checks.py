@@ -42,16 +42,25 @@ class MeasurePictures:
     def __call__(self, step: Step) -> list[dict[str, Any]]:
         """Rows of the table of checks."""
         from pipeline.counterfactuals.make import subject_of
-        from pipeline.counterfactuals.mask import crop_mask, patches_of
+        from pipeline.counterfactuals.mask import chances_of, crop_mask, patches_from
         from pipeline.counterfactuals.picture_measures import crops_of, figures, part_effects
+        from pipeline.counterfactuals.version_measures import FACE
 
         read, _ = read_photos(self.sample, options=self.decoding)  # those that can still be read
         subjects = [subject_of(row, pixels) for row, pixels in read]
         networks = networks_of(self.sweep, device=self.device)
-        patches = patches_of(networks.parser, subjects, region=self.sweep.region, feather_share=self.sweep.feather)
-        found = zip(subjects, patches, strict=True)
-        masks = {subject.photo: crop_mask(subject, patch) for subject, patch in found if patch is not None}
-        crops = crops_of(self.versions, subjects, masks, self.classes, folder=self.folder)
+        chances = chances_of(networks.parser, subjects)
+        masks, skins = (
+            {
+                subject.photo: crop_mask(subject, patch)
+                for subject, patch in zip(
+                    subjects, patches_from(chances, subjects, region=region, feather_share=feather), strict=True
+                )
+                if patch is not None
+            }
+            for region, feather in ((self.sweep.region, self.sweep.feather), (FACE, 0.0))
+        )
+        crops = crops_of(self.versions, subjects, masks, skins, self.classes, folder=self.folder)
         if crops is None:
             return []
         judges = {"judge": networks.judge} | ({} if networks.second is None else {"second judge": networks.second})

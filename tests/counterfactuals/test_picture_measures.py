@@ -24,10 +24,12 @@ def faces(count=24, *, seed=0, level=120):
 
 def crops(photos, *, near=None, classes=None, ends=None):
     near = np.stack([photos, photos], axis=1) if near is None else near
+    skins = np.zeros(photos.shape[:3], np.float32)
+    skins[:, 20:70, 20:108] = 1
     masks = np.zeros(photos.shape[:3], np.float32)
     masks[:, 20:108, 20:108] = 1
     classes = np.array(["feminine", "masculine"] * len(photos))[: len(photos)] if classes is None else classes
-    return Crops(photos, masks, near, ends or {EDIT_ARM: near}, classes)
+    return Crops(photos, masks, skins, near[:, :, None], ends or {EDIT_ARM: near}, classes)
 
 
 def spotted(photos):
@@ -54,6 +56,8 @@ def test_a_picture_that_all_edits_draw_stands_out_in_the_mean_change():
     assert [row["measure"] for row in rows] == ["map: low", "map: high"]
     assert rows[0]["figure"] > 15
     assert rows[1]["figure"] < 2, "an even change is no drawing"
+    on_skin = list(mean_change(crops(photos, near=np.stack([spotted(photos), photos + 9], axis=1)), of_skin=True))
+    assert on_skin[0]["figure"] < 2, "the spot lies beyond the skin"
     drawn = np.array(rows[0]["map"]).reshape(64, 64)
     assert drawn[43, 32] < -15 < 2 * drawn[20, 32]
     assert np.isnan(drawn[0, 0])
