@@ -371,6 +371,13 @@ class EngineOptions(Section):
     workers: Annotated[int | None, Flag()] = Field(
         None, ge=1, le=1024, description="processes that work at once; as many as there are cores unless given"
     )
+    kind: Annotated[Literal["local", "ray"], Flag(("--engine",))] = Field(
+        "local", description="local: processes of this machine; ray: a Ray cluster, whose nodes see the same files"
+    )
+    ray_address: Annotated[str | None, Flag()] = Field(
+        None,
+        description="the Ray cluster, such as auto or ray://HOST:10001; one on this machine is started unless given",
+    )
     device: Annotated[Literal["auto", "cpu", "cuda", "mps"], Flag()] = Field(
         "auto", description="where the networks that edit and judge faces compute; auto: a GPU where there is one"
     )

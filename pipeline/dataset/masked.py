@@ -125,7 +125,7 @@ def mask_people(
                 audit, "masked", PhotoChunks(rows, size=CHUNK),
                 fingerprint=fingerprint, part_fingerprint=digest([*depends, decoding_options(settings.photos)]),
                 columns=MASKED, planned=len(rows) * len(conditions),
-                job=lambda chunk: HidePeople(chunk, settings, conditions, annotations, run.folder),
+                job=lambda chunk: HidePeople(chunk, settings, conditions, annotations, run.folder.absolute()),
             )  # fmt: skip
         _write_manifest(run)
     return run

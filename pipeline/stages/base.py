@@ -54,6 +54,10 @@ class Audit:
 
 def started_engine(options: EngineOptions) -> AbstractContextManager[Engine]:
     """The engine that the options ask for; it ends with the context."""
+    if options.kind == "ray":
+        from pipeline.run.ray_engine import connected
+
+        return connected(options.workers, address=options.ray_address, gpus=options.device != "cpu")
     return started(options.workers or cores(), preload=NETWORKS)
 
 

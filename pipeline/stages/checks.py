@@ -101,7 +101,7 @@ def checks_stage(audit: Audit, upstream: str, *, folder: Path | None = None) -> 
                 sample=rows,
                 classes=dict(zip(sample["photo"], attribute.classes_of(sample), strict=True)),
                 versions=versions[(versions["attribute"] == attribute.name) & (versions["status"] == "ok")],
-                folder=folder or run.folder,
+                folder=(folder or run.folder).absolute(),
                 sweep=settings.sweep,
                 decoding=settings.photos,
                 least=options.smallest_group,

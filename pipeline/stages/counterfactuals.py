@@ -96,7 +96,7 @@ def counterfactuals_stage(audit: Audit, upstream: str, *, destination: Destinati
         rows["split"] = rows["photo"].map(destination.splits)
 
     def job(rows: Sequence[Row]) -> MakeVersions:
-        layout = RunLayout(run.folder) if destination is None else destination.layout_of(rows)
+        layout = RunLayout(run.folder.absolute()) if destination is None else destination.layout_of(rows)
         return MakeVersions(rows, sweep, audit.settings.photos, layout, recogniser, audit.settings.engine.device)
 
     def finish() -> None:

@@ -1,0 +1,98 @@
+"""Jobs on a Ray cluster: actors that hold the networks; what a lost one was doing is done again by another.
+
+Every node needs this package, and sees the photos and the run's folder under the same paths as the caller.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from queue import SimpleQueue
+from typing import Any
+
+from pipeline.config.options import ConfigError
+from pipeline.run.engine import Engine, Job, Result, Step, one_thread
+from pipeline.run.record import RunError
+
+ATTEMPTS = 3  # at one job whose process or machine is lost
+LOST = "Ray lost the process of a job {attempts} times ({error}): the same command continues"
+
+
+class RayEngine:
+    """Does jobs on the cores, and the GPUs if there are any, of a cluster that this process is connected to.
+
+    Args:
+        workers: how many actors; as many as the cluster has cores unless given.
+        gpus: let them share the cluster's GPUs.
+    """
+
+    peak_mib = 0.0  # of this machine; Ray's own dashboard has the cluster's
+
+    def __init__(self, workers: int | None, *, gpus: bool) -> None:
+        import ray
+
+        there = ray.cluster_resources()
+        self.size = workers or max(1, int(there.get("CPU", 1)))
+        actor = ray.remote(_Worker).options(
+            num_cpus=1,
+            num_gpus=there.get("GPU", 0) / self.size if gpus else 0,
+            max_restarts=ATTEMPTS,
+            max_task_retries=ATTEMPTS,
+        )
+        self._idle: SimpleQueue[Any] = SimpleQueue()
+        for _ in range(self.size):
+            self._idle.put(actor.remote())
+
+    def start(self) -> None:
+        """See ``Engine``; the actors start by themselves."""
+
+    def call(self, job: Job[Result], step: Step = lambda count: None) -> Result:
+        """See ``Engine``; nothing is counted before the job is done.
+
+        Raises:
+            RunError: its process was lost again and again.
+        """
+        import ray
+
+        worker = self._idle.get()
+        try:
+            result: Result = ray.get(worker.do.remote(job))
+        except ray.exceptions.RayTaskError as error:
+            raise error.cause from None
+        except ray.exceptions.RayError as error:
+            raise RunError(LOST.format(attempts=ATTEMPTS + 1, error=error)) from error
+        finally:
+            self._idle.put(worker)
+        return result
+
+
+class _Worker:
+    def do(self, job: Job[Any]) -> Any:
+        with one_thread():
+            return job(lambda count: None)
+
+
+@contextmanager
+def connected(workers: int | None, *, address: str | None, gpus: bool) -> Iterator[Engine]:
+    """An engine on a cluster; its actors end with the context.
+
+    Args:
+        workers: see ``RayEngine``.
+        address: of a running cluster, such as "auto"; one is started on this machine unless given.
+        gpus: see ``RayEngine``.
+
+    Raises:
+        ConfigError: Ray is not installed, or there is no such cluster.
+    """
+    try:
+        import ray
+    except ModuleNotFoundError as error:
+        raise ConfigError("--engine ray needs the package ray: pip install 'counterslope[ray]'") from error
+    mine = not ray.is_initialized()
+    try:
+        ray.init(address=address, ignore_reinit_error=True, log_to_driver=False)
+    except (ConnectionError, ValueError) as error:
+        raise ConfigError(f"there is no Ray cluster at {address} ({error}): see --ray-address") from error
+    try:
+        yield RayEngine(workers, gpus=gpus)
+    finally:
+        if mine:
+            ray.shutdown()
