@@ -61,7 +61,7 @@ def collect(wanted: Wanted, folder: Path, *, consent: Consent, watch: Watch = un
     Args:
         wanted: what is collected.
         folder: of the collection.
-        consent: is shown the plan, unless nothing would be sent.
+        consent: is shown the plan and agrees or not; photos of a folder need none.
         watch: receives the progress.
 
     Raises:
@@ -104,7 +104,7 @@ class _Collection:
         self._short = 0
 
     def run(self, watch: Watch) -> Collected:
-        stopped = ""
+        stopped, finished = "", False
         with self._state.opened(), watch("collect", total=len(self._wanted.queries) * self._wanted.per_keyword) as step:
             try:
                 for query in self._wanted.queries:
@@ -113,10 +113,11 @@ class _Collection:
                         step(1, query.text)
                     self._short += taken < self._wanted.per_keyword
                     step(self._wanted.per_keyword - taken)
+                finished = True
             except _Stopped as reason:
                 stopped = f"{reason}; the same command continues"
             finally:
-                self._write()
+                self._write(finished)
         counts = Counter((status, reason.partition(" (")[0]) for *_, status, reason in self._rows)
         return Collected(self._folder, counts, self._short, stopped)
 
@@ -221,7 +222,7 @@ class _Collection:
         digest = sha256(path.read_bytes()).hexdigest()
         name = path.relative_to(self._folder).as_posix()
         looks = perceptual_hash(photo.pixels) if self._wanted.near >= 0 else ""
-        return Outcome(url, file=name, sha256=digest, phash=looks, width=photo.width, height=photo.height)
+        return Outcome(url, file=name, sha256=digest, phash=looks)
 
     def _content(self, url: str) -> bytes | NoAnswer:
         if self._wanted.search is None:
@@ -276,9 +277,15 @@ class _Collection:
         close = np.flatnonzero(apart <= self._wanted.near)
         return self._hashed[int(close[0])] if len(close) else None
 
-    def _write(self) -> None:
-        """The manifest, every result with what became of it, and whom to credit."""
-        write_text(self._folder / "manifest.csv", csv_of(COLUMNS, self._photos.values()))
+    def _write(self, finished: bool) -> None:
+        """The manifest, every result with what became of it, and whom to credit.
+
+        What was interrupted before it came as far as an earlier command leaves that one's files as they are.
+        """
+        manifest = self._folder / "manifest.csv"
+        if not finished and manifest.is_file() and manifest.read_bytes().count(b"\n") > len(self._photos) + 1:
+            return
+        write_text(manifest, csv_of(COLUMNS, self._photos.values()))
         results = (
             {
                 "keyword": query.keyword, "modifier": query.modifier or "none", "rank": rank, "image_url": found.image,

@@ -82,8 +82,8 @@ class Downloader:
     def _followed(self, url: str, hosts: Set[str], *, robots: bool = True) -> Reply | NoAnswer:
         for _ in range(REDIRECTS + 1):
             refusal = self._refusal(url, hosts, robots=robots and self._limits.robots)
-            if refusal:
-                return NoAnswer(refusal)
+            if refusal is not None:
+                return refusal
             self._wait(urlsplit(url).netloc)
             reply = self._client(Call(url, headers={"User-Agent": self._agent}, method="GET"))
             if isinstance(reply, NoAnswer) or reply.status not in (301, 302, 303, 307, 308):
@@ -91,40 +91,40 @@ class Downloader:
             url = urljoin(url, reply.headers.get("location", ""))
         return NoAnswer(f"more than {REDIRECTS} redirects")
 
-    def _refusal(self, url: str, hosts: Set[str], *, robots: bool) -> str:
-        """Why an address is not called; empty where it may be."""
+    def _refusal(self, url: str, hosts: Set[str], *, robots: bool) -> NoAnswer | None:
+        """Why an address is not called; None where it may be."""
         try:
             parts = urlsplit(url)
             host, port, place = parts.hostname or "", parts.port, parts.netloc.lower()
         except ValueError:
-            return "not an address"
+            return NoAnswer("not an address")
         if parts.scheme not in _PORTS or not host or not host.isascii() or "@" in place or "\\" in url:
-            return "not an address of http or https without a password"
+            return NoAnswer("not an address of http or https without a password")
         if place not in hosts:
-            return f"{place} is not a host that the search named"
+            return NoAnswer(f"{place} is not a host that the search named")
         private = place in self._limits.private
         if port not in (None, _PORTS[parts.scheme]) and not private:
-            return f"port {port} is not one of the web"
+            return NoAnswer(f"port {port} is not one of the web")
         try:
             addresses = self._resolve(host, port or _PORTS[parts.scheme])
         except (gaierror, OSError, UnicodeError):
-            return f"{host} has no address"
+            return NoAnswer(f"{host} has no address", retry="later")
         wrong = [address for address in addresses if not private and not is_public(address)]
         if wrong:
-            return f"{host} is {wrong[0]}, an address of a private or special network"
+            return NoAnswer(f"{host} is {wrong[0]}, an address of a private or special network")
         self._transport.pin(host, addresses[0])
-        return self._forbidden(url, hosts) if robots else ""
+        return self._forbidden(url, hosts) if robots else None
 
-    def _forbidden(self, url: str, hosts: Set[str]) -> str:
-        """Why a host's robots.txt forbids an address; one that cannot be read forbids all (RFC 9309)."""
+    def _forbidden(self, url: str, hosts: Set[str]) -> NoAnswer | None:
+        """Why a host's robots.txt forbids an address; one that cannot be read forbids all for now (RFC 9309)."""
         place = "{0.scheme}://{0.netloc}".format(urlsplit(url))
         with self._reading:
             if place not in self._robots:
                 self._robots[place] = self._rules(place, hosts)
             rules = self._robots[place]
         if isinstance(rules, str):
-            return f"robots.txt of {place} cannot be read ({rules})"
-        return "" if rules.can_fetch(AGENT, url) else f"robots.txt of {place} forbids it"
+            return NoAnswer(f"robots.txt of {place} cannot be read ({rules})", retry="later")
+        return None if rules.can_fetch(AGENT, url) else NoAnswer(f"robots.txt of {place} forbids it")
 
     def _rules(self, place: str, hosts: Set[str]) -> RobotFileParser | str:
         reply = self._followed(f"{place}/robots.txt", hosts, robots=False)

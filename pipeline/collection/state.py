@@ -25,7 +25,6 @@ class Outcome:
         file: the photo, from the collection's folder.
         sha256: of its bytes.
         phash: its perceptual hash, 64 bits in hex digits.
-        width, height: pixels of the upright photo, as far as it was decoded.
     """
 
     url: str
@@ -34,8 +33,6 @@ class Outcome:
     file: str = ""
     sha256: str = ""
     phash: str = ""
-    width: int = 0
-    height: int = 0
 
 
 class CollectionFolder:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -227,6 +228,25 @@ def test_a_service_that_refuses_ends_the_work_and_what_is_there_stays(web, tmp_p
     found = collect(web.wanted(Query("nurse"), Query("nurse", "male")), tmp_path, consent=agreed)
     assert not found.stopped
     assert len(rows(tmp_path / "manifest.csv")) == 6
+
+
+def test_what_failed_for_now_is_tried_by_the_next_command_and_an_earlier_manifest_is_not_shortened(web, tmp_path):
+    web.pictures["/robots.txt"] = Response(503)
+    assert collect(web.wanted(), tmp_path, consent=agreed).photos == 0
+    assert not web.downloads
+    web.pictures["/robots.txt"] = Response(404)
+    assert collect(web.wanted(), tmp_path, consent=agreed).photos == 5
+
+    @contextmanager
+    def watch(stage, total):
+        def advance(count, note=""):
+            raise KeyboardInterrupt
+
+        yield advance
+
+    with pytest.raises(KeyboardInterrupt):
+        collect(web.wanted(), tmp_path, consent=agreed, watch=watch)
+    assert len(rows(tmp_path / "manifest.csv")) == 5
 
 
 def test_a_page_after_the_last_one_ends_a_search(web, tmp_path):
