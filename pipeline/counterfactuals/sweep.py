@@ -3,7 +3,8 @@
 Tensors in, arrays out; nothing here touches a disk. A finding that a placebo also shows is not a finding.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from hashlib import sha256
 
 import cv2
@@ -19,6 +20,7 @@ from pipeline.counterfactuals.editors.base import (
     Edit,
     FaceBatch,
     ImageEdit,
+    Patch,
     PhotoEdit,
     PhotoVersions,
     placebo,
@@ -40,22 +42,54 @@ def edits_of(
         masks: ``(B, 128, 128)`` in 0..1: where each crop may change.
         options: the sweep's values and placebos.
     """
-    edit = faces.edit(attribute, options.values(attribute.name))
+    edit, seed = faces.edit(attribute, options.values(attribute.name)), options.placebo_seed
+    dealt = [direction_of(photo, seed=seed) for photo in photos]
+    if isinstance(edit, PhotoEdit):
+        # The placebos only need to know how large the edits were, so that these are not made again for them.
+        extents: dict[int, Extent] = {}
+        yield replace(edit, make=lambda place: _recorded(edit, place, extents))
+        for arm in options.placebos:
+            yield photo_placebo(edit, extents, arm, options.values(attribute.name, arm), seed=seed, dealt=dealt)
+        return
     yield edit
     if isinstance(edit, ImageEdit):
         return
-    seed = options.placebo_seed
-    dealt = [direction_of(photo, seed=seed) for photo in photos]
     for arm in options.placebos:
         values = options.values(attribute.name, arm)
-        if isinstance(edit, PhotoEdit):
-            fewer = faces.edit(attribute, values)
-            if isinstance(fewer, PhotoEdit):
-                yield photo_placebo(fewer, arm, seed=seed, dealt=dealt)
-        elif arm == "colour":
+        if arm == "colour":
             yield colour_placebo(edit.at(values), masks, null=faces.null)
         else:
             yield faces.random_placebo(attribute, edit.at(values), masks, seed=seed, dealt=dealt)
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much the K versions of a photo change inside their mask.
+
+    Attributes:
+        photo, own, patch: as in ``PhotoVersions``.
+        means: ``(K, 3)`` mean change of each channel, in levels.
+        sizes: ``(K,)`` root mean square of the change.
+    """
+
+    photo: NDArray[np.uint8]
+    own: float
+    patch: Patch
+    means: NDArray[np.float64]
+    sizes: NDArray[np.float64]
+
+
+def _recorded(edit: PhotoEdit, place: int, extents: dict[int, Extent]) -> PhotoVersions | None:
+    """A face's versions, after noting how much they change."""
+    made = edit.make(place)
+    if made is not None:
+        window, mask = made.patch.window, made.patch.mask
+        before, area = made.photo[window].astype(np.float32), max(float(mask.sum()), 1e-6)
+        changes = [version.pixels[window] - before for version in made.versions]
+        means = np.array([(change * mask[..., None]).sum(axis=(0, 1)) / area for change in changes])
+        sizes = np.array([np.sqrt(float((change**2).sum()) / 3 / area) for change in changes])
+        extents[place] = Extent(made.photo, made.own, made.patch, means, sizes)
+    return made
 
 
 def direction_of(photo: str, *, seed: int) -> Direction:
@@ -67,44 +101,50 @@ def direction_of(photo: str, *, seed: int) -> Direction:
     return Direction(number // 2 % DIRECTIONS, 2 * (number % 2) - 1)
 
 
-def photo_placebo(edit: PhotoEdit, arm: str, *, seed: int, dealt: Sequence[Direction] | None = None) -> PhotoEdit:
+def photo_placebo(
+    edit: PhotoEdit,
+    extents: Mapping[int, Extent],
+    arm: str,
+    values: tuple[float, ...],
+    *,
+    seed: int,
+    dealt: Sequence[Direction],
+) -> PhotoEdit:
     """A placebo of an edit that lies in the photos already: in every version, as large as the edit (RMS in its mask).
 
     Args:
         edit: the real one.
+        extents: place of a face -> how much its edits change; a face that is not there has no placebo.
         arm: "colour": its mean change of colour, the same in every pixel; "random": a smooth pattern of light without
             a mean.
+        values: of the placebo, some of the edit's.
         seed: of the random patterns.
-        dealt: the direction of each face; the first of them for all unless given.
+        dealt: the direction of each face.
     """
 
     def make(place: int) -> PhotoVersions | None:
-        made = edit.make(place)
-        if made is None:
+        if place not in extents:
             return None
-        photo, patch = made.photo, made.patch
-        before = photo[patch.window].astype(np.float32)
-        area = max(float(patch.mask.sum()), 1e-6)
-        direction = dealt[place] if dealt is not None else Direction()
+        known, direction = extents[place], dealt[place]
+        mask = known.patch.mask
+        area = max(float(mask.sum()), 1e-6)
         pattern = direction.way * random_pattern(direction.name_of(edit.attribute), seed=seed)
-        light = cv2.resize(pattern, patch.mask.shape[::-1], interpolation=cv2.INTER_CUBIC)
-        light = light - float((light * patch.mask).sum()) / area
+        light = cv2.resize(pattern, mask.shape[::-1], interpolation=cv2.INTER_CUBIC)
+        light = light - float((light * mask).sum()) / area
+        light /= max(float(np.sqrt((light**2 * mask).sum() / area)), 1e-6)
         versions = []
-        for value, version in zip(edit.values, made.versions, strict=True):
-            change = version.pixels[patch.window].astype(np.float32) - before
-            mean = (change * patch.mask[..., None]).sum(axis=(0, 1)) / area
-            if arm != "colour":
-                size = np.sqrt(float((change**2).sum()) / 3 / area)
-                size /= max(float(np.sqrt((light**2 * patch.mask).sum() / area)), 1e-6)
-                # One way below the face's own value and the other way above it, as the edit.
-                sign = 1.0 if value >= made.own else -1.0
-                spread = np.broadcast_to((sign * size * light)[..., None], change.shape)
+        for value in values:
+            step = int(np.abs(np.subtract(edit.values, value)).argmin())
+            if arm == "colour":
+                spread = np.broadcast_to(known.means[step], (*mask.shape, 3))
             else:
-                spread = np.broadcast_to(mean, change.shape)
-            versions.append(add_change(photo, patch, np.asarray(spread, dtype=np.float32)))
-        return PhotoVersions(photo, made.own, patch, tuple(versions))
+                # One way below the face's own value and the other way above it, as the edit.
+                sign = 1.0 if value >= known.own else -1.0
+                spread = np.broadcast_to((sign * known.sizes[step] * light)[..., None], (*mask.shape, 3))
+            versions.append(add_change(known.photo, known.patch, np.asarray(spread, dtype=np.float32)))
+        return PhotoVersions(known.photo, known.own, known.patch, tuple(versions))
 
-    return PhotoEdit(edit.attribute, arm, edit.values, make)
+    return PhotoEdit(edit.attribute, arm, values, make)
 
 
 def random_pattern(name: str, *, seed: int) -> NDArray[np.float32]:
