@@ -76,8 +76,9 @@ class EditSize(Analysis[EditSizeOptions]):
             key="edit-size",
             heading="Direction of the attribute, size of the edit",
             explanation="A version is edited the more the farther it is from the face’s own value. Does a label follow "
-            "the attribute, or only how much was edited? In each photo its responses are regressed on the value and on "
-            "the distance from the face’s own value together; the slope without the second term stands next to them.",
+            "the attribute, or only how much was edited? Within photos, responses are regressed on the value and on "
+            "the distance from the face’s own value together. The slope is direction + lean × size: it has as "
+            "much of the size as that distance leans along the sweep.",
             parts=[
                 _part(rows, adapter, kept.attribute(name), sides.get(name))
                 for (adapter, name), rows in page.rows_by(frame, "adapter", "attribute")
@@ -111,6 +112,7 @@ def _part(rows: "pd.DataFrame", adapter: str, attribute: Attribute, sides: Mappi
         return page.Subsection(heading, [*sentences, "No label can be estimated."])
     sized = known[known["size_p"] < page.SURE]
     left = known[(known["direction_low"] > 0) | (known["direction_high"] < 0)]
+    sentences.append(f"Lean: {decimal(known.iloc[0]['lean'], sign=True)} (0: photos lie evenly about the middle).")
     sentences.append(
         f"{len(left)} of {pluralise(len(known), 'label')} have a direction whose interval excludes 0; "
         f"{len(sized)} follow the size of the edit (p < 0.05)"

@@ -120,7 +120,9 @@ def label_table(
     frame = tested.assign(**of_arms)
     less = NET_COLUMNS if table.placebos else ()
     cut = [Column("Slope that cut-off labels could make", "decimal", (TRUNCATION,), wide=True)]
-    columns = (*COLUMNS, *_placebo_columns(arms, frame), *less, *WIDE_COLUMNS, *(cut if TRUNCATION in frame else ()))
+    # What placebos leave of a slope comes before how sure the slope alone is.
+    shown = (*COLUMNS[:4], *less, *COLUMNS[4:], *_placebo_columns(arms, frame))
+    columns = (*shown, *WIDE_COLUMNS, *(cut if TRUNCATION in frame else ()))
     found = {str(row["label"]) for _, row in table.rows()}
     rows = frame.to_dict("records")
     series = {label: number for number, label in enumerate(drawn)}

@@ -1,4 +1,4 @@
-"""What a slope owes to the attribute's direction, and what to the size of the edit: a regression in each photo.
+"""What a slope owes to the attribute's direction, and what to the size of the edit: one regression within photos.
 
 A version is edited the more the farther it is from the face's own value a0. Where photos sit on one side of the scale,
 |a - a0| falls or rises along a, so that whatever grows with the size of an edit makes a slope.
@@ -17,7 +17,7 @@ from pipeline.statistics.sweeps import Sweeps
 
 ENDS = ("", "_low", "_high")
 EDIT_SIZE_COLUMNS = (
-    *("adapter", "attribute", "arm", "label", "photos", "y_c", "slope"),
+    *("adapter", "attribute", "arm", "label", "photos", "y_c", "lean", "slope"),
     *("direction", "direction_low", "direction_high", "direction_p", "size", "size_low", "size_high", "size_p"),
     *("estimable", "reason"),
 )
@@ -32,10 +32,12 @@ def edit_size(
     level: float = 0.95,
     clusters: Mapping[str, Hashable] | None = None,
 ) -> pd.DataFrame:
-    """Direction and size of every label: mean coefficients of y = c + d a + s |a - a0| over photos, divided by y_c.
+    """Direction and size of every label: d and s of y = c_i + d a + s |a - a0_i|, divided by y_c.
 
+    Both are common to all photos, c_i is a photo's own; errors are clustered by photo. ``slope`` is of the same photos
+    without the second term, so slope = direction + lean * size, where ``lean`` is the mean slope of |a - a0| on a.
     Photos whose own value is not known, or does not lie inside the sweep, are left out: there the two cannot be told
-    apart. ``slope`` is of the same photos, without the second term.
+    apart.
 
     Args:
         sweeps: of one edit.
@@ -50,21 +52,28 @@ def edit_size(
     sweeps = sweeps.of_photos(photos)
     units, rates = units_of(sweeps, clusters), sweeps.rates()
     reason = reasons_of(rates, photos=len(photos), units=len(units), min_count=min_count)
-    numbers = {name: np.full(len(sweeps.labels), np.nan) for name in EDIT_SIZE_COLUMNS[6:-2]}
-    weights = _weights(values, np.array([own[photo] for photo in photos]))
+    numbers = {name: np.full(len(sweeps.labels), np.nan) for name in EDIT_SIZE_COLUMNS[7:-2]}
+    design = _design(values, np.array([own[photo] for photo in photos]))
+    squares = np.einsum("ckn,dkn->cdn", design, design)
+    inverse = np.linalg.pinv(squares.sum(axis=2))
+    lean = float(squares[0, 1].sum() / max(squares[0, 0].sum(), 1e-12))
     for rows in blocks(np.flatnonzero(reason == ESTIMABLE), photos=len(photos)):
         top, centre = slopes_and_centre(sweeps, rows)
         bottom = Spread.of(units.sums(centre), units)
         numbers["slope"][rows] = top.sum(axis=1) / centre.sum(axis=1)
-        coefficients = np.einsum("lkn,ckn->cln", sweeps.block(rows), weights, optimize=True)
-        for name, found in zip(("direction", "size"), coefficients, strict=True):
+        products = np.einsum("lkn,ckn->cln", sweeps.block(rows), design, optimize=True)
+        fitted = np.einsum("cd,dl->cl", inverse, products.sum(axis=2))
+        # What each photo adds to the coefficients, around their values: its mean over photos is the coefficient.
+        left = products - np.einsum("cdn,dl->cln", squares, fitted)
+        added = len(photos) * np.einsum("cd,dln->cln", inverse, left) + fitted[:, :, None]
+        for name, found in zip(("direction", "size"), added, strict=True):
             spread = Spread.of(units.sums(found), units)
             ends = inference.ratio_interval(spread, bottom, units, level=level)
             for end, column in zip(ENDS, (spread.total / bottom.total, *ends), strict=True):
                 numbers[f"{name}{end}"][rows] = column
             numbers[f"{name}_p"][rows] = inference.t_test(spread, units)
     named = {"adapter": sweeps.adapter, "attribute": sweeps.attribute, "arm": sweeps.arm, "label": list(sweeps.labels)}
-    known = {"photos": len(photos), "y_c": rates[:, len(values) // 2], "estimable": reason == ESTIMABLE}
+    known = {"photos": len(photos), "y_c": rates[:, len(values) // 2], "lean": lean, "estimable": reason == ESTIMABLE}
     frame = pd.DataFrame({**named, **known, **numbers, "reason": reason.tolist()}, index=range(len(sweeps.labels)))
     return frame[list(EDIT_SIZE_COLUMNS)]
 
@@ -77,7 +86,8 @@ def balance(own: Mapping[str, float]) -> dict[str, float]:
     return {"photos": len(known), "low": low, "high": high, "mean": float(known.mean()) if len(known) else np.nan}
 
 
-def _weights(values: Floats, own: Floats) -> Floats:
-    """``(2, K, n)``: what each photo's responses are summed with for its direction and its size coefficient."""
-    design = np.stack(np.broadcast_arrays(1.0, values, np.abs(values - own[:, None])), axis=2)
-    return np.asarray(np.linalg.pinv(design)[:, 1:].transpose(1, 2, 0))
+def _design(values: Floats, own: Floats) -> Floats:
+    """``(2, K, n)``: value and size of the edit at each step of each photo, less their means over the steps."""
+    sizes = np.abs(values[:, None] - own)
+    both = np.stack(np.broadcast_arrays(values[:, None], sizes))
+    return np.asarray(both - both.mean(axis=1, keepdims=True))

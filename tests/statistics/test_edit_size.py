@@ -43,6 +43,14 @@ def test_on_both_sides_size_and_slope_do_not_mix():
     row = found(lambda a, a0: 0.5 + 0.05 * a + 0.05 * np.abs(a - a0), own)
     assert row["slope"] == pytest.approx(row["direction"], rel=0.1)
     assert row["size_low"] > 0
+    assert row["lean"] == pytest.approx(0, abs=0.01)
+
+
+@pytest.mark.parametrize("own", [one_sided(), np.linspace(-1, 1, PHOTOS)])
+def test_the_slope_is_direction_and_as_much_of_the_size_as_leans_along_the_sweep(own):
+    # A step far from the face's own value bends, and bends differently on either side: no part of the slope is lost.
+    row = found(lambda a, a0: np.where(a > np.sign(a0) * -1.0, 0.9, 0.1), own)
+    assert row["slope"] == pytest.approx(row["direction"] + row["lean"] * row["size"])
 
 
 def test_photos_whose_own_value_is_unknown_or_beyond_the_sweep_are_left_out():
