@@ -21,6 +21,11 @@ GRID = (
     "To read a figure by: the metric on made-up data whose bias (the share of rows on which the task equals the "
     "attribute) is known, of the dataset upwards and of the model across. These are not this run's data."
 )
+OF_NUMBERS = "inverse_rmse"
+SPREAD = (
+    "1 / RMSE also grows where predictions merely spread less than labels: read dpa less dpa_shuffled, which is the "
+    "same with the attacker's input in a random order."
+)
 EXAMPLE = "counterslope {} predictions.csv --attribute gender --task cooking --prediction guess"
 
 
@@ -102,7 +107,8 @@ class Predictability(Analysis[Chosen]):
             from pipeline.statistics import COARSE, amplification_grid, bias_grid
 
             biases: dict[str, Any] = {"dataset_biases": COARSE, "model_biases": COARSE}
-            grid = bias_grid(**biases, quality=options.quality, equalise=options.equalise)
+            quality = "accuracy" if options.quality == OF_NUMBERS else options.quality  # the grid's labels are two
+            grid = bias_grid(**biases, quality=quality, equalise=options.equalise)
             others = amplification_grid(**biases).drop(columns=["dataset_bias", "model_bias"])
             return {self.name: found, f"{self.name}_grid": grid.join(others)}
 
@@ -206,6 +212,9 @@ class DpaOptions(PredictabilityOptions):
 
     prediction: Names = Field((), description="column with the predicted label, for A->T; one for each task")
     predicted_attribute: Names = Field((), description="column with the predicted group, for T->A")
+    quality: str = Field(
+        "accuracy", description="accuracy, f1, inverse_mse or inverse_bce of labels; inverse_rmse of numbers"
+    )
     repeats: int = Field(20, description="how often labels and rows are drawn")
 
 
@@ -234,8 +243,16 @@ class DpaAnalysis(Predictability[DpaOptions]):
         """DPA in each direction that is predicted."""
         import pandas as pd
 
-        from pipeline.statistics import dpa
+        from pipeline.statistics import dpa, dpa_of_numbers
 
+        if options.quality == OF_NUMBERS:
+            if options.cluster is not None:
+                raise InputError(f"--quality {OF_NUMBERS} has no interval over examples, so it takes no --cluster")
+            named: dict[str, Any] = {name: arguments.get(name) for name in ("predictions", "predicted_attributes")}
+            how: Any = {"attacker": "linear" if options.attacker == "auto" else options.attacker}
+            return dpa_of_numbers(
+                arguments["attributes"], arguments["tasks"], **named, **how, repeats=options.repeats, seed=options.seed
+            ), [SPREAD]
         found = dpa(**arguments)
         notes = [f"{each.direction}: {note}" for each in found for note in each.notes]
         return pd.concat([each.to_frame() for each in found], ignore_index=True), notes

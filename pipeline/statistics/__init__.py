@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from pipeline.statistics.power import POWER_COLUMNS, PowerTable, power_frame, power_table
     from pipeline.statistics.predictability.attackers import ATTACKERS, Attacker
     from pipeline.statistics.predictability.bias_grid import COARSE, bias_grid
+    from pipeline.statistics.predictability.continuous import dpa_of_numbers
     from pipeline.statistics.predictability.dpa import Dpa, dpa
     from pipeline.statistics.predictability.leakage import Leakage, leakage
     from pipeline.statistics.predictability.qualities import QUALITIES
@@ -83,8 +84,8 @@ __all__ = [
     "amplification_grid", "amplification_of_rates", "at_thresholds", "attribute_to_task", "average_precision",
     "benjamini_hochberg", "bias_grid", "calibrated_as_in_code", "calibrated_as_in_paper", "centred_by_group",
     "cluster_topics", "compare", "comparison_frame", "corrected_interval", "counterfactual_amplification",
-    "curve_frame", "dpa", "exemplars", "findings", "group_rates", "leakage", "local_bias", "mals", "mals_of_counts",
-    "multi_amplification", "multi_mals", "power_frame", "power_table", "recall", "represent",
+    "curve_frame", "dpa", "dpa_of_numbers", "exemplars", "findings", "group_rates", "leakage", "local_bias", "mals",
+    "mals_of_counts", "multi_amplification", "multi_mals", "power_frame", "power_table", "recall", "represent",
     "representation_frame", "share_interval", "shares_by_group", "signs", "signs_of_shares", "slope_frame",
     "slope_table", "slopes_of", "subgroup_frames", "subgroup_slopes", "sweeps_of", "task_sets", "task_to_attribute",
     "threshold_free", "topic_words", "true_shares", "with_placebos", "within_families",
@@ -95,8 +96,8 @@ _MODULES = (
     "amplification.multi_attribute", "amplification.signs", "amplification.thresholds", "comparison",
     "corrected_shares", "inference", "local.explanations", "local.figures", "local.logan", "local.topics",
     "multiplicity", "placebos", "power", "predictability.attackers", "predictability.bias_grid",
-    "predictability.dpa", "predictability.leakage", "predictability.qualities", "repeats", "representation",
-    "slopes", "subgroups", "sweeps",
+    "predictability.continuous", "predictability.dpa", "predictability.leakage", "predictability.qualities",
+    "repeats", "representation", "slopes", "subgroups", "sweeps",
 )
 # fmt: on
 

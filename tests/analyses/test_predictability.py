@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from pipeline.analyses.inputs import InputError
+from pipeline.analyses.registry import compute
 from pipeline.cli.app import app
 
 # gender, cooking, what the model says: balanced data, 90 % right, 60 % of the answers as the gender has it
@@ -88,3 +90,18 @@ def test_help_shows_an_example(invoke, command):
     result = invoke(command, "--help")
     assert result.exit_code == 0
     assert f"counterslope {command}" in " ".join(result.output.split())
+
+
+def test_dpa_of_numbers_by_the_command(tmp_path):
+    rng = np.random.default_rng(0)
+    age = rng.normal(size=60)
+    pay = age + rng.normal(size=60)
+    frame = pd.DataFrame({"age": age, "pay": pay, "guess": pay + age})
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    given = {"attribute": ["age"], "task": ["pay"], "prediction": ["guess"], "quality": "inverse_rmse", "repeats": 3}
+    found = compute("dpa", tmp_path / "rows.csv", given)
+    assert found.tables["dpa"]["quantity"].tolist() == ["data", "model", "dpa", "dpa_shuffled"]
+    assert "dpa_shuffled" in found.notes[0]
+    assert len(found.kept()["dpa_grid"]) == 121
+    with pytest.raises(InputError, match="no --cluster"):
+        compute("dpa", tmp_path / "rows.csv", {**given, "cluster": "age"})
