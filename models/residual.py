@@ -1,9 +1,7 @@
-"""The residual editor: what a change of an attribute's value adds to an aligned face (Shen and Liu 2017).
+"""The residual editor's fields: what one unit of an attribute adds to an aligned face (Rowland and Perrett 1995).
 
-The network looks at a face once and returns fields of change (light, colour, displacement) for one unit of each
-attribute;
-any value is a sum of them, so an edit is zero at the face's own value and runs straight through a sweep. How the
-fields are put into a photo is elsewhere (``pipeline.counterfactuals``).
+Differences of the groups' mean faces at three ages, as light, colour and displacement; an edit is a multiple of them.
+How they are put into a photo is elsewhere (``pipeline.counterfactuals``).
 """
 
 from dataclasses import dataclass
@@ -18,8 +16,7 @@ COUNT = len(ATTRIBUTES)
 LUMA_SIDE = 64  # light is changed at half the resolution of a crop of 128 pixels,
 COARSE_SIDE = 16  # colour and position at an eighth, as in `models.fader.smooth_difference`
 INNER = 0.14  # crop sides: over so much of a face's rim, displacements fade to zero
-# What one unit of the network's last layers means: RGB in -1..1, and the crop's sides.
-LUMA_UNIT, CHROMA_UNIT, DISPLACEMENT_UNIT = 0.2, 0.1, 0.02
+AGES = (25.0, 42.0, 60.0)  # years at which prototypes are measured; between them they are interpolated
 
 
 @dataclass(frozen=True)
@@ -44,80 +41,32 @@ class Change:
     displacement: Tensor
 
 
-class ResidualEditor(nn.Module):
-    """A U-shaped network (Ronneberger et al. 2015) over crops of 64 pixels, added to fields common to all faces.
+class Prototypes(nn.Module):
+    """The fields of every attribute at each of `AGES`, symmetric, and how strong a unit of each attribute is."""
 
-    The common fields (``*_template``) start as the differences of the groups' mean faces; the network adds what depends
-    on the face. In evaluation mode every output is the mean of the face's and its mirror image's: no edit prefers one
-    side.
-    """
+    luma: Tensor
+    chroma: Tensor
+    displacement: Tensor
+    strength: Tensor
 
-    size = LUMA_SIDE
-    """Pixels a side of the input: the crop of 128 pixels, halved."""
-
-    mixing: Tensor
-    luma_template: Tensor
-    chroma_template: Tensor
-    displacement_template: Tensor
-
-    def __init__(self, widths: tuple[int, int, int] = (32, 56, 96)) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        first, second, third = widths
-        self.stem = _Block(12, first)
-        self.down = nn.ModuleList([_Block(first, second, stride=2), _Block(second, third, stride=2)])
-        self.middle = nn.ModuleList([_Block(third, third), _Block(third, third)])
-        self.up = nn.ModuleList([_Block(third, second), _Block(second, first)])
-        self.coarse = nn.Conv2d(second, 4 * COUNT, 3, padding=1)
-        self.fine = nn.Conv2d(first, 4 * COUNT, 3, padding=1)
-        for head in (self.coarse, self.fine):
-            nn.init.zeros_(head.weight)
-            nn.init.zeros_(head.bias)  # type: ignore[arg-type]  # built with a bias
-        # Not trained: gradients turn them into what only classifiers see.
-        self.register_buffer("luma_template", torch.zeros(COUNT, LUMA_SIDE, LUMA_SIDE))
-        self.register_buffer("chroma_template", torch.zeros(COUNT, 2, COARSE_SIDE, COARSE_SIDE))
-        self.register_buffer("displacement_template", torch.zeros(COUNT, 2, COARSE_SIDE, COARSE_SIDE))
-        # One unit of the k-th attribute changes the face by the sum of ``mixing[k, j]`` times the j-th fields: the
-        # diagonal
-        # makes a value mean as much for all attributes, the rest takes out what drifts along (age, smile). Calibrated.
-        self.register_buffer("mixing", torch.eye(COUNT))
+        ages = len(AGES)
+        self.register_buffer("luma", torch.zeros(ages, COUNT, LUMA_SIDE, LUMA_SIDE))
+        self.register_buffer("chroma", torch.zeros(ages, COUNT, 2, COARSE_SIDE, COARSE_SIDE))
+        self.register_buffer("displacement", torch.zeros(ages, COUNT, 2, COARSE_SIDE, COARSE_SIDE))
+        self.register_buffer("strength", torch.ones(COUNT))
 
-    def forward(self, faces: Tensor) -> ChangeFields:
-        """``(B, 3, 64, 64)`` RGB in -1..1 -> the fields of change of each face, calibrated by ``mixing``."""
-        luma, chroma, displacement = self._one_sided(faces)
-        if not self.training:
-            # Half the cost in training, where every face is shown either way round in turn.
-            luma_, chroma_, displacement_ = self._one_sided(faces.flip(3))
-            luma, chroma = (luma + luma_.flip(3)) / 2, (chroma + chroma_.flip(4)) / 2
-            displacement = (displacement + mirrored_displacement(displacement_)) / 2
-        moved = (self.displacement_template + mirrored_displacement(self.displacement_template)) / 2
-        return ChangeFields(
-            luma=torch.einsum("kj,bjhw->bkhw", self.mixing, symmetric(self.luma_template) + luma),
-            chroma=torch.einsum("kj,bjchw->bkchw", self.mixing, symmetric(self.chroma_template) + chroma),
-            displacement=torch.einsum("kj,bjchw->bkchw", self.mixing, moved + displacement),
-        )
-
-    def common_luma(self) -> Tensor:
-        """The light's fields common to all faces ``(8, 64, 64)``."""
-        return torch.einsum("kj,jhw->khw", self.mixing, symmetric(self.luma_template))
-
-    def _one_sided(self, faces: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        at32 = self.stem(F.pixel_unshuffle(faces, 2))
-        at16 = self.down[0](at32)
-        x = self.down[1](at16)
-        for block in self.middle:
-            x = x + block(x)
-        x16 = at16 + self.up[0](F.interpolate(x, scale_factor=2.0, mode="nearest"))
-        x32 = at32 + self.up[1](F.interpolate(x16, scale_factor=2.0, mode="nearest"))
-        coarse = self.coarse(x16).unflatten(1, (COUNT, 4))
-        luma = F.pixel_shuffle(self.fine(x32), 2)
-        return LUMA_UNIT * luma, CHROMA_UNIT * coarse[:, :, :2], DISPLACEMENT_UNIT * coarse[:, :, 2:]
-
-
-class _Block(nn.Sequential):
-    def __init__(self, channels: int, width: int, *, stride: int = 1) -> None:
-        super().__init__(
-            nn.Conv2d(channels, width, 3, stride, 1), nn.GroupNorm(8, width), nn.LeakyReLU(0.2, inplace=True)
-        )
+    def forward(self, age: Tensor) -> ChangeFields:
+        """Perceived age ``(B,)`` in years -> the fields of change of each face."""
+        knots = torch.tensor(AGES)
+        place = age.clamp(AGES[0], AGES[-1] - 1e-3)
+        above = torch.searchsorted(knots, place, right=True)
+        share = (place - knots[above - 1]) / (knots[above] - knots[above - 1])
+        weights = torch.zeros(len(age), len(AGES))
+        weights.scatter_(1, (above - 1)[:, None], (1 - share)[:, None]).scatter_(1, above[:, None], share[:, None])
+        fields = (self.luma, self.chroma, self.displacement)
+        return ChangeFields(*(torch.einsum("bt,tk...,k->bk...", weights, one, self.strength) for one in fields))
 
 
 def change_by(fields: ChangeFields, difference: Tensor, *, size: int) -> Change:
@@ -132,16 +81,13 @@ def change_by(fields: ChangeFields, difference: Tensor, *, size: int) -> Change:
     return Change(colour, _resized(displacement, size))
 
 
-def apply_change(faces: Tensor, change: Change, masks: Tensor) -> Tensor:
-    """Faces ``(B, 3, S, S)`` in -1..1, moved and recoloured inside ``masks`` ``(B, 1, S, S)``; clipped to -1..1."""
-    moved = displaced(faces, inner(masks) * change.displacement)
-    return (moved + masks * change.colour).clamp(-1, 1)
-
-
 def inner(masks: Tensor) -> Tensor:
     """Masks ``(B, 1, S, S)`` that fall to zero inside the face already: content must not be fetched from beyond it."""
     size = 2 * round(INNER * masks.shape[-1] / 2) + 1
-    return masks * (2 * F.avg_pool2d(masks, size, stride=1, padding=size // 2) - 1).clamp(0, 1)
+    # A square's mean, rows before columns: much faster than in one go.
+    mean = F.avg_pool2d(masks, (size, 1), stride=1, padding=(size // 2, 0))
+    mean = F.avg_pool2d(mean, (1, size), stride=1, padding=(0, size // 2))
+    return masks * (2 * mean - 1).clamp(0, 1)
 
 
 def centred(change: Change, masks: Tensor) -> Change:

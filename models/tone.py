@@ -31,8 +31,10 @@ SHINE = 1.8
 EVENNESS = 0.9
 # Of the difference between the groups' colours: the labels' and the estimated values' errors widen what is measured.
 SHARE = 0.9
+TINT_SHARE = 0.6  # the same for the tint, by which the photos' light differs as much as their people's skin
 REACH = 0.06  # crop sides: the standard deviation of the smooth lightness
 GAINS = (0.15, 5.0)
+BRIGHTEST = 250.0  # the level that a shift lights no pixel beyond
 LIGHTNESS = (12.0, 93.0)  # the range of skin's median L* that a shift stays in
 
 
@@ -40,8 +42,8 @@ LIGHTNESS = (12.0, 93.0)  # the range of skin's median L* that a shift stays in
 class ToneTable:
     """Quantiles of the skin's median colour in photos of each group.
 
-    ``quantiles`` ``(Q,)`` in 0..1, rising; ``ages`` ``(T,)`` years, rising; ``colours`` ``(2, 5, T, 3, Q)``: CIELAB for
-    feminine and masculine, the races of ``models.judge.RACES``, the ages, the three channels.
+    ``quantiles`` ``(Q,)`` in 0..1, rising; ``ages`` ``(T,)`` years, rising; ``colours`` ``(2, 5, T, 3, Q)``: for
+    feminine and masculine, the races of ``models.judge.RACES`` and the ages, the three coordinates of `ratios`.
     """
 
     quantiles: NDArray[np.float64]
@@ -49,13 +51,19 @@ class ToneTable:
     colours: NDArray[np.float64]
 
     def group(self, *, gender: float, race: str, age: float) -> NDArray[np.float64]:
-        """The quantiles ``(3, Q)`` of CIELAB for perceived gender (-1..1), race and age in years, interpolated."""
+        """The quantiles ``(3, Q)`` of `ratios` for perceived gender (-1..1), race and age in years, interpolated."""
         masculine = float(np.clip((1 + gender) / 2, 0, 1))
         of_race = self.colours[:, RACES.index(race)]
         of_gender = (1 - masculine) * of_race[0] + masculine * of_race[1]
         place = float(np.clip(np.interp(age, self.ages, np.arange(len(self.ages))), 0, len(self.ages) - 1))
         below = min(int(place), len(self.ages) - 2)
         return np.asarray((1 - (place - below)) * of_gender[below] + (place - below) * of_gender[below + 1])
+
+
+def ratios(colours: NDArray[np.floating]) -> NDArray[np.float64]:
+    """CIELAB ``(..., 3)`` as L*, a* / L* and b* / L*, which more or less light on the same skin hardly changes."""
+    lightness = np.maximum(np.asarray(colours, dtype=np.float64)[..., :1], 1.0)
+    return np.concatenate([lightness, colours[..., 1:] / lightness], axis=-1)
 
 
 def load_tone_table(path: Path = TABLE) -> ToneTable:
@@ -84,9 +92,9 @@ def tone_shifts(
 ) -> NDArray[np.float64]:
     """By how much the skin's median colour shall move at each value of a race sweep: conditional quantile mapping.
 
-    At -1 and +1 the colour has, channel by channel, the quantile that it has now, but in the group of that end (up to
-    `SHARE`); at the face's own value the shift is zero exactly; between and beyond, it is linear in the value, so
-    monotone.
+    At -1 and +1 each coordinate of `ratios` has the quantile that it has now, but in the group of that end (up to
+    `SHARE`); at the face's own value the shift is zero exactly; between and beyond, the coordinates are linear in the
+    value, so lightness is monotone.
 
     Args:
         table: the groups' colours.
@@ -102,16 +110,15 @@ def tone_shifts(
     """
     low, high = (table.group(gender=gender, race=race, age=age) for race in pair)
     start = float(np.clip(own, -1, 1))
-    here = low + (1 + start) / 2 * (high - low)
-    slope = np.empty(3)
-    for channel in range(3):
-        # Beyond the outermost quantiles the outermost difference of the groups holds.
-        rank = np.interp(float(colour[channel]), here[channel], table.quantiles)
-        ends = [float(np.interp(rank, table.quantiles, group[channel])) for group in (low, high)]
-        slope[channel] = SHARE * (ends[1] - ends[0]) / 2
-    shifts = (np.asarray(values, dtype=np.float64) - start)[:, None] * slope
-    shifts[:, 0] = np.clip(shifts[:, 0], min(0, LIGHTNESS[0] - colour[0]), max(0, LIGHTNESS[1] - colour[0]))
-    return np.asarray(shifts)
+    here, now = low + (1 + start) / 2 * (high - low), ratios(np.asarray(colour))
+    # Beyond the outermost quantiles the outermost difference of the groups holds.
+    ranks = [np.interp(now[channel], here[channel], table.quantiles) for channel in range(3)]
+    ends = np.array([[np.interp(ranks[k], table.quantiles, group[k]) for k in range(3)] for group in (low, high)])
+    steps = np.asarray(values, dtype=np.float64)[:, None] - start
+    wanted = now + steps * np.array([SHARE, TINT_SHARE, TINT_SHARE]) * (ends[1] - ends[0]) / 2
+    lightness = np.clip(wanted[:, :1], min(LIGHTNESS[0], now[0]), max(LIGHTNESS[1], now[0]))
+    shifts = np.concatenate([lightness, lightness * wanted[:, 1:]], axis=1) - colour
+    return np.where(steps == 0, 0.0, shifts)
 
 
 def median_colour(pixels: NDArray[np.uint8], membership: NDArray[np.floating]) -> NDArray[np.float64] | None:
@@ -199,14 +206,18 @@ def tone_change(
     followed = colour[0] + EVENNESS * (np.asarray(lightness, dtype=np.float32) - colour[0])
     place = np.clip(followed, max(8.0, 0.4 * colour[0]), 100)
     light = _decoding()[pixels]
-    change = np.empty_like(light)
+    sought = np.empty_like(light)
     for channel in range(3):
         gain, median = (np.interp(place, steps, table[:, channel]).astype(np.float32) for table in (gains, medians))
         ratio = light[..., channel] / (SHINE * median)
         # A pixel of the median colour takes the whole shift.
         diffuse = light[..., channel] * float((1 + SHINE**-4) ** 0.25) / np.sqrt(np.sqrt(1 + ratio**4))
-        change[..., channel] = np.asarray(weights, dtype=np.float32) * (gain - 1) * diffuse
-    return np.asarray(_levels(light + change) - _levels(light), dtype=np.float32)
+        sought[..., channel] = light[..., channel] + np.asarray(weights, dtype=np.float32) * (gain - 1) * diffuse
+    change = 255 * _encoded(sought) - pixels
+    # Highlights near their limit keep their colour and some relief: the brighter a pixel is, the less it still rises.
+    room = np.maximum(BRIGHTEST - pixels.max(axis=2), 0.2)
+    share = (np.asarray(weights) > 0) * (1 + (np.maximum(change.max(axis=2), 0) / room) ** 4) ** -0.25
+    return np.asarray(change * share[..., None], dtype=np.float32)
 
 
 def _gains(
@@ -215,11 +226,14 @@ def _gains(
     """For skin of each lightness of ``steps`` ``(T,)``: the gain of each channel in linear light and the colour there,
     ``(T, 3)`` each."""
     tint = np.array([0.0, 1.0, 1.0]) * (0 if grey else 1)
-    # Dark skin in deep shade has less chroma, in proportion.
-    share = np.clip(steps / max(float(colour[0]), 1.0), 0.2, 1.2)[:, None]
-    before = np.stack([steps, *np.zeros((2, len(steps)))], axis=1) + share * (tint * colour)
-    after = before + np.array([shift[0], 0, 0]) + np.sqrt(share) * (tint * shift)
-    after[:, 0] = np.clip(after[:, 0], 1, 100)
+
+    def of_lightness(median: NDArray[np.float64], lightness: NDArray[np.float64]) -> NDArray[np.float64]:
+        # Dark skin in deep shade has less chroma, in proportion.
+        share = np.clip(lightness / max(float(median[0]), 1.0), 0.2, 1.2)[:, None]
+        return np.asarray(share * (tint * median) + lightness[:, None] * np.array([1.0, 0, 0]))
+
+    before = of_lightness(colour, steps)
+    after = of_lightness(colour + shift, np.clip(steps + shift[0], 1, 100))
     linear = []
     for lab in (before, after):
         rgb = np.clip(cv2.cvtColor(lab[None].astype(np.float32), cv2.COLOR_LAB2RGB)[0], 1 / 255, 1).astype(np.float64)
@@ -235,14 +249,7 @@ def _decoding() -> NDArray[np.float32]:
     return np.where(level <= 0.04045, level / 12.92, ((level + 0.055) / 1.055) ** 2.4).astype(np.float32)
 
 
-def _levels(light: NDArray[np.float32]) -> NDArray[np.float32]:
-    return _encoding()[(np.clip(light, 0, 1) * 65535 + 0.5).astype(np.uint16)]
-
-
-@cache
-def _encoding() -> NDArray[np.float32]:
-    """Levels 0..255 (not rounded) of linear light in steps of 1 / 65535."""
-    light = np.arange(65536) / 65535
-    return np.asarray(
-        255 * np.where(light <= 0.0031308, 12.92 * light, 1.055 * light ** (1 / 2.4) - 0.055), dtype=np.float32
-    )
+def _encoded(light: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Linear light as a share of the highest level (IEC 61966-2-1), also beyond it."""
+    positive = np.maximum(light, 0)
+    return np.where(positive <= 0.0031308, 12.92 * positive, 1.055 * cv2.pow(positive, 1 / 2.4) - 0.055)

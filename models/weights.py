@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # the records are also read where no network is needed
     from models.fader import Fader
     from models.judge import Classifier
     from models.parser import BiSeNet, SmallParser
-    from models.residual import ResidualEditor
+    from models.residual import Prototypes
 
 FOLDER = Path(__file__).parent / "weights"
 TERMS = "non-commercial research only (learnt from UTKFace and CelebAMask-HQ)"
@@ -69,9 +69,15 @@ RECORDS = {
     ),
     "residual": WeightsRecord(
         "residual.safetensors",
-        "24c6925ae9d32edb28bc8f2c61ed21e3ba063c81bd9af1703bd1b17a0770353c",
+        "9c006fb36da331d595f699f1ec672ad43bbfb8b61786837b014592c00e2f5ade",
         TERMS,
-        "RGB in -1..1, 64 x 64, aligned by models.alignment",
+        "perceived age in years; fields lie over the template of models.alignment",
+    ),
+    "tone": WeightsRecord(
+        "tone.json",
+        "96fc92d70fa6963246adad998330b2a52fe6b5c377119642e617442fc3015ac5",
+        TERMS,
+        "median CIELAB of a face's skin",
     ),
     "judge": WeightsRecord(
         "judge.safetensors",
@@ -82,8 +88,12 @@ RECORDS = {
 }
 
 
+# The files that each editor is made of.
+EDITORS = {"residual": ("residual", "tone"), "fader": ("fader",)}
+
+
 def record(name: str) -> WeightsRecord:
-    """The record of an embedded file: "fader", "residual", "parser", "estimator" or "judge"."""
+    """The record of an embedded file: "fader", "residual", "tone", "parser", "estimator" or "judge"."""
     return RECORDS[name]
 
 
@@ -94,11 +104,11 @@ def load_fader() -> "Fader":
     return _load(Fader(), record("fader"))
 
 
-def load_residual() -> "ResidualEditor":
-    """The embedded residual editor, frozen, in evaluation mode."""
-    from models.residual import ResidualEditor
+def load_residual() -> "Prototypes":
+    """The embedded prototypes of the residual editor, frozen, in evaluation mode."""
+    from models.residual import Prototypes
 
-    return _load(ResidualEditor(), record("residual"))
+    return _load(Prototypes(), record("residual"))
 
 
 def load_judge(name: Literal["estimator", "judge"]) -> "Classifier":

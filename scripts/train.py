@@ -16,14 +16,11 @@ from numpy.typing import NDArray
 from models.fader import Fader
 from models.judge import Estimator
 from models.parser import SmallParser
-from models.residual import ResidualEditor
-from models.tone import load_tone_table
-from models.training import classifiers, distillation, evaluation_set, fader, guides, parser, preparation, residual
+from models.residual import Prototypes
+from models.training import classifiers, distillation, evaluation_set, fader, outside_judge, parser, preparation
 from models.training.calibration import calibrate as calibrate_strength
 from models.training.data import load_faces, report_rows, selection_rows
-from models.training.prototypes import set_templates
-from models.training.residual_calibration import Wanted, estimator_observer, guide_observer
-from models.training.residual_calibration import calibrate as calibrate_mixing
+from models.training.prototypes import set_prototypes
 from models.training.small_faces import load_small, prepare_small
 from models.training.tones import fit_tones, write_tones
 from models.weights import load_judge, read_weights, write_weights
@@ -41,18 +38,7 @@ class Classifier(StrEnum):
     GUIDE = "guide"
 
 
-class Guide(StrEnum):
-    """The names of ``guides.PLANS``."""
-
-    COLOUR = "colour"
-    GREY = "grey"
-    SMOOTH = "smooth"
-    COVERED = "covered"
-    OUTSIDE = "outside"
-
-
 Faces = Annotated[Path, typer.Argument(help="folder written by `prepare faces`")]
-Guides = Annotated[Path, typer.Argument(help="folder with the weights from `residual-guide`")]
 Edits = Annotated[Path, typer.Argument(help="folder written by `prepare edits`")]
 Out = Annotated[Path, typer.Argument(help="folder for checkpoints, log and the finished weights")]
 Device = Annotated[str, typer.Option(help="cpu or cuda; cuda where there is one")]
@@ -105,10 +91,11 @@ def prepare_evaluation(
     each: Annotated[int, typer.Option(help="photos of every gender and race")] = 30,
     portraits: Annotated[int, typer.Option(help="official portraits")] = 200,
 ) -> None:
-    """Collect held-out faces and official portraits for scripts/reproduce/evaluate_editor.py."""
+    """Collect held-out faces, others to calibrate on, and official portraits for scripts/reproduce/."""
     out.mkdir(parents=True, exist_ok=True)
     estimator = load_judge("estimator")
     evaluation_set.held_out_faces(data, estimator, each=each).save(out / "faces.npz")
+    evaluation_set.held_out_faces(data, estimator, each=each // 2, calibration=True).save(out / "calibration.npz")
     evaluation_set.portraits(data, estimator, limit=portraits).save(out / "portraits.npz")
 
 
@@ -214,56 +201,21 @@ def fit_tone(faces: Faces, out: Annotated[Path, typer.Argument(help="the table, 
 def measure_prototypes(faces: Faces, out: Out) -> None:
     """Measure the residual editor's common fields: the differences of mean faces."""
     data = load_small(faces)
-    torch.manual_seed(0)
-    editor = ResidualEditor()
-    set_templates(editor, data, data.labels.rows(0, 1))
+    prototypes = Prototypes()
+    set_prototypes(prototypes, data, data.labels.rows(0, 1))
     out.mkdir(parents=True, exist_ok=True)
-    write_weights(editor, out / "residual.safetensors")
+    write_weights(prototypes, out / "residual.safetensors")
 
 
-@app.command("residual-guide")
-def train_guide(name: Guide, faces: Faces, out: Out) -> None:
-    """Train one of the residual editor's guides, or the outside judge, which only checks."""
-    guide, data = guides.untrained(name), load_small(faces)
-    guides.train(guide, data, guides.PLANS[name], out / name)
-    typer.echo(guides.evaluate(guide, data, selection_rows(data.labels)))
-    write_weights(guide, out / f"{name}.safetensors")
-
-
-@app.command("residual")
-def train_residual(
-    faces: Faces,
-    weights: Annotated[Path, typer.Argument(help="weights from `prototypes`")],
-    guidance: Guides,
-    out: Out,
-    steps: int = residual.ResidualPlan.steps,
-) -> None:
-    """Train what the residual editor's network adds to the prototypes; not part of the shipped weights."""
-    plan, editor = replace(residual.ResidualPlan(), steps=steps), read_weights(ResidualEditor(), weights)
-    average = residual.train(editor, _guides(guidance), load_small(faces), load_tone_table(), plan, out)
-    write_weights(average, out / "residual.safetensors")
-
-
-@app.command("calibrate-residual")
-def calibrate_residual(
-    faces: Faces,
-    weights: Annotated[Path, typer.Argument(help="weights from `prototypes` or `residual`; written anew")],
-    guidance: Guides,
-    estimator: Annotated[Path, typer.Argument(help="weights from `classifier estimator`")],
-    gender: Annotated[float | None, typer.Option(help="strength of gender; searched for unless given")] = None,
-    race: Annotated[float | None, typer.Option(help="strength of race; searched for unless given")] = None,
-) -> None:
-    """Take drift of age and smile out of the residual editor's units, and set how strong they are."""
-    editor = read_weights(ResidualEditor(), weights).eval()
-    observers = [guide_observer(guide.eval()) for guide in _guides(guidance).values()]
-    observers.append(estimator_observer(read_weights(Estimator(), estimator).eval()))
-    wanted = Wanted(strengths={"gender": gender, "race": race})
-    typer.echo(calibrate_mixing(editor, observers, load_small(faces), load_tone_table(), wanted))
-    write_weights(editor, weights)
-
-
-def _guides(folder: Path) -> dict[str, guides.Guide]:
-    return {name: read_weights(guides.Guide(name), folder / f"{name}.safetensors") for name in guides.GUIDES}
+@app.command("outside-judge")
+def train_outside_judge(faces: Faces, out: Out) -> None:
+    """Train the outside judge, which only checks editors."""
+    plan, data = outside_judge.OutsidePlan(), load_small(faces)
+    torch.manual_seed(plan.first)
+    judge = outside_judge.OutsideJudge()
+    outside_judge.train(judge, data, plan, out)
+    typer.echo(outside_judge.evaluate(judge, data, selection_rows(data.labels)))
+    write_weights(judge, out / "outside.safetensors")
 
 
 def _masks(edits: Path) -> NDArray[np.uint8]:

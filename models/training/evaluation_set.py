@@ -3,6 +3,7 @@
 import csv
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -56,8 +57,15 @@ def load_evaluation_set(path: Path) -> EvaluationSet:
     return EvaluationSet(**{field.name: found[field.name] for field in fields(EvaluationSet)})
 
 
-def held_out_faces(data: Path, estimator: Classifier, *, each: int) -> EvaluationSet:
-    """UTKFace photos that no network was trained on, ``each`` of every gender and the first four races."""
+def held_out_faces(data: Path, estimator: Classifier, *, each: int, calibration: bool = False) -> EvaluationSet:
+    """UTKFace photos that no network was trained on, ``each`` of every gender and the first four races.
+
+    Args:
+        data: folder of the archives.
+        estimator: gives the faces' own values.
+        each: how many of a group.
+        calibration: the quarter of them that strengths are chosen on, instead of those that figures are reported on.
+    """
     with (data / "utkface.csv").open() as table:
         labels = {row["file"]: row for row in csv.DictReader(table) if int(row["age"]) >= YOUNGEST}
     counts: dict[str, int] = {}
@@ -65,7 +73,8 @@ def held_out_faces(data: Path, estimator: Classifier, *, each: int) -> Evaluatio
     for name in sorted(labels, key=lambda file: file.rpartition("_")[2]):
         row = labels[name]
         group = f"{'masculine' if row['gender'] == 'male' else 'feminine'}, {row['race']}"
-        if part_of(name) == 2 and row["race"] in RACES[:4] and counts.get(group, 0) < each:
+        kept = part_of(name) == 2 and (int(sha256(name.encode()).hexdigest()[8:16], 16) % 4 == 0) == calibration
+        if kept and row["race"] in RACES[:4] and counts.get(group, 0) < each:
             counts[group] = counts.get(group, 0) + 1
             wanted[name] = group
     images = ((Path(n).name, pixels) for n, pixels in read_archive(data / "utkface.tar") if Path(n).name in wanted)

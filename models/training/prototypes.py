@@ -1,9 +1,10 @@
-"""Facial prototypes (Rowland and Perrett 1995): the residual editor's common fields as differences of mean faces.
+"""Facial prototypes (Rowland and Perrett 1995): the residual editor's fields as differences of mean faces.
 
-Groups are matched in everything else, every face is first brought to one skin tone, shape is compared before colour.
+Everything else is held fixed, every face is first brought to one skin tone, shape is compared before colour.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import cv2
 import numpy as np
@@ -12,15 +13,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-from models.attributes import RACES
-from models.fader import ATTRIBUTES
+from models.fader import ATTRIBUTES, GENDER, RACE
 from models.image_metrics import batch_luma
-from models.residual import COARSE_SIDE, ResidualEditor, displaced, mirrored_displacement, symmetric
+from models.residual import AGES, COARSE_SIDE, Prototypes, displaced, mirrored_displacement, symmetric
 from models.training.small_faces import FACE, SIZE, SmallFaces, shift_tones
 
 COMMON_TONE = np.array([60.0, 14.5, 18.0])  # CIELAB, the training faces' median
 FARTHEST = 0.025  # crop sides, of a displacement by one unit
 LIGHTEST = 0.13  # of RGB -1..1: towards which a change of light by one unit saturates, 17 levels
+BANDWIDTH = 12.0  # years, of the kernel that ages are weighted by
+RIDGE = 8.0  # faces' worth of doubt about every difference
 _FINE = 288  # pixels a side at which mean faces are registered
 
 
@@ -32,90 +34,82 @@ def even_toned(faces: SmallFaces, rows: Tensor) -> NDArray[np.float32]:
     return np.ascontiguousarray(toned.permute(0, 2, 3, 1).numpy())
 
 
-def set_templates(editor: ResidualEditor, faces: SmallFaces, rows: Tensor) -> None:
-    """Set the editor's common fields to the prototypes' differences, measured on the faces ``rows``."""
+def set_prototypes(prototypes: Prototypes, faces: SmallFaces, rows: Tensor) -> None:
+    """Set the fields to the prototypes' differences, measured on the faces ``rows``.
+
+    Near each age a local linear regression gives the mean face as a function of gender, race, age and smile, so that
+    each field holds the other attributes, and age within the group, fixed.
+    """
     pictures = np.concatenate([even_toned(faces, chunk) for chunk in rows.split(256)])
     inside = torch.cat([faces.batch(chunk)[1][:, FACE] for chunk in rows.split(256)]).numpy()
     # A pixel counts where it shows the face: hair over a temple would become a shadow on it.
     covers = (inside > 0.85).astype(np.float32)
-    labels, own = faces.labels, faces.own[rows]
-    gender = (labels.gender[rows] > 0).long().numpy()
-    race = labels.race[rows].numpy()
-    age = labels.age[rows].numpy()
-    band = np.digitize(age, (25, 40, 60))
-    smile = np.digitize(labels.smiling[rows].numpy(), (-0.33, 0.33))
-    young = own[:, ATTRIBUTES.index("young")].numpy()
-    smiling = own[:, ATTRIBUTES.index("smiling")].numpy()
-
-    def contrast(high: NDArray[np.bool_], low: NDArray[np.bool_], cell: NDArray[np.integer]) -> tuple[Tensor, Tensor]:
-        return difference(*matched_means(pictures, covers, high, low, cell))
-
-    found: dict[str, tuple[Tensor, Tensor]] = {}
-    luma, moved = contrast(gender == 1, gender == 0, race * 100 + band * 10 + smile)
-    found["gender"] = luma / 2, moved / 2
-    for index, name in enumerate(RACES):
-        others = (race != index) & (race != RACES.index("Others"))
-        # Of feminine faces: otherwise the share of men with beards would be drawn as a part of the face.
-        chosen = gender == 0
-        found[f"race_{name}"] = contrast(chosen & (race == index), chosen & others, band * 10 + smile)
-    is_young, is_old = age < 27, age > 52
-    apart = young[is_young].mean() - young[is_old].mean()
-    luma, moved = contrast(is_young, is_old, gender * 100 + race * 10 + smile)
-    found["young"] = luma / apart, moved / apart
-    wide, narrow = smile == 2, smile == 0
-    apart = smiling[wide].mean() - smiling[narrow].mean()
-    luma, moved = contrast(wide, narrow, gender * 100 + race * 10 + band)
-    found["smiling"] = luma / apart, moved / apart
+    own, age = faces.own[rows].numpy(), faces.labels.age[rows].numpy()
     # Beyond the face, and where few faces show skin, nothing is known.
-    coverage = symmetric(torch.from_numpy(inside.mean(axis=0)))
-    fading = ((coverage - 0.5) / 0.35).clamp(0, 1)
+    fading = ((symmetric(torch.from_numpy(inside.mean(axis=0))) - 0.5) / 0.35).clamp(0, 1)
     coarse_fading = F.adaptive_avg_pool2d(fading[None], COARSE_SIDE)[0]
-    with torch.no_grad():
+    everyone, women = np.ones(len(own), dtype=bool), own[:, GENDER] < 0
+    overall = mean_faces(pictures, covers, own, age, everyone, centre=AGES[1], bandwidth=3 * BANDWIDTH)
+    for knot, centre in enumerate(AGES):
+        means = partial(mean_faces, pictures, covers, own, age, centre=centre)
+        slopes = means(everyone, bandwidth=BANDWIDTH)
+        # Of feminine faces: otherwise the share of men with beards would be drawn as a part of the face.
+        races = means(women, bandwidth=1.5 * BANDWIDTH)
         for place, attribute in enumerate(ATTRIBUTES):
-            colour, displacement = found[attribute]
-            light, chroma = split_colour(colour)
+            if attribute == "race_Others":
+                continue
+            if attribute.startswith("race"):
+                # One race against the mean of the three others that are named.
+                mean, change = races
+                others = [k for k in range(RACE.start, RACE.stop - 1) if k != place]
+                ends, apart = (mean + change[place], mean + change[others].mean(axis=0)), 1.0
+            else:
+                mean, change = overall if attribute == "young" else slopes
+                ends, apart = (mean + change[place], mean - change[place]), 2.0
+            colour, moved = difference(*(np.asarray(end, dtype=np.float32) for end in ends))
+            light, chroma = split_colour(colour / apart)
+            # Of a smile only the shape: its light would draw teeth on a closed mouth.
             if attribute != "smiling":
-                light = LIGHTEST * torch.tanh(light / LIGHTEST)
-            editor.luma_template[place] = fading * light
-            editor.chroma_template[place] = coarse_fading * chroma
-            editor.displacement_template[place] = coarse_fading * displacement.clamp(-FARTHEST, FARTHEST)
+                prototypes.luma[knot, place] = fading * LIGHTEST * torch.tanh(light / LIGHTEST)
+                prototypes.chroma[knot, place] = coarse_fading * chroma
+            prototypes.displacement[knot, place] = coarse_fading * (moved / apart).clamp(-FARTHEST, FARTHEST)
 
 
-def matched_means(
+def mean_faces(
     pictures: NDArray[np.float32],
     covers: NDArray[np.float32],
-    high: NDArray[np.bool_],
-    low: NDArray[np.bool_],
-    cell: NDArray[np.integer],
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Mean faces of two groups with the same share of every cell (the smaller group's count), each ``(64, 64, 3)``.
+    own: NDArray[np.float32],
+    age: NDArray[np.float32],
+    chosen: NDArray[np.bool_],
+    *,
+    centre: float,
+    bandwidth: float,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The mean face ``(64, 64, 3)`` at an age and what one unit of each attribute adds ``(8, 64, 64, 3)``.
 
     Args:
         pictures: ``(N, 64, 64, 3)``.
-        covers: ``(N, 64, 64)``, 1 where a picture shows the face; elsewhere it does not count. Where hardly any picture
-            of one of the groups does, both means are that of everything.
-        high, low: ``(N,)`` who belongs to the groups.
-        cell: ``(N,)`` what the groups are matched in.
+        covers: ``(N, 64, 64)``, 1 where a picture shows the face; elsewhere it does not count.
+        own: ``(N, 8)`` attribute values.
+        age: ``(N,)`` years.
+        chosen: ``(N,)`` who counts.
+        centre: the age in years at which the mean is taken; faces are weighted by a Gaussian kernel around it.
+        bandwidth: its standard deviation in years.
     """
-    sums = [np.zeros(pictures.shape[1:]) for _ in range(2)]
-    seen = [np.zeros(pictures.shape[1:3]) for _ in range(2)]
-    total = 0.0
-    for value in np.unique(cell):
-        groups = [np.flatnonzero(group & (cell == value)) for group in (high, low)]
-        weight = min(len(groups[0]), len(groups[1]))
-        if weight < 5:
-            continue
-        total += weight
-        for place, group in enumerate(groups):
-            sums[place] += weight * (covers[group, :, :, None] * pictures[group]).mean(axis=0)
-            seen[place] += weight * covers[group].mean(axis=0)
-    rare = np.minimum(*seen)[..., None] < 0.15 * max(total, 1)
-    overall = (sums[0] + sums[1]) / np.maximum(seen[0] + seen[1], 1e-6)[..., None]
-    first, second = (
-        np.where(rare, overall, one / np.maximum(count, 1e-6)[..., None]).astype(np.float32)
-        for one, count in zip(sums, seen, strict=True)
-    )
-    return first, second
+    near = np.flatnonzero(chosen & (np.abs(age - centre) < 2.5 * bandwidth))
+    years = (age[near] - centre) / bandwidth
+    columns = np.ones((len(near), 1)), own[near], (years**2)[:, None]
+    design = np.concatenate(columns, axis=1, dtype=np.float32)
+    weights = np.exp(-0.5 * ((age[near] - centre) / bandwidth) ** 2).astype(np.float32)
+    side, count = pictures.shape[1], design.shape[1]
+    seen = (covers[near] * weights[:, None, None]).reshape(len(near), -1)
+    products = (design[:, :, None] * design[:, None, :]).reshape(len(near), -1)
+    gram = (products.T @ seen).T.reshape(-1, count, count).astype(np.float64)
+    right = np.stack([(design.T @ (seen * pictures[near, ..., c].reshape(len(near), -1))).T for c in range(3)], axis=-1)
+    ridge = np.diag([1.0] + [RIDGE] * (count - 1))
+    solved = np.linalg.solve(gram + ridge, right.astype(np.float64)).reshape(side, side, count, 3)
+    solved = solved.transpose(2, 0, 1, 3)
+    return solved[0], solved[1 : 1 + len(ATTRIBUTES)]
 
 
 def difference(high: NDArray[np.float32], low: NDArray[np.float32]) -> tuple[Tensor, Tensor]:

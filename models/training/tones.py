@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.attributes import RACES
-from models.tone import ToneTable
+from models.tone import ToneTable, ratios
 
 QUANTILES = np.round(np.arange(0.025, 0.976, 0.05), 3)
 AGES = np.array([20.0, 35.0, 50.0, 68.0])
@@ -29,6 +29,7 @@ def fit_tones(
         ValueError: a group has fewer than 20 faces.
     """
     known = np.isfinite(colours).all(axis=1)
+    coordinates = ratios(colours)
     table = np.zeros((2, len(RACES), len(AGES), 3, len(QUANTILES)))
     for place, sign in enumerate((-1, 1)):
         for index, name in enumerate(RACES):
@@ -39,7 +40,7 @@ def fit_tones(
                 weights = np.exp(-0.5 * ((age[chosen] - centre) / BANDWIDTH) ** 2) + 1e-3
                 for channel in range(3):
                     table[place, index, knot, channel] = weighted_quantiles(
-                        colours[chosen, channel], weights, QUANTILES
+                        coordinates[chosen, channel], weights, QUANTILES
                     )
     return ToneTable(QUANTILES, AGES, table)
 
@@ -54,11 +55,11 @@ def weighted_quantiles(
 
 
 def write_tones(table: ToneTable, path: Path, *, source: str) -> None:
-    """Write a table as JSON, colours to a hundredth."""
+    """Write a table as JSON, to four digits."""
     content = {
         "source": source,
         "quantiles": table.quantiles.tolist(),
         "ages": table.ages.tolist(),
-        "colours": np.round(table.colours, 2).tolist(),
+        "colours": np.round(table.colours, 4).tolist(),
     }
     path.write_text(json.dumps(content) + "\n")

@@ -70,8 +70,8 @@ class SweepOptions(Section):
         Flag(("--{}-pair",), "LOW,HIGH", listed, tuple(row.name for row in ATTRIBUTES.values() if row.categories)),
     ] = Field({}, validate_default=True, description="the categories at -1 and +1, such as Black,White")
     reach: float = Field(2.0, gt=0, le=4, description="values span -reach..reach; training spans -2..2")
-    editor: Annotated[Literal["fader", "residual"], Flag()] = Field(
-        "fader", description="the Fader network, or residual: skin tone in closed form with fields of change"
+    editor: Annotated[Literal["residual", "fader"], Flag()] = Field(
+        "residual", description="residual: skin tone and prototypes of features in closed form; or the Fader network"
     )
     mode: Annotated[Literal["delta", "reconstruction"], Flag()] = Field("delta", description="how the edit is put back")
     region: tuple[str, ...] = Field(
@@ -131,6 +131,8 @@ class SweepOptions(Section):
     def _consistent(self) -> "SweepOptions":
         if len(set(self.placebos)) != len(self.placebos):
             raise ValueError("placebos must be named once each")
+        if self.mode == "reconstruction" and self.editor != "fader":
+            raise ValueError("mode 'reconstruction' pastes a decoded face, which only editor 'fader' has: name it too")
         if (self.parser == "bisenet") != (self.parser_weights is not None):
             raise ValueError("parser 'bisenet' needs the file of its weights (--weights), and only it does")
         return self

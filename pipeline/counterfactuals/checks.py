@@ -95,11 +95,12 @@ def null_edit(attribute: str, rows: pd.DataFrame, options: ValidityOptions, *, m
     once = rows.drop_duplicates("photo")
     found = {name: float(once[name].mean()) for name in ("null_psnr", "null_ssim", "cycles_psnr", "cycles_ssim")}
     if mode == "delta":
-        words = (
-            "The version at the face's own value is the photo itself, by construction, however often it is made. "
-            f"(The network's own reconstruction, which is not used: {found['null_psnr']:.1f} dB, "
-            f"SSIM {found['null_ssim']:.2f}.)"
-        )
+        words = "The version at the face's own value is the photo itself, by construction, however often it is made."
+        if np.isfinite(found["null_psnr"]):
+            words += (
+                f" (The network's own reconstruction, which is not used: {found['null_psnr']:.1f} dB, "
+                f"SSIM {found['null_ssim']:.2f}.)"
+            )
         return [line("null edit", attribute, float("inf"), "dB", words, least=options.null_psnr)]
     one = (
         "The face decoded with its own values against the photo, inside the mask "

@@ -84,12 +84,12 @@ def load_networks(options: SweepOptions, *, recogniser: Path | None = None, devi
     for network in (parser, judge, second):
         network.to(device).to(memory_format=torch.channels_last)
     known = None if recogniser is None else load_recogniser(recogniser).to(device)
-    return Networks(_editor(options, parser, device), parser, judge, known, second)
+    return Networks(_editor(options, parser, second, device), parser, judge, known, second)
 
 
-def _editor(options: SweepOptions, parser: SmallParser | BiSeNet, device: str) -> Editor:
+def _editor(options: SweepOptions, parser: SmallParser | BiSeNet, estimator: Classifier, device: str) -> Editor:
     if options.editor == "residual":
-        return ToneAndFields(load_residual(), load_tone_table(), parser, options.region, options.feather)
+        return ToneAndFields(load_residual(), load_tone_table(), parser, options.region, options.feather, estimator)
     fader = load_fader()
     fader.to(device).to(memory_format=torch.channels_last)
     return FaderEditor(fader)

@@ -202,9 +202,10 @@ def part_effects(attribute: Attribute, editor: Editor, subjects: Sequence[Subjec
     if not (isinstance(editor, ToneAndFields) and attribute.moves_colour and subjects):
         return
     batch = editor.read(list(subjects)[:SPLIT_PHOTOS])
+    units = batch.units(attribute)
     parts = {"parts: both": editor, "parts: tone": replace(editor, features=False)}
     for name, part in (parts | {"parts: features": replace(editor, tone=False)}).items():
-        edit = replace(batch, editor=part).edit(attribute, (-1.0, 1.0))
+        edit = replace(batch, editor=part).edit(attribute, (-1.0, 1.0), units)
         ends = [_crops_of(edit, place, subject) for place, subject in enumerate(batch.subjects)]
         made = np.array([pair for pair in ends if pair is not None])
         if len(made):

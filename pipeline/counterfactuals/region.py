@@ -104,7 +104,7 @@ def compose(
     if tone is not None:
         levels = levels + tone
     if displacement is not None and np.any(displacement):
-        levels = _moved(levels, displacement * inner_mask(region.face, rim=rim)[..., None])
+        levels = _moved(levels, displacement * inner_mask(region.face, rim=rim)[..., None], within=region.face)
     levels = levels + (region.face * headroom(levels, colour))[..., None] * colour
     rounded = np.rint(levels)
     inside = region.mask > 0
@@ -131,13 +131,18 @@ def inner_mask(mask: NDArray[np.float32], *, rim: float) -> NDArray[np.float32]:
     return np.asarray(mask * np.clip(2 * mean - 1, 0, 1), dtype=np.float32)
 
 
-def _moved(levels: NDArray[np.float32], displacement: NDArray[np.float32]) -> NDArray[np.float32]:
+def _moved(
+    levels: NDArray[np.float32], displacement: NDArray[np.float32], *, within: NDArray[np.float32]
+) -> NDArray[np.float32]:
     height, width = levels.shape[:2]
     columns, rows = np.meshgrid(np.arange(width, dtype=np.float32), np.arange(height, dtype=np.float32))
-    fetched = cv2.remap(
-        levels, columns + displacement[..., 0], rows + displacement[..., 1], cv2.INTER_CUBIC,
-        borderMode=cv2.BORDER_REPLICATE,
-    )  # fmt: skip
+
+    def fetched(field: NDArray[np.float32], moves: NDArray[np.float32], how: int) -> NDArray[np.float32]:
+        places = columns + moves[..., 0], rows + moves[..., 1]
+        return np.asarray(cv2.remap(field, *places, how, borderMode=cv2.BORDER_REPLICATE), dtype=np.float32)
+
+    # Nothing is fetched from where there is no face, such as a strand of hair.
+    moves = displacement * fetched(within, displacement, cv2.INTER_LINEAR)[..., None]
     # Interpolation leaves a pixel that does not move as it is only up to rounding errors: take it as it is.
-    still = (displacement == 0).all(axis=2)
-    return np.where(still[..., None], levels, fetched).astype(np.float32)
+    still = (moves == 0).all(axis=2)
+    return np.where(still[..., None], levels, fetched(levels, moves, cv2.INTER_CUBIC)).astype(np.float32)

@@ -16,6 +16,7 @@ from torch import Tensor
 from pipeline.config.attributes import Attribute
 from pipeline.config.options import SweepOptions
 from pipeline.counterfactuals.editors.base import (
+    CodedFaces,
     Direction,
     Edit,
     FaceBatch,
@@ -58,7 +59,7 @@ def edits_of(
         values = options.values(attribute.name, arm)
         if arm == "colour":
             yield colour_placebo(edit.at(values), masks, null=faces.null)
-        else:
+        elif isinstance(faces, CodedFaces):
             yield faces.random_placebo(attribute, edit.at(values), masks, seed=seed, dealt=dealt)
 
 

@@ -303,9 +303,10 @@ def _weights(settings: Settings) -> dict[str, str]:
         WeightsError: the chosen parser's file is not what it should be; found out before any work is done.
     """
     from models.identity import find_weights
-    from models.weights import RECORDS, public_bisenet
+    from models.weights import EDITORS, RECORDS, public_bisenet
 
-    found = {name: record.sha256 for name, record in RECORDS.items()}
+    unused = {name for editor, names in EDITORS.items() if editor != settings.sweep.editor for name in names}
+    found = {name: record.sha256 for name, record in RECORDS.items() if name not in unused}
     if settings.sweep.parser_weights is not None:
         found["parser"] = sha256(public_bisenet(settings.sweep.parser_weights)).hexdigest()
     recogniser = find_weights() if settings.validity.identity_photos else None

@@ -74,10 +74,10 @@ def counterfactuals_stage(audit: Audit, upstream: str, *, destination: Destinati
             photos only the chunks that differ are made again.
     """
     from models.identity import find_weights
-    from models.weights import record
+    from models.weights import EDITORS, record
 
     run, sweep, identity = audit.run, audit.settings.sweep, audit.settings.validity.identity_photos
-    weights = [record(name).sha256 for name in ("fader", "parser", "judge", "estimator")]
+    weights = [record(name).sha256 for name in (*EDITORS.get(sweep.editor, ()), "parser", "judge", "estimator")]
     recogniser = find_weights() if identity else None
     depends = [sweep.model_dump(mode="json"), weights, [str(recogniser), identity]]
     depends += [destination.fingerprint] if destination else []

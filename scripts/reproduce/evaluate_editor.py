@@ -22,10 +22,10 @@ from models.attributes import class_indices
 from models.judge import Perception, age_in_years, perceive_crops, split
 from models.parser import BiSeNet, SmallParser
 from models.precision import unit_batch
-from models.residual import ResidualEditor
+from models.residual import Prototypes
 from models.tone import load_tone_table
 from models.training.evaluation_set import EvaluationSet, load_evaluation_set
-from models.training.guides import Guide
+from models.training.outside_judge import OutsideJudge
 from models.weights import load_fader, load_judge, load_parser, load_residual, read_weights
 from pipeline.config.attributes import ATTRIBUTES, Attribute
 from pipeline.config.options import SweepOptions
@@ -83,8 +83,8 @@ def main(
     editor: Annotated[EditorName, typer.Option(help="which editor makes the versions")],
     weights: Annotated[Path | None, typer.Option(help="the residual editor's; the shipped ones unless given")] = None,
     without: Annotated[Part | None, typer.Option(help="leave out one part of the residual editor")] = None,
-    guide: Annotated[
-        list[Path] | None, typer.Option(help="weights from `residual-guide`, named by their guide")
+    outside: Annotated[
+        Path | None, typer.Option(help="weights from `outside-judge`, which perceives the versions too")
     ] = None,
     limit: Annotated[int | None, typer.Option(help="only so many faces, spread over the set")] = None,
 ) -> None:
@@ -92,21 +92,10 @@ def main(
     chosen, parser = load_evaluation_set(faces), load_parser()
     if limit is not None and limit < len(chosen):
         chosen = chosen.take(np.linspace(0, len(chosen) - 1, limit).astype(int))
-    made: Editor = FaderEditor(load_fader())
-    if editor is EditorName.RESIDUAL:
-        network = load_residual() if weights is None else read_weights(ResidualEditor(), weights).eval()
-        made = ToneAndFields(
-            network,
-            load_tone_table(),
-            parser,
-            REGION,
-            FEATHER,
-            tone=without is not Part.TONE,
-            features=without is not Part.FEATURES,
-        )
+    made = editor_of(editor, parser, weights, without=without)
     result: dict[str, dict[str, Any]] = {}
     for name in VALUES:
-        result[name] = figures(pictures(made, parser, chosen, ATTRIBUTES[name]), chosen, name, guide or [])
+        result[name] = figures(pictures(made, parser, chosen, ATTRIBUTES[name]), chosen, name, outside)
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(result, indent=1) + "\n")
     for name, found in result.items():
@@ -114,6 +103,17 @@ def main(
         for observer, seen in found.items():
             if isinstance(seen, dict):
                 print("  ", observer, shortened(seen))
+
+
+def editor_of(
+    editor: EditorName, parser: SmallParser | BiSeNet, weights: Path | None = None, *, without: Part | None = None
+) -> Editor:
+    """The editor of that name, with the shipped weights or the residual editor's others."""
+    if editor is EditorName.FADER:
+        return FaderEditor(load_fader())
+    network = load_residual() if weights is None else read_weights(Prototypes(), weights).eval()
+    parts = {"tone": without is not Part.TONE, "features": without is not Part.FEATURES}
+    return ToneAndFields(network, load_tone_table(), parser, REGION, FEATHER, load_judge("estimator"), **parts)
 
 
 def subjects_of(faces: EvaluationSet) -> list[Subject]:
@@ -147,10 +147,15 @@ def pictures(editor: Editor, parser: SmallParser | BiSeNet, faces: EvaluationSet
 
 
 def versions_of(
-    editor: Editor, parser: SmallParser | BiSeNet, subjects: Sequence[Subject], attribute: Attribute
+    editor: Editor,
+    parser: SmallParser | BiSeNet,
+    subjects: Sequence[Subject],
+    attribute: Attribute,
+    *,
+    values: tuple[float, ...] | None = None,
 ) -> list[tuple[Patch, list[NDArray[np.uint8]]] | None]:
     """Each face's patch and K versions in its photo, put back as an audit does; None where nothing may change."""
-    edit = editor.read(subjects).edit(attribute, VALUES[attribute.name])
+    edit = editor.read(subjects).edit(attribute, values or VALUES[attribute.name])
     if isinstance(edit, ImageEdit):
         raise TypeError("an editor of whole images is not measured here")
     if isinstance(edit, PhotoEdit):
@@ -165,8 +170,8 @@ def versions_of(
     ]
 
 
-def figures(found: Pictures, faces: EvaluationSet, attribute: str, guides: Sequence[Path]) -> dict[str, Any]:
-    """One attribute's figures: what judge, estimator and guides perceive, and measures of the pictures."""
+def figures(found: Pictures, faces: EvaluationSet, attribute: str, outside: Path | None) -> dict[str, Any]:
+    """One attribute's figures: what judge, estimator and outside judge perceive, and measures of the pictures."""
     values = np.array(VALUES[attribute])
     low, high = int(np.argmin(np.abs(values + 1))), int(np.argmin(np.abs(values - 1)))
     photos, versions, skin = found.photos, found.versions, found.faces
@@ -176,8 +181,8 @@ def figures(found: Pictures, faces: EvaluationSet, attribute: str, guides: Seque
     for name in names:
         seen = perceive_crops(load_judge(name), list(versions.reshape(-1, *versions.shape[2:])))
         result[name] = perceived(seen, attribute, groups, low=low, high=high)
-    for path in guides:
-        result[path.stem] = seen_by_guide(path, versions, attribute, low=low, high=high)
+    if outside is not None:
+        result["outside"] = seen_outside(outside, versions, attribute, groups, low=low, high=high)
     whole = (skin > 0.5).astype(np.float32)
     maps = [measures.lightness_map(photos, versions[:, step], found.regions) for step in (low, high)]
     on_skin = [measures.lightness_map(photos, versions[:, step], whole) for step in (low, high)]
@@ -232,18 +237,27 @@ def along_sweep(target: NDArray[np.float64], attribute: str, *, low: int, high: 
 
 
 @torch.inference_mode()
-def seen_by_guide(path: Path, versions: NDArray[np.uint8], attribute: str, *, low: int, high: int) -> dict[str, Any]:
-    """What a guide, or the outside judge of the same kind, perceives."""
-    guide = read_weights(Guide(path.stem), path).eval()
+def seen_outside(
+    weights: Path, versions: NDArray[np.uint8], attribute: str, groups: NDArray[np.str_], *, low: int, high: int
+) -> dict[str, Any]:
+    """What the outside judge perceives."""
+    judge = read_weights(OutsideJudge(), weights).eval()
     target, years = [], []
     for step in range(versions.shape[1]):
         faces = F.avg_pool2d(unit_batch(list(versions[:, step])), 2)
-        gender, race, _, age, _ = split(guide(faces, torch.Generator().manual_seed(5)))
+        gender, race, _, age, _ = split(judge(faces, torch.Generator().manual_seed(5)))
         ends = [race[:, ATTRIBUTES["race"].categories.index(pole)] for pole in ATTRIBUTES["race"].poles]
         target.append(torch.sigmoid(gender if attribute == "gender" else ends[1] - ends[0]))
         years.append(age_in_years(age))
-    age_1 = float((years[high] - years[low]).mean())
-    return along_sweep(torch.stack(target, dim=1).double().numpy(), attribute, low=low, high=high) | {"age_1": age_1}
+    older, women = (years[high] - years[low]).numpy(), np.char.startswith(groups, "feminine")
+    found = torch.stack(target, dim=1).double().numpy()
+    return along_sweep(found, attribute, low=low, high=high) | {
+        "dead": float(measures.dead_faces(found[:, SWEEP[attribute]]).mean()),
+        "groups_1": dict(measures.group_effects(found[:, low], found[:, high], groups)),
+        "age_1": float(older.mean()),
+        "age_1_women": float(older[women].mean()),
+        "age_1_men": float(older[~women].mean()),
+    }
 
 
 def shortened(found: Mapping[str, Any]) -> str:

@@ -43,7 +43,7 @@ def test_sources_are_merged_option_by_option(tmp_path):
     settings = load(
         tmp_path,
         environment={"COUNTERSLOPE_SWEEP__FEATHER": "0.05", "COUNTERSLOPE_STATISTICS__SEED": "7"},
-        toml='[sweep]\nmode = "reconstruction"\nreach = 1.5',
+        toml='[sweep]\nmode = "reconstruction"\neditor = "fader"\nreach = 1.5',
         sweep={"reach": 1.0, "mode": None},
     )
     assert (settings.sweep.feather, settings.sweep.mode, settings.sweep.reach) == (0.05, "reconstruction", 1.0)

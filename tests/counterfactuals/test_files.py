@@ -29,6 +29,7 @@ def changes(level=40.0, seed=3):
 
 
 def rendered(folder, *, face=None, images=None, attribute="gender", arm=EDIT_ARM, feather_share=0.02, **options):
+    options = {"editor": "fader"} | options
     face = face or subject()
     (patch,) = patches_of(RedIsSkin(), [subject()], region=("skin",), feather_share=feather_share)
     images = (changes() if images is None else images)[None]

@@ -3,22 +3,22 @@
 import numpy as np
 import pytest
 import torch
-from drawn import BOTH, RedIsSkin, faceless, make, own_values, subject
+from drawn import BOTH, RedIsSkin, faceless, make, own_values, subject, tiny_judge
 from PIL import Image
 
-from models.residual import ResidualEditor
+from models.residual import Prototypes
 from models.tone import load_tone_table
-from pipeline.config.attributes import EDIT_ARM
-from pipeline.counterfactuals.editors.residual import ToneAndFields
+from pipeline.config.attributes import ATTRIBUTES, EDIT_ARM
+from pipeline.counterfactuals.editors.residual import ResidualBatch, ToneAndFields
+from pipeline.counterfactuals.editors.response import MOST, STRENGTHS, holding, needed_strength
 
 
 def editor(**switches) -> ToneAndFields:
-    torch.manual_seed(0)
-    network = ResidualEditor(widths=(8, 16, 24))
-    network.luma_template.normal_(std=0.05)
-    network.displacement_template.normal_(std=0.01)
+    prototypes, random = Prototypes(), torch.Generator().manual_seed(0)
+    prototypes.luma.normal_(std=0.05, generator=random)
+    prototypes.displacement.normal_(std=0.01, generator=random)
     return ToneAndFields(
-        network.eval().requires_grad_(False), load_tone_table(), RedIsSkin(), BOTH.region, BOTH.feather, **switches
+        prototypes, load_tone_table(), RedIsSkin(), BOTH.region, BOTH.feather, tiny_judge(), **switches
     )
 
 
@@ -82,6 +82,36 @@ def test_placebos_are_as_large_as_the_edit_and_start_at_the_photo(sweep):
     def size(arm, value):
         return np.sqrt(((images["gender", arm, value].astype(float) - face.pixels) ** 2).mean())
 
-    assert size("random", -2.0) == pytest.approx(size(EDIT_ARM, -2.0), rel=0.2)
-    assert size("random", 2.0) == pytest.approx(size("random", 0.0), rel=0.05), "the face's own value is 1"
+    for value in (-2.0, 0.0, 2.0):
+        assert size("random", value) == pytest.approx(size(EDIT_ARM, value), rel=0.25)
     assert size("random", 0.0) < 0.5 * size("random", -2.0)
+
+
+def test_placebos_make_no_version_a_second_time(tmp_path, monkeypatch):
+    made = []
+    versions = ResidualBatch._versions
+    monkeypatch.setattr(
+        ResidualBatch, "_versions", lambda self, place, *rest: made.append(place) or versions(self, place, *rest)
+    )
+    options = BOTH.model_copy(update={"attributes": ("gender",), "placebos": ("random", "colour")})
+    make([subject("a.jpg"), subject("b.jpg", seed=1)], tmp_path, options, editor=editor())
+    assert made == [0, 1]
+
+
+def test_age_and_smile_are_held_by_their_fields_as_far_as_these_respond():
+    moved = np.array([[0.4, -0.2], [0.4, -0.2], [9.0, 0.0]])
+    responses = np.array([[[1.0, 0], [0, 2]], [[0.01, 0], [0, 0.01]], [[1.0, 0], [0, 1]]])
+    held, dead, far = holding(moved, responses)
+    np.testing.assert_allclose(moved[0] + responses[0] @ held, 0, atol=0.03)
+    assert np.abs(dead).max() < 0.3, "a field without effect is not used"
+    assert np.abs(far).max() == MOST[0]
+
+
+def test_a_face_that_hardly_moves_is_changed_more():
+    gender = ATTRIBUTES["gender"]
+    before, seen = np.array([3.0, 3.0]), np.array([-1.0, 2.5])
+    ends, steps = np.array([-1.0, -1.0]), np.array([-2.0, -2.0])
+    quick, slow = needed_strength(gender, before, seen, ends, steps)
+    assert quick == pytest.approx(1, abs=0.1)
+    assert slow > STRENGTHS[1]
+    assert needed_strength(gender, np.array([-4.0]), np.array([-5.0]), ends[:1], steps[:1]) == 0

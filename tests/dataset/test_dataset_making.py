@@ -153,7 +153,7 @@ def test_every_image_tells_its_origin_and_an_audits_tells_nothing(made, bare_run
         packet = info_of(row["path"])["xmp"]
         text = packet.decode() if isinstance(packet, bytes) else packet
         assert row["photo_sha256"] in text
-        assert made.run.record.weights["fader"] in text
+        assert made.run.record.weights["residual"] in text
         assert "compositeWithTrainedAlgorithmicMedia" in text
     for path in bare_run.path("images").rglob("*.png"):
         assert not info_of(path)

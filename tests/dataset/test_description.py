@@ -23,7 +23,7 @@ def facts(**options):
         columns=columns_of(["gender"], photo_names=False, manifest=['per|son "x"']),
         sweep=settings.sweep,
         options=settings.dataset,
-        weights={"fader": "d" * 64},
+        weights={"residual": "d" * 64},
         terms=TERMS,
         validity=(),
         published="2026-01-02",

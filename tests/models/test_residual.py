@@ -3,48 +3,33 @@
 import torch
 
 from models.fader import ATTRIBUTES
-from models.residual import (
-    Change,
-    ResidualEditor,
-    apply_change,
-    centred,
-    change_by,
-    displaced,
-    mirrored_displacement,
-)
+from models.residual import AGES, Change, Prototypes, centred, change_by, displaced
 
 
-def random_editor() -> ResidualEditor:
-    torch.manual_seed(0)
-    editor = ResidualEditor(widths=(8, 16, 24))
-    with torch.no_grad():
-        for parameter in editor.parameters():
-            parameter.add_(0.1 * torch.randn_like(parameter))
-    editor.luma_template.normal_(std=0.05)
-    editor.displacement_template.normal_(std=0.01)
-    return editor.eval()
+def random_prototypes() -> Prototypes:
+    prototypes, random = Prototypes(), torch.Generator().manual_seed(0)
+    prototypes.luma.normal_(std=0.05, generator=random)
+    prototypes.displacement.normal_(std=0.01, generator=random)
+    return prototypes
 
 
-def faces(count: int = 3) -> torch.Tensor:
-    return torch.rand(count, 3, 64, 64, generator=torch.Generator().manual_seed(1)) * 2 - 1
+def test_fields_are_interpolated_between_ages_and_kept_beyond() -> None:
+    prototypes = random_prototypes()
+    prototypes.strength[0] = 2
+    low, high = AGES[:2]
+    found = prototypes(torch.tensor([10.0, low, (low + high) / 2, high, 95.0])).luma
+    torch.testing.assert_close(found[0], found[1])
+    torch.testing.assert_close(found[1, 0], 2 * prototypes.luma[0, 0])
+    torch.testing.assert_close(found[2], (found[1] + found[3]) / 2)
+    torch.testing.assert_close(found[4, 1:], prototypes.luma[-1, 1:], atol=1e-4, rtol=0)
 
 
-@torch.no_grad()
-def test_a_mirrored_face_has_the_mirrored_change() -> None:
-    editor, photos = random_editor(), faces()
-    one, other = editor(photos), editor(photos.flip(3))
-    torch.testing.assert_close(one.luma, other.luma.flip(3), atol=1e-5, rtol=1e-4)
-    torch.testing.assert_close(one.displacement, mirrored_displacement(other.displacement), atol=1e-6, rtol=1e-4)
-
-
-@torch.no_grad()
 def test_no_difference_changes_nothing_and_change_is_linear() -> None:
-    photos, masks = faces(), torch.ones(3, 1, 64, 64)
-    fields = random_editor()(photos)
+    fields = random_prototypes()(torch.tensor([20.0, 50, 80]))
     step = torch.randn(3, len(ATTRIBUTES), generator=torch.Generator().manual_seed(2))
-    nothing = apply_change(photos, centred(change_by(fields, 0 * step, size=64), masks), masks)
-    torch.testing.assert_close(nothing, photos, atol=1e-5, rtol=0)
-    once, twice = (change_by(fields, factor * step, size=128) for factor in (1, 2))
+    nothing, once, twice = (change_by(fields, factor * step, size=128) for factor in (0, 1, 2))
+    assert not nothing.colour.any()
+    assert not nothing.displacement.any()
     torch.testing.assert_close(2 * once.colour, twice.colour, atol=1e-5, rtol=1e-4)
 
 

@@ -49,7 +49,9 @@ def test_the_ends_have_the_quantile_of_the_other_group(table: ToneTable, gender:
     white = table.group(gender=gender, race="White", age=40)
     black = table.group(gender=gender, race="Black", age=40)
     for place in (3, 9, 15):
-        shift = tone_shifts(table, white[:, place], (-1.0,), own=1.0, pair=PAIR, gender=gender, age=40)[0]
+        lightness, *tints = white[:, place]
+        colour = np.array([lightness, *(tint * lightness for tint in tints)])
+        shift = tone_shifts(table, colour, (-1.0,), own=1.0, pair=PAIR, gender=gender, age=40)[0]
         assert shift[0] == pytest.approx(SHARE * (black - white)[0, place], abs=0.5)
 
 
@@ -105,6 +107,7 @@ def test_the_fit_recovers_known_quantiles() -> None:
     colours = random.normal([60, 14, 18], [8, 3, 4], (count, 3)) + np.outer(race, [2, 0, 0])
     found = fit_tones(colours, gender=gender, race=race, age=random.uniform(15, 80, count))
     middle = found.colours[0, 3, :, 0, len(found.quantiles) // 2]
+    assert np.allclose(found.colours[0, 3, :, 1, len(found.quantiles) // 2], 14 / 66, atol=0.03)
     assert np.allclose(middle, 66, atol=2)
     assert weighted_quantiles(np.array([1.0, 2, 3]), np.ones(3), np.array([0.5]))[0] == 2
     with pytest.raises(ValueError, match="only 0 faces"):
@@ -113,3 +116,15 @@ def test_the_fit_recovers_known_quantiles() -> None:
 
 def test_too_little_skin_has_no_colour() -> None:
     assert median_colour(picture(), np.zeros((48, 48))) is None
+
+
+def test_dark_skin_made_lighter_keeps_its_saturation(table: ToneTable) -> None:
+    shift = tone_shifts(table, np.array([24.0, 6, 10]), (1.0,), own=-1, pair=PAIR, gender=1, age=35)[0]
+    assert np.hypot(6 + shift[1], 10 + shift[2]) > 1.2 * np.hypot(6, 10), "more light on it, not ash"
+
+
+def test_highlights_are_not_blown_out() -> None:
+    pixels = picture((235, 215, 200))
+    made = pixels + shifted(pixels, (14, 0, 0))
+    assert made.max() < 255.5
+    assert np.ptp(made[:, 24].mean(axis=1)) > 4

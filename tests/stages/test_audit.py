@@ -129,7 +129,8 @@ def test_the_report_and_the_record_are_complete(run: Run) -> None:
     assert "opencv" in page
     assert "perceived gender" in page
     record = json.loads(run.path("run.json").read_text())
-    assert record["weights"]["fader"]
+    assert {"residual", "tone"} <= set(record["weights"])
+    assert "fader" not in record["weights"]
     assert record["settings"]["sweep"]["steps"]["race"] == 3
     assert all(stage["state"] == "done" for stage in record["stages"].values())
     assert all(stage["seconds"] >= 0 and stage["peak_mib"] > 0 for stage in record["stages"].values())

@@ -5,7 +5,7 @@ Where an edit is put back into the photo, its files, checks and placebos of colo
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -169,6 +169,11 @@ class FaceBatch(Protocol):
             ValueError: the editor cannot change this attribute.
         """
         ...
+
+
+@runtime_checkable
+class CodedFaces(FaceBatch, Protocol):
+    """Faces read as codes, which can be changed along any direction."""
 
     def random_placebo(
         self,

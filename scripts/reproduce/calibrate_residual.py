@@ -1,0 +1,70 @@
+"""Set how strong the residual editor's prototypes are: ``calibrate_residual.py CALIBRATION.npz residual.safetensors``.
+
+A strength is searched for at which the estimator perceives the wanted rise, on faces that no figure is reported on.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import torch
+import typer
+from evaluate_editor import EditorName, editor_of, subjects_of
+
+from models.fader import ATTRIBUTES as INPUTS
+from models.fader import GENDER, RACE
+from models.judge import perceive_crops
+from models.residual import Prototypes
+from models.training.evaluation_set import load_evaluation_set
+from models.weights import load_judge, load_parser, read_weights, write_weights
+from pipeline.config.attributes import ATTRIBUTES
+from pipeline.counterfactuals.editors.residual import ResidualBatch, ToneAndFields
+
+BETWEEN = (0.3, 2.2)  # the strengths that are searched
+PLACES = {"gender": slice(GENDER, GENDER + 1), "race": RACE}
+
+
+def main(
+    calibration: Annotated[Path, typer.Argument(help="calibration.npz of `train.py prepare evaluation`")],
+    weights: Annotated[Path, typer.Argument(help="weights from `train.py prototypes`; written anew")],
+    gender: Annotated[float, typer.Option(help="wanted rise of the mean probability from -1 to +1")] = 0.37,
+    race: Annotated[float, typer.Option(help="the same for race")] = 0.47,
+    limit: Annotated[int, typer.Option(help="faces, spread over the set")] = 60,
+) -> None:
+    """Search for the strengths."""
+    faces = load_evaluation_set(calibration)
+    subjects = subjects_of(faces.take(np.linspace(0, len(faces) - 1, min(limit, len(faces))).astype(int)))
+    editor = editor_of(EditorName.RESIDUAL, load_parser(), weights)
+    assert isinstance(editor, ToneAndFields)
+    prototypes, batch = read_weights(Prototypes(), weights).eval(), editor.read(subjects)
+    ages = torch.tensor([float(subject.own["age"]) for subject in subjects])
+    for name, wanted in (("gender", gender), ("race", race)):
+        below, above = BETWEEN
+        for _ in range(6):
+            strength = (below + above) / 2
+            prototypes.strength[PLACES[name]] = strength
+            found = rise(replace(batch, fields=prototypes(ages)), name)
+            typer.echo(f"{name}: strength {strength:.3f}, rise {found:.3f}")
+            if abs(found - wanted) < 0.01:
+                break
+            below, above = (strength, above) if found < wanted else (below, strength)
+    typer.echo(dict(zip(INPUTS, prototypes.strength.tolist(), strict=True)))
+    write_weights(prototypes, weights)
+
+
+def rise(faces: ResidualBatch, name: str) -> float:
+    """Of the mean probability of the higher pole from -1 to +1, as the estimator perceives it."""
+    attribute, means = ATTRIBUTES[name], []
+    units, estimator, own = faces.units(attribute), load_judge("estimator"), faces.own(attribute)
+    for value in (-1.0, 1.0):
+        values = np.full(len(own), value)
+        below = torch.from_numpy(values < own)[:, None]
+        seen = perceive_crops(estimator, faces.drawn(attribute, values, [torch.where(below, units.below, units.above)]))
+        perceived = {f"judge_{column}": figure.numpy() for column, figure in seen.named().items()}
+        means.append(float(attribute.perceived(perceived).mean()))
+    return means[1] - means[0]
+
+
+if __name__ == "__main__":
+    typer.run(main)
