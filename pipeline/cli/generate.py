@@ -81,6 +81,7 @@ def _print_dataset(made: "Dataset") -> None:
     size = f"{pluralise(facts.images, 'image')} of {pluralise(facts.photos, 'photo')}"
     lines = [f"Dataset: {made.folder}: {size} ({splits})"]
     lines += [f"Left out: {count:,} {reason}" for reason, count in facts.left_out.items()]
+    lines.append(f"Validity card, {facts.validity_counts}.")
     if failed := [f"{check.attribute}, {check.name}" for check in facts.validity if check.state == "fails"]:
         lines.append(f"Failed on the validity card (see README.md): {'; '.join(failed)}")
     if made.unmatched:

@@ -10,7 +10,7 @@ from pipeline.counterfactuals.files import METADATA
 from pipeline.dataset.content import ORIGINAL, DatasetContent
 from pipeline.dataset.layout import SPLITS
 from pipeline.dataset.metadata import Column
-from pipeline.report.card import CheckResult
+from pipeline.report.card import CheckResult, card_counts
 from pipeline.run.files import sha256_of
 from pipeline.run.tables import COUNTERFACTUALS, plain_rows, read_frame
 
@@ -57,6 +57,11 @@ class DatasetFacts:
     validity: Sequence[CheckResult]
     published: str
     program: str
+
+    @property
+    def validity_counts(self) -> str:
+        """How many checks hold, fail, were not measured or have no threshold, in words."""
+        return card_counts(self.validity)
 
     @property
     def photos(self) -> int:

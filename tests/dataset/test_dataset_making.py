@@ -183,6 +183,8 @@ def test_the_checksums_hold_and_are_of_every_file(made):
 
 def test_the_card_tells_what_one_must_know(made):
     card = (made.folder / "README.md").read_text(encoding="utf-8")
+    assert made.facts.validity_counts in card
+    assert all(words in made.facts.validity_counts for words in ("checks: ", " hold, ", " fail, ", " not measured"))
     assert card.startswith("---\n")
     for words in (
         "not stated: state it before you publish",
