@@ -56,6 +56,10 @@ class FaceOptions(Section):
     max_rotation: float = Field(40.0, ge=0, le=180, description="degrees in the image plane")
 
 
+OWN_EDITORS = ("residual", "fader")
+EDITOR_KINDS = ("images", "python", "command", "http", "https")  # of others
+
+
 class SweepOptions(Section):
     """What is changed in the face, how far, and how it is put back."""
 
@@ -70,8 +74,14 @@ class SweepOptions(Section):
         Flag(("--{}-pair",), "LOW,HIGH", listed, tuple(row.name for row in ATTRIBUTES.values() if row.categories)),
     ] = Field({}, validate_default=True, description="the categories at -1 and +1, such as Black,White")
     reach: float = Field(2.0, gt=0, le=4, description="values span -reach..reach; training spans -2..2")
-    editor: Annotated[Literal["residual", "fader"], Flag()] = Field(
-        "residual", description="residual: skin tone and prototypes of features in closed form; or the Fader network"
+    editor: Annotated[str, Flag()] = Field(
+        "residual",
+        description="residual: skin tone and prototypes of features in closed form; fader: the Fader network; or "
+        "others': images:MANIFEST, python:MODULE:FUNCTION, command:PROGRAM, or the address of a service",
+    )
+    editor_timeout: Annotated[float, Flag()] = Field(120.0, gt=0, description="seconds for an image of others' editors")
+    editor_price: Annotated[float | None, Flag()] = Field(
+        None, ge=0, description="US$ for 1,000 images of an editing service, for the plan"
     )
     mode: Annotated[Literal["delta", "reconstruction"], Flag()] = Field("delta", description="how the edit is put back")
     region: tuple[str, ...] = Field(
@@ -103,6 +113,17 @@ class SweepOptions(Section):
         for name in names:
             known_attribute(name)
         return names
+
+    @field_validator("editor")
+    @classmethod
+    def _known_editor(cls, name: str) -> str:
+        kind, _, target = name.partition(":")
+        if name not in OWN_EDITORS and not (kind in EDITOR_KINDS and target):
+            raise ValueError(
+                f"there is no editor {name!r}; there are {', '.join(OWN_EDITORS)}, and images:, python:, "
+                "command: or http: followed by what they need"
+            )
+        return name
 
     @field_validator("steps")
     @classmethod
@@ -136,6 +157,11 @@ class SweepOptions(Section):
         if (self.parser == "bisenet") != (self.parser_weights is not None):
             raise ValueError("parser 'bisenet' needs the file of its weights (--weights), and only it does")
         return self
+
+    @property
+    def own_editor(self) -> bool:
+        """Whether the editor is one of the program's own, and not others'."""
+        return self.editor in OWN_EDITORS
 
     @property
     def arms(self) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """From faces to written, checked versions: one chunk of photos at a time, networks in batches."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,9 @@ from pipeline.counterfactuals.editors.base import (
     to_levels,
 )
 from pipeline.counterfactuals.editors.fader import FaderEditor
+from pipeline.counterfactuals.editors.outside import OutsideEditor
 from pipeline.counterfactuals.editors.residual import ToneAndFields
+from pipeline.counterfactuals.editors.sources import EditError, source_of
 from pipeline.counterfactuals.files import ImageFile, Layout, write_image
 from pipeline.counterfactuals.mask import (
     add_change,
@@ -71,23 +73,31 @@ class Networks:
     second: Classifier | None = None
 
 
-def load_networks(options: SweepOptions, *, recogniser: Path | None = None, device: str = "cpu") -> Networks:
+def load_networks(
+    options: SweepOptions, *, recogniser: Path | None = None, device: str = "cpu", edits: Path | None = None
+) -> Networks:
     """The networks that make and check the versions of a sweep.
 
     Args:
         options: its ``parser`` says which parser is used.
         recogniser: the file of the recognition network's weights; without it nobody is recognised.
         device: where they compute; see ``models.precision.choose_device``.
+        edits: the folder in which images of others' editors are kept.
     """
     parser, judge = load_parser(options.parser, weights=options.parser_weights), load_judge("judge")
     second = load_judge("estimator")
     for network in (parser, judge, second):
         network.to(device).to(memory_format=torch.channels_last)
     known = None if recogniser is None else load_recogniser(recogniser).to(device)
-    return Networks(_editor(options, parser, second, device), parser, judge, known, second)
+    return Networks(_editor(options, parser, second, device, edits), parser, judge, known, second)
 
 
-def _editor(options: SweepOptions, parser: SmallParser | BiSeNet, estimator: Classifier, device: str) -> Editor:
+def _editor(
+    options: SweepOptions, parser: SmallParser | BiSeNet, estimator: Classifier, device: str, edits: Path | None
+) -> Editor:
+    if not options.own_editor:
+        source = source_of(options.editor, timeout=options.editor_timeout)
+        return OutsideEditor(source, parser, options.region, options.feather, edits)
     if options.editor == "residual":
         return ToneAndFields(load_residual(), load_tone_table(), parser, options.region, options.feather, estimator)
     fader = load_fader()
@@ -120,6 +130,8 @@ class _Chunk:
     masks: NDArray[np.float32]
     facts: Sequence[Mapping[str, float]]
     references: Sequence[Reference]
+    # (attribute, place of a face) -> why its edit could not be had.
+    failures: dict[tuple[str, int], str] = field(default_factory=dict)
 
 
 def make_versions(
@@ -306,10 +318,14 @@ def _write(
     identified: frozenset[str],
     written: Callable[[], None],
 ) -> Iterator[dict[str, Any]]:
-    found = []
+    found: list[list[Version]] = []
     for place, (subject, patch) in enumerate(zip(chunk.subjects, chunk.patches, strict=True)):
         reference = chunk.references[place] if edit.arm == EDIT_ARM else None
-        found.append(compose(subject, patch, edit, place, options=options, layout=layout, reference=reference))
+        try:
+            found.append(compose(subject, patch, edit, place, options=options, layout=layout, reference=reference))
+        except EditError as error:
+            found.append([])
+            chunk.failures[edit.attribute, place] = str(error)
         written()
     crops = [version.crop for versions in found for version in versions]
     judged = _judge(networks.judge, crops)
@@ -319,8 +335,10 @@ def _write(
     judgements = iter(judged)
     for place, (subject, versions) in enumerate(zip(chunk.subjects, found, strict=True)):
         if not versions:
+            reason = chunk.failures.get((edit.attribute, place))  # a placebo shares it: it is as large as the edit
+            status = "excluded" if reason is None else "failed"
             yield from unmade(
-                subject.photo, edit.attribute, options=options, status="excluded", reason=NO_REGION, arm=edit.arm
+                subject.photo, edit.attribute, options=options, status=status, reason=reason or NO_REGION, arm=edit.arm
             )
             continue
         alike: list[dict[str, float]] = [{} for _ in versions]

@@ -101,7 +101,7 @@ def _destination(work: Audit, folder: Path, photos: "pd.DataFrame") -> Destinati
     keys = keys_of(photos[photos["status"] == "ok"], cluster=options.cluster)
     # By the whole list, so that a photo that is left out later moves no file of the others.
     digits = shard_digits(len(photos))
-    weights = work.run.record.weights[sweep.editor]
+    weights = work.run.record.weights.get(sweep.editor, sweep.editor)
 
     def layout_of(rows: Sequence[Mapping[str, Any]]) -> DatasetLayout:
         # From the first image on that is made anew, the dataset is not what its checksums say.

@@ -48,7 +48,7 @@ class MeasurePictures:
 
         read, _ = read_photos(self.sample, options=self.decoding)  # those that can still be read
         subjects = [subject_of(row, pixels) for row, pixels in read]
-        networks = networks_of(self.sweep, device=self.device)
+        networks = networks_of(self.sweep, device=self.device, edits=self.folder / "edits")
         chances = chances_of(networks.parser, subjects)
         masks, skins = (
             {

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.config.options import PhotoOptions, SweepOptions
+from pipeline.querying.plan import Plan, check_consent
 from pipeline.run.engine import Step
 from pipeline.run.files import digest
 from pipeline.run.tables import COUNTERFACTUALS, read_frame
 from pipeline.stages.base import Audit, PhotoChunks, Row, decoding_options, make_table, photo_rows, read_photos
+from pipeline.stages.plan import editor_plan
 
 if TYPE_CHECKING:
     from pipeline.counterfactuals.files import Layout
@@ -45,6 +47,7 @@ class MakeVersions:
     layout: "Layout"
     recogniser: Path | None
     device: str
+    edits: Path
 
     def __call__(self, step: Step) -> list[dict[str, Any]]:
         """Rows of the table of counterfactuals."""
@@ -53,7 +56,7 @@ class MakeVersions:
         read, lost = read_photos(self.rows, options=self.decoding)
         made = make_versions(
             [subject_of(row, pixels) for row, pixels in read],
-            networks=networks_of(self.sweep, device=self.device, recogniser=self.recogniser),
+            networks=networks_of(self.sweep, device=self.device, recogniser=self.recogniser, edits=self.edits),
             options=self.sweep,
             layout=self.layout,
             identified=frozenset(row["photo"] for row in self.rows if row["identified"]),
@@ -82,8 +85,14 @@ def counterfactuals_stage(audit: Audit, upstream: str, *, destination: Destinati
     depends = [sweep.model_dump(mode="json"), weights, [str(recogniser), identity]]
     depends += [destination.fingerprint] if destination else []
     # Parts know their photos' splits by their rows, the stage by all of them.
+    if not sweep.own_editor:
+        from pipeline.counterfactuals.editors.sources import source_of
+
+        depends.append(source_of(sweep.editor, timeout=sweep.editor_timeout).fingerprint)
     fingerprint = digest(["counterfactuals", upstream, *depends, *([dict(destination.splits)] if destination else [])])
-    if run.is_done("counterfactuals", fingerprint):
+    failed = run.record.stages["counterfactuals"].counts.get("failed") if "counterfactuals" in run.record.stages else 0
+    # What others' editors could not give, they may give another time; what they gave is kept.
+    if run.is_done("counterfactuals", fingerprint) and (sweep.own_editor or not failed):
         return fingerprint
     from pipeline.counterfactuals.files import RunLayout, remove_stale, write_metadata
 
@@ -95,9 +104,13 @@ def counterfactuals_stage(audit: Audit, upstream: str, *, destination: Destinati
     if destination is not None:
         rows["split"] = rows["photo"].map(destination.splits)
 
+    edits = run.path("edits")
+    if (sent := editor_plan(sweep, len(rows), kept=sum(1 for _ in edits.glob("*.png")))) is not None:
+        check_consent(Plan((sent,)), consent=audit.consent)
+
     def job(rows: Sequence[Row]) -> MakeVersions:
         layout = RunLayout(run.folder.absolute()) if destination is None else destination.layout_of(rows)
-        return MakeVersions(rows, sweep, audit.settings.photos, layout, recogniser, audit.settings.engine.device)
+        return MakeVersions(rows, sweep, audit.settings.photos, layout, recogniser, audit.settings.engine.device, edits)
 
     def finish() -> None:
         if destination is None:
@@ -123,15 +136,17 @@ def _precision(step: Step, *, device: str) -> str:
     return str(network_dtype(chosen)).removeprefix("torch.") + ("" if chosen == "cpu" else f" on {chosen}")
 
 
-def networks_of(sweep: SweepOptions, *, device: str, recogniser: Path | None = None) -> "Networks":
+def networks_of(
+    sweep: SweepOptions, *, device: str, recogniser: Path | None = None, edits: Path | None = None
+) -> "Networks":
     """The networks of a sweep; those of the last one are kept."""
-    return _networks(sweep.model_dump_json(), device, recogniser)
+    return _networks(sweep.model_dump_json(), device, recogniser, edits)
 
 
 @lru_cache(maxsize=1)
-def _networks(sweep: str, device: str, recogniser: Path | None) -> "Networks":
+def _networks(sweep: str, device: str, recogniser: Path | None, edits: Path | None) -> "Networks":
     from models.precision import choose_device
     from pipeline.counterfactuals.make import load_networks
 
     options = SweepOptions.model_validate_json(sweep)
-    return load_networks(options, recogniser=recogniser, device=choose_device(device))
+    return load_networks(options, recogniser=recogniser, device=choose_device(device), edits=edits)

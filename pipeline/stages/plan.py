@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from adapters.base import Price, Service
 from pipeline.config.attributes import EDIT_ARM
-from pipeline.config.options import Settings
-from pipeline.querying.plan import Plan, PlanError, called_host, unconfirmed
+from pipeline.config.options import Settings, SweepOptions
+from pipeline.querying.plan import AdapterPlan, Plan, PlanError, called_host, unconfirmed
 from pipeline.run.folder import Run
 from pipeline.run.record import RunError
 from pipeline.run.tables import read_frame
@@ -53,7 +55,35 @@ def plan_of_photos(photos: Sequence[Path], adapters: "Sequence[Adapter]", settin
     statuses = check_photos(found, options=options, opt_out=opt_outs(found, options=options))["status"].to_pylist()
     usable, sweep = statuses.count("ok"), settings.sweep
     plan = estimated(adapters, usable * sweep.versions, settings.query)
-    return replace(plan, placebos=usable * sweep.placebo_versions)
+    edits = editor_plan(sweep, usable)
+    return replace(
+        plan, adapters=(*([edits] if edits else []), *plan.adapters), placebos=usable * sweep.placebo_versions
+    )
+
+
+def editor_plan(sweep: SweepOptions, photos: int, *, kept: int = 0) -> AdapterPlan | None:
+    """What a service that edits would be sent; None where the editor is on this machine.
+
+    Args:
+        sweep: names the editor.
+        photos: with a face.
+        kept: images that it gave before.
+    """
+    from pipeline.counterfactuals.editors.sources import remote_host
+
+    host = remote_host(sweep.editor)
+    if host is None:
+        return None
+    images = photos * (sweep.versions - sweep.placebo_versions)
+    return AdapterPlan(
+        adapter=f"the editor {sweep.editor}",
+        service=Service(provider=host, host=host, retention="not known", version="not known"),
+        images=images,
+        known=min(kept, images),
+        calls=max(images - kept, 0),
+        host=host,
+        price=None if sweep.editor_price is None else Price(sweep.editor_price, date.today(), "given by you"),
+    )
 
 
 def placebo_images(table: "pd.DataFrame") -> int:

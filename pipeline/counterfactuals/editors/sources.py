@@ -26,12 +26,11 @@ from adapters.base import NoAnswer
 from adapters.credentials import on_this_machine
 from adapters.http_client import Call, HttpClient, Reply, failure_of
 from pipeline.config.attributes import Attribute
-from pipeline.config.options import ConfigError
+from pipeline.config.options import EDITOR_KINDS, ConfigError
 from pipeline.counterfactuals.editors.base import Subject
 from pipeline.run.files import digest, digest_of_files
 
 Pixels = NDArray[np.uint8]
-KINDS = ("images", "python", "command", "http", "https")
 UNKNOWN = (
     "there is no editor {spec!r}; name one of this program, or images:MANIFEST, python:MODULE:FUNCTION, "
     "command:PROGRAM or the address of a service"
@@ -95,7 +94,7 @@ def source_of(spec: str, *, timeout: float) -> Source:
         ConfigError: it is none, or a file or function is not there.
     """
     kind, _, target = spec.partition(":")
-    if kind not in KINDS or not target:
+    if kind not in EDITOR_KINDS or not target:
         raise ConfigError(UNKNOWN.format(spec=spec))
     match kind:
         case "images":
