@@ -12,10 +12,12 @@ from pipeline.run.files import digest
 from pipeline.run.folder import Run
 from pipeline.run.tables import CHECKS, read_frame, to_table, write_table
 from pipeline.stages.base import Audit, Row, photo_rows, read_photos
-from pipeline.stages.counterfactuals import networks_of
+from pipeline.stages.counterfactuals import CHUNK, networks_of
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
+    from numpy.typing import NDArray
 
 TABLE = "checks.parquet"
 VERSION_COLUMNS = ["attribute", "arm", "photo", "value", "status", "file"]
@@ -49,17 +51,14 @@ class MeasurePictures:
         read, _ = read_photos(self.sample, options=self.decoding)  # those that can still be read
         subjects = [subject_of(row, pixels) for row, pixels in read]
         networks = networks_of(self.sweep, device=self.device, edits=self.folder / "edits")
-        chances = chances_of(networks.parser, subjects)
-        masks, skins = (
-            {
-                subject.photo: crop_mask(subject, patch)
-                for subject, patch in zip(
-                    subjects, patches_from(chances, subjects, region=region, feather_share=feather), strict=True
-                )
-                if patch is not None
-            }
-            for region, feather in ((self.sweep.region, self.sweep.feather), (FACE, 0.0))
-        )
+        masks: dict[str, NDArray[np.float32]] = {}
+        skins: dict[str, NDArray[np.float32]] = {}
+        for start in range(0, len(subjects), CHUNK):  # as many at once as when the versions were made
+            some = subjects[start : start + CHUNK]
+            chances = chances_of(networks.parser, some)
+            for kept, region, feather in ((masks, self.sweep.region, self.sweep.feather), (skins, FACE, 0.0)):
+                patches = patches_from(chances, some, region=region, feather_share=feather)
+                kept |= {one.photo: crop_mask(one, patch) for one, patch in zip(some, patches, strict=True) if patch}
         crops = crops_of(self.versions, subjects, masks, skins, self.classes, folder=self.folder)
         if crops is None:
             return []

@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Measured(Generic[Result]):
-    """What a call returned, its seconds by the clock and of the processor, and its process's peak of memory."""
+    """What a call returned, its seconds by the clock and of the processor (workers' too), its own peak of memory."""
 
     result: Result
     seconds: float
@@ -45,6 +45,8 @@ def held(found: Sequence[tuple[float, float, float]], truth: float) -> tuple[flo
 def _measure(work: Callable[..., Result], given: Sequence[Any], named: Mapping[str, Any]) -> Measured[Result]:
     started, busy = time.perf_counter(), time.process_time()
     result = work(*given, **named)
-    seconds, processor = time.perf_counter() - started, time.process_time() - busy
+    of_workers = resource.getrusage(resource.RUSAGE_CHILDREN)
+    processor = time.process_time() - busy + of_workers.ru_utime + of_workers.ru_stime
+    seconds = time.perf_counter() - started
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return Measured(result, seconds, processor, peak)

@@ -8,7 +8,7 @@ Takes the first photos of a folder for each size, in a process of its own, and p
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from measure import measured
@@ -24,29 +24,33 @@ def main(
     sizes: Annotated[str, typer.Option(help="Numbers of photos.")] = "200",
     attribute: str = "gender",
     dataset: Annotated[bool, typer.Option(help="A dataset, up to its checksums; else the stages of an audit.")] = False,
+    workers: Annotated[int | None, typer.Option(help="Processes; as many as there are cores unless given.")] = None,
 ) -> None:
     """Print photos per second of the clock and of the processor, and the peak memory, by size and stage."""
     found = sorted(photos.glob("*.jpg"))
     for size in map(int, sizes.split(",")):
-        done = measured(make, found[:size], out, attribute=attribute, dataset=dataset)
+        done = measured(make, found[:size], out, attribute=attribute, dataset=dataset, workers=workers)
         rate, own = len(found[:size]) / done.seconds, len(found[:size]) / done.processor
         print(f"{size:>7,} photos: {rate:.1f} a second, {own:.1f} a second of the processor; {done}")
         for name, stage in done.result.items():
             print(f"        {name:<16} {stage.seconds:8.2f} s   peak {stage.peak_mib:7.0f} MiB   {stage.counts}")
 
 
-def make(photos: Sequence[Path], out: Path, *, attribute: str, dataset: bool) -> dict[str, Stage]:
+def make(photos: Sequence[Path], out: Path, *, attribute: str, dataset: bool, workers: int | None) -> dict[str, Stage]:
     """The versions of photos in an empty folder, and what the run's record says of its stages."""
     from pipeline.dataset.make import make_dataset, run_folder
     from pipeline.stages.audit import make_counterfactuals, start_run
+    from pipeline.stages.base import started_engine
 
     for folder in (out, run_folder(out)):
         shutil.rmtree(folder, ignore_errors=True)
-    settings = load_settings(given={"sweep": {"attributes": [attribute]}}, environment={})
+    sweep: dict[str, Any] = {"attributes": [attribute]}
+    settings = load_settings(given={"sweep": sweep, "engine": {"workers": workers}}, environment={})
     if dataset:
         return make_dataset(photos, out, settings=settings, given={}).run.record.stages
     run = Run(out)
-    make_counterfactuals(start_run(run, photos, settings=settings, given={}))
+    with started_engine(settings.engine) as engine:
+        make_counterfactuals(start_run(run, photos, settings=settings, given={}, engine=engine))
     return run.record.stages
 
 
