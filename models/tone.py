@@ -31,7 +31,7 @@ SHINE = 1.8
 EVENNESS = 0.9
 # Of the difference between the groups' colours: the labels' and the estimated values' errors widen what is measured.
 SHARE = 0.9
-TINT_SHARE = 0.6  # the same for the tint, by which the photos' light differs as much as their people's skin
+TINT_SHARE = 0.6  # of the tint's where skin is made lighter, which would look ashy with less
 REACH = 0.06  # crop sides: the standard deviation of the smooth lightness
 GAINS = (0.15, 5.0)
 BRIGHTEST = 250.0  # the level that a shift lights no pixel beyond
@@ -115,7 +115,9 @@ def tone_shifts(
     ranks = [np.interp(now[channel], here[channel], table.quantiles) for channel in range(3)]
     ends = np.array([[np.interp(ranks[k], table.quantiles, group[k]) for k in range(3)] for group in (low, high)])
     steps = np.asarray(values, dtype=np.float64)[:, None] - start
-    wanted = now + steps * np.array([SHARE, TINT_SHARE, TINT_SHARE]) * (ends[1] - ends[0]) / 2
+    moves = steps * (ends[1] - ends[0]) / 2
+    tint = np.where(moves[:, :1] < 0, SHARE, TINT_SHARE)
+    wanted = now + moves * np.concatenate([np.full_like(tint, SHARE), tint, tint], axis=1)
     lightness = np.clip(wanted[:, :1], min(LIGHTNESS[0], now[0]), max(LIGHTNESS[1], now[0]))
     shifts = np.concatenate([lightness, lightness * wanted[:, 1:]], axis=1) - colour
     return np.where(steps == 0, 0.0, shifts)

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -349,9 +348,10 @@ def visible_skin(subject: Subject, near: NDArray[np.float32], wide: NDArray[np.f
     if region is None:
         return None
     weights = region.face + (1 - _within(near_frame, region)) * region.skin
-    weights = edge_following(weights, subject.pixels[region.window], reach=EDGE_REACH * _crop_side(subject))
-    # Where the parser sees no skin nearby at all there is none, whatever the photo's edges are.
-    weights = np.clip((weights - 0.04) / 0.92, 0, 1) * (cv2.blur(region.mask, (5, 5)) > 0.02)
+    edged = edge_following(weights, subject.pixels[region.window], reach=EDGE_REACH * _crop_side(subject))
+    # The photo's edges decide where the parser is in doubt, not where it sees skin or none.
+    weights = np.clip(edged, 2.5 * weights - 1.5, 4 * weights)
+    weights = np.clip((weights - 0.04) / 0.92, 0, 1)
     patch = trimmed(Patch(region.top, region.left, weights.astype(np.float32)))
     sure = locate(
         near[list(class_indices(("skin", "nose")))].sum(axis=0), to_photo=invert(views[0]), shape=_shape(subject)
