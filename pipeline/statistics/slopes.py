@@ -30,6 +30,8 @@ from pipeline.statistics.photo_slopes import (
 )
 from pipeline.statistics.sweeps import Sweeps, sweeps_of
 
+# Responses of a block where drawing the resamples takes longer than all else; a byte each, eight with ``confidence``.
+LARGE_BLOCK_CELLS = 2**28
 INNER_REACH = 1.0  # the labels of photos lie within; a face further out exists as a counterfactual only
 
 SLOPE_COLUMNS = (
@@ -145,6 +147,8 @@ def slope_table(
         counts = inference.bootstrap_draws(units, resamples=resamples, seed=seed)
         flips = inference.sign_flips(units, resamples=resamples, seed=seed)
         found["ols_p"][estimable] = ols(rates[estimable], sweeps.values)[1]
+        if block is None and isinstance(counts, inference.Draws):  # drawn anew for every block: few large ones
+            block = max(1, LARGE_BLOCK_CELLS // (len(sweeps.photos) * len(sweeps.values)))
         for rows in blocks(estimable, photos=len(sweeps.photos), size=block):
             numbers = _block(sweeps.block(rows), sweeps.values, units, counts=counts, flips=flips, level=level)
             for name, column in numbers.items():

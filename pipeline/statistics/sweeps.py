@@ -5,6 +5,7 @@ Made from an array, or from the tables ``labels`` and ``answers`` of a run, whic
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -283,12 +284,15 @@ class _Gathered:
         if repeated.any():
             rank, place = divmod(int(key[int(np.argmax(repeated))]), cells)
             self._refuse(DUPLICATE_LABEL, place % photos, place // photos, label=names[rank])
-        label, cell = np.divmod(key, max(cells, 1))
-        del key
-        kept = self._complete[cell % max(photos, 1)] & (response > 0)
-        label, cell, response = label[kept], cell[kept], response[kept]
         among = np.cumsum(self._complete) - 1  # of a photo, among the complete ones
-        step, photo = np.divmod(cell, max(photos, 1))
+        ends = np.searchsorted(key, np.arange(len(names) + 1) * cells)
+        found, responses = [np.empty(0, dtype=np.int64)], [response[:0]]
+        for rank, (first, last) in enumerate(pairwise(ends)):  # one label at a time: a whole table's places are large
+            step, photo = np.divmod(key[first:last] - rank * cells, max(photos, 1))
+            kept = self._complete[photo] & (response[first:last] > 0)
+            found.append(step[kept] * int(self._complete.sum()) + among[photo[kept]])
+            responses.append(response[first:last][kept])
+        del key, response
         return Sweeps(
             *self._group,
             values=self._values,
@@ -296,9 +300,9 @@ class _Gathered:
             incomplete=tuple(self._photos[~self._complete]),
             labels=tuple(names),
             confidence=self._threshold is None,
-            starts=_starts(label, len(names)),
-            cells=step * int(self._complete.sum()) + among[photo],
-            responses=response if self._threshold is None else ones(len(cell)),
+            starts=np.cumsum([0, *map(len, found[1:])]),
+            cells=np.concatenate(found),
+            responses=np.concatenate(responses) if self._threshold is None else ones(sum(map(len, found))),
         )
 
     def _sorted(self, rank: Mapping[str, int], cells: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
@@ -306,12 +310,13 @@ class _Gathered:
         if not self._parts:
             return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float64)
         ranks = np.array([rank[name] for name in self._label_codes], dtype=np.int64)
-        label, cell, response = (np.concatenate(part) for part in zip(*self._parts, strict=True))
-        self._parts.clear()
-        key = ranks[label]
-        key *= cells
-        key += cell
-        del label, cell
+        key = np.empty(sum(len(codes) for codes, _, _ in self._parts), dtype=np.int64)
+        response = np.empty(len(key), dtype=self._parts[0][2].dtype)
+        end = len(key)
+        while self._parts:  # each part is given up as it is taken in
+            codes, cell, own = self._parts.pop()
+            place = slice(end - len(codes), end)
+            key[place], response[place], end = ranks[codes] * cells + cell, own, end - len(codes)
         if self._threshold is None:
             order = np.argsort(key)
             return key[order], response[order]
