@@ -3,11 +3,13 @@
 Which files are looked at, and the table that is kept of them, are in ``pipeline.photos.listing``.
 """
 
+import ctypes
+import fcntl
 import os
 import stat
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import file_digest
@@ -161,8 +163,8 @@ def open_photo(path: Path, *, options: PhotoOptions) -> BufferedReader:
 def decode(stream: BinaryIO, *, options: PhotoOptions) -> Photo:
     """The first picture of an image file, upright and of bounded size.
 
-    Transparent parts show white; 16 bits are scaled to 8; CMYK is converted without a colour profile. Threads decode
-    large pictures one after another (see `PixelBudget`).
+    Transparent parts show white; 16 bits are scaled to 8; CMYK is converted without a colour profile. Threads and
+    processes decode large pictures one after another (see `PixelBudget`).
 
     Args:
         stream: the file's bytes, from their start.
@@ -176,13 +178,12 @@ def decode(stream: BinaryIO, *, options: PhotoOptions) -> Photo:
     try:
         with _reader(stream)(stream) as image:
             _check_size(image, stream, options.max_megapixels)
+            whole = image.width * image.height
             # JPEG can be decoded at a half, a quarter or an eighth of its size; a no-op for the other formats.
             image.draft(None, (options.long_side, options.long_side))
-            with _BUDGET.spent(image.width * image.height):
-                image.load()
-                turn, pixels = _turn(image), _rgb(image)
-                image.close()  # frees its own copy of the pixels
-                return Photo(_bounded(np.ascontiguousarray(turn(pixels)), options.long_side))
+            # Of a progressive one the whole is held all the same, as coefficients.
+            with _BUDGET.spent(whole if "progressive" in image.info else image.width * image.height):
+                return Photo(_pixels(image, options.long_side))
     except PhotoError:
         raise
     except Image.DecompressionBombError as error:
@@ -194,7 +195,10 @@ def decode(stream: BinaryIO, *, options: PhotoOptions) -> Photo:
 
 
 class PixelBudget:
-    """Bounds the pixels that threads decode at once: a picture waits until it fits, or is the only one."""
+    """Bounds the pixels that threads decode at once: a picture waits until it fits, or is the only one.
+
+    One of more than half as many also waits until no other process of this machine decodes such a one.
+    """
 
     def __init__(self, most: float) -> None:
         self._most, self._used, self._changed = most, 0, Condition()
@@ -206,14 +210,26 @@ class PixelBudget:
             self._changed.wait_for(lambda: self._used == 0 or self._used + pixels <= self._most)
             self._used += pixels
         try:
-            yield
+            with _one_process() if 2 * pixels > self._most else nullcontext():
+                yield
         finally:
             with self._changed:
                 self._used -= pixels
                 self._changed.notify_all()
 
 
-_BUDGET = PixelBudget(40e6)  # of the process, as its memory is; a decoder takes up to 16 bytes a pixel
+_BUDGET = PixelBudget(40e6)  # a decoder takes up to 16 bytes a pixel
+
+
+@contextmanager
+def _one_process() -> Iterator[None]:
+    """A context that one process at a time is in, as far as files can be locked here; it keeps no freed memory."""
+    with Path(__file__).open("rb") as file:  # closing it, or dying, ends the turn
+        with suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+        with suppress(AttributeError):  # other C libraries have none
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 def _silence_pillow() -> None:
@@ -250,6 +266,14 @@ def _check_size(image: ImageFile, stream: BinaryIO, max_megapixels: float) -> No
         stream.seek(place)
         if scans > USUAL_SCANS and scans * width * height > MOST_SCANNED * 1e6:
             raise PhotoError(Reason.TOO_MANY_SCANS, f"{scans} scans of {width} x {height}")
+
+
+def _pixels(image: ImageFile, long_side: int) -> NDArray[np.uint8]:
+    """``(H, W, 3)`` uint8, upright and of bounded size."""
+    image.load()
+    turn, pixels = _turn(image), _rgb(image)
+    image.close()  # frees its own copy of the pixels
+    return _bounded(np.ascontiguousarray(turn(pixels)), long_side)
 
 
 def _turn(image: Image.Image) -> Callable[[NDArray[np.uint8]], NDArray[np.uint8]]:

@@ -69,6 +69,35 @@ def test_threads_decode_large_pictures_one_after_another_and_small_ones_at_once(
     assert all(total <= most or total == 500 for total in seen)
 
 
+TURN = """
+import sys
+from pipeline.photos.decoding import PixelBudget
+with PixelBudget(100).spent(int(sys.argv[1])):
+    print("in", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_large_picture_waits_for_that_of_another_process_and_for_no_dead_one():
+    command = [sys.executable, "-c", TURN]
+    with subprocess.Popen([*command, "60"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout.readline() == b"in\n"
+        started = []
+
+        def decode_one():
+            with PixelBudget(100).spent(60):
+                started.append(time.monotonic())
+
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(decode_one)
+            with PixelBudget(100).spent(40):  # a small one does not wait
+                time.sleep(0.2)
+            assert not started
+            other.kill()
+            waiting.result(timeout=30)
+    assert started
+
+
 def test_strips_give_the_pixels_of_the_whole(monkeypatch):
     pixels = np.random.default_rng(0).integers(0, 256, (150, 90, 4), dtype=np.uint8)
     deep = Image.fromarray(pixels[..., 0].astype(np.uint16) * 200)
