@@ -237,7 +237,8 @@ def test_one_is_one_and_findings_not_shown_are_counted(monkeypatch, capsys, tmp_
     def printed(findings):
         stage = {"state": "done", "counts": {"estimable": findings}, "seconds": 1.0, "peak_mib": 1.0}
         content = {
-            "run": str(tmp_path), "running": False, "stages": {"tables": stage}, "query": {}, "validity": [], "warnings": [],
+            "run": str(tmp_path), "running": False, "stages": {"tables": stage}, "query": {},
+            "validity": [], "warnings": [],
             "findings": [row(number) for number in range(findings)], "no_slopes": [], "report": None,
         }  # fmt: skip
         monkeypatch.setattr("pipeline.stages.status.summary", lambda _: content)
