@@ -165,8 +165,10 @@ def score_cells(scores: SweepScores, label: str) -> list[tuple[str, str]]:
 
 def _index(album: Album, sweeps: Sequence[Sweep], *, swept: Mapping[str, Attribute]) -> dict[str, Any]:
     """What the script shows, names as numbers; the films are counted in the order of the sweeps."""
-    values = {sweep.attribute: sweep.values for sweep in sweeps}
-    attributes, adapters = _numbers(values), _numbers(name for sweep in sweeps for name in sweep.scores)
+    attributes = _numbers(sweep.attribute for sweep in sweeps)
+    adapters = _numbers(name for sweep in sweeps for name in sweep.scores)
+    # A placebo is made at fewer values than the edit.
+    dials = {key: number for number, key in enumerate(dict.fromkeys(map(_dial_key, sweeps)))}
     arms = _numbers(sorted({sweep.arm for sweep in sweeps}, key=lambda arm: (arm != EDIT_ARM, arm)))
     reasons = _numbers(why for sweep in sweeps for one in sweep.scores.values() for why in one.unanswered.values())
     labels = {adapter: _numbers(_labels_of(album, sweeps, adapter)) for adapter in adapters}
@@ -186,7 +188,8 @@ def _index(album: Album, sweeps: Sequence[Sweep], *, swept: Mapping[str, Attribu
         "scale": SCALE,
         "absent": NOT_RETURNED,
         "first": album.first,
-        "attributes": [_attribute(name, values[name], poles_of(name, swept)) for name in attributes],
+        "attributes": [_attribute(name, poles_of(name, swept)) for name in attributes],
+        "dials": [_dial(values, poles_of(name, swept)) for name, values in dials],
         "arms": ["the edit" if arm == EDIT_ARM else f"placebo “{arm}”" for arm in arms],
         "reasons": list(reasons),
         "adapters": [
@@ -208,6 +211,7 @@ def _index(album: Album, sweeps: Sequence[Sweep], *, swept: Mapping[str, Attribu
                     {
                         "attribute": attributes[sweep.attribute],
                         "arm": arms[sweep.arm],
+                        "dial": dials[_dial_key(sweep)],
                         "film": next(films),
                         "scores": [scores(sweep.scores.get(adapter), adapter) for adapter in adapters],
                     }
@@ -229,13 +233,18 @@ def _labels_of(album: Album, sweeps: Sequence[Sweep], adapter: str) -> Iterable[
     yield from (label for sweep in sweeps if adapter in sweep.scores for label in sweep.scores[adapter].labels)
 
 
-def _attribute(name: str, values: Sequence[float], poles: Poles) -> dict[str, Any]:
+def _attribute(name: str, poles: Poles) -> dict[str, Any]:
+    return {"name": name, "subject": poles.subject, "low": poles.short_low, "high": poles.short_high}
+
+
+def _dial_key(sweep: Sweep) -> tuple[str, tuple[float, ...]]:
+    return sweep.attribute, tuple(sweep.values)
+
+
+def _dial(values: Sequence[float], poles: Poles) -> dict[str, Any]:
+    """The values that a sweep stops at, ascending, and which of them is the middle."""
     return {
-        "name": name,
-        "subject": poles.subject,
-        "low": poles.short_low,
-        "high": poles.short_high,
-        "values": [plain(round(value, 2)) for value in values],
+        "values": [round(value, 4) for value in values],
         "readings": [reading(value, poles) for value in values],
         "middle": int(np.abs(np.asarray(values)).argmin()),
     }

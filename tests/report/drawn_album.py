@@ -10,21 +10,25 @@ NAN = float("nan")
 OUTLINE = "M64 40L192 40L192 216L64 216Z"
 
 
-def film(first=40, *, side=64):
+def film(first=40, *, side=64, steps=5):
     """Versions side by side, each of one grey: ``first``, and 30 more at every step."""
-    greys = np.repeat(first + 30 * np.arange(len(VALUES)), side).astype(np.uint8)
-    frames = np.broadcast_to(greys[None, :, None], (side, side * len(VALUES), 3))
+    greys = np.repeat(first + 30 * np.arange(steps), side).astype(np.uint8)
+    frames = np.broadcast_to(greys[None, :, None], (side, side * steps, 3))
     return cv2.imencode(".webp", np.ascontiguousarray(frames), [cv2.IMWRITE_WEBP_QUALITY, 90])[1].tobytes()
 
 
-def said(rising="smile", *, absent="beard", unanswered=None):
+def said(rising="smile", *, absent="beard", unanswered=None, values=VALUES):
     """``rising`` goes from 0.1 to 0.9; ``absent`` is returned in the middle only."""
     rows = [[0.1, 0.3, 0.5, 0.7, 0.9], [NAN, NAN, 0.25, NAN, NAN], [0.6, 0.6, 0.6, 0.6, 0.6]]
-    return SweepScores([rising, absent, "person"], np.array(rows), unanswered or {})
+    own = np.array(rows)[:, [VALUES.index(value) for value in values]]
+    return SweepScores([rising, absent, "person"], own, unanswered or {})
 
 
 def sweep(attribute="gender", arm="edit", *, first=40, adapters=("clarity",), unanswered=None):
-    return Sweep(attribute, arm, VALUES, film(first), {name: said(unanswered=unanswered) for name in adapters})
+    """An edit at all values; a placebo at the ends and in the middle."""
+    values = VALUES if arm == "edit" else VALUES[::2]
+    scores = {name: said(unanswered=unanswered, values=values) for name in adapters}
+    return Sweep(attribute, arm, values, film(first, steps=len(values)), scores)
 
 
 def album(**changes):

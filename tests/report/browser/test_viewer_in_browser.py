@@ -109,12 +109,26 @@ def test_what_changed_is_spoken_once_it_stands_still(visit, everyday):
 def test_another_attribute_and_the_placebo_of_the_same_photo(visit, everyday):
     page = visit(everyday)
     page.get_by_label("Shown").select_option("placebo “random”")
-    assert grey(page) == pytest.approx(105, abs=4)
+    assert grey(page) == pytest.approx(75, abs=4)
     page.get_by_label("Attribute").select_option("perceived race")
     assert grey(page) == pytest.approx(110, abs=4)
     page.locator("#viewer-dial").fill("0")
     assert reading(page) == "a = −2 · more Black"
     assert not page.get_by_label("Shown").is_visible()
+
+
+def test_a_placebo_at_fewer_values_keeps_the_value_its_picture_and_its_labels(visit, everyday):
+    page = visit(everyday)
+    page.locator("#viewer-dial").fill("4")  # a = 2, the last of five
+    page.get_by_label("Shown").select_option("placebo “random”")
+    assert reading(page) == "a = 2 · more masculine"
+    assert page.locator("#viewer-dial").get_attribute("max") == "2"
+    assert grey(page) == pytest.approx(45 + 2 * 30, abs=4)
+    assert score(page, "smile") == "0.90"
+    assert "undefined" not in page.locator("#viewer-scores").inner_text()
+    page.get_by_label("Shown").select_option("the edit")
+    assert reading(page) == "a = 2 · more masculine"
+    assert grey(page) == pytest.approx(40 + 4 * 30, abs=4)
 
 
 def test_failures_are_named(visit, everyday):

@@ -14,6 +14,7 @@ let speaking = 0;
 
 const attribute = () => index.attributes[state.attribute];
 const current = () => index.photos[state.photo];
+const dial = () => index.dials[sweepOf(current()).dial]; // a placebo stops at fewer values than the edit
 
 function made(tag, name = "", ...children) {
   const element = document.createElement(tag);
@@ -55,7 +56,7 @@ const arrived = new IntersectionObserver(
     for (const { target } of entries.filter((one) => one.isIntersecting)) {
       arrived.unobserve(target);
       const sweep = index.photos[target.dataset.photo].sweeps[0];
-      const { middle, values } = index.attributes[sweep.attribute];
+      const { middle, values } = index.dials[sweep.dial];
       show(target.querySelector("img"), sweep.film, middle, values.length);
     }
   },
@@ -96,13 +97,16 @@ function options(select, numbers, words, chosen) {
 }
 
 function choose(changes) {
+  const [before, value] = [state.attribute, dial().values[state.step]];
   Object.assign(state, changes);
   const photo = current();
   const sweep = sweepOf(photo);
-  if (sweep.attribute !== state.attribute) state.step = index.attributes[sweep.attribute].middle;
   state.attribute = sweep.attribute;
+  const { middle, values } = dial();
+  const nearest = () => values.reduce((best, one, n) => (Math.abs(one - value) < Math.abs(values[best] - value) ? n : best), 0);
+  state.step = sweep.attribute === before && value !== undefined ? nearest() : middle;
   choices[state.photo].input.checked = true;
-  const { subject, low, high, values } = attribute();
+  const { subject, low, high } = attribute();
   const arms = photo.sweeps.filter((one) => one.attribute === sweep.attribute).map((one) => one.arm);
   const attributes = photo.sweeps.map((one) => one.attribute);
   options(part("attribute"), attributes, (one) => index.attributes[one].subject, sweep.attribute);
@@ -122,7 +126,7 @@ function choose(changes) {
 }
 
 function scoresOf(adapter, sweep, words) {
-  const steps = attribute().values.length;
+  const steps = index.dials[sweep.dial].values.length;
   const notice = made("p", "viewer-notice", "This classifier has no answers for this sweep.");
   const block = made("section", "viewer-adapter", made("h3", "", adapter.name));
   if (adapter.presence) block.append(made("p", "note", `A label counts as present from ${adapter.presence}.`));
@@ -150,7 +154,7 @@ function barOf(label, slope, scores) {
   if (slope) name.append(" ", made("span", "", `slope ${slope}`));
   const fill = made("div", "viewer-fill");
   const track = made("div", "viewer-track", fill);
-  const middle = scores[attribute().middle];
+  const middle = scores[dial().middle];
   if (middle !== null) {
     track.append(made("div", "viewer-then"));
     track.lastChild.style.left = `${100 * middle}%`;
@@ -162,7 +166,7 @@ function barOf(label, slope, scores) {
 // ---- a value of a
 
 function step(number) {
-  const { readings, subject, values } = attribute();
+  const { readings, values } = dial();
   const sweep = sweepOf(current());
   state.step = Math.min(Math.max(number, 0), values.length - 1);
   const words = readings[state.step];
@@ -170,7 +174,7 @@ function step(number) {
   part("dial").setAttribute("aria-valuetext", words);
   part("reading").textContent = `a = ${words}`;
   show(part("image"), sweep.film, state.step, values.length);
-  part("image").alt = `${current().name}, ${index.arms[sweep.arm]}: ${subject} at a = ${words}`;
+  part("image").alt = `${current().name}, ${index.arms[sweep.arm]}: ${attribute().subject} at a = ${words}`;
   for (const { notice, missing, bars } of rows) {
     const why = missing.get(state.step);
     notice.hidden = why === undefined;
@@ -191,7 +195,7 @@ function draw({ scores, row, fill, number }, missing) {
 
 // The value, and of each classifier the labels that moved most from a = 0.
 function speak(words) {
-  const { middle } = attribute();
+  const { middle } = dial();
   const parts = rows.map(({ adapter, missing, bars }) => {
     if (missing.has(state.step)) return `${adapter}: no answer`;
     const by = ({ scores }) => Math.abs((scores[state.step] || 0) - (scores[middle] || 0));
@@ -223,8 +227,7 @@ part("search").addEventListener("input", filter);
 part("flagged")?.addEventListener("change", filter);
 part("dial").addEventListener("input", () => step(Number(part("dial").value)));
 part("attribute").addEventListener("change", ({ target }) => {
-  const chosen = Number(target.value);
-  choose({ attribute: chosen, step: index.attributes[chosen].middle });
+  choose({ attribute: Number(target.value) });
 });
 part("arm").addEventListener("change", ({ target }) => choose({ arm: Number(target.value) }));
 part("mask").addEventListener("change", ({ target }) => part("edge").toggleAttribute("hidden", !target.checked));
@@ -233,7 +236,7 @@ part("mask").addEventListener("change", ({ target }) => part("edge").toggleAttri
 const frame = part("frame");
 function drag(event) {
   const { left, width } = frame.getBoundingClientRect();
-  step(Math.round(((event.clientX - left) / width) * (attribute().values.length - 1)));
+  step(Math.round(((event.clientX - left) / width) * (dial().values.length - 1)));
 }
 frame.addEventListener("pointerdown", (event) => {
   frame.setPointerCapture(event.pointerId);
@@ -241,9 +244,10 @@ frame.addEventListener("pointerdown", (event) => {
 });
 frame.addEventListener("pointermove", (event) => frame.hasPointerCapture(event.pointerId) && drag(event));
 
-const [{ attribute: first, arm }] = current().sweeps;
+const [{ attribute: first, arm, dial: opening }] = current().sweeps;
 filter();
-choose({ attribute: first, arm, step: index.attributes[first].middle });
+Object.assign(state, { attribute: first, arm, step: index.dials[opening].middle });
+choose({});
 follow();
 addEventListener("hashchange", follow);
 for (const name of ["dial", "attribute", "strip"]) part(name).addEventListener("change", keepLink);
