@@ -42,3 +42,10 @@ def write_parquet(frame: pd.DataFrame, path: Path) -> None:
 
 def responses(*, effect, seed):
     return faces(photos=PHOTO_COUNT, labels=3, base=0.3, effect=effect, spread=0.1, noise=0.3, seed=seed)
+
+
+def tables_of(folder: Path) -> dict[str, bytes]:
+    """File -> its bytes, of what a run's results are read from."""
+    names = ["photos.parquet", "faces.parquet", "counterfactuals.parquet", "answers.parquet", "labels.parquet"]
+    tables = sorted((folder / "tables").iterdir())
+    return {path.name: path.read_bytes() for path in [*(folder / name for name in names), *tables]}

@@ -1,23 +1,17 @@
-"""A whole audit on a few portraits of the embedded sample: what is on disk, what is asked, what survives a kill."""
+"""A whole audit on a few portraits of the embedded sample: what is on disk, and what is asked."""
 
 import json
-import os
-import random
 import shutil
-import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 
 import cv2
 import numpy as np
 import pandas as pd
 import pytest
+from finished_run import tables_of
 
-from pipeline.config.options import EngineOptions
 from pipeline.config.sources import load_settings
 from pipeline.photos import SAMPLE
 from pipeline.photos.listing import NoUsablePhotos
@@ -28,13 +22,6 @@ from pipeline.stages.audit import audit, estimate_run, make_counterfactuals, que
 
 PORTRAITS = 5
 ONE_BY_ONE = {"photos", "faces", "counterfactuals", "checks", "tables", "report"}
-COUNTING = """
-import hashlib, pathlib
-def classify(image):
-    with open({calls!r}, "a") as calls:
-        calls.write(hashlib.sha256(image).hexdigest() + "\\n")
-    return {{"bright": image[-20] / 255, "long": min(1.0, len(image) / 2e5)}}
-"""
 
 
 @pytest.fixture(scope="module")
@@ -81,12 +68,6 @@ def test_every_bar_moves_with_each_photo_and_ends_full(run: Run, steps: dict[str
         assert max(moves) <= 1 or stage not in ONE_BY_ONE, stage  # the others move by batches of answers and labels
     assert set(steps) >= ONE_BY_ONE
     assert len(steps["counterfactuals"]) > 2 * PORTRAITS  # both sweeps of each photo are seen
-
-
-def tables_of(folder: Path) -> dict[str, bytes]:
-    names = ["photos.parquet", "faces.parquet", "counterfactuals.parquet", "answers.parquet", "labels.parquet"]
-    tables = sorted((folder / "tables").iterdir())
-    return {path.name: path.read_bytes() for path in [*(folder / name for name in names), *tables]}
 
 
 def test_every_file_is_accounted_for(run: Run) -> None:
@@ -258,69 +239,3 @@ def test_a_folder_without_photos_is_refused(tmp_path: Path, settings) -> None:
 def test_a_folder_that_is_no_run_is_left_alone(portraits: Path, settings) -> None:
     with pytest.raises(RunError, match="not a run"):
         audit([portraits], portraits, settings=settings, given={})
-
-
-def test_worker_processes_make_the_same_tables_and_files(
-    portraits: Path, settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in (("base.FEW", 0), ("query.FEW_IMAGES", 0), ("counterfactuals.CHUNK", 2), ("faces.CHUNK", 2)):
-        monkeypatch.setattr(f"pipeline.stages.{name}", value)
-    steps: list[float] = []
-
-    @contextmanager
-    def watch(stage: str, *, total: int) -> Iterator[Callable[..., None]]:
-        yield lambda count, note="": steps.append(count) if stage == "counterfactuals" else None
-
-    three = sorted(portraits.glob("*.jpg"))[:3]
-    sweep = settings.sweep.model_copy(update={"attributes": ("gender",)})
-    made = []
-    engines = [EngineOptions(workers=1), EngineOptions(workers=2)]
-    if find_spec("ray"):  # an extra
-        engines.append(EngineOptions(kind="ray", workers=2))
-    for number, engine in enumerate(engines, start=1):
-        options = settings.model_copy(update={"engine": engine, "sweep": sweep})
-        out = audit(three, tmp_path / str(number), settings=options, given={}, watch=watch, report=False)
-        made.append(tables_of(out.folder))
-        assert sum(steps) == pytest.approx(3 * number)
-        assert made[-1] == made[0]
-
-
-def test_killed_again_and_again_it_ends_with_the_same_tables(portraits: Path, tmp_path: Path) -> None:
-    (tmp_path / "work").mkdir()
-    calls = tmp_path / "calls"
-    (tmp_path / "work" / "counting.py").write_text(COUNTING.format(calls=str(calls)))
-    program = (
-        "from pipeline.stages import base, counterfactuals; base.FEW = 0; counterfactuals.CHUNK = 2; "
-        "from pipeline.cli.app import main; main()"
-    )
-    command = [
-        sys.executable, "-c", program, "audit", str(portraits), "--attribute", "gender", "--steps",
-        "gender=3", "--placebo", "none", "--adapter", "python:counting:classify", "--quiet", "--workers", "2", "--out",
-    ]  # fmt: skip
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])}
-
-    def start(out: str) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [*command, str(tmp_path / out)], cwd=tmp_path / "work", env=environment, stdout=subprocess.DEVNULL
-        )
-
-    assert start("whole").wait(timeout=300) == 0
-    asked = calls.read_text().split()
-    assert len(asked) == len(set(asked)) == PORTRAITS * 3
-    calls.unlink()
-
-    moments = random.Random(4)
-    for _ in range(3):
-        process = start("killed")
-        try:
-            process.wait(timeout=moments.uniform(1.0, 6.0))
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-    assert start("killed").wait(timeout=300) == 0
-    whole, killed = tables_of(tmp_path / "whole"), tables_of(tmp_path / "killed")
-    assert whole == killed
-    assert (tmp_path / "whole/report.html").read_bytes() == (tmp_path / "killed/report.html").read_bytes()
-    stages = json.loads((tmp_path / "killed" / "run.json").read_text())["stages"]
-    again_asked = calls.read_text().split()
-    assert len(again_asked) - len(set(again_asked)) <= stages["query"]["counts"]["possibly_asked_twice"]

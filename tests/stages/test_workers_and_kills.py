@@ -1,0 +1,108 @@
+"""Worker processes, and a process that is killed, leave the tables of a run in one process that is not."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from finished_run import tables_of
+
+from pipeline.config.options import EngineOptions
+from pipeline.config.sources import load_settings
+from pipeline.photos import SAMPLE
+from pipeline.stages.audit import audit
+
+PORTRAITS = 4
+COUNTING = """
+import hashlib, pathlib
+def classify(image):
+    with open({calls!r}, "a") as calls:
+        calls.write(hashlib.sha256(image).hexdigest() + "\\n")
+    return {{"bright": image[-20] / 255, "long": min(1.0, len(image) / 2e5)}}
+"""
+
+
+@pytest.fixture(scope="module")
+def portraits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("portraits")
+    for path in sorted(SAMPLE.glob("*.jpg"))[::7][:PORTRAITS]:
+        (folder / path.name).write_bytes(path.read_bytes())
+    return folder
+
+
+def test_worker_processes_make_the_same_tables_and_files(
+    portraits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("base.FEW", 0), ("query.FEW_IMAGES", 0), ("counterfactuals.CHUNK", 2), ("faces.CHUNK", 2)):
+        monkeypatch.setattr(f"pipeline.stages.{name}", value)
+    steps: list[float] = []
+
+    @contextmanager
+    def watch(stage: str, *, total: int) -> Iterator[Callable[..., None]]:
+        yield lambda count, note="": steps.append(count) if stage == "counterfactuals" else None
+
+    three = sorted(portraits.glob("*.jpg"))[:3]
+    given = {
+        "sweep": {"attributes": ["gender"], "steps": {"gender": 3}, "placebos": []},
+        "query": {"adapters": ["opencv", "face-attributes"]},
+        "statistics": {"min_count": 1, "resamples": 100},
+    }
+    settings = load_settings(given=given, environment={})
+    made = []
+    engines = [EngineOptions(workers=1), EngineOptions(workers=2)]
+    if find_spec("ray"):  # an extra
+        engines.append(EngineOptions(kind="ray", workers=2))
+    for number, engine in enumerate(engines, start=1):
+        options = settings.model_copy(update={"engine": engine})
+        out = audit(three, tmp_path / str(number), settings=options, given={}, watch=watch, report=False)
+        made.append(tables_of(out.folder))
+        assert sum(steps) == pytest.approx(3 * number)
+        assert made[-1] == made[0]
+
+
+def test_killed_again_and_again_it_ends_with_the_same_tables(portraits: Path, tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    calls = tmp_path / "calls"
+    (tmp_path / "work" / "counting.py").write_text(COUNTING.format(calls=str(calls)))
+    program = (
+        "from pipeline.stages import base, counterfactuals; base.FEW = 0; counterfactuals.CHUNK = 2; "
+        "from pipeline.cli.app import main; main()"
+    )
+    command = [
+        sys.executable, "-c", program, "audit", str(portraits), "--attribute", "gender", "--steps",
+        "gender=3", "--placebo", "none", "--adapter", "python:counting:classify", "--quiet", "--workers", "2", "--out",
+    ]  # fmt: skip
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])}
+
+    def start(out: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [*command, str(tmp_path / out)], cwd=tmp_path / "work", env=environment, stdout=subprocess.DEVNULL
+        )
+
+    assert start("whole").wait(timeout=300) == 0
+    asked = calls.read_text().split()
+    assert len(asked) == len(set(asked)) == PORTRAITS * 3
+    calls.unlink()
+
+    moments = random.Random(4)
+    for _ in range(3):
+        process = start("killed")
+        try:
+            process.wait(timeout=moments.uniform(1.0, 6.0))
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+    assert start("killed").wait(timeout=300) == 0
+    whole, killed = tables_of(tmp_path / "whole"), tables_of(tmp_path / "killed")
+    assert whole == killed
+    assert (tmp_path / "whole/report.html").read_bytes() == (tmp_path / "killed/report.html").read_bytes()
+    stages = json.loads((tmp_path / "killed" / "run.json").read_text())["stages"]
+    again_asked = calls.read_text().split()
+    assert len(again_asked) - len(set(again_asked)) <= stages["query"]["counts"]["possibly_asked_twice"]
