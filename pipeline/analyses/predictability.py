@@ -34,9 +34,10 @@ class PredictabilityOptions(Options):
 
     attribute: Names = Field((), description="column with the group")
     task: Names = Field((), description="column with the true label; repeatable")
-    attacker: str = Field(
-        "auto",
-        description="majority (exact), logistic, network or wang; by itself majority, or logistic for many tasks",
+    attacker: Names = Field(
+        ("auto",),
+        description="majority (exact), logistic, network or wang; by itself majority, or logistic for many tasks; "
+        "repeatable, to see how far the measure depends on it",
     )
     quality: str = Field("accuracy", description="accuracy, f1, inverse_mse or inverse_bce")
     equalise: str = Field("accuracy", description="make labels as wrong as predictions by accuracy, macro_f1, or none")
@@ -87,7 +88,9 @@ class Predictability(Analysis[Chosen]):
         """The table and what a reader must know about it."""
 
     def compute(self, source: Path, options: Chosen, *, watch: Watch = unwatched) -> Result:
-        """One row a quantity; in a run the grid of known biases lies next to it, by which a figure can be read."""
+        """One row a quantity and attacker; in a run the grid of known biases lies next to it, to read a figure by."""
+        import pandas as pd
+
         if not options.attribute or not options.task:
             raise InputError("name the columns of groups and true labels with --attribute and --task")
         frame = read_predictions(source)
@@ -99,9 +102,15 @@ class Predictability(Analysis[Chosen]):
         named = {"attributes": options.attribute, "tasks": options.task, **self.columns(options)}
         arguments = {name: array(names) for name, names in named.items() if names} | options.model_dump(include=HOW)
         arguments["clusters"] = None if options.cluster is None else array([options.cluster]).tolist()
-        with watch(self.name, total=1) as advance:
-            found, notes = self.measure(options, arguments)
-            advance(1)
+        frames, notes = [], list[str]()
+        with watch(self.name, total=len(options.attacker)) as advance:
+            for attacker in options.attacker:
+                part, own = self.measure(options, arguments | {"attacker": attacker})
+                frames.append(part)
+                notes += own if len(options.attacker) == 1 else [f"{attacker}: {note}" for note in own]
+                advance(1)
+        found = pd.concat(frames, ignore_index=True)
+        notes += self._agreement(found) if len(frames) > 1 else []
 
         def kept() -> "Mapping[str, pd.DataFrame]":
             from pipeline.statistics import COARSE, amplification_grid, bias_grid
@@ -123,13 +132,24 @@ class Predictability(Analysis[Chosen]):
             inputs=Inputs(files=(), elsewhere=[source]),
         )
 
+    def _agreement(self, table: "pd.DataFrame") -> list[str]:
+        """How far attackers agree about the amplification: its range over them, for each direction."""
+        rows = table[table["quantity"] == self.quantity]
+        parts = page.rows_by(rows, "direction") if "direction" in rows else [(("",), rows)]
+        found = []
+        for key, own in parts:
+            low, high = (decimal(end, sign=True) for end in (own["value"].min(), own["value"].max()))
+            name, spread = " ".join([self.title, *key]).strip(), decimal(own["value"].std())
+            found.append(f"{name} over {len(own)} attackers: {low} to {high}, standard deviation {spread}.")
+        return found
+
     def sections(self, kept: Kept) -> Sequence[page.Section]:
         """The quantities, and the grid of known biases."""
         frame, grid, about = kept.tables[self.name], kept.tables[f"{self.name}_grid"], kept.about
         direction: list[page.Column] = [("Direction", "direction", "text")] if "direction" in frame else []
         columns: list[page.Column] = [
-            ("Quantity", "quantity", "text"), *direction, ("Mean", "value", "decimal"),
-            ("Standard deviation", "sd", "decimal"), ("Repeats", "repeats", "count"),
+            ("Quantity", "quantity", "text"), *direction, ("Attacker", "attacker", "text"),
+            ("Mean", "value", "decimal"), ("Standard deviation", "sd", "decimal"), ("Repeats", "repeats", "count"),
         ]  # fmt: skip
         low, high = (decimal(end, places=2) for end in (grid[self.metric].min(), grid[self.metric].max()))
         title = f"{self.title} by the bias of a dataset and of a model"
@@ -163,7 +183,7 @@ def _sentence(row: Mapping[Any, Any], title: str) -> str:
     direction = f" {row['direction']}" if "direction" in row else ""
     spread = "" if is_missing(row["sd"]) else f", standard deviation {decimal(row['sd'])}"
     repeats = pluralise(row["repeats"], "repeat")
-    return f"{title}{direction}: {decimal(row['value'], sign=True)} (mean of {repeats}{spread})."
+    return f"{title}{direction}: {decimal(row['value'], sign=True)} ({row['attacker']}; mean of {repeats}{spread})."
 
 
 class LeakageOptions(PredictabilityOptions):
@@ -249,7 +269,8 @@ class DpaAnalysis(Predictability[DpaOptions]):
             if options.cluster is not None:
                 raise InputError(f"--quality {OF_NUMBERS} has no interval over examples, so it takes no --cluster")
             named: dict[str, Any] = {name: arguments.get(name) for name in ("predictions", "predicted_attributes")}
-            how: Any = {"attacker": "linear" if options.attacker == "auto" else options.attacker}
+            chosen = arguments["attacker"]
+            how: Any = {"attacker": "linear" if chosen == "auto" else chosen}
             return dpa_of_numbers(
                 arguments["attributes"], arguments["tasks"], **named, **how, repeats=options.repeats, seed=options.seed
             ), [SPREAD]

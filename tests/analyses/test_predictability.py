@@ -105,3 +105,20 @@ def test_dpa_of_numbers_by_the_command(tmp_path):
     assert len(found.kept()["dpa_grid"]) == 121
     with pytest.raises(InputError, match="no --cluster"):
         compute("dpa", tmp_path / "rows.csv", {**given, "cluster": "age"})
+
+
+@pytest.mark.parametrize(("command", "quantity"), [("dpa", "dpa"), ("leakage", "amplification")])
+def test_several_attackers_have_rows_each_and_their_range_is_said(tmp_path, command, quantity):
+    rng = np.random.default_rng(0)
+    gender, cooking, guess = (rng.integers(0, 2, 200) for _ in range(3))
+    pd.DataFrame({"gender": gender, "cooking": cooking, "guess": guess}).to_csv(tmp_path / "rows.csv", index=False)
+    given = {"attribute": "gender", "task": "cooking", "prediction": "guess", "resamples": 20}
+    both = compute(command, tmp_path / "rows.csv", given | {"attacker": ["majority", "logistic"]})
+    table = both.tables[command]
+    for attacker in ("majority", "logistic"):
+        alone = compute(command, tmp_path / "rows.csv", given | {"attacker": attacker}).tables[command]
+        own = table[table["attacker"] == attacker].reset_index(drop=True)
+        pd.testing.assert_frame_equal(own, alone, check_dtype=False)
+    values = table.loc[table["quantity"] == quantity, "value"]
+    (words,) = [note for note in both.notes if "over 2 attackers" in note]
+    assert f"{values.min():+.3f}".replace("-", "−") in words
