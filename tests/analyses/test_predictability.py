@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from pipeline.analyses.inputs import InputError
 from pipeline.analyses.registry import compute
 from pipeline.cli.app import app
+from pipeline.run.formats import decimal
 
 # gender, cooking, what the model says: balanced data, 90 % right, 60 % of the answers as the gender has it
 CELLS = [(0, 0, 0, 25), (0, 1, 0, 5), (0, 1, 1, 20), (1, 1, 1, 25), (1, 0, 1, 5), (1, 0, 0, 20)]
@@ -121,4 +122,4 @@ def test_several_attackers_have_rows_each_and_their_range_is_said(tmp_path, comm
         pd.testing.assert_frame_equal(own, alone, check_dtype=False)
     values = table.loc[table["quantity"] == quantity, "value"]
     (words,) = [note for note in both.notes if "over 2 attackers" in note]
-    assert f"{values.min():+.3f}".replace("-", "−") in words
+    assert f"over 2 attackers: {decimal(values.min(), sign=True)} to {decimal(values.max(), sign=True)}" in words
