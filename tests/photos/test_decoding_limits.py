@@ -33,16 +33,17 @@ print(int(peak.split()[1]) // 1024)
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak of memory is read from /proc")
-@pytest.mark.parametrize("kind", ["transparent", "deep"])
-def test_two_photos_of_the_largest_size_allowed_fit_in_a_gigabyte(tmp_path, kind):
-    if kind == "transparent":
+@pytest.mark.parametrize(("kind", "most"), [("transparent", 1000), ("deep", 1000), ("webp", 700)])
+def test_two_photos_of_the_largest_size_allowed_fit_in_a_gigabyte(tmp_path, kind, most):
+    if kind != "deep":
         image = Image.new("RGBA", (7000, 7000), (200, 30, 40, 128))
     else:
         image = Image.fromarray(np.full((7000, 7000), 900, np.uint16))
-    image.save(tmp_path / "large.png", compress_level=1)
-    command = [sys.executable, "-c", PEAK, *([str(tmp_path / "large.png")] * 2)]
+    path = tmp_path / ("large.webp" if kind == "webp" else "large.png")
+    image.save(path, **({"method": 0} if kind == "webp" else {"compress_level": 1}))
+    command = [sys.executable, "-c", PEAK, *([str(path)] * 2)]
     peak = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    assert peak < 1000
+    assert peak < most
 
 
 def test_fifty_megapixels_are_the_most_by_default():
@@ -114,6 +115,21 @@ def test_strips_give_the_pixels_of_the_whole(monkeypatch):
             monkeypatch.setattr(module, "STRIP", strip)
             found.append(decode(BytesIO(stream.getvalue()), options=PhotoOptions()).pixels)
         np.testing.assert_array_equal(found[0], found[1])
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBA"])
+@pytest.mark.parametrize("lossless", [True, False])
+def test_a_webp_has_the_pixels_that_pillow_gives(mode, lossless):
+    noise = np.random.default_rng(0).integers(0, 256, (70, 51, 4), dtype=np.uint8)
+    image = Image.fromarray(noise).convert(mode)
+    exif = Image.Exif()
+    exif[0x0112] = 3  # upside down
+    stream = BytesIO()
+    image.save(stream, "WEBP", lossless=lossless, exif=exif)
+    expected = Image.open(BytesIO(stream.getvalue())).convert("RGBA")
+    expected = Image.alpha_composite(Image.new("RGBA", image.size, "white"), expected).convert("RGB")
+    found = decode(BytesIO(stream.getvalue()), options=PhotoOptions()).pixels
+    np.testing.assert_array_equal(found, np.asarray(expected)[::-1, ::-1])
 
 
 def progressive(side, *, repeats=0):
