@@ -28,7 +28,6 @@ from pipeline.counterfactuals.editors.base import (
     Edit,
     Editor,
     FaceBatch,
-    ImageEdit,
     Patch,
     PhotoEdit,
     Subject,
@@ -196,7 +195,7 @@ def unmade(
 def compose(
     subject: Subject,
     patch: Patch | None,
-    edit: Edit | ImageEdit | PhotoEdit,
+    edit: Edit | PhotoEdit,
     place: int,
     *,
     options: SweepOptions,
@@ -262,13 +261,10 @@ def compose(
 
 
 def _composite(
-    subject: Subject, patch: Patch, edit: Edit | ImageEdit, place: int, step: int, *, mode: str, grey: bool
+    subject: Subject, patch: Patch, edit: Edit, place: int, step: int, *, mode: str, grey: bool
 ) -> Composite:
-    added = mode == "delta" and isinstance(edit, Edit)
-    if isinstance(edit, ImageEdit):
-        content = edit.images[place][step - 1][patch.window].astype(np.float32)
-    else:
-        content = to_patch((edit.changes if added else edit.faces)[place, step - 1], subject, patch)
+    added = mode == "delta"
+    content = to_patch((edit.changes if added else edit.faces)[place, step - 1], subject, patch)
     return (add_change if added else paste)(subject.pixels, patch, without_colour(content) if grey else content)
 
 
@@ -310,7 +306,7 @@ def _null_errors(name: str, crops: Tensor, results: Tensor, masks: NDArray[np.fl
 
 def _write(
     chunk: _Chunk,
-    edit: Edit | ImageEdit | PhotoEdit,
+    edit: Edit | PhotoEdit,
     *,
     networks: Networks,
     options: SweepOptions,

@@ -20,7 +20,6 @@ from pipeline.counterfactuals.editors.base import (
     Direction,
     Edit,
     FaceBatch,
-    ImageEdit,
     Patch,
     PhotoEdit,
     PhotoVersions,
@@ -33,8 +32,8 @@ DIRECTIONS = 3  # of random placebos
 
 def edits_of(
     faces: FaceBatch, photos: Sequence[str], attribute: Attribute, masks: NDArray[np.float32], *, options: SweepOptions
-) -> Iterator[Edit | ImageEdit | PhotoEdit]:
-    """One attribute's edit, then its placebos; whole images that others made have none.
+) -> Iterator[Edit | PhotoEdit]:
+    """One attribute's edit, then its placebos.
 
     Args:
         faces: as the editor has read them.
@@ -53,8 +52,6 @@ def edits_of(
             yield photo_placebo(edit, extents, arm, options.values(attribute.name, arm), seed=seed, dealt=dealt)
         return
     yield edit
-    if isinstance(edit, ImageEdit):
-        return
     for arm in options.placebos:
         values = options.values(attribute.name, arm)
         if arm == "colour":

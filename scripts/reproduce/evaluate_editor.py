@@ -31,7 +31,7 @@ from pipeline.config.attributes import ATTRIBUTES, Attribute
 from pipeline.config.options import SweepOptions
 from pipeline.counterfactuals import measures
 from pipeline.counterfactuals.checks import spearman_per_row
-from pipeline.counterfactuals.editors.base import CROP, Editor, ImageEdit, Patch, PhotoEdit, Subject
+from pipeline.counterfactuals.editors.base import CROP, Editor, Patch, PhotoEdit, Subject
 from pipeline.counterfactuals.editors.fader import FaderEditor
 from pipeline.counterfactuals.editors.residual import NEAR, ToneAndFields, class_chances, view_transform
 from pipeline.counterfactuals.mask import add_change, crop_mask, patches_of, to_patch
@@ -156,8 +156,6 @@ def versions_of(
 ) -> list[tuple[Patch, list[NDArray[np.uint8]]] | None]:
     """Each face's patch and K versions in its photo, put back as an audit does; None where nothing may change."""
     edit = editor.read(subjects).edit(attribute, values or VALUES[attribute.name])
-    if isinstance(edit, ImageEdit):
-        raise TypeError("an editor of whole images is not measured here")
     if isinstance(edit, PhotoEdit):
         made = [edit.make(place) for place in range(len(subjects))]
         return [None if one is None else (one.patch, [version.pixels for version in one.versions]) for one in made]

@@ -14,8 +14,8 @@ from models.precision import unit_batch
 from pipeline.config import options as module
 from pipeline.config.attributes import ATTRIBUTES, EDIT_ARM, YOUNG, Attribute
 from pipeline.config.options import SweepOptions
-from pipeline.counterfactuals.editors.base import CROP, ImageEdit
-from pipeline.counterfactuals.make import NO_PLACEBO
+from pipeline.counterfactuals.editors.base import CROP, Patch, PhotoEdit, PhotoVersions
+from pipeline.counterfactuals.mask import paste
 from pipeline.counterfactuals.validity import effectiveness_curve, validity_card
 from pipeline.run.tables import COUNTERFACTUALS, to_table
 
@@ -77,23 +77,28 @@ class Batch:
         return crops
 
     def edit(self, attribute, values):
-        images = tuple(
-            tuple(cv2.convertScaleAbs(face.pixels, alpha=1 + value / 4) for value in values) for face in self.subjects
-        )
-        return ImageEdit(attribute.name, EDIT_ARM, values, images)
+        def make(place):
+            face = self.subjects[place]
+            mask = np.zeros(face.pixels.shape[:2], dtype=np.float32)
+            mask[20:-20, 20:-20] = 1
+            images = (cv2.convertScaleAbs(face.pixels, alpha=1 + value / 4) for value in values)
+            versions = tuple(paste(face.pixels, Patch(0, 0, mask), image.astype(np.float32)) for image in images)
+            return PhotoVersions(face.pixels, 0.0, Patch(0, 0, mask), versions)
+
+        return PhotoEdit(attribute.name, EDIT_ARM, values, make)
 
 
-def test_whole_images_go_through_the_same_mask_files_and_checks(smile, tmp_path):
+def test_versions_that_an_editor_puts_back_itself_get_the_same_files_checks_and_placebos(smile, tmp_path):
     options = smile.model_copy(update={"placebos": ("random",)})
     face = subject("a.jpg")
     rows = make([face], tmp_path, options, editor=WholeImages())
-    made = [row for row in rows if row["status"] == "ok"]
-    assert [row["arm"] for row in made] == [EDIT_ARM] * 3
-    assert {row["background_kept"] for row in made} == {1.0}
-    assert {row["null_psnr"] for row in made} == {float("inf")}
-    assert {(row["arm"], row["reason"]) for row in rows if row not in made} == {("random", NO_PLACEBO)}
-    full = np.array(Image.open(tmp_path / made[0]["mask"])) == 255
-    darker = np.array(Image.open(tmp_path / made[0]["file"]))
+    assert {row["status"] for row in rows} == {"ok"}
+    assert {row["arm"] for row in rows} == {EDIT_ARM, "random"}
+    assert {row["background_kept"] for row in rows} == {1.0}
+    assert {row["null_psnr"] for row in rows} == {float("inf")}
+    lowest = next(row for row in rows if row["arm"] == EDIT_ARM)
+    full = np.array(Image.open(tmp_path / lowest["mask"])) == 255
+    darker = np.array(Image.open(tmp_path / lowest["file"]))
     np.testing.assert_array_equal(darker[full], cv2.convertScaleAbs(face.pixels, alpha=0.5)[full])
     assert len(rows) == options.versions
 

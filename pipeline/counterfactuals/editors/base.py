@@ -88,19 +88,6 @@ class Edit:
 
 
 @dataclass(frozen=True)
-class ImageEdit:
-    """One attribute's sweep of ``B`` faces in whole photos; only what lies inside the mask is used.
-
-    ``images`` holds K images ``(H, W, 3)`` uint8 of the photo's size for each face; the rest is as in `Edit`.
-    """
-
-    attribute: str
-    arm: str
-    values: tuple[float, ...]
-    images: tuple[tuple[NDArray[np.uint8], ...], ...]
-
-
-@dataclass(frozen=True)
 class PhotoVersions:
     """The K versions of one photo as the editor has put them back.
 
@@ -162,7 +149,7 @@ class FaceBatch(Protocol):
         """The null edit of other crops of the same faces, such as the null edit itself."""
         ...
 
-    def edit(self, attribute: Attribute, values: tuple[float, ...]) -> Edit | ImageEdit | PhotoEdit:
+    def edit(self, attribute: Attribute, values: tuple[float, ...]) -> Edit | PhotoEdit:
         """One attribute's sweep; all other attributes stay the faces' own.
 
         Raises:

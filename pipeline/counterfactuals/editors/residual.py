@@ -18,7 +18,7 @@ from models.attributes import CLASSES, class_indices
 from models.fader import ATTRIBUTES
 from models.judge import Classifier
 from models.parser import BiSeNet, SmallParser
-from models.precision import compute, unit_batch
+from models.precision import device_of, unit_batch
 from models.residual import INNER, ChangeFields, Prototypes, centred, change_by, displaced, inner
 from models.tone import REACH, ToneTable, median_colour, smooth_lightness, tone_change, tone_shifts, tone_weights
 from pipeline.config.attributes import EDIT_ARM, Attribute
@@ -300,8 +300,9 @@ def class_chances(parser: SmallParser | BiSeNet, subjects: Sequence[Subject], *,
     images = [
         warp_to_template(s.pixels, view_transform(s.landmarks, size=size, zoom=zoom), size=size) for s in subjects
     ]
-    logits = compute(parser, unit_batch(images), network=parser)
-    return np.asarray(logits.softmax(dim=1).numpy(), dtype=np.float32)
+    # In float32 everywhere: a mask that differs by a pixel would show in every level of a large change.
+    batch = unit_batch(images).to(device_of(parser), memory_format=torch.channels_last)
+    return np.asarray(parser(batch).softmax(dim=1).cpu().numpy(), dtype=np.float32)
 
 
 def face_patch(

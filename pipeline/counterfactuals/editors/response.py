@@ -13,7 +13,6 @@ from torch import Tensor
 
 from models.fader import ATTRIBUTES
 from models.judge import Classifier, perceive_crops
-from models.precision import autocast, device_of
 from pipeline.config.attributes import Attribute
 
 STRENGTHS = (0.6, 1.6)  # the range of a face's own strength, in units of all faces' strength
@@ -71,8 +70,8 @@ def fitted_units(attribute: Attribute, rows: Sequence[Mapping[str, float]], draw
         for probe, place in zip(probes, held, strict=True):
             probe[:, place] += torch.from_numpy(PROBE / (end - own)).float()
         crops += draw(end, [unit, *probes])
-    with autocast(device_of(estimator).type):
-        seen = {name: figure.double().numpy() for name, figure in perceive_crops(estimator, crops).named().items()}
+    # In float32 everywhere: the strength multiplies the whole edit, and half precision would show in the pixels.
+    seen = {name: figure.double().numpy() for name, figure in perceive_crops(estimator, crops).named().items()}
     odds, moved = _read(attribute, seen)
     odds, moved = odds.reshape(2, 1 + len(held), -1), moved.reshape(2, 1 + len(held), len(own), -1)
     found = []
