@@ -198,5 +198,5 @@ def test_half_precision_moves_pixels_by_no_more_than_a_level(tmp_path, monkeypat
         rows = make_versions([own], networks=load_networks(options), options=options, layout=RunLayout(folder))
         pictures.append(np.array([cv2.imread(str(folder / row["file"])) for row in rows], dtype=int))
     difference = np.abs(pictures[0] - pictures[1]).max(axis=-1)
-    assert difference.any()
+    assert difference.any() == (editor == "fader")  # the other computes in float32 everywhere
     assert (difference <= 1).mean() >= 0.999
