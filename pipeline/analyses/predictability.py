@@ -147,8 +147,10 @@ class Predictability(Analysis[Chosen]):
         """The quantities, and the grid of known biases."""
         frame, grid, about = kept.tables[self.name], kept.tables[f"{self.name}_grid"], kept.about
         direction: list[page.Column] = [("Direction", "direction", "text")] if "direction" in frame else []
+        several = "attacker" in frame and frame["attacker"].nunique() > 1
+        attacker: list[page.Column] = [("Attacker", "attacker", "text")] if several else []
         columns: list[page.Column] = [
-            ("Quantity", "quantity", "text"), *direction, ("Attacker", "attacker", "text"),
+            ("Quantity", "quantity", "text"), *direction, *attacker,
             ("Mean", "value", "decimal"), ("Standard deviation", "sd", "decimal"), ("Repeats", "repeats", "count"),
         ]  # fmt: skip
         low, high = (decimal(end, places=2) for end in (grid[self.metric].min(), grid[self.metric].max()))
@@ -157,7 +159,7 @@ class Predictability(Analysis[Chosen]):
         measured = frame[frame["quantity"] == self.quantity].to_dict("records")
         part = page.Subsection(
             heading=f"{page.listed(about['attribute'])} and {page.listed(about['task'])}, {about['file']}",
-            sentences=[_sentence(row, self.title) for row in measured],
+            sentences=[_sentence(row, self.title, by=f"{row['attacker']}; " if several else "") for row in measured],
             charts=[chart, *_others(grid)],
             tables=[page.Table("All quantities", frame, columns)],
         )
@@ -179,11 +181,11 @@ def _others(grid: "pd.DataFrame") -> list[page.Heatmap]:
     ]
 
 
-def _sentence(row: Mapping[Any, Any], title: str) -> str:
+def _sentence(row: Mapping[Any, Any], title: str, *, by: str) -> str:
     direction = f" {row['direction']}" if "direction" in row else ""
     spread = "" if is_missing(row["sd"]) else f", standard deviation {decimal(row['sd'])}"
     repeats = pluralise(row["repeats"], "repeat")
-    return f"{title}{direction}: {decimal(row['value'], sign=True)} ({row['attacker']}; mean of {repeats}{spread})."
+    return f"{title}{direction}: {decimal(row['value'], sign=True)} ({by}mean of {repeats}{spread})."
 
 
 class LeakageOptions(PredictabilityOptions):
