@@ -3,6 +3,7 @@
 Every node needs this package, and sees the photos and the run's folder under the same paths as the caller.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from queue import SimpleQueue
@@ -86,6 +87,7 @@ def connected(workers: int | None, *, address: str | None, gpus: bool) -> Iterat
         import ray
     except ModuleNotFoundError as error:
         raise ConfigError("--engine ray needs the package ray: pip install 'counterslope[ray]'") from error
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a cluster of our own reports to nobody
     mine = not ray.is_initialized()
     try:
         ray.init(address=address, ignore_reinit_error=True, log_to_driver=False)

@@ -18,6 +18,7 @@ ray = pytest.importorskip("ray")
 def engine(tmp_path_factory: pytest.TempPathFactory):
     from ray.cluster_utils import Cluster
 
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
     cluster.add_node(num_cpus=1)
     try:
