@@ -57,6 +57,10 @@ class Engine(Protocol):
         """Get ready, in the background, for jobs that will come soon."""
         ...
 
+    def close(self) -> None:
+        """Give back what is held between jobs."""
+        ...
+
     def call(self, job: Job[Result], step: Step = ...) -> Result:
         """Do one job and return its result, or raise its exception. Safe to call from ``size`` threads at once."""
         ...
@@ -69,6 +73,9 @@ class InProcess:
     peak_mib = 0.0
 
     def start(self) -> None:
+        """See ``Engine``."""
+
+    def close(self) -> None:
         """See ``Engine``."""
 
     def call(self, job: Job[Result], step: Step = lambda count: None) -> Result:
@@ -153,12 +160,14 @@ class WorkerPool:
         return sum(self._peaks.values())
 
     def close(self) -> None:
-        """End the processes, whatever they are doing."""
+        """End the processes, whatever they are doing; the next job starts them again."""
         with self._lock:
             if self._parent is not None:
                 os.close(self._alive)
                 self._parent.wait()
                 self._parent = None
+                while not self._idle.empty():
+                    self._idle.get().close()
 
 
 @contextmanager

@@ -45,6 +45,9 @@ class RayEngine:
     def start(self) -> None:
         """See ``Engine``; the actors start by themselves."""
 
+    def close(self) -> None:
+        """See ``Engine``; the actors end with the connection."""
+
     def call(self, job: Job[Result], step: Step = lambda count: None) -> Result:
         """See ``Engine``; nothing is counted before the job is done.
 

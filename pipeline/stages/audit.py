@@ -281,6 +281,7 @@ def _query(
     adapters = [*adapters, *(make_adapter(name, work.settings, run.folder) for name in stale)]
     keep = [name for name in keep if name not in stale]
     query_stage(work, versions, adapters, keep=keep, retry=retry, send=send)
+    work.engine.close()  # tables and report need the memory that the networks held
     # Kept, so that estimating again needs no classifier.
     declared = {name: run.record.presence_thresholds[name] for name in keep}
     declared |= {adapter.name: adapter.capabilities.presence for adapter in adapters}

@@ -134,3 +134,10 @@ def _runs(process: str) -> bool:
 
 def test_there_are_as_many_workers_as_cores_that_may_be_used() -> None:
     assert 1 <= cores() <= (os.cpu_count() or 1)
+
+
+def test_a_closed_pool_starts_again_with_the_next_job() -> None:
+    with started(2) as engine:
+        first = engine.call(where)
+        engine.close()
+        assert engine.call(where) != first
