@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pipeline.config.attributes import EDIT_ARM
 from pipeline.config.options import Settings
 from pipeline.querying.plan import Consent, nobody
 from pipeline.run.folder import Run, settings_of
@@ -17,6 +16,7 @@ from pipeline.run.record import RunError
 from pipeline.run.tables import read_frame
 from pipeline.stages.adapters import adapter_names, make_adapters
 from pipeline.stages.audit import estimate_run, keep_result, query_run
+from pipeline.stages.figures import chart_figures, finding_tables, representation_figures, sheets, write_figures
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 STAGE_COUNTS = ("planned", "ok", "failed", "excluded")
 ESTIMATED = ("slopes", "curves", "validity", "effectiveness", "lightness", "photo_failures")
-NOT_THERE = "there is no {what} {name!r} in {folder}; there are {known}"
 
 
 class RunView:
@@ -163,21 +162,8 @@ class RunView:
         Raises:
             RunError: the run has no slopes, or not what was named.
         """
-        from pipeline.report.card import check_results
-        from pipeline.report.tables import slope_tables
-
-        run, settings = self._run, self.settings
-        slopes = run.read_csv("slopes") if slopes is None else slopes
-        for column, wanted in (("adapter", adapters), ("attribute", attributes)):
-            self._check_known(column, wanted, set(slopes[column]))
-            slopes = slopes[slopes[column].isin(list(wanted))] if wanted else slopes
-        return slope_tables(
-            slopes,
-            max_p=settings.statistics.max_p if max_p is None else max_p,
-            min_slope=settings.statistics.min_slope if min_slope is None else min_slope,
-            swept=settings.sweep.chosen(),
-            card=check_results(run.read_csv("validity").to_dict("records")),
-        )
+        rule = {"max_p": max_p, "min_slope": min_slope}
+        return finding_tables(self._run, adapters=adapters, attributes=attributes, slopes=slopes, **rule)
 
     def figures(
         self,
@@ -213,27 +199,19 @@ class RunView:
             RunError: the run has no slopes, or not what was named.
             ValueError: there is no such format or width, or more labels than one chart can tell apart.
         """
-        from pipeline.report.figures import check_drawable, draw
-        from pipeline.run.files import write_bytes, write_text
+        from pipeline.report.figures import check_drawable
 
         check_drawable(format, columns)
-        folder = self.folder / "figures" if out is None else Path(out)
+        run = self._run
         found: list[Figure] = []
         if not (adapters or attributes or labels or photos):
-            found += self._representation_figures()
+            found += representation_figures(run)
         if self.is_estimated or not found:  # a run of represent alone has no slopes
-            found += [] if photos else self._figures(adapters=adapters, attributes=attributes, labels=labels)
-            found += self._sheets(adapters=adapters, attributes=attributes, photos=photos)
-        folder.mkdir(parents=True, exist_ok=True)  # before any drawing
-        written: list[Path] = []
-        with watch("figures", total=len(found)) as advance:
-            for figure in found:
-                files = folder / f"{figure.name}.{format}", folder / f"{figure.name}.txt"
-                write_bytes(files[0], draw(figure.chart, format, columns=columns))
-                write_text(files[1], figure.caption + "\n")
-                written += files
-                advance(1)
-        return written
+            chosen = {"adapters": adapters, "attributes": attributes}
+            found += [] if photos else chart_figures(run, **chosen, labels=labels)
+            found += sheets(run, **chosen, photos=photos)
+        folder = self.folder / "figures" if out is None else Path(out)
+        return write_figures(found, folder, format=format, columns=columns, watch=watch)
 
     def sweep_figure(self, photo: str, attribute: str, *, adapters: Sequence[str] = ()) -> "Figure":
         """One photo at every value of an attribute, with the scores under each image; a notebook shows it.
@@ -244,7 +222,7 @@ class RunView:
         Raises:
             RunError: the run has no slopes, or not what was named.
         """
-        return self._sheets(adapters=adapters, attributes=[attribute], photos=[photo])[0]
+        return sheets(self._run, adapters=adapters, attributes=[attribute], photos=[photo])[0]
 
     def analyse(
         self,
@@ -370,77 +348,6 @@ class RunView:
         if not (self.folder / name).is_file():
             raise RunError(f"{self.folder} has no {name} (yet): finish the run with the command that made it")
         return read_frame(self.folder / name)
-
-    def _figures(self, *, adapters: Sequence[str], attributes: Sequence[str], labels: Sequence[str]) -> "list[Figure]":
-        from pipeline.report.figures import attribute_figures, finding_figures
-
-        tables = self.finding_tables(adapters=adapters, attributes=attributes)
-        read = {name: self._run.read_csv(name) for name in ("slopes", "curves", "effectiveness", "lightness")}
-        curves = read["curves"]
-        self._check_known("label with a curve", labels, set(curves.loc[curves["z"].notna(), "label"]))
-        found: list[Figure] = []
-        for table in tables:
-            own = {"adapter": table.adapter, "attribute": table.attribute, "arm": table.arm}
-            found += finding_figures(
-                table, slopes=_where(read["slopes"], own), curves=_where(curves, own), labels=labels
-            )
-        for attribute in dict.fromkeys(table.attribute for table in tables):
-            edits = {"attribute": attribute, "arm": EDIT_ARM}
-            found += attribute_figures(
-                attribute,
-                effectiveness=_where(read["effectiveness"], edits),
-                lightness=_where(read["lightness"], edits),
-                swept=self.settings.sweep.chosen(),
-            )
-        return found
-
-    def _representation_figures(self) -> "list[Figure]":
-        """The charts of who is shown, where ``represent`` left its tables in the run and they are current."""
-        from pipeline.analyses.artifacts import artifacts_of
-        from pipeline.analyses.registry import sections
-        from pipeline.report.charts import chart_of
-        from pipeline.report.figures import Figure
-        from pipeline.report.tables import slug
-
-        left = artifacts_of(self._run)
-        tables = {name: table for name, table in left.tables.items() if name.startswith("representation")}
-        parts = [
-            part
-            for section in sections(tables, about=left.about, stale={}, swept=self.settings.sweep.chosen())
-            for part in section.parts
-        ]
-        return [
-            Figure(f"{slug(part.heading)}-{number}", chart_of(chart), f"{chart.caption} {chart.description}")
-            for part in parts
-            for number, chart in enumerate(part.charts, start=1)
-        ]
-
-    def _sheets(self, *, adapters: Sequence[str], attributes: Sequence[str], photos: Sequence[str]) -> "list[Figure]":
-        from pipeline.report.sheets import sheet_figures
-
-        tables, run = self.finding_tables(adapters=adapters, attributes=attributes), self._run
-        slopes = run.read_csv("slopes")
-        return sheet_figures(
-            run,
-            list(dict.fromkeys(table.attribute for table in tables)),
-            slopes=slopes[slopes["adapter"].isin([table.adapter for table in tables])],
-            failures=run.read_csv("photo_failures"),
-            photos=photos,
-            swept=self.settings.sweep.chosen(),
-        )
-
-    def _check_known(self, what: str, names: Sequence[str], known: set[str]) -> None:
-        for name in names:
-            if name not in known:
-                there = ", ".join(sorted(known)) or "none"
-                raise RunError(NOT_THERE.format(what=what, name=name, folder=self.folder, known=there))
-
-
-def _where(frame: "pd.DataFrame", values: Mapping[str, str]) -> "pd.DataFrame":
-    """The rows that have these values."""
-    for column, value in values.items():
-        frame = frame[frame[column] == value]
-    return frame
 
 
 def finished(folder: Path) -> RunView:
