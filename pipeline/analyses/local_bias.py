@@ -6,59 +6,20 @@ The rows come from ``local_rows``; the search is in ``pipeline.statistics``.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
-
-from pydantic import BeforeValidator, Field
+from typing import TYPE_CHECKING
 
 from pipeline.analyses import sections as page
 from pipeline.analyses.artifacts import ANSWERED
-from pipeline.analyses.base import Analysis, Kept, Options, Result, one_or_more
-from pipeline.config.flags import Flag, listed
+from pipeline.analyses.base import Analysis, Kept, Result
+from pipeline.analyses.local_rows import LocalOptions, LocalRows, rows_of_file, rows_of_run
 from pipeline.run.formats import count, decimal, is_missing, p_equals, pluralise
 from pipeline.run.progress import Watch, unwatched
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from pipeline.analyses.local_rows import LocalRows
 
 GALLERIES = 4
-
-
-class LocalOptions(Options):
-    """Whose labels or which columns, how rows are clustered, and how clusters are tested."""
-
-    renamed: ClassVar[Mapping[str, str]] = {"group": "attribute", "truth": "task"}
-
-    adapter: str | None = Field(None, description="of a run: the classifier; may be left out where there is one")
-    label: str | None = Field(None, description="of a run: the label; may be left out where there is one")
-    attribute: str | None = Field(None, description="of a file: column with two groups")
-    prediction: str | None = Field(None, description="of a file: column with the predicted label")
-    task: str | None = Field(None, description="of a file: column with the true label")
-    text: str | None = Field(None, description="of a file: column with texts")
-    topics: int = Field(0, description="of texts: also so many topics by LDA, and each cluster's shares of them", ge=0)
-    features: Path | None = Field(
-        None, description="file of features, .npy, .csv or .parquet; of a run, the judge's embedding unless given"
-    )
-    centre: Literal["group", "none"] | None = Field(
-        None,
-        description="group: features less their group's mean, so that clusters hold both groups; none; unless given, "
-        "group for the judge's embedding, else none",
-    )
-    metric: str | None = Field(
-        None, description="accuracy, presence, fpr, tpr or auc; unless given accuracy, or presence without a true label"
-    )
-    clusters: int = Field(10, description="k, before small ones are merged")
-    objective: str = Field("literal", description="literal (the paper's Eq. 2) or weighted (by rows)")
-    strength: Annotated[tuple[float, ...], BeforeValidator(one_or_more), Flag(metavar="LAMBDA", parse=listed)] = Field(
-        (5.0,), description="lambda; 0 is k-means; of several, such as 1,5,10,100, the one that finds most is chosen"
-    )
-    scale: str = Field("none", description="variance: features to a total variance of 1; none")
-    min_rows: int = Field(20, description="rows of each group that a cluster needs")
-    min_gap: float = Field(0.05, description="|gap| from which a cluster is called biased")
-    permutations: int = Field(199, description="under each of two nulls")
-    null: str = Field("rerun", description="rerun: search anew each time (valid); fixed (optimistic)")
-    seed: int = Field(0, description="of k-means and the permutations")
 
 
 class LocalBiasAnalysis(Analysis[LocalOptions]):
@@ -78,7 +39,6 @@ class LocalBiasAnalysis(Analysis[LocalOptions]):
 
     def compute(self, source: Path, options: LocalOptions, *, watch: Watch = unwatched) -> Result:
         """Tables statistics, clusters and exemplars, and of texts also words and topics."""
-        from pipeline.analyses.local_rows import rows_of_file, rows_of_run
         from pipeline.statistics import (
             ClusterRules,
             centred_by_group,
@@ -157,7 +117,7 @@ class LocalBiasAnalysis(Analysis[LocalOptions]):
 
 def _kept(
     tables: "Mapping[str, pd.DataFrame]",
-    rows: "LocalRows",
+    rows: LocalRows,
     options: LocalOptions,
     *,
     metric: str,

@@ -1,4 +1,4 @@
-"""The rows among which local bias is looked for: a run's photos and one label of one adapter, or those of a file.
+"""Options of local bias, and the rows that they name: a run's photos and one label of one adapter, or those of a file.
 
 The features come from ``pipeline.analyses.features``; the search is in ``pipeline.statistics.local.logan``.
 """
@@ -6,11 +6,15 @@ The features come from ``pipeline.analyses.features``; the search is in ``pipeli
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+from pydantic import BeforeValidator, Field
+
+from pipeline.analyses.base import Options, one_or_more
 from pipeline.analyses.features import judged_features, read_features
 from pipeline.analyses.inputs import InputError, columns_of, presence_thresholds, read_predictions
 from pipeline.config.attributes import ATTRIBUTES, EDIT_ARM, Attribute
+from pipeline.config.flags import Flag, listed
 from pipeline.review.answers import read_faces
 from pipeline.run.folder import Run, settings_of
 from pipeline.run.progress import Watch, unwatched
@@ -22,9 +26,43 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from pipeline.analyses.local_bias import LocalOptions
-
 PHOTO = "photo"
+
+
+class LocalOptions(Options):
+    """Whose labels or which columns, how rows are clustered, and how clusters are tested."""
+
+    renamed: ClassVar[Mapping[str, str]] = {"group": "attribute", "truth": "task"}
+
+    adapter: str | None = Field(None, description="of a run: the classifier; may be left out where there is one")
+    label: str | None = Field(None, description="of a run: the label; may be left out where there is one")
+    attribute: str | None = Field(None, description="of a file: column with two groups")
+    prediction: str | None = Field(None, description="of a file: column with the predicted label")
+    task: str | None = Field(None, description="of a file: column with the true label")
+    text: str | None = Field(None, description="of a file: column with texts")
+    topics: int = Field(0, description="of texts: also so many topics by LDA, and each cluster's shares of them", ge=0)
+    features: Path | None = Field(
+        None, description="file of features, .npy, .csv or .parquet; of a run, the judge's embedding unless given"
+    )
+    centre: Literal["group", "none"] | None = Field(
+        None,
+        description="group: features less their group's mean, so that clusters hold both groups; none; unless given, "
+        "group for the judge's embedding, else none",
+    )
+    metric: str | None = Field(
+        None, description="accuracy, presence, fpr, tpr or auc; unless given accuracy, or presence without a true label"
+    )
+    clusters: int = Field(10, description="k, before small ones are merged")
+    objective: str = Field("literal", description="literal (the paper's Eq. 2) or weighted (by rows)")
+    strength: Annotated[tuple[float, ...], BeforeValidator(one_or_more), Flag(metavar="LAMBDA", parse=listed)] = Field(
+        (5.0,), description="lambda; 0 is k-means; of several, such as 1,5,10,100, the one that finds most is chosen"
+    )
+    scale: str = Field("none", description="variance: features to a total variance of 1; none")
+    min_rows: int = Field(20, description="rows of each group that a cluster needs")
+    min_gap: float = Field(0.05, description="|gap| from which a cluster is called biased")
+    permutations: int = Field(199, description="under each of two nulls")
+    null: str = Field("rerun", description="rerun: search anew each time (valid); fixed (optimistic)")
+    seed: int = Field(0, description="of k-means and the permutations")
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +80,7 @@ class LocalRows:
     label: str = ""
 
 
-def rows_of_run(folder: Path, options: "LocalOptions", *, watch: Watch = unwatched) -> LocalRows:
+def rows_of_run(folder: Path, options: LocalOptions, *, watch: Watch = unwatched) -> LocalRows:
     """The photos of a run: was the label present on the version nearest the photo as it is, by perceived gender?
 
     Of each photo the version is taken whose value is nearest the photo's own, in the first of the run's sweeps. The
@@ -94,7 +132,7 @@ def rows_of_run(folder: Path, options: "LocalOptions", *, watch: Watch = unwatch
     )
 
 
-def rows_of_file(path: Path, options: "LocalOptions") -> LocalRows:
+def rows_of_file(path: Path, options: LocalOptions) -> LocalRows:
     """The rows of a CSV, TSV or Parquet file; they are called by a column ``photo`` if there is one, else numbered.
 
     Raises:

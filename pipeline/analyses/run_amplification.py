@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.analyses import sections as page
+from pipeline.analyses.amplification_options import AmplificationOptions
 from pipeline.analyses.inputs import InputError, check_column, indicators, run_sweeps
 from pipeline.config.attributes import EDIT_ARM, Attribute, attribute_of
 from pipeline.run.folder import settings_of
@@ -18,7 +19,6 @@ from pipeline.run.record import RunError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from pipeline.analyses.amplification import AmplificationOptions
     from pipeline.analyses.base import Kept
 
 NO_BASE = (
@@ -29,7 +29,7 @@ NO_LABEL = "no classifier of {folder} returned the label {label!r}"
 NO_SWEEP = "{folder} has no complete sweep whose ends are called {known}"
 
 
-def amplification_of_run(folder: Path, options: "AmplificationOptions", *, watch: Watch) -> "pd.DataFrame":
+def amplification_of_run(folder: Path, options: AmplificationOptions, *, watch: Watch) -> "pd.DataFrame":
     """Counterfactual amplification of every adapter, attribute and arm of a run, by task and as a mean over tasks.
 
     The signs come from a table of shares, or from what is known of the photos: one is needed. Errors are those of

@@ -9,8 +9,7 @@ from typer.testing import CliRunner
 
 from pipeline.analyses.features import embed, judged_features, read_features
 from pipeline.analyses.inputs import InputError
-from pipeline.analyses.local_bias import LocalOptions
-from pipeline.analyses.local_rows import rows_of_file, rows_of_run
+from pipeline.analyses.local_rows import LocalOptions, rows_of_file, rows_of_run
 from pipeline.cli.app import app
 from pipeline.config.options import ConfigError, Settings
 from pipeline.run.folder import Run

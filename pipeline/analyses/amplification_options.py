@@ -1,0 +1,111 @@
+"""Options of the analysis of amplification: columns, the base of the signs, thresholds, and how intervals are drawn."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BeforeValidator, Field
+
+from pipeline.analyses.base import RESAMPLES, Names, Options, option_of_run
+from pipeline.analyses.inputs import InputError, by_name, share_table
+from pipeline.config.flags import Flag
+from pipeline.config.options import Response
+
+
+def _mapping(given: object) -> object:
+    """LABEL=TASK texts, and files with the columns label and task, as label -> task."""
+    if given is None or isinstance(given, Mapping):
+        return given
+    mapping: dict[str, str] = {}
+    for text in given if isinstance(given, list | tuple) else [given]:
+        label, equals, task = str(text).rpartition("=")
+        if equals and label and task:
+            mapping[label.strip()] = task.strip()
+        else:
+            mapping |= {str(name): str(value) for name, value in by_name(Path(str(text)), "label", "task").items()}
+    return mapping or None
+
+
+def _pairs(given: object) -> object:
+    """LOW,HIGH texts as pairs of numbers."""
+
+    def pair(text: object) -> object:
+        try:
+            return tuple(float(part) for part in text.split(",")) if isinstance(text, str) else text
+        except ValueError:
+            raise ValueError("--values takes LOW,HIGH such as -1,1") from None
+
+    return tuple(map(pair, given)) if isinstance(given, list | tuple) else given
+
+
+class AmplificationOptions(Options):
+    """Columns of a file or of a run's manifest, the base of the signs, and how intervals are drawn."""
+
+    renamed: ClassVar[Mapping[str, str]] = {"predicted_task": "prediction", "tasks": "map", "show": "table"}
+
+    attribute: Names = Field((), description="column of the groups' names, or columns of 0 and 1")
+    task: Names = Field((), description="column of the tasks' names, or columns of 0 and 1")
+    prediction: Names = Field((), description="column of predicted tasks, in the order of --task: A->T")
+    predicted_attribute: Names = Field((), description="column of predicted groups, likewise: T->A; with both, MALS")
+    train: Path | None = Field(None, description="file of training labels with the same columns: the base of the signs")
+    base: Path | Mapping[str, float] | None = Field(
+        None, description="table of a group's share in each task: the base instead; in Python also task -> share"
+    )
+    base_columns: str | None = Field(None, description="TASK,SHARE,GROUP: two columns, and the group of the shares")
+    base_rates: bool = Field(
+        False, description="the shares of --base are also the rates compared with, in place of labels"
+    )
+    base_weights: str | None = Field(
+        None, description="with --base-rates: its column of how frequent each task is, such as employees"
+    )
+    base_group: str | None = Field(None, description="the group of the shares, where --base-columns does not name it")
+    threshold: float | None = Field(None, description="scores from here on are predictions of 1; else averaged")
+    over: Literal["scores", "ranks"] | None = Field(None, description="average over all thresholds: scores or ranks")
+    validation: Path | None = Field(None, description="file with the same columns to calibrate thresholds on")
+    rule: Literal["code", "paper"] = Field("code", description="where they differ: the published code or the paper")
+    sets: Literal["code", "paper"] | None = Field(None, description="also sets of tasks (Multi): as the code or paper")
+    map: Annotated[Mapping[str, str] | None, BeforeValidator(_mapping), Flag(metavar="LABEL=TASK", parse=list)] = Field(
+        None, description="of a run: LABEL=TASK, or a file with the columns label and task"
+    )
+    values: Annotated[
+        tuple[tuple[float, float], ...], BeforeValidator(_pairs), Flag(metavar="LOW,HIGH", parse=list)
+    ] = Field(
+        (), description="of a run: LOW,HIGH values of the attribute to compare; the ends of the sweep unless given"
+    )
+    response: Response | None = option_of_run("response")
+    cluster: str | None = Field(None, description="column whose rows or photos belong together, such as person")
+    resamples: int = Field(RESAMPLES, description="bootstrap resamples; 0 for no intervals", ge=0)
+    seed: int = Field(0, description="of the bootstrap")
+    level: float = Field(0.95, description="of the intervals", gt=0, lt=1)
+
+    @property
+    def drawing(self) -> dict[str, Any]:
+        """How intervals are drawn."""
+        return {"resamples": self.resamples, "seed": self.seed, "level": self.level}
+
+    def shares(self) -> tuple[Mapping[str, float], str] | None:
+        """Task -> share, and the group of the shares; None without a base.
+
+        Raises:
+            InputError: the table's columns or the group are not named.
+        """
+        if self.base is None:
+            return None
+        task, share, group, *_ = [part.strip() for part in (self.base_columns or "").split(",")] + [""] * 3
+        group = group or self.base_group or ""
+        if isinstance(self.base, Mapping):
+            shares = self.base
+        elif task and share and group:
+            shares = share_table(self.base, task=task, share=share)
+        else:
+            raise InputError("--base needs --base-columns TASK,SHARE,GROUP, such as occupation,bls_pct_female,female")
+        if not group:
+            raise InputError("name the group of the shares with base_group")
+        return shares, group
+
+    def base_words(self) -> str:
+        """Where the signs come from, for the report."""
+        shares = self.shares()
+        if shares is None:
+            return f"the manifest's columns {', '.join(self.attribute)} and {', '.join(self.task)}"
+        return f"the shares of {shares[1]} in {self.base.name if isinstance(self.base, Path) else 'a given table'}"
