@@ -4,24 +4,15 @@ Against the labels of the test set it is in ``directional``.
 """
 
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pipeline.statistics.amplification.counts import Direction, Drawing, LabelTable, Resamples
-from pipeline.statistics.amplification.directional import (
-    DEFINED,
-    NO_ROWS_OF_GROUP,
-    NO_ROWS_OF_TASK,
-    TIE,
-    Amplification,
-    differences,
-    interval_of_mean,
-)
-from pipeline.statistics.amplification.signs import CODE, SignRule, mean_of_pairs, signs_of_shares
-from pipeline.statistics.arrays import Floats, shares
-from pipeline.statistics.inference import interval
+from pipeline.statistics.amplification.directional import Amplification, amplification_of, differences
+from pipeline.statistics.amplification.signs import CODE, SignRule, signs_of_shares
+from pipeline.statistics.arrays import Floats, names_of, shares
 
 BAD_SHAPE = "shares must be {groups} groups by {tasks} tasks, as the labels and predictions are, not {shape}"
 
@@ -57,44 +48,25 @@ def amplification_of_rates(
     Source: Wang & Russakovsky 2021, Table 2, and the published code's ``fit_sentences.py``.
     """
     base = shares(shares_of_groups, "shares").astype(np.float64)
-    groups, tasks = (given, predictions) if direction == "A->T" else (predictions, given)
     nothing = np.zeros_like(np.asarray(predictions), dtype=np.int8)
-    names = {"attribute_names": options.get("attribute_names"), "task_names": options.get("task_names")}
     table = LabelTable.of(*((given, nothing) if direction == "A->T" else (nothing, given)))
-    labelled = (_names(groups, names["attribute_names"]), _names(tasks, names["task_names"]))
     if base.shape != (table.attributes.shape[1], table.tasks.shape[1]):
         wanted = {"groups": table.attributes.shape[1], "tasks": table.tasks.shape[1]}
         raise ValueError(BAD_SHAPE.format(shape=base.shape, **wanted))
+    groups, tasks = (given, predictions) if direction == "A->T" else (predictions, given)
+    names = (
+        names_of(groups, options.get("attribute_names"), "groups"),
+        names_of(tasks, options.get("task_names"), "tasks"),
+    )
     drawn = Resamples.of_rows(len(table.tasks), options)
     predicted = shares(predictions, "predictions", rows=len(table.tasks))
     rates = _rates(base, weights) if direction == "A->T" else base
     # With no label at hand the differences are the predicted rates themselves.
     found = differences(direction, table.attributes, table.tasks, predicted, drawn)
-    pairs = replace(
-        found, label_rate=rates, delta=found.predicted_rate - rates, samples=found.samples - rates[:, :, None]
-    )
+    delta, samples = found.predicted_rate - rates, found.samples - rates[:, :, None]
+    pairs = replace(found, label_rate=rates, delta=delta, samples=samples)
     sign = signs_of_shares(base, weights=weights, rule=rule)
-    undefined = np.isnan(pairs.delta)
-    low, high = interval_of_mean(sign[:, :, None] * pairs.samples, pairs, drawn, rule)
-    delta_low, delta_high = interval(pairs.samples, drawn.level, units=pairs.units)
-    missing = NO_ROWS_OF_GROUP if direction == "A->T" else NO_ROWS_OF_TASK
-    return Amplification(
-        direction=direction,
-        attributes=labelled[0],
-        tasks=labelled[1],
-        value=float(mean_of_pairs(sign * pairs.delta, rule)),
-        low=low,
-        high=high,
-        either_low=low,
-        either_high=high,
-        sign=sign,
-        sign_support=np.ones(sign.shape),
-        unsure=np.zeros(sign.shape, dtype=bool),
-        differences=pairs,
-        delta_low=delta_low,
-        delta_high=delta_high,
-        reason=np.where(undefined, missing, np.where(sign == 0, TIE, DEFINED)),
-    )
+    return amplification_of(direction, names, pairs, (sign, sign[:, :, None]), drawn, rule=rule)
 
 
 def _rates(base: Floats, weights: ArrayLike | None) -> Floats:
@@ -104,8 +76,3 @@ def _rates(base: Floats, weights: ArrayLike | None) -> Floats:
     total = joint.sum(axis=1, keepdims=True)
     rates: Floats = np.divide(joint, total, out=np.full(joint.shape, np.nan), where=total > 0)
     return rates
-
-
-def _names(values: Any, given: Any) -> tuple[str, ...]:
-    columns = given if given is not None else getattr(values, "columns", range(np.shape(values)[1]))
-    return tuple(str(name) for name in columns)

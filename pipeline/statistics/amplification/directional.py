@@ -246,8 +246,22 @@ def _directed(
     table = LabelTable.of(attributes, tasks, **names_in(options))
     drawn = Resamples.of_rows(len(table.tasks), options)
     predicted = table.predicted(predictions, direction)
-    sign, sign_drawn = base_signs(table, drawn, train=train, base=base, rule=rule)
+    sign = base_signs(table, drawn, train=train, base=base, rule=rule)
     pairs = differences(direction, table.attributes, table.tasks, predicted, drawn)
+    return amplification_of(direction, (table.attribute_names, table.task_names), pairs, sign, drawn, rule=rule)
+
+
+def amplification_of(
+    direction: Direction,
+    names: tuple[tuple[str, ...], tuple[str, ...]],
+    pairs: Differences,
+    base: tuple[Signs, Signs],
+    drawn: Resamples,
+    *,
+    rule: SignRule,
+) -> Amplification:
+    """The result of differences and signs; ``names`` are of groups and tasks, ``base`` is as `base_signs` gives it."""
+    sign, sign_drawn = base
     resampled = sign_drawn.shape[2]
     support = (sign_drawn == sign[:, :, None]).sum(axis=2) / resampled if resampled else np.full(sign.shape, np.nan)
     undefined = np.isnan(pairs.delta)
@@ -263,8 +277,8 @@ def _directed(
     missing = NO_ROWS_OF_GROUP if direction == "A->T" else NO_ROWS_OF_TASK
     return Amplification(
         direction=direction,
-        attributes=table.attribute_names,
-        tasks=table.task_names,
+        attributes=names[0],
+        tasks=names[1],
         value=float(mean_of_pairs(sign * pairs.delta, rule)),
         low=low,
         high=high,
