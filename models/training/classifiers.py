@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from models.judge import AGE_STEPS, Classifier, Estimator, Judge, age_in_years, split, view
 from models.precision import autocast, to_unit
 from models.training.data import FaceSet, balanced_weights, disturb, flip_some, selection_rows, shifts
-from models.training.loop import Schedule, Session, generator, one_cycle
+from models.training.loop import Schedule, Session, descend, drawn, generator, one_cycle, set_rate
 
 # The guide steers the Fader network's training; smaller than the estimator, never shipped, never the judge.
 GUIDE_WIDTHS = (24, 48, 96, 128)
@@ -56,20 +56,13 @@ def train(
 
     def one_step(step: int) -> dict[str, float]:
         random = generator(plan.seed, step)
-        chosen = rows[torch.multinomial(weights, plan.batch, replacement=True, generator=random)]
+        chosen = drawn(rows, weights, plan.batch, random)
         crops = faces.pixels(chosen, shifts(plan.batch, reach=5, random=random)).to(device)
         inputs = disturb(flip_some(to_unit(view(crops)), random), random, strength=plan.strength)
-        for group in optimiser.param_groups:
-            group["lr"] = one_cycle(step, steps=steps, peak=plan.peak_rate)
+        set_rate(optimiser, one_cycle(step, steps=steps, peak=plan.peak_rate))
         with autocast(device):
             outputs, _ = forward(inputs.to(memory_format=torch.channels_last))
-        losses = classifier_losses(outputs.float(), faces, chosen)
-        loss = torch.stack(list(losses.values())).sum()
-        optimiser.zero_grad(set_to_none=True)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(network.parameters(), 5.0)
-        optimiser.step()
-        return {name: value.item() for name, value in losses.items()}
+        return descend(classifier_losses(outputs.float(), faces, chosen), optimiser)
 
     network.train()
     for _ in session.run(one_step):
@@ -108,13 +101,18 @@ def outputs_of(network: torch.nn.Module, faces: FaceSet, rows: Tensor, *, device
 
 def evaluate(network: torch.nn.Module, faces: FaceSet, rows: Tensor, *, device: str) -> dict[str, float]:
     """Accuracy of perceived gender and race, error of age in years, correlation with the smiling proxy."""
-    gender, race, _, age, smiling = split(outputs_of(network, faces, rows, device=device))
-    together = torch.stack([torch.tanh(smiling), faces.smiling[rows]])
+    outputs = outputs_of(network, faces, rows, device=device)
+    together = torch.stack([torch.tanh(split(outputs)[-1]), faces.smiling[rows]])
+    return accuracy(outputs, faces, rows) | {"smiling_correlation": torch.corrcoef(together)[0, 1].item()}
+
+
+def accuracy(outputs: Tensor, faces: FaceSet, rows: Tensor) -> dict[str, float]:
+    """Accuracy of gender and race and error of age in years, by raw outputs ``(B, 14)`` for the faces ``rows``."""
+    gender, race, _, age, _ = split(outputs)
     return {
         "gender_accuracy": ((gender > 0) == (faces.gender[rows] > 0)).float().mean().item(),
         "race_accuracy": (race.argmax(1) == faces.race[rows]).float().mean().item(),
         "age_error": (age_in_years(age) - faces.age[rows]).abs().mean().item(),
-        "smiling_correlation": torch.corrcoef(together)[0, 1].item(),
     }
 
 

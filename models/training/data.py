@@ -37,16 +37,19 @@ class FaceSet:
         """Row numbers of the faces in the named parts."""
         return torch.isin(self.part, torch.tensor(parts)).nonzero()[:, 0]
 
-    def pixels(self, rows: Tensor, shift: Tensor | None = None, *, size: int = CROP) -> Tensor:
+    def pixels(self, rows: Tensor, shift: Tensor | None = None) -> Tensor:
         """``(B, 3, 128, 128)`` uint8 crops, each shifted by its row of ``shift`` ``(B, 2)`` in -8..8 pixels."""
-        batch = torch.from_numpy(self.crops[rows.numpy()])
-        if shift is None:
-            shift = torch.zeros(len(rows), 2, dtype=torch.long)
-        crops = [
-            face[MARGIN + int(dy) : MARGIN + int(dy) + size, MARGIN + int(dx) : MARGIN + int(dx) + size]
-            for face, (dy, dx) in zip(batch, shift, strict=True)
-        ]
-        return torch.stack(crops).permute(0, 3, 1, 2)
+        return torch.from_numpy(shifted(self.crops, rows, shift)).permute(0, 3, 1, 2)
+
+
+def shifted(pictures: NDArray[np.uint8], rows: Tensor, shift: Tensor | None = None) -> NDArray[np.uint8]:
+    """The middle ``(B, 128, 128, ...)`` of pictures ``(N, 144, 144, ...)``, each off by its row of ``shift``."""
+    corners = torch.full((len(rows), 2), MARGIN) if shift is None else MARGIN + shift
+    cut = [
+        pictures[row, top : top + CROP, left : left + CROP]
+        for row, (top, left) in zip(rows.tolist(), corners.tolist(), strict=True)
+    ]
+    return np.stack(cut)
 
 
 def load_faces(folder: Path) -> FaceSet:

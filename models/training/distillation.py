@@ -17,7 +17,7 @@ from models.fader import SCALED, Fader
 from models.training.concept_erasure import fit_erasure
 from models.training.data import FaceSet, balanced_weights
 from models.training.edits import draw_batch, draw_edits, held_out_batch, own_attributes, with_value
-from models.training.loop import Schedule, Session, generator, one_cycle
+from models.training.loop import Schedule, Session, descend, drawn, generator, one_cycle, set_rate
 from models.training.losses import structure_loss
 from models.training.weight_averaging import Average
 
@@ -70,9 +70,8 @@ def train(
             fit_erasure(fader, faces, device=device)
         # An encoder that learned on would write gender along other directions.
         fader.encoder.requires_grad_(step < plan.settled)
-        for group in optimiser.param_groups:
-            group["lr"] = one_cycle(step, steps=plan.steps, peak=plan.rate, warm_up=0.05)
-        chosen = rows[torch.multinomial(weights, plan.batch, replacement=True, generator=random)]
+        set_rate(optimiser, one_cycle(step, steps=plan.steps, peak=plan.rate, warm_up=0.05))
+        chosen = drawn(rows, weights, plan.batch, random)
         crops, mask = draw_batch(faces, masks, chosen, random=random, device=device)
         own = own_attributes(faces, chosen)
         edits = draw_edits(own, reach=plan.reach, random=random)
@@ -87,13 +86,10 @@ def train(
             "structure": plan.structure * structure_loss(rebuilt, crops, mask),
             "change": plan.change * (weight * (copied - change).abs()).mean(),
         }
-        optimiser.zero_grad(set_to_none=True)
-        torch.stack(list(losses.values())).sum().backward()
-        nn.utils.clip_grad_norm_(fader.parameters(), 1.0)
-        optimiser.step()
+        figures = descend(losses, optimiser, steepest=1.0)
         # Weights from before belong to other codes: the average begins anew.
         average.update(fader, step - plan.settled if step >= plan.settled else step)
-        return {name: loss.item() for name, loss in losses.items()}
+        return figures
 
     for _ in session.run(one_step):
         session.log(**evaluate(average.module, teacher, faces, masks, device=device))

@@ -12,7 +12,7 @@ from models.attributes import RACES
 from models.fader import GENDER, RACE, category_line, smooth_difference
 from models.judge import Perception, young_from_age
 from models.precision import to_unit
-from models.training.data import FaceSet, flip_some, selection_rows, shifts
+from models.training.data import FaceSet, flip_some, selection_rows, shifted, shifts
 
 DEFAULT_PAIR = ("Black", "White")  # the races at -1 and +1
 
@@ -56,7 +56,7 @@ def held_out_batch(
     rows = selection_rows(faces)
     rows = rows if count is None else rows[:: max(1, len(rows) // count)]
     crops = to_unit(faces.pixels(rows)).to(device, memory_format=torch.channels_last)
-    mask = mask_pixels(masks, rows, torch.zeros(len(rows), 2, dtype=torch.long)).to(device)
+    mask = mask_pixels(masks, rows).to(device)
     return crops, mask, own_attributes(faces, rows).to(device)
 
 
@@ -101,14 +101,9 @@ def composite(photos: Tensor, masks: Tensor, edited: Tensor, reference: Tensor) 
     return (photos + masks * smooth_difference(edited, reference)).clamp(-1, 1)
 
 
-def mask_pixels(masks: NDArray[np.uint8], rows: Tensor, shift: Tensor, *, size: int = 128) -> Tensor:
+def mask_pixels(masks: NDArray[np.uint8], rows: Tensor, shift: Tensor | None = None) -> Tensor:
     """``(B, 1, 128, 128)`` masks in 0..1, shifted like the crops."""
-    margin = (masks.shape[1] - size) // 2
-    cut = [
-        masks[int(row), margin + int(dy) : margin + int(dy) + size, margin + int(dx) : margin + int(dx) + size]
-        for row, (dy, dx) in zip(rows, shift, strict=True)
-    ]
-    return torch.from_numpy(np.stack(cut)).float()[:, None] / 255
+    return torch.from_numpy(shifted(masks, rows, shift)).float()[:, None] / 255
 
 
 def skin_tones(faces: FaceSet, masks: NDArray[np.uint8], rows: Tensor) -> Tensor:
@@ -116,7 +111,7 @@ def skin_tones(faces: FaceSet, masks: NDArray[np.uint8], rows: Tensor) -> Tensor
     sums, counts = torch.zeros(len(RACES), 3), torch.zeros(len(RACES), 1)
     for chunk in rows.split(256):
         crops = to_unit(faces.pixels(chunk))
-        inside = mask_pixels(masks, chunk, torch.zeros(len(chunk), 2, dtype=torch.long))
+        inside = mask_pixels(masks, chunk)
         means = (crops * inside).sum(dim=(2, 3)) / inside.sum(dim=(2, 3)).clamp(min=1)
         sums.index_add_(0, faces.race[chunk], means)
         counts.index_add_(0, faces.race[chunk], torch.ones(len(chunk), 1))

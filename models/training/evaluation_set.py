@@ -14,7 +14,7 @@ from models.attributes import RACES
 from models.detector import FaceDetector
 from models.judge import Classifier, perceive_crops
 from models.training.data import CROP, part_of
-from models.training.preparation import YOUNGEST, main_faces, read_archive
+from models.training.preparation import main_faces, read_archive, utkface_labels
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,7 @@ def held_out_faces(data: Path, estimator: Classifier, *, each: int, calibration:
         each: how many of a group.
         calibration: the quarter of them that strengths are chosen on, instead of those that figures are reported on.
     """
-    with (data / "utkface.csv").open() as table:
-        labels = {row["file"]: row for row in csv.DictReader(table) if int(row["age"]) >= YOUNGEST}
+    labels = utkface_labels(data)
     counts: dict[str, int] = {}
     wanted: dict[str, str] = {}
     for name in sorted(labels, key=lambda file: file.rpartition("_")[2]):

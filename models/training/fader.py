@@ -27,7 +27,7 @@ from models.training.edits import (
     skin_tones,
     with_value,
 )
-from models.training.loop import Schedule, Session, generator
+from models.training.loop import Schedule, Session, descend, drawn, generator, set_rate
 from models.training.losses import drift_loss, effect_loss, hiding_loss, keep_loss, roughness
 from models.training.weight_averaging import Average, Best
 
@@ -114,9 +114,9 @@ def train(
     def one_step(step: int) -> dict[str, float]:
         random = generator(plan.seed, step)
         rate = plan.rate * min(1.0, (step + 1) / 200, (plan.steps - step) / (0.3 * plan.steps))
-        for group in (*make.param_groups, *doubt.param_groups):
-            group["lr"] = rate
-        chosen = rows[torch.multinomial(weights, plan.batch, replacement=True, generator=random)]
+        for optimiser in (make, doubt):
+            set_rate(optimiser, rate)
+        chosen = drawn(rows, weights, plan.batch, random)
         crops, mask = draw_batch(faces, masks, chosen, random=random, device=device)
         own = own_attributes(faces, chosen)
         edits = draw_edits(own, reach=plan.reach, random=random)
@@ -172,10 +172,7 @@ def train(
             "realism": 2 * plan.realism * realism,
             "latent": plan.latent * ramp * hiding_loss(read_gender.float(), read_race.float(), own),
         }
-        make.zero_grad(set_to_none=True)
-        torch.stack(list(losses.values())).sum().backward()
-        nn.utils.clip_grad_norm_(fader.parameters(), 5.0)
-        make.step()
+        figures = descend(losses, make)
         average.update(fader, step)
 
         for turn in range(plan.latent_turns):
@@ -190,7 +187,7 @@ def train(
             doubt.zero_grad(set_to_none=True)
             (hinge + reading).backward()
             doubt.step()
-        return {name: loss.item() for name, loss in losses.items()} | {"hinge": hinge.item(), "reading": reading.item()}
+        return figures | {"hinge": hinge.item(), "reading": reading.item()}
 
     for _ in session.run(one_step):
         figures = evaluate(average.module, guide, faces, masks, device=device)

@@ -2,12 +2,13 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,35 @@ def one_cycle(step: int, *, steps: int, peak: float, warm_up: float = 0.15) -> f
         return peak * min(1.0, max(done, 1 / max(1, steps)) / warm_up)
     position = torch.tensor((done - warm_up) / (1 - warm_up) * torch.pi)
     return peak * 0.5 * (1 + float(torch.cos(position)))
+
+
+def descend(
+    losses: Mapping[str, Tensor], optimiser: torch.optim.Optimizer, *, steepest: float = 5.0
+) -> dict[str, float]:
+    """One step of the optimiser down the sum of the losses; the losses as numbers.
+
+    Args:
+        losses: name -> weighted loss.
+        optimiser: of the parameters that are trained.
+        steepest: the norm to which their gradients are clipped.
+    """
+    optimiser.zero_grad(set_to_none=True)
+    torch.stack(list(losses.values())).sum().backward()
+    torch.nn.utils.clip_grad_norm_([one for group in optimiser.param_groups for one in group["params"]], steepest)
+    optimiser.step()
+    return {name: loss.item() for name, loss in losses.items()}
+
+
+def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
+    """Let the optimiser go on at this learning rate."""
+    for group in optimiser.param_groups:
+        group["lr"] = rate
+
+
+def drawn(rows: Tensor, weights: Tensor, count: int, random: torch.Generator) -> Tensor:
+    """So many of the rows, drawn with replacement by their weights."""
+    chosen: Tensor = rows[torch.multinomial(weights, count, replacement=True, generator=random)]
+    return chosen
 
 
 def generator(seed: int, step: int) -> torch.Generator:

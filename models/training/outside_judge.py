@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from models.image_metrics import batch_luma
-from models.judge import OUTPUTS, age_in_years, split, view
-from models.training.classifiers import classifier_losses
+from models.judge import OUTPUTS, view
+from models.training.classifiers import accuracy, classifier_losses
 from models.training.data import balanced_weights, selection_rows, shifts
-from models.training.loop import Schedule, Session, generator, one_cycle
+from models.training.loop import Schedule, Session, descend, drawn, generator, one_cycle, set_rate
 from models.training.small_faces import SIZE, SmallFaces
 
 
@@ -87,17 +87,11 @@ def train(judge: OutsideJudge, faces: SmallFaces, plan: OutsidePlan, folder: Pat
 
     def one_step(step: int) -> dict[str, float]:
         random = generator(plan.seed, step)
-        chosen = rows[torch.multinomial(weights, plan.batch, replacement=True, generator=random)]
+        chosen = drawn(rows, weights, plan.batch, random)
         shift = shifts(plan.batch, reach=plan.reach, random=random)
         crops, _ = faces.batch(chosen, shift=shift, mirrored=torch.rand(plan.batch, generator=random) < 0.5)
-        for group in optimiser.param_groups:
-            group["lr"] = one_cycle(step, steps=steps, peak=plan.peak_rate)
-        losses = classifier_losses(judge(crops, random), faces.labels, chosen)
-        optimiser.zero_grad(set_to_none=True)
-        torch.stack(list(losses.values())).sum().backward()
-        torch.nn.utils.clip_grad_norm_(judge.parameters(), 5.0)
-        optimiser.step()
-        return {name: value.item() for name, value in losses.items()}
+        set_rate(optimiser, one_cycle(step, steps=steps, peak=plan.peak_rate))
+        return descend(classifier_losses(judge(crops, random), faces.labels, chosen), optimiser)
 
     judge.train()
     for _ in session.run(one_step):
@@ -111,10 +105,4 @@ def evaluate(judge: OutsideJudge, faces: SmallFaces, rows: Tensor) -> dict[str, 
     """Accuracy of perceived gender and race and error of age in years, on disturbed faces ``rows``."""
     judge.eval()
     outputs = torch.cat([judge(faces.batch(chunk)[0], generator(0, k)) for k, chunk in enumerate(rows.split(128))])
-    gender, race, _, age, _ = split(outputs)
-    labels = faces.labels
-    return {
-        "gender_accuracy": ((gender > 0) == (labels.gender[rows] > 0)).float().mean().item(),
-        "race_accuracy": (race.argmax(1) == labels.race[rows]).float().mean().item(),
-        "age_error": (age_in_years(age) - labels.age[rows]).abs().mean().item(),
-    }
+    return accuracy(outputs, faces.labels, rows)

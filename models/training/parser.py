@@ -14,7 +14,7 @@ from models.alignment import similarity_to_template
 from models.parser import CLASSES, MIRRORED, SmallParser
 from models.precision import autocast, to_unit
 from models.training.data import disturb, part_of
-from models.training.loop import Schedule, Session, generator, one_cycle
+from models.training.loop import Schedule, Session, descend, generator, one_cycle, set_rate
 
 # What the numbers in the mask files mean.
 FILE_CLASSES = (
@@ -78,8 +78,7 @@ def train(network: SmallParser, data: MaskSet, plan: ParserPlan, folder: Path, *
         photos = torch.stack([torch.from_numpy(photo) for photo, _ in pairs]).permute(0, 3, 1, 2).to(device)
         masks = torch.stack([torch.from_numpy(mask) for _, mask in pairs]).long().to(device)
         inputs = disturb(to_unit(photos), random).to(memory_format=torch.channels_last)
-        for group in optimiser.param_groups:
-            group["lr"] = one_cycle(step, steps=plan.steps, peak=plan.peak_rate)
+        set_rate(optimiser, one_cycle(step, steps=plan.steps, peak=plan.peak_rate))
         with autocast(device):
             # At the network's own resolution: twice enlarged logits would cost a third of the step.
             logits = network.coarse(inputs).float()
@@ -87,11 +86,7 @@ def train(network: SmallParser, data: MaskSet, plan: ParserPlan, folder: Path, *
         down, right = torch.randint(2, (2,), generator=random).tolist()
         masks = masks[:, down::2, right::2]
         loss = F.cross_entropy(logits, masks, weight=weight) + plan.dice * soft_dice_loss(logits, masks)
-        optimiser.zero_grad(set_to_none=True)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(network.parameters(), 5.0)
-        optimiser.step()
-        return {"loss": loss.item()}
+        return descend({"loss": loss}, optimiser)
 
     for _ in session.run(one_step):
         session.log(**evaluate(network, data, device=device))

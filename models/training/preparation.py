@@ -2,7 +2,6 @@
 
 import csv
 import io
-import os
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,12 +27,6 @@ YOUNGEST = 12  # perceived gender of small children is guesswork, in the labels 
 REGION = ("skin", "nose", "brows", "eyes", "mouth", "lips")
 
 
-def data_folder() -> Path | None:
-    """Where the archives lie: ``COUNTERSLOPE_DATA``; None where that is not set."""
-    folder = os.environ.get("COUNTERSLOPE_DATA")
-    return Path(folder) if folder else None
-
-
 def read_archive(archive: Path) -> Iterator[tuple[str, NDArray[np.uint8]]]:
     """Name and pixels of each image in a tar archive: ``(H, W, 3)`` RGB for JPEG, ``(H, W)`` indices for PNG."""
     with tarfile.open(archive) as tar:
@@ -46,6 +39,12 @@ def read_archive(archive: Path) -> Iterator[tuple[str, NDArray[np.uint8]]]:
             name = Path(member.name)
             pixels = np.array(image if name.suffix == ".png" else image.convert("RGB"))
             yield (f"{name.parent.name}/{name.name}", pixels)
+
+
+def utkface_labels(data: Path) -> dict[str, dict[str, str]]:
+    """File -> its row of UTKFace's table, of all who are old enough."""
+    with (data / "utkface.csv").open() as table:
+        return {row["file"]: row for row in csv.DictReader(table) if int(row["age"]) >= YOUNGEST}
 
 
 def main_faces(
@@ -70,8 +69,7 @@ def main_faces(
 
 def prepare_faces(data: Path, out: Path, *, limit: int | None = None) -> int:
     """``crops.npy`` ``(N, 144, 144, 3)`` and ``faces.npz`` (labels) from UTKFace; how many faces."""
-    with (data / "utkface.csv").open() as table:
-        labels = {row["file"]: row for row in csv.DictReader(table) if int(row["age"]) >= YOUNGEST}
+    labels = utkface_labels(data)
     wanted = ((Path(n).name, pixels) for n, pixels in read_archive(data / "utkface.tar") if Path(n).name in labels)
     names, crops, landmarks = [], [], []
     for name, pixels, face in main_faces(wanted, FaceDetector(smallest_face=0.25)):

@@ -27,6 +27,7 @@ from models.training.parser import evaluate as evaluate_parser
 from models.training.parser import load_masks
 from models.training.probes import balanced_rows, codes_of, gender_probe
 from models.weights import load_fader, load_judge, load_parser, record
+from pipeline.counterfactuals.checks import spearman_per_row
 
 SWEEP = (-2.0, -4 / 3, -2 / 3, 0.0, 2 / 3, 4 / 3, 2.0)
 
@@ -128,7 +129,7 @@ def evaluate_fader(
     The Fréchet distances are between the judge's features of edits at -1 and +1 and of reconstructions (their mean).
     """
     crops = to_unit(faces.pixels(rows))
-    mask = mask_pixels(masks, rows, torch.zeros(len(rows), 2, dtype=torch.long))
+    mask = mask_pixels(masks, rows)
     own = own_attributes(faces, rows)
     codes = fader.encode(crops)
     null = fader.decode(codes, own)
@@ -148,13 +149,11 @@ def evaluate_fader(
             seen.append(judge.perceive((crops + mask * change).clamp(-1, 1)))
         target = [high_end(one, attribute) for one in seen]
         along = torch.stack(target[: len(SWEEP)], dim=1)
-        ranks = along.argsort(dim=1).argsort(dim=1).float()
-        order = torch.arange(len(SWEEP)).float()
-        spearman = torch.stack([torch.corrcoef(torch.stack([row, order]))[0, 1] for row in ranks])
+        spearman = spearman_per_row(np.array(SWEEP), along.double().numpy())
         figures |= {
             f"{attribute}_1": float((target[-1] - target[-2]).mean()),
             f"{attribute}_2": float((along[:, -1] - along[:, 0]).mean()),
-            f"{attribute}_monotone": float((spearman >= 0.9).float().mean()),
+            f"{attribute}_monotone": float((spearman >= 0.9).mean()),
             f"{attribute}_frechet": float(np.mean([frechet_distance(one.features, rebuilt) for one in seen[-2:]])),
         }
         for control in ("young", "smiling"):
