@@ -13,7 +13,7 @@ from pipeline.config.attributes import EDIT_ARM
 from pipeline.config.options import ConfigError, Settings
 from pipeline.run.files import digest, write_bytes
 from pipeline.run.folder import Run, settings_of
-from pipeline.run.formats import measured, pluralise
+from pipeline.run.formats import is_missing, measured, plain, pluralise
 from pipeline.run.progress import Watch, unwatched
 from pipeline.run.record import RunError
 from pipeline.run.tables import read_frame
@@ -27,11 +27,14 @@ if TYPE_CHECKING:
 
 FOLDER = "attribution"  # of the heat maps in the run
 NOT_LOCAL = "{name} has no gradients: attribution needs a network of this machine, such as face-attributes"
+LABEL = ["adapter", "attribute", "label"]
+_OF_CURVE = {"region": "label", "value": "value", "share": "y", "share_low": "low", "share_high": "high"}
+_OF_LABEL = {name: f"label_{name}" for name in ("slope", "slope_low", "slope_high")}
 COLUMNS: tuple[page.Column, ...] = (
-    ("Label", "label", "text"), ("Region", "region", "text"), ("Photos", "photos", "count"),
-    ("Share at the low end", "share_low_end", "share"), ("Share at the high end", "share_high_end", "share"),
-    ("Change", "change", "signed"), ("95 % interval", ("change_low", "change_high"), "interval"),
-    ("Share of pixels", "area", "share"),
+    ("Label", "label", "text"), ("The label’s slope", "label_slope", "signed"),
+    ("95 % interval", ("label_slope_low", "label_slope_high"), "interval"), ("Region", "region", "text"),
+    ("Mean share", "share", "share"), ("Share of pixels", "area", "share"), ("Slope of the share", "slope", "signed"),
+    ("95 % interval", ("slope_low", "slope_high"), "interval"), ("Photos", "photos", "count"),
 )  # fmt: skip
 
 
@@ -43,8 +46,11 @@ class AttributionOptions(Options):
         (), description="its labels; those with a finding unless given, at most five"
     )
     photos: int = Field(12, ge=2, description="photos, drawn at random among the run's")
+    steps: int | None = Field(
+        None, ge=2, description="steps of each sweep, spread evenly and with both ends; all unless given"
+    )
     samples: int = Field(12, ge=1, description="noisy copies of an image that a gradient is averaged over")
-    heatmaps: int = Field(4, ge=0, description="photos whose heat maps are written to the run's folder attribution")
+    heatmaps: int = Field(2, ge=0, description="photos whose heat maps are written to the run's folder attribution")
     seed: int = Field(0, description="of the photos and of the noise")
 
 
@@ -63,18 +69,23 @@ class AttributionAnalysis(Analysis[AttributionOptions]):
     """Where a local network finds a label: shares of Gradient-SHAP on face, skin, hair, clothes and background."""
 
     name = "attribution"
-    tables = ("attribution", "attribution_photos")
+    tables = ("attribution", "attribution_steps", "attribution_photos")
     options = AttributionOptions
-    examples = ("counterslope attribution runs/portraits --adapter face-attributes --label smiling --photos 12",)
+    examples = (
+        "counterslope attribution runs/portraits --adapter face-attributes --label smiling --photos 12 --steps 3",
+    )
 
     def compute(self, source: Path, options: AttributionOptions, *, watch: Watch = unwatched) -> Result:
-        """Shares of absolute attribution at both ends of each sweep, by region, one row a photo and their summary."""
+        """Shares of absolute attribution by region along each sweep: of each photo, their means and their slopes."""
         import pandas as pd
 
         settings = settings_of(run := Run(source))
         network = _network(run, settings, options.adapter)
         adapter = options.adapter or next(name for name in run.record.query)
-        labels = _labels(run, network, adapter, options.label)
+        _check_labels(network, adapter, options.label)
+        slopes = run.read_csv("slopes")
+        slopes = slopes[(slopes["adapter"] == adapter) & (slopes["arm"] == EDIT_ARM)]
+        labels = options.label or _estimable(slopes, adapter)
         versions, photos, total = _versions(run, settings, options)
         drawn = photos[: options.heatmaps]
         rows = []
@@ -87,58 +98,78 @@ class AttributionAnalysis(Analysis[AttributionOptions]):
         if by_photo.empty:
             raise RunError(f"{adapter} looks at nothing in these versions of {source}")
         by_photo.insert(0, "adapter", adapter)
+        summary, by_step = summaries(by_photo)
+        own = slopes[[*LABEL, *_OF_LABEL]].rename(columns=_OF_LABEL)
         return Result(
-            title=f"Attribution of {adapter} at both ends of the sweeps, {pluralise(len(photos), 'photo')}",
-            tables={"attribution": _summary(by_photo), "attribution_photos": by_photo},
+            title=f"Attribution of {adapter} along the sweeps, {pluralise(len(photos), 'photo')}",
+            tables={
+                "attribution": summary.merge(own, on=LABEL, how="left"),
+                "attribution_steps": by_step,
+                "attribution_photos": by_photo,
+            },
             shown=("attribution",),
-            inputs=self.inputs(options, files=("counterfactuals.parquet", "faces.parquet")),
+            inputs=self.inputs(options, files=("counterfactuals.parquet", "faces.parquet", "tables/slopes.csv")),
             about={"drawn": list(drawn)},
             by=("adapter",),
         )
 
     def sections(self, kept: Kept) -> Sequence[page.Section]:
         """One part for each adapter and attribute."""
+        steps, about = kept.tables["attribution_steps"], kept.about.get("drawn", ())
         section = page.Section(
             key=self.name,
             heading="Where a network looks",
             explanation="Which part of the picture carries a label's score: Gradient-SHAP gives every pixel a share "
-            "of it; here the absolute shares are added up by region, at both ends of the edit.",
+            "of it. Here the absolute shares are added up by region at the steps of the edit, next to the label's own "
+            "slope.",
             parts=[
-                page.Subsection(
-                    f"{adapter}, {kept.attribute(name).subject}",
-                    [_sentence(rows)],
-                    tables=[page.Table("Share of absolute attribution by region", rows, COLUMNS)],
-                    galleries=[_gallery(rows, kept.about.get("drawn", ()))],
-                )
+                _part(kept, rows, steps[(steps["adapter"] == adapter) & (steps["attribute"] == name)], drawn=about)
                 for (adapter, name), rows in page.rows_by(kept.tables[self.name], "adapter", "attribute")
             ],
             caveats=[
                 "A share says where the score depends on pixels, not why; compare it with the region's share of the "
                 "pixels. Regions are the face parser's: what lies beyond its view counts as background.",
+                "The slope of a share is its change per unit of a, with its t interval over photos, for each row by "
+                "itself: of 20 rows without any change, one interval will exclude 0.",
                 f"Heat maps lie in the run's folder {FOLDER}/.",
             ],
         )
         return (section,)
 
 
-def _gallery(rows: "pd.DataFrame", photos: Sequence[str]) -> page.Gallery:
-    """The heat maps of the drawn photos: for each label and end of the sweep a row."""
-    first = rows.drop_duplicates("label")
-    return page.Gallery(
-        "Heat maps of the same photos: yellow carries most",
-        [
-            (
-                f"{row['label']}, a = {f'{row[end]:+g}'.replace('-', '−')}",
-                [f"{FOLDER}/{_file(row, photo, row[end])}" for photo in photos],
-            )
-            for row in first.to_dict("records")
-            for end in ("low_end", "high_end")
-        ],
+def _part(kept: Kept, rows: "pd.DataFrame", steps: "pd.DataFrame", *, drawn: Sequence[str]) -> page.Subsection:
+    """What is shown of one adapter and attribute."""
+    from pipeline.counterfactuals.face_regions import REGIONS
+
+    adapter, name = rows["adapter"].iloc[0], rows["attribute"].iloc[0]
+    values = sorted(steps["value"].unique())
+    charts = [
+        page.Curves(
+            own[own["region"].isin(REGIONS)][list(_OF_CURVE)].set_axis(list(_OF_CURVE.values()), axis=1),
+            attribute=kept.attribute(name),
+            axis="share of absolute attribution",
+            title=f"Attribution of {page.quoted(label)} by region",
+            description=_sentence(rows[rows["label"] == label].to_dict("records")),
+            caption=f"{page.quoted(label)}: shares of the absolute attribution, with 95 % intervals over photos.",
+        )
+        for (label,), own in page.rows_by(steps, "label")
+    ]
+    return page.Subsection(
+        f"{adapter}, {kept.attribute(name).subject}",
+        [_sentence(own.to_dict("records")) for _, own in page.rows_by(rows, "label")],
+        charts=charts,
+        tables=[page.Table("Share of absolute attribution by region", rows, COLUMNS)],
+        galleries=[_gallery(label, name, values, drawn) for label in rows["label"].unique() if drawn],
     )
 
 
-def _file(row: Mapping[Any, Any], photo: str, value: float) -> str:
-    return heatmap_name(attribute=row["attribute"], photo=photo, value=value, label=row["label"])
+def _gallery(label: str, attribute: str, values: Sequence[float], drawn: Sequence[str]) -> page.Gallery:
+    """The heat maps of a label along the sweep, a row for each photo drawn."""
+    ends = " to ".join(plain(value) for value in (values[0], values[-1]))
+    return page.Gallery(
+        f"Heat maps of {page.quoted(label)}, a = {ends}: yellow carries most",
+        [(photo, [f"{FOLDER}/{heatmap_name(attribute, photo, value, label)}" for value in values]) for photo in drawn],
+    )
 
 
 def _network(run: Run, settings: Settings, name: str | None) -> "Differentiable":
@@ -155,16 +186,16 @@ def _network(run: Run, settings: Settings, name: str | None) -> "Differentiable"
     return adapter
 
 
-def _labels(run: Run, network: "Differentiable", adapter: str, wanted: Sequence[str]) -> list[str]:
+def _check_labels(network: "Differentiable", adapter: str, wanted: Sequence[str]) -> None:
     known = network.capabilities.labels or ()
     for label in wanted:
         if label not in known:
             raise ConfigError(f"{adapter} has no label {label!r}; it has {', '.join(known[:20])}")
-    if wanted:
-        return list(wanted)
-    slopes = run.read_csv("slopes")
-    own = slopes[(slopes["adapter"] == adapter) & (slopes["arm"] == EDIT_ARM) & slopes["estimable"].astype(bool)]
-    found = own.sort_values("q")["label"].drop_duplicates()[:5]
+
+
+def _estimable(slopes: "pd.DataFrame", adapter: str) -> list[str]:
+    """The labels with a slope, the surest first, at most five."""
+    found = slopes[slopes["estimable"].astype(bool)].sort_values("q")["label"].drop_duplicates()[:5]
     if found.empty:
         raise ConfigError(f"no slope of {adapter} can be estimated: name labels with --label")
     return [str(label) for label in found]
@@ -173,15 +204,13 @@ def _labels(run: Run, network: "Differentiable", adapter: str, wanted: Sequence[
 def _versions(
     run: Run, settings: Settings, options: AttributionOptions
 ) -> tuple[Iterator[Version], tuple[str, ...], int]:
-    """Both ends of every sweep of some photos, these photos, and how many versions these are."""
+    """Every sweep of some photos, at the steps that are wanted; these photos, and how many versions these are."""
     import numpy as np
 
     faces = read_frame(run.path("faces.parquet"))
     table = read_frame(run.path("counterfactuals.parquet"))
     table = table[(table["status"] == "ok") & (table["arm"] == EDIT_ARM)]
-    ends = table.groupby("attribute")["value"].agg(["min", "max"])
-    low, high = (table["attribute"].map(ends[end]) for end in ("min", "max"))
-    table = table[(table["value"] == low) | (table["value"] == high)]
+    table = table[table.groupby("attribute")["value"].transform(_evenly, options.steps).astype(bool)]
     known = np.array(sorted(table["photo"].unique()), dtype=object)
     names = tuple(np.random.default_rng([options.seed, 7]).permutation(known)[: options.photos])
     chosen = table[table["photo"].isin(names)].sort_values(["photo", "attribute", "value"])
@@ -208,6 +237,15 @@ def _versions(
     return opened(), names, len(chosen)
 
 
+def _evenly(values: "pd.Series[float]", steps: int | None) -> "pd.Series[bool]":
+    """Which values are among so many of the sweep's, spread evenly from its lowest to its highest."""
+    import numpy as np
+
+    known = np.unique(values)
+    places = np.linspace(0, len(known) - 1, min(steps or len(known), len(known)))
+    return values.isin(known[np.round(places).astype(int)])
+
+
 def _shares(
     network: "Differentiable",
     version: Version,
@@ -232,7 +270,8 @@ def _shares(
             "attribute": version.attribute, "photo": version.photo, "value": version.value, "label": label
         }  # fmt: skip
         if maps is not None:
-            write_bytes(maps / heatmap_name(**same), heatmap(inputs, found))
+            name = heatmap_name(version.attribute, version.photo, version.value, label)
+            write_bytes(maps / name, heatmap(inputs, found))
         rows += [
             same | {"region": region, "share": share, "area": area}
             for region, share, area in region_shares(found, regions)
@@ -240,42 +279,61 @@ def _shares(
     return rows
 
 
-def heatmap_name(*, attribute: str, photo: str, value: float, label: str) -> str:
+def heatmap_name(attribute: str, photo: str, value: float, label: str) -> str:
     """The file of a heat map within its folder."""
     return f"{digest([attribute, photo, value, label])}.webp"
 
 
-def _summary(by_photo: "pd.DataFrame") -> "pd.DataFrame":
-    """Mean shares at both ends over photos, and their change with its t interval, photos being the unit."""
+def summaries(by_photo: "pd.DataFrame") -> "tuple[pd.DataFrame, pd.DataFrame]":
+    """Mean shares of each label and region with their slopes, and the mean at each step, both over whole sweeps.
+
+    A photo's slope is that of a straight line through its shares at the steps, per unit of a; photos are the unit of
+    the t intervals. A photo that lacks a step is left out of a label's rows.
+
+    Args:
+        by_photo: columns adapter, attribute, photo, value, label, region, share (0-1, NaN where there is no
+            attribution), area (0-1).
+    """
+    import numpy as np
+    import pandas as pd
+
+    rows, steps = [], []
+    for key, own in by_photo.groupby([*LABEL, "region"], sort=False):
+        table = own.pivot(index="photo", columns="value", values="share").dropna()
+        same: dict[str, Any] = dict(zip([*LABEL, "region"], key, strict=True)) | {"photos": len(table)}
+        values = table.columns.to_numpy(dtype=np.float64)
+        centred = values - values.mean()
+        slope = _means((table @ centred / (centred @ centred)).to_frame(), "slope")
+        by_step = _means(table, "share").assign(value=values, **same)
+        area = own.loc[own["photo"].isin(table.index), "area"].mean()
+        rows.append(same | {"share": by_step["share"].mean(), "area": area} | dict(slope.iloc[0]))
+        steps.append(by_step)
+    return pd.DataFrame(rows), pd.concat(steps, ignore_index=True)
+
+
+def _means(numbers: "pd.DataFrame", name: str) -> "pd.DataFrame":
+    """Means over the rows, one for each column, with t intervals; NaN where there are too few."""
+    import numpy as np
     import pandas as pd
     from statsmodels.stats.weightstats import DescrStatsW
 
-    keys = ["adapter", "attribute", "label", "region"]
-    rows = []
-    for key, own in by_photo.groupby(keys, sort=False):
-        table = own.pivot(index="photo", columns="value", values="share").dropna()
-        low, high = table.columns.min(), table.columns.max()
-        change = DescrStatsW((table[high] - table[low]).to_numpy())
-        bounds = change.tconfint_mean() if len(table) > 1 else (float("nan"), float("nan"))
-        rows.append(
-            dict(zip(keys, key, strict=True))
-            | {"photos": len(table), "area": own["area"].mean(), "low_end": low, "high_end": high}
-            | {"share_low_end": table[low].mean(), "share_high_end": table[high].mean()}
-            | {"change": change.mean if len(table) else float("nan"), "change_low": bounds[0], "change_high": bounds[1]}
-        )
-    return pd.DataFrame(rows)
+    enough = len(numbers) > 1
+    ends = DescrStatsW(numbers.to_numpy()).tconfint_mean() if enough else np.full((2, numbers.shape[1]), np.nan)
+    return pd.DataFrame({name: numbers.mean().to_numpy(), f"{name}_low": ends[0], f"{name}_high": ends[1]})
 
 
-def _sentence(rows: "pd.DataFrame") -> str:
+def _sentence(rows: Sequence[Mapping[Any, Any]]) -> str:
+    """Where a label lies outside the face, how that changes along the sweep, and the label's own slope."""
     from pipeline.counterfactuals.face_regions import OUTSIDE
 
-    outside = rows[rows["region"] == OUTSIDE]
-    shares = (outside["share_low_end"] + outside["share_high_end"]) / 2
-    found = [
-        f"{page.quoted(label)} {measured(share, 'share')}"
-        for label, share in zip(outside["label"], shares, strict=True)
-    ]
-    return f"Outside the face lies, of the absolute attribution: {page.listed(found)}."
+    row = next(row for row in rows if row["region"] == OUTSIDE)
+    slope = page.bounds(row["slope"], row["slope_low"], row["slope_high"])
+    own = page.bounds(row["label_slope"], row["label_slope_low"], row["label_slope_high"])
+    label = "not estimable" if is_missing(row["label_slope"]) else own
+    return (
+        f"{page.quoted(row['label'])}: {measured(row['share'], 'share')} of the absolute attribution lies outside the "
+        f"face, with a slope of {slope} per unit of a; the label’s own slope is {label}."
+    )
 
 
 ATTRIBUTION = AttributionAnalysis()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from pipeline.config.attributes import EDIT_ARM
+from pipeline.config.attributes import EDIT_ARM, Attribute
 from pipeline.run.formats import count, decimal, interval, is_missing, p_equals
 
 if TYPE_CHECKING:
@@ -79,6 +79,21 @@ class Scatter:
     caption: str
 
 
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """Shares in 0-1 along an attribute's sweep, one line a label, at most as many as the report has colours."""
+
+    rows: "pd.DataFrame"  # label, value (of a), y, low, high
+    attribute: Attribute
+    axis: str  # its title
+    title: str  # with the description what the drawing shows, as of ``Dots``
+    description: str
+    caption: str
+
+
+Chart = Dots | Heatmap | Scatter | Curves
+
+
 @dataclass(frozen=True)
 class Gallery:
     """Faces in named rows, by the names of their photos; a photo that cannot be shown is left out."""
@@ -93,7 +108,7 @@ class Subsection:
 
     heading: str
     sentences: Sequence[str]
-    charts: Sequence[Dots | Heatmap | Scatter] = ()
+    charts: Sequence[Chart] = ()
     tables: Sequence[Table] = ()
     galleries: Sequence[Gallery] = ()
 

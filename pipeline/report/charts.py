@@ -12,8 +12,8 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from pipeline.analyses.sections import Dots, Heatmap, Scatter
-from pipeline.report.words import Poles
+from pipeline.analyses.sections import Chart, Curves, Dots, Heatmap, Scatter
+from pipeline.report.words import Poles, poles_of
 from pipeline.run.formats import decimal
 from pipeline.run.text import visible
 
@@ -101,11 +101,20 @@ def interval_chart(rows: pd.DataFrame, poles: Poles, *, highlighted: Sequence[st
     )
 
 
-def chart_of(chart: Dots | Heatmap | Scatter) -> Any:
+def chart_of(chart: Chart) -> Any:
     """The specification of a chart in a section of an analysis."""
-    if isinstance(chart, Heatmap):
-        return bias_heatmap(chart.grid, metric=chart.metric)
-    return _scatter(chart) if isinstance(chart, Scatter) else _dots(chart)
+    match chart:
+        case Heatmap():
+            return bias_heatmap(chart.grid, metric=chart.metric)
+        case Scatter():
+            return _scatter(chart)
+        case Curves():
+            labels, name = list(dict.fromkeys(chart.rows["label"])), chart.attribute.name
+            poles = poles_of(name, {name: chart.attribute})
+            rows = chart.rows.assign(low=chart.rows["low"].clip(0, 1), high=chart.rows["high"].clip(0, 1))
+            return _lines(rows, poles, labels=labels, axis=chart.axis, ends=(0.0, 1.0), shares=True)
+        case Dots():
+            return _dots(chart)
 
 
 def _scatter(chart: Scatter) -> Any:
@@ -235,7 +244,8 @@ def _lines(
     labels: Sequence[str],
     axis: str,
     ends: tuple[float, float],
-    at: float,
+    at: float | None = None,
+    shares: bool = False,
     size: tuple[int, int] = CURVE_SIZE,
 ) -> Any:
     """Lines with dots and, where ``rows`` have low and high, bands along a; each is named where it ends."""
@@ -248,9 +258,10 @@ def _lines(
     title = f"← {poles.short_low} · value a · {poles.short_high} →"
     across = alt.Axis(title=title, values=ticks, format="d" if reach >= 1 else ".1f", grid=False)
     x = alt.X("value:Q", scale=alt.Scale(domain=[-reach, reach], nice=False), axis=across)
-    y = alt.Y("y:Q", scale=scale, axis=alt.Axis(title=axis, tickCount=5, titlePadding=10))
+    percent = {"format": ".0%"} if shares else {}
+    y = alt.Y("y:Q", scale=scale, axis=alt.Axis(title=axis, tickCount=5, titlePadding=10, **percent))
     base = alt.Chart(rows).encode(x=x, color=color, description="series:N")
-    layers = [_rule(alt.Y("at:Q", scale=scale), at)]
+    layers = [] if at is None else [_rule(alt.Y("at:Q", scale=scale), at)]
     if {"low", "high"} <= set(rows.columns):
         layers.append(base.mark_area(opacity=0.16).encode(y=alt.Y("low:Q", scale=scale), y2="high:Q"))
     layers += [

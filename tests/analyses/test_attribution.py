@@ -1,23 +1,29 @@
 """Where a network looks: the shares are captum's own, regions move with the picture, and the run shows them."""
 
 import io
+import json
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from captum.attr import GradientShap
 from finished_run import responses, write_run
 from PIL import Image
+from scipy.stats import t
 
 from adapters.base import Capabilities, Differentiable
 from adapters.local.face_attributes import FaceAttributes
 from adapters.local.gradient_shap import attribute_scores, heatmap
 from adapters.local.preprocessing import Preprocessing, map_pixels
 from adapters.registry import create
-from pipeline.analyses.registry import compute
+from pipeline.analyses.attribution import summaries
+from pipeline.analyses.registry import compute, sections
+from pipeline.config.attributes import ATTRIBUTES
 from pipeline.config.options import ConfigError
 from pipeline.counterfactuals.face_regions import OUTSIDE, REGIONS, region_shares
 from pipeline.photos import SAMPLE
+from pipeline.report.charts import chart_of
 
 
 class TopLeft:
@@ -118,3 +124,56 @@ def test_a_classifier_without_gradients_is_refused(tmp_path):
         compute("attribution", run, {"adapter": "opencv", "label": "smile"})
     with pytest.raises(ConfigError, match="face-attributes has no label 'purple'"):
         compute("attribution", run, {"adapter": "face-attributes", "label": "purple"})
+
+
+def shares_of(*photos, label="smiling", values=(-2.0, 0.0, 2.0)):
+    """Rows as the analysis keeps them: of each photo the shares on the face at the values, the rest background."""
+    return pd.DataFrame(
+        {"adapter": "mine", "attribute": "gender", "photo": f"p{number}", "value": value, "label": label}
+        | {"region": region, "share": face if region == "face" else 1 - face, "area": 0.5}
+        for number, shares in enumerate(photos)
+        for value, face in zip(values, shares, strict=True)
+        for region in ("face", "background", OUTSIDE)
+    )
+
+
+def test_shares_have_means_and_slopes_along_the_sweep_with_photos_as_units():
+    summary, steps = summaries(shares_of((0.2, 0.3, 0.4), (0.5, 0.6, 0.9), (0.4, 0.3, 0.2)))
+    face = summary.set_index("region").loc["face"]
+    slopes = np.array([0.05, 0.1, -0.05])  # per unit of a, by hand
+    assert face["slope"] == pytest.approx(slopes.mean())
+    reach = t.ppf(0.975, 2) * slopes.std(ddof=1) / np.sqrt(3)
+    assert (face["slope_low"], face["slope_high"]) == pytest.approx((slopes.mean() - reach, slopes.mean() + reach))
+    assert summary.set_index("region").loc["background", "slope"] == pytest.approx(-slopes.mean())
+    middle = steps[(steps["region"] == "face") & (steps["value"] == 0)].iloc[0]
+    assert middle["share"] == pytest.approx(0.4)
+    assert middle["share_low"] < 0.4 < middle["share_high"]
+
+
+def test_a_photo_that_lacks_a_step_is_left_out_and_one_photo_has_no_interval():
+    summary, _ = summaries(shares_of((0.2, 0.3, 0.4), (0.5, np.nan, 0.9)))
+    assert set(summary["photos"]) == {1}
+    assert summary["slope"].notna().all()
+    assert summary[["slope_low", "slope_high"]].isna().all(axis=None)
+    nobody, _ = summaries(shares_of((0.5, np.nan, 0.9)))
+    assert set(nobody["photos"]) == {0}
+    assert nobody["slope"].isna().all()
+
+
+def test_the_report_shows_shares_heat_maps_and_the_labels_own_slope_side_by_side():
+    summary, steps = summaries(shares_of((0.2, 0.3, 0.4), (0.5, 0.6, 0.9)))
+    summary = summary.assign(label_slope=0.12, label_slope_low=0.1, label_slope_high=np.nan)
+    tables = {"attribution": summary, "attribution_steps": steps}
+    found = sections(tables, about={"attribution": {"drawn": ["p0"]}}, stale={}, swept=ATTRIBUTES)
+    (section,) = (each for each in found if each.key == "attribution")
+    (part,) = section.parts
+    assert part.sentences[0].startswith("“smiling”: 51.7 % of the absolute attribution lies outside the face")
+    assert "own slope is +0.120" in part.sentences[0]
+    (chart,) = part.charts
+    drawn = json.dumps(chart_of(chart).to_dict())
+    assert "background" in drawn
+    assert "feminine" in drawn
+    ((photo, files),) = part.galleries[0].rows
+    assert photo == "p0"
+    assert len(files) == 3
+    assert section.photos == set(files)
