@@ -84,8 +84,10 @@ class Price:
     note: str = ""  # free allowances, tiers, how sure it is
     # US$ for a million tokens sent and received, where replies count them; ``usd_per_1000`` then is an estimate.
     tokens: tuple[float, float] | None = None
+    calls: float = 1.0  # what an image sent in a call of its own costs, in multiples of this price
+    jobs: float = 1.0  # the same of one sent in a job
 
-    def usd(self, images: int, *, features: int = 1) -> float:
+    def usd(self, images: float, *, features: int = 1) -> float:
         """US$ for so many images with so many features each, free allowances not taken off."""
         return images * features * self.usd_per_1000 / 1000
 
@@ -119,6 +121,7 @@ class Capabilities:
     batch: int = 1  # images per call at most
     batch_bytes: int | None = None  # bytes of images per call at most, before they are encoded for sending
     concurrency: int = 1  # calls that may run at once
+    jobs: bool = False  # ``batch`` images are sent as one job, which is answered later; see `JobService`
     processes: bool = False  # copies of it (pickled) may be queried in several processes of this machine at once
     limits: Limits = Limits()  # what an image must satisfy
 
@@ -172,6 +175,39 @@ class Adapter(Protocol):
         Raises:
             AnswerError: the answer does not hold labels.
         """
+        ...
+
+
+@runtime_checkable
+class JobService(Protocol):
+    """An adapter whose service also takes many images as one job and answers hours later.
+
+    Where ``capabilities.jobs`` is true, images are sent by ``submit`` in place of ``send``. Each method raises
+    ``AdapterError`` where no further call can succeed, and may be called from several threads at once.
+    """
+
+    seconds_between_looks: float
+
+    def submit(self, name: str, images: Mapping[str, bytes]) -> str | NoAnswer:
+        """Send the images (by their sha256) as one job under a name; the service's id for it.
+
+        A ``NoAnswer`` that is ``billed`` leaves open whether there is such a job now: `find` tells.
+        """
+        ...
+
+    def find(self, name: str) -> str | NoAnswer | None:
+        """The id of the job of that name; None where the service has none."""
+        ...
+
+    def collect(self, job: str, images: Sequence[str]) -> Mapping[str, RawAnswer | NoAnswer] | NoAnswer | str:
+        """The outcomes of a job that has ended, one for each of its images (sha256).
+
+        Text says how far a job is that has not ended; ``NoAnswer``, why that cannot be known now.
+        """
+        ...
+
+    def forget(self, job: str) -> NoAnswer | None:
+        """Delete what the service holds of a job whose outcomes are kept; why it could not be deleted."""
         ...
 
 

@@ -40,7 +40,7 @@ class Call:
     url: str
     body: bytes = field(default=b"", repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    method: Literal["GET", "POST", "PUT"] = "POST"
+    method: Literal["GET", "POST", "PUT", "DELETE"] = "POST"
     query: Mapping[str, str] = field(default_factory=dict, repr=False)
     secrets: tuple[str, ...] = field(default=(), repr=False)
 

@@ -1,4 +1,7 @@
-"""Chat models over any server that speaks OpenAI's chat completions; questions and replies are in `openai_answers`."""
+"""Chat models over any server that speaks OpenAI's chat completions.
+
+Questions and replies are in `openai_answers`, batches of questions in `openai_batches`.
+"""
 
 import json
 import os
@@ -19,6 +22,7 @@ from adapters import texts
 from adapters.answers import one_line
 from adapters.base import AdapterError, Capabilities, Label, Limits, NoAnswer, Price, RawAnswer, Service
 from adapters.cloud import openai_answers as chat
+from adapters.cloud import openai_batches as batches
 from adapters.credentials import checked_url, secret
 from adapters.http_client import THROTTLED, Call, HttpClient, Reply, failure_of, kept_headers, media_type
 from adapters.local.labels import read_labels
@@ -50,6 +54,8 @@ _COMPLAINT = re.compile(
     r"unsupported|not supported?|unknown|unrecogni[sz]ed|unexpected|invalid|not (allowed|permitted)|must be",
     re.IGNORECASE,
 )
+# Options that change no answer.
+_NOT_ASKED = {"target", "model", "key_variable", "timeout", "concepts", "batch", "look_every"}
 _NO_EYES = ("image input is not supported", "not a multimodal model", "does not support image")
 
 # US$ for a million tokens, in and out, by a model's name without its date.
@@ -114,6 +120,10 @@ class OpenAI:
         """further members of each request, e.g. {"reasoning_effort": "low"}."""
         timeout: float = Field(300.0, gt=0)
         """seconds to wait for a reply; a local server may load its model first."""
+        batch: bool = False
+        """send the images by the batch API: answers within 24 hours, at half the price."""
+        look_every: float = Field(30.0, gt=0)
+        """with batch, seconds between two looks whether the answers are there."""
 
     capabilities = Capabilities(
         service=SERVICE, scale="0-1, as requested", concurrency=8, limits=Limits(max_bytes=20_000_000)
@@ -137,8 +147,13 @@ class OpenAI:
         self._earlier: dict[str, list[tuple[list[str], Reply]]] = {}
         self._lock = threading.Lock()
         self._client = HttpClient(timeout=(10.0, options.timeout), longest=2 * options.timeout)
+        self._files = HttpClient(
+            timeout=(10.0, options.timeout), longest=2 * options.timeout, most_bytes=batches.MOST_BYTES
+        )
+        self._batches = batches.Batches(self._about_batches, self._understood)
+        self.seconds_between_looks = options.look_every
         self.parameters: Mapping[str, Any] = {
-            **options.model_dump(exclude={"target", "model", "key_variable", "timeout", "concepts"}),
+            **options.model_dump(exclude=_NOT_ASKED),
             "endpoint": self._url,
             "labels": list(self._labels),
             "prompt": options.prompt or self._usual_prompt(),
@@ -159,10 +174,49 @@ class OpenAI:
             labels=tuple(dict.fromkeys((*(texts.names_of(self._concepts) or self._labels), *chat.OUTCOMES))),
             top_k=chat.MOST_LETTERS if options.logprobs else None,
         )
+        if options.batch:
+            self.capabilities = replace(
+                self.capabilities,
+                service=replace(self.capabilities.service or SERVICE, retention=batches.RETENTION),
+                jobs=True,
+                batch=max(1, batches.QUESTIONS // options.repeats),
+                batch_bytes=batches.IMAGE_BYTES // options.repeats,
+                concurrency=64,
+            )
 
     def send(self, images: Sequence[bytes]) -> list[RawAnswer | NoAnswer]:
         """Send each image as often as wanted; where one repeat fails, the next call goes on after those before it."""
         return [self._send(image) for image in images]
+
+    def submit(self, name: str, images: Mapping[str, bytes]) -> str | NoAnswer:
+        """See `JobService`: a job is a batch."""
+        questions = (
+            (batches.key_of(one, repeat), self._question(self._picture(image), self._in_order(one, repeat), repeat))
+            for one, image in images.items()
+            for repeat in range(self._wanted.repeats)
+        )
+        return self._batches.create(name, questions)
+
+    def find(self, name: str) -> str | NoAnswer | None:
+        """See `JobService`."""
+        return self._batches.find(name)
+
+    def collect(self, job: str, images: Sequence[str]) -> Mapping[str, RawAnswer | NoAnswer] | NoAnswer | str:
+        """See `JobService`."""
+        results = self._batches.results(job)
+        if not isinstance(results, dict):
+            return results
+        found = batches.outcomes_of(results, images, repeats=self._wanted.repeats)
+        return {
+            image: outcome
+            if isinstance(outcome, NoAnswer)
+            else self._answer([(self._in_order(image, repeat), reply) for repeat, reply in enumerate(outcome)])
+            for image, outcome in found.items()
+        }
+
+    def forget(self, job: str) -> NoAnswer | None:
+        """See `JobService`: the files with the images and the replies."""
+        return self._batches.forget(job)
 
     def parse(self, answer: RawAnswer) -> list[Label]:
         """See ``Adapter.parse``."""
@@ -184,31 +238,37 @@ class OpenAI:
         question = len(self.parameters["prompt"]) + sum(map(len, self._labels))
         reply = 1 if self._wanted.logprobs else 12 * len(self._labels) or 100
         usd = sent * (_IMAGE_TOKENS.get(undated, _USUAL_IMAGE_TOKENS) + question / 2) + received * reply
+        share, ways = (batches.SHARE, (1 / batches.SHARE, 1.0)) if self._wanted.batch else (1.0, (1.0, batches.SHARE))
         return Price(
-            round(self._wanted.repeats * usd / 1000, 3),
+            round(share * self._wanted.repeats * usd / 1000, 4),
             as_of=date(2026, 11, 20),
             source="public price tables of 2026",
             note="a rough estimate until answers have counted their tokens; reasoning costs more",
-            tokens=(sent, received),
+            tokens=(share * sent, share * received),
+            calls=ways[0],
+            jobs=ways[1],
         )
 
     def _send(self, image: bytes) -> RawAnswer | NoAnswer:
         try:
-            kind = media_type(image)
+            picture = self._picture(image)
         except ValueError as error:
             return NoAnswer(str(error))
-        picture = {"url": f"data:{kind};base64,{b64encode(image).decode()}", "detail": self._wanted.detail}
         digest = sha256(image).hexdigest()
         with self._lock:
             replies = self._earlier.pop(digest, [])
         while len(replies) < self._wanted.repeats:
-            labels = self._in_order(image, repeat=len(replies))
-            outcome = self._called(self._question(picture, labels, repeat=len(replies)))
+            labels = self._in_order(digest, len(replies))
+            outcome = self._called(self._question(picture, labels, len(replies)))
             if isinstance(outcome, NoAnswer):
                 with self._lock:
                     self._earlier[digest] = replies
                 return replace(outcome, billed=outcome.billed or bool(replies))
             replies.append((labels, outcome))
+        return self._answer(replies)
+
+    def _answer(self, replies: Sequence[tuple[Sequence[str], Reply]]) -> RawAnswer:
+        """The replies to all questions about an image, each with the labels in its order, as one answer."""
         last = replies[-1][1]
         headers = kept_headers(last.headers, ("x-request-id", "openai-version", "openai-processing-ms"))
         if len(replies) == 1 and self._wanted.order == "fixed":
@@ -216,12 +276,17 @@ class OpenAI:
         headers |= chat.version_of(last.body)
         return RawAnswer(chat.together([(labels, reply.body) for labels, reply in replies]), last.status, headers)
 
-    def _in_order(self, image: bytes, *, repeat: int) -> list[str]:
+    def _picture(self, image: bytes) -> dict[str, str]:
+        """An image as a question holds it; ValueError where it is of another kind."""
+        url = f"data:{media_type(image)};base64,{b64encode(image).decode()}"
+        return {"url": url, "detail": self._wanted.detail}
+
+    def _in_order(self, image: str, repeat: int) -> list[str]:
         if self._wanted.order == "fixed":
             return list(self._labels)
         return chat.shuffled(self._labels, image, seed=self._wanted.seed or 0, repeat=repeat)
 
-    def _question(self, picture: Mapping[str, str], labels: Sequence[str], *, repeat: int) -> dict[str, Any]:
+    def _question(self, picture: Mapping[str, str], labels: Sequence[str], repeat: int) -> dict[str, Any]:
         wanted, format_ = self._wanted, self.parameters["format"]
         text = chat.text_of(self.parameters["prompt"], labels, letters=wanted.logprobs)
         content = [{"type": "text", "text": text}, {"type": "image_url", "image_url": dict(picture)}]
@@ -244,13 +309,34 @@ class OpenAI:
         return question | wanted.extra
 
     def _called(self, question: Mapping[str, Any]) -> Reply | NoAnswer:
-        headers = {"Content-Type": "application/json", "Accept": "application/json"}
-        if self._key:
-            headers["Authorization"] = f"Bearer {self._key}"
-            headers |= {name: os.environ[source] for name, source in IDENTIFIERS.items() if os.environ.get(source)}
+        headers = self._headers("application/json")
         call = Call(f"{self._url}/chat/completions", json.dumps(question).encode(), headers, secrets=(self._key,))
         outcome = self._client(call)
         return outcome if isinstance(outcome, NoAnswer) else self._understood(outcome)
+
+    def _about_batches(
+        self,
+        method: Literal["GET", "POST", "DELETE"],
+        path: str,
+        *,
+        body: bytes = b"",
+        kind: str = "",
+        query: Mapping[str, str] | None = None,
+    ) -> Reply | NoAnswer:
+        """See `openai_batches.Calls`."""
+        url, headers = f"{self._url}{path}", self._headers(kind)
+        outcome = self._files(Call(url, body, headers, method=method, query=query or {}, secrets=(self._key,)))
+        if isinstance(outcome, NoAnswer) or 200 <= outcome.status < 300 or outcome.status == 404:
+            return outcome
+        found = self._understood(outcome)
+        return found if isinstance(found, NoAnswer) else NoAnswer(f"HTTP {outcome.status}", reply=None)
+
+    def _headers(self, kind: str) -> dict[str, str]:
+        headers = {"Accept": "application/json"} | ({"Content-Type": kind} if kind else {})
+        if self._key:
+            headers["Authorization"] = f"Bearer {self._key}"
+            headers |= {name: os.environ[source] for name, source in IDENTIFIERS.items() if os.environ.get(source)}
+        return headers
 
     def _understood(self, reply: Reply) -> Reply | NoAnswer:
         """The reply if it is an answer (a refusal is one too), else what its error means."""

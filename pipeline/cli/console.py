@@ -107,6 +107,9 @@ def print_plan(plan: "Plan", *, error: bool = True) -> None:
             else f"  Price: US$ {price.usd_per_1000:g} per 1,000 images and feature ({one.features}), as of "
             f"{price.as_of}, {price.source}{f'; {price.note}' if price.note else ''}. An estimate, not a promise.",
         ]
+        if one.waiting:
+            wait = f"{pluralise(one.waiting, 'image')} in jobs that were sent before"
+            lines.append(f"  The answers to {wait} are fetched; these are not sent again.")
         if one.sentinels:
             portraits = pluralise(one.sentinels, "portrait")
             lines.append(f"  Calls and cost include {portraits} of nobody, to see whether the service changes.")

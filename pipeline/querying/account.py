@@ -47,7 +47,7 @@ def account_after(request: AdapterRequest, outcome: AdapterOutcome, store: Store
     counts, adapter = outcome.counts, request.adapter
     account = account_before(request)
     account.answered_now, account.unreadable = counts.answered, counts.unreadable
-    account.failed, account.not_asked = counts.failed, counts.not_sent
+    account.failed, account.not_asked, account.waiting = counts.failed, counts.not_sent, counts.waiting
     account.calls, account.asked_again, account.throttled = counts.calls, counts.repeated, counts.throttled
     account.stopped, account.problem = counts.stopped, outcome.problem
     if request.sent:
@@ -64,13 +64,18 @@ def account_after(request: AdapterRequest, outcome: AdapterOutcome, store: Store
     )
     if sentinels := store.sentinels(classifier=classifier):
         account.drift = drift_of(sentinels, parse=adapter.parse, names=names)
-    account.usd_so_far = usd_of(store.billed(adapter.name), request.plan)
     account.tokens = _tokens(request, store)
     price = request.plan.price
-    if account.tokens is not None and price is not None and price.tokens is not None:
-        lost = store.billed(adapter.name) - counts.known - counts.answered - counts.unreadable
-        by_tokens = account.tokens.sent * price.tokens[0] + account.tokens.received * price.tokens[1]
-        account.usd_so_far = round(by_tokens / 1e6 + price.usd(max(0, lost), features=request.plan.features), 4)
+    if price is None:
+        return account
+    charged = store.billed(adapter.name)
+    weighted = store.billed(adapter.name, calls=price.calls, jobs=price.jobs)
+    account.usd_so_far = usd_of(weighted, request.plan)
+    if account.tokens is not None and price.tokens is not None:
+        lost = max(0, charged - counts.known - counts.answered - counts.unreadable)
+        by_tokens = (account.tokens.sent * price.tokens[0] + account.tokens.received * price.tokens[1]) / 1e6
+        total = (by_tokens + price.usd(lost, features=request.plan.features)) * weighted / max(charged, 1)
+        account.usd_so_far = round(total, 4)
     return account
 
 
@@ -103,7 +108,7 @@ def _tokens(request: AdapterRequest, store: Store) -> Tokens | None:
     return total if total.sent + total.received else None
 
 
-def usd_of(images: int, plan: AdapterPlan) -> float | None:
+def usd_of(images: float, plan: AdapterPlan) -> float | None:
     """The cost of so many billed images at the plan's price, in US$; None where no price is known."""
     return None if plan.price is None else round(plan.price.usd(images, features=plan.features), 4)
 
@@ -114,7 +119,7 @@ def totals(outcomes: Iterable[AdapterOutcome], accounts: Iterable[Account]) -> d
     return {
         "answered_now": sum(one.answered for one in counts),
         "known_before": sum(one.known for one in counts),
-        "unanswered": sum(one.failed + one.not_sent for one in counts),
+        "unanswered": sum(one.failed + one.waiting + one.not_sent for one in counts),
         "possibly_asked_twice": sum(one.unresolved for one in counts),
         "possibly_billed": sum(one.possibly_billed.intents for one in accounts if one.possibly_billed is not None),
     }
@@ -122,11 +127,13 @@ def totals(outcomes: Iterable[AdapterOutcome], accounts: Iterable[Account]) -> d
 
 @dataclass(frozen=True)
 class Tally:
-    """How far a classifier is: images with an answer, intents without outcome, and answers of the last minute."""
+    """How far a classifier is: images with an answer, intents without outcome (those in jobs that may still be answered
+    apart), and answers of the last minute."""
 
     adapter: str
     answered: int
     unresolved: int
+    waiting: int
     lately: int
 
 
@@ -137,14 +144,16 @@ def tallies(path: Path) -> list[Tally]:
     query = """
         SELECT adapter,
             (SELECT count(*) FROM answers WHERE classifier = classifiers.id),
-            count(CASE WHEN state = 'open' THEN 1 END),
+            count(CASE WHEN state = 'open' THEN 1 END) - {waiting}, {waiting},
             count(CASE WHEN state = 'answered' AND time > ? THEN 1 END)
         FROM classifiers LEFT JOIN intents ON intents.classifier = classifiers.id
         GROUP BY classifiers.id ORDER BY classifiers.id
     """
     since = (datetime.now(UTC) - LATELY).isoformat(timespec="milliseconds")
     with suppress(sqlite3.DatabaseError), closing(_read_only(path)) as connection:
-        return [Tally(*row) for row in connection.execute(query, (since,)).fetchall()]
+        has_jobs = connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'waiting'").fetchone()[0]
+        waiting = "(SELECT count(*) FROM waiting WHERE classifier = classifiers.id)" if has_jobs else "0"
+        return [Tally(*row) for row in connection.execute(query.format(waiting=waiting), (since,)).fetchall()]
     return []
 
 

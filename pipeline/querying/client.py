@@ -1,14 +1,20 @@
-"""The client of one classifier: sends what has no answer yet, keeps every outcome, and names every failure."""
+"""The client of one classifier: sends what has no answer yet, keeps every outcome, and names every failure.
+
+Images go in calls that are answered at once, or in jobs that are answered later (`jobs`); the rest is the same.
+"""
 
 import random
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from time import monotonic
+from typing import Any
 
-from adapters.base import Adapter, AdapterError, NoAnswer
+from adapters.base import Adapter, AdapterError, JobService, NoAnswer
 from pipeline.config.redaction import environment_redactor
 from pipeline.querying.drift import Panel
+from pipeline.querying.jobs import JobClient, JobsUnknownError
 from pipeline.querying.limits import CallPolicy, CircuitBreaker, next_try
 from pipeline.querying.outcomes import (
     Outcome,
@@ -21,12 +27,12 @@ from pipeline.querying.outcomes import (
 )  # fmt: skip
 from pipeline.querying.requests import ImageError, ImageRef, Pending, Request, batches_of, pending_requests, read_image
 from pipeline.querying.schedule import DelayQueue, RateLimiter
-from pipeline.querying.store import Intent, Moment, Store
+from pipeline.querying.store import Intent, Job, Moment, Store
 
 
 @dataclass(frozen=True)
 class RequestCounts:
-    """Counts of images; ``images = known + answered + unreadable + failed + not_sent`` once all are done.
+    """Counts of images; ``images = known + answered + unreadable + failed + waiting + not_sent`` once all are done.
 
     Attributes:
         images: distinct images, by their bytes.
@@ -34,6 +40,7 @@ class RequestCounts:
         answered: got one now.
         unreadable: got one now that holds no labels; sent again only where that is wanted.
         failed: got none; they are sent again by the next run.
+        waiting: in jobs that are not answered yet; a later run fetches their answers.
         not_sent: left out, because the client stopped before.
         unresolved: intents of earlier, interrupted runs that have no outcome: possibly sent, and billed, twice.
         calls: made now, those for sentinels and those in vain included.
@@ -47,6 +54,7 @@ class RequestCounts:
     answered: int = 0
     unreadable: int = 0
     failed: int = 0
+    waiting: int = 0
     not_sent: int = 0
     unresolved: int = 0
     calls: int = field(default=0, compare=False)
@@ -62,10 +70,11 @@ class RequestCounts:
 
 @dataclass(frozen=True)
 class _Call:
-    """One call to be made: ordinary images, or the sentinels of some moment."""
+    """One call to be made: ordinary images, the sentinels of some moment, or a job that was sent before."""
 
     requests: tuple[Request, ...]
     moment: Moment | None = None
+    job: Job | None = None
 
 
 def query_adapter(
@@ -135,10 +144,29 @@ class _Client:
         self._counts = RequestCounts(
             images=pending.images, known=pending.known, unresolved=store.unresolved(classifier=self._classifier)
         )
-        wanted = policy.sentinels if pending.requests and service is not None else ()
+        self._jobs: JobClient | None = None
+        sent_before: list[Job] = []
+        if isinstance(adapter, JobService):
+            self._jobs = JobClient(
+                adapter,
+                store,
+                classifier=self._classifier,
+                stopped=stopped,
+                patience=policy.breaker.patience,
+                log=self._note,
+            )
+            sent_before = store.jobs(classifier=self._classifier)
+        # Of many images that are read to be sent together, only one lot is in memory.
+        self._one_lot: AbstractContextManager[Any] = threading.Lock() if adapter.capabilities.jobs else nullcontext()
+        waiting = {intent.request.key for job in sent_before for intent in job.intents}
+        self._wanted = {request.key: request for request in pending.requests}
+        fresh = [request for request in pending.requests if request.key not in waiting]
+        wanted = policy.sentinels if fresh and service is not None else ()
         self._panel = Panel.of(wanted, store.sentinels(classifier=self._classifier), pending=self._todo)
-        self._calls = self._sentinel_calls("start")
-        self._calls += [_Call(batch) for batch in batches_of(adapter, pending.requests)]
+        self._calls = [_Call(self._of_this_run(job), job=job) for job in sent_before]
+        self._counts = replace(self._counts, waiting=sum(len(call.requests) for call in self._calls))
+        self._calls += self._sentinel_calls("start")
+        self._calls += [_Call(batch) for batch in batches_of(adapter, fresh)]
         self._queue = DelayQueue(self._calls, stopped=stopped)
 
     def run(self) -> RequestCounts:
@@ -161,9 +189,9 @@ class _Client:
                 raise
         if self._error is not None:
             raise self._error
-        left = [request for call in self._queue.left() if call.moment is None for request in call.requests]
+        left = [one for call in self._queue.left() if call.moment is None and not call.job for one in call.requests]
         done = replace(self._counts, failed=self._counts.failed + sum(_was_sent(request) for request in left))
-        return replace(done, not_sent=done.images - done.done)
+        return replace(done, not_sent=done.images - done.done - done.waiting)
 
     def _work(self) -> None:
         while (call := self._queue.take()) is not None:
@@ -188,23 +216,42 @@ class _Client:
 
     def _make(self, call: _Call) -> None:
         """Make one call: its intents first, then the call, then its outcomes."""
-        requests, contents = self._read(call)
-        if not requests:
+        if call.job is not None:
+            return self._fetch(call, call.job)
+        with self._one_lot:
+            requests, contents = self._read(call)
+            if not requests:
+                return
+            cost = self._policy.usd * len(requests)
+            if not (self._breaker.admit(self._stopped) and self._limiter.wait_turn(self._stopped)):
+                return self._leave(call, requests, self._breaker.gave_up)
+            # Taken only now, so that a call that waits for its turn holds nothing that others could spend.
+            if not self._policy.budget.take(cost, stopped=self._stopped):
+                return self._leave(call, requests, self._policy.budget.exhausted)
+            sentinel = None if call.moment is None else (self._panel.number, call.moment)
+            intents = self._store.begin(requests, classifier=self._classifier, sentinel=sentinel)
+            sent = monotonic()
+            with self._lock:
+                self._counts = replace(self._counts, calls=self._counts.calls + 1)
+            found = self._send(intents, contents, cost)
+            del contents
+        if isinstance(found, Job):
+            with self._lock:
+                self._counts = replace(self._counts, waiting=self._counts.waiting + len(requests))
+                self._progress(self._counts)
+            self._fetch(replace(call, requests=tuple(requests)), found, cost=cost)
             return
-        cost = self._policy.usd * len(requests)
-        if not (self._breaker.admit(self._stopped) and self._limiter.wait_turn(self._stopped)):
-            return self._leave(call, requests, self._breaker.gave_up)
-        # Taken only now, so that a call that waits for its turn holds nothing that others could spend.
-        if not self._policy.budget.take(cost, stopped=self._stopped):
-            return self._leave(call, requests, self._policy.budget.exhausted)
-        sentinel = None if call.moment is None else (self._panel.number, call.moment)
-        intents = self._store.begin(requests, classifier=self._classifier, sentinel=sentinel)
-        sent = monotonic()
-        with self._lock:
-            self._counts = replace(self._counts, calls=self._counts.calls + 1)
-        outcomes: list[Outcome]
+        outcomes = self._checked(found, cost=cost)
+        self._settle(call, list(zip(requests, intents, outcomes, strict=True)), sent=sent)
+        self._learn(outcomes, sent=sent)
+
+    def _send(self, intents: Sequence[Intent], contents: Sequence[bytes], cost: float) -> Sequence[Outcome] | Job:
+        """Send images whose intents are written down; their outcomes, or the job that will have them."""
         try:
-            outcomes = contract_checked(self._adapter.send(contents), expected=len(contents))
+            if self._jobs is None or not self._adapter.capabilities.jobs:
+                return contract_checked(self._adapter.send(contents), expected=len(contents))
+            found = self._jobs.submit(intents, contents)
+            return found if isinstance(found, Job) else [found] * len(intents)
         except AdapterError as error:
             self._stopped.set()  # before anything else: no further call can succeed
             reason = self._clean(str(error))
@@ -213,12 +260,41 @@ class _Client:
             raise AdapterError(reason) from None
         except (Exception, SystemExit) as error:  # one image's failure, whatever it is, must not take the run with it
             remote = self._adapter.capabilities.remote
-            outcomes = [NoAnswer(f"{type(error).__name__}: {error}", billed=remote)] * len(contents)
-        outcomes = [self._readable(self._redactor.outcome(outcome)) for outcome in outcomes]
+            return [NoAnswer(f"{type(error).__name__}: {error}", billed=remote)] * len(contents)
+
+    def _fetch(self, call: _Call, job: Job, *, cost: float = 0.0) -> None:
+        """Wait for the outcomes of a job; one of an earlier command, whose ``cost`` is spent, may have more images."""
+        try:
+            ended = self._jobs.wait(job) if self._jobs is not None else None
+        except JobsUnknownError as error:
+            return self._give_up(self._clean(str(error)))
+        except AdapterError as error:
+            raise AdapterError(self._clean(str(error))) from None
+        if ended is None:
+            return
+        job, found = ended
+        outcomes = self._checked(found, cost=cost)
+        with self._lock:
+            self._counts = replace(self._counts, waiting=self._counts.waiting - len(call.requests))
+        here = {request.key: request for request in call.requests}
+        each = list(zip(job.intents, outcomes, strict=True))
+        ours = [(here[one.request.key], one, outcome) for one, outcome in each if one.request.key in here]
+        others = [(one, outcome) for one, outcome in each if one.request.key not in here]
+        received = monotonic()
+        self._settle(call, ours, sent=received, job=job, others=others)
+        self._learn(outcomes, sent=received)
+
+    def _of_this_run(self, job: Job) -> tuple[Request, ...]:
+        """The requests of a job that are wanted here; its other images belong to versions that are no more."""
+        keys = [intent.request.key for intent in job.intents]
+        return tuple(self._wanted[key] for key in keys if key in self._wanted)
+
+    def _checked(self, found: Sequence[Outcome], *, cost: float) -> list[Outcome]:
+        """Outcomes without secrets and with what cannot be read among the failures; what they cost is settled."""
+        outcomes = [self._readable(self._redactor.outcome(outcome)) for outcome in found]
         charged = sum(not isinstance(outcome, NoAnswer) or outcome.billed for outcome in outcomes)
-        self._policy.budget.settle(cost, charged=self._policy.usd * charged)
-        self._settle(call, list(zip(requests, intents, outcomes, strict=True)), sent=sent)
-        self._learn(outcomes, sent=sent)
+        self._policy.budget.settle(cost, charged=self._policy.usd * charged if cost else 0.0)
+        return outcomes
 
     def _read(self, call: _Call) -> tuple[list[Request], list[bytes]]:
         """The requests of a call whose images can be sent, with the bytes; the others fail by name."""
@@ -246,11 +322,20 @@ class _Client:
         reason = self._clean(f"an answer without labels: {why}")
         return Unreadable(reason, retry="later" if remote else "never", billed=remote, reply=outcome)
 
-    def _settle(self, call: _Call, outcomes: Sequence[tuple[Request, Intent, Outcome]], *, sent: float) -> None:
-        """Keep the outcomes of a call; put back what may be answered later; count the rest."""
+    def _settle(
+        self,
+        call: _Call,
+        outcomes: Sequence[tuple[Request, Intent, Outcome]],
+        *,
+        sent: float,
+        job: Job | None = None,
+        others: Sequence[tuple[Intent, Outcome]] = (),
+    ) -> None:
+        """Keep the outcomes of a call, or of a ``job`` with its ``others``; put back what may be answered later; count
+        the rest."""
         results = [outcome for _, _, outcome in outcomes]
         # The service refused the whole call: one of its images may be the reason.
-        split = len(results) > 1 and all(refused_for_free(outcome) for outcome in results)
+        split = job is None and len(results) > 1 and all(refused_for_free(outcome) for outcome in results)
         kept: list[tuple[Intent, Outcome]] = []
         together: list[Request] = []
         alone: list[Request] = []
@@ -276,10 +361,15 @@ class _Client:
                 else:
                     counted["failed"] += 1
             kept.append((intent, final))
-        self._store.finish(kept, classifier=self._classifier)
-        for group in [together, *([request] for request in alone)]:
-            if group:
-                self._put_back(call, group, delay=delay, sent=sent)
+        if job is not None and self._jobs is not None:
+            self._jobs.end(job, [*kept, *others])
+            # A job for one image would take as long as one for all.
+            again = batches_of(self._adapter, [*together, *alone])
+        else:
+            self._store.finish(kept, classifier=self._classifier)
+            again = [tuple(group) for group in (together, *([request] for request in alone)) if group]
+        for group in again:
+            self._put_back(call, group, delay=delay, sent=sent)
         self._count(call, **counted)
 
     def _wait(self, request: Request, failure: NoAnswer, *, sent: float) -> float | None:
@@ -353,6 +443,9 @@ class _Client:
     def _sentinel_calls(self, moment: Moment) -> list[_Call]:
         requests = [Request("", image.sha256, image.path) for image in self._panel.missing(moment)]
         return [_Call(batch, moment) for batch in batches_of(self._adapter, requests)]
+
+    def _note(self, words: str) -> None:
+        self._log(f"{self._adapter.name}: {self._clean(words)}")
 
     def _clean(self, reason: str) -> str:
         return printable(self._redactor.text(reason))

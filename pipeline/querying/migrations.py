@@ -76,6 +76,28 @@ MIGRATIONS = (
         );
         """,
     ),
+    (
+        "jobs of many images that are answered later",
+        """
+        CREATE TABLE jobs (
+            name TEXT PRIMARY KEY,  -- ours, by which the service's list of jobs has it
+            classifier INTEGER NOT NULL REFERENCES classifiers (id),
+            service_id TEXT,  -- the service's; NULL until its reply is kept
+            time TEXT NOT NULL,  -- UTC, when it was about to be sent
+            ended INTEGER NOT NULL DEFAULT 0  -- its outcomes are kept, or it was never there
+        ) WITHOUT ROWID;
+        CREATE TABLE job_intents (
+            key TEXT NOT NULL,
+            attempt INTEGER NOT NULL,
+            job TEXT NOT NULL REFERENCES jobs (name),
+            PRIMARY KEY (key, attempt)
+        ) WITHOUT ROWID;
+        CREATE VIEW waiting AS
+            SELECT intents.*, job, service_id
+            FROM intents JOIN job_intents USING (key, attempt) JOIN jobs ON jobs.name = job
+            WHERE state = 'open' AND NOT ended;
+        """,
+    ),
 )
 
 

@@ -38,6 +38,7 @@ class AdapterPlan:
     known: int  # of these have an answer already
     calls: int  # for the rest, and for the sentinels
     host: str = ""  # that is called, with its port where there is one; empty for a classifier on this machine
+    waiting: int = 0  # images in jobs that were sent before and are not answered yet
     sentinels: int = 0  # images of the panel that are sent besides, at all moments together
     features: int = 1  # wanted of each image, each billed on its own
     price: Price | None = None  # of the estimate; None where nothing is charged or nothing is known
@@ -47,8 +48,8 @@ class AdapterPlan:
 
     @property
     def to_send(self) -> int:
-        """Images that have no answer yet."""
-        return self.images - self.known
+        """Images that have no answer yet, and are in no job that will have one."""
+        return self.images - self.known - self.waiting
 
     @property
     def usd(self) -> float | None:
@@ -255,29 +256,35 @@ def _adapter_request(
     if retry is not None and store is not None:
         again = [replace(one, replaces=True) for one in unreadable_requests(adapter, images, store)]
         pending = replace(pending, requests=(*(pending.requests if retry == "failed" else ()), *again))
-    sentinels = _sentinels(adapter, options, folder=folder, make=make) if pending.requests else ()
-    number = store.find(adapter) if store is not None and sentinels else None
+    number = store.find(adapter) if store is not None else None
+    jobs = store.jobs(classifier=number) if store is not None and number is not None else ()
+    sent_before = {intent.request.key for job in jobs for intent in job.intents}
+    fresh = [request for request in pending.requests if request.key not in sent_before]
+    sentinels = _sentinels(adapter, options, folder=folder, make=make) if fresh else ()
     before = store.sentinels(classifier=number) if store is not None and number is not None else ()
     plan = _plan(
         adapter,
         options,
         images=pending.images,
         known=pending.known,
-        calls=len(batches_of(adapter, pending.requests)),
-        panel=Panel.of(sentinels, before, pending=len(pending.requests)),
+        waiting=len(pending.requests) - len(fresh),
+        calls=len(batches_of(adapter, fresh)),
+        panel=Panel.of(sentinels, before, pending=len(fresh)),
     )
     cost = 0.0 if plan.price is None else plan.price.usd(1, features=plan.features)
-    if cost and store is not None:
-        plan = replace(plan, spent=cost * store.billed(adapter.name))
+    if cost and plan.price is not None and store is not None:
+        plan = replace(plan, spent=cost * store.billed(adapter.name, calls=plan.price.calls, jobs=plan.price.jobs))
     policy = replace(_policy(adapter, options), sentinels=sentinels, usd=cost)
     return AdapterRequest(adapter=adapter, images=tuple(images), policy=policy, pending=pending, sent=sent, plan=plan)
 
 
-def _plan(adapter: Adapter, options: QueryOptions, *, images: int, known: int, calls: int, panel: Panel) -> AdapterPlan:
+def _plan(
+    adapter: Adapter, options: QueryOptions, *, images: int, known: int, calls: int, panel: Panel, waiting: int = 0
+) -> AdapterPlan:
     """The plan of ``calls`` calls about images and those about the sentinels."""
     declared = adapter.capabilities
     own = getattr(getattr(type(adapter), "capabilities", None), "service", None)
-    moments = panel.sizes(pending=images - known)
+    moments = panel.sizes(pending=images - known - waiting)
     given = options.of("price", adapter.name, remote=declared.remote)
     usual = declared.service.price if declared.service is not None else None
     return AdapterPlan(
@@ -285,6 +292,7 @@ def _plan(adapter: Adapter, options: QueryOptions, *, images: int, known: int, c
         service=declared.service,
         images=images,
         known=known,
+        waiting=waiting,
         calls=calls + sum(-(-size // declared.batch) for size in moments),
         host=called_host(adapter),
         sentinels=sum(moments),
@@ -309,8 +317,11 @@ def _policy(adapter: Adapter, options: QueryOptions) -> CallPolicy:
 def _sentinels(
     adapter: Adapter, options: QueryOptions, *, folder: Path | None = None, make: bool = False
 ) -> tuple[ImageRef, ...]:
-    """The first portraits of the embedded sample, evenly spread over it, encoded for a remote classifier."""
-    if not adapter.capabilities.remote:
+    """The first portraits of the embedded sample, evenly spread over it, encoded for a remote classifier.
+
+    None where images go in jobs: a job has no beginning and end between which its service could change unseen.
+    """
+    if not adapter.capabilities.remote or adapter.capabilities.jobs:
         return ()
     files = sorted(SAMPLE.glob("*.jpg"))
     chosen = [files[len(files) * number // options.sentinels] for number in range(options.sentinels)]

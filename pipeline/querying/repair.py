@@ -11,7 +11,10 @@ from pipeline.querying.migrations import migrate
 from pipeline.querying.store import StoreError
 
 # Table -> its key, in whose order rows are read, so that an unreadable page costs only its own rows.
-TABLES = {"classifiers": "id", "replies": "id", "answers": "key", "intents": "key", "sentinels": "id"}
+TABLES = {
+    **{"classifiers": "id", "replies": "id", "answers": "key", "intents": "key", "sentinels": "id"},
+    **{"jobs": "name", "job_intents": "key"},
+}
 DIGITS = 12  # hex digits of a text key that place it among the others
 FARTHEST: int = 16**DIGITS
 UNREADABLE = "unreadable"

@@ -8,23 +8,26 @@ import json
 import sqlite3
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
+from uuid import uuid4
 
 from adapters.base import Adapter, NoAnswer, RawAnswer
 from pipeline.querying.group_commit import GroupCommit, Result, Write
 from pipeline.querying.migrations import MIGRATIONS, NewerSchemaError, migrate
 from pipeline.querying.requests import Request, canonical_json
 
-__all__ = ["MIGRATIONS", "Intent", "Moment", "Request", "Sentinel", "Store", "StoreError"]
+__all__ = ["MIGRATIONS", "Intent", "Job", "Moment", "Request", "Sentinel", "Store", "StoreError"]
 
 _CHUNK = 20_000  # keys per look-up
 _REASON_LENGTH = 500
 _KEPT_OF_A_FAILURE = 65_536  # bytes of the reply
 
+_LOST = "state = 'open' AND (key, attempt) NOT IN (SELECT key, attempt FROM waiting)"
 _OUTCOME = "state = ?, error = ?, billed = ?, reply = ?"
 _NUMBER = "SELECT id FROM classifiers WHERE adapter = ? AND model = ? AND parameters = ?"
 Moment = Literal["start", "middle", "end"]
@@ -41,6 +44,15 @@ class Intent:
     request: Request
     attempt: int
     row: int | None = None
+
+
+@dataclass(frozen=True)
+class Job:
+    """Images that are sent together and answered later; ``service_id`` is None until the service's reply is kept."""
+
+    name: str
+    intents: tuple[Intent, ...]
+    service_id: str | None = None
 
 
 @dataclass(frozen=True)
@@ -155,12 +167,45 @@ class Store:
 
         return self._write(write)
 
+    def begin_job(self, intents: Sequence[Intent], *, classifier: int) -> Job:
+        """Write down that these intents are about to be sent as one job."""
+        job = Job(uuid4().hex, tuple(intents))
+
+        def write(connection: sqlite3.Connection) -> Job:
+            query = "INSERT INTO jobs (name, classifier, time) VALUES (?, ?, ?)"
+            connection.execute(query, (job.name, classifier, _now()))
+            rows = [(one.request.key, one.attempt, job.name) for one in intents]
+            connection.executemany("INSERT INTO job_intents VALUES (?, ?, ?)", rows)
+            return job
+
+        return self._write(write)
+
+    def name_job(self, job: Job, service_id: str) -> Job:
+        """Keep the id that the service gave a job."""
+        query = "UPDATE jobs SET service_id = ? WHERE name = ?"
+        self._write(lambda connection: connection.execute(query, (service_id, job.name)))
+        return replace(job, service_id=service_id)
+
+    def jobs(self, *, classifier: int) -> list[Job]:
+        """The jobs whose outcomes are not kept yet, with those of their intents that have none."""
+        query = "SELECT job, service_id, key, attempt, image FROM waiting WHERE classifier = ? ORDER BY job, key"
+        rows = self._rows(query, (classifier,))
+        return [
+            Job(name, tuple(Intent(Request(key, image), attempt) for *_, key, attempt, image in group), service_id)
+            for (name, service_id), group in groupby(rows, key=lambda row: row[:2])
+        ]
+
     def refuse(self, request: Request, *, classifier: int, error: str) -> None:
         """Write down that this could not even be sent."""
         self._write(lambda connection: _intend(connection, request, classifier, "unsent", error))
 
-    def finish(self, outcomes: Iterable[tuple[Intent, RawAnswer | NoAnswer]], *, classifier: int) -> None:
-        """Keep the outcomes of one call. Should one key ever get two answers, the first that can be read stays."""
+    def finish(
+        self, outcomes: Iterable[tuple[Intent, RawAnswer | NoAnswer]], *, classifier: int, job: Job | None = None
+    ) -> None:
+        """Keep the outcomes of one call, or of a ``job``, which then has ended.
+
+        Should one key ever get two answers, the first that can be read stays.
+        """
         rows = list(outcomes)
 
         def write(connection: sqlite3.Connection) -> None:
@@ -183,6 +228,8 @@ class Store:
                     position = 0 if isinstance(outcome, NoAnswer) else outcome.position
                     query = f"UPDATE sentinels SET {_OUTCOME}, position = ? WHERE id = ?"  # noqa: S608 - our names
                     connection.execute(query, (*values, position, intent.row))
+            if job is not None:
+                connection.execute("UPDATE jobs SET ended = 1 WHERE name = ?", (job.name,))
 
         self._write(write)
 
@@ -207,34 +254,41 @@ class Store:
         return dict(rows)
 
     def unresolved(self, *, classifier: int) -> int:
-        """How many intents have no outcome: sent, perhaps answered and billed, but the process ended before."""
-        return int(
-            self._rows("SELECT count(*) FROM intents WHERE state = 'open' AND classifier = ?", (classifier,))[0][0]
-        )
+        """How many intents have no outcome: sent, perhaps answered and billed, but the process ended before.
+
+        Those of jobs that can still be fetched are not among them.
+        """
+        query = f"SELECT count(*) FROM intents WHERE classifier = ? AND {_LOST}"  # noqa: S608 - our own words
+        return int(self._rows(query, (classifier,))[0][0])
 
     def possibly_billed(self, *, classifier: int) -> list[str]:
         """The images (sha256) of the intents that may have been charged for in vain, one for each intent.
 
         The process ended before the outcome was kept, or the answer was lost on its way or cannot be read.
         """
-        tables = ("intents", "sentinels")
+        open_ = {"intents": _LOST, "sentinels": "state = 'open'"}
         query = " UNION ALL ".join(
-            f"SELECT image FROM {table} WHERE classifier = ? AND (state = 'open' OR billed)"  # noqa: S608 - our names
-            for table in tables
+            f"SELECT image FROM {table} WHERE classifier = ? AND ({lost} OR billed)"  # noqa: S608 - our names
+            for table, lost in open_.items()
         )
-        return [image for (image,) in self._rows(query, (classifier,) * len(tables))]
+        return [image for (image,) in self._rows(query, (classifier,) * len(open_))]
 
-    def billed(self, adapter: str) -> int:
+    def billed(self, adapter: str, *, calls: float = 1.0, jobs: float = 1.0) -> float:
         """For how many images an adapter's service charged, whatever its model and parameters were at the time.
 
-        Those of sentinels and those possibly billed are included.
+        Those of sentinels and those possibly billed are included. An image sent in a call counts ``calls``, one sent
+        in a job ``jobs``.
         """
         where = (
             "WHERE (state IN ('open', 'answered') OR billed) "
             "AND classifier IN (SELECT id FROM classifiers WHERE adapter = ?)"
         )
-        query = " + ".join(f"(SELECT count(*) FROM {table} {where})" for table in ("intents", "sentinels"))  # noqa: S608
-        return int(self._rows(f"SELECT {query}", (adapter, adapter))[0][0])
+        query = f"""
+            SELECT (SELECT count(*) FROM sentinels {where}), count(*) - count(job), count(job)
+            FROM intents LEFT JOIN job_intents USING (key, attempt) {where}
+        """  # noqa: S608 - our own words
+        panel, alone, together = self._rows(query, (adapter, adapter))[0]
+        return float(calls * (panel + alone) + jobs * together)
 
     def sentinels(self, *, classifier: int) -> list[Sentinel]:
         """The sentinel images as they were sent so far, in order."""

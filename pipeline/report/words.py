@@ -14,7 +14,11 @@ from pipeline.run.formats import count, decimal, interval, is_missing, p_equals,
 from pipeline.run.text import visible
 
 Row = Mapping[Hashable, Any]
-_COUNTS = (("failed", "failed"), ("not_asked", "not asked"))
+_COUNTS = (
+    ("failed", "failed"),
+    ("waiting", "wait in jobs for their answers"),
+    ("not_asked", "not asked"),
+)
 
 
 @dataclass(frozen=True)

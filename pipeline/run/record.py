@@ -86,6 +86,8 @@ class PriceFacts(_Part):
     source: str
     note: str = ""
     tokens: tuple[float, float] | None = None
+    calls: float = 1.0
+    jobs: float = 1.0
 
 
 class Prepared(_Part):
@@ -141,6 +143,7 @@ class Account(_Part):
     unreadable: int = Field(0, description="images whose answer holds no labels")
     failed: int = 0
     not_asked: int = 0
+    waiting: int = Field(0, description="images in jobs that the service has not answered yet")
     calls: int = 0
     asked_again: int = 0
     throttled: int = 0

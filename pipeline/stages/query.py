@@ -106,7 +106,7 @@ def query_stage(
         accounts = {one.adapter.name: account_after(one, outcomes[one.adapter.name], store) for one in requests}
         run.note(query=kept | accounts, spent=run.record.spent | {n: a.usd_so_far or 0.0 for n, a in accounts.items()})
         counts |= totals(outcomes.values(), accounts.values())
-        counts["unanswered"] += sum(account.failed + account.not_asked for account in kept.values())
+        counts["unanswered"] += sum(one.failed + one.waiting + one.not_asked for one in kept.values())
         _stop_if_none_can_be_used(outcomes.values())
         sent = {one.adapter.name: one.sent for one in requests}
         planned, statuses = write_run_labels(
@@ -217,6 +217,7 @@ def _note(plan: "AdapterPlan", counts: "RequestCounts", *, seconds: float) -> st
     usd = usd_of(counts.answered, plan)
     parts = [f"{counts.answered / max(seconds, 1e-3):.1f}/s" if counts.answered else ""]
     parts += [f"US$ {usd:.2f}" if usd else "", f"{counts.failed} failed" if counts.failed else ""]
+    parts += [f"{counts.waiting} wait in jobs" if counts.waiting else ""]
     return " · ".join(part for part in parts if part)
 
 

@@ -134,6 +134,7 @@ def _accounts(run: Run) -> dict[str, dict[str, Any]]:
         account |= {
             "answered": answered,
             "without_outcome": tally.unresolved,
+            "waiting": tally.waiting,
             "answers_last_minute": tally.lately,
             "seconds_left": round((images - answered) / rate, 1) if rate and answered < images else None,
         }

@@ -98,7 +98,7 @@ class Serving:
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 self._tell(serving._response(Received(self.command, parts.path, query, headers, body)))
 
-            do_GET = do_PUT = do_POST  # noqa: N815
+            do_GET = do_PUT = do_DELETE = do_POST  # noqa: N815
 
             def _tell(self, response: Response) -> None:
                 sleep(response.seconds)

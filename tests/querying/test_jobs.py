@@ -1,0 +1,273 @@
+"""Images sent as batches, answered later: nothing is paid twice, nothing is lost, whatever happens in between."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fakes.batching import BatchServer, Fate
+from fakes.made import made
+from fakes.seeing import NAMES
+from fakes.serving import Response
+
+from adapters.base import AdapterError
+from adapters.cloud.openai import KEY, OpenAI
+from pipeline.config.options import Settings
+from pipeline.config.sources import load_settings
+from pipeline.querying.client import query_adapter
+from pipeline.querying.plan import PlanError, estimated
+from pipeline.querying.requests import ImageRef
+from pipeline.querying.store import Store
+from pipeline.report.words import account_words
+from pipeline.run.folder import Run
+from pipeline.run.tables import read_frame
+from pipeline.stages.base import Audit
+from pipeline.stages.plan import plan_of_run, versions_of
+from pipeline.stages.query import query_stage
+from pipeline.stages.status import summary
+
+SECRET = "planted-batch-key"
+PRICE = 10.0  # US$ for 1,000 images
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    monkeypatch.setenv(KEY, SECRET)
+
+
+@pytest.fixture
+def server() -> Iterator[BatchServer]:
+    with BatchServer(SECRET) as serving:
+        yield serving
+
+
+def adapter_of(server: BatchServer, *, batch: bool = True, **options: object) -> OpenAI:
+    given = {"labels": NAMES, "model": "seer", "endpoint": f"{server.url}/v1", "batch": batch, "look_every": 0.02}
+    return made("openai", **given | options)
+
+
+def settings(**query: object) -> Settings:
+    return load_settings(given={"query": {"price": {"openai": PRICE}, **query}}, environment={})
+
+
+def ask(run: Run, adapter: OpenAI, **query: object) -> None:
+    query_stage(Audit(run, settings(**query), (), consent=lambda plan: True), "v", [adapter])
+
+
+def ask_until_sent(run: Run, server: BatchServer, adapter: OpenAI) -> None:
+    """Query, and stop as Ctrl-C does once the batch is made; it then waits with the server."""
+    stopped = threading.Event()
+    server.held = True
+
+    def watch() -> None:
+        while not any(batch.looks for batch in server.batches.values()) and not server.batches:
+            stopped.wait(0.01)
+        stopped.wait(0.1)
+        stopped.set()
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    with Store(run.path("responses.sqlite")) as store:
+        counts = query_adapter(adapter, images_of(run), store, stopped=stopped)
+    thread.join()
+    assert (counts.answered, counts.waiting, counts.not_sent, counts.unresolved) == (0, 12, 0, 0)
+
+
+def images_of(run: Run) -> list[ImageRef]:
+    return versions_of(run, read_frame(run.path("counterfactuals.parquet")))
+
+
+def labels_of(run: Run) -> list[tuple[object, ...]]:
+    frame = read_frame(run.path("labels.parquet")).drop(columns="adapter")
+    return sorted(frame.itertuples(index=False, name=None))
+
+
+@pytest.mark.parametrize("options", [{}, {"order": "drawn", "repeats": 3}, {"logprobs": True}])
+def test_a_batch_gives_the_labels_that_calls_give_and_is_deleted_there(
+    run: Run, server: BatchServer, options: dict[str, object]
+) -> None:
+    ask(run, adapter_of(server, **options))
+    by_batch = labels_of(run)
+    assert len(server.batches) == 1
+    assert set(server.billed.values()) == {1}
+    assert server.files == {}, "the images do not stay with the service"
+    account = run.record.query["openai"]
+    assert (account.ok, account.waiting, account.not_asked, account.calls) == (12, 0, 0, 1)
+
+    (run.folder / "responses.sqlite").unlink()
+    run.note(query={})
+    with Store(run.path("responses.sqlite")), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(server, "_answer", server._chat)
+        ask(run, adapter_of(server, batch=False, **options))
+    assert labels_of(run) == by_batch
+
+
+def test_what_was_sent_before_ctrl_c_is_fetched_by_a_later_command_and_paid_once(run: Run, server: BatchServer) -> None:
+    ask_until_sent(run, server, adapter_of(server))
+    plan = plan_of_run(run, [adapter_of(server)], settings())
+    assert (plan.adapters[0].waiting, plan.adapters[0].to_send, plan.calls, plan.usd) == (12, 0, 0, 0)
+    assert plan.spent == pytest.approx(12 * PRICE / 1000), "the cap of the run counts what waits"
+    server.held = False
+    query_stage(Audit(run, settings(), (), consent=lambda plan: False), "v", [adapter_of(server)])
+    assert len(server.batches) == 1
+    assert set(server.billed.values()) == {1}
+    assert run.record.query["openai"].ok == 12
+    assert run.record.query["openai"].usd_so_far == pytest.approx(12 * PRICE / 1000)
+
+
+def test_status_says_what_waits(run: Run, server: BatchServer) -> None:
+    ask(run, adapter_of(server, model="seer", prompt="another"))
+    ask_until_sent(run, server, adapter_of(server))
+    facts = summary(run.folder)["query"]["openai"]
+    assert (facts["waiting"], facts["without_outcome"]) == (12, 0)
+    assert "12 wait in jobs for their answers" in account_words(facts)
+
+
+@pytest.mark.parametrize("kept", ["nothing", "the reply that was lost"])
+def test_a_batch_whose_creation_was_answered_by_nothing_is_found_again(
+    run: Run, server: BatchServer, kept: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if kept == "nothing":  # the process dies between the service's reply and its keeping
+
+        def die(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Store, "name_job", die)
+            with pytest.raises(KeyboardInterrupt):
+                ask(run, adapter_of(server))
+    else:
+        server.lose = 1
+    ask(run, adapter_of(server))
+    assert len(server.batches) == 1
+    assert set(server.billed.values()) == {1}
+    assert run.record.query["openai"].ok == 12
+
+
+@pytest.mark.parametrize(("status", "ok"), [("expired", 12), ("cancelled", 5)])
+def test_what_a_batch_did_not_answer_is_sent_again_unless_it_was_cancelled(
+    run: Run, server: BatchServer, status: str, ok: int
+) -> None:
+    server.fates = [Fate(status, answered=5)]
+    ask(run, adapter_of(server))
+    account = run.record.query["openai"]
+    assert account.ok == ok
+    assert set(server.billed.values()) == {1}
+    assert account.possibly_billed is not None
+    assert account.possibly_billed.intents == 0, "what was not answered is not charged for"
+    if status == "cancelled":
+        assert "batch_1 was cancelled" in account.reasons[0].reason
+        ask(run, adapter_of(server))
+        assert run.record.query["openai"].ok == 12
+
+
+def test_a_batch_that_fails_says_why(run: Run, server: BatchServer) -> None:
+    server.fates = [Fate("failed", errors=[{"code": "invalid_model", "message": "No batches for this model"}])]
+    ask(run, adapter_of(server))
+    assert run.record.query["openai"].reasons[0].reason == "batch_1 failed: No batches for this model"
+
+
+def test_one_refused_question_costs_only_its_own_image(run: Run, server: BatchServer) -> None:
+    server.fates = [Fate(refused=frozenset({3}))]
+    ask(run, adapter_of(server))
+    account = run.record.query["openai"]
+    assert (account.ok, account.without_labels) == (11, 1)
+    assert "this picture is refused" in account.reasons[0].reason
+    assert len(server.batches) == 1
+
+
+def test_a_file_of_results_that_came_in_pieces_is_read_again(run: Run, server: BatchServer) -> None:
+    cut = {"broken": 3, "page": 3, "cut": 3, "empty": 3}
+
+    def fault(number: int) -> str | Response | None:
+        asked = server.received[-1]
+        if asked.method != "GET":
+            return None
+        kind = next((kind for kind, left in cut.items() if left), None)
+        if kind is not None:
+            cut[kind] -= 1
+        return kind
+
+    server.fault = fault
+    ask(run, adapter_of(server))
+    assert run.record.query["openai"].ok == 12
+    assert set(server.billed.values()) == {1}
+
+
+def test_a_service_that_says_nothing_of_a_batch_for_long_is_left_with_it(run: Run, server: BatchServer) -> None:
+    server.fault = lambda number: "broken" if server.received[-1].method == "GET" else None
+    ask(run, adapter_of(server), patience=0.1)
+    account = run.record.query["openai"]
+    assert (account.ok, account.waiting) == (0, 12)
+    assert "the same command looks for the job again" in str(account.stopped)
+    server.fault = lambda number: None
+    ask(run, adapter_of(server))
+    assert run.record.query["openai"].ok == 12
+    assert len(server.batches) == 1
+
+
+def test_a_key_that_was_changed_meanwhile_loses_no_batch(
+    run: Run, server: BatchServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask_until_sent(run, server, adapter_of(server))
+    with monkeypatch.context() as patch:
+        patch.setenv(KEY, "another-key")
+        with pytest.raises(AdapterError, match=f"check the key in {KEY}"):
+            ask(run, adapter_of(server))
+    server.held = False
+    ask(run, adapter_of(server))
+    assert (len(server.batches), run.record.query["openai"].ok) == (1, 12)
+
+
+def test_calls_do_not_send_again_what_waits_in_a_batch(run: Run, server: BatchServer) -> None:
+    ask_until_sent(run, server, adapter_of(server))
+    server.held = False
+    ask(run, adapter_of(server, batch=False))
+    assert run.record.query["openai"].ok == 12
+    assert not any(one.path.endswith("/chat/completions") for one in server.received)
+
+
+def test_many_images_go_in_several_batches_and_one_lot_is_held_at_a_time(
+    run: Run, server: BatchServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("adapters.cloud.openai_batches.QUESTIONS", 5)
+    ask(run, adapter_of(server))
+    assert len(server.batches) == 3
+    assert set(server.billed.values()) == {1}
+    assert run.record.query["openai"].calls == 3
+
+
+def test_a_batch_costs_half_and_calls_made_before_count_in_full() -> None:
+    given = {"labels": NAMES, "model": "gpt-4.1-mini"}
+    calls, batch = made("openai", **given), made("openai", **given, batch=True)
+    plans = [estimated([one], 1000, settings(price={}).query).adapters[0] for one in (calls, batch)]
+    full, half = plans[0].price, plans[1].price
+    assert full is not None
+    assert half is not None
+    assert half.usd_per_1000 == pytest.approx(full.usd_per_1000 / 2, rel=1e-3)
+    assert plans[1].usd == pytest.approx(half.usd_per_1000), "no sentinels, and nothing else on top"
+    assert (half.calls * half.usd_per_1000, full.jobs * full.usd_per_1000) == pytest.approx(
+        (full.usd_per_1000, half.usd_per_1000), rel=1e-3
+    )
+    assert batch.parameters == calls.parameters, "an answer is the same either way, and is never asked for twice"
+
+
+def test_a_server_without_batches_is_named(run: Run, server: BatchServer) -> None:
+    server.fault = lambda number: Response(404, {"error": {"message": "Not Found"}})
+    with pytest.raises(AdapterError, match="no batch API; set the option batch to false"):
+        ask(run, adapter_of(server))
+
+
+def test_a_cap_holds_for_batches(run: Run, server: BatchServer) -> None:
+    with pytest.raises(PlanError, match="--max-cost"):
+        ask(run, adapter_of(server), max_cost=0.05)
+    assert server.batches == {}
+    ask(run, adapter_of(server), max_cost=0.12)
+    assert run.record.query["openai"].ok == 12
+
+
+def test_no_key_lands_on_disk(run: Run, server: BatchServer) -> None:
+    ask(run, adapter_of(server))
+    for path in Path(run.folder).rglob("*"):
+        assert not path.is_file() or SECRET.encode() not in path.read_bytes(), path
