@@ -22,6 +22,7 @@ GRID = (
     "attribute) is known, of the dataset upwards and of the model across. These are not this run's data."
 )
 OF_NUMBERS = "inverse_rmse"
+ROBUSTNESS = "robustness"
 SPREAD = (
     "1 / RMSE also grows where predictions merely spread less than labels: read dpa less dpa_shuffled, which is the "
     "same with the attacker's input in a random order."
@@ -36,8 +37,9 @@ class PredictabilityOptions(Options):
     task: Names = Field((), description="column with the true label; repeatable")
     attacker: Names = Field(
         ("auto",),
-        description="majority (exact), logistic, network or wang; by itself majority, or logistic for many tasks; "
-        "repeatable, to see how far the measure depends on it",
+        description="majority (exact), logistic, network, network:32x32:0.01 (units a layer, L2 penalty) or wang; by "
+        "itself majority, or logistic for many tasks; repeatable, to see how far the measure depends on it; networks: "
+        "ten of other depths, widths and penalties",
     )
     quality: str = Field("accuracy", description="accuracy, f1, inverse_mse or inverse_bce")
     equalise: str = Field("accuracy", description="make labels as wrong as predictions by accuracy, macro_f1, or none")
@@ -88,8 +90,10 @@ class Predictability(Analysis[Chosen]):
         """The table and what a reader must know about it."""
 
     def compute(self, source: Path, options: Chosen, *, watch: Watch = unwatched) -> Result:
-        """One row a quantity and attacker; in a run the grid of known biases lies next to it, to read a figure by."""
+        """One row a quantity and attacker, how far these agree, and for a run the grid of known biases."""
         import pandas as pd
+
+        from pipeline.statistics.predictability.attackers import NETWORKS
 
         if not options.attribute or not options.task:
             raise InputError("name the columns of groups and true labels with --attribute and --task")
@@ -103,14 +107,17 @@ class Predictability(Analysis[Chosen]):
         arguments = {name: array(names) for name, names in named.items() if names} | options.model_dump(include=HOW)
         arguments["clusters"] = None if options.cluster is None else array([options.cluster]).tolist()
         frames, notes = [], list[str]()
-        with watch(self.name, total=len(options.attacker)) as advance:
-            for attacker in options.attacker:
+        attackers = [one for name in options.attacker for one in (NETWORKS if name == "networks" else (name,))]
+        with watch(self.name, total=len(attackers)) as advance:
+            for attacker in attackers:
                 part, own = self.measure(options, arguments | {"attacker": attacker})
                 frames.append(part)
-                notes += own if len(options.attacker) == 1 else [f"{attacker}: {note}" for note in own]
+                notes += own if len(attackers) == 1 else [f"{attacker}: {note}" for note in own]
                 advance(1)
-        found = pd.concat(frames, ignore_index=True)
-        notes += self._agreement(found) if len(frames) > 1 else []
+        tables = {self.name: pd.concat(frames, ignore_index=True)}
+        if len(frames) > 1:
+            tables[f"{self.name}_{ROBUSTNESS}"] = over_attackers(tables[self.name])
+            notes += self._agreement(tables[f"{self.name}_{ROBUSTNESS}"])
 
         def kept() -> "Mapping[str, pd.DataFrame]":
             from pipeline.statistics import COARSE, amplification_grid, bias_grid
@@ -119,13 +126,13 @@ class Predictability(Analysis[Chosen]):
             quality = "accuracy" if options.quality == OF_NUMBERS else options.quality  # the grid's labels are two
             grid = bias_grid(**biases, quality=quality, equalise=options.equalise)
             others = amplification_grid(**biases).drop(columns=["dataset_bias", "model_bias"])
-            return {self.name: found, f"{self.name}_grid": grid.join(others)}
+            return {**tables, f"{self.name}_grid": grid.join(others)}
 
         groups, tasks = " and ".join(options.attribute), ", ".join(options.task)
         about = options.model_dump(mode="json", include={"attribute", "task", "quality", "equalise"})
         return Result(
             title=f"{self.title} of {groups} by {tasks}, {pluralise(len(frame), 'row')}",
-            tables={self.name: found},
+            tables=tables,
             notes=notes,
             kept=kept,
             about={"file": source.name, **about},
@@ -133,15 +140,25 @@ class Predictability(Analysis[Chosen]):
         )
 
     def _agreement(self, table: "pd.DataFrame") -> list[str]:
-        """How far attackers agree about the amplification: its range over them, for each direction."""
-        rows = table[table["quantity"] == self.quantity]
-        parts = page.rows_by(rows, "direction") if "direction" in rows else [(("",), rows)]
-        found = []
-        for key, own in parts:
-            low, high = (decimal(end, sign=True) for end in (own["value"].min(), own["value"].max()))
-            name, spread = " ".join([self.title, *key]).strip(), decimal(own["value"].std())
-            found.append(f"{name} over {len(own)} attackers: {low} to {high}, standard deviation {spread}.")
-        return found
+        """How far attackers agree about the amplification, for each direction."""
+        return [
+            f"{' '.join([self.title, row.get('direction', '')]).strip()} over {row['attackers']} attackers: "
+            f"{decimal(row['lowest'], sign=True)} ({row['lowest_attacker']}) to {decimal(row['highest'], sign=True)} "
+            f"({row['highest_attacker']}), standard deviation {decimal(row['sd'])}."
+            for row in table[table["quantity"] == self.quantity].to_dict("records")
+        ]
+
+    def _robustness(self, kept: Kept, direction: list[page.Column]) -> list[page.Table]:
+        """The table over attackers, where there were several."""
+        columns: list[page.Column] = [
+            ("Quantity", "quantity", "text"), *direction, ("Attackers", "attackers", "count"),
+            ("Mean", "mean", "decimal"), ("Standard deviation", "sd", "decimal"),
+            ("Over repeats alone", "sd_repeats", "decimal"), ("Lowest", "lowest", "decimal"),
+            ("by", "lowest_attacker", "text"), ("Highest", "highest", "decimal"), ("by", "highest_attacker", "text"),
+            ("Same sign as the mean", "same_sign", "share"),
+        ]  # fmt: skip
+        frame = kept.tables.get(f"{self.name}_{ROBUSTNESS}")
+        return [] if frame is None else [page.Table("How far it depends on the attacker", frame, columns)]
 
     def sections(self, kept: Kept) -> Sequence[page.Section]:
         """The quantities, and the grid of known biases."""
@@ -161,7 +178,7 @@ class Predictability(Analysis[Chosen]):
             heading=f"{page.listed(about['attribute'])} and {page.listed(about['task'])}, {about['file']}",
             sentences=[_sentence(row, self.title, by=f"{row['attacker']}; " if several else "") for row in measured],
             charts=[chart, *_others(grid)],
-            tables=[page.Table("All quantities", frame, columns)],
+            tables=[page.Table("All quantities", frame, columns), *self._robustness(kept, direction)],
         )
         caveats = (
             f"Made as wrong as the predictions by {about['equalise']}; quality of a guess: {about['quality']}.",
@@ -170,6 +187,29 @@ class Predictability(Analysis[Chosen]):
         )
         heading = f"{self.title}: what predictions give away"
         return (page.Section(self.name, heading, self.question, [part], caveats),)
+
+
+def over_attackers(table: "pd.DataFrame") -> "pd.DataFrame":
+    """How far each quantity depends on the attacker, a row for each direction and quantity.
+
+    ``sd`` is over the attackers' values, ``sd_repeats`` the root mean square of their own over repeats, which is what
+    drawing labels and rows alone comes to; ``same_sign``: the share of attackers whose value has the mean's sign.
+    """
+    import numpy as np
+    import pandas as pd
+
+    rows, keys = [], [name for name in ("direction", "quantity") if name in table]
+    for key, own in table.dropna(subset=["value"]).groupby(keys, sort=False):
+        ordered = own.sort_values("value", kind="stable")
+        (low, least), (high, most) = ordered[["value", "attacker"]].iloc[[0, -1]].itertuples(index=False)
+        mean = own["value"].mean()
+        rows.append(
+            dict(zip(keys, key, strict=True))
+            | {"attackers": len(own), "mean": mean, "sd": own["value"].std()}
+            | {"sd_repeats": float(np.sqrt((own["sd"] ** 2).mean())), "lowest": low, "lowest_attacker": least}
+            | {"highest": high, "highest_attacker": most, "same_sign": np.mean(np.sign(own["value"]) == np.sign(mean))}
+        )
+    return pd.DataFrame(rows)
 
 
 def _others(grid: "pd.DataFrame") -> list[page.Heatmap]:
@@ -271,14 +311,13 @@ class DpaAnalysis(Predictability[DpaOptions]):
             if options.cluster is not None:
                 raise InputError(f"--quality {OF_NUMBERS} has no interval over examples, so it takes no --cluster")
             named: dict[str, Any] = {name: arguments.get(name) for name in ("predictions", "predicted_attributes")}
-            chosen = arguments["attacker"]
-            how: Any = {"attacker": "linear" if chosen == "auto" else chosen}
-            return dpa_of_numbers(
-                arguments["attributes"], arguments["tasks"], **named, **how, repeats=options.repeats, seed=options.seed
-            ), [SPREAD]
-        found = dpa(**arguments)
-        notes = [f"{each.direction}: {note}" for each in found for note in each.notes]
-        return pd.concat([each.to_frame() for each in found], ignore_index=True), notes
+            chosen: Any = "linear" if arguments["attacker"] == "auto" else arguments["attacker"]
+            how: dict[str, Any] = {"attacker": chosen, "repeats": options.repeats, "seed": options.seed}
+            found = dpa_of_numbers(arguments["attributes"], arguments["tasks"], **named, **how)
+            return found.assign(attacker=chosen), [SPREAD]
+        parts = dpa(**arguments)
+        notes = [f"{each.direction}: {note}" for each in parts for note in each.notes]
+        return pd.concat([each.to_frame() for each in parts], ignore_index=True), notes
 
 
 LEAKAGE, DPA = LeakageAnalysis(), DpaAnalysis()

@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from pipeline.analyses.base import Kept
 from pipeline.analyses.inputs import InputError
-from pipeline.analyses.registry import compute
+from pipeline.analyses.registry import analysis, compute
 from pipeline.cli.app import app
 from pipeline.run.formats import decimal
 
@@ -122,4 +123,35 @@ def test_several_attackers_have_rows_each_and_their_range_is_said(tmp_path, comm
         pd.testing.assert_frame_equal(own, alone, check_dtype=False)
     values = table.loc[table["quantity"] == quantity, "value"]
     (words,) = [note for note in both.notes if "over 2 attackers" in note]
-    assert f"over 2 attackers: {decimal(values.min(), sign=True)} to {decimal(values.max(), sign=True)}" in words
+    assert f"over 2 attackers: {decimal(values.min(), sign=True)} (" in words
+    over = both.tables[f"{command}_robustness"].set_index("quantity").loc[quantity]
+    assert (over["lowest"], over["highest"]) == (values.min(), values.max())
+    assert over["sd"] == pytest.approx(values.std(ddof=1))
+    assert over["attackers"] == 2
+    assert set(both.kept()) == {command, f"{command}_robustness", f"{command}_grid"}
+    kept = Kept(tables=both.kept(), about={"file": "rows.csv", **both.about}, swept={})
+    (part,) = analysis(command).sections(kept)[0].parts
+    assert [each.caption for each in part.tables] == ["All quantities", "How far it depends on the attacker"]
+
+
+def test_networks_of_other_sizes_can_be_named_and_stand_for_ten(tmp_path):
+    rng = np.random.default_rng(0)
+    age = rng.integers(0, 2, 80)
+    pd.DataFrame({"a": age, "t": rng.integers(0, 2, 80), "guess": age}).to_csv(tmp_path / "rows.csv", index=False)
+    given = {"attribute": "a", "task": "t", "prediction": "guess", "resamples": 0, "repeats": 1}
+    found = compute("dpa", tmp_path / "rows.csv", given | {"attacker": "networks"}).tables
+    assert found["dpa_robustness"]["attackers"].tolist() == [10, 10, 10]
+    assert len(set(found["dpa"]["attacker"])) == 10
+    for name in ("network:0", "network:4x", "network:4:-1", "network:4:x"):
+        with pytest.raises(ValueError, match="is no network"):
+            compute("dpa", tmp_path / "rows.csv", given | {"attacker": name})
+
+
+def test_attackers_of_numbers_are_told_apart(tmp_path):
+    rng = np.random.default_rng(0)
+    age = rng.normal(size=60)
+    pd.DataFrame({"age": age, "pay": age + rng.normal(size=60), "guess": age}).to_csv(tmp_path / "r.csv", index=False)
+    given = {"attribute": "age", "task": "pay", "prediction": "guess", "quality": "inverse_rmse", "repeats": 2}
+    found = compute("dpa", tmp_path / "r.csv", given | {"attacker": ["linear", "forest"]}).tables
+    assert found["dpa"]["attacker"].tolist() == ["linear"] * 4 + ["forest"] * 4
+    assert set(found["dpa_robustness"]["attackers"]) == {2}

@@ -6,7 +6,7 @@ How well they do is in ``qualities``; on which rows they learn and are tested, i
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,6 +14,9 @@ import numpy as np
 from pipeline.statistics.arrays import Codes, Floats, check_choice, row_numbers
 
 NOT_CONVERGED = "the attacker {name!r} had not converged after {iterations} iterations"
+BAD_NETWORK = (
+    "the attacker {name!r} is no network: give the units of its layers and its L2 penalty, as network:32x32:0.01"
+)
 ONE_CLASS = "only one category to learn: the attacker {name!r} always guesses it"
 NO_VALIDATION = "too few rows of a category to set some aside: the attacker {name!r} kept its last epoch, not its best"
 
@@ -140,21 +143,43 @@ class Network:
         return guess
 
 
-# The papers' networks as far as scikit-learn has their parts. "network": dense layers with sigmoids (Tokas et al.).
+# The papers' networks as far as scikit-learn has their parts. DENSE: dense layers with sigmoids (Tokas et al.).
 # "wang": what Wang et al. use for COCO, with ReLU for LeakyReLU and standardised inputs for batch normalisation; for
 # imSitu they have a fourth layer of 300.
+DENSE = Network("network", (4, 4), activation="logistic", solver="lbfgs", iterations=1000)
 ATTACKERS: dict[str, Attacker] = {
     "majority": Majority(),
     "logistic": Logistic(),
-    "network": Network("network", (4, 4), activation="logistic", solver="lbfgs", iterations=1000),
+    "network": DENSE,
     "wang": Network("wang", (300, 300, 300), rate=5e-5, decay=1e-5, best_epoch=True),
 }
 
 
+# DENSE with other depths, widths and penalties: a choice of this project's, to see how far a measure depends on them.
+NETWORKS = (
+    *("network:1", "network:4", "network:32", "network:4x4", "network:32x32", "network:4x4x4", "network:32x32x32"),
+    *("network:4x4:1e-6", "network:4x4:0.01", "network:4x4:1"),
+)
+
+
 def attacker_of(attacker: str | Attacker) -> Attacker:
-    """An attacker, by its name if it has one here; ValueError if there is none of that name."""
+    """An attacker, by its name if it has one here; ValueError if there is none of that name.
+
+    ``network:32x32:0.01`` is ``network`` with hidden layers of 32 and 32 units and an L2 penalty of 0.01 (1e-4 unless
+    given).
+    """
     if not isinstance(attacker, str):
         return attacker
+    kind, _, sizes = attacker.partition(":")
+    if kind == DENSE.name and sizes:
+        widths, _, decay = sizes.partition(":")
+        try:
+            hidden, penalty = tuple(int(width) for width in widths.split("x")), float(decay or DENSE.decay)
+        except ValueError:
+            hidden, penalty = (), 0.0
+        if min(hidden, default=0) < 1 or not penalty >= 0:
+            raise ValueError(BAD_NETWORK.format(name=attacker))
+        return replace(DENSE, name=attacker, hidden=hidden, decay=penalty)
     check_choice(attacker, "attacker", ATTACKERS)
     return ATTACKERS[attacker]
 
