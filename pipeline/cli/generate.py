@@ -18,7 +18,8 @@ from pipeline.cli.options import (
     settings_of_command,
     with_options,
 )  # fmt: skip
-from pipeline.config.options import NOT_STATED, DatasetOptions, EngineOptions, PhotoOptions, SweepOptions
+from pipeline.config.dataset_options import NOT_STATED, DatasetOptions
+from pipeline.config.options import EngineOptions, PhotoOptions, SweepOptions
 from pipeline.run.formats import pluralise
 
 if TYPE_CHECKING:

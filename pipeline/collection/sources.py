@@ -22,7 +22,8 @@ from adapters.credentials import checked_url, planted_secret
 from adapters.http_client import Call
 from adapters.json_labels import at, check_path
 from pipeline.collection.licences import licence_code
-from pipeline.config.options import ConfigError, Section
+from pipeline.config.flags import Section
+from pipeline.config.options import ConfigError
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _GAP = re.compile(r"\{(query|count|page|start|offset|licences)\}")

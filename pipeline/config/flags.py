@@ -1,13 +1,22 @@
-"""How an option is written as text: its flag on the command line, and the value that texts stand for."""
+"""What a group of options is, and how one is written as text: its flag, and the value that texts stand for."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_origin
 
+from pydantic import BaseModel, ConfigDict
 from pydantic.fields import FieldInfo
 
 EVERY = "*"  # in place of an adapter's name: all remote ones
+
+
+class Section(BaseModel):
+    """A group of options; ``[name]`` in a file."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", hide_input_in_errors=True, allow_inf_nan=False, defer_build=True
+    )
 
 
 @dataclass(frozen=True)

@@ -1,36 +1,27 @@
 """Every option of a run, declared once: its name, type, default, bounds, meaning, and its flag.
 
-Which source of an option wins is in ``sources``; the command line's options are made from these fields.
+Those of a dataset are in ``dataset_options``; which source of an option wins is in ``sources``. The command line's
+options are made from these fields.
 """
 
 from collections.abc import Mapping
-from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from models.attributes import class_indices
 from pipeline.config.attributes import ATTRIBUTES, EDIT_ARM, Attribute
-from pipeline.config.flags import EVERY, Flag, adapter_options, by_adapter, families, listed, named_or_none
+from pipeline.config.dataset_options import DatasetOptions
+from pipeline.config.flags import EVERY, Flag, Section, adapter_options, by_adapter, families, listed, named_or_none
 from pipeline.config.redaction import planted_secret
 
 Placebo = Literal["random", "colour"]
-Split = Literal["train", "validation", "test"]
 Response = Literal["presence", "confidence"]
-NOT_STATED = "not stated: state it before you publish"
 
 
 class ConfigError(ValueError):
     """An option is unknown or has an impossible value; the message names it and where it was set."""
-
-
-class Section(BaseModel):
-    """A group of options; ``[name]`` in a file."""
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", hide_input_in_errors=True, allow_inf_nan=False, defer_build=True
-    )
 
 
 class PhotoOptions(Section):
@@ -357,40 +348,6 @@ class StatisticsOptions(Section):
         """Adapter -> the score from which a label is present: the option's, else the adapter's own."""
         given = self.presence_threshold
         return {adapter: own if given is None else given for adapter, own in declared.items()}
-
-
-class DatasetOptions(Section):
-    """How a dataset of counterfactuals is split, and what its card says that no program can know."""
-
-    name: Annotated[str | None, Flag()] = Field(None, description="the dataset's name; its folder's unless given")
-    split: Annotated[Mapping[Split, Annotated[float, Field(ge=0, le=1)]], Flag(metavar="NAME=SHARE,…")] = Field(
-        {"train": 0.8, "test": 0.2}, description="share of the photos, by split"
-    )
-    seed: Annotated[int, Flag(("--split-seed",))] = Field(0, ge=0, description="seed of the split")
-    cluster: Annotated[str | None, Flag(metavar="COLUMN")] = Field(
-        None, description="manifest column whose photos stay in one split, such as person"
-    )
-    licence: Annotated[str, Flag()] = Field(NOT_STATED, description="licence under which the dataset is published")
-    source_licence: Annotated[str, Flag()] = Field(NOT_STATED, description="licence of the source photos")
-    source: Annotated[str, Flag()] = Field(NOT_STATED, description="where the photos come from")
-    contact: Annotated[str, Flag()] = Field(NOT_STATED, description="where people ask to be left out")
-    creator: Annotated[str, Flag()] = Field(NOT_STATED, description="who publishes the dataset")
-    url: Annotated[str | None, Flag()] = Field(None, description="where the dataset will be found")
-    published: Annotated[date | None, Flag(metavar="YYYY-MM-DD")] = Field(
-        None, description="the day of publication; the day the work began unless given"
-    )
-    photo_names: Annotated[bool, Flag()] = Field(False, description="name the photos' files, not only their sha256")
-    columns: Annotated[tuple[str, ...], Flag(("--manifest-column",), metavar="COLUMN")] = Field(
-        (), description="manifest columns that metadata.csv gets, too"
-    )
-    originals: Annotated[bool, Flag()] = Field(False, description="publish the source photos, too")
-
-    @field_validator("split")
-    @classmethod
-    def _whole(cls, split: Mapping[Split, float]) -> Mapping[Split, float]:
-        if abs(sum(split.values()) - 1) > 1e-9:
-            raise ValueError(f"the shares must add up to 1, not {sum(split.values()):g}")
-        return split
 
 
 class EngineOptions(Section):

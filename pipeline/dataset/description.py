@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from pipeline.config.options import NOT_STATED
+from pipeline.config.dataset_options import NOT_STATED
 from pipeline.counterfactuals.files import METADATA
 from pipeline.dataset.content import DatasetContent
 from pipeline.dataset.facts import DatasetFacts, facts_of

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 
-from pipeline.config.options import DatasetOptions, SweepOptions
+from pipeline.config.dataset_options import DatasetOptions
+from pipeline.config.options import SweepOptions
 from pipeline.counterfactuals.files import METADATA
 from pipeline.dataset.content import ORIGINAL, DatasetContent
 from pipeline.dataset.layout import SPLITS

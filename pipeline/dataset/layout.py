@@ -8,7 +8,7 @@ from hashlib import sha256 as hashed
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from pipeline.config.options import Split
+from pipeline.config.dataset_options import Split
 from pipeline.counterfactuals.files import kind_of
 from pipeline.dataset.provenance import Provenance, stamped
 
