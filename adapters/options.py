@@ -14,7 +14,10 @@ from adapters.base import AdapterError
 from adapters.credentials import planted_secret, sounds_secret
 
 TARGET = "target"
-_KINDS = {"str": "text", "int": "whole number", "float": "number", "bool": "true | false", "Path": "path"}
+_KINDS = {
+    "str": "text", "int": "whole number", "float": "number", "bool": "true | false", "Path": "path",
+    "date": "day, YYYY-MM-DD",
+}  # fmt: skip
 
 
 class AdapterOptions(BaseModel):
@@ -87,9 +90,32 @@ def read_options(adapter: str, model: type[ModelT], given: Mapping[str, Any]) ->
 
 
 def did_you_mean(name: str, known: Iterable[str], *, most: int = 1) -> str:
-    """A sentence for the end of a message about an unknown name; empty where nothing is near."""
+    """A question for the end of a sentence about an unknown name; empty where nothing is near."""
     nearest = get_close_matches(name, list(known), n=most)
-    return f" Did you mean {', '.join(repr(one) for one in nearest)}?" if nearest else ""
+    return f"; did you mean {', '.join(repr(one) for one in nearest)}?" if nearest else ""
+
+
+def complaint(problem: Mapping[str, Any], field: FieldInfo, *, shown: bool = True) -> str:
+    """One of pydantic's complaints in plain words, such as ``must be in 0-1, not 2``.
+
+    Args:
+        problem: as ``ValidationError.errors`` gives it.
+        field: of the value that does not fit.
+        shown: whether the value may be repeated; not where it may be a secret.
+    """
+    kind, message, value = problem["type"], str(problem["msg"]).removeprefix("Value error, "), problem["input"]
+    given = f", not {ascii(value)[:60]}" if shown else ""
+    if kind == "too_short":
+        return f"must be a list of at least {problem['ctx']['min_length']}"
+    if kind == "finite_number":
+        return f"must be a finite number{given}"
+    if kind.startswith(("greater_than", "less_than")) and (bounds := _bounds(field)):
+        return f"must be {bounds}{given}"
+    if kind == "literal_error" and isinstance(value, str):
+        given += did_you_mean(value, map(str, get_args(field.annotation)))
+    if kind.endswith(("_type", "_parsing", "literal_error", "int_from_float")) and field.annotation:
+        return f"must be {_with_article(kind_of(field.annotation))}{given}"
+    return message
 
 
 def kind_of(annotation: Any, *, many: bool = False) -> str:
@@ -113,7 +139,7 @@ def kind_of(annotation: Any, *, many: bool = False) -> str:
 
 
 def _with_article(kind: str) -> str:
-    return f"a {kind}" if kind.split()[0] in ("whole", "number", "path", "list", "table") else kind
+    return f"a {kind}" if kind.split()[0] in ("whole", "number", "path", "list", "table", "day,") else kind
 
 
 def _bounds(field: FieldInfo) -> str:
@@ -143,7 +169,7 @@ def _unknown(place: str, name: str, known: list[str]) -> str:
             f"{place} has no option {name!r}: credentials are read from the environment, never given as options "
             f"(counterslope adapters info {place.split(chr(39))[1].partition(':')[0]} names the variables)"
         )
-    return f"{place} has no option {name!r}.{did_you_mean(name, known)} Its options: {', '.join(known) or 'none'}"
+    return f"{place} has no option {name!r}{did_you_mean(name, known) or '.'} Its options: {', '.join(known) or 'none'}"
 
 
 def _problem(problem: Mapping[str, Any], fields: Mapping[str, FieldInfo]) -> str:
@@ -157,13 +183,9 @@ def _problem(problem: Mapping[str, Any], fields: Mapping[str, FieldInfo]) -> str
         return f"option {path!r} is required"
     if kind in ("extra_forbidden", "unexpected_keyword_argument"):
         return f"option {path!r} is not known"
-    message, bounds = str(problem["msg"]).removeprefix("Value error, "), _bounds(field)
-    if kind == "value_error":
-        return f"option {where[0]!r}: {message}"
-    if kind.startswith(("greater_than", "less_than")) and bounds:
-        return f"option {where[0]!r} must be {bounds}, not {value}"
-    if kind.endswith(("_type", "_parsing", "_error", "int_from_float", "finite_number")) and field.annotation:
-        return f"option {where[0]!r} must be {_with_article(kind_of(field.annotation))}, not {ascii(value)[:60]}"
+    words = complaint(problem, field)
     if kind == "string_pattern_mismatch":
-        return f"option {path!r} cannot be {ascii(value)[:60]}: {field.description or message}"
-    return f"option {path!r}: {message}"
+        return f"option {path!r} cannot be {ascii(value)[:60]}: {field.description or words}"
+    if words.startswith("must be "):
+        return f"option {where[0]!r} {words}"
+    return f"option {(where[0] if kind == 'value_error' else path)!r}: {words}"

@@ -137,7 +137,9 @@ def load(name: str) -> AdapterClass:
     elif name in _ENDED:
         raise AdapterError(f"there is no adapter {name!r}: {_ENDED[name]}")
     else:
-        raise AdapterError(f"there is no adapter {name!r}.{did_you_mean(name, names())} Known: {', '.join(names())}")
+        raise AdapterError(
+            f"there is no adapter {name!r}{did_you_mean(name, names()) or '.'} Known: {', '.join(names())}"
+        )
     with needed(name):
         try:
             found: AdapterClass = place.load()

@@ -22,6 +22,31 @@ def _seeded():
         sys.modules["torch"].manual_seed(0)
 
 
+@pytest.fixture
+def invoke(monkeypatch):
+    """The command line: words of any kind in, its result out; a terminal so wide that no message is broken."""
+    from typer.testing import CliRunner
+
+    from pipeline.cli.app import app
+
+    monkeypatch.setenv("COLUMNS", "200")
+    return lambda *words: CliRunner().invoke(app, list(map(str, words)))
+
+
+@pytest.fixture(scope="session")
+def sample_folder(tmp_path_factory):
+    """Makes folders with so many portraits of the embedded sample, taken from all over it."""
+    from pipeline.photos import SAMPLE
+
+    def make(count, *, every=7):
+        folder = tmp_path_factory.mktemp("portraits")
+        for path in sorted(SAMPLE.glob("*.jpg"))[::every][:count]:
+            shutil.copy(path, folder)
+        return folder
+
+    return make
+
+
 @pytest.fixture(scope="module")
 def browser():
     """One chromium for a module: Playwright's event loop must not outlive it and meet other tests' loops."""

@@ -181,7 +181,7 @@ def _by_name(architecture: str, weights: str | None, *, adapter: str, download: 
     model = open_clip.get_model_config(architecture)
     if model is None:
         raise AdapterError(
-            f"{adapter}: open_clip has no architecture {architecture!r}, and there is no such folder."
+            f"{adapter}: open_clip has no architecture {architecture!r}, and there is no such folder"
             f"{did_you_mean(architecture, open_clip.list_models(), most=3)}"
         )
     published = open_clip.pretrained.list_pretrained_tags_by_model(architecture)

@@ -127,7 +127,7 @@ def _published(architecture: str, name: str) -> "type[WeightsEnum]":
     known = list_models(module=torchvision.models)
     if architecture not in known:
         raise AdapterError(
-            f"{name}: torchvision has no image classifier {architecture!r}.{did_you_mean(architecture, known, most=3)}"
+            f"{name}: torchvision has no image classifier {architecture!r}{did_you_mean(architecture, known, most=3)}"
         )
     found: type[WeightsEnum] = get_model_weights(architecture)
     return found

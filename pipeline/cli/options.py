@@ -16,10 +16,11 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from typer.core import TyperGroup
 
+from adapters.options import did_you_mean
 from pipeline.cli.console import stop
 from pipeline.config.flags import Flag, flag_of, value_of_texts
 from pipeline.config.options import ConfigError, Settings
-from pipeline.config.sources import did_you_mean, load_settings, problems
+from pipeline.config.sources import load_settings, problems
 
 SECTIONS = {field.annotation: name for name, field in Settings.model_fields.items()}
 # What flags were called, and what to write now.

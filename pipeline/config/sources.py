@@ -5,17 +5,17 @@ A table by adapter or attribute is overridden key by key. In TOML an option lies
 """
 
 import os
-import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
+from adapters.options import complaint, did_you_mean
 from pipeline.config.flags import flag_of, value_of_texts
 from pipeline.config.options import ConfigError, Settings
 
@@ -31,28 +31,6 @@ RENAMED = {
     "sweep.race_pair": "sweep.poles.race",
     "statistics.confidence": 'statistics.response = "confidence"',
     "statistics.presence": "statistics.presence_threshold",
-}
-# Pydantic's kinds of problems in other words; {} is a bound.
-WORDS = {
-    "greater_than": ("above {}", "gt"),
-    "greater_than_equal": ("{} or more", "ge"),
-    "less_than": ("below {}", "lt"),
-    "less_than_equal": ("{} or less", "le"),
-    "literal_error": ("{}", "expected"),
-    "too_short": ("a list of at least {}", "min_length"),
-    "int_parsing": ("a whole number", None),
-    "int_type": ("a whole number", None),
-    "int_from_float": ("a whole number", None),
-    "float_parsing": ("a number", None),
-    "float_type": ("a number", None),
-    "finite_number": ("a finite number", None),
-    "bool_parsing": ("true or false", None),
-    "bool_type": ("true or false", None),
-    "string_type": ("a text", None),
-    "tuple_type": ("a list", None),
-    "dict_type": ("a table", None),
-    "mapping_type": ("a table", None),
-    "date_from_datetime_parsing": ("a day, YYYY-MM-DD", None),
 }
 
 
@@ -140,45 +118,34 @@ def problems(
     lines = []
     for problem in error.errors(include_url=False):
         place = tuple(str(part) for part in problem["loc"])
-        known = _fields(model)
-        field = known.get(place[0]) if model is not Settings else _fields(known.get(place[0])).get((*place, "")[1])
+        known, rest = _fields(model), place
+        if model is Settings and len(place) > 1:
+            known, rest = _fields(known.get(place[0])), place[1:]
+        field = known.get(rest[0])
         source = " and ".join((origins or {}).get(place[:2], (origins or {}).get(place[:1], ())))
         if source == COMMAND_LINE and field is not None and (flag := flag_of(field)) is not None and flag.names:
             source += f", {flag.names[0]}"
         set_in = f" (from {source})" if source else ""
-        lines.append(f"{'.'.join(place)}{set_in}: {_words(problem, place, model)}")
+        if problem["type"] == "extra_forbidden":
+            renamed = RENAMED.get(".".join(place))
+            what = "section" if model is Settings and len(place) == 1 else "option"
+            words = f"this is now {renamed}" if renamed else f"there is no such {what}{did_you_mean(rest[0], known)}"
+        else:
+            # Options of adapters may hold a secret, so they are never repeated.
+            leaf = _leaf(field or FieldInfo(), rest[1:])
+            words = complaint(problem, leaf, shown="options" not in place)
+        lines.append(f"{'.'.join(place)}{set_in}: {words}")
     return lines
 
 
-def _words(problem: Mapping[str, Any], place: tuple[str, ...], model: type[BaseModel]) -> str:
-    kind, context, value = problem["type"], problem.get("ctx", {}), problem.get("input")
-    if kind == "extra_forbidden":
-        if (renamed := RENAMED.get(".".join(place))) is not None:
-            return f"this is now {renamed}"
-        within = _fields(_fields(model).get(place[0])) if len(place) > 1 else _fields(model)
-        what = "section" if len(place) == 1 and model is Settings else "option"
-        return f"there is no such {what}{did_you_mean(place[-1], within)}"
-    if kind == "value_error":
-        return str(context["error"])
-    if kind not in WORDS:
-        return str(problem["msg"])
-    words, bound = WORDS[kind]
-    must_be = f"must be {words.format(_plain(context.get(bound)))}"
-    if kind == "literal_error" and isinstance(value, str):
-        return must_be + did_you_mean(value, re.findall(r"'([^']+)'", context["expected"]))
-    # Options of adapters may hold a secret, so they are never repeated.
-    shown = isinstance(value, int | float | str) and len(str(value)) <= 40 and "options" not in place
-    return f"{must_be}, not {value!r}" if shown else must_be
-
-
-def _plain(bound: Any) -> str:
-    return f"{bound:g}" if isinstance(bound, float) else f"{bound:,}" if isinstance(bound, int) else str(bound)
-
-
-def did_you_mean(name: str, known: Mapping[str, Any] | Sequence[str]) -> str:
-    """A suggestion for a misspelt name, to be put at the end of a sentence; empty where none is close."""
-    close = get_close_matches(name, list(known), n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+def _leaf(field: FieldInfo, places: Sequence[str]) -> FieldInfo:
+    """The field of a value inside a table or a list; ``places`` lead there."""
+    if get_origin(field.annotation) in (Union, UnionType):
+        field = FieldInfo.from_annotation(next(kind for kind in get_args(field.annotation) if kind is not NoneType))
+    kinds = [kind for kind in get_args(field.annotation) if kind is not Ellipsis]
+    if not places or not kinds:
+        return field
+    return _leaf(FieldInfo.from_annotation(kinds[-1]), places[1:])
 
 
 def upgraded(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:

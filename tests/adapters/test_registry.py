@@ -86,7 +86,7 @@ def test_a_new_adapter_is_one_file_and_one_line(tmp_path: Path, monkeypatch: pyt
     assert {row.name: row.problem for row in registry.describe_all()}["toy"] is None
     adapter = registry.create("toy", {"gain": 2})
     assert adapter.parse(adapter.send([bytes([51])])[0])[0].score == pytest.approx(0.4)
-    with pytest.raises(AdapterError, match=r"no option 'gian'. Did you mean 'gain'\?"):
+    with pytest.raises(AdapterError, match=r"no option 'gian'; did you mean 'gain'\?"):
         registry.create("toy", {"gian": 2})
     with pytest.raises(AdapterError, match="'toy': option 'gain' must be more than 0, not -1"):
         registry.create("toy", {"gain": -1})
@@ -101,10 +101,10 @@ def test_every_adapter_is_described_in_one_line() -> None:
 @pytest.mark.parametrize(
     ("spec", "options", "message"),
     [
-        ("opncv", {}, r"no adapter 'opncv'. Did you mean 'opencv'\? Known: .*, opencv, planted, python"),
+        ("opncv", {}, r"no adapter 'opncv'; did you mean 'opencv'\? Known: .*, opencv, planted, python"),
         ("opencv:x", {}, "takes nothing after the colon"),
         ("opencv", {"size": 1}, "'opencv' has no option 'size'. Its options: short_side, smallest"),
-        ("opencv", {"smalest": 1}, r"no option 'smalest'. Did you mean 'smallest'\?"),
+        ("opencv", {"smalest": 1}, r"no option 'smalest'; did you mean 'smallest'\?"),
         ("opencv", {"short_side": "wide"}, "'opencv': option 'short_side' must be a whole number, not 'wide'"),
         ("opencv", {"short_side": 3}, "option 'short_side' must be in 24-1024, not 3"),
         ("opencv", {"smallest": 0}, "option 'smallest' must be more than 0 and at most 1, not 0"),

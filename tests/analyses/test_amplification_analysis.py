@@ -3,6 +3,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from run_tables import write_tables
 from typer.testing import CliRunner
 
 from pipeline.analyses.inputs import InputError
@@ -11,7 +12,6 @@ from pipeline.cli.app import app
 from pipeline.config.attributes import EDIT_ARM
 from pipeline.config.options import Settings
 from pipeline.run.folder import Run
-from pipeline.run.tables import ANSWERS, LABELS, to_table, write_table
 from pipeline.statistics.amplification.directional import attribute_to_task, task_to_attribute
 
 VALUES = np.linspace(-2, 2, 7)
@@ -132,7 +132,7 @@ def test_labour_statistics_as_the_base(table, tmp_path):
         (("--attribute", "gender", "--task", "cook"), "nothing is predicted"),
         (("--attribute", "sex", "--task", "cook"), "has no column 'sex'"),
         ((*LABELS_AND_SCORES, "--cluster", "family"), "has no column 'family'"),
-        ((*LABELS_AND_SCORES, "--rule", "mine"), "rule: must be 'code' or 'paper'"),
+        ((*LABELS_AND_SCORES, "--rule", "mine"), "rule: must be code | paper"),
         (("--attribute", "gender", "--task", "cook_score", "--prediction", "cook"), "column 'cook_score' of tasks"),
         ((*LABELS_AND_SCORES[:6], "--prediction", "cook_score"), "1 columns are named as predicted tasks"),
         ((*LABELS_AND_SCORES, "--base", "x.csv"), "--base needs --base-columns"),
@@ -164,8 +164,7 @@ def run(tmp_path):
         for label, lean in (("nurse", -0.2), ("driver", 0.2))
         if random.random() < 0.5 + lean * a
     ]
-    write_table(to_table(asked, ANSWERS), run.path("answers.parquet"))
-    write_table(to_table(seen, LABELS), run.path("labels.parquet"))
+    write_tables(run.folder, answers=asked, labels=seen)
     known = pd.DataFrame(
         {"photo": photos, "sha256": photos, "sex": ["female", "male"] * 20, "job": ["care", "road"] * 20}
     )

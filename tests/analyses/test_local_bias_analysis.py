@@ -5,25 +5,17 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
+from run_tables import write_tables
 
 from pipeline.analyses.features import embed, judged_features, read_features
 from pipeline.analyses.inputs import InputError
 from pipeline.analyses.local_rows import LocalOptions, rows_of_file, rows_of_run
-from pipeline.cli.app import app
 from pipeline.config.options import ConfigError, Settings
 from pipeline.run.folder import Run
 from pipeline.run.record import RunError, RunRecord, write_record
-from pipeline.run.tables import ANSWERS, FACES, LABELS, PHOTOS, to_table, write_table
 
 PHOTO_COUNT = 40
 FEW = ("--clusters", "2", "--min-rows", "5", "--permutations", "9")
-
-
-@pytest.fixture
-def invoke():
-    runner = CliRunner()
-    return lambda *words: runner.invoke(app, [str(word) for word in words])
 
 
 @pytest.fixture
@@ -88,9 +80,7 @@ def run(tmp_path):
     ]
     faces.append({"photo": "none.png", "status": "excluded", "reason": "no face found"})
     photos = [{"photo": name, "path": str(tmp_path / name), "status": "ok"} for name in names]
-    tables = {"answers": (answers, ANSWERS), "labels": (labels, LABELS), "faces": (faces, FACES)}
-    for name, (rows, columns) in (tables | {"photos": (photos, PHOTOS)}).items():
-        write_table(to_table(rows, columns), folder / f"{name}.parquet")
+    write_tables(folder, answers=answers, labels=labels, faces=faces, photos=photos)
     stages = {"faces": {"state": "done", "fingerprint": "f", "seconds": 0, "counts": {}, "peak_mib": 0}}
     record = RunRecord(settings=Settings(), presence_thresholds={"mine": 0.5}, stages=stages)
     write_record(record, folder / "run.json")
@@ -190,7 +180,7 @@ def test_what_cannot_be_ends_with_two(invoke, file):
     features = ("--features", file / "features.npy")
     for more, message in (
         ((*features, "--table", "photos"), "no table 'photos'"),
-        ((*features, "--centre", "mean"), "centre: must be 'group' or 'none'"),
+        ((*features, "--centre", "mean"), "centre: must be group | none"),
         ((*features, "--table", "words"), "no table 'words'; there are statistics, clusters, exemplars"),
         ((*features, "--metric", "accuracy"), "needs truth"),
         ((), "with --features"),

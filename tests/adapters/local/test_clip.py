@@ -87,7 +87,7 @@ def test_published_weights_are_found_in_the_cache_or_told_how_to_fetch(
 @pytest.mark.parametrize(
     ("target", "options", "message"),
     [
-        ("ViT-B-33", {}, "no architecture 'ViT-B-33'.*Did you mean 'ViT-B-32'"),
+        ("ViT-B-33", {}, "no architecture 'ViT-B-33'.*did you mean 'ViT-B-32'"),
         ("ViT-B-32", {}, "which weights.*laion2b_s34b_b79k"),
         ("ViT-B-32", {"weights": "openbi"}, "neither a file here nor published"),
         ("hf-hub:owner/nothing-of-that-name", {}, "hf download owner/nothing-of-that-name"),

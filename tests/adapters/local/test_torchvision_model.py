@@ -125,5 +125,5 @@ def test_weights_that_do_not_fit_are_explained(resnet: Callable[..., Torchvision
     (tmp_path / "text.pth").write_text("weights")
     with pytest.raises(AdapterError, match=r"text.pth is no state dict"):
         resnet(weights=str(tmp_path / "text.pth")).send([png(drawn_face())])
-    with pytest.raises(AdapterError, match="Did you mean 'resnet18'"):
+    with pytest.raises(AdapterError, match="did you mean 'resnet18'"):
         made("torchvision", "resnet_18")
