@@ -3,12 +3,13 @@
 from pathlib import Path
 
 import pandas as pd
+from run_tables import write_tables
 from simulated_sweeps import faces, run_of
 
 from models.attributes import RACES
 from pipeline.config.sources import load_settings
 from pipeline.run.record import RunRecord, write_record
-from pipeline.run.tables import ANSWERS, COUNTERFACTUALS, FACES, LABELS, schema, to_table, write_table
+from pipeline.run.tables import ANSWERS, LABELS
 
 PHOTO_COUNT = 90
 
@@ -25,8 +26,7 @@ def write_run(folder: Path, parts, *, manifest=None) -> Path:
         for index, name in enumerate(names)
     ]
     write_parquet(photos, folder / "photos.parquet")
-    write_table(to_table(rows, FACES), folder / "faces.parquet")
-    write_table(schema(COUNTERFACTUALS).empty_table(), folder / "counterfactuals.parquet")
+    write_tables(folder, faces=rows, counterfactuals=[])
     write_parquet(labels.assign(sha256="", reason=None)[list(LABELS)], folder / "labels.parquet")
     write_parquet(answers.assign(sha256="", reason=None)[list(ANSWERS)], folder / "answers.parquet")
     settings = load_settings(given={"statistics": {"min_count": 5, "resamples": 100}}, environment={})

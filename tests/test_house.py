@@ -1,4 +1,4 @@
-"""The plan of the house: the rooms, which of them may import which, and no module loose beside them."""
+"""The plan of the house: the rooms, which of them may import which, and no module loose next to them."""
 
 import ast
 import itertools

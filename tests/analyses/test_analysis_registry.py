@@ -18,7 +18,6 @@ from pipeline.analyses.inputs import run_sweeps
 from pipeline.analyses.registry import ANALYSES, analyses
 from pipeline.analyses.sections import Section, Subsection, Table
 from pipeline.cli.analyses import add_analyses
-from pipeline.cli.app import app
 from pipeline.cli.options import Commands
 from pipeline.config.options import ConfigError
 from pipeline.stages.audit import estimate_run
@@ -135,15 +134,15 @@ OLD = {
 
 
 @pytest.mark.parametrize("name", OLD)
-def test_old_names_of_options_name_the_new_ones(tmp_path, name):
+def test_old_names_of_options_name_the_new_ones(tmp_path, name, invoke):
     old, new = OLD[name]
-    result = CliRunner().invoke(app, [name, str(tmp_path / "rows.csv"), old, "x"])
+    result = invoke(name, tmp_path / "rows.csv", old, "x")
     assert result.exit_code == 2
     assert f"{old} is now {new}" in result.output
 
 
-def test_the_confidence_of_earlier_versions_is_named(folder):
-    result = CliRunner().invoke(app, ["amplification", str(folder), "--confidence"])
+def test_the_confidence_of_earlier_versions_is_named(folder, invoke):
+    result = invoke("amplification", folder, "--confidence")
     assert result.exit_code == 2
     assert "--confidence is now --response confidence" in result.output
 

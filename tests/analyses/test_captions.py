@@ -3,12 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 from pipeline.analyses.captions import caption_table
 from pipeline.analyses.inputs import InputError
 from pipeline.analyses.registry import compute
-from pipeline.cli.app import app
 
 CONCEPTS = """
 [man]
@@ -85,13 +83,10 @@ def test_both_directions_are_those_of_the_published_rule(files, direction):
     assert table.left_out > 0
 
 
-def test_the_command_writes_the_table_and_counts_what_is_left_out(files):
-    done = CliRunner().invoke(
-        app,
-        [
-            "captions", str(files / "captions.csv"), "--column", "human,model", "--concepts", str(files / "words.toml"),
-            "--groups", "man,woman", "--out", str(files / "table.csv"),
-        ],
+def test_the_command_writes_the_table_and_counts_what_is_left_out(files, invoke):
+    done = invoke(
+        "captions", files / "captions.csv", "--column", "human,model", "--concepts", files / "words.toml",
+        "--groups", "man,woman", "--out", files / "table.csv",
     )  # fmt: skip
     assert done.exit_code == 0, done.output
     assert "left out" in done.stderr

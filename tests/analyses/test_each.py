@@ -3,11 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 from pipeline.analyses.inputs import InputError
 from pipeline.analyses.registry import compute, compute_each
-from pipeline.cli.app import app
 
 OPTIONS = {"attribute": "gender", "task": "cooking", "prediction": "guess", "resamples": 20}
 
@@ -42,10 +40,10 @@ def test_rows_that_cannot_be_measured_are_named(file):
         compute_each("amplification", file, OPTIONS, column="condition")
 
 
-def test_the_command_prints_one_table_and_leaves_none_in_a_run(file):
-    words = ["amplification", str(file), "--attribute", "gender", "--task", "cooking", "--prediction", "guess"]
-    done = CliRunner().invoke(app, [*words, "--resamples", "20", "--each", "condition"])
+def test_the_command_prints_one_table_and_leaves_none_in_a_run(file, invoke):
+    words = ["amplification", file, "--attribute", "gender", "--task", "cooking", "--prediction", "guess"]
+    done = invoke(*words, "--resamples", 20, "--each", "condition")
     assert done.exit_code == 0, done.output
     assert "by condition" in done.output
-    assert CliRunner().invoke(app, [*words, "--each", "condition", "--run", str(file.parent)]).exit_code == 2
-    assert CliRunner().invoke(app, [*words, "--each", "nothing"]).exit_code == 2
+    assert invoke(*words, "--each", "condition", "--run", file.parent).exit_code == 2
+    assert invoke(*words, "--each", "nothing").exit_code == 2

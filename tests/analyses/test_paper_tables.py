@@ -26,14 +26,6 @@ def run(tmp_path_factory) -> Path:
     return folder
 
 
-@pytest.fixture
-def invoke():
-    def run(*words):
-        return CliRunner().invoke(app, list(map(str, words)))
-
-    return run
-
-
 @pytest.mark.parametrize("format", FORMATS)
 def test_the_findings_are_printed_in_the_published_layout(invoke, run, format):
     before = (run / "run.json").read_bytes()

@@ -5,12 +5,10 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 from pipeline.analyses.base import Kept
 from pipeline.analyses.inputs import InputError
 from pipeline.analyses.registry import analysis, compute
-from pipeline.cli.app import app
 from pipeline.run.formats import decimal
 
 # gender, cooking, what the model says: balanced data, 90 % right, 60 % of the answers as the gender has it
@@ -25,12 +23,6 @@ def file(tmp_path):
     path = tmp_path / "predictions.csv"
     frame.assign(score=0.1 + 0.8 * frame["guess"], unknown=[None, *range(99)]).to_csv(path, index=False)
     return str(path)
-
-
-@pytest.fixture
-def invoke():
-    runner = CliRunner()
-    return lambda *words: runner.invoke(app, list(words))
 
 
 def values(result):

@@ -16,12 +16,6 @@ COMMANDS = ("audit", "generate", "plan", "query", "slopes", "report", "adapters"
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture
-def invoke():
-    runner = CliRunner()
-    return lambda *words: runner.invoke(app, list(words))
-
-
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_shows_an_example(invoke, command: str) -> None:
     result = invoke(command, "--help")
@@ -126,13 +120,8 @@ def test_a_damaged_recognition_network_is_explained(
 
 
 @pytest.fixture(scope="module")
-def one_portrait(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from pipeline.photos import SAMPLE
-
-    folder = tmp_path_factory.mktemp("portrait")
-    first = min(SAMPLE.glob("*.jpg"))
-    (folder / first.name).write_bytes(first.read_bytes())
-    return folder
+def one_portrait(sample_folder) -> Path:
+    return sample_folder(1)
 
 
 LENIENT = (
@@ -166,7 +155,7 @@ def test_strict_ends_with_three_where_the_card_fails(audit_with, card: str, word
     result = audit_with(card, *words)
     assert result.exit_code == code, result.output
     assert ("the validity card fails (--strict)" in result.output) == (code == 3)
-    # Either way the run is complete and told.
+    # Either way the run is complete and printed.
     assert "Validity card" in result.output
     assert ("failed gender, effect" in " ".join(result.output.split())) == (card == "impossible")
     # And so is a continued one, of which nothing is done again.
@@ -177,10 +166,10 @@ def test_a_run_is_told_to_machines_as_json_and_nothing_else(audit_with) -> None:
     def refuse(constant: str) -> None:
         raise AssertionError(f"{constant} is not JSON")
 
-    told = json.loads(audit_with("lenient", "--json").stdout, parse_constant=refuse)
-    names = [check["name"] for check in told["validity"]]
+    printed = json.loads(audit_with("lenient", "--json").stdout, parse_constant=refuse)
+    names = [check["name"] for check in printed["validity"]]
     assert {"null edit", "effect", "placebo: random", "placebo: colour"} <= set(names)
-    assert all(check["passed"] in (True, False, None) for check in told["validity"])
+    assert all(check["passed"] in (True, False, None) for check in printed["validity"])
 
 
 def test_status_of_a_folder_that_is_no_run(invoke, tmp_path: Path) -> None:

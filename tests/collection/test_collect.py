@@ -12,9 +12,7 @@ from pathlib import Path
 import pytest
 from fakes.searching import PER_PAGE, ImageSearch, picture
 from fakes.serving import Response, Serving
-from typer.testing import CliRunner
 
-from pipeline.cli.app import app
 from pipeline.collection.collect import collect
 from pipeline.collection.download import DownloadLimits
 from pipeline.collection.keywords import Query
@@ -352,17 +350,17 @@ def test_a_search_that_names_private_addresses_is_not_followed(web, tmp_path, ad
     assert "private or special network" in refused["reason"] or "not an address of http" in refused["reason"]
 
 
-def test_the_command_shows_the_plan_and_writes_the_manifest(web, tmp_path):
+def test_the_command_shows_the_plan_and_writes_the_manifest(web, tmp_path, invoke):
     (tmp_path / "jobs.csv").write_text("keyword\nnurse\n")
     words = [
-        "collect", str(tmp_path / "jobs.csv"), "--out", str(tmp_path / "out"), "--endpoint", web.search.url,
+        "collect", tmp_path / "jobs.csv", "--out", tmp_path / "out", "--endpoint", web.search.url,
         "--per-keyword", "3", "--allow-host", web.images.url.removeprefix("http://"), "--host-rate", "20", "-q",
     ]  # fmt: skip
-    done = CliRunner().invoke(app, words)
+    done = invoke(*words)
     assert done.exit_code == 2
     assert "nobody confirmed" in done.output
     assert "1 search term, at most 3 photos" in done.stderr
-    done = CliRunner().invoke(app, [*words, "--yes"])
+    done = invoke(*words, "--yes")
     assert done.exit_code == 0, done.output
     assert len(rows(tmp_path / "out" / "manifest.csv")) == 3
-    assert CliRunner().invoke(app, [*words, "--yes", "--licence", "mine"]).exit_code == 2
+    assert invoke(*words, "--yes", "--licence", "mine").exit_code == 2

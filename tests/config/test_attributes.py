@@ -3,10 +3,8 @@
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 from models.attributes import RACES
-from pipeline.cli.app import app
 from pipeline.config.attributes import ATTRIBUTES, Attribute, attribute_of, source_groups
 from pipeline.config.options import SweepOptions
 from pipeline.config.sources import ConfigError, load_settings
@@ -47,18 +45,17 @@ def test_a_toy_attribute_is_one_row_of_the_table(toy):
     assert poles_of("glasses", settings.sweep.chosen()).with_high == "with glasses"
 
 
-def test_the_command_line_takes_the_toy_attribute_and_checks_its_steps(toy, tmp_path):
+def test_the_command_line_takes_the_toy_attribute_and_checks_its_steps(toy, tmp_path, invoke):
     (tmp_path / "in").mkdir()
 
     def audit(*words):
-        out = ["--out", str(tmp_path / "out")]
-        return CliRunner().invoke(app, ["audit", str(tmp_path / "in"), "-a", "glasses,gender", *out, *words]).output
+        return invoke("audit", tmp_path / "in", "-a", "glasses,gender", "--out", tmp_path / "out", *words).output
 
     # The options are good, so it is the empty folder that stops the audit.
     assert "in" in audit("--steps", "glasses=5")
     assert "sweep" not in audit("--steps", "glasses=5")
-    assert "glasses=4 must be odd" in " ".join(audit("--steps", "glasses=4").split())
-    assert "there is no attribute 'hat'; there are gender, race, glasses" in " ".join(audit("-a", "hat").split())
+    assert "glasses=4 must be odd" in audit("--steps", "glasses=4")
+    assert "there is no attribute 'hat'; there are gender, race, glasses" in audit("-a", "hat")
 
 
 def test_columns_of_the_table_are_columns_of_a_run():

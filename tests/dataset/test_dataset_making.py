@@ -18,8 +18,6 @@ import pytest
 from PIL import Image
 from torchvision.datasets import ImageFolder
 
-import pipeline.stages.counterfactuals
-import pipeline.stages.faces
 from pipeline.config.options import ConfigError
 from pipeline.config.sources import load_settings
 from pipeline.dataset.make import make_dataset, run_folder
@@ -28,6 +26,7 @@ from pipeline.run.folder import Run
 from pipeline.run.progress import unwatched
 from pipeline.run.record import RunError
 from pipeline.run.tables import read_frame
+from pipeline.stages import counterfactuals, faces
 from pipeline.stages.audit import make_counterfactuals, start_run
 
 STEPS = 3
@@ -55,22 +54,27 @@ class Input:
         return sha256((self.manifest.parent / name).read_bytes()).hexdigest()
 
 
+def make_in_small_chunks(manifest, out):
+    """What a process of its own does."""
+    counterfactuals.CHUNK = faces.CHUNK = CHUNK
+    make(manifest, out)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _small_chunks():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pipeline.stages.counterfactuals, "CHUNK", CHUNK)
-        patch.setattr(pipeline.stages.faces, "CHUNK", CHUNK)
+        for module in (counterfactuals, faces):
+            patch.setattr(module, "CHUNK", CHUNK)
         yield
 
 
 @pytest.fixture(scope="module")
 def portraits(tmp_path_factory) -> Input:
     folder = tmp_path_factory.mktemp("portraits-of-somebody")
-    names = []
-    for number, path in enumerate(sorted(SAMPLE.glob("*.jpg"))[::7][:PORTRAITS]):
-        # What loaders take for a split's name, and two photos a person.
-        names.append(f"test_{number}_jane-doe.jpg")
-        (folder / names[-1]).write_bytes(path.read_bytes())
+    # What loaders take for a split's name, and two photos a person.
+    names = [f"test_{number}_jane-doe.jpg" for number in range(PORTRAITS)]
+    for name, path in zip(names, sorted(SAMPLE.glob("*.jpg"))[::7], strict=False):
+        shutil.copy(path, folder / name)
     lines = [f"{name},person {number // 2}" for number, name in enumerate(names)]
     (folder / "list.csv").write_text("\n".join(["photo,person", *lines]) + "\n")
     return Input(folder / "list.csv", names)
@@ -339,12 +343,6 @@ def test_other_shares_move_the_images_and_leave_nothing_behind(made, portraits, 
     assert {name.partition("/")[0] for name in content_of(moved.folder) if "/" in name} == {"validation", "masks"}
     assert moved.facts.splits["validation"].images == PORTRAITS * STEPS
     subprocess.run(["sha256sum", "--quiet", "--strict", "-c", "SHA256SUMS"], cwd=moved.folder, check=True)
-
-
-def make_in_small_chunks(manifest, out):
-    """What a process of its own does."""
-    pipeline.stages.counterfactuals.CHUNK = pipeline.stages.faces.CHUNK = CHUNK
-    make(manifest, out)
 
 
 @pytest.fixture

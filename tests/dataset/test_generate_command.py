@@ -1,42 +1,31 @@
 import json
 
 import pytest
-from typer.testing import CliRunner
-
-from pipeline.cli.app import app
-from pipeline.photos import SAMPLE
 
 
 @pytest.fixture(scope="module")
-def portrait(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("portrait")
-    first = min(SAMPLE.glob("*.jpg"))
-    (folder / first.name).write_bytes(first.read_bytes())
-    return folder
+def portrait(sample_folder):
+    return sample_folder(1)
 
 
-def invoke(*words):
-    return CliRunner().invoke(app, ["generate", *map(str, words)])
-
-
-def test_a_dataset_is_told_and_what_is_left_to_state(portrait, tmp_path):
+def test_a_dataset_is_told_and_what_is_left_to_state(portrait, tmp_path, invoke):
     opt_out = tmp_path / "opt_out.txt"
     opt_out.write_text("misspelt.jpg\n")
     words = [portrait, "--steps", "gender=3", "--out", tmp_path / "set", "--opt-out", opt_out, "--quiet"]
-    first = invoke(*words)
+    first = invoke("generate", *words)
     assert first.exit_code == 0, first.output
-    told = " ".join(first.output.split())
-    assert "3 images of 1 photo (" in told
-    assert "state --licence, --source-licence, --source, --creator, --contact" in told
-    assert "No photo matches these entries of the opt-out list: misspelt.jpg" in told
+    output = " ".join(first.output.split())
+    assert "3 images of 1 photo (" in output
+    assert "state --licence, --source-licence, --source, --creator, --contact" in output
+    assert "No photo matches these entries of the opt-out list: misspelt.jpg" in output
 
     stated = ["--licence", "CC-BY-NC-4.0", "--source-licence", "CC-BY-4.0", "--source", "drawn\x1b[31m"]
     stated += ["--creator", "us", "--contact", "a@b.example"]
-    second = invoke(*words, *stated, "--split", "train=0,test=1", "--json")
-    told = json.loads(second.stdout)
-    assert told["not_stated"] == []
-    assert told["opt_out_unmatched"] == ["misspelt.jpg"]
-    assert told["splits"] == {"test": {"photos": 1, "images": 3}}
+    second = invoke("generate", *words, *stated, "--split", "train=0,test=1", "--json")
+    printed = json.loads(second.stdout)
+    assert printed["not_stated"] == []
+    assert printed["opt_out_unmatched"] == ["misspelt.jpg"]
+    assert printed["splits"] == {"test": {"photos": 1, "images": 3}}
     card = (tmp_path / "set" / "README.md").read_text(encoding="utf-8")
     assert 'license: "cc-by-nc-4.0"' in card
     assert "\x1b" not in card
@@ -54,7 +43,7 @@ def test_a_dataset_is_told_and_what_is_left_to_state(portrait, tmp_path):
         (["--cluster", "person"], "no column 'person' to split by"),
     ],
 )
-def test_what_is_wrong_is_explained(portrait, tmp_path, words, message):
-    result = invoke(portrait, "--out", tmp_path / "set", "--quiet", *words)
+def test_what_is_wrong_is_explained(portrait, tmp_path, words, message, invoke):
+    result = invoke("generate", portrait, "--out", tmp_path / "set", "--quiet", *words)
     assert result.exit_code == 2, result.output
     assert message in " ".join(result.output.split())

@@ -16,15 +16,15 @@ PIXELS = np.random.default_rng(0).integers(0, 256, (40, 30, 3), dtype=np.uint8)
 @pytest.mark.parametrize("file", [ImageFile(), ImageFile("jpeg", 90)], ids=["png", "jpeg"])
 def test_a_file_says_what_it_is_and_keeps_its_pixels(file):
     plain = file.encode(PIXELS)
-    told = stamped(plain, PACKET)
-    with Image.open(io.BytesIO(plain)) as before, Image.open(io.BytesIO(told)) as after:
+    stated = stamped(plain, PACKET)
+    with Image.open(io.BytesIO(plain)) as before, Image.open(io.BytesIO(stated)) as after:
         np.testing.assert_array_equal(np.array(after), np.array(before))
         packet = after.info["xmp"]
     packet = packet if isinstance(packet, bytes) else packet.encode()
     assert packet == PACKET
     # Nothing was changed but for what was put in, in one piece.
-    start = next(place for place, (a, b) in enumerate(zip(plain, told, strict=False)) if a != b)
-    assert any(told[:cut] + told[cut + len(told) - len(plain) :] == plain for cut in range(start + 1))
+    start = next(place for place, (a, b) in enumerate(zip(plain, stated, strict=False)) if a != b)
+    assert any(stated[:cut] + stated[cut + len(stated) - len(plain) :] == plain for cut in range(start + 1))
 
 
 def test_the_packet_names_the_iptc_source_type_and_the_origin():
@@ -33,8 +33,8 @@ def test_the_packet_names_the_iptc_source_type_and_the_origin():
     assert texts["{http://iptc.org/std/Iptc4xmpExt/2008-02-29/}DigitalSourceType"] == DIGITAL_SOURCE_TYPE
     assert DIGITAL_SOURCE_TYPE.endswith("/compositeWithTrainedAlgorithmicMedia")
     assert texts["{http://purl.org/dc/elements/1.1/}source"] == "sha256:" + "0a" * 32
-    told = {tag.removeprefix(f"{{{NAMESPACE}}}"): text for tag, text in texts.items() if NAMESPACE in tag}
-    assert told == {
+    stated = {tag.removeprefix(f"{{{NAMESPACE}}}"): text for tag, text in texts.items() if NAMESPACE in tag}
+    assert stated == {
         "photoSha256": "0a" * 32, "weightsSha256": "0b" * 32, "attribute": "gender", "arm": "edit", "value": "-1.33333",
     }  # fmt: skip
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image
+from run_tables import write_tables
 
 from pipeline.config.options import Settings
 from pipeline.run.folder import Run
 from pipeline.run.record import Stage
-from pipeline.run.tables import COUNTERFACTUALS, to_table, write_table
 
 PHOTOS, STEPS = 4, 3
 
@@ -29,7 +29,7 @@ def made_run(folder: Path) -> Run:
                 {"attribute": "gender", "arm": "edit", "photo": f"{photo}.png", "step": step, "value": step - 2.0,
                  "status": "ok", "file": str(file), "sha256": sha256(path.read_bytes()).hexdigest()}
             )  # fmt: skip
-    write_table(to_table(rows, COUNTERFACTUALS), folder / "counterfactuals.parquet")
+    write_tables(folder, counterfactuals=rows)
     (folder / "run.json").write_text(json.dumps({"schema": 2}))
     made = Run(folder)
     made.note(settings=Settings(), stages={"counterfactuals": Stage(fingerprint="v", state="done")})

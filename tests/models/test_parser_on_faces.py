@@ -162,7 +162,7 @@ def hat(colour):
 
 
 def hand(image, where, portrait):
-    """A fist in the face's own skin tone, beside it."""
+    """A fist in the face's own skin tone, next to it."""
     x, y = portrait.landmarks[2].round().astype(int)
     tone = image[y - 3 : y + 4, x - 3 : x + 4].reshape(-1, 3).mean(axis=0)
     thick = round(0.2 * portrait.eyes)

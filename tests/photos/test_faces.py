@@ -50,8 +50,8 @@ def blank(width: int = WIDTH, height: int = HEIGHT) -> NDArray[np.uint8]:
     return np.full((height, width, 3), 127, np.uint8)
 
 
-class Told:
-    """A detector that finds what it is told to: in the first search, in the finer one, and in a framed photo."""
+class Planted:
+    """A detector that finds what it is given: in the first search, in the finer one, and in a framed photo."""
 
     def __init__(
         self, first: Sequence[Detection] = (), finer: Sequence[Detection] = (), framed: Sequence[Detection] = ()
@@ -130,7 +130,7 @@ def test_the_choice_does_not_depend_on_the_order_of_the_faces(spots: list[tuple[
     ],
 )
 def test_a_face_that_cannot_be_edited_is_refused_with_its_reason(face: Detection, reason: str | None) -> None:
-    found = find_faces([blank()], detector=Told([face]), options=OPTIONS)[0]
+    found = find_faces([blank()], detector=Planted([face]), options=OPTIONS)[0]
     if reason is None:
         assert isinstance(found, Face)
     else:
@@ -151,35 +151,35 @@ def test_the_limits_are_the_users() -> None:
 
 
 def test_the_slower_searches_are_made_only_where_the_first_finds_no_sure_face() -> None:
-    told = Told(first=[face_at(112, 137)])
-    find_faces([blank(), blank()], detector=told, options=OPTIONS)
-    assert told.searches == ["first", "first"]  # one search a photo, so that a bar can move with it
-    told = Told(first=[face_at(112, 137, score=0.5)], finer=[face_at(100, 100, scale=0.5)])
-    found = find_faces([blank()], detector=told, options=OPTIONS)[0]
-    assert told.searches == ["first", "finer"]
+    detector = Planted(first=[face_at(112, 137)])
+    find_faces([blank(), blank()], detector=detector, options=OPTIONS)
+    assert detector.searches == ["first", "first"]  # one search a photo, so that a bar can move with it
+    detector = Planted(first=[face_at(112, 137, score=0.5)], finer=[face_at(100, 100, scale=0.5)])
+    found = find_faces([blank()], detector=detector, options=OPTIONS)[0]
+    assert detector.searches == ["first", "finer"]
     assert isinstance(found, Face)
     np.testing.assert_array_equal(found.landmarks, face_at(100, 100, scale=0.5).landmarks)
 
 
 def test_a_face_found_in_a_framed_photo_is_given_in_the_photos_own_pixels() -> None:
     border = round(module.BORDER * WIDTH)
-    found = find_faces([blank()], detector=Told(framed=[face_at(112 + border, 137 + border)]), options=OPTIONS)[0]
+    found = find_faces([blank()], detector=Planted(framed=[face_at(112 + border, 137 + border)]), options=OPTIONS)[0]
     assert isinstance(found, Face)
     np.testing.assert_allclose(found.landmarks, face_at(112, 137).landmarks)
     np.testing.assert_allclose(found.box, face_at(112, 137).box)
 
 
 def test_photos_without_a_sure_face_say_so_with_the_best_score_of_all_searches() -> None:
-    doubtful = Told(first=[face_at(112, 137, score=0.5)], finer=[face_at(50, 50, score=0.75)])
+    doubtful = Planted(first=[face_at(112, 137, score=0.5)], finer=[face_at(50, 50, score=0.75)])
     assert find_faces([blank()], detector=doubtful, options=OPTIONS) == [
         Excluded("score below the option min_score (0.75 < 0.9)", 0)
     ]
-    assert find_faces([blank()], detector=Told(), options=OPTIONS) == [Excluded("no face found", 0)]
+    assert find_faces([blank()], detector=Planted(), options=OPTIONS) == [Excluded("no face found", 0)]
 
 
 def test_only_sure_faces_are_counted() -> None:
-    told = Told([face_at(112, 137), face_at(70, 70, scale=0.4), face_at(180, 60, scale=0.4, score=0.89)])
-    found = find_faces([blank()], detector=told, options=OPTIONS)[0]
+    detector = Planted([face_at(112, 137), face_at(70, 70, scale=0.4), face_at(180, 60, scale=0.4, score=0.89)])
+    found = find_faces([blank()], detector=detector, options=OPTIONS)[0]
     assert found.faces_found == 2
 
 
@@ -250,7 +250,7 @@ def test_a_photos_row_does_not_depend_on_the_photos_around_it(detector: FaceDete
 
 
 def test_rows_give_back_the_faces_own_values_and_its_source_group(estimator: Estimator) -> None:
-    row = face_rows(["a"], [blank()], detector=Told([face_at(112, 137)]), estimator=estimator, options=OPTIONS)[0]
+    row = face_rows(["a"], [blank()], detector=Planted([face_at(112, 137)]), estimator=estimator, options=OPTIONS)[0]
     own = own_values([row])[0].numpy()
     assert own.shape == (len(ATTRIBUTES),)
     assert own[1:6].sum() == pytest.approx(1, abs=1e-5)

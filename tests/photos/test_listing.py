@@ -2,60 +2,22 @@
 
 import contextlib
 import os
-import struct
 import tempfile
-import warnings
-import zlib
-from io import BytesIO
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image
+from pictures import encoded, picture, png_claiming
 
 from pipeline.config.options import PhotoOptions
-from pipeline.photos.decoding import PhotoError, Reason, decode, read_photo
+from pipeline.photos.decoding import PhotoError, Reason, read_photo
 from pipeline.photos.listing import NoUsablePhotos, check_photos, find_photos, photo_rows
 from pipeline.run.tables import PHOTOS
 
 OPTIONS = PhotoOptions()
-FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
-WIDTH, HEIGHT = 60, 40
-
-
-def picture(width: int = WIDTH, height: int = HEIGHT) -> Image.Image:
-    """Red left half, green right half, a blue bar along the top: no turn or flip of it looks the same."""
-    pixels = np.zeros((height, width, 3), np.uint8)
-    pixels[:, : width // 2, 0] = 220
-    pixels[:, width // 2 :, 1] = 220
-    pixels[: height // 4] = (0, 0, 220)
-    return Image.fromarray(pixels)
-
-
-def encoded(image: Image.Image, kind: str = "PNG", **options: object) -> bytes:
-    stream = BytesIO()
-    image.save(stream, kind, **options)
-    return stream.getvalue()
-
-
-def pixels_of(data: bytes, *, long_side: int = 1280, max_megapixels: float = 100) -> np.ndarray:
-    options = PhotoOptions(long_side=long_side, max_megapixels=max_megapixels)
-    return decode(BytesIO(data), options=options).pixels
-
-
-def reason_of(data: bytes, **options: float) -> Reason:
-    with pytest.raises(PhotoError) as caught:
-        pixels_of(data, **options)
-    return caught.value.reason
-
-
-def close(pixels: np.ndarray, expected: Image.Image, *, within: float) -> bool:
-    wanted = np.asarray(expected.convert("RGB"), dtype=float)
-    return pixels.shape == wanted.shape and np.abs(pixels - wanted).mean() <= within
 
 
 @pytest.fixture
@@ -65,167 +27,6 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "deep").mkdir()
     picture(50, 70).save(tmp_path / "deep" / "c.webp")
     return tmp_path
-
-
-# --- decoding ---
-
-
-@pytest.mark.parametrize("kind", FORMATS)
-def test_every_accepted_format_gives_the_same_picture(kind: str) -> None:
-    assert close(pixels_of(encoded(picture(), kind)), picture(), within=6)
-
-
-@pytest.mark.parametrize("orientation", range(1, 9))
-@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "TIFF"])
-def test_photos_stand_upright_whatever_their_orientation_tag(kind: str, orientation: int) -> None:
-    turn_back = {
-        2: Image.Transpose.FLIP_LEFT_RIGHT, 3: Image.Transpose.ROTATE_180, 4: Image.Transpose.FLIP_TOP_BOTTOM,
-        5: Image.Transpose.TRANSPOSE, 6: Image.Transpose.ROTATE_90, 7: Image.Transpose.TRANSVERSE,
-        8: Image.Transpose.ROTATE_270,
-    }  # fmt: skip
-    stored = picture().transpose(turn_back[orientation]) if orientation > 1 else picture()
-    exif = Image.Exif()
-    exif[0x0112] = orientation
-    assert close(pixels_of(encoded(stored, kind, exif=exif)), picture(), within=8)
-
-
-def test_sixteen_bits_are_scaled_not_clipped() -> None:
-    ramp = np.linspace(0, 65535, WIDTH).astype(np.uint16)
-    image = Image.fromarray(np.tile(ramp, (HEIGHT, 1)))
-    for kind in ("PNG", "TIFF"):
-        pixels = pixels_of(encoded(image, kind))
-        assert np.abs(pixels[0, :, 0].astype(float) - np.linspace(0, 255, WIDTH)).max() <= 1
-        assert (pixels[..., 0] == pixels[..., 2]).all()
-
-
-def test_floating_point_pictures_are_read_on_their_own_scale() -> None:
-    grey = np.tile(np.linspace(0, 1, WIDTH, dtype=np.float32), (HEIGHT, 1))
-    grey[0, 0] = np.nan
-    for full in (1, 255, 65535):
-        pixels = pixels_of(encoded(Image.fromarray(grey * np.float32(full)), "TIFF"))
-        assert pixels[5, -1, 0] == 255
-        assert abs(int(pixels[5, WIDTH // 2, 0]) - 129) <= 2
-
-
-@pytest.mark.parametrize("mode", ["L", "1", "P"])
-def test_grey_black_and_white_and_palette_pictures_become_rgb(mode: str) -> None:
-    image = picture().convert(mode)
-    assert close(pixels_of(encoded(image)), image, within=0)
-
-
-def test_print_colours_are_not_inverted() -> None:
-    assert close(pixels_of(encoded(picture().convert("CMYK"), "JPEG", quality=95)), picture(), within=6)
-
-
-@pytest.mark.parametrize("mode", ["RGBA", "LA", "P"])
-def test_transparent_parts_show_white(mode: str) -> None:
-    image = picture().convert("RGBA")
-    image.paste((0, 0, 0, 0), (0, 0, WIDTH, HEIGHT // 4))
-    data = encoded(image.convert(mode))
-    pixels = pixels_of(data)
-    assert (pixels[: HEIGHT // 4] == 255).all()
-    assert (pixels[HEIGHT // 2 :] < 240).all()
-
-
-def test_only_the_first_frame_of_an_animation_is_read() -> None:
-    data = encoded(picture(), "GIF", save_all=True, append_images=[Image.new("RGB", (WIDTH, HEIGHT), "white")])
-    assert close(pixels_of(data), picture(), within=2)
-
-
-@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
-def test_long_photos_are_shrunk_to_the_long_side(kind: str) -> None:
-    large = picture(600, 400)
-    assert close(
-        pixels_of(encoded(large, kind), long_side=100), large.resize((100, 67), Image.Resampling.BOX), within=6
-    )
-    assert pixels_of(encoded(large, kind), long_side=600).shape == (400, 600, 3)
-
-
-# --- reasons ---
-
-
-def png_claiming(width: int, height: int) -> bytes:
-    def chunk(name: bytes, body: bytes) -> bytes:
-        return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
-
-    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    return (
-        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"\0" * 100)) + chunk(b"IEND", b"")
-    )
-
-
-@pytest.mark.parametrize("side", [20_000, 60_000])
-def test_a_decompression_bomb_is_refused_by_its_header(side: int) -> None:
-    assert reason_of(png_claiming(side, side)) is Reason.OVERSIZED
-
-
-def test_the_users_limit_on_pixels_holds_in_both_directions() -> None:
-    data = encoded(picture(400, 300))  # 0.12 megapixels
-    assert reason_of(data, max_megapixels=0.119) is Reason.OVERSIZED
-    assert pixels_of(data, max_megapixels=0.12).shape == (300, 400, 3)
-    # Beyond what Pillow alone would refuse, the header is still read and the user's limit is what counts.
-    assert reason_of(png_claiming(20_000, 20_000), max_megapixels=399) is Reason.OVERSIZED
-    assert reason_of(png_claiming(20_000, 20_000)[:60], max_megapixels=500) is not Reason.OVERSIZED
-
-
-@pytest.mark.parametrize("kind", FORMATS)
-def test_a_file_cut_in_half_is_called_truncated_or_at_least_unreadable(kind: str) -> None:
-    noise = np.random.default_rng(0).integers(0, 255, (90, 90, 3), dtype=np.uint8)
-    data = encoded(Image.fromarray(noise), kind)
-    allowed = {Reason.TRUNCATED, Reason.UNREADABLE} if kind == "TIFF" else {Reason.TRUNCATED}
-    assert reason_of(data[: len(data) // 2]) in allowed
-
-
-@pytest.mark.parametrize(
-    ("data", "reason"),
-    [
-        (b"", Reason.EMPTY),
-        (b"hello, this is text", Reason.NOT_AN_IMAGE),
-        (b"%PDF-1.7 ...", Reason.NOT_AN_IMAGE),
-        (b"%!PS-Adobe-3.0 EPSF-3.0", Reason.NOT_AN_IMAGE),
-        (b"GIF89a" + b"nonsense" * 20, Reason.UNREADABLE),
-        (encoded(picture(20, 200)), Reason.TOO_SMALL),
-    ],
-)
-def test_bytes_that_are_no_photo_are_named(data: bytes, reason: Reason) -> None:
-    assert reason_of(data) is reason
-
-
-SEEDS = [encoded(picture(), kind) for kind in FORMATS] + [
-    encoded(picture().convert("P"), "GIF"),
-    encoded(picture().convert("CMYK"), "JPEG"),
-    encoded(picture(), "TIFF", compression="tiff_lzw"),
-    encoded(picture(), "WEBP", lossless=True),
-]
-
-
-def reads_or_refuses(data: bytes) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with contextlib.suppress(PhotoError):
-            pixels = pixels_of(data, max_megapixels=4)
-            assert pixels.dtype == np.uint8
-            assert pixels.shape[2] == 3
-
-
-@given(start=st.sampled_from([b"", *(seed[:12] for seed in SEEDS)]), rest=st.binary(max_size=400))
-@settings(max_examples=150, deadline=None)
-def test_no_bytes_crash_the_reader(start: bytes, rest: bytes) -> None:
-    reads_or_refuses(start + rest)
-
-
-@given(data=st.data(), seed=st.sampled_from(SEEDS))
-@settings(max_examples=250, deadline=None)
-def test_no_damage_to_a_real_picture_crashes_the_reader(data: st.DataObject, seed: bytes) -> None:
-    damaged = bytearray(seed)
-    for place, value in data.draw(
-        st.lists(st.tuples(st.integers(0, len(seed) - 1), st.integers(0, 255)), min_size=1, max_size=8)
-    ):
-        damaged[place] = value
-    reads_or_refuses(bytes(damaged[: data.draw(st.integers(0, len(seed)))]))
-
-
-# --- listing ---
 
 
 def test_a_folder_is_listed_with_its_subfolders_in_order_and_without_hidden_files(folder: Path) -> None:
@@ -299,9 +100,9 @@ def test_a_file_that_may_not_be_read_is_named(folder: Path) -> None:
 def test_rows_come_as_they_are_done_and_progress_counts_each(folder: Path) -> None:
     found = find_photos([folder])
     assert next(photo_rows(found, options=OPTIONS))["photo"] == "a.jpg"
-    told: list[int] = []
-    check_photos(found, options=OPTIONS, advance=told.append)
-    assert sum(told) == len(found)
+    counted: list[int] = []
+    check_photos(found, options=OPTIONS, advance=counted.append)
+    assert sum(counted) == len(found)
 
 
 def test_a_folder_without_a_usable_photo_is_an_error_that_counts_the_reasons(tmp_path: Path) -> None:
@@ -327,7 +128,7 @@ def test_reading_one_photo_gives_what_the_table_says(folder: Path) -> None:
         read_photo(folder / "nowhere.jpg", options=OPTIONS)
 
 
-# --- manifests ---
+# Manifests
 
 
 def test_a_manifest_keeps_its_columns_beside_the_photos_it_names(folder: Path) -> None:

@@ -21,19 +21,37 @@ from pipeline.querying.requests import key_maker
 from pipeline.querying.store import Store
 
 CHILD = """
-import sys
+import sys, time
 sys.path[:] = {path!r}
 from pathlib import Path
-from counting import write_images
+from counting import CountingAdapter, write_images
 from loopback import LoopbackAdapter
 from pipeline.querying.client import query_adapter
 from pipeline.querying.store import Store
 folder = Path({folder!r})
 images = write_images(folder / "images", [str(n) for n in range({count})])
+adapter = {adapter}
 with Store(folder / "responses.sqlite") as store:
     print("asking", flush=True)
-    query_adapter(LoopbackAdapter({url!r}, batch={batch}, concurrency={concurrency}, rate={rate}), images, store)
+    query_adapter(adapter, images, store)
 """
+
+
+def killed_at_random(folder: Path, adapter: str, *, images: int, kills: int, longest: float, seed: int) -> int:
+    """Ask and kill after a random time, again and again; how often that hit a running process.
+
+    ``adapter``: the adapter, as the process makes it; ``longest``: seconds before a kill at most.
+    """
+    code = CHILD.format(path=sys.path, folder=str(folder), count=images, adapter=adapter)
+    moments, hits = random.Random(seed), 0
+    for _ in range(kills):
+        with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as child:
+            assert child.stdout is not None
+            child.stdout.readline()
+            time.sleep(moments.uniform(0, longest))
+            hits += child.poll() is None
+            child.kill()
+    return hits
 
 
 @dataclass(frozen=True)
@@ -52,19 +70,8 @@ def kill_many(
 ) -> Seen:
     """Ask, kill after a random time, ask again, and so on; then to the end."""
     with Loopback(lambda *_: "slow") as service:
-        code = CHILD.format(
-            path=sys.path, folder=str(folder), count=images, batch=batch, concurrency=concurrency, url=service.url,
-            rate=rate,
-        )  # fmt: skip
-        moments = random.Random(seed)
-        killed = 0
-        for _ in range(kills):
-            with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as child:
-                assert child.stdout is not None
-                child.stdout.readline()
-                time.sleep(moments.uniform(0, longest))
-                killed += child.poll() is None
-                child.kill()
+        made = f"LoopbackAdapter({service.url!r}, batch={batch}, concurrency={concurrency}, rate={rate})"
+        killed = killed_at_random(folder, made, images=images, kills=kills, longest=longest, seed=seed)
         time.sleep(0.2)  # the service finishes what it received
         refs = write_images(folder / "images", [str(n) for n in range(images)])
         adapter = LoopbackAdapter(service.url, batch=batch, concurrency=concurrency, rate=rate)

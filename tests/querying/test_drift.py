@@ -1,5 +1,4 @@
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,12 +12,6 @@ from pipeline.querying.limits import CallPolicy
 from pipeline.querying.requests import ImageRef
 from pipeline.querying.store import Sentinel, Store
 from pipeline.run.record import Drift
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(tmp_path / "responses.sqlite") as opened:
-        yield opened
 
 
 @pytest.fixture

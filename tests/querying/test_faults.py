@@ -2,7 +2,7 @@
 
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
@@ -35,12 +35,6 @@ UNREADABLE = {
     "refusal": "refused: I cannot help with faces",
 }
 QUICK = CallPolicy(retry=RetryPolicy(first=0.01), breaker=BreakerPolicy(patience=1.0, pause=0.05))
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(tmp_path / "responses.sqlite") as opened:
-        yield opened
 
 
 def outcomes_of(adapter: LoopbackAdapter, images: list[ImageRef], store: Store) -> dict[str, tuple[str, str | None]]:

@@ -1,51 +1,24 @@
 """A process killed at any moment and run again: the same labels, and nothing sent twice but what was in flight."""
 
-import random
-import subprocess
-import sys
-import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from counting import CountingAdapter, write_images
-from kill_many import kill_many
+from kill_many import kill_many, killed_at_random
 
 from pipeline.querying.client import query_adapter
 from pipeline.querying.requests import key_maker
 from pipeline.querying.store import Store
 
-CHILD = """
-import sys, time
-sys.path[:] = {path!r}
-from pathlib import Path
-from counting import CountingAdapter, write_images
-from kill_many import kill_many
-from pipeline.querying.client import query_adapter
-from pipeline.querying.store import Store
-folder = Path({folder!r})
-images = write_images(folder / "images", [str(n) for n in range({count})])
-adapter = CountingAdapter(
-    batch={batch}, concurrency={concurrency}, log=folder / "log", fails=lambda _: time.sleep(0.004)
-)
-with Store(folder / "responses.sqlite") as store:
-    print("asking", flush=True)
-    query_adapter(adapter, images, store)
-"""
 COUNT = 150
 
 
 @pytest.mark.parametrize(("batch", "concurrency"), [(1, 1), (4, 3)])
 def test_killed_at_random_moments(tmp_path: Path, batch: int, concurrency: int) -> None:
-    code = CHILD.format(path=sys.path, folder=str(tmp_path), count=COUNT, batch=batch, concurrency=concurrency)
-    moments = random.Random(batch)
-    for _ in range(6):
-        with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as child:
-            assert child.stdout is not None
-            child.stdout.readline()
-            time.sleep(moments.uniform(0, 0.12))
-            child.kill()
-
+    slow = 'log=folder / "log", fails=lambda _: time.sleep(0.004)'
+    made = f"CountingAdapter(batch={batch}, concurrency={concurrency}, {slow})"
+    killed_at_random(tmp_path, made, images=COUNT, kills=6, longest=0.12, seed=batch)
     images = write_images(tmp_path / "images", [str(n) for n in range(COUNT)])
     adapter = CountingAdapter(log=tmp_path / "log")
     key = key_maker(adapter=adapter.name, model=adapter.model, parameters=adapter.parameters)

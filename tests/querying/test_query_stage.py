@@ -252,8 +252,8 @@ def test_a_plan_for_photos_is_an_upper_bound(tmp_path: Path, monkeypatch: pytest
     assert plan["adapters"][0]["images"] == 3 * (5 + 2 * 3)
     assert plan["placebos"] == 3 * 2 * 3
     assert plan["calls"] == 9 + 3
-    told = " ".join(CliRunner().invoke(app, words[:-1]).output.split())
-    assert "18 images of these show placebos; --placebo none makes none." in told
+    shown = " ".join(CliRunner().invoke(app, words[:-1]).output.split())
+    assert "18 images of these show placebos; --placebo none makes none." in shown
     plan = json.loads(CliRunner().invoke(app, [*words, "--placebo", "none"]).output)
     assert (plan["adapters"][0]["images"], plan["placebos"]) == (15, 0)
 

@@ -1,6 +1,5 @@
 import sqlite3
 import time
-from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 
@@ -8,12 +7,6 @@ import pytest
 
 from adapters.base import NoAnswer, RawAnswer
 from pipeline.querying.store import MIGRATIONS, Request, Store, StoreError
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(tmp_path / "responses.sqlite") as opened:
-        yield opened
 
 
 def _classifier(store: Store, model: str = "1") -> int:

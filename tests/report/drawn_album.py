@@ -17,7 +17,7 @@ def film(first=40, *, side=64, steps=5):
     return cv2.imencode(".webp", np.ascontiguousarray(frames), [cv2.IMWRITE_WEBP_QUALITY, 90])[1].tobytes()
 
 
-def said(rising="smile", *, absent="beard", unanswered=None, values=VALUES):
+def scored(rising="smile", *, absent="beard", unanswered=None, values=VALUES):
     """``rising`` goes from 0.1 to 0.9; ``absent`` is returned in the middle only."""
     rows = [[0.1, 0.3, 0.5, 0.7, 0.9], [NAN, NAN, 0.25, NAN, NAN], [0.6, 0.6, 0.6, 0.6, 0.6]]
     own = np.array(rows)[:, [VALUES.index(value) for value in values]]
@@ -27,7 +27,7 @@ def said(rising="smile", *, absent="beard", unanswered=None, values=VALUES):
 def sweep(attribute="gender", arm="edit", *, first=40, adapters=("clarity",), unanswered=None):
     """An edit at all values; a placebo at the ends and in the middle."""
     values = VALUES if arm == "edit" else VALUES[::2]
-    scores = {name: said(unanswered=unanswered, values=values) for name in adapters}
+    scores = {name: scored(unanswered=unanswered, values=values) for name in adapters}
     return Sweep(attribute, arm, values, film(first, steps=len(values)), scores)
 
 

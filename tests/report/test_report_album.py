@@ -1,4 +1,4 @@
-"""The album of a run: its photos with their films and scores, and what is told of those that are not there."""
+"""The album of a run: its photos with their films and scores, and what the page says of those that are not there."""
 
 import shutil
 
@@ -6,12 +6,12 @@ import cv2
 import numpy as np
 import pandas as pd
 import pytest
+from run_tables import write_tables
 
 from pipeline.counterfactuals.validity import FAILURE_COLUMNS
 from pipeline.report import album as album_module
 from pipeline.report.album import album_of, chosen
 from pipeline.run.folder import Run
-from pipeline.run.tables import ANSWERS, FACES, LABELS, to_table, write_table
 
 VALUES = (-2.0, 0.0, 2.0)
 NOTHING_FAILS = pd.DataFrame(columns=FAILURE_COLUMNS)
@@ -42,17 +42,16 @@ def run(tmp_path):
         cv2.imwrite(str(run.path(row["mask"])), mask)
         key = {name: row[name] for name in ("attribute", "arm", "photo", "step", "value")}
         unanswered = row["photo"] == "b" and row["step"] == 3
-        told = {"status": "failed", "reason": "HTTP 503"} if unanswered else {"status": "ok"}
-        answers += [{**key, "adapter": "clarity", **told}, {**key, "adapter": "mute", "status": "ok"}]
+        outcome = {"status": "failed", "reason": "HTTP 503"} if unanswered else {"status": "ok"}
+        answers += [{**key, "adapter": "clarity", **outcome}, {**key, "adapter": "mute", "status": "ok"}]
         for number in () if unanswered else range(20):
             returned = number != 3 or row["step"] == 2
             score = (number + row["step"]) / 30 if returned else None
             labels.append(
                 {**key, "adapter": "clarity", "label": f"l{number:02d}", "score": score, "returned": returned}
             )
-    write_table(to_table(answers, ANSWERS), run.path("answers.parquet"))
-    write_table(to_table(labels, LABELS), run.path("labels.parquet"))
-    write_table(to_table([{"photo": name, "status": "failed"} for name in "abc"], FACES), run.path("faces.parquet"))
+    faces = [{"photo": name, "status": "failed"} for name in "abc"]
+    write_tables(run.folder, answers=answers, labels=labels, faces=faces)
     run.note(presence_thresholds={"clarity": 0.5, "mute": 0.5})
     return run, pd.DataFrame(versions)
 
@@ -116,10 +115,10 @@ def test_films_are_made_once_and_kept_only_while_they_are_shown(run, monkeypatch
 def test_labels_kept_are_the_steepest_of_the_run_and_the_highest_of_the_photo(run):
     album = made(run)
     assert list(album.steepest["gender", "clarity"]) == ["l02", "l03", "l01", "l00"]
-    said = album.photos[0].sweeps[0].scores["clarity"]
-    assert list(said.labels) == ["l02", "l03", "l01", "l00", "l19", "l18", "l17", "l16", "l15", "l14"]
-    np.testing.assert_allclose(said.scores[0], [3 / 30, 4 / 30, 5 / 30])
-    np.testing.assert_array_equal(np.isnan(said.scores[1]), [True, False, True])
+    scores = album.photos[0].sweeps[0].scores["clarity"]
+    assert list(scores.labels) == ["l02", "l03", "l01", "l00", "l19", "l18", "l17", "l16", "l15", "l14"]
+    np.testing.assert_allclose(scores.scores[0], [3 / 30, 4 / 30, 5 / 30])
+    np.testing.assert_array_equal(np.isnan(scores.scores[1]), [True, False, True])
 
 
 def test_a_version_without_an_answer_keeps_its_reason_and_a_mute_classifier_is_there(run):

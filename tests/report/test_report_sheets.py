@@ -7,13 +7,13 @@ import cv2
 import numpy as np
 import pandas as pd
 import pytest
+from run_tables import write_tables
 
 from pipeline.report.figures import draw
 from pipeline.report.sheets import Sheet, SheetRow, sheet_figures
 from pipeline.report.words import poles_of
 from pipeline.run.folder import Run
 from pipeline.run.record import RunError
-from pipeline.run.tables import ANSWERS, FACES, LABELS, to_table, write_table
 
 VALUES = (-2.0, 0.0, 2.0)
 NAMES = ("ada.jpg", "bea.jpg", "cleo.jpg")
@@ -38,9 +38,7 @@ def run(tmp_path_factory):
             labels.append({**key, "adapter": "clarity", "label": "<smile>", "score": score, "returned": step != 2})
     faces = [{"photo": name, "status": "ok", "gender": -1.0 if name < "c" else 1.0} for name in NAMES]
     pd.DataFrame(versions).to_parquet(run.path("counterfactuals.parquet"))
-    write_table(to_table(answers, ANSWERS), run.path("answers.parquet"))
-    write_table(to_table(labels, LABELS), run.path("labels.parquet"))
-    write_table(to_table(faces, FACES), run.path("faces.parquet"))
+    write_tables(run.folder, answers=answers, labels=labels, faces=faces)
     return run
 
 

@@ -134,13 +134,13 @@ def test_the_same_album_gives_the_same_page(slopes, straight):
 
 
 def hostile_album(names):
-    said = SweepScores(names, np.full((len(names), len(VALUES)), 0.5), {1: names[0]})
+    scores = SweepScores(names, np.full((len(names), len(VALUES)), 0.5), {1: names[0]})
     photos = [
         Photo(
             name,
             "",
             [MissedCheck("gender", names[2], 1.0, 0.5)],
-            [Sweep("gender", names[4], VALUES, film(), {names[3]: said})],
+            [Sweep("gender", names[4], VALUES, film(), {names[3]: scores})],
         )
         for name in names
     ]

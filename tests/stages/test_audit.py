@@ -13,7 +13,6 @@ import pytest
 from finished_run import tables_of
 
 from pipeline.config.sources import load_settings
-from pipeline.photos import SAMPLE
 from pipeline.photos.listing import NoUsablePhotos
 from pipeline.run.folder import Run
 from pipeline.run.record import RunError
@@ -25,10 +24,8 @@ ONE_BY_ONE = {"photos", "faces", "counterfactuals", "checks", "tables", "report"
 
 
 @pytest.fixture(scope="module")
-def portraits(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("portraits")
-    for path in sorted(SAMPLE.glob("*.jpg"))[::7][:PORTRAITS]:
-        (folder / path.name).write_bytes(path.read_bytes())
+def portraits(sample_folder) -> Path:
+    folder = sample_folder(PORTRAITS)
     (folder / "notes.txt").write_text("not a photo")
     return folder
 

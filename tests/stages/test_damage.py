@@ -10,7 +10,6 @@ from typer.testing import CliRunner
 
 from pipeline.cli.app import app
 from pipeline.config.sources import load_settings
-from pipeline.photos import SAMPLE
 from pipeline.run.folder import Run
 from pipeline.stages.audit import audit
 from pipeline.stages.status import summary
@@ -29,11 +28,8 @@ def remove(path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("portraits")
-    for path in sorted(SAMPLE.glob("*.jpg"))[:2]:
-        shutil.copy(path, folder)
-    return folder
+def photos(sample_folder) -> Path:
+    return sample_folder(2, every=1)
 
 
 @pytest.fixture(scope="module")

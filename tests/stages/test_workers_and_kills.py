@@ -16,7 +16,6 @@ from finished_run import tables_of
 
 from pipeline.config.options import EngineOptions
 from pipeline.config.sources import load_settings
-from pipeline.photos import SAMPLE
 from pipeline.stages.audit import audit
 
 PORTRAITS = 4
@@ -30,11 +29,8 @@ def classify(image):
 
 
 @pytest.fixture(scope="module")
-def portraits(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("portraits")
-    for path in sorted(SAMPLE.glob("*.jpg"))[::7][:PORTRAITS]:
-        (folder / path.name).write_bytes(path.read_bytes())
-    return folder
+def portraits(sample_folder) -> Path:
+    return sample_folder(PORTRAITS)
 
 
 def test_worker_processes_make_the_same_tables_and_files(

@@ -1,4 +1,4 @@
-"""Direction and size are told apart where the truth is known."""
+"""Direction and size are separated where the truth is known."""
 
 import numpy as np
 import pytest

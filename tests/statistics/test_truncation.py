@@ -1,4 +1,4 @@
-"""A label that is pushed out of a full answer looks absent: how far that can move its slope is beside the slope."""
+"""A label that is pushed out of a full answer looks absent: how far that can move a slope stands next to it."""
 
 import pandas as pd
 import pytest

@@ -23,7 +23,7 @@ from models.training.parser import (
 )
 
 SIDE = 128
-STEP = 12  # a class is told by its level of red
+STEP = 12  # a class is known by its level of red
 
 
 def painted(mask):

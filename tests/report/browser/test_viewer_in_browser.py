@@ -4,7 +4,7 @@ import re
 
 import pandas as pd
 import pytest
-from drawn_album import album, said, sweep
+from drawn_album import album, scored, sweep
 from test_report_viewer import hostile_album
 
 from pipeline.report.page import render
@@ -101,9 +101,10 @@ def test_all_of_it_by_keyboard(visit, everyday):
 def test_what_changed_is_spoken_once_it_stands_still(visit, everyday):
     page = visit(everyday)
     page.locator("#viewer-dial").fill("4")
-    told = page.locator("#viewer-summary", has_text="a = 2 · more masculine. clarity: smile 0.90, beard not returned.")
-    told.wait_for(state="attached")
-    assert told.get_attribute("role") == "status"
+    words = "a = 2 · more masculine. clarity: smile 0.90, beard not returned."
+    summary = page.locator("#viewer-summary", has_text=words)
+    summary.wait_for(state="attached")
+    assert summary.get_attribute("role") == "status"
 
 
 def test_another_attribute_and_the_placebo_of_the_same_photo(visit, everyday):
@@ -231,4 +232,4 @@ def test_a_thousand_photos_load_only_the_pictures_in_sight(visit, page_of):
     assert page.locator(".viewer-thumb img[src]").count() < 60
     page.locator(".viewer-photo input").last.focus()
     page.locator(".viewer-photo").last.locator("img[src]").wait_for()
-    assert said().labels[0] in page.locator("#viewer-scores").inner_text()
+    assert scored().labels[0] in page.locator("#viewer-scores").inner_text()

@@ -1,0 +1,153 @@
+"""Answers that no service should give: what each vendor's parser makes of odd and hostile ones."""
+
+import contextlib
+import json
+import math
+from collections.abc import Iterator
+from functools import lru_cache
+
+import pytest
+from fakes.clouds import CLOUDS, environment, parser
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adapters import registry
+from adapters.base import AdapterError, AnswerError, NoAnswer, RawAnswer
+from adapters.http_adapter import HttpAdapter
+from adapters.http_client import Reply
+
+each = pytest.mark.parametrize("name", CLOUDS)
+
+
+def _shaped(name: str, items: object) -> bytes:
+    """A reply of the service with ``items`` in the place of its labels."""
+    reply: dict[str, object] = {
+        "azure": {"tagsResult": {"values": items}},
+        "clarifai": {"status": {"code": 10000}, "outputs": [{"status": {"code": 10000}, "data": {"concepts": items}}]},
+        "google": {"responses": [{"labelAnnotations": items}]},
+        "imagga": {"result": {"tags": items}},
+        "rekognition": {"Labels": items},
+    }[name]
+    return json.dumps(reply).encode()
+
+
+_FIELDS = {
+    "azure": ("name", "confidence", 1),
+    "clarifai": ("name", "value", 1),
+    "google": ("description", "score", 1),
+    "imagga": ("tag", "confidence", 100),
+    "rekognition": ("Name", "Confidence", 100),
+}
+_MISSING = object()
+
+
+def _item(name: str, label: object, score: object) -> dict[str, object]:
+    words, number, _ = _FIELDS[name]
+    if name == "imagga":
+        label = {} if label is _MISSING else {"en": label}
+    return {key: value for key, value in ((words, label), (number, score)) if value is not _MISSING}
+
+
+@each
+@pytest.mark.parametrize("score", ["0.5", None, math.nan, math.inf, -0.1, 100.5, True, [], {}, 10**400, _MISSING])
+def test_an_odd_score_fails_the_image(name: str, score: object) -> None:
+    body = _shaped(name, [_item(name, "fine", 0.5), _item(name, "odd", score)])
+    with pytest.raises(AnswerError, match="'odd'"):
+        parser(name)(RawAnswer(body))
+
+
+@each
+@pytest.mark.parametrize("label", ["", " ", None, 3, [], "\ud800", _MISSING])
+def test_an_odd_name_fails_the_image(name: str, label: object) -> None:
+    with pytest.raises(AnswerError, match="label"):
+        parser(name)(RawAnswer(_shaped(name, [_item(name, label, 0.5)])))
+
+
+@each
+@pytest.mark.parametrize("items", [None, {}, "none", 3, ["nurse"], [None], [[]]])
+def test_a_list_that_is_none_fails_the_image(name: str, items: object) -> None:
+    with pytest.raises(AnswerError, match="list of objects"):
+        parser(name)(RawAnswer(_shaped(name, items)))
+
+
+@each
+def test_of_a_label_that_is_there_twice_the_higher_score_counts(name: str) -> None:
+    most = _FIELDS[name][2]
+    twice = [_item(name, "Doctor", share * most) for share in (0.25, 0.75, 0.5)]
+    labels = parser(name)(RawAnswer(_shaped(name, twice)))
+    assert [(label.name, label.score) for label in labels] == [("Doctor", 0.75)]
+
+
+@each
+def test_no_labels_are_an_answer(name: str) -> None:
+    assert parser(name)(RawAnswer(_shaped(name, []))) == []
+
+
+_WORDS = st.sampled_from(
+    [
+        *(
+            "responses",
+            "labelAnnotations",
+            "faceAnnotations",
+            "description",
+            "score",
+            "error",
+            "boundingPoly",
+            "vertices",
+        ),
+        *("Labels", "Name", "Confidence", "FaceDetails", "Gender", "Value", "AgeRange", "Low", "High", "BoundingBox"),
+        *("Emotions", "Type", "Smile", "Left", "Top", "Width", "Height", "joyLikelihood", "detectionConfidence", "x"),
+        *("outputs", "status", "code", "data", "concepts", "name", "value", "tagsResult", "values", "confidence"),
+        *("captionResult", "text", "Female", "SUCCESS", "LIKELY"),
+    ]
+)
+_SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | _WORDS
+_TREES = st.recursive(
+    _SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_WORDS, inner, max_size=4), max_leaves=12
+)
+
+
+def _bodies() -> Iterator[st.SearchStrategy[bytes]]:
+    yield _TREES.map(lambda tree: json.dumps(tree).encode())
+    for name in CLOUDS:
+        yield _TREES.map(lambda tree, name=name: _shaped(name, tree))
+    yield st.dictionaries(_WORDS, _TREES).map(lambda face: json.dumps({"FaceDetails": [face, face]}).encode())
+    yield st.dictionaries(_WORDS, _TREES).map(
+        lambda face: json.dumps({"responses": [{"faceAnnotations": [face, face]}]}).encode()
+    )
+    yield st.binary(max_size=50)
+
+
+@each
+@given(body=st.one_of(*_bodies()), position=st.integers(-2, 2))
+def test_hostile_answers_are_refused_by_name(name: str, body: bytes, position: int) -> None:
+    shown = ""
+    try:
+        labels = parser(name)(RawAnswer(body, position=position))
+    except AnswerError as error:
+        labels, shown = [], str(error)
+    assert shown == "" or shown.isprintable()
+    assert len({label.name for label in labels}) == len(labels)
+    for label in labels:
+        assert label.name.encode()
+        assert 0 <= label.score <= 1
+
+
+@given(tree=_TREES, status=st.sampled_from([200, 207, 400, 403, 429, 500]), count=st.integers(1, 3))
+def test_hostile_replies_have_one_outcome_for_each_image(tree: object, status: int, count: int) -> None:
+    bodies = [json.dumps(tree).encode(), *(_shaped(name, tree) for name in CLOUDS)]
+    bodies += [json.dumps({name: tree}).encode() for name in ("error", "status", "responses", "outputs", "__type")]
+    for reply in (Reply(status, {}, body) for body in bodies):
+        for name in CLOUDS:
+            with contextlib.suppress(AdapterError):
+                outcomes = _set_up(name).outcomes(reply, count)
+                assert all(isinstance(outcome, RawAnswer | NoAnswer) for outcome in outcomes)
+                assert len(outcomes) == count
+
+
+@lru_cache
+def _set_up(name: str) -> HttpAdapter:
+    with environment(CLOUDS[name].environment):
+        adapter = registry.create(name, {"endpoint": "https://a.example"})
+    assert isinstance(adapter, HttpAdapter)
+    return adapter
