@@ -90,7 +90,7 @@ def tone_shifts(
     gender: float,
     age: float,
 ) -> NDArray[np.float64]:
-    """By how much the skin's median colour shall move at each value of a race sweep: conditional quantile mapping.
+    """By how much the skin's median colour should move at each value of a race sweep: conditional quantile mapping.
 
     At -1 and +1 each coordinate of `ratios` has the quantile that it has now, but in the group of that end (up to
     `SHARE`); at the face's own value the shift is zero exactly; between and beyond, the coordinates are linear in the
@@ -193,7 +193,7 @@ def tone_change(
         pixels: ``(h, w, 3)`` uint8 RGB.
         weights: ``(h, w)`` in 0..1, from `tone_weights`.
         colour: ``(3,)`` the skin's median CIELAB.
-        shift: ``(3,)`` by how much that colour shall move.
+        shift: ``(3,)`` by how much that colour should move.
         lightness: ``(h, w)``, from `smooth_lightness`.
         grey: shift the lightness only, all channels alike, so that a grey photo stays grey.
 

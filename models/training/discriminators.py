@@ -31,7 +31,7 @@ class LatentDiscriminator(nn.Module):
 
 
 class PatchDiscriminator(nn.Module):
-    """Tells photos from edits, patch by patch, spectrally normalised (Miyato et al. 2018). Training only."""
+    """Separates photos from edits, patch by patch, spectrally normalised (Miyato et al. 2018). Training only."""
 
     def __init__(self, widths: tuple[int, ...] = (32, 64, 128)) -> None:
         super().__init__()

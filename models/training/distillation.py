@@ -1,6 +1,6 @@
 """Training of the shipped Fader network from a trained, coarser one: the same edits, a code that keeps more of a face.
 
-The teacher has learned from a guide and from discriminators what a value shall look like; its code is too small for a
+The teacher has learned from a guide and from discriminators what a value looks like; its code is too small for a
 sharp reconstruction. The network that learns from it has only to copy: each photo, and the teacher's change of it. So
 it can have the larger code, and lose what shows gender in it, without the edits being learned anew.
 """

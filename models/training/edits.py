@@ -1,4 +1,4 @@
-"""The edits that the Fader network is trained on: which value each face shall take, and the composite that results."""
+"""The edits that the Fader network is trained on: the value wanted of each face, and the composite that results."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ DEFAULT_PAIR = ("Black", "White")  # the races at -1 and +1
 
 @dataclass(frozen=True)
 class Edits:
-    """What each face of a batch shall become.
+    """What is wanted of each face of a batch.
 
     ``attributes`` ``(B, 8)`` are the decoder's inputs; ``value`` ``(B,)`` is that of the edited one, which is
     gender where ``of_gender`` ``(B,)`` is true, else race; ``low`` and ``high`` ``(B,)`` are the races at -1 and +1.

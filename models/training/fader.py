@@ -40,8 +40,8 @@ class FaderPlan:
     """The losses' weights and the run's length.
 
     ``reach``: edits are drawn from -reach..reach. ``gender_steepness``, ``race_steepness``: at the value a the guide
-    shall perceive sigmoid(steepness a). ``tone_share``: of the difference of the races' mean skin colours, how much a
-    change of perceived race shall take over (neck and ears keep theirs). ``most_drift``, ``least_psnr``: the floors
+    should perceive sigmoid(steepness a). ``tone_share``: of the difference of the races' mean skin colours, how much a
+    change of perceived race should take over (neck and ears keep theirs). ``most_drift``, ``least_psnr``: the floors
     that a checkpoint has to keep.
     """
 

@@ -17,7 +17,7 @@ def effect_loss(
 
     Args:
         outputs: the guide's raw outputs ``(B, 14)`` for the composites.
-        edits: what the composites shall show.
+        edits: what the composites should show.
         steepness: of gender and of race.
         weights: of the loss for gender and for race.
     """
@@ -80,7 +80,7 @@ def structure_loss(images: Tensor, truth: Tensor, mask: Tensor) -> Tensor:
 
     Args:
         images: ``(B, 3, H, W)`` in -1..1.
-        truth: what they shall look like, of the same shape.
+        truth: what they should look like, of the same shape.
         mask: ``(B, 1, H, W)`` in 0..1.
     """
 

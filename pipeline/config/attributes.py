@@ -59,7 +59,7 @@ class Attribute:
         moves_colour: whether skin colour belongs to the attribute, so that lightness and the placebo of colour are
             reported without a threshold.
         categories: the classes of a categorical attribute; empty for an axis.
-        synonyms: what manifests and tables call each pole, besides its own word.
+        synonyms: what manifests and tables call each pole, next to its own word.
         control_words: further words by which labels restate the attribute, such as "girl" for gender.
         names_groups: whether source groups of photos are named by it, such as "feminine, Black".
     """

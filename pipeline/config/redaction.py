@@ -13,7 +13,7 @@ from adapters.credentials import encoded_forms, planted_secret, sounds_secret, w
 
 __all__ = ["Redactor", "planted_secret", "sounds_secret"]
 
-# What adapters read besides credentials; found everywhere in innocent text.
+# What adapters read next to credentials; found everywhere in innocent text.
 _PLACES = frozenset(("region", "endpoint", "profile", "url", "base", "host", "project", "org", "organization"))
 _FOLDERS = frozenset(("PWD", "OLDPWD"))  # where a shell is; they only sound like passwords
 _SHORTEST = 6  # characters; anything shorter would be found in innocent text

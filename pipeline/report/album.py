@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 STEEPEST = 6  # labels of each classifier
-LIKELIEST = 6  # labels of each classifier besides, those that it scores highest for the photo
+LIKELIEST = 6  # further labels of each classifier: those that it scores highest for the photo
 PRINTED = 6  # photos of the contact sheet
 FILMS = "films"  # folder of a run: the films of its last report
 FACE_SIDE, FACE_BYTES = 96, 6_000  # pixels, bytes
@@ -257,7 +257,7 @@ def _missed(failures: "pd.DataFrame", sweeps: Mapping[str, Mapping[Kind, Version
 
 
 def _kept(names: NDArray[np.object_], scores: NDArray[np.float64], *, first: Iterable[str]) -> list[int]:
-    """Rows of the labels ``first``, as far as they are there, and of those with the highest scores besides."""
+    """Rows of the labels ``first``, as far as they are there, and of the others with the highest scores."""
     if not len(names):
         return []
     place = {str(name): number for number, name in enumerate(names)}

@@ -1,4 +1,4 @@
-"""The validity card as printed: lights with figures and words, and the banner that a failed one puts over every table.
+"""The validity card as printed: checks with figures and words, and the banner that a failed one puts over every table.
 
 The checks themselves are computed where the counterfactuals are made.
 """
@@ -55,10 +55,10 @@ def card_frame(card: pd.DataFrame) -> pd.DataFrame:
     """The card as people read it: columns attribute, check, figure, threshold, state."""
     rows = [
         {
-            "attribute": light.attribute, "check": light.name, "figure": light.figure, "threshold": light.threshold,
-            "state": light.state,
+            "attribute": result.attribute, "check": result.name, "figure": result.figure,
+            "threshold": result.threshold, "state": result.state,
         }
-        for light in check_results(card.to_dict("records"))
+        for result in check_results(card.to_dict("records"))
     ]  # fmt: skip
     return pd.DataFrame(rows, columns=["attribute", "check", "figure", "threshold", "state"])
 
@@ -80,8 +80,8 @@ def cards_next_to_each_other(first: pd.DataFrame, second: pd.DataFrame, *, names
 
 def matrix(card: Sequence[CheckResult], attributes: Sequence[str]) -> list[tuple[str, list[CheckResult | None]]]:
     """The card with one row a check and one column an attribute; None where a check does not concern one."""
-    found = {(light.name, light.attribute): light for light in card}
-    names = dict.fromkeys(light.name for light in card)
+    found = {(result.name, result.attribute): result for result in card}
+    names = dict.fromkeys(result.name for result in card)
     return [(name, [found.get((name, attribute)) for attribute in attributes]) for name in names]
 
 
@@ -101,17 +101,19 @@ def card_counts(results: Sequence[CheckResult]) -> str:
 
 def banner(card: Sequence[CheckResult], attribute: str) -> str | None:
     """What stands over every table of ``attribute``: the checks that fail, or that there are none; else None."""
-    concerned = [light for light in card if light.attribute in {"", attribute}]
+    concerned = [result for result in card if result.attribute in {"", attribute}]
     failed = [
-        f"{light.name} ({light.figure}, threshold {light.threshold})" for light in concerned if light.state == "fails"
+        f"{result.name} ({result.figure}, threshold {result.threshold})"
+        for result in concerned
+        if result.state == "fails"
     ]
     if failed:
         return (
             f"The validity card fails for {attribute}: {', '.join(failed)}. "
             "The slopes below may be due to the edit's flaws rather than to the attribute."
         )
-    if not any(light.state == "holds" for light in concerned):
-        return f"Nothing on the validity card was checked for {attribute}. What the edit changed besides is not known."
+    if not any(result.state == "holds" for result in concerned):
+        return f"Nothing on the validity card was checked for {attribute}. What else the edit changed is not known."
     return None
 
 

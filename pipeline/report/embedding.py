@@ -1,4 +1,4 @@
-"""What is put inside the page besides its text: charts as SVG, data for its scripts, and the hashes of what may run.
+"""What is put inside the page next to its text: charts as SVG, data for its scripts, and the hashes of what may run.
 
 Nothing in it is fetched or run, and nothing here knows what the data are about.
 """

@@ -89,7 +89,7 @@ def render(
         script=Markup(script),  # noqa: S704 - our own files
         title=_title(tables),
         facts=_first_facts(tables, record, controls=len(found.controls)),
-        card=[(name, [light for light in checks if light.attribute == name]) for name in columns],
+        card=[(name, [result for result in checks if result.attribute == name]) for name in columns],
         card_rows=matrix(checks, columns),
         subjects={name: poles_of(name, swept).subject for name in attributes},
         card_counts=card_counts(checks),
@@ -153,7 +153,7 @@ def _first_facts(tables: Sequence[FindingTable], record: RunRecord, *, controls:
 
 def _card_order(checks: Sequence[CheckResult], attributes: Sequence[str]) -> list[str]:
     """Attributes as in the tables, then checks of anything else, then those of the whole run."""
-    present = list(dict.fromkeys(light.attribute for light in checks))
+    present = list(dict.fromkeys(result.attribute for result in checks))
     others = [name for name in present if name and name not in attributes]
     return [name for name in (*attributes, *others, "") if name in present]
 

@@ -74,8 +74,8 @@ def consensus(answers: "pd.DataFrame") -> dict[tuple[str, str], str]:
         if gone.mean() > 0.5:
             found |= {(str(photo), name): EXCLUDE for name in ATTRIBUTES}
             continue
-        told = own[~own["answer"].isin([NO_FACE, EXCLUDE, CANNOT_TELL])]
-        for attribute, each in told.groupby("attribute"):
+        answered = own[~own["answer"].isin([NO_FACE, EXCLUDE, CANNOT_TELL])]
+        for attribute, each in answered.groupby("attribute"):
             counts = each["answer"].value_counts()
             if counts.iloc[0] > len(each) / 2:
                 found[str(photo), str(attribute)] = str(counts.index[0])

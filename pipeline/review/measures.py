@@ -67,15 +67,15 @@ def _agreement(answers: "pd.DataFrame") -> Iterator[dict[str, Any]]:
 
 def _confirmed(answers: "pd.DataFrame", faces: "pd.DataFrame") -> Iterator[dict[str, Any]]:
     usable = faces[faces["status"] == "ok"]
-    told = answers[(answers["kind"] == FACE) & ~answers["answer"].isin([CANNOT_TELL, NO_FACE, EXCLUDE])]
-    for (attribute, sample), own in told.groupby(["attribute", "sample"]):
+    answered = answers[(answers["kind"] == FACE) & ~answers["answer"].isin([CANNOT_TELL, NO_FACE, EXCLUDE])]
+    for (attribute, sample), own in answered.groupby(["attribute", "sample"]):
         estimated = dict(zip(usable["photo"], ATTRIBUTES[str(attribute)].classes_of(usable), strict=True))
         yield _share(CONFIRMED, attribute, sample, own, own["answer"] == own["photo"].map(estimated))
 
 
 def _effective(answers: "pd.DataFrame") -> Iterator[dict[str, Any]]:
-    told = answers[(answers["kind"] == DIRECTION) & answers["answer"].isin([LEFT, RIGHT])]
-    for attribute, own in told.groupby("attribute"):
+    answered = answers[(answers["kind"] == DIRECTION) & answers["answer"].isin([LEFT, RIGHT])]
+    for attribute, own in answered.groupby("attribute"):
         right = (own["answer"] == RIGHT) == (own["right"].astype(float) > own["left"].astype(float))
         yield _share(EFFECTIVE, attribute, own["sample"].iloc[0], own, right)
 

@@ -61,7 +61,7 @@ def stars(q: float | None) -> str:
 
 
 def count(number: float | None) -> str:
-    """``12,345``: a number of things, rounded to a whole."""
+    """``12,345``: a count, rounded to a whole."""
     return decimal(number, places=0)
 
 

@@ -262,7 +262,7 @@ def _table(values: ArrayLike, name: str, *, rows: int | None, columns: int | Non
         try:
             table = table.astype(np.float64)
         except (TypeError, ValueError) as error:
-            raise ValueError(NOT_NUMBERS.format(name=name, kind="text or other things")) from error
+            raise ValueError(NOT_NUMBERS.format(name=name, kind="text or other values")) from error
     if table.dtype.kind not in "biuf":
         raise ValueError(NOT_NUMBERS.format(name=name, kind=f"values of the type {table.dtype}"))
     if table.dtype.kind == "f":

@@ -18,7 +18,7 @@ SOLVABLE = 1e-9
 NOISE = 1e-14
 LEAST_SKEW = 1e-6
 CERTAIN = 1e6  # standard errors: as good as infinite
-MOST_CONDITION = 1e12  # a matrix worse than this tells its categories apart by rounding noise only
+MOST_CONDITION = 1e12  # a matrix worse than this separates its categories by rounding noise only
 
 
 def recall(confusion: ArrayLike) -> Floats:
@@ -104,9 +104,9 @@ def corrected_interval(counts: ArrayLike, confusion: ArrayLike, *, level: float)
             out = rejected(middle)
             inside, outside = np.where(out, inside, middle), np.where(out, middle, outside)
         ends.append(inside)
-    # Categories that nobody can tell apart may have any share.
-    told_apart = (np.linalg.cond(recall(confusion)) < MOST_CONDITION)[..., None]
-    return np.where(told_apart, ends[0], 0.0), np.where(told_apart, ends[1], 1.0)
+    # Categories that the matrix does not separate may have any share.
+    separated = (np.linalg.cond(recall(confusion)) < MOST_CONDITION)[..., None]
+    return np.where(separated, ends[0], 0.0), np.where(separated, ends[1], 1.0)
 
 
 def contradicted(probabilities: ArrayLike, low: ArrayLike, high: ArrayLike, *, level: float) -> NDArray[np.bool_]:
@@ -189,12 +189,12 @@ def _fitted(share: Floats, held: NDArray[np.bool_], counts: Floats, confusion: F
     for _ in range(FITTING_STEPS):
         joint = shares[:, :, None] * perceived_if
         perceived = joint.sum(axis=1)
-        told_apart = joint * np.divide(counts, perceived, out=np.zeros_like(counts), where=perceived > 0)[:, None]
-        rest = np.where(held, 0.0, told_apart.sum(axis=2))
+        expected = joint * np.divide(counts, perceived, out=np.zeros_like(counts), where=perceived > 0)[:, None]
+        rest = np.where(held, 0.0, expected.sum(axis=2))
         total = rest.sum(axis=1, keepdims=True)
         others = (1 - share[:, None]) * np.divide(rest, total, out=np.zeros_like(rest), where=total > 0)
         shares = np.where(held, share[:, None], np.where(total > 0, others, evenly))
-        fitted = confusion + told_apart
+        fitted = confusion + expected
         fitted /= fitted.sum(axis=2, keepdims=True)
         moved = np.abs(fitted - perceived_if).max()
         perceived_if = fitted

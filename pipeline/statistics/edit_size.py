@@ -36,8 +36,8 @@ def edit_size(
 
     Both are common to all photos, c_i is a photo's own; errors are clustered by photo. ``slope`` is of the same photos
     without the second term, so slope = direction + lean * size, where ``lean`` is the mean slope of |a - a0| on a.
-    Photos whose own value is not known, or does not lie inside the sweep, are left out: there the two cannot be told
-    apart.
+    Photos whose own value is not known, or does not lie inside the sweep, are left out: there nothing separates
+    the two.
 
     Args:
         sweeps: of one edit.

@@ -104,7 +104,7 @@ def units_of(sweeps: Sweeps, clusters: Mapping[str, Hashable] | None) -> Units:
         return Units.of(len(sweeps.photos))
     for photo in sweeps.photos:
         cluster = clusters.get(photo)
-        if cluster is None or cluster != cluster:  # NaN is another thing than itself
+        if cluster is None or cluster != cluster:  # NaN differs from itself
             raise ValueError(UNKNOWN_CLUSTER.format(photo=photo))
     return Units.of(len(sweeps.photos), clusters=[clusters[photo] for photo in sweeps.photos])
 

@@ -33,7 +33,7 @@ MOST_UNITS = 2**40
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PowerTable(LabelResult):
-    """What ``L`` labels of a pilot need; ``(L,)``, NaN where the pilot tells nothing."""
+    """What ``L`` labels of a pilot need; ``(L,)``, NaN where the pilot gives no estimate."""
 
     rates: Floats  # y_c
     spread: Floats  # standard deviation of the slope from photo to photo: its standard error times the root of n

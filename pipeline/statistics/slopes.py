@@ -239,7 +239,7 @@ def findings(
 ) -> pd.DataFrame:
     """The rows with p < ``max_p`` and |slope| > ``min_slope`` (the papers' rule), largest |slope| first.
 
-    Where placebos were asked for, the slope must also exceed theirs: ``exceeds_placebos`` of ``with_placebos``.
+    Where there are placebos, the slope must also exceed theirs: ``exceeds_placebos`` of ``with_placebos``.
     A column ``direction`` is added: -1 where the label rises towards the attribute's lower pole (perceived femininity,
     the race at -1), +1 where it rises towards the higher one. Rows are sorted by adapter, attribute, arm and direction
     first.

@@ -86,7 +86,7 @@ class Plan:
 
 @dataclass(frozen=True, eq=False)
 class Attack:
-    """One thing guessed from another."""
+    """One variable guessed from another."""
 
     name: str  # what results call how well it is guessed
     inputs: Categories | Floats  # n rows of labels, or (n, F) scores
@@ -108,7 +108,7 @@ class Attack:
 
 @dataclass(frozen=True, eq=False)
 class Attacked:
-    """How predictable things are, side by side."""
+    """How predictable variables are, side by side."""
 
     repeats: pd.DataFrame  # one row each: repeat, then a column for each quantity
     # a row for each quantity, low and high: an interval over other examples of the same kind; NaN where there
@@ -177,9 +177,9 @@ class AttackComparison:
     @cached_property
     def flips(self) -> Flips:
         """Whether labels are changed on average or at random; by default the former if it can be."""
-        asked, attacker = self.plan.flips, self.method.attacker
-        if asked not in (None, "expected", "drawn"):
-            raise ValueError(BAD_FLIPS.format(flips=asked))
+        wanted, attacker = self.plan.flips, self.method.attacker
+        if wanted not in (None, "expected", "drawn"):
+            raise ValueError(BAD_FLIPS.format(flips=wanted))
         if not attacker.weighted:
             problem = NO_WEIGHTS.format(name=attacker.name)
         elif not self.method.in_sample:
@@ -188,9 +188,9 @@ class AttackComparison:
             problem = ONE_COLUMN.format(name=self.noisy, columns=len(self.counts))
         else:
             problem = ""
-        if problem and asked == "expected":
+        if problem and wanted == "expected":
             raise ValueError(problem)
-        expected = not problem and asked != "drawn" and (asked == "expected" or attacker.exact)
+        expected = not problem and wanted != "drawn" and (wanted == "expected" or attacker.exact)
         return "expected" if expected else "drawn"
 
     def run(self, notes: Sequence[str] = ()) -> dict[str, Any]:

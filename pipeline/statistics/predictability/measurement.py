@@ -1,4 +1,4 @@
-"""Predictability: how well an attacker guesses one thing from another, on which rows, and over how many repeats.
+"""Predictability: how well an attacker guesses one variable from another, on which rows, and over how many repeats.
 
 Who attacks is in ``attackers``; what is compared with what, in ``leakage`` (Wang et al.) and ``dpa`` (Tokas et al.).
 """

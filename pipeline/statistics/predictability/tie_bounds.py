@@ -15,7 +15,7 @@ from pipeline.statistics.arrays import Codes, Floats
 
 @dataclass(frozen=True, eq=False)
 class Guessing:
-    """One thing guessed from another, cell by cell of ``m`` different examples."""
+    """One variable guessed from another, cell by cell of ``m`` different examples."""
 
     # inputs, input_size: (m,) what the guess is made from, and how many categories it has
     inputs: Codes
