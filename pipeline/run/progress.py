@@ -69,12 +69,14 @@ def _display() -> "Progress":
         BarColumn,
         MofNCompleteColumn,
         Progress,
+        SpinnerColumn,
         TextColumn,
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
 
     columns = (
+        SpinnerColumn(finished_text=" "),  # moves while networks load, before anything can be counted
         TextColumn("{task.description:<16}", markup=False), BarColumn(bar_width=30), MofNCompleteColumn(),
         TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(), TextColumn("{task.fields[note]}", markup=False),
     )  # fmt: skip

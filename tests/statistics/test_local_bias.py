@@ -208,11 +208,15 @@ def test_any_metric_can_be_tested():
     assert result.found.objective <= result.kmeans.objective
 
 
-def test_clusters_without_enough_rows_are_said():
+def test_clusters_without_enough_rows_are_said_and_nothing_is_permuted():
     features, group, present = made(1, rows=30)
-    result = local_bias(features, group, prediction=present, metric="presence", clusters=3, permutations=3)
+    done = []
+    options = {"metric": "presence", "clusters": 3, "permutations": 10_000, "advance": done.append}
+    result = local_bias(features, group, prediction=present, **options)
     assert "no cluster has 20 rows of both groups" in result.notes[0]
+    assert "nothing was permuted" in result.notes[0]
     assert np.isnan(result.found.p["max_gap"])
+    assert (result.permutations, sum(done), len(done)) == (0, 20_000, 1)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,9 @@ Null = Literal["rerun", "fixed"]
 NULLS = ("rerun", "fixed")
 STRATA = ("group", "cluster")
 TOO_FEW = "clusters = {clusters} needs as many different rows of features, but there are {different}"
-NONE_REPORTED = "no cluster has {min_rows} rows of both groups (min_rows) and a metric for both"
+NONE_REPORTED = (
+    "no cluster has {min_rows} rows of both groups (min_rows) and a metric: nothing was permuted"
+)
 NOT_CONVERGED = "the search for clusters was stopped before it had converged"
 SHARES_FIND_LITTLE = (
     "the p of bcr and bir find next to nothing (0 to 1 % of planted biases, simulated), since chance calls most "
@@ -143,7 +145,8 @@ def local_bias(
             clusters are held, which is valid only for k-means (whose own p are always of this kind).
         starts: of k-means, of which the best is taken.
         seed: of k-means and the permutations.
-        advance: is called with 1 after each of the ``2 * permutations`` permutations.
+        advance: is called with 1 after each of the ``2 * permutations`` permutations. None is made where no cluster is
+            reported: then there is nothing to test.
 
     Raises:
         ValueError: an argument that cannot be, named.
@@ -165,6 +168,9 @@ def local_bias(
         plain = Search(rows, start, (), rules, clusters)
         searching = plain if strengths == (0,) else Search(rows, start, aims, rules, clusters)
         kmeans, found = plain.clusters(rows.outcome), searching.clusters(rows.outcome)
+        if not (kmeans.figures.reported.any() or found.figures.reported.any()):
+            advance(2 * permutations)  # there is nothing that they could test
+            permutations = 0
         nulls: dict[str, tuple[Floats, Floats]] = {}
         for number, strata in enumerate((rows.group, kmeans.labels)):
             drawn = [
