@@ -1,5 +1,6 @@
 """Who is shown in a set of photos: shares of perceived attributes by group, raw and corrected."""
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 COMPARED, CORRELATIONS = "representation_compared", "representation_correlations"
 RAW, CORRECTED = "as perceived", "corrected for the estimator's errors"
+ALSO = "also_found_by"  # column of a collection's manifest
+SOURCE = "photo of the search"
 CHARTS = 6
 COUNTED = {name: attribute for name, attribute in ATTRIBUTES.items() if attribute.names_groups}
 _WORDS = {
@@ -74,9 +77,13 @@ class RepresentationAnalysis(Analysis[RepresentationOptions]):
         own = settings_of(run, {"statistics": options.changes()}).statistics
         if not run.path("faces.parquet").is_file():
             raise RunError(f"the faces of {source} are not found yet: finish the run, or name photos")
-        photos, faces = read_frame(run.path("photos.parquet")), read_faces(run)
+        table = read_frame(run.path("photos.parquet"))
+        total, photos = len(table), by_search(table)
         groups, clusters = groups_of(photos, options.by), clusters_of(photos, own.cluster)
-        shown = faces[(faces["status"] == "ok") & faces["photo"].isin(list(groups))]
+        # A photo that several searches found counts once in each group.
+        grouped = photos[["photo", SOURCE]].assign(group=photos["photo"].map(groups)).dropna(subset=["group"])
+        faces = read_faces(run).rename(columns={"photo": SOURCE})
+        shown = grouped.drop_duplicates([SOURCE, "group"]).merge(faces[faces["status"] == "ok"], on=SOURCE)
         confusion, notes = _confusion()
         parts = shares_by_group(
             {name: attribute.classes_of(shown) for name, attribute in COUNTED.items()},
@@ -90,9 +97,11 @@ class RepresentationAnalysis(Analysis[RepresentationOptions]):
             seed=own.seed,
         )
         doubts = {name: [note for each in parts if each.attribute == name for note in each.notes] for name in COUNTED}
-        left_out = len(photos) - len(shown)
-        if left_out:
-            notes.append(f"{left_out} of {len(photos)} photos are not counted: no usable face, or no group.")
+        counted = shown[SOURCE].nunique()
+        if left_out := total - counted:
+            notes.append(f"{left_out} of {total} photos are not counted: no usable face, or no group.")
+        if several := len(shown) - counted:
+            notes.append(f"{several} of {total} photos count in more than one group: several searches found them.")
         tables, elsewhere = {self.name: representation_frame(parts)}, [options.compare]
         if options.compare is not None:
             compared, correlations = _compared(tables[self.name], photos, options, path=options.compare)
@@ -127,6 +136,31 @@ class RepresentationAnalysis(Analysis[RepresentationOptions]):
             ],
         )
         return (section,)
+
+
+def by_search(photos: "pd.DataFrame") -> "pd.DataFrame":
+    """The table of photos with a row for each search that found one, as the column ``also_found_by`` of a collection's
+    manifest names them; ``photo`` is unique, and the photo's own name in the column ``SOURCE``."""
+    import pandas as pd
+
+    photos = photos.assign(**{SOURCE: photos["photo"]})
+    if ALSO not in photos:
+        return photos
+    further = [
+        {**row, **columns, "photo": f"{row['photo']} ({number})"}
+        for row in photos[photos[ALSO].notna()].to_dict("records")
+        for number, columns in enumerate(_searches(row[ALSO]), start=2)
+    ]
+    return pd.concat([photos, pd.DataFrame(further, columns=photos.columns)], ignore_index=True)
+
+
+def _searches(text: object) -> list[dict[str, Any]]:
+    """The further searches of a photo; none where the text is not of a collection."""
+    try:
+        found = json.loads(str(text))
+    except ValueError:
+        return []
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
 def _compared(

@@ -125,7 +125,7 @@ def _print(found: "Collected") -> None:
     lines += [
         f"  {status}: {count:,} {reason}"
         for (status, reason), count in sorted(found.counts.items(), key=lambda item: -item[1])
-        if status != "ok"
+        if reason
     ]
     if found.short:
         lines.append(f"{pluralise(found.short, 'search term')} had fewer photos than --per-keyword.")

@@ -21,7 +21,7 @@ from adapters.base import NoAnswer
 from adapters.http_client import Call, HttpClient, failure_of
 from pipeline.collection.download import Downloader
 from pipeline.collection.keywords import Query
-from pipeline.collection.manifest import COLUMNS, NOT_STATED, RESULT_COLUMNS, attribution, csv_of
+from pipeline.collection.manifest import COLUMNS, NOT_STATED, RESULT_COLUMNS, also_found_by, attribution, csv_of
 from pipeline.collection.plan import Consent, Wanted, check_source, claim, plan_of, search_key
 from pipeline.collection.sources import Found, Search, hosts_of
 from pipeline.collection.state import CollectionFolder, Outcome
@@ -35,6 +35,7 @@ from pipeline.run.progress import Watch, unwatched
 
 THREADS = 4
 CHUNK = 8  # results that are fetched together
+FOUND_BEFORE = "found by an earlier search"
 _SEARCH = RetryPolicy(attempts=6, seconds=300.0, first=2.0)
 _NO_MORE = (400, 404)  # what services answer to a page after the last one
 _DOWNLOAD = RetryPolicy(attempts=3, seconds=60.0)
@@ -97,6 +98,7 @@ class _Collection:
         self._hosts: set[str] = set()
         self._chance = random.Random(0)  # noqa: S311 - jitter
         self._photos: dict[str, dict[str, object]] = {}  # file -> its row of the manifest
+        self._searches: dict[str, dict[Query, int]] = {}  # file -> what found it, and its rank there
         self._by_bytes: dict[str, str] = {}
         self._hashes = np.zeros(0, dtype=np.uint64)
         self._hashed: list[str] = []
@@ -250,16 +252,18 @@ class _Collection:
             unwanted = any(outcome.reason.startswith(one.value) for one in Reason if one.status == "excluded")
             return "excluded" if unwanted else "failed", outcome.reason
         same = self._by_bytes.get(outcome.sha256)
-        near = None if same else self._alike(outcome.phash)
-        if same or near:
-            row = self._photos[same or near or ""]
-            others = dict.fromkeys([*filter(None, str(row["also_found_by"]).split("; ")), query.text])
-            row["also_found_by"] = "; ".join(others)
-            return "excluded", f"duplicate ({same})" if same else f"near-duplicate ({near})"
+        if first := same or self._alike(outcome.phash):
+            searches = self._searches[first]
+            if query in searches:
+                return "excluded", f"{'duplicate' if same else 'near-duplicate'} ({first})"
+            searches[query] = rank
+            self._photos[first]["also_found_by"] = also_found_by(searches)
+            return "ok", f"{FOUND_BEFORE} ({first})"
         self._by_bytes[outcome.sha256] = outcome.file
         if outcome.phash:
             self._hashes = np.append(self._hashes, np.uint64(int(outcome.phash, 16)))
             self._hashed.append(outcome.file)
+        self._searches[outcome.file] = {query: rank}
         self._photos[outcome.file] = {
             "photo": outcome.file, "keyword": query.keyword, "modifier": query.modifier or "none", "soc": query.soc,
             "rank": rank, "licence": found.licence or NOT_STATED, "licence_name": found.licence_name,

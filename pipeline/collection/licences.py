@@ -39,6 +39,15 @@ def licence_code(name: str, url: str = "") -> str:
     return code if code in CODES else ""
 
 
+def licence_title(name: str, url: str = "") -> str:
+    """A licence's name as people write it: "CC BY 4.0" where a service only gives the code "by"; else as it is."""
+    if name not in CODES:
+        return name
+    version = re.search(r"/(\d\.\d)(?:/|$)", url)
+    title = {"cc0": "CC0", "pdm": "Public Domain Mark"}.get(name, f"CC {name.upper()}")
+    return f"{title} {version[1]}" if version else title
+
+
 def wanted_licences(texts: Sequence[str]) -> tuple[str, ...]:
     """The codes of groups and codes; none for ``any``: then what a service does not state is taken, too.
 

@@ -1,10 +1,13 @@
 """What a collection leaves: the manifest that audits take, every result with what became of it, whom to credit."""
 
 import csv
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from io import StringIO
 
+from pipeline.collection.keywords import Query
+from pipeline.collection.licences import licence_title
 from pipeline.run.text import csv_text, markdown_text
 
 COLUMNS = (
@@ -27,6 +30,18 @@ def csv_of(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:
     return text.getvalue()
 
 
+def also_found_by(searches: Mapping[Query, int]) -> str:
+    """The searches but the first that found a photo, as JSON: what the columns of its row would be for each."""
+    _, *others = searches.items()
+    return json.dumps(
+        [
+            {"keyword": query.keyword, "modifier": query.modifier or "none", "soc": query.soc, "rank": rank}
+            for query, rank in others
+        ],
+        ensure_ascii=False,
+    )
+
+
 def attribution(rows: Sequence[Mapping[str, object]]) -> str:
     """Whom to credit for each photo, under which licence, as Markdown."""
     lines = [
@@ -35,7 +50,7 @@ def attribution(rows: Sequence[Mapping[str, object]]) -> str:
     ]  # fmt: skip
     for row in rows:
         cells = {name: markdown_text(value) for name, value in row.items()}
-        licence = cells["licence_name"] or cells["licence"]
+        licence = markdown_text(licence_title(str(row["licence_name"] or row["licence"]), str(row["licence_url"])))
         parts = [
             f"{cells['photo']}: “{cells['title'] or 'untitled'}” by {cells['creator'] or 'a creator who is not named'}",
             f"{licence} {_link(row['licence_url'])}".strip(),

@@ -74,7 +74,8 @@ class Sheet:
         places = [room + step * (side + GAP) for step in range(len(self.values))]
         marks, y = list(self._head(places, side)), 2 * LEADING + GAP
         for row in self.rows:
-            lines = wrap(visible(row.name), _letters(room)) if room else [visible(row.name)]
+            name = visible(Path(row.name).name)  # the caption of a single photo has its folder
+            lines = wrap(name, _letters(room)) if room else [name]
             marks += [Mark(0, y + SIZE + LEADING * place, words=line, colour=MUTED) for place, line in enumerate(lines)]
             y += 0 if room else LEADING + GAP / 2
             for x, image in zip(places, row.images, strict=True):

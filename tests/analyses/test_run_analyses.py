@@ -240,6 +240,26 @@ def test_groups_of_two_columns(invoke, faces_found):
     assert "ceo, 0" in set(frame["group"])
 
 
+def test_a_photo_that_several_searches_found_counts_once_for_each_keyword(invoke, faces_found):
+    photos = read_frame(faces_found / "photos.parquet")
+    also = [None] * len(photos)
+    also[0] = json.dumps([{"keyword": "ceo", "modifier": "none"}])  # a photo of a nurse
+    also[1] = json.dumps([{"keyword": "ceo", "modifier": "male"}])  # one of a ceo, found for ceo again
+    also[2] = "nothing of a collection"
+    write_parquet(photos.assign(modifier="none", also_found_by=also), faces_found / "photos.parquet")
+    counts = PHOTO_COUNT // 2
+    result = invoke("represent", "list.csv", "--by", "keyword", "--format", "csv")
+    frame = table(result).drop_duplicates("group").set_index("group")
+    assert frame["photos"].to_dict() == {"ceo": counts + 1, "nurse": counts}
+    assert "1 of 90 photos count in more than one group" in result.stderr
+    frame = table(invoke("represent", "list.csv", "--by", "keyword,modifier", "--format", "csv"))
+    assert frame.drop_duplicates("group").set_index("group")["photos"].to_dict() == {
+        "ceo, male": 1, "ceo, none": counts + 1, "nurse, none": counts,
+    }  # fmt: skip
+    everybody = table(invoke("represent", "list.csv", "--format", "csv"))
+    assert set(everybody["photos"]) == {PHOTO_COUNT}
+
+
 def test_without_a_confusion_matrix_shares_are_not_corrected_and_that_is_said(invoke, faces_found, monkeypatch):
     monkeypatch.setattr("models.confusion.FILE", faces_found / "nothing.json")
     result = invoke("represent", "list.csv", "--by", "keyword", "--format", "csv")

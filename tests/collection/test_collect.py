@@ -159,10 +159,20 @@ def test_duplicates_and_near_duplicates_are_left_out_and_named(web, tmp_path):
     assert [(row["keyword"], row["modifier"]) for row in manifest] == [
         ("nurse", "none"), ("nurse", "none"), ("nurse", "female"),
     ]  # fmt: skip
-    assert manifest[1]["also_found_by"] == "female nurse"
-    assert found.counts == {("ok", ""): 3, ("excluded", "duplicate"): 3, ("excluded", "near-duplicate"): 1}
+    assert json.loads(manifest[1]["also_found_by"]) == [
+        {"keyword": "nurse", "modifier": "female", "soc": "", "rank": 1}
+    ]
+    shared = {("ok", "found by an earlier search"): 1}
+    assert found.counts == {("ok", ""): 3, ("excluded", "duplicate"): 2, ("excluded", "near-duplicate"): 1} | shared
     assert found.short == 2
     assert web.downloads["/1.jpg"] == 1
+
+
+def test_a_photo_that_was_found_before_counts_towards_what_is_wanted_of_a_keyword(web, tmp_path):
+    web.paths["pilot"] = ["/0.jpg", "/20.jpg", "/21.jpg"]
+    found = collect(web.wanted(Query("nurse"), Query("pilot"), per_keyword=2), tmp_path, consent=agreed)
+    assert (found.photos, found.short) == (3, 0)
+    assert web.downloads["/21.jpg"] == 0
 
 
 def test_near_duplicates_stay_where_they_are_wanted(web, tmp_path):

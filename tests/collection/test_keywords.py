@@ -8,7 +8,7 @@ import pytest
 
 import pipeline.collection
 from pipeline.collection.keywords import queries_of
-from pipeline.collection.licences import licence_code, wanted_licences
+from pipeline.collection.licences import licence_code, licence_title, wanted_licences
 from pipeline.config.options import ConfigError
 
 
@@ -56,6 +56,12 @@ def test_a_list_without_keywords_is_refused(tmp_path, content):
 )
 def test_licences_by_name_and_address(name, url, code):
     assert licence_code(name, url) == code
+
+
+def test_credits_name_a_licence_as_people_write_it():
+    assert licence_title("by-sa", "https://creativecommons.org/licenses/by-sa/4.0/") == "CC BY-SA 4.0"
+    assert licence_title("pdm") == "Public Domain Mark"
+    assert licence_title("CC BY 3.0 us") == "CC BY 3.0 us"
 
 
 def test_groups_of_licences():
