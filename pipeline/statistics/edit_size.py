@@ -12,7 +12,15 @@ import pandas as pd
 from pipeline.statistics import inference
 from pipeline.statistics.arrays import Floats
 from pipeline.statistics.inference import Spread
-from pipeline.statistics.photo_slopes import ESTIMABLE, blocks, reasons_of, slopes_and_centre, units_of
+from pipeline.statistics.photo_slopes import (
+    ESTIMABLE,
+    LabelResult,
+    blocks,
+    of_sweeps,
+    reasons_of,
+    slopes_and_centre,
+    units_of,
+)
 from pipeline.statistics.sweeps import Sweeps
 
 ENDS = ("", "_low", "_high")
@@ -72,10 +80,8 @@ def edit_size(
             for end, column in zip(ENDS, (spread.total / bottom.total, *ends), strict=True):
                 numbers[f"{name}{end}"][rows] = column
             numbers[f"{name}_p"][rows] = inference.t_test(spread, units)
-    named = {"adapter": sweeps.adapter, "attribute": sweeps.attribute, "arm": sweeps.arm, "label": list(sweeps.labels)}
-    known = {"photos": len(photos), "y_c": rates[:, len(values) // 2], "lean": lean, "estimable": reason == ESTIMABLE}
-    frame = pd.DataFrame({**named, **known, **numbers, "reason": reason.tolist()}, index=range(len(sweeps.labels)))
-    return frame[list(EDIT_SIZE_COLUMNS)]
+    known = LabelResult(reason=reason, **of_sweeps(sweeps))
+    return known.frame(EDIT_SIZE_COLUMNS, numbers | {"y_c": rates[:, len(values) // 2], "lean": lean})
 
 
 def balance(own: Mapping[str, float]) -> dict[str, float]:

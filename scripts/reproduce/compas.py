@@ -35,9 +35,8 @@ Depth = Annotated[int | None, typer.Option(help="Of the trees; none unless given
 
 
 def data_path() -> Path:
-    """Where the table lies: in ``COUNTERSLOPE_DATA``, else in ``../shared/data`` next to the repository."""
-    folder = Path(os.environ.get("COUNTERSLOPE_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
-    return folder / "compas-scores-two-years.csv"
+    """Where the table lies: in ``COUNTERSLOPE_DATA``, else in the folder at hand."""
+    return Path(os.environ.get("COUNTERSLOPE_DATA", "")) / "compas-scores-two-years.csv"
 
 
 def people(path: Path, *, filtered: bool, also: Sequence[str] = ()) -> pd.DataFrame:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from real_data import COMPAS, needs
 from script_modules import load_script
 
 from pipeline.cli.app import app
@@ -37,13 +38,12 @@ def test_figure_2(monkeypatch):
         assert found.value == pytest.approx(float(stated_mals), abs=5e-5)
 
 
+@needs(COMPAS)
 def test_figure_6():
     compas = load_script("reproduce/compas")
-    if not compas.data_path().is_file():
-        pytest.skip(f"{compas.data_path().name} is not here (COUNTERSLOPE_DATA)")
     stated = rows("decile from")[1:]
     found = [
-        compas.figure_6(compas.people(compas.data_path(), filtered=kept), resamples=0).set_index("decile_from")
+        compas.figure_6(compas.people(COMPAS, filtered=kept), resamples=0).set_index("decile_from")
         for kept in (True, False)
     ]
     assert len(stated) == 9

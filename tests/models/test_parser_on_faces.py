@@ -5,7 +5,6 @@ On portraits of the embedded sample, with things drawn over them; and on held-ou
 
 import csv
 import io
-import os
 import tarfile
 from collections import defaultdict
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from real_data import FOLDER, needs
 
 from models.alignment import warp_to_template
 from models.detector import FaceDetector
@@ -30,8 +30,7 @@ from pipeline.photos import SAMPLE
 
 RACES = ("White", "Black", "Asian", "Indian", "Others")
 FACE = list(class_indices(SweepOptions().region))
-DATA = Path(os.environ.get("COUNTERSLOPE_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
-ARCHIVE = DATA / "faceparsing.tar"
+ARCHIVE = FOLDER / "faceparsing.tar"
 PER_RACE = 3
 
 
@@ -247,9 +246,7 @@ def held_out_photos(archive, *, most):
     return found
 
 
-@pytest.mark.skipif(
-    not ARCHIVE.is_file(), reason="photos with masks are not here (faceparsing.tar in COUNTERSLOPE_DATA)"
-)
+@needs(ARCHIVE)
 def test_held_out_faces_with_glasses_and_hats_are_found_without_them(parser):
     photos = held_out_photos(ARCHIVE, most=12)
     assert len(photos) >= 5

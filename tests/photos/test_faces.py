@@ -1,6 +1,5 @@
 """One face stands for each photo, or the row says why none can."""
 
-import os
 import re
 import tarfile
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from drawn_faces import drawn_face
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from real_data import FOLDER, needs
 
 from models.attributes import RACES
 from models.detector import Detection, FaceDetector, central_face
@@ -266,10 +266,10 @@ def test_rows_give_back_the_faces_own_values_and_its_source_group(estimator: Est
     assert source_groups(frame) == {"a": "feminine, Black", "b": "masculine, Indian"}
 
 
-PORTRAITS = Path(os.environ.get("COUNTERSLOPE_DATA", Path(__file__).parents[3] / "shared" / "data")) / "congress.tar"
+PORTRAITS = FOLDER / "congress.tar"
 
 
-@pytest.mark.skipif(not PORTRAITS.is_file(), reason="real portraits are not here (congress.tar in COUNTERSLOPE_DATA)")
+@needs(PORTRAITS)
 def test_real_portraits_have_a_face(detector: FaceDetector, tmp_path: Path) -> None:
     with tarfile.open(PORTRAITS) as archive:
         archive.extractall(tmp_path, members=archive.getmembers()[::20], filter="data")
