@@ -15,15 +15,15 @@ from pipeline.run.record import Stage
 PHOTOS, STEPS = 4, 3
 
 
-def made_run(folder: Path) -> Run:
-    """Four photos in three steps of one attribute."""
+def made_run(folder: Path, *, side: int = 40) -> Run:
+    """Four photos, so many pixels wide and high, in three steps of one attribute."""
     rows = []
     for photo in range(PHOTOS):
         for step in range(1, STEPS + 1):
             file = Path("images") / "gender" / f"{photo}" / f"step{step}.png"
             path = folder / file
             path.parent.mkdir(parents=True, exist_ok=True)
-            pixels = np.full((40, 40, 3), photo * 10 + step, dtype=np.uint8)
+            pixels = np.full((side, side, 3), photo * 10 + step, dtype=np.uint8)
             Image.fromarray(pixels).save(path)
             rows.append(
                 {"attribute": "gender", "arm": "edit", "photo": f"{photo}.png", "step": step, "value": step - 2.0,

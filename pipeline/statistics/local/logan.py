@@ -22,9 +22,7 @@ Null = Literal["rerun", "fixed"]
 NULLS = ("rerun", "fixed")
 STRATA = ("group", "cluster")
 TOO_FEW = "clusters = {clusters} needs as many different rows of features, but there are {different}"
-NONE_REPORTED = (
-    "no cluster has {min_rows} rows of both groups (min_rows) and a metric: nothing was permuted"
-)
+NONE_REPORTED = "no cluster has {min_rows} rows of both groups (min_rows) and a metric: nothing was permuted"
 NOT_CONVERGED = "the search for clusters was stopped before it had converged"
 SHARES_FIND_LITTLE = (
     "the p of bcr and bir find next to nothing (0 to 1 % of planted biases, simulated), since chance calls most "

@@ -1,0 +1,117 @@
+"""All services at once behind a proxy that spoils 24 % of the replies: the tables of a run are those without faults."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from fakes.chatting import chatting
+from fakes.clouds import CLOUDS, environment
+from fakes.faulty_proxy import AFTER, BEFORE, FaultyProxy
+from fakes.made_run import PHOTOS, STEPS, made_run
+from fakes.resting import resting
+from fakes.seeing import NAMES
+from fakes.serving import Serving
+
+from adapters import registry
+from adapters.base import Adapter
+from pipeline.config.sources import load_settings
+from pipeline.querying.limits import RetryPolicy
+from pipeline.run.folder import Run
+from pipeline.run.tables import read_frame
+from pipeline.stages.base import Audit
+from pipeline.stages.query import query_stage
+
+SHARE = 0.24
+KEYS = {"OPENAI_API_KEY": "planted-openai-key", "CLINIC_KEY": "planted-clinic-key"}
+CLINIC = {"items": "result.tags", "label": "tag.en", "score": "p", "headers": {"X-Api-Key": "${CLINIC_KEY}"}}
+PRICE = 10.0  # US$ for 1,000 images
+
+
+@dataclass(frozen=True)
+class QuickRetry(RetryPolicy):
+    """Waits between two tries of one image that a test can wait for."""
+
+    first: float = 0.02
+
+
+@contextmanager
+def services(share: float) -> Iterator[tuple[list[Adapter], list[FaultyProxy]]]:
+    """Every remote adapter, each with a proxy between it and its service."""
+    with ExitStack() as stack:
+        variables = dict(KEYS)
+        for cloud in CLOUDS.values():
+            variables |= cloud.environment
+        stack.enter_context(environment(variables))
+        urls = {name: stack.enter_context(cloud.service()).url for name, cloud in CLOUDS.items()}
+        urls["openai"] = stack.enter_context(Serving(chatting(KEYS["OPENAI_API_KEY"]))).url
+        urls["http:clinic"] = stack.enter_context(Serving(resting(KEYS["CLINIC_KEY"]))).url
+        adapters, proxies = [], []
+        for seed, (name, url) in enumerate(urls.items()):
+            proxies.append(stack.enter_context(FaultyProxy(url, share=share, seed=seed)))
+            adapters.append(registry.create(name, options_of(name, proxies[-1].url)))
+        yield adapters, proxies
+
+
+def options_of(name: str, url: str) -> dict[str, object]:
+    if name == "openai":
+        return {"endpoint": f"{url}/v1", "model": "seer", "labels": NAMES}
+    if name == "http:clinic":
+        return {"url": url, **CLINIC}
+    return {"endpoint": url} | ({"batch": 1} if name in ("google", "clarifai") else {})
+
+
+def query(run: Run, adapters: list[Adapter], *, max_cost: float | None = None, again: bool = False) -> None:
+    names = [adapter.name for adapter in adapters]
+    given = {"price": dict.fromkeys(names, PRICE), "rate": dict.fromkeys(names, 500.0), "max_cost": max_cost}
+    settings = load_settings(given={"query": given}, environment={})
+    audit = Audit(run, settings, (), consent=lambda plan: True)
+    query_stage(audit, "v", adapters, retry="failed" if again else None)
+
+
+def outcomes(run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The tables of answers and labels, whose classifiers are called from different ports in every run."""
+    return tuple(
+        frame.sort_values([*frame.columns]).reset_index(drop=True)
+        for frame in (read_frame(run.path(f"{name}.parquet")) for name in ("answers", "labels"))
+    )  # type: ignore[return-value]
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.querying.plan.RetryPolicy", QuickRetry)
+
+
+def test_nothing_is_lost_paid_beyond_the_cap_or_kept_of_the_keys(tmp_path: Path) -> None:
+    clean, faulty = (made_run(tmp_path / name, side=96) for name in ("clean", "faulty"))
+    with services(0.0) as (adapters, proxies):
+        query(clean, adapters)
+        images = sum(proxy.answered for proxy in proxies)
+    with services(SHARE) as (adapters, proxies):
+
+        def billed() -> float:
+            return sum(proxy.answered for proxy in proxies) * PRICE / 1000
+
+        cap = images * PRICE / 1000  # enough only if no reply is lost
+        query(faulty, adapters, max_cost=cap)
+        assert billed() <= cap + 1e-9
+        for _ in range(4):
+            if faulty.record.stages["query"].state == "done" and not without_labels(faulty):
+                break
+            query(faulty, adapters, max_cost=2 * cap, again=True)
+        assert billed() <= 2 * cap + 1e-9
+        seen = sum((proxy.seen for proxy in proxies), start=proxies[0].seen - proxies[0].seen)
+    assert set(seen) == {"", *BEFORE, *AFTER}, "every fault came up"
+    for expected, found in zip(outcomes(clean), outcomes(faulty), strict=True):
+        pd.testing.assert_frame_equal(expected, found)
+    assert (outcomes(faulty)[0]["status"] == "ok").sum() == PHOTOS * STEPS * len(adapters)
+    secrets = [*KEYS.values(), *(secret for cloud in CLOUDS.values() for secret in cloud.secrets)]
+    for path in faulty.folder.rglob("*"):
+        content = path.read_bytes() if path.is_file() else b""
+        assert not [secret for secret in secrets if secret.encode() in content], path
+
+
+def without_labels(run: Run) -> int:
+    return sum(account.without_labels for account in run.record.query.values())
