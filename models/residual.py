@@ -35,7 +35,7 @@ class ChangeFields:
 @dataclass(frozen=True)
 class Change:
     """A change of ``B`` faces: ``colour`` ``(B, 3, S, S)`` added in RGB -1..1, ``displacement`` ``(B, 2, S, S)`` in
-    crop sides."""
+    crop sides; or J changes of each, ``(B, J, …)``."""
 
     colour: Tensor
     displacement: Tensor
@@ -69,16 +69,27 @@ class Prototypes(nn.Module):
         return ChangeFields(*(torch.einsum("bt,tk...,k->bk...", weights, one, self.strength) for one in fields))
 
 
-def change_by(fields: ChangeFields, difference: Tensor, *, size: int) -> Change:
-    """The change by ``difference`` ``(B, 8)`` (wanted minus own attribute values), at ``size`` pixels a side."""
-    luma = torch.einsum("bahw,ba->bhw", fields.luma, difference)[:, None]
-    chroma = torch.einsum("bachw,ba->bchw", fields.chroma, difference)
-    displacement = torch.einsum("bachw,ba->bchw", fields.displacement, difference)
+def changes_along(fields: ChangeFields, directions: Tensor, *, size: int) -> Change:
+    """The changes by one step along each of ``directions`` ``(J, 8)`` of attribute values, at ``size`` pixels a side.
+
+    Changes add up: a face's change by ``c_1`` steps along the first and so on is the sum of ``c_j`` times the j-th.
+    """
+    luma = torch.einsum("bahw,ja->bjhw", fields.luma, directions).flatten(0, 1)[:, None]
+    chroma, displacement = (
+        torch.einsum("bachw,ja->bjchw", field, directions).flatten(0, 1)
+        for field in (fields.chroma, fields.displacement)
+    )
     cb, cr = _resized(chroma, size).split(1, dim=1)
     luma = _resized(luma, size)
     # BT.601: luma and colour differences to RGB.
     colour = torch.cat([luma + 1.402 * cr, luma - 0.344 * cb - 0.714 * cr, luma + 1.772 * cb], dim=1)
-    return Change(colour, _resized(displacement, size))
+    apart = len(fields.luma), len(directions)
+    return Change(colour.unflatten(0, apart), _resized(displacement, size).unflatten(0, apart))
+
+
+def weighted(change: Change, steps: Tensor) -> Change:
+    """The sum of each face's changes, ``steps`` ``(B, J)`` times."""
+    return Change(*(torch.einsum("bj,bj...->b...", steps, field) for field in (change.colour, change.displacement)))
 
 
 def inner(masks: Tensor) -> Tensor:
@@ -91,10 +102,11 @@ def inner(masks: Tensor) -> Tensor:
 
 
 def centred(change: Change, masks: Tensor) -> Change:
-    """The change without its mean colour inside ``masks`` ``(B, 1, S, S)``: skin tone is ``models.tone``'s matter."""
-    area = masks.sum(dim=(2, 3)).clamp(min=1e-6)
-    means = (masks * change.colour).sum(dim=(2, 3)) / area
-    return Change(change.colour - means[:, :, None, None], change.displacement)
+    """J changes of each face without their mean colour inside ``masks`` ``(B, 1, S, S)``: skin tone is
+    ``models.tone``'s matter."""
+    shares = masks / masks.sum(dim=(2, 3), keepdim=True).clamp(min=1e-6)
+    means = torch.einsum("bhw,bjchw->bjc", shares[:, 0], change.colour)
+    return Change(change.colour - means[..., None, None], change.displacement)
 
 
 def displaced(images: Tensor, displacement: Tensor) -> Tensor:

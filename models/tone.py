@@ -5,7 +5,7 @@ that keeps shading and highlights. Which pixels are skin is the parser's matter;
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -36,6 +36,7 @@ REACH = 0.06  # crop sides: the standard deviation of the smooth lightness
 GAINS = (0.15, 5.0)
 BRIGHTEST = 250.0  # the level that a shift lights no pixel beyond
 LIGHTNESS = (12.0, 93.0)  # the range of skin's median L* that a shift stays in
+_STEPS = np.linspace(0, 100, 1001)  # of L*, at which gains are tabled
 
 
 @dataclass(frozen=True)
@@ -182,7 +183,21 @@ def tone_change(
     lightness: NDArray[np.floating],
     grey: bool = False,
 ) -> NDArray[np.float32]:
-    """What the shift adds to each pixel, in levels: a smooth gain of the skin's diffuse light; exactly 0 for no shift.
+    """What one shift ``(3,)`` adds to each pixel; see `tone_changes`."""
+    (change,) = tone_changes(pixels, weights, colour, np.asarray(shift)[None], lightness=lightness, grey=grey)
+    return change
+
+
+def tone_changes(
+    pixels: NDArray[np.uint8],
+    weights: NDArray[np.floating],
+    colour: NDArray[np.floating],
+    shifts: NDArray[np.floating],
+    *,
+    lightness: NDArray[np.floating],
+    grey: bool = False,
+) -> Iterator[NDArray[np.float32]]:
+    """What each shift adds to each pixel, in levels: a smooth gain of the skin's diffuse light; exactly 0 for no shift.
 
     Light is taken as albedo times shading plus shine (the dichromatic model, Shafer 1985); the gain is one of the
     albedo.
@@ -193,55 +208,46 @@ def tone_change(
         pixels: ``(h, w, 3)`` uint8 RGB.
         weights: ``(h, w)`` in 0..1, from `tone_weights`.
         colour: ``(3,)`` the skin's median CIELAB.
-        shift: ``(3,)`` by how much that colour should move.
+        shifts: ``(K, 3)`` by how much that colour should move.
         lightness: ``(h, w)``, from `smooth_lightness`.
         grey: shift the lightness only, all channels alike, so that a grey photo stays grey.
 
-    Returns:
+    Yields:
         ``(h, w, 3)`` float32, to be added to ``pixels``; the sum stays within 0..255.
     """
-    if not np.any(shift):
-        return np.zeros(pixels.shape, dtype=np.float32)
-    steps = np.linspace(0, 100, 101)
-    gains, medians = _gains(steps, np.asarray(colour, dtype=float), np.asarray(shift, dtype=float), grey=grey)
+    inside = np.asarray(weights) > 0
+    skin = pixels[inside]
     # Deep shade is followed only in part: no skin turns black.
-    followed = colour[0] + EVENNESS * (np.asarray(lightness, dtype=np.float32) - colour[0])
-    place = np.clip(followed, max(8.0, 0.4 * colour[0]), 100)
-    light = _decoding()[pixels]
-    sought = np.empty_like(light)
-    for channel in range(3):
-        gain, median = (np.interp(place, steps, table[:, channel]).astype(np.float32) for table in (gains, medians))
-        ratio = light[..., channel] / (SHINE * median)
-        # A pixel of the median colour takes the whole shift.
-        diffuse = light[..., channel] * float((1 + SHINE**-4) ** 0.25) / np.sqrt(np.sqrt(1 + ratio**4))
-        sought[..., channel] = light[..., channel] + np.asarray(weights, dtype=np.float32) * (gain - 1) * diffuse
-    change = 255 * _encoded(sought) - pixels
-    # Highlights near their limit keep their colour and some relief: the brighter a pixel is, the less it still rises.
-    room = np.maximum(BRIGHTEST - pixels.max(axis=2), 0.2)
-    share = (np.asarray(weights) > 0) * (1 + (np.maximum(change.max(axis=2), 0) / room) ** 4) ** -0.25
-    return np.asarray(change * share[..., None], dtype=np.float32)
+    followed = colour[0] + EVENNESS * (np.asarray(lightness, dtype=np.float32)[inside] - colour[0])
+    place = np.rint(np.clip(followed, max(8.0, 0.4 * colour[0]), 100) * 10).astype(np.intp)
+    before = np.asarray(colour, dtype=np.float64)
+    light, median = _decoding()[skin], _skin_light(before, _STEPS, grey=grey)
+    squares = (light / (SHINE * median.astype(np.float32)[place])) ** 2
+    # A pixel of the median colour takes the whole shift.
+    diffuse = light * float((1 + SHINE**-4) ** 0.25) / np.sqrt(np.sqrt(1 + squares * squares))
+    diffuse *= np.asarray(weights, dtype=np.float32)[inside][:, None]
+    room = np.maximum(BRIGHTEST - skin.max(axis=1), 0.2).astype(np.float32)
+    for shift in np.asarray(shifts, dtype=np.float64):
+        change = np.zeros(pixels.shape, dtype=np.float32)
+        if len(skin) and np.any(shift):
+            after = _skin_light(before + shift, np.clip(_STEPS + shift[0], 1, 100), grey=grey)
+            gains = np.clip(after / median, *GAINS)
+            if grey:
+                gains[:] = gains.mean(axis=1, keepdims=True)
+            added = 255 * _encoded(light + (gains - 1).astype(np.float32)[place] * diffuse) - skin
+            # Highlights near their limit keep their colour and some relief: the brighter a pixel is, the less it rises.
+            squares = (np.maximum(added.max(axis=1), 0) / room) ** 2
+            change[inside] = added / np.sqrt(np.sqrt(1 + squares * squares))[:, None]
+        yield change
 
 
-def _gains(
-    steps: NDArray[np.float64], colour: NDArray[np.float64], shift: NDArray[np.float64], *, grey: bool
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """For skin of each lightness of ``steps`` ``(T,)``: the gain of each channel in linear light and the colour there,
-    ``(T, 3)`` each."""
-    tint = np.array([0.0, 1.0, 1.0]) * (0 if grey else 1)
-
-    def of_lightness(median: NDArray[np.float64], lightness: NDArray[np.float64]) -> NDArray[np.float64]:
-        # Dark skin in deep shade has less chroma, in proportion.
-        share = np.clip(lightness / max(float(median[0]), 1.0), 0.2, 1.2)[:, None]
-        return np.asarray(share * (tint * median) + lightness[:, None] * np.array([1.0, 0, 0]))
-
-    before = of_lightness(colour, steps)
-    after = of_lightness(colour + shift, np.clip(steps + shift[0], 1, 100))
-    linear = []
-    for lab in (before, after):
-        rgb = np.clip(cv2.cvtColor(lab[None].astype(np.float32), cv2.COLOR_LAB2RGB)[0], 1 / 255, 1).astype(np.float64)
-        linear.append(np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4))
-    gains = np.clip(linear[1] / linear[0], *GAINS)
-    return (np.repeat(gains.mean(axis=1, keepdims=True), 3, axis=1) if grey else gains), linear[0]
+def _skin_light(colour: NDArray[np.float64], lightness: NDArray[np.float64], *, grey: bool) -> NDArray[np.float64]:
+    """The linear light ``(T, 3)`` of skin of a median ``colour`` where its L* is ``lightness`` ``(T,)``."""
+    # Dark skin in deep shade has less chroma, in proportion.
+    share = np.clip(lightness / max(float(colour[0]), 1.0), 0.2, 1.2)[:, None]
+    lab = share * (colour * np.array([0.0, 1.0, 1.0]) * (0 if grey else 1)) + lightness[:, None] * np.array([1.0, 0, 0])
+    rgb = np.clip(cv2.cvtColor(lab[None].astype(np.float32), cv2.COLOR_LAB2RGB)[0], 1 / 255, 1).astype(np.float64)
+    return np.asarray(np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4))
 
 
 @cache

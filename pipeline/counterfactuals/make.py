@@ -275,7 +275,7 @@ def _prepare(subjects: Sequence[Subject], *, networks: Networks, options: SweepO
     found = list(zip(subjects, patches, strict=True))
     for subject, patch in found:
         _write_mask(subject, patch, layout.folder / layout.mask(subject.photo))
-    batch = networks.editor.read(subjects)
+    batch = networks.editor.read(subjects, chances)
     empty = np.zeros((CROP, CROP), dtype=np.float32)
     masks = np.stack([empty if patch is None else crop_mask(subject, patch) for subject, patch in found])
     facts = _null_errors("null", batch.crops, batch.null, masks)

@@ -4,6 +4,7 @@ Photos are ``(H, W, 3)`` uint8 RGB; crops and changes ``(S, S, 3)`` float32 in p
 """
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import cv2
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from models.alignment import invert, similarity_to_template, warp_to_template
 from models.image_metrics import luma
 from models.parser import BiSeNet, SmallParser, class_indices
-from models.precision import compute, unit_batch
+from models.precision import device_of, unit_batch
 from pipeline.counterfactuals.editors.base import CROP, Composite, Patch, Subject
 
 # The parser sees a little more than the editor does: hair and neck show it where the face ends.
@@ -21,14 +22,32 @@ PARSER_ZOOM = 0.8
 EDGE = 0.06  # of the range of luma: what varies less is no edge
 
 
+class View(Protocol):
+    """The part of a photo that a parser is shown."""
+
+    def __call__(self, landmarks: NDArray[np.float64], *, size: int) -> NDArray[np.float64]:
+        """The ``(2, 3)`` transform from photo to the parser's input of ``size`` pixels a side."""
+        ...
+
+
+def parser_view(landmarks: NDArray[np.float64], *, size: int) -> NDArray[np.float64]:
+    """The transform from photo to the parser's input: the template, zoomed out around its centre."""
+    view = similarity_to_template(landmarks, size=size) * PARSER_ZOOM
+    view[:, 2] += (1 - PARSER_ZOOM) * size / 2
+    return view
+
+
 @torch.inference_mode()
-def chances_of(parser: SmallParser | BiSeNet, subjects: Sequence[Subject]) -> NDArray[np.float32]:
-    """The parser's probabilities of its classes ``(B, 19, size, size)`` in its view of each face."""
+def chances_of(
+    parser: SmallParser | BiSeNet, subjects: Sequence[Subject], *, view: View = parser_view
+) -> NDArray[np.float32]:
+    """The parser's probabilities of its classes ``(B, 19, S, S)`` in its view of each face, at its own resolution."""
     size = parser.size
-    views = [parser_view(subject.landmarks, size=size) for subject in subjects]
-    images = [warp_to_template(s.pixels, view, size=size) for s, view in zip(subjects, views, strict=True)]
-    logits = compute(parser, unit_batch(images), network=parser)
-    return np.asarray(logits.softmax(dim=1).numpy(), dtype=np.float32)
+    images = [warp_to_template(s.pixels, view(s.landmarks, size=size), size=size) for s in subjects]
+    # In float32 everywhere: a mask that differs by a pixel would show in every level of a large change.
+    batch = unit_batch(images).to(device_of(parser), memory_format=torch.channels_last)
+    logits = parser.coarse(batch) if isinstance(parser, SmallParser) else parser(batch)
+    return np.asarray(logits.softmax(dim=1).cpu().numpy(), dtype=np.float32)
 
 
 def patches_of(
@@ -80,13 +99,6 @@ def patches_from(
             patch = trimmed(Patch(patch.top, patch.left, feather(patch.mask, pixels=feather_share * side)))
         patches.append(patch)
     return patches
-
-
-def parser_view(landmarks: NDArray[np.float64], *, size: int) -> NDArray[np.float64]:
-    """The transform from photo to the parser's input: the template, zoomed out around its centre."""
-    view = similarity_to_template(landmarks, size=size) * PARSER_ZOOM
-    view[:, 2] += (1 - PARSER_ZOOM) * size / 2
-    return view
 
 
 def locate(region: NDArray[np.float32], *, to_photo: NDArray[np.float64], shape: tuple[int, int]) -> Patch | None:

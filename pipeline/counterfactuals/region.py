@@ -5,6 +5,7 @@ Outside the union of both masks nothing changes, bit for bit.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import cv2
 import numpy as np
@@ -30,10 +31,21 @@ class Region:
     face: NDArray[np.float32]
     skin: NDArray[np.float32]
 
-    @property
+    @cached_property
     def mask(self) -> NDArray[np.float32]:
         """Where anything may change at all: the larger of both masks ``(h, w)``."""
         return np.maximum(self.face, self.skin)
+
+    @cached_property
+    def inside(self) -> NDArray[np.bool_]:
+        """Where `mask` is not zero."""
+        return self.mask > 0
+
+    @cached_property
+    def features(self) -> tuple[slice, slice]:
+        """The part of the window that holds the face's mask, as slices of rows and columns; empty without one."""
+        left, top, width, height = cv2.boundingRect((self.face > 0).astype(np.uint8))
+        return slice(top, top + height), slice(left, left + width)
 
     @property
     def patch(self) -> Patch:
@@ -82,36 +94,37 @@ def compose(
     photo: NDArray[np.uint8],
     region: Region,
     *,
-    colour: NDArray[np.float32],
+    colour: NDArray[np.float32] | None = None,
     displacement: NDArray[np.float32] | None = None,
     tone: NDArray[np.float32] | None = None,
-    rim: float = 0.0,
 ) -> Composite:
     """One version of a photo: tone shifted, content moved, change of colour added, rounded; in this order.
 
     Args:
         photo: ``(H, W, 3)`` uint8 RGB.
         region: the window ``(h, w)`` and its masks.
-        colour: ``(h, w, 3)`` levels, weighted by ``region.face`` here.
-        displacement: ``(h, w, 2)`` photo pixels (x, y) from where a pixel's content is fetched, weighted likewise.
-        rim: pixels over which displacements fade to zero inside the face, so that nothing is fetched from beyond it.
-        tone: ``(h, w, 3)`` levels from ``models.tone.tone_change``, weighted by ``region.skin`` already.
+        colour: ``(fh, fw, 3)`` levels in ``region.features``, weighted by the face's mask already.
+        displacement: ``(fh, fw, 2)`` photo pixels (x, y) there from where a pixel's content is fetched, weighted by
+            `inner_mask` already.
+        tone: ``(h, w, 3)`` levels from ``models.tone.tone_changes``, weighted by ``region.skin`` already.
 
     Returns:
         The version; pixels where ``region.mask`` is zero are the photo's own.
     """
     levels = photo[region.window].astype(np.float32)
     if tone is not None:
-        levels = levels + tone
+        levels += tone
+    features = levels[region.features]
     if displacement is not None and np.any(displacement):
-        levels = _moved(levels, displacement * inner_mask(region.face, rim=rim)[..., None], within=region.face)
-    levels = levels + (region.face * headroom(levels, colour))[..., None] * colour
+        features[:] = _moved(features, displacement, within=region.face[region.features])
+    if colour is not None:
+        features += headroom(features, colour)[..., None] * colour
     rounded = np.rint(levels)
-    inside = region.mask > 0
-    beyond = ((rounded < 0) | (rounded > 255)).any(axis=2) & inside
+    limited = np.clip(rounded, 0, 255)
+    beyond = _any_channel(rounded != limited) & region.inside
     changed = photo.copy()
-    np.copyto(changed[region.window], np.clip(rounded, 0, 255).astype(np.uint8), where=inside[..., None])
-    return Composite(changed, float(beyond.sum() / max(1, np.count_nonzero(inside))))
+    np.copyto(changed[region.window], limited.astype(np.uint8), where=region.inside[..., None])
+    return Composite(changed, float(beyond.sum()) / max(1.0, float(region.inside.sum())))
 
 
 def headroom(levels: NDArray[np.float32], colour: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -134,15 +147,20 @@ def inner_mask(mask: NDArray[np.float32], *, rim: float) -> NDArray[np.float32]:
 def _moved(
     levels: NDArray[np.float32], displacement: NDArray[np.float32], *, within: NDArray[np.float32]
 ) -> NDArray[np.float32]:
-    height, width = levels.shape[:2]
-    columns, rows = np.meshgrid(np.arange(width, dtype=np.float32), np.arange(height, dtype=np.float32))
+    columns, rows = (np.arange(count, dtype=np.float32) for count in (levels.shape[1], levels.shape[0]))
 
     def fetched(field: NDArray[np.float32], moves: NDArray[np.float32], how: int) -> NDArray[np.float32]:
-        places = columns + moves[..., 0], rows + moves[..., 1]
+        places = moves[..., 0] + columns, moves[..., 1] + rows[:, None]
         return np.asarray(cv2.remap(field, *places, how, borderMode=cv2.BORDER_REPLICATE), dtype=np.float32)
 
     # Nothing is fetched from where there is no face, such as a strand of hair.
     moves = displacement * fetched(within, displacement, cv2.INTER_LINEAR)[..., None]
+    moved = fetched(levels, moves, cv2.INTER_CUBIC)
     # Interpolation leaves a pixel that does not move as it is only up to rounding errors: take it as it is.
-    still = (moves == 0).all(axis=2)
-    return np.where(still[..., None], levels, fetched(levels, moves, cv2.INTER_CUBIC)).astype(np.float32)
+    np.copyto(moved, levels, where=((moves[..., 0] == 0) & (moves[..., 1] == 0))[..., None])
+    return moved
+
+
+def _any_channel(flags: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Whether any of three channels ``(h, w, 3)`` is set; several times as fast as ``any`` along the last axis."""
+    return np.asarray(flags[..., 0] | flags[..., 1] | flags[..., 2])

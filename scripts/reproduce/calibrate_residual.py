@@ -55,13 +55,14 @@ def main(
 
 def rise(faces: ResidualBatch, name: str) -> float:
     """Of the mean probability of the higher pole from -1 to +1, as the estimator perceives it."""
-    attribute, means = ATTRIBUTES[name], []
-    units, estimator, own = faces.units(attribute), load_judge("estimator"), faces.own(attribute)
+    attribute, means, estimator = ATTRIBUTES[name], [], load_judge("estimator")
+    changes = faces.changes(attribute)
+    units = faces.units(attribute, changes)
     for value in (-1.0, 1.0):
-        values = np.full(len(own), value)
-        below = torch.from_numpy(values < own)[:, None]
-        seen = perceive_crops(estimator, faces.drawn(attribute, values, [torch.where(below, units.below, units.above)]))
-        perceived = {f"judge_{column}": figure.numpy() for column, figure in seen.named().items()}
+        drawn = faces.drawn(attribute, changes, units, np.full(len(faces.subjects), value))
+        perceived = {
+            f"judge_{name}": figure.numpy() for name, figure in perceive_crops(estimator, drawn).named().items()
+        }
         means.append(float(attribute.perceived(perceived).mean()))
     return means[1] - means[0]
 

@@ -33,8 +33,8 @@ from pipeline.counterfactuals import measures
 from pipeline.counterfactuals.checks import spearman_per_row
 from pipeline.counterfactuals.editors.base import CROP, Editor, Patch, PhotoEdit, Subject
 from pipeline.counterfactuals.editors.fader import FaderEditor
-from pipeline.counterfactuals.editors.residual import NEAR, ToneAndFields, class_chances, view_transform
-from pipeline.counterfactuals.mask import add_change, crop_mask, patches_of, to_patch
+from pipeline.counterfactuals.editors.residual import ToneAndFields
+from pipeline.counterfactuals.mask import add_change, chances_of, crop_mask, parser_view, patches_of, to_patch
 
 VALUES = {"gender": (-2.0, -4 / 3, -1.0, -2 / 3, 0.0, 2 / 3, 1.0, 4 / 3, 2.0), "race": (-2.0, -1.0, 0.0, 1.0, 2.0)}
 SWEEP = {"gender": [0, 1, 3, 4, 5, 7, 8], "race": [0, 1, 2, 3, 4]}  # the steps of the default sweep
@@ -132,7 +132,7 @@ def pictures(editor: Editor, parser: SmallParser | BiSeNet, faces: EvaluationSet
     rows, subjects = [], subjects_of(faces)
     for start in range(0, len(subjects), BATCH):
         chunk = subjects[start : start + BATCH]
-        chances = class_chances(parser, chunk, zoom=NEAR)
+        chances = chances_of(parser, chunk)
         made = versions_of(editor, parser, chunk, attribute)
         for place, (subject, one) in enumerate(zip(chunk, made, strict=True)):
             if one is None:
@@ -267,7 +267,7 @@ def shortened(found: Mapping[str, Any]) -> str:
 
 def _in_crop(subject: Subject, chances: NDArray[np.float32], names: tuple[str, ...]) -> NDArray[np.float32]:
     """The probability of some classes, from the parser's near view, over the aligned crop."""
-    to_photo = invert(view_transform(subject.landmarks, size=chances.shape[-1], zoom=NEAR))
+    to_photo = invert(parser_view(subject.landmarks, size=chances.shape[-1]))
     there = subject.to_crop @ np.vstack([to_photo, [0, 0, 1]])
     membership = chances[list(class_indices(names))].sum(axis=0)
     return np.asarray(cv2.warpAffine(membership, there, (CROP, CROP), flags=cv2.INTER_LINEAR), dtype=np.float32)

@@ -98,13 +98,11 @@ def test_placebos_make_no_version_a_second_time(tmp_path, monkeypatch):
     assert made == [0, 1]
 
 
-def test_age_and_smile_are_held_by_their_fields_as_far_as_these_respond():
-    moved = np.array([[0.4, -0.2], [0.4, -0.2], [9.0, 0.0]])
-    responses = np.array([[[1.0, 0], [0, 2]], [[0.01, 0], [0, 0.01]], [[1.0, 0], [0, 1]]])
-    held, dead, far = holding(moved, responses)
-    np.testing.assert_allclose(moved[0] + responses[0] @ held, 0, atol=0.03)
-    assert np.abs(dead).max() < 0.3, "a field without effect is not used"
-    assert np.abs(far).max() == MOST[0]
+def test_age_and_smile_are_held_against_what_moved_within_bounds():
+    older_and_graver, nothing, far = holding(np.array([[-0.2, -0.1], [0.0, 0.0], [9.0, 9.0]]))
+    assert (older_and_graver > 0).all()
+    assert not nothing.any()
+    np.testing.assert_allclose(-far, list(MOST.values()))
 
 
 def test_a_face_that_hardly_moves_is_changed_more():

@@ -62,7 +62,7 @@ def test_a_row_of_the_table_is_all_that_a_sweep_needs(smile, tmp_path):
 class WholeImages:
     """Versions that others made: the photo, darker or lighter all over."""
 
-    def read(self, subjects):
+    def read(self, subjects, near=None):
         crops = unit_batch([aligned_crop(face.pixels, face.landmarks, size=CROP) for face in subjects])
         return Batch(tuple(subjects), crops, crops)
 

@@ -3,7 +3,7 @@
 import torch
 
 from models.fader import ATTRIBUTES
-from models.residual import AGES, Change, Prototypes, centred, change_by, displaced
+from models.residual import AGES, Change, Prototypes, centred, changes_along, displaced, weighted
 
 
 def random_prototypes() -> Prototypes:
@@ -24,19 +24,25 @@ def test_fields_are_interpolated_between_ages_and_kept_beyond() -> None:
     torch.testing.assert_close(found[4, 1:], prototypes.luma[-1, 1:], atol=1e-4, rtol=0)
 
 
-def test_no_difference_changes_nothing_and_change_is_linear() -> None:
-    fields = random_prototypes()(torch.tensor([20.0, 50, 80]))
-    step = torch.randn(3, len(ATTRIBUTES), generator=torch.Generator().manual_seed(2))
-    nothing, once, twice = (change_by(fields, factor * step, size=128) for factor in (0, 1, 2))
-    assert not nothing.colour.any()
-    assert not nothing.displacement.any()
-    torch.testing.assert_close(2 * once.colour, twice.colour, atol=1e-5, rtol=1e-4)
+def test_no_step_changes_nothing_and_changes_along_directions_add_up() -> None:
+    fields, random = random_prototypes()(torch.tensor([20.0, 50, 80])), torch.Generator().manual_seed(2)
+    directions = torch.randn(3, len(ATTRIBUTES), generator=random)
+    changes = changes_along(fields, directions, size=128)
+    assert changes.colour.shape == (3, 3, 3, 128, 128)
+    assert changes.displacement.shape == (3, 3, 2, 128, 128)
+    assert not weighted(changes, torch.zeros(3, 3)).colour.any()
+    once = weighted(changes, torch.tensor([[1.0, 2, 0]]).expand(3, 3))
+    together = changes_along(fields, directions[:1] + 2 * directions[1:2], size=128)
+    torch.testing.assert_close(once.colour, together.colour[:, 0], atol=1e-4, rtol=1e-3)
+    torch.testing.assert_close(once.displacement, together.displacement[:, 0], atol=1e-5, rtol=1e-3)
 
 
 def test_centred_changes_keep_the_mean_colour() -> None:
     masks = torch.rand(2, 1, 64, 64)
-    change = centred(Change(torch.randn(2, 3, 64, 64), torch.zeros(2, 2, 64, 64)), masks)
-    torch.testing.assert_close((masks * change.colour).sum(dim=(2, 3)), torch.zeros(2, 3), atol=1e-2, rtol=0)
+    change = centred(Change(torch.randn(2, 4, 3, 64, 64), torch.zeros(2, 4, 2, 64, 64)), masks)
+    torch.testing.assert_close(
+        (masks[:, None] * change.colour).sum(dim=(3, 4)), torch.zeros(2, 4, 3), atol=1e-2, rtol=0
+    )
 
 
 def test_a_displacement_fetches_from_the_right_place() -> None:

@@ -184,8 +184,13 @@ class CodedFaces(FaceBatch, Protocol):
 class Editor(Protocol):
     """Changes attributes of faces."""
 
-    def read(self, subjects: Sequence[Subject]) -> FaceBatch:
-        """Read a batch of faces."""
+    def read(self, subjects: Sequence[Subject], near: NDArray[np.float32] | None = None) -> FaceBatch:
+        """Read a batch of faces.
+
+        Args:
+            subjects: these.
+            near: ``(B, 19, S, S)`` what ``mask.chances_of`` found in them, where it is known already.
+        """
         ...
 
 

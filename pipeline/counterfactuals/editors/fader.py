@@ -29,7 +29,7 @@ class FaderEditor:
 
     network: Fader
 
-    def read(self, subjects: Sequence[Subject]) -> "FaderBatch":
+    def read(self, subjects: Sequence[Subject], near: NDArray[np.float32] | None = None) -> "FaderBatch":
         """Encode the faces; see ``Editor.read``."""
         crops = unit_batch([aligned_crop(subject.pixels, subject.landmarks, size=CROP) for subject in subjects])
         return encode(self.network, crops, own_values([subject.own for subject in subjects]))

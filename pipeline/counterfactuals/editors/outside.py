@@ -40,7 +40,7 @@ class OutsideEditor:
     feather_share: float
     folder: Path | None
 
-    def read(self, subjects: Sequence[Subject]) -> "OutsideFaces":
+    def read(self, subjects: Sequence[Subject], near: NDArray[np.float32] | None = None) -> "OutsideFaces":
         """See ``Editor.read``."""
         crops = unit_batch([aligned_crop(subject.pixels, subject.landmarks, size=CROP) for subject in subjects])
         patches = patches_of(self.parser, subjects, region=self.region, feather_share=self.feather_share)

@@ -4,40 +4,60 @@ Differences of attribute values run parallel to the sweep through a face's own v
 is the photo itself, whatever else the face is perceived as.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from models.alignment import aligned_crop, invert, similarity_to_template, warp_to_template
+from models.alignment import aligned_crop, invert, similarity_to_template
 from models.attributes import CLASSES, class_indices
 from models.fader import ATTRIBUTES
 from models.judge import Classifier
 from models.parser import BiSeNet, SmallParser
-from models.precision import device_of, unit_batch
-from models.residual import INNER, ChangeFields, Prototypes, centred, change_by, displaced, inner
-from models.tone import REACH, ToneTable, median_colour, smooth_lightness, tone_change, tone_shifts, tone_weights
+from models.precision import unit_batch
+from models.residual import (
+    INNER,
+    Change,
+    ChangeFields,
+    Prototypes,
+    centred,
+    changes_along,
+    displaced,
+    inner,
+    weighted,
+)
+from models.tone import (
+    REACH,
+    ToneTable,
+    median_colour,
+    smooth_lightness,
+    tone_change,
+    tone_changes,
+    tone_shifts,
+    tone_weights,
+)
 from pipeline.config.attributes import EDIT_ARM, Attribute
 from pipeline.counterfactuals.editors.base import CROP, Patch, PhotoEdit, PhotoVersions, Subject
-from pipeline.counterfactuals.editors.response import Units, direction, fitted_units
+from pipeline.counterfactuals.editors.response import Units, directions, fitted_units, plain_units
 from pipeline.counterfactuals.mask import (
+    chances_of,
     crop_mask,
     edge_following,
     feather,
     is_grey,
     locate,
+    parser_view,
     to_patch,
     trimmed,
     without_colour,
 )
-from pipeline.counterfactuals.region import Region, compose, merged_region, to_photo_displacement
+from pipeline.counterfactuals.region import Region, compose, inner_mask, merged_region, to_photo_displacement
 
-# Two views of a face: the near one shows hairline to chin, the wide one ears, neck and shoulders.
-NEAR, WIDE = 0.8, 0.42
+WIDE, LOWERED = 0.42, 0.12  # the wide view's scale, and by how much of its side it looks further down
 EDGE_REACH = 0.025  # crop sides within which the edge of the skin follows the photo's
 # Teeth, the eye's white and the iris take little of a change of light: nothing of them belongs to a group.
 KEPT = {"mouth": 0.85, "eyes": 0.5}
@@ -78,11 +98,11 @@ class ToneAndFields:
     features: bool = True
 
     @torch.inference_mode()
-    def read(self, subjects: Sequence[Subject]) -> "ResidualBatch":
+    def read(self, subjects: Sequence[Subject], near: NDArray[np.float32] | None = None) -> "ResidualBatch":
         """Read a batch of faces; see ``Editor.read``."""
         crops = unit_batch([aligned_crop(subject.pixels, subject.landmarks, size=CROP) for subject in subjects])
         fields = self.prototypes(torch.tensor([float(subject.own["age"]) for subject in subjects]))
-        near, wide = (class_chances(self.parser, subjects, zoom=zoom) for zoom in (NEAR, WIDE))
+        near = chances_of(self.parser, subjects) if near is None else near
         faces = [
             face_patch(subject, chances, region=self.region, feather_share=self.feather_share)
             for subject, chances in zip(subjects, near, strict=True)
@@ -98,7 +118,7 @@ class ToneAndFields:
             rims=inner(masks),
             kept=kept,
             kept_crops=_over_crops(subjects, kept),
-            skins=tuple(map(visible_skin, subjects, near, wide)),
+            near=near,
         )
 
 
@@ -116,7 +136,7 @@ class ResidualBatch:
         rims: the same falling to zero inside the face already, for displacements.
         kept: how much each pixel of the photo keeps its light and colour; None where none does.
         kept_crops: ``(B, 1, 128, 128)`` the same over the crops.
-        skins: all visible skin; None where too little was found.
+        near: ``(B, 19, S, S)`` the parser's probabilities in its near view.
     """
 
     editor: ToneAndFields
@@ -128,7 +148,13 @@ class ResidualBatch:
     rims: Tensor
     kept: tuple[Patch | None, ...]
     kept_crops: Tensor
-    skins: tuple[Skin | None, ...]
+    near: NDArray[np.float32]
+
+    @cached_property
+    def skins(self) -> tuple[Skin | None, ...]:
+        """All visible skin of each face; None where too little was found. Only some attributes change it."""
+        wide = chances_of(self.editor.parser, self.subjects, view=wide_view)
+        return tuple(map(visible_skin, self.subjects, self.near, wide))
 
     @property
     def null(self) -> Tensor:
@@ -142,9 +168,10 @@ class ResidualBatch:
     def edit(self, attribute: Attribute, values: tuple[float, ...], units: Units | None = None) -> PhotoEdit:
         """See ``FaceBatch.edit``; with ``units`` measured before, on these faces with other parts of the editor on."""
         _check_inputs(attribute)
-        units = units or self.units(attribute)
+        changes = self.changes(attribute)
+        known = units or self.units(attribute, changes)
         return PhotoEdit(
-            attribute.name, EDIT_ARM, values, lambda place: self._versions(place, attribute, values, units)
+            attribute.name, EDIT_ARM, values, lambda place: self._versions(place, attribute, values, known, changes)
         )
 
     def own(self, attribute: Attribute) -> NDArray[np.float64]:
@@ -152,38 +179,45 @@ class ResidualBatch:
         return np.array([float(attribute.own_value(subject.own)) for subject in self.subjects])
 
     @torch.inference_mode()
+    def changes(self, attribute: Attribute) -> Change:
+        """What one step along each of an attribute's J ``directions`` changes, ``(B, J, …)``."""
+        return centred(changes_along(self.fields, directions(attribute), size=CROP), self.masks)
+
+    @torch.inference_mode()
     def drawn(
-        self, attribute: Attribute, values: NDArray[np.float64], units: Sequence[Tensor]
+        self, attribute: Attribute, changes: Change, units: Units, values: NDArray[np.float64]
     ) -> list[NDArray[np.uint8]]:
         """Each face's version at its own one of ``values`` ``(B,)``, made in the aligned crop alone.
 
         Args:
             attribute: what is swept.
+            changes: by it.
+            units: of the sweep.
             values: ``(B,)``.
-            units: ``(B, 8)`` each: what one unit of the sweep is in units of the fields.
 
         Returns:
-            All faces' crops ``(128, 128, 3)`` by the first of the units, then by the second, and so on.
+            Crops ``(128, 128, 3)``.
         """
-        crops, made = self.crops.clone(), []
+        crops = self.crops.clone()
         for place, value in enumerate(values):
             skin = self._skin(place, attribute)
             if skin is not None:
                 crops[place] += self._toned_crop(place, skin, attribute, float(value))
-        away, taken = torch.from_numpy(values - self.own(attribute)).float()[:, None], 1 - self.kept_crops
-        for one in units:
-            change = centred(change_by(self.fields, away * one, size=CROP), self.masks)
-            changed = displaced(crops, self.rims * change.displacement) + self.masks * taken * change.colour
-            made += list(((changed.clamp(-1, 1) + 1) * 127.5).round().byte().movedim(1, -1).numpy())
-        return made
+        away = torch.from_numpy(values - self.own(attribute)).float()[:, None]
+        change = weighted(changes, away * torch.where(away < 0, units.below, units.above))
+        taken = self.masks * (1 - self.kept_crops)
+        changed = displaced(crops, self.rims * change.displacement) + taken * change.colour
+        return list(((changed.clamp(-1, 1) + 1) * 127.5).round().byte().movedim(1, -1).numpy())
 
-    def units(self, attribute: Attribute) -> Units:
+    def units(self, attribute: Attribute, changes: Change | None = None) -> Units:
         """What one unit of a sweep is for each face; the same for all without an estimator."""
-        estimator, rows = self.editor.estimator, [subject.own for subject in self.subjects]
+        plain, estimator = plain_units(len(self.subjects)), self.editor.estimator
         if estimator is None or not self.editor.features:
-            unit = direction(attribute).expand(len(rows), len(ATTRIBUTES))
-            return Units(unit, unit)
-        return fitted_units(attribute, rows, partial(self.drawn, attribute), estimator)
+            return plain
+        rows = [subject.own for subject in self.subjects]
+        return fitted_units(
+            attribute, rows, partial(self.drawn, attribute, changes or self.changes(attribute), plain), estimator
+        )
 
     def _skin(self, place: int, attribute: Attribute) -> Skin | None:
         # Skin tone belongs to the attributes whose poles are groups of people of different skin.
@@ -215,7 +249,7 @@ class ResidualBatch:
 
     @torch.inference_mode()
     def _versions(
-        self, place: int, attribute: Attribute, values: tuple[float, ...], units: Units
+        self, place: int, attribute: Attribute, values: tuple[float, ...], units: Units, changes: Change
     ) -> PhotoVersions | None:
         editor, subject = self.editor, self.subjects[place]
         face = self.faces[place] if editor.features else None
@@ -224,44 +258,41 @@ class ResidualBatch:
         if region is None:
             return None
         own = float(attribute.own_value(subject.own))
-        window = subject.pixels[region.window]
-        grey = is_grey(window)
+        grey = is_grey(subject.pixels[region.window])
         tones = self._tones(subject, skin, region, attribute, values, grey=grey)
-        colours, moves = self._features(place, np.asarray(values) - own, units)
-        taken = 1 - _within(self.kept[place], region)[..., None]
-        to_photo = invert(subject.to_crop)
+        colours, moves = (None, None) if face is None else self._features(place, region, changes, grey=grey)
         made = []
-        for colour, move, tone in zip(colours, moves, tones, strict=True):
-            added = taken * to_patch(np.ascontiguousarray(colour), subject, region.patch)
-            moved = to_patch(np.ascontiguousarray(move), subject, region.patch)
+        for value, tone in zip(values, tones, strict=True):
+            steps = np.float32(value - own) * (units.below if value < own else units.above)[place].numpy()
             made.append(
                 compose(
                     subject.pixels,
                     region,
-                    colour=without_colour(added) if grey else added,
-                    displacement=to_photo_displacement(moved, to_photo=to_photo, size=CROP),
+                    colour=_summed(steps, colours),
+                    displacement=_summed(steps, moves),
                     tone=tone,
-                    rim=INNER * _crop_side(subject),
                 )
             )
         return PhotoVersions(subject.pixels, own, region.patch, tuple(made))
 
     def _features(
-        self, place: int, differences: NDArray[np.float64], units: Units
+        self, place: int, region: Region, changes: Change, *, grey: bool
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Change of colour ``(K, 128, 128, 3)`` in levels and displacement ``(K, 128, 128, 2)`` in crop sides."""
-        away = torch.from_numpy(differences).float()[:, None]
-        steps = away * torch.where(away < 0, units.below[place], units.above[place])
-        count = len(steps)
-        own_fields = ChangeFields(
-            *(
-                field[place : place + 1].expand(count, *field.shape[1:])
-                for field in (self.fields.luma, self.fields.chroma, self.fields.displacement)
-            )
-        )
-        mask = self.masks[place : place + 1].expand(count, 1, CROP, CROP)
-        change = centred(change_by(own_fields, steps, size=CROP), mask)
-        return (change.colour * 127.5).movedim(1, -1).numpy(), change.displacement.movedim(1, -1).numpy()
+        """What one step along each direction changes in ``region.features`` of the photo: colour ``(J, h, w, 3)`` in
+        levels, weighted by the face's mask, and displacement ``(J, h, w, 2)`` in pixels, weighted by `inner_mask`."""
+        subject = self.subjects[place]
+        mask, features = region.face[region.features], region.features
+        there = Patch(region.top + features[0].start, region.left + features[1].start, mask)
+        to_photo = invert(subject.to_crop)
+        taken = (mask * (1 - _within(self.kept[place], there)))[..., None]
+        inner = inner_mask(mask, rim=INNER * _crop_side(subject))[..., None]
+        levels = np.ascontiguousarray((changes.colour[place] * 127.5).movedim(1, -1).numpy())
+        sides = np.ascontiguousarray(changes.displacement[place].movedim(1, -1).numpy())
+        colours = [taken * to_patch(one, subject, there) for one in levels]
+        moves = [inner * to_patch(one, subject, there) for one in sides]
+        if grey:
+            colours = [without_colour(one) for one in colours]
+        return np.stack(colours), to_photo_displacement(np.stack(moves), to_photo=to_photo, size=CROP)
 
     def _tones(
         self,
@@ -272,37 +303,22 @@ class ResidualBatch:
         values: Sequence[float],
         *,
         grey: bool,
-    ) -> list[NDArray[np.float32] | None]:
+    ) -> Iterable[NDArray[np.float32] | None]:
         """What the shift of skin tone adds to the region's window at each value; None where there is no shift."""
         if skin is None:
             return [None] * len(values)
         window = subject.pixels[region.window]
         lightness = smooth_lightness(window, region.skin, reach=REACH * _crop_side(subject))
-        return [
-            tone_change(window, region.skin, skin.colour, shift, lightness=lightness, grey=grey)
-            for shift in self._shifts(subject, skin, attribute, values)
-        ]
+        shifts = self._shifts(subject, skin, attribute, values)
+        return tone_changes(window, region.skin, skin.colour, shifts, lightness=lightness, grey=grey)
 
 
-def view_transform(landmarks: NDArray[np.float64], *, size: int, zoom: float) -> NDArray[np.float64]:
-    """From photo to a parser's input: the template, zoomed out around the face; the wide view looks further down."""
-    view = similarity_to_template(landmarks, size=size) * zoom
-    view[:, 2] += (1 - zoom) * size / 2
-    if zoom < NEAR:
-        view[1, 2] -= 0.12 * size
+def wide_view(landmarks: NDArray[np.float64], *, size: int) -> NDArray[np.float64]:
+    """From photo to a parser's input that shows ears, neck and shoulders: as ``parser_view``, further out and down."""
+    view = similarity_to_template(landmarks, size=size) * WIDE
+    view[:, 2] += (1 - WIDE) * size / 2
+    view[1, 2] -= LOWERED * size
     return view
-
-
-@torch.inference_mode()
-def class_chances(parser: SmallParser | BiSeNet, subjects: Sequence[Subject], *, zoom: float) -> NDArray[np.float32]:
-    """The parser's probabilities ``(B, 19, size, size)`` in the view of that ``zoom``."""
-    size = parser.size
-    images = [
-        warp_to_template(s.pixels, view_transform(s.landmarks, size=size, zoom=zoom), size=size) for s in subjects
-    ]
-    # In float32 everywhere: a mask that differs by a pixel would show in every level of a large change.
-    batch = unit_batch(images).to(device_of(parser), memory_format=torch.channels_last)
-    return np.asarray(parser(batch).softmax(dim=1).cpu().numpy(), dtype=np.float32)
 
 
 def face_patch(
@@ -310,7 +326,7 @@ def face_patch(
 ) -> Patch | None:
     """Where features may change: the classes of ``region`` in the near view, feathered inwards, in photo pixels."""
     membership = chances[list(class_indices(region))].sum(axis=0)
-    view = view_transform(subject.landmarks, size=membership.shape[0], zoom=NEAR)
+    view = parser_view(subject.landmarks, size=membership.shape[0])
     patch = locate(membership, to_photo=invert(view), shape=_shape(subject))
     if patch is None:
         return None
@@ -320,7 +336,7 @@ def face_patch(
 def kept_parts(subject: Subject, chances: NDArray[np.float32]) -> Patch | None:
     """How much of its light and colour each pixel keeps, from the parser's probabilities in the near view."""
     membership = sum(share * chances[list(class_indices((name,)))].sum(axis=0) for name, share in KEPT.items())
-    view = view_transform(subject.landmarks, size=chances.shape[-1], zoom=NEAR)
+    view = parser_view(subject.landmarks, size=chances.shape[-1])
     return locate(np.asarray(membership, dtype=np.float32), to_photo=invert(view), shape=_shape(subject))
 
 
@@ -333,7 +349,7 @@ def visible_skin(subject: Subject, near: NDArray[np.float32], wide: NDArray[np.f
         wide: the same in the wide one.
     """
     size = near.shape[-1]
-    views = [view_transform(subject.landmarks, size=size, zoom=zoom) for zoom in (NEAR, WIDE)]
+    views = [view(subject.landmarks, size=size) for view in (parser_view, wide_view)]
     # Inside the near view, which shows more detail, that one counts; towards its edge the wide one takes over; and
     # towards the wide one's edge the shift fades out.
     inner, outer = _frame(size, width=0.06), _frame(size, width=0.10)
@@ -348,7 +364,7 @@ def visible_skin(subject: Subject, near: NDArray[np.float32], wide: NDArray[np.f
     region = merged_region(near_skin, wide_skin)
     if region is None:
         return None
-    weights = region.face + (1 - _within(near_frame, region)) * region.skin
+    weights = region.face + (1 - _within(near_frame, region.patch)) * region.skin
     edged = edge_following(weights, subject.pixels[region.window], reach=EDGE_REACH * _crop_side(subject))
     # The photo's edges decide where the parser is in doubt, not where it sees skin or none.
     weights = np.clip(edged, 2.5 * weights - 1.5, 4 * weights)
@@ -391,13 +407,18 @@ def _frame(size: int, *, width: float) -> NDArray[np.float32]:
     return np.minimum.outer(ramp, ramp)
 
 
-def _within(patch: Patch | None, region: Region) -> NDArray[np.float32]:
-    """A patch's mask in the window of a region, 0 beyond."""
-    height, width = region.window[0].stop - region.top, region.window[1].stop - region.left
+def _summed(steps: NDArray[np.float32], fields: NDArray[np.float32] | None) -> NDArray[np.float32] | None:
+    """The sum of J fields ``(J, h, w, C)``, ``steps`` ``(J,)`` times."""
+    return None if fields is None else np.asarray(np.einsum("j,jhwc->hwc", steps, fields), dtype=np.float32)
+
+
+def _within(patch: Patch | None, window: Patch) -> NDArray[np.float32]:
+    """A patch's mask in the window of another, 0 beyond."""
+    height, width = window.mask.shape
     whole = np.zeros((height, width), dtype=np.float32)
     if patch is None:
         return whole
-    top, left = patch.top - region.top, patch.left - region.left
+    top, left = patch.top - window.top, patch.left - window.left
     rows = slice(max(top, 0), min(top + patch.mask.shape[0], height))
     columns = slice(max(left, 0), min(left + patch.mask.shape[1], width))
     if rows.stop > rows.start and columns.stop > columns.start:

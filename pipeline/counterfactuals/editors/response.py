@@ -19,34 +19,42 @@ STRENGTHS = (0.6, 1.6)  # the range of a face's own strength, in units of all fa
 # Logarithm of the odds of the higher pole that a version shall have by unit of its value: a rise from -1 to +1 by 0.36
 # and by 0.46. Faces that move more easily are moved no further, those that hardly move as far as the bounds allow.
 ODDS = {"gender": 0.75, "race": 1.0}
-HELD = {"young": 15.0, "smiling": 0.6}  # what a unit of their fields moves, about: years of perceived age, smile
-PROBE = 0.5  # units, by which it is measured on each face
-MOST = (1.0, 0.5)  # units of each, at the end of a sweep
-# Where a face hardly responds to a field, little of it is used: the response's square by which that is decided.
-DOUBT = 0.03
+# By what the estimator's view of perceived age and of smile is put in units near 1.
+HELD = {"young": 15.0, "smiling": 0.6}
+# Units of each held field that bring back a unit of what moved, as far as is worth it: the fields move 0.27 and 0.5 of
+# one on 60 calibration faces, and single faces' answers are in doubt (ridge regression, in closed form).
+ANSWERS = {"young": 2.6, "smiling": 1.8}
+MOST = {"young": 1.0, "smiling": 0.5}  # units of each, at the end of a sweep
 
-# Aligned crops (128, 128, 3) uint8: for each of several tensors ``(B, 8)``, which say what one unit of the sweep is in
-# units of the fields, the versions of the B faces, each at its own place in ``(B,)`` values.
-Draw = Callable[[NDArray[np.float64], Sequence[Tensor]], list[NDArray[np.uint8]]]
+# The versions of the B faces at ``(B,)`` values, as aligned crops (128, 128, 3) uint8, with the fields' own strength.
+Draw = Callable[[NDArray[np.float64]], list[NDArray[np.uint8]]]
 
 
 @dataclass(frozen=True)
 class Units:
-    """What one unit of a sweep below and above a face's own value is, in units of the fields: ``(B, 8)`` each."""
+    """How far one unit of a sweep goes along each of its J ``directions``, below and above a face's own value:
+    ``(B, J)`` each."""
 
     below: Tensor
     above: Tensor
 
 
-def direction(attribute: Attribute) -> Tensor:
-    """What one unit of an attribute's sweep is in units of the fields ``(8,)``."""
-    unit = torch.zeros(len(ATTRIBUTES))
-    if not attribute.categories:
-        unit[ATTRIBUTES.index(attribute.inputs[0])] = 1
-        return unit
-    low, high = (ATTRIBUTES.index(attribute.inputs[attribute.categories.index(pole)]) for pole in attribute.poles)
-    unit[high], unit[low] = 0.5, -0.5
-    return unit
+def directions(attribute: Attribute) -> Tensor:
+    """Along which attribute values an edit goes, ``(J, 8)``: its own first, then what holds perceived age and smile."""
+    own = torch.zeros(len(ATTRIBUTES))
+    if attribute.categories:
+        low, high = (ATTRIBUTES.index(attribute.inputs[attribute.categories.index(pole)]) for pole in attribute.poles)
+        own[high], own[low] = 0.5, -0.5
+    else:
+        own[ATTRIBUTES.index(attribute.inputs[0])] = 1
+    return torch.stack([own, *(torch.eye(len(ATTRIBUTES))[ATTRIBUTES.index(name)] for name in HELD)])
+
+
+def plain_units(count: int) -> Units:
+    """The same strength for ``count`` faces, with nothing held."""
+    unit = torch.zeros(count, 1 + len(HELD))
+    unit[:, 0] = 1
+    return Units(unit, unit)
 
 
 def fitted_units(attribute: Attribute, rows: Sequence[Mapping[str, float]], draw: Draw, estimator: Classifier) -> Units:
@@ -59,44 +67,25 @@ def fitted_units(attribute: Attribute, rows: Sequence[Mapping[str, float]], draw
         estimator: perceives them; the judge, which checks the versions, is another network on other data.
     """
     own = np.array([float(attribute.own_value(row)) for row in rows])
-    unit = direction(attribute).expand(len(own), len(ATTRIBUTES))
-    held = [ATTRIBUTES.index(name) for name in HELD]
     columns = {*attribute.inputs, "gender", "age", "smiling"}
     before, controls = _read(attribute, {name: np.array([float(row[name]) for row in rows]) for name in columns})
     ends = np.minimum(-1.0, own - 1), np.maximum(1.0, own + 1)
-    crops: list[NDArray[np.uint8]] = []
-    for end in ends:
-        probes = [unit.clone() for _ in held]
-        for probe, place in zip(probes, held, strict=True):
-            probe[:, place] += torch.from_numpy(PROBE / (end - own)).float()
-        crops += draw(end, [unit, *probes])
     # In float32 everywhere: the strength multiplies the whole edit, and half precision would show in the pixels.
-    seen = {name: figure.double().numpy() for name, figure in perceive_crops(estimator, crops).named().items()}
-    odds, moved = _read(attribute, seen)
-    odds, moved = odds.reshape(2, 1 + len(held), -1), moved.reshape(2, 1 + len(held), len(own), -1)
+    seen = perceive_crops(estimator, [crop for end in ends for crop in draw(end)]).named()
+    odds, held = _read(attribute, {name: figure.double().numpy() for name, figure in seen.items()})
     found = []
-    for end, chances, (there, *probed) in zip(ends, odds[:, 0], moved, strict=True):
+    for end, chances, there in zip(ends, np.split(odds, 2), np.split(held, 2), strict=True):
         strength = np.clip(needed_strength(attribute, before, chances, end, end - own), *STRENGTHS)
-        responses = np.stack([(one - there) / PROBE for one in probed], axis=2)
         # Stronger edits move more of what is to be held.
-        amounts = holding(strength[:, None] * (there - controls), responses)
-        one = unit * torch.from_numpy(strength).float()[:, None]
-        one[:, held] += torch.from_numpy(amounts / (end - own)[:, None]).float()
-        found.append(one)
+        amounts = holding(strength[:, None] * (there - controls)) / (end - own)[:, None]
+        found.append(torch.from_numpy(np.column_stack([strength, amounts])).float())
     return Units(*found)
 
 
-def holding(moved: NDArray[np.float64], responses: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How many units of each held field ``(B, H)`` bring back what an edit moved (damped least squares).
-
-    Args:
-        moved: ``(B, H)`` what the edit moves, in units of `HELD`.
-        responses: ``(B, H, H)`` what a unit of each field (last axis) moves.
-    """
-    transposed = responses.transpose(0, 2, 1)
-    normal = transposed @ responses + DOUBT * np.eye(responses.shape[2])
-    amounts = -np.linalg.solve(normal, transposed @ moved[..., None])[..., 0]
-    return np.asarray(np.clip(amounts, -np.array(MOST), MOST))
+def holding(moved: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How many units of each held field ``(B, H)`` bring back what an edit ``moved`` ``(B, H)``, in units of `HELD`."""
+    most = np.array(list(MOST.values()))
+    return np.asarray(np.clip(-np.array(list(ANSWERS.values())) * moved, -most, most))
 
 
 def needed_strength(
