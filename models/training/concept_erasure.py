@@ -14,7 +14,7 @@ MOST = 6000  # faces that the covariance is estimated from
 
 
 @torch.no_grad()
-def fit_erasure(fader: Fader, faces: FaceSet, *, device: str, most: int = MOST, seed: int = 0) -> None:
+def fit_erasure(fader: Fader, faces: FaceSet, *, device: str) -> None:
     """Set what ``fader`` erases: the means from all training faces, their covariance from some of them.
 
     The means need every face: whatever they are off by is written into the codes as a difference of its own.
@@ -23,11 +23,9 @@ def fit_erasure(fader: Fader, faces: FaceSet, *, device: str, most: int = MOST, 
         fader: the network; its buffers ``reading`` and ``erased`` are set in place.
         faces: the labelled faces.
         device: where the encoder runs.
-        most: faces that the covariance is estimated from.
-        seed: of the order in which faces are taken.
     """
     rows = faces.rows(0, 1)
-    rows = rows[torch.randperm(len(rows), generator=generator(seed, 0))]
+    rows = rows[torch.randperm(len(rows), generator=generator(0, 0))]
     sums = torch.zeros(2, len(fader.erased))
     kept: list[Tensor] = []
     for chunk in rows.split(256):
@@ -36,11 +34,11 @@ def fit_erasure(fader: Fader, faces: FaceSet, *, device: str, most: int = MOST, 
             codes = fader.encoder(crops).float().flatten(1).cpu()
         masculine = faces.gender[chunk] > 0
         sums += torch.stack([codes[masculine].sum(dim=0), codes[~masculine].sum(dim=0)])
-        if len(kept) * 256 < most:
+        if len(kept) * 256 < MOST:
             kept.append(codes)
     masculine = faces.gender[rows] > 0
     means = sums / torch.stack([masculine.sum(), (~masculine).sum()])[:, None]
-    codes = torch.cat(kept)[:most]
+    codes = torch.cat(kept)[:MOST]
     reading, difference = erasure(codes, masculine[: len(codes)], difference=means[0] - means[1])
     fader.reading.copy_(reading.to(device))
     fader.erased.copy_(difference.to(device))

@@ -13,12 +13,12 @@ from models.training.loop import generator
 
 
 @torch.no_grad()
-def codes_of(fader: Fader, faces: FaceSet, rows: Tensor, *, device: str = "cpu") -> Tensor:
+def codes_of(fader: Fader, faces: FaceSet, rows: Tensor) -> Tensor:
     """Flat codes ``(len(rows), 16384)`` of unaugmented faces."""
     parts = []
     for chunk in rows.split(256):
-        crops = to_unit(faces.pixels(chunk)).to(device, memory_format=torch.channels_last)
-        with autocast(device):
+        crops = to_unit(faces.pixels(chunk)).to(memory_format=torch.channels_last)
+        with autocast():
             parts.append(fader.encode(crops).float().flatten(1).cpu())
     return torch.cat(parts)
 

@@ -21,6 +21,7 @@ SIZE = 64  # pixels a side of a small crop
 MARGIN = 4  # pixels kept around it, for shifts
 SIDE = SIZE + 2 * MARGIN
 PARSED = 160  # pixels a side of the parser's input
+BATCH = 64  # crops that it sees at once
 # The class memberships that are kept of each face, in their order.
 MEMBERSHIPS: dict[str, tuple[str, ...]] = {
     "face": ("skin", "nose", "brows", "eyes", "mouth", "lips"),
@@ -77,25 +78,24 @@ class SmallFaces:
 
 
 @torch.inference_mode()
-def prepare_small(folder: Path, *, parser: SmallParser | BiSeNet, batch: int = 64) -> int:
+def prepare_small(folder: Path, *, parser: SmallParser | BiSeNet) -> int:
     """Write ``small.npy``, ``classes.npy`` and ``skin.npz`` next to ``folder/crops.npy``; returns how many faces.
 
     Args:
         folder: holds ``crops.npy`` ``(N, 144, 144, 3)`` uint8 RGB.
         parser: says which pixels are what.
-        batch: crops at once.
     """
     crops = np.load(folder / "crops.npy", mmap_mode="r")
     small = np.zeros((len(crops), SIDE, SIDE, 3), dtype=np.uint8)
     classes = np.zeros((len(crops), len(MEMBERSHIPS), SIDE, SIDE), dtype=np.uint8)
     lab, pixels = np.full((len(crops), 3), np.nan, dtype=np.float32), np.zeros(len(crops), dtype=np.int64)
-    for start in range(0, len(crops), batch):
-        chunk = list(np.ascontiguousarray(crops[start : start + batch]))
+    for start in range(0, len(crops), BATCH):
+        chunk = list(np.ascontiguousarray(crops[start : start + BATCH]))
         inputs = F.interpolate(unit_batch(chunk), size=(PARSED, PARSED), mode="bilinear")
         chances = parser(inputs.contiguous(memory_format=torch.channels_last)).softmax(dim=1)
         soft = torch.stack([chances[:, list(class_indices(names))].sum(dim=1) for names in MEMBERSHIPS.values()], dim=1)
         soft = F.interpolate(soft, size=(SIDE, SIDE), mode="bilinear", antialias=True).clamp(0, 1)
-        classes[start : start + batch] = (soft * 255).round().byte().numpy()
+        classes[start : start + BATCH] = (soft * 255).round().byte().numpy()
         for place, crop in enumerate(chunk, start=start):
             small[place] = cv2.resize(crop, (SIDE, SIDE), interpolation=cv2.INTER_AREA)
             lab[place], pixels[place] = median_skin(small[place], classes[place, SKIN])

@@ -26,12 +26,6 @@ FORMATS = ("csv", "json", "md", "latex", "html")
 ENDINGS = {".csv": "csv", ".json": "json", ".md": "md", ".tex": "latex", ".html": "html", ".txt": "text"}
 NO_FORMAT = f"there is no format {{format!r}}; there are {', '.join(FORMATS)}"
 P_VALUES = ("p", "q")
-LATEX_DOCUMENT = r"""\documentclass{article}
-\usepackage[margin=2cm]{geometry}
-\usepackage{booktabs}
-\begin{document}
-%s\end{document}
-"""
 LATEX_NEEDS = "% needs \\usepackage{booktabs}\n"
 LONG_TEXT = 22  # letters from which a column of text is broken into lines in LaTeX
 BETWEEN_GROUPS = r"@{\hspace{1.5em}}"

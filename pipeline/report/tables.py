@@ -14,7 +14,7 @@ import pandas as pd
 
 from pipeline.config.attributes import ATTRIBUTES, EDIT_ARM, Attribute
 from pipeline.report.card import CheckResult, banner
-from pipeline.report.markup import LATEX_DOCUMENT, LATEX_NEEDS, Grid, as_html, as_json, as_latex, as_markdown, as_text
+from pipeline.report.markup import LATEX_NEEDS, Grid, as_html, as_json, as_latex, as_markdown, as_text
 from pipeline.report.words import Poles, poles_of, rule
 from pipeline.run.formats import STAR_WORDS, count, decimal, interval, p_value, stars
 from pipeline.run.tables import frame_to_csv
@@ -200,14 +200,9 @@ def _printer(layout: Callable[[Grid], str]) -> Callable[[Sequence[FindingTable]]
     return lambda tables: "\n".join(layout(_grid(table)) for table in tables)
 
 
-def to_latex(tables: Sequence[FindingTable], *, standalone: bool = False) -> str:
-    """``table*`` floats with booktabs rules, the directions side by side.
-
-    Args:
-        standalone: a whole document instead of what stands in one that loads ``booktabs``.
-    """
-    text = "\n".join([LATEX_NEEDS, *(as_latex(_grid(table)) for table in tables)])
-    return LATEX_DOCUMENT % text if standalone else text
+def to_latex(tables: Sequence[FindingTable]) -> str:
+    """``table*`` floats with booktabs rules, the directions side by side."""
+    return "\n".join([LATEX_NEEDS, *(as_latex(_grid(table)) for table in tables)])
 
 
 def _family(rows: pd.DataFrame, arm: str) -> str:

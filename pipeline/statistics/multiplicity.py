@@ -37,13 +37,13 @@ def benjamini_hochberg(p: ArrayLike) -> NDArray[np.float64]:
     return q
 
 
-def within_families(frame: pd.DataFrame, *, by: Sequence[str] = (), p: str = "p", q: str = "q") -> pd.DataFrame:
+def within_families(frame: pd.DataFrame, *, by: Sequence[str] = ()) -> pd.DataFrame:
     """The frame with q adjusted within declared families: rows that agree in their arm and in the columns ``by``.
 
     Args:
-        frame: with ``p``, NaN where nothing was tested; and ``arm``, unless there is one arm only.
+        frame: with p, NaN where nothing was tested; and ``arm``, unless there is one arm only. Its q is written, and
+            ``family`` (in words) and ``tested`` (how many tests) join it.
         by: columns that declare a family, next to the arm; with none it is all labels tested in an arm.
-        p, q: the column to adjust, and the one to write; ``family`` (in words) and ``tested`` (how many tests) join it.
 
     Raises:
         ValueError: a column of ``by`` is not there.
@@ -53,8 +53,8 @@ def within_families(frame: pd.DataFrame, *, by: Sequence[str] = (), p: str = "p"
             raise ValueError(NO_FAMILY_COLUMN.format(column=column, columns=", ".join(map(str, frame.columns))))
     columns = [*(name for name in by if name != ARM), *([ARM] if ARM in frame.columns else [])]
     names = family_names(frame, columns)
-    adjusted, tested = within(frame[p].to_numpy(np.float64), names)
-    return frame.assign(**{q: adjusted}).assign(family=names, tested=tested)
+    adjusted, tested = within(frame["p"].to_numpy(np.float64), names)
+    return frame.assign(q=adjusted, family=names, tested=tested)
 
 
 def within(p: NDArray[np.float64], families: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:

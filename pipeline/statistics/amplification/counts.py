@@ -97,12 +97,12 @@ class LabelTable:
         a = check(groups, names[0], columns=self.attributes.shape[1])
         return a, check(labels, names[1], rows=len(a), columns=self.tasks.shape[1])
 
-    def predicted(self, values: ArrayLike, direction: Direction, *, name: str = "predictions") -> NDArray[Any]:
+    def predicted(self, values: ArrayLike, direction: Direction) -> NDArray[Any]:
         """Predictions of the tasks ("A->T") or of the groups ("T->A") of the same rows, 0 to 1."""
         place = 0 if direction == "T->A" else 1
-        ordered = aligned(values, self.given[place], name, to=("attributes", "tasks")[place], columns=True)
+        ordered = aligned(values, self.given[place], "predictions", to=("attributes", "tasks")[place], columns=True)
         columns = (self.attributes, self.tasks)[place].shape[1]
-        return shares(ordered, name, rows=len(self.attributes), columns=columns)
+        return shares(ordered, "predictions", rows=len(self.attributes), columns=columns)
 
 
 @dataclass(frozen=True, eq=False)
