@@ -39,7 +39,7 @@ def dated(**given: object) -> Service:
         (dated(lifecycle="discontinued", ends=date(2021, 12, 1)), "warning", "ended on 2021-12-01"),
     ],
 )
-def test_a_service_s_end_is_told_in_time(service: Service, state: str, says: str) -> None:
+def test_a_service_s_end_is_reported_in_time(service: Service, state: str, says: str) -> None:
     check = lifecycle_check(service, today=NOW.date())
     assert check.state == state
     assert says in check.finding
@@ -57,7 +57,7 @@ def test_credentials_are_named_and_never_shown() -> None:
     ("seconds", "state", "says"),
     [(2, "ok", "2 s ahead of"), (-90, "warning", "90 s behind"), (400, "failed", "400 s ahead of")],
 )
-def test_a_wrong_clock_is_told_with_its_cure(seconds: int, state: str, says: str) -> None:
+def test_a_wrong_clock_is_reported_with_what_to_do(seconds: int, state: str, says: str) -> None:
     date = format_datetime(NOW - timedelta(seconds=seconds), usegmt=True)
     check = clock_check(Probe(status=200, date=date), now=NOW)
     assert check.state == state

@@ -9,7 +9,7 @@ from adapters.options import kind_of
 from adapters.registry import describe
 
 
-def test_options_are_told_with_what_fits_their_default_and_their_help() -> None:
+def test_options_are_reported_with_what_fits_their_default_and_their_help() -> None:
     found = describe("onnx:any.onnx")
     options = {option.name: option for option in found.options}
     assert found.usage == "onnx:TARGET"

@@ -169,7 +169,7 @@ def test_a_last_line_without_an_end_still_counts(program: Callable[..., Command]
     assert labels(adapter, b"x") == [{}]  # by a new process: the first has ended
 
 
-def test_a_program_that_never_answers_stops_the_run_with_what_it_said(program: Callable[..., Command]) -> None:
+def test_a_program_that_never_answers_stops_the_run_with_its_last_words(program: Callable[..., Command]) -> None:
     adapter = program("sys.exit('no module named torch')", restarts=2)
     assert "no module named torch" in refused(adapter).reason
     assert "no module named torch" in refused(adapter).reason

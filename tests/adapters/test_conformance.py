@@ -149,7 +149,7 @@ def adapter(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("name", registry.BUILT_IN)
-def test_its_class_declares_what_is_told_without_credentials(name: str) -> None:
+def test_its_class_declares_what_is_reported_without_credentials(name: str) -> None:
     found = registry.describe(name)
     assert found.about
     assert all(option.help for option in found.options), "every option needs a description"

@@ -118,7 +118,7 @@ def test_a_version_in_the_answer_is_kept() -> None:
     assert answer.headers["version"] == "v9"
 
 
-def test_refused_credentials_stop_with_their_cure_and_are_shown_nowhere() -> None:
+def test_refused_credentials_stop_the_run_say_what_to_do_and_are_shown_nowhere() -> None:
     with Serving(resting("another")) as server, pytest.raises(AdapterError, match="check CLINIC_KEY") as caught:
         asking(server.url, error_path="error.message").send(sweep()[:1])
     assert SECRET not in str(caught.value)

@@ -67,7 +67,7 @@ def test_another_package_adds_an_adapter() -> None:
 
 
 @pytest.mark.usefixtures("installed_package")
-def test_a_missing_package_is_named_with_its_cure_and_hides_no_other_adapter() -> None:
+def test_a_missing_package_is_named_with_what_to_do_and_hides_no_other_adapter() -> None:
     with pytest.raises(AdapterError, match=r"install.* a_package_nobody_has"):
         registry.create("needy")
     with pytest.raises(AdapterError, match="brightness_adapter:Nothing names nothing"):

@@ -122,7 +122,7 @@ def test_a_recording_of_the_first_schema_is_read(tmp_path: Path) -> None:
     assert len(adapter.parse(answer)) == 3
 
 
-def test_several_ways_of_asking_are_told_apart(tmp_path: Path) -> None:
+def test_several_ways_of_asking_are_distinguished(tmp_path: Path) -> None:
     path = tmp_path / "responses.sqlite"
     record(path, "watson", [in_watson(IMAGES[0])], threshold="0.0")
     record(path, "watson", [in_watson(IMAGES[1])], model="other", threshold="0.5")

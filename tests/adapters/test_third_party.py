@@ -67,7 +67,7 @@ def test_the_example_is_short() -> None:
     assert len(block("python", "# greenhouse.py").splitlines()) < 60
 
 
-def test_it_is_listed_and_told_like_a_built_in_one(counterslope: Callable[..., Result]) -> None:
+def test_it_is_listed_and_described_like_a_built_in_one(counterslope: Callable[..., Result]) -> None:
     rows = {row["name"]: row for row in json.loads(counterslope("adapters", "--json").stdout)}
     assert rows["greenhouse"]["remote"]
     assert rows["greenhouse"]["usd_per_1000"] == 2.0

@@ -78,7 +78,7 @@ def test_a_file_with_all_that_its_columns_allow(table):
     assert {"BiasAmp MALS", "Multi A->T, 3 sets, absolute", "Multi MALS, 3 sets, signed"} <= set(rows)
 
 
-def test_signs_that_are_not_sure_are_said_in_the_table(table):
+def test_signs_that_are_not_sure_are_stated_in_the_table(table):
     code, output = call(table.with_name("train.csv"), *LABELS_AND_SCORES, "--format", "json")
     assert code == 0
     value, either, precision = json.loads(output)

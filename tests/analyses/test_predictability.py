@@ -102,7 +102,7 @@ def test_dpa_of_numbers_by_the_command(tmp_path):
 
 
 @pytest.mark.parametrize(("command", "quantity"), [("dpa", "dpa"), ("leakage", "amplification")])
-def test_several_attackers_have_rows_each_and_their_range_is_said(tmp_path, command, quantity):
+def test_several_attackers_have_rows_each_and_their_range_is_stated(tmp_path, command, quantity):
     rng = np.random.default_rng(0)
     gender, cooking, guess = (rng.integers(0, 2, 200) for _ in range(3))
     pd.DataFrame({"gender": gender, "cooking": cooking, "guess": guess}).to_csv(tmp_path / "rows.csv", index=False)
@@ -139,7 +139,7 @@ def test_networks_of_other_sizes_can_be_named_and_stand_for_ten(tmp_path):
             compute("dpa", tmp_path / "rows.csv", given | {"attacker": name})
 
 
-def test_attackers_of_numbers_are_told_apart(tmp_path):
+def test_attackers_of_numbers_are_distinguished(tmp_path):
     rng = np.random.default_rng(0)
     age = rng.normal(size=60)
     pd.DataFrame({"age": age, "pay": age + rng.normal(size=60), "guess": age}).to_csv(tmp_path / "r.csv", index=False)

@@ -260,7 +260,7 @@ def test_a_photo_that_several_searches_found_counts_once_for_each_keyword(invoke
     assert set(everybody["photos"]) == {PHOTO_COUNT}
 
 
-def test_without_a_confusion_matrix_shares_are_not_corrected_and_that_is_said(invoke, faces_found, monkeypatch):
+def test_without_a_confusion_matrix_shares_are_not_corrected_and_that_is_stated(invoke, faces_found, monkeypatch):
     monkeypatch.setattr("models.confusion.FILE", faces_found / "nothing.json")
     result = invoke("represent", "list.csv", "--by", "keyword", "--format", "csv")
     assert pd.read_csv(io.StringIO(result.stdout))["corrected"].isna().all()
@@ -290,7 +290,7 @@ def test_an_unknown_column_or_interval_is_explained(invoke, faces_found):
     assert "interval: must be wilson | exact" in wrong
 
 
-def test_direction_and_size_are_told_apart_and_one_sided_photos_are_warned_of(invoke, run):
+def test_direction_and_size_are_distinguished_and_one_sided_photos_are_warned_of(invoke, run):
     frame = table(invoke("edit-size", run, "--table", "edit_size", "--format", "csv"))
     assert set(frame["adapter"]) == {"opencv", "mine"}
     assert (frame["arm"] == "edit").all()

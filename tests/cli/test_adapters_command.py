@@ -38,7 +38,7 @@ def test_the_bare_command_lists_all_with_state_and_price(invoke) -> None:
 
 
 @pytest.mark.parametrize("name", registry.BUILT_IN)
-def test_everything_declared_is_told_without_credentials(invoke, name: str) -> None:
+def test_everything_declared_is_reported_without_credentials(invoke, name: str) -> None:
     result = invoke("info", name)
     assert result.exit_code == 0, result.output
     content = json.loads(invoke("info", name, "--json").output)
@@ -69,7 +69,7 @@ def test_a_local_classifier_that_is_well(invoke) -> None:
     assert {check["state"] for check in content["checks"]} == {"ok"}
 
 
-def test_missing_credentials_are_told_with_their_cure(invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_credentials_are_reported_with_what_to_do(invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     from adapters.doctor import Probe
 
     monkeypatch.setattr("adapters.doctor._probe", lambda _: Probe(status=404))

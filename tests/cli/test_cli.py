@@ -162,7 +162,7 @@ def test_strict_ends_with_three_where_the_card_fails(audit_with, card: str, word
     assert audit_with(card, *words).exit_code == code
 
 
-def test_a_run_is_told_to_machines_as_json_and_nothing_else(audit_with) -> None:
+def test_a_run_is_reported_to_machines_as_json_and_nothing_else(audit_with) -> None:
     def refuse(constant: str) -> None:
         raise AssertionError(f"{constant} is not JSON")
 

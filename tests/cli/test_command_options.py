@@ -170,7 +170,7 @@ def test_bounds_and_names_are_checked_before_any_work(invoke, tmp_path, words, m
         (f"[query.options.opencv]\nx = {'{a=' * 900}1{'}' * 900}", "options.toml"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_in_a_file_is_said_before_any_work(invoke, tmp_path, monkeypatch, toml, message):
+def test_what_is_wrong_in_a_file_is_stated_before_any_work(invoke, tmp_path, monkeypatch, toml, message):
     monkeypatch.chdir(tmp_path)
     Path("in").mkdir()
     Path("options.toml").write_text(toml)

@@ -146,7 +146,7 @@ def test_nothing_said_of_a_classifier_that_is_not_asked_vanishes(tmp_path, sourc
     assert "twice" in words or "only opencv, google" in str(caught.value)
 
 
-def test_asking_others_about_a_run_leaves_what_was_said_of_the_first_behind(tmp_path):
+def test_asking_others_about_a_run_leaves_what_was_stated_of_the_first_behind(tmp_path):
     run = Run(tmp_path / "run")
     query = {"adapters": ["google", "azure"], "options": {"google": {"faces": True}}, "rate": {"azure": 2.0, "*": 3.0}}
     run.note(settings=load(tmp_path, query=query))
@@ -203,7 +203,7 @@ def test_the_source_that_won_is_the_one_named(tmp_path):
         load(tmp_path, toml="[sweep]\nreach = 9", sweep={"reach": None}, photos={"long_side": None})
 
 
-def test_every_wrong_option_is_told_at_once(tmp_path):
+def test_every_wrong_option_is_reported_at_once(tmp_path):
     with pytest.raises(ConfigError) as caught:
         load(tmp_path, sweep={"reach": 9}, statistics={"max_p": 2})
     assert [line.split(" ")[0] for line in str(caught.value).splitlines()] == ["sweep.reach", "statistics.max_p"]

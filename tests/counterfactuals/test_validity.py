@@ -76,7 +76,7 @@ def test_the_faces_that_cross_one_half_are_counted_with_where_they_do():
 
 
 @pytest.mark.parametrize(("slope", "passed"), [(0.0, True), (0.04, True), (0.06, False), (-0.06, False)])
-def test_off_target_change_is_told_on_a_scale_of_0_to_1(slope, passed):
+def test_off_target_change_is_reported_on_a_scale_of_0_to_1(slope, passed):
     card = card_of(versions(judge_young=lambda photo, value: slope * value))
     check = card.loc["off-target: young"]
     assert check["figure"] == pytest.approx(slope)  # 2 slope on the scale of -1 to 1

@@ -99,7 +99,7 @@ def test_a_curve_that_was_not_measured_has_no_figures():
     assert curve[["mean", "low", "high"]].isna().all(axis=None)
 
 
-def test_lightness_is_told_along_a_for_every_source_group_against_the_middle():
+def test_lightness_is_reported_along_a_for_every_source_group_against_the_middle():
     table = versions(photos=5, lightness=lambda photo, value: 50 + photo + (3 if photo % 2 else -1) * value)
     curve = lightness_curve(table, groups=groups_of(4))  # the fifth photo's group is not known
     assert list(curve.columns) == LIGHTNESS_COLUMNS

@@ -171,7 +171,7 @@ def test_nothing_published_names_a_file_or_folder_of_this_machine(made, portrait
             assert secret not in name
 
 
-def test_names_are_told_if_asked_for(portraits, made, tmp_path):
+def test_names_of_photos_are_published_on_request(portraits, made, tmp_path):
     shutil.copytree(made.folder, tmp_path / "faces")
     shutil.copytree(run_folder(made.folder), tmp_path / "faces.run")
     named = make(portraits.manifest, tmp_path / "faces", photo_names=True)

@@ -8,7 +8,7 @@ def portrait(sample_folder):
     return sample_folder(1)
 
 
-def test_a_dataset_is_told_and_what_is_left_to_state(portrait, tmp_path, invoke):
+def test_a_dataset_is_reported_and_what_is_left_to_state(portrait, tmp_path, invoke):
     opt_out = tmp_path / "opt_out.txt"
     opt_out.write_text("misspelt.jpg\n")
     words = [portrait, "--steps", "gender=3", "--out", tmp_path / "set", "--opt-out", opt_out, "--quiet"]

@@ -39,7 +39,7 @@ def test_more_photos_never_have_fewer_shards(photos):
     assert photos / 16 ** shard_digits(photos) <= MOST_FILES
 
 
-def test_a_photos_files_are_told_apart_by_their_names_alone():
+def test_a_photos_files_are_distinguished_by_their_names_alone():
     of = layout(3)
     names = [image(of, photo, step, arm).name for photo in of.hashes for step in (1, 2) for arm in ("edit", "random")]
     assert len(set(names)) == 12

@@ -210,6 +210,6 @@ def test_a_missing_file_is_named(tmp_path):
         load_parser("bisenet", weights=tmp_path / "gone.pth")
 
 
-def test_without_a_file_it_is_said_which_one_is_needed():
+def test_without_a_file_it_is_stated_which_one_is_needed():
     with pytest.raises(WeightsError, match=f"--weights.*{PUBLIC_BISENET_SHA256[:12]}"):
         load_parser("bisenet")

@@ -219,7 +219,7 @@ def test_a_bearded_chin_is_skin_as_it_was(parser, portraits, race):
 
 
 @pytest.mark.parametrize("race", RACES)
-def test_a_hand_beside_the_face_is_not_taken_for_it(parser, portraits, race):
+def test_a_hand_next_to_the_face_is_not_taken_for_it(parser, portraits, race):
     for portrait in portraits[race]:
         kept, taken, before = wearing(parser, portrait, hand)
         assert taken[~before].mean() < 0.15, portrait.name

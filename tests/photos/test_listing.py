@@ -131,7 +131,7 @@ def test_reading_one_photo_gives_what_the_table_says(folder: Path) -> None:
 # Manifests
 
 
-def test_a_manifest_keeps_its_columns_beside_the_photos_it_names(folder: Path) -> None:
+def test_a_manifest_keeps_its_columns_next_to_the_photos_it_names(folder: Path) -> None:
     (folder / "list.csv").write_text(f"photo,task,score\ndeep/c.webp,cook,1\n{folder / 'a.jpg'},,2\nnone.png,judge,3\n")
     table = check_photos(find_photos([folder / "list.csv"]), options=OPTIONS)
     assert table.column_names == [*PHOTOS, "task", "score"]
@@ -172,7 +172,7 @@ def test_a_changed_column_of_a_manifest_is_another_fingerprint(folder: Path) -> 
         ("photo\na.jpg,x\n", "cannot be read"),
     ],
 )
-def test_a_manifest_that_cannot_be_used_says_how_to_mend_it(folder: Path, text: str, complaint: str) -> None:
+def test_a_manifest_that_cannot_be_used_says_what_to_do(folder: Path, text: str, complaint: str) -> None:
     (folder / "list.csv").write_text(text)
     with pytest.raises(NoUsablePhotos, match=complaint):
         find_photos([folder / "list.csv"])

@@ -70,7 +70,7 @@ def test_a_photo_that_opted_out_is_never_decoded(photos, monkeypatch):
     assert [name.rpartition("/")[2] for name in decoded] == ["b.png"]
 
 
-def test_entries_that_match_nothing_are_told():
+def test_entries_that_match_nothing_are_reported():
     opt_out = OptOut(frozenset({"a.png", "misspelt.png"}), frozenset({"0a" * 32, "0b" * 32}))
     assert opt_out.unmatched(["in/a.png"], ["0a" * 32, None]) == ["misspelt.png", "0b" * 32]
 

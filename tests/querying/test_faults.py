@@ -207,7 +207,7 @@ def test_a_service_that_comes_back_is_asked_to_the_end(tmp_path: Path, store: St
         assert (counts.answered, counts.stopped) == (60, None)
 
 
-def test_a_wrong_key_stops_its_classifier_at_once_with_the_cure(
+def test_a_wrong_key_stops_its_classifier_at_once_and_says_what_to_do(
     tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(KEY, "planted-secret-123")

@@ -215,7 +215,7 @@ def test_a_secret_among_the_options_is_refused_without_repeating_it(run: Run) ->
     assert SECRET not in run.path("run.json").read_text()
 
 
-def test_a_script_is_told_to_say_yes(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_script_has_to_say_yes(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     with Loopback() as service:
         for module in ("adapters", "audit"):
             monkeypatch.setattr(

@@ -43,7 +43,7 @@ def test_the_order_of_parameters_does_not_matter(parameters: dict[str, Any]) -> 
     assert _key(("i", "a", "m", parameters)) == _key(("i", "a", "m", backwards))
 
 
-def test_kinds_are_told_apart() -> None:
+def test_kinds_are_distinguished() -> None:
     keys = {_key(("i", "a", "m", {"x": value})) for value in (1, 1.0, "1", True, None, [1], {"1": 1})}
     assert len(keys) == 7
 

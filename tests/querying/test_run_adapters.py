@@ -56,7 +56,7 @@ def rows_by_adapter(run: Run) -> dict[str, int]:
     return answers_of(run).groupby("adapter").size().to_dict()
 
 
-def test_classifiers_accumulate_and_leave_only_when_told(run: Run, query: Callable[..., Any]) -> None:
+def test_classifiers_accumulate_and_leave_only_when_named(run: Run, query: Callable[..., Any]) -> None:
     with Loopback() as one, Loopback() as two:
         a, b = LoopbackAdapter(one.url, name="a"), LoopbackAdapter(two.url, name="b")
         query(adapters=[a])

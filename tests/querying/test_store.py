@@ -38,7 +38,7 @@ def test_intents_without_outcome_are_counted_for_their_classifier(store: Store) 
     assert store.unresolved(classifier=number) == 1, "the first attempt may have been billed all the same"
 
 
-def test_the_latest_failure_is_told_and_is_no_answer(store: Store) -> None:
+def test_the_latest_failure_is_reported_and_is_no_answer(store: Store) -> None:
     number = _classifier(store)
     question = Request("key", "image")
     [intent] = store.begin([question], classifier=number)
@@ -94,7 +94,7 @@ def test_a_hundred_thousand_keys_are_looked_up_within_a_second(tmp_path: Path) -
     assert found == set(keys[::2])
 
 
-def test_a_full_disk_is_told_as_such_and_leaves_what_was_kept(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_as_such_and_leaves_what_was_kept(tmp_path: Path) -> None:
     path = tmp_path / "responses.sqlite"
     with Store(path) as store:
         number = _classifier(store)

@@ -129,7 +129,7 @@ def test_a_version_without_an_answer_keeps_its_reason_and_a_mute_classifier_is_t
     assert second["mute"].unanswered == {}
 
 
-def test_missed_checks_are_told_of_the_photo(run):
+def test_missed_checks_stand_with_the_photo(run):
     row = ("b", "gender", "edit", "clipping", 0.4, 0.05)
     album = made(run, failures=pd.DataFrame([row], columns=FAILURE_COLUMNS))
     assert [(missed.check, missed.figure) for missed in album.photos[1].missed] == [("clipping", 0.4)]

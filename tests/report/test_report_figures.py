@@ -42,7 +42,7 @@ def test_without_findings_the_caption_says_what_is_not_there(frame, row, straigh
     assert drawn(frame(row("hat", reason="too rare")), straight) == []
 
 
-def test_a_failed_card_is_told_in_the_caption(slopes, straight):
+def test_the_caption_warns_of_a_failed_card(slopes, straight):
     for figure in drawn(slopes, straight, card=[FAILED]):
         assert "The validity card fails for gender: effect (0.10, threshold 0.4)" in figure.caption
 

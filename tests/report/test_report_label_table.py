@@ -39,7 +39,7 @@ def test_without_findings_the_steepest_are_printed(made, row):
     assert not any(printed.finding for printed in table.rows)
 
 
-def test_placebos_stand_beside(made, row):
+def test_placebos_stand_next_to_the_edit(made, row):
     rows = row("smile", -0.2), row("beard", 0.1), row("smile", -0.15, arm="random")
     table = made(*rows, arms={"random": {"smile": -0.15}})
     assert [column.heading for column in table.columns if column.kind == "placebo"] == ["Placebo “random”"]

@@ -156,7 +156,7 @@ def test_text_for_a_terminal_has_both_directions(slopes):
     assert lines[2].index("Perceived masculine") == lines[3].rindex("Label")
 
 
-def test_a_failed_card_is_told_in_every_caption(slopes):
+def test_every_caption_warns_of_a_failed_card(slopes):
     card = [CheckResult("effect", "gender", "0.10", "0.4", "fails", "")]
     for render in (to_latex, to_markdown, to_html, to_text):
         assert "The validity card fails for gender" in render(slope_tables(slopes, card=card))

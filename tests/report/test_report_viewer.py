@@ -78,7 +78,7 @@ def test_the_script_finds_every_sweep_with_its_film():
     ]
 
 
-def test_failures_are_told_with_their_figures_and_reasons():
+def test_failures_are_reported_with_their_figures_and_reasons():
     found = view()
     index = block(found["index"])
     assert [photo["flagged"] for photo in index["photos"]] == [False, True, True]

@@ -55,7 +55,7 @@ def test_one_reviewer_has_no_agreement(faces):
     assert AGREEMENT not in set(found["measure"])
 
 
-def test_confirmed_estimates_are_told_apart_by_how_the_faces_were_chosen(faces):
+def test_confirmed_estimates_are_counted_by_how_the_faces_were_chosen(faces):
     found = review_measures(
         answers(
             ("anna", "face", "p0.png", "unsure", "masculine", None, None),  # estimated feminine

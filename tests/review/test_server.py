@@ -80,7 +80,7 @@ def test_only_pictures_of_questions_are_given(server, path):
     assert requests.get(server.url + path, timeout=5).status_code == 404
 
 
-def test_a_picture_that_is_gone_is_said_so(server, review):
+def test_a_picture_that_is_gone_is_named(server, review):
     (review.folder / "p0.png").unlink()
     numbers = [number for number, each in enumerate(review.questions) if each.photo == "p0.png"]
     assert requests.get(f"{server.url}picture/{numbers[0]}/0", timeout=5).status_code == 410

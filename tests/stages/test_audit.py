@@ -153,7 +153,9 @@ def test_what_was_measured_on_the_pictures_together_is_kept(run: Run) -> None:
     assert card["gender", "stencil"].passed is None
 
 
-def test_placebos_are_made_asked_about_and_estimated_beside_the_edit(portraits: Path, settings, tmp_path: Path) -> None:
+def test_placebos_are_made_asked_about_and_estimated_next_to_the_edit(
+    portraits: Path, settings, tmp_path: Path
+) -> None:
     sweep = settings.sweep.model_copy(update={"attributes": ("gender",), "placebos": ("random", "colour")})
     query = settings.query.model_copy(update={"adapters": ("opencv",)})
     options = settings.model_copy(update={"sweep": sweep, "query": query})

@@ -229,7 +229,7 @@ def test_the_same_seed_gives_the_same_bytes():
     assert first.low != other.low
 
 
-def test_signs_that_the_sample_cannot_tell_are_said_and_allowed_either_way():
+def test_signs_that_the_sample_cannot_tell_are_stated_and_allowed_either_way():
     random = np.random.default_rng(4)
     attributes = np.eye(2, dtype=np.int8)[random.integers(0, 2, size=200)]
     tasks = random.integers(0, 2, size=(200, 20))  # of nothing but chance

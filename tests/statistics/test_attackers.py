@@ -86,7 +86,7 @@ def test_one_category_is_always_guessed(name):
     assert (guess.chances == [0, 1]).all()
 
 
-def test_too_few_rows_to_set_aside_are_said():
+def test_too_few_rows_to_set_aside_are_stated():
     guess = attack(SMALL, np.arange(12.0), [0] * 11 + [1])
     assert "too few rows" in guess.note
 

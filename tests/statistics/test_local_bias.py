@@ -187,7 +187,7 @@ def test_each_null_has_its_own_p():
         assert part.found.p == {name: max(p[name] for p in both) for name in STATISTICS}
 
 
-def test_holding_clusters_that_were_searched_for_is_said_to_be_optimistic():
+def test_holding_clusters_that_were_searched_for_is_stated_to_be_optimistic():
     features, group, present = made(5)
     options = {"metric": "presence", "objective": "weighted", "strength": 20, "permutations": 19, **QUICK}
     fixed = local_bias(features, group, prediction=present, null="fixed", **options)
@@ -208,7 +208,7 @@ def test_any_metric_can_be_tested():
     assert result.found.objective <= result.kmeans.objective
 
 
-def test_clusters_without_enough_rows_are_said_and_nothing_is_permuted():
+def test_clusters_without_enough_rows_are_stated_and_nothing_is_permuted():
     features, group, present = made(1, rows=30)
     done = []
     options = {"metric": "presence", "clusters": 3, "permutations": 10_000, "advance": done.append}

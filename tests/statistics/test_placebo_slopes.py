@@ -23,7 +23,7 @@ def sweeps():
     return sweeps_of(*run_of(parts))
 
 
-def test_every_edit_has_its_placebos_beside_it(sweeps):
+def test_every_edit_has_its_placebos_next_to_it(sweeps):
     plain = slope_frame(sweeps, resamples=100)
     frame = with_placebos(plain, sweeps)
     assert list(frame.columns[: len(SLOPE_COLUMNS)]) == list(SLOPE_COLUMNS)
@@ -39,7 +39,7 @@ def test_every_edit_has_its_placebos_beside_it(sweeps):
     assert (edit["colour_difference_p"] == 1).all()
 
 
-def test_others_have_nothing_beside_them(sweeps):
+def test_others_have_nothing_next_to_them(sweeps):
     frame = with_placebos(slope_frame(sweeps, resamples=100), sweeps)
     others = frame[(frame["adapter"] == "two") | (frame["arm"] != "edit")]
     assert others.filter(regex="^(random|colour)_").isna().all(axis=None)

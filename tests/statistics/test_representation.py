@@ -63,7 +63,7 @@ def test_a_classifier_that_never_errs_corrects_nothing():
     np.testing.assert_allclose(found.corrected, found.share)
 
 
-def test_fewer_are_perceived_than_there_are_is_told_with_both_uncertainties():
+def test_fewer_are_perceived_than_there_are_is_reported_with_both_uncertainties():
     few = represent(seen(140, 260), TWO, confusion=np.array(CONFUSION) // 5)
     many = represent(seen(140, 260), TWO, confusion=np.array(CONFUSION) * 50)
     # 0.35 = 0.9 x + 0.05 (1 - x)
@@ -127,7 +127,7 @@ def test_a_classifier_known_without_error_leaves_wilsons_interval():
     assert (low + high[::-1]).tolist() == pytest.approx([1, 1], abs=1e-4)
 
 
-def test_categories_that_look_the_same_are_told_apart_by_nothing():
+def test_categories_that_look_the_same_are_not_distinguished():
     low, high = corrected_interval([5, 95], [[50, 50], [50, 50]], level=0.95)
     assert (low.tolist(), high.tolist()) == ([0, 0], [1, 1])
 

@@ -212,7 +212,7 @@ def test_the_opposite_label_has_the_opposite_risk_difference(y):
     np.testing.assert_allclose(opposite["p"][both], plain["p"][both], rtol=1e-9)
 
 
-def test_a_constant_label_beside_changes_no_q():
+def test_a_constant_label_added_changes_no_q():
     y = faces(photos=80, labels=6, base=0.3, effect=0.1, spread=0.2, noise=0.5, seed=1)
     more = np.concatenate([y, np.ones((80, 7, 1), dtype=np.int8)], axis=2)
     assert frame_of(more, SEVEN)["q"][:6].tolist() == frame_of(y, SEVEN)["q"].tolist()

@@ -95,7 +95,7 @@ def test_small_groups_and_photos_without_a_group_are_accounted_for():
     assert list(slopes.columns) == list(SUBGROUP_COLUMNS)
 
 
-def test_equal_groups_are_told_apart_as_seldom_as_promised_and_intervals_hold_the_truth():
+def test_equal_groups_are_distinguished_as_seldom_as_promised_and_intervals_hold_the_truth():
     options = {"base": -0.3, "spread": 0.2, "noise": 0.3, "labels": 1500}
     same, groups = sweeps_in([60, 150], effect=0.1, **options)
     quick = {"min_count": 10, "resamples": 100}

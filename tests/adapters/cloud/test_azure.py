@@ -21,7 +21,7 @@ def service() -> Iterator[AzureVision]:
         yield running
 
 
-def test_the_image_is_sent_as_it_is_and_the_version_told_is_kept(service: AzureVision) -> None:
+def test_the_image_is_sent_as_it_is_and_the_stated_version_is_kept(service: AzureVision) -> None:
     image = sweep()[0]
     answer = made("azure").send([image])[0]
     assert service.received[0].body == image
@@ -88,7 +88,7 @@ def test_faults_are_named_with_what_they_ask_for(
 
 
 @pytest.mark.parametrize(
-    ("response", "cure"),
+    ("response", "remedy"),
     [
         (failure(401, "401", "Access denied due to invalid subscription key."), "VISION_KEY.*region"),
         (failure(403, "403", "Out of call volume quota."), "allowance"),
@@ -96,9 +96,9 @@ def test_faults_are_named_with_what_they_ask_for(
         (failure(400, "InvalidRequest", "'Caption' is not supported here", "NotSupportedVisualFeature"), "region"),
     ],
 )
-def test_what_no_retry_can_mend_stops_the_run(service: AzureVision, response: Response, cure: str) -> None:
+def test_what_no_retry_can_help_stops_the_run(service: AzureVision, response: Response, remedy: str) -> None:
     service.fault = lambda number: response
-    with pytest.raises(AdapterError, match=cure):
+    with pytest.raises(AdapterError, match=remedy):
         made("azure").send(sweep()[:1])
 
 

@@ -67,7 +67,7 @@ def test_the_status_code_decides_whatever_http_says(service: ClarifaiService, re
 
 
 @pytest.mark.parametrize(
-    ("code", "cure"),
+    ("code", "remedy"),
     [
         (11000, "billing"),
         (11004, "allowance"),
@@ -80,9 +80,11 @@ def test_the_status_code_decides_whatever_http_says(service: ClarifaiService, re
     ],
 )
 @pytest.mark.parametrize("http", [200, 402, 403, 429])
-def test_what_no_retry_can_mend_stops_the_run(service: ClarifaiService, code: int | str, cure: str, http: int) -> None:
+def test_what_no_retry_can_help_stops_the_run(
+    service: ClarifaiService, code: int | str, remedy: str, http: int
+) -> None:
     service.fault = lambda number: failure(http, code, "no")
-    with pytest.raises(AdapterError, match=cure):
+    with pytest.raises(AdapterError, match=remedy):
         made("clarifai", endpoint=service.url).send(sweep())
     assert len(service.received) == 1
 
@@ -97,7 +99,7 @@ def test_a_reply_to_many_images_is_read_once(service: ClarifaiService, monkeypat
             assert adapter.parse(answer)
 
 
-def test_an_allowance_that_is_used_up_may_be_told_image_by_image(service: ClarifaiService) -> None:
+def test_an_allowance_that_is_used_up_may_be_reported_image_by_image(service: ClarifaiService) -> None:
     service.spoilt = lambda image: {"code": 11004, "description": "Monthly limit exceeded"}
     with pytest.raises(AdapterError, match="allowance"):
         made("clarifai", endpoint=service.url).send(sweep())

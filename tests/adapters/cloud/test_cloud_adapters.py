@@ -181,7 +181,7 @@ def test_a_reply_with_a_part_missing_belongs_to_nobody(name: str) -> None:
 
 
 @each
-def test_missing_credentials_are_named_with_their_cure(name: str) -> None:
+def test_missing_credentials_are_named_with_what_to_do(name: str) -> None:
     wanted = next(iter(CLOUDS[name].environment))
     with environment({"AWS_REGION": "eu-west-1"}), pytest.raises(AdapterError, match=f"export {wanted}="):
         registry.create(name, {"endpoint": "https://127.0.0.1"})
@@ -281,7 +281,7 @@ def test_whatever_changes_the_answers_changes_the_key(name: str) -> None:
 
 
 @each
-def test_several_of_one_service_are_told_apart(name: str) -> None:
+def test_several_of_one_service_are_distinguished(name: str) -> None:
     with environment(CLOUDS[name].environment):
         assert registry.create(f"{name}:mine", {"endpoint": "https://a.example"}).name == f"{name}:mine"
 

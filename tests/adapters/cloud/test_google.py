@@ -55,7 +55,7 @@ def test_no_labels_is_a_part_without_a_list(service: GoogleVision) -> None:
 
 
 @pytest.mark.parametrize(
-    ("response", "cure"),
+    ("response", "remedy"),
     [
         (failure(400, "INVALID_ARGUMENT", "API key not valid.", "API_KEY_INVALID"), "copy it again"),
         (failure(400, "INVALID_ARGUMENT", "API key expired. Please renew the API key."), "copy it again"),
@@ -66,9 +66,9 @@ def test_no_labels_is_a_part_without_a_list(service: GoogleVision) -> None:
         (failure(404, "NOT_FOUND", "no"), "project and region"),
     ],
 )
-def test_what_no_retry_can_mend_stops_the_run(service: GoogleVision, response: Response, cure: str) -> None:
+def test_what_no_retry_can_help_stops_the_run(service: GoogleVision, response: Response, remedy: str) -> None:
     service.fault = lambda number: response
-    with pytest.raises(AdapterError, match=cure):
+    with pytest.raises(AdapterError, match=remedy):
         made("google", endpoint=service.url).send(sweep()[:1])
     assert len(service.received) == 1
 

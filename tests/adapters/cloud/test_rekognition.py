@@ -85,7 +85,7 @@ def test_an_errors_code_decides_whatever_http_says(service: RekognitionService, 
 
 
 @pytest.mark.parametrize(
-    ("code", "cure"),
+    ("code", "remedy"),
     [
         ("AccessDeniedException", "rekognition:DetectLabels"),
         ("UnrecognizedClientException", "AWS_ACCESS_KEY_ID"),
@@ -94,9 +94,9 @@ def test_an_errors_code_decides_whatever_http_says(service: RekognitionService, 
         ("ExpiredTokenException", "aws sso login"),
     ],
 )
-def test_what_no_retry_can_mend_stops_the_run(service: RekognitionService, code: str, cure: str) -> None:
+def test_what_no_retry_can_help_stops_the_run(service: RekognitionService, code: str, remedy: str) -> None:
     service.fault = lambda number: failure(400, code, "no", prefix="com.amazonaws#")
-    with pytest.raises(AdapterError, match=cure):
+    with pytest.raises(AdapterError, match=remedy):
         made("rekognition", endpoint=service.url).send(sweep()[:1])
     assert len(service.received) == 1
 

@@ -63,7 +63,7 @@ def test_sigmoid_scores_need_a_network_that_was_trained_so(tmp_path: Path) -> No
         scores(made("clip", str(tiny_clip(tmp_path / "clip")), labels=LABELS, scores="sigmoid", batch=1))
 
 
-def test_published_weights_are_found_in_the_cache_or_told_how_to_fetch(
+def test_published_weights_are_found_in_the_cache_or_it_says_how_to_fetch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import huggingface_hub

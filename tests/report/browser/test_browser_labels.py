@@ -156,7 +156,7 @@ def test_all_works_by_keyboard(visit, some):
     assert box.is_checked() is not was
 
 
-def test_a_placebo_stands_beside_and_marks_what_it_shows_too(visit, some):
+def test_a_placebo_stands_next_to_the_edit_and_marks_what_it_shows_too(visit, some):
     page = visit(some)
     row = page.locator("table.labels tbody tr").filter(has_text="low 2")
     assert "†" in row.inner_text()
