@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 import torch
-from facenet_pytorch.models.mtcnn import ONet, PNet, RNet
 from numpy.typing import NDArray
+
+from models.mtcnn import MTCNNNetwork
 
 SMALLEST_FACE = 20  # pixels: below this the first network, which sees 12 pixels, finds mostly noise
 PYRAMID_STEP = 0.709  # each level has half the area of the one before
@@ -47,9 +48,9 @@ class FaceDetector:
         self._long_side = long_side
         self._smallest_face = smallest_face
         self._device = device
-        self._proposer, self._refiner, self._finisher = (
-            network().eval().requires_grad_(False).to(device) for network in (PNet, RNet, ONet)
-        )
+        self._proposer = MTCNNNetwork("pnet", device=device)
+        self._refiner = MTCNNNetwork("rnet", device=device)
+        self._finisher = MTCNNNetwork("onet", device=device)
 
     def detect(
         self, photos: Sequence[NDArray[np.uint8]], *, smallest_face: float | None = None
@@ -82,15 +83,14 @@ class FaceDetector:
         """Square candidates of every size from ``smallest`` pixels up."""
         found, found_scores = [np.empty((0, 8))], [np.empty(0)]
         for level in _pyramid(image, smallest):
-            shifts, scores = self._proposer(self._tensor(level[None]))
-            scores, shifts = scores[0, 1].cpu().numpy(), shifts[0].cpu().numpy()
+            scores, shifts = (one[0].cpu().numpy() for one in self._proposer(self._tensor(level[None])))
             rows, columns = np.nonzero(scores >= MIN_SCORES[0])
-            corners = _STRIDE * np.stack([columns, rows], axis=1)
-            windows = np.hstack([corners, corners + _WINDOW])
-            scale = np.array([image.shape[1] / level.shape[1], image.shape[0] / level.shape[0]])
-            boxes, level_scores = windows * np.tile(scale, 2), scores[rows, columns]
+            across, down = image.shape[1] / level.shape[1], image.shape[0] / level.shape[0]
+            corners = _STRIDE * np.stack([columns, rows, columns, rows], axis=1)
+            boxes = (corners + np.array([0, 0, _WINDOW, _WINDOW])) * np.array([across, down, across, down])
+            level_scores = scores[rows, columns]
             kept = _suppress(boxes, level_scores, most=0.5)
-            found.append(np.hstack([boxes, shifts[:, rows, columns].T])[kept])
+            found.append(np.hstack([boxes[kept], shifts[:, rows[kept], columns[kept]].T]))
             found_scores.append(level_scores[kept])
         candidates = np.vstack(found)
         candidates = candidates[_suppress(candidates[:, :4], np.concatenate(found_scores), most=0.7)]
@@ -101,8 +101,7 @@ class FaceDetector:
         boxes = _within(boxes, image)
         if not len(boxes):
             return boxes
-        shifts, scores = (out.cpu().numpy() for out in self._refiner(self._tensor(_crops(image, boxes, size=24))))
-        scores = scores[:, 1]
+        scores, shifts = (out.cpu().numpy() for out in self._refiner(self._tensor(_crops(image, boxes, size=24))))
         sure = scores > MIN_SCORES[1]
         boxes, scores, shifts = boxes[sure], scores[sure], shifts[sure]
         kept = _suppress(boxes, scores, most=0.7)
@@ -114,8 +113,7 @@ class FaceDetector:
         if not len(boxes):
             return boxes, np.empty(0), np.empty((0, 5, 2))
         crops = self._tensor(_crops(image, boxes, size=48))
-        shifts, points, scores = (out.cpu().numpy() for out in self._finisher(crops))
-        scores = scores[:, 1]
+        scores, shifts, points = (out.cpu().numpy() for out in self._finisher(crops))
         sure = scores > MIN_SCORES[2]
         boxes, scores, shifts, points = boxes[sure], scores[sure], shifts[sure], points[sure]
         # The network gives five x, then five y, as fractions of the box it was shown.
@@ -127,7 +125,9 @@ class FaceDetector:
 
     def _tensor(self, images: NDArray[np.uint8]) -> torch.Tensor:
         """``(N, H, W, 3)`` uint8 as the networks take it: ``(N, 3, H, W)``, about -1 to 1."""
-        scaled = (images.astype(np.float32) - 127.5) / 128
+        scaled = images.astype(np.float32)
+        scaled -= 127.5
+        scaled /= 128
         return torch.from_numpy(scaled).permute(0, 3, 1, 2).to(self._device)
 
 
@@ -188,7 +188,7 @@ def _crops(image: NDArray[np.uint8], boxes: Boxes, *, size: int) -> NDArray[np.u
     """
     height, width = image.shape[:2]
     crops = np.empty((len(boxes), size, size, 3), dtype=np.uint8)
-    for crop, (left, top, right, bottom) in zip(crops, np.floor(boxes).astype(int), strict=True):
+    for crop, (left, top, right, bottom) in zip(crops, np.floor(boxes).astype(int).tolist(), strict=True):
         inside = image[max(0, top) : min(height, bottom), max(0, left) : min(width, right)]
         over = max(0, -top), max(0, bottom - height), max(0, -left), max(0, right - width)
         if any(over):
@@ -207,7 +207,7 @@ def _within(boxes: Boxes, image: NDArray[np.uint8]) -> Boxes:
 
 def _shift(boxes: Boxes, shifts: NDArray[np.floating]) -> Boxes:
     """Each edge moved by its shift, a fraction of the box's width or height."""
-    return boxes + shifts * np.tile(boxes[:, 2:] - boxes[:, :2], 2)
+    return boxes + shifts * (boxes[:, [2, 3, 2, 3]] - boxes[:, [0, 1, 0, 1]])
 
 
 def _square(boxes: Boxes) -> Boxes:
@@ -222,14 +222,17 @@ def _suppress(boxes: Boxes, scores: NDArray[np.floating], *, most: float, of_sma
 
     The overlap is a share of the union of the two, or ``of_smaller``, which also drops a box inside another.
     """
-    areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
-    order = np.argsort(-scores, kind="stable")
-    kept: list[np.intp] = []
-    while len(order):
-        best, rest = order[0], order[1:]
+    left, top, right, bottom = np.ascontiguousarray(boxes.T)
+    areas = (right - left) * (bottom - top)
+    free = np.ones(len(boxes), dtype=bool)
+    kept = []
+    for best in np.argsort(-scores, kind="stable").tolist():
+        if not free[best]:
+            continue
         kept.append(best)
-        sides = np.minimum(boxes[best, 2:], boxes[rest, 2:]) - np.maximum(boxes[best, :2], boxes[rest, :2])
-        shared = np.maximum(sides, 0).prod(axis=1)
-        whole = np.minimum(areas[best], areas[rest]) if of_smaller else areas[best] + areas[rest] - shared
-        order = rest[shared <= most * whole]
+        across = np.minimum(right, right[best]) - np.maximum(left, left[best])
+        down = np.minimum(bottom, bottom[best]) - np.maximum(top, top[best])
+        shared = np.maximum(across, 0) * np.maximum(down, 0)
+        whole = np.minimum(areas, areas[best]) if of_smaller else areas + areas[best] - shared
+        free &= shared <= most * whole
     return np.array(kept, dtype=np.intp)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from pipeline.config.attributes import Attribute
 from pipeline.config.options import ValidityOptions
@@ -61,8 +60,8 @@ def rise(table: pd.DataFrame, reach: float = 1.0) -> float:
 
 def spearman_per_row(values: NDArray[np.float64], figures: NDArray[np.float64]) -> NDArray[np.float64]:
     """Spearman's correlation of each row of ``figures`` ``(n, K)`` with ``values`` ``(K,)``; 0 for a constant row."""
-    order = rankdata(values) - (len(values) + 1) / 2
-    ranks = rankdata(figures, axis=1) - (len(values) + 1) / 2
+    order = pd.Series(values).rank().to_numpy() - (len(values) + 1) / 2
+    ranks = pd.DataFrame(figures).rank(axis=1).to_numpy() - (len(values) + 1) / 2
     spread = np.sqrt((ranks**2).sum(axis=1) * (order**2).sum())
     correlations: NDArray[np.float64] = np.divide(ranks @ order, spread, out=np.zeros(len(ranks)), where=spread > 0)
     return correlations

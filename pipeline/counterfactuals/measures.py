@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import cv2
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 Pictures = NDArray[np.uint8]
 Masks = NDArray[np.floating]
@@ -135,7 +135,7 @@ def group_effects(low: Values, high: Values, groups: NDArray[np.str_], *, least:
 
 def auc(scores: Values, positive: NDArray[np.bool_]) -> float:
     """The area under the ROC curve: how often a positive's score exceeds a negative's (ties count half)."""
-    ranks = rankdata(scores)
+    ranks = pd.Series(scores).rank().to_numpy()
     count = int(positive.sum())
     other = len(positive) - count
     return float((ranks[positive].sum() - count * (count + 1) / 2) / max(1, count * other))

@@ -69,6 +69,8 @@ def editor_plan(sweep: SweepOptions, photos: int, *, kept: int = 0) -> AdapterPl
         photos: with a face.
         kept: images that it gave before.
     """
+    if sweep.own_editor:
+        return None
     from pipeline.counterfactuals.editors.sources import remote_host
 
     host = remote_host(sweep.editor)
