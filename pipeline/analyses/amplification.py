@@ -213,6 +213,8 @@ def _against_rates(frame: "pd.DataFrame", options: AmplificationOptions, *, tabl
     drawing = options.drawing | {"clusters": row_clusters(frame, options.cluster, table=table)}
     found = []
     for direction, given, predicted in ways:
+        if direction == "A->T" and "tasks" in data:
+            predicted = predicted.set_axis(data["tasks"].columns, axis=1)
         groups, tasks = (given, predicted) if direction == "A->T" else (predicted, given)
         own = _shares_of_tasks(known[0], [str(task) for task in tasks.columns])
         place = _place_of_group([str(name) for name in groups.columns], known[1])

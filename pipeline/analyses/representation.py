@@ -107,7 +107,7 @@ class RepresentationAnalysis(Analysis[RepresentationOptions]):
             compared, correlations = _compared(tables[self.name], photos, options, path=options.compare)
             tables |= {CORRELATIONS: correlations, COMPARED: compared}
         return Result(
-            title=f"Perceived {' and '.join(COUNTED)} by {options.by}, as perceived and corrected",
+            title=f"Perceived {' and '.join(COUNTED)} by {_spoken(options.by)}, as perceived and corrected",
             tables=tables,
             notes=[*(note for each in doubts.values() for note in each), *notes],
             about={"by": options.by, "interval": options.interval, "notes": notes, "doubts": doubts},
@@ -120,8 +120,8 @@ class RepresentationAnalysis(Analysis[RepresentationOptions]):
         section = page.Section(
             key=self.name,
             heading="Who is shown",
-            explanation=f"How the faces of these photos are perceived, by {by}: the shares as the estimator perceives "
-            "them, and the true shares that explain these best, given how often it errs on held-out faces.",
+            explanation=f"How the faces of these photos are perceived, by {_spoken(by)}: the shares as the estimator "
+            "perceives them, and the true shares that explain these best, given how often it errs on held-out faces.",
             parts=[
                 _part(rows, by, name, doubts=kept.about.get("doubts", {}).get(name, ()))
                 for (name,), rows in page.rows_by(kept.tables[self.name], "attribute")
@@ -221,6 +221,7 @@ def _probabilities(attribute: Attribute, faces: "pd.DataFrame") -> Any:
 
 
 def _part(rows: "pd.DataFrame", by: str, attribute: str, *, doubts: Sequence[str]) -> page.Subsection:
+    by = _spoken(by)
     classes, groups = list(dict.fromkeys(rows["category"])), page.rows_by(rows, "group")
     several = len(groups) > 1
     if len(classes) == 2 and several:
@@ -229,7 +230,7 @@ def _part(rows: "pd.DataFrame", by: str, attribute: str, *, doubts: Sequence[str
     else:
         largest = sorted(groups, key=lambda item: -int(item[1]["photos"].iloc[0]))[:CHARTS]
         charts = [
-            _chart(own, "category", f"perceived {attribute}" + (f", {by} {group}" if several else ""))
+            _chart(own, "category", f"perceived {attribute}" + (f", {group}" if several else ""))
             for (group,), own in largest
         ]
     columns: list[page.Column] = [
@@ -267,12 +268,13 @@ def _comparisons(kept: Kept) -> list[page.Subsection]:
                 part,
                 x="reference_share",
                 y="share",
-                titles=(f"{reference}", f"perceived as {category}{f', {modifier}' if modifier else ''}"),
-                title=f"{caption[:-1]}{f', {modifier}' if modifier else ''}",
+                titles=(f"{reference}", f"perceived as {category}{named}"),
+                title=f"{caption[:-1]}{named}",
                 description="; ".join(sentences),
-                caption=caption,
+                caption=f"{caption[:-1]}{named}.",
             )
             for (modifier,), part in page.rows_by(rows, "modifier")[:CHARTS]
+            for named in [f" ({modifier})" if modifier not in ("", "none") else ""]
         ]
         columns: list[page.Column] = [
             ("Keyword", "keyword", "text"), ("Modifier", "modifier", "text"), ("Faces", "photos", "count"),
@@ -316,6 +318,11 @@ def _chart(rows: "pd.DataFrame", column: str, about: str) -> page.Dots:
         shares=True,
         series=list(parts),
     )
+
+
+def _spoken(by: str) -> str:
+    """The columns of a grouping as text says them: "keyword and modifier"."""
+    return page.listed([part.strip() for part in by.split(",")])
 
 
 def _share(value: float) -> str:

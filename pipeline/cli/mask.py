@@ -32,7 +32,10 @@ def mask(
     ] = None,
     annotations: Annotated[
         Path | None,
-        typer.Option(help="COCO file of instances; else the face parser finds the person.", show_default=False),
+        typer.Option(
+            help="COCO file of instances; else the face parser finds the person, from hair to shoulders.",
+            show_default=False,
+        ),
     ] = None,
     given: Given = NOT_GIVEN,
     config: Config = None,

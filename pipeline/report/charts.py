@@ -4,6 +4,7 @@ Each is drawn 360 units wide, so that its text is legible on a phone. A colour i
 Colours are those of Okabe & Ito 2008, the lightest darkened to a contrast of 3 on white.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from itertools import cycle, islice
 from typing import Any
@@ -193,7 +194,9 @@ def bias_heatmap(grid: pd.DataFrame, *, metric: str = "dpa") -> Any:
     if rows.empty:
         raise ValueError(f"the grid has no value of {metric!r}")
     reach = max(float(rows["metric"].abs().max()), 1e-9)
-    rows = rows.assign(printed=[decimal(value, places=2) for value in rows["metric"]])
+    # Without the zero, so that a minus sign does not touch the number in the next cell.
+    short = [re.sub(r"\b0\.", ".", decimal(value, places=2)) for value in rows["metric"]]
+    rows = rows.assign(printed=short)
     across, upward = (sorted(grid[name].unique()) for name in ("model_bias", "dataset_bias"))
 
     def axis(title: str, values: list[Any], **options: Any) -> alt.Axis:

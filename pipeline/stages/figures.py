@@ -89,8 +89,8 @@ def sheets(run: Run, *, adapters: Sequence[str], attributes: Sequence[str], phot
     )
 
 
-def representation_figures(run: Run) -> "list[Figure]":
-    """The charts of who is shown, where ``represent`` left its tables in the run and they are current."""
+def analysis_figures(run: Run) -> "list[Figure]":
+    """The charts of the analyses whose commands left tables in the run, where these are current."""
     from pipeline.analyses.artifacts import artifacts_of
     from pipeline.analyses.registry import sections
     from pipeline.report.charts import chart_of
@@ -98,10 +98,13 @@ def representation_figures(run: Run) -> "list[Figure]":
     from pipeline.report.tables import slug
 
     left = artifacts_of(run)
-    tables = {name: table for name, table in left.tables.items() if name.startswith("representation")}
     return [
-        Figure(f"{slug(part.heading)}-{number}", chart_of(chart), f"{chart.caption} {chart.description}")
-        for section in sections(tables, about=left.about, stale={}, swept=settings_of(run).sweep.chosen())
+        Figure(
+            f"{slug(section.key)}-{slug(part.heading)}-{number}",
+            chart_of(chart),
+            f"{chart.caption} {chart.description}",
+        )
+        for section in sections(left.tables, about=left.about, stale={}, swept=settings_of(run).sweep.chosen())
         for part in section.parts
         for number, chart in enumerate(part.charts, start=1)
     ]

@@ -16,7 +16,7 @@ from pipeline.run.record import RunError
 from pipeline.run.tables import read_frame
 from pipeline.stages.adapters import adapter_names, make_adapters
 from pipeline.stages.audit import estimate_run, keep_result, query_run
-from pipeline.stages.figures import chart_figures, finding_tables, representation_figures, sheets, write_figures
+from pipeline.stages.figures import analysis_figures, chart_figures, finding_tables, sheets, write_figures
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -205,7 +205,7 @@ class RunView:
         run = self._run
         found: list[Figure] = []
         if not (adapters or attributes or labels or photos):
-            found += representation_figures(run)
+            found += analysis_figures(run)
         if self.is_estimated or not found:  # a run of represent alone has no slopes
             chosen = {"adapters": adapters, "attributes": attributes}
             found += [] if photos else chart_figures(run, **chosen, labels=labels)

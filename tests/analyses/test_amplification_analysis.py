@@ -231,6 +231,10 @@ def test_rates_of_a_table_in_place_of_labels(tmp_path):
     found = compute("amplification", tmp_path / "guesses.csv", given)
     assert found.tables["summary"]["value"][0] == pytest.approx(0.1), "each job leans 10 % further than its workers"
     assert set(found.tables["pairs"]["label_rate"].round(2)) == {0.1, 0.2, 0.8, 0.9}
+    shares = pd.DataFrame({"who": ["she", "he"] * 10, "nurse": [0, 1] * 10, "guess": [1, 0] * 10})
+    shares.to_csv(tmp_path / "tasks.csv", index=False)
+    given |= {"attribute": ["who"], "task": ["nurse"], "prediction": ["guess"], "predicted_attribute": []}
+    assert len(compute("amplification", tmp_path / "tasks.csv", given).tables["pairs"]) == 2, "by the task's own name"
     with pytest.raises(InputError, match="--base-rates takes --base"):
         compute("amplification", tmp_path / "guesses.csv", {"task": ["job"], "base_rates": True})
 
