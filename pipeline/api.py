@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.config.sources import load_settings
 from pipeline.photos import SAMPLE
+from pipeline.run.storage import Location, location
 from pipeline.stages.adapters import adapter_names, make_adapters
 from pipeline.stages.audit import audit as perform
 from pipeline.stages.run_view import RunView, agreed, finished, shown
@@ -76,7 +77,7 @@ def audit(
         >>> run = audit("portraits/", out="runs/mine", adapters=[classify, "opencv"])
 
     Args:
-        photos: a folder, files, or one manifest; the embedded sample unless given.
+        photos: a folder, files, or one manifest, or their URLs; the embedded sample unless given.
         out: the run's folder.
         adapters: classifiers by name (see ``counterslope adapters``), functions that take the bytes of an image and
             return a dict of label -> score in 0-1, or objects with the methods of ``adapters.base.Adapter``.
@@ -154,7 +155,7 @@ def _given(
     return given
 
 
-def _paths(photos: Paths | None) -> list[Path]:
+def _paths(photos: Paths | None) -> list[Location]:
     if photos is None:
         return [SAMPLE / "manifest.csv"]
-    return [Path(photos)] if isinstance(photos, str | Path) else [Path(path) for path in photos]
+    return [location(path) for path in ([photos] if isinstance(photos, str | Path) else photos)]

@@ -225,7 +225,7 @@ def _versions(
         parser = load_parser(settings.sweep.parser, weights=settings.sweep.parser_weights)
         for row in chosen.to_dict("records"):
             try:
-                content = run.path(row["file"]).read_bytes()
+                content = run.images.file(row["file"]).read_bytes()
             except OSError as error:
                 raise RunError(
                     f"the versions in {run.folder} are gone ({error}): run the audit's command again"

@@ -12,6 +12,7 @@ from pipeline.run.files import digest
 from pipeline.run.folder import Run, chunks_of
 from pipeline.run.progress import Watch, unwatched
 from pipeline.run.record import RunError
+from pipeline.run.storage import location
 from pipeline.run.tables import check_account, read_frame, write_joined
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def _embed(run: Run, fingerprint: str, *, settings: Settings, watch: Watch) -> N
         crops, read, lost = [], [], []
         for row in chunk:
             try:
-                photo = read_photo(Path(row["path"]), options=settings.photos)
+                photo = read_photo(location(row["path"]), options=settings.photos)
             except PhotoError as error:
                 lost.append({"photo": row["photo"], "status": "failed", "reason": str(error)})
                 continue

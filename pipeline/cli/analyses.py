@@ -121,7 +121,7 @@ def _perform(
 
 
 def _folder_of_photos(
-    photos: list[Path] | None, options: Options, *, out: Path | None, config: Path | None, shown: Watch
+    photos: list[str] | None, options: Options, *, out: Path | None, config: Path | None, shown: Watch
 ) -> Path:
     """A run's folder as it is; else that of a run made of the photos, as far as their faces."""
     folder = run_folder(photos)

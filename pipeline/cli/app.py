@@ -5,7 +5,7 @@ Heavy modules are imported inside the commands, so that --help stays fast.
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -51,8 +51,19 @@ from pipeline.cli.options import (
 from pipeline.cli.results import compare_editors, figures, validity
 from pipeline.cli.review import review
 from pipeline.config.attributes import ATTRIBUTES
-from pipeline.config.options import EngineOptions, PhotoOptions, QueryOptions, Settings, StatisticsOptions, SweepOptions
+from pipeline.config.options import (
+    EngineOptions,
+    PhotoOptions,
+    QueryOptions,
+    Settings,
+    StatisticsOptions,
+    StorageOptions,
+    SweepOptions,
+)
 from pipeline.run.formats import plain, pluralise
+
+if TYPE_CHECKING:
+    from pipeline.run.storage import Location
 
 app = typer.Typer(
     cls=Commands,
@@ -84,7 +95,7 @@ def program(
     epilog="Examples: counterslope audit (the embedded sample) · counterslope audit portraits/ --attribute gender "
     "--adapter opencv --out runs/portraits · counterslope audit list.csv --adapter python:mine:classify"
 )
-@with_options(PhotoOptions, SweepOptions, QueryOptions, StatisticsOptions, EngineOptions)
+@with_options(PhotoOptions, SweepOptions, QueryOptions, StatisticsOptions, StorageOptions, EngineOptions)
 def audit(
     photos: Photos = None,
     out: Annotated[Path | None, typer.Option(help="The run's folder.", show_default="runs/NAME")] = None,
@@ -286,7 +297,7 @@ def main() -> None:
     app()
 
 
-def _warn_of_few(photos: list[Path], settings: Settings) -> None:
+def _warn_of_few(photos: "list[Location]", settings: Settings) -> None:
     """Say before any work that so few photos end in no slopes, and what to do."""
     from pipeline.photos.listing import find_photos
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from types import NoneType
-from typing import Annotated, Any, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 import typer
 from pydantic import BaseModel, ValidationError
@@ -21,6 +21,9 @@ from pipeline.cli.console import stop
 from pipeline.config.flags import Flag, flag_of, value_of_texts
 from pipeline.config.options import ConfigError, Settings
 from pipeline.config.sources import load_settings, problems
+
+if TYPE_CHECKING:
+    from pipeline.run.storage import Location
 
 SECTIONS = {field.annotation: name for name, field in Settings.model_fields.items()}
 # What flags were called, and what to write now.
@@ -35,8 +38,11 @@ Given = Mapping[str, Mapping[str, Any]]
 NOT_GIVEN: Given = {}
 
 Photos = Annotated[
-    list[Path] | None,
-    typer.Argument(help="A folder, files, or one CSV/Parquet manifest (column photo). None: the embedded sample."),
+    list[str] | None,
+    typer.Argument(
+        help="A folder, files, or one CSV/Parquet manifest (column photo), or a URL (s3://, gs://, abfs://) of these. "
+        "None: the embedded sample.",
+    ),
 ]
 RunFolder = Annotated[Path, typer.Argument(help="A run's folder.")]
 Config = Annotated[Path | None, typer.Option("--config", help="TOML file with any option.", show_default=False)]
@@ -232,21 +238,25 @@ def check_adapter_name(adapter: str) -> None:
         raise ConfigError(f"there is no adapter {name!r}{did_you_mean(name, known)} (see counterslope adapters)")
 
 
-def inputs(photos: list[Path] | None) -> list[Path]:
+def inputs(photos: list[str] | None) -> "list[Location]":
     """The photos, or the embedded sample's manifest; ends the program where a path does not exist."""
     from pipeline.photos import SAMPLE
+    from pipeline.run.storage import location
 
-    for path in photos or ():
+    found = [location(photo) for photo in photos or ()]
+    for path in found:
         if not path.exists():
             stop(f"there is no file or folder {path}")
-    return photos or [SAMPLE / "manifest.csv"]
+    return found or [SAMPLE / "manifest.csv"]
 
 
-def run_folder(arguments: list[Path] | None) -> Path | None:
+def run_folder(arguments: list[str] | None) -> Path | None:
     """The one argument, where it is a run's folder."""
-    return arguments[0] if arguments and len(arguments) == 1 and (arguments[0] / "run.json").is_file() else None
+    return (
+        Path(arguments[0]) if arguments and len(arguments) == 1 and Path(arguments[0], "run.json").is_file() else None
+    )
 
 
-def default_out(photos: list[Path] | None, *, ending: str = "") -> Path:
+def default_out(photos: list[str] | None, *, ending: str = "") -> Path:
     """Where a run goes unless the user names a folder: ``runs/NAME`` by the name of the photos' folder or manifest."""
-    return Path("runs") / ((photos[0].resolve().stem or "photos" if photos else "sample") + ending)
+    return Path("runs") / ((Path(photos[0]).resolve().stem or "photos" if photos else "sample") + ending)

@@ -62,4 +62,4 @@ def _review(run: Path, reviewer: str, *, unsure: int, sure: int, pairs: int, see
         questions += pair_questions(photos, faces, versions, swept=settings.sweep.chosen(), pairs=pairs, seed=seed)
     if not questions:
         raise RunError(f"{run} has no face to ask about")
-    return Review(run, in_order(questions, reviewer=reviewer), reviewer, options=settings.photos)
+    return Review(run, opened.images, in_order(questions, reviewer=reviewer), reviewer, options=settings.photos)

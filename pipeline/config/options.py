@@ -31,7 +31,7 @@ class PhotoOptions(Section):
     max_megapixels: float = Field(
         50.0, gt=0, le=1000, description="larger files are excluded unread (decompression bombs)"
     )
-    opt_out: Annotated[Path | None, Flag(metavar="FILE")] = Field(
+    opt_out: Annotated[str | Path | None, Flag(metavar="FILE")] = Field(
         None, description="file of photos that are never processed, by name or sha256, one a line"
     )
     opt_out_allow_unmatched: Annotated[bool, Flag()] = Field(
@@ -368,9 +368,30 @@ class EngineOptions(Section):
     )
 
 
+class StorageOptions(Section):
+    """Where images and masks are written, and as what; no result depends on it."""
+
+    images: Annotated[Literal["folder", "shards"], Flag()] = Field(
+        "folder", description="folder: one file a version; shards: WebDataset tars of some photos each"
+    )
+    images_to: Annotated[str | None, Flag(metavar="URL")] = Field(
+        None,
+        description="folder of an object store (s3://, gs://, abfs://) for images and masks; the run's other files are "
+        "copied there after each stage",
+    )
+
+    @field_validator("images_to")
+    @classmethod
+    def _url(cls, address: str | None) -> str | None:
+        if address is not None and "://" not in address:
+            raise ValueError(f"{address!r} is no URL, such as s3://bucket/folder")
+        return address
+
+
 class Settings(Section):
     """All options of a run."""
 
+    storage: StorageOptions = Field(default_factory=StorageOptions)
     engine: EngineOptions = Field(default_factory=EngineOptions)
     photos: PhotoOptions = Field(default_factory=PhotoOptions)
     faces: FaceOptions = Field(default_factory=FaceOptions)
@@ -379,3 +400,9 @@ class Settings(Section):
     query: QueryOptions = Field(default_factory=QueryOptions)
     statistics: StatisticsOptions = Field(default_factory=StatisticsOptions)
     dataset: DatasetOptions = Field(default_factory=DatasetOptions)
+
+    @model_validator(mode="after")
+    def _shared(self) -> "Settings":
+        if (self.storage.images_to or "").startswith("memory:") and self.engine.workers != 1:
+            raise ValueError("memory:// is the memory of one process: use it with one worker")
+        return self

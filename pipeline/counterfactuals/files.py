@@ -1,15 +1,16 @@
-"""The files of versions: where images and masks lie, how images are encoded, and a run's ``metadata.csv``."""
+"""The files of versions: how they are named and encoded, and a run's ``metadata.csv``."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from pipeline.config.attributes import EDIT_ARM
 from pipeline.run.files import atomic_write
+from pipeline.run.storage import ImageStore
 from pipeline.run.tables import read_frames
 
 if TYPE_CHECKING:
@@ -23,12 +24,7 @@ METADATA_COLUMNS = ("file_name", "photo", "attribute", "arm", "step", "value", "
 
 
 class Layout(Protocol):
-    """Where files go below ``folder``, and what an image's file states about itself."""
-
-    @property
-    def folder(self) -> Path:
-        """The folder that the names below are relative to."""
-        ...
+    """The names of files below a folder, and what an image's file states about itself."""
 
     def image(self, photo: str, *, attribute: str, arm: str, step: int, suffix: str) -> PurePosixPath:
         """The file of one version."""
@@ -48,8 +44,6 @@ class RunLayout:
     """A run's: ``images/<attribute>/<photo>/step<k>.png``, a placebo's ``images/<attribute>-<arm>/…``, and
     ``masks/<photo>.png``. A file states nothing about itself: a classifier is sent exactly these bytes."""
 
-    folder: Path
-
     def image(self, photo: str, *, attribute: str, arm: str, step: int, suffix: str) -> PurePosixPath:
         """See ``Layout``."""
         return PurePosixPath(IMAGES, kind_of(attribute, arm)) / image_folder(photo) / f"step{step}{suffix}"
@@ -61,6 +55,20 @@ class RunLayout:
     def finished(self, content: bytes, photo: str, *, attribute: str, arm: str, value: float) -> bytes:
         """The bytes unchanged."""
         return content
+
+
+@dataclass(frozen=True)
+class ShardLayout(RunLayout):
+    """That of a WebDataset: the files of a photo, ``<photo>.<attribute>-step<k>.png`` and ``<photo>.mask.png``, are a
+    sample, named by what stands before the first dot."""
+
+    def image(self, photo: str, *, attribute: str, arm: str, step: int, suffix: str) -> PurePosixPath:
+        """See ``Layout``."""
+        return _sample(photo, f"{kind_of(attribute, arm)}-step{step}{suffix}")
+
+    def mask(self, photo: str, *, attribute: str = "") -> PurePosixPath:
+        """See ``Layout``."""
+        return _sample(photo, f"mask{attribute and f'-{attribute}'}.png")
 
 
 @dataclass(frozen=True)
@@ -122,46 +130,41 @@ def write_image(path: Path, content: bytes) -> None:
         path.write_bytes(content)
 
 
-def write_metadata(versions: Path, images: Path) -> None:
-    """Write ``metadata.csv`` into a run's folder of images: one row a version that was made.
+def write_metadata(versions: Path, images: ImageStore) -> None:
+    """Write ``metadata.csv`` next to a run's images: one row a version that was made; ``file_name`` is relative to it.
 
     Args:
         versions: the counterfactuals table.
-        images: the folder; ``file_name`` is relative to it.
+        images: where the images lie.
     """
-    with metadata_file(images, METADATA_COLUMNS) as write:
+    with (
+        replace(images, shards=False).writing(METADATA) as writing,
+        metadata_file(writing.folder / IMAGES, METADATA_COLUMNS) as write,
+    ):
         for rows in read_frames(versions, columns=["file", "status", *METADATA_COLUMNS[1:]]):
             made = rows[rows["status"] == "ok"]
-            write(made.assign(file_name=made["file"].str.removeprefix(f"{images.name}/")))
+            write(made.assign(file_name=made["file"].str.removeprefix(f"{IMAGES}/")))
 
 
-def remove_stale(versions: Path, folder: Path) -> int:
+def remove_stale(versions: Path, images: ImageStore) -> int:
     """Remove the images and masks of a run that its table does not name: of other photos, steps or formats.
 
     Args:
         versions: the counterfactuals table.
-        folder: the run's folder.
+        images: where the images lie.
 
     Returns:
         How many files were removed.
     """
     kept = {f"{IMAGES}/{METADATA}"}
     for rows in read_frames(versions, columns=["file", "mask"]):
-        kept.update(rows["file"].dropna(), rows["mask"].dropna())
-    removed = 0
-    for path in (path for place in (IMAGES, MASKS) for path in _deepest_first(folder / place)):
-        if path.is_dir() and not path.is_symlink():
-            if not any(path.iterdir()):
-                path.rmdir()
-        elif path.relative_to(folder).as_posix() not in kept:
-            path.unlink()
-            removed += 1
-    return removed
+        kept.update(rows["file"].dropna().str.partition("#")[0], rows["mask"].dropna().str.partition("#")[0])
+    return images.prune((IMAGES, MASKS), keep=kept.__contains__)
 
 
-def _deepest_first(folder: Path) -> list[Path]:
-    """All that lies below a folder, what a folder holds before the folder."""
-    return sorted(folder.rglob("*"), reverse=True) if folder.is_dir() else []
+def _sample(photo: str, ending: str) -> PurePosixPath:
+    folder = image_folder(photo)
+    return folder.with_name(f"{folder.name.replace('.', '_')}.{ending}")
 
 
 @contextmanager

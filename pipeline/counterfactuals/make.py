@@ -139,6 +139,7 @@ def make_versions(
     networks: Networks,
     options: SweepOptions,
     layout: Layout,
+    folder: Path,
     identified: frozenset[str] = frozenset(),
     advance: Callable[[float], None] = lambda _: None,
 ) -> list[dict[str, Any]]:
@@ -148,7 +149,8 @@ def make_versions(
         subjects: the faces.
         networks: they edit and check.
         options: what is to be made.
-        layout: where the files go.
+        layout: names the files.
+        folder: where they are written.
         identified: the photos whose versions are shown to the recognition network too.
         advance: is called with the share of a photo's versions whenever some of them are written.
 
@@ -157,7 +159,7 @@ def make_versions(
     """
     if not subjects:
         return []
-    chunk = _prepare(subjects, networks=networks, options=options, layout=layout)
+    chunk = _prepare(subjects, networks=networks, options=options, layout=layout, folder=folder)
     rows: list[dict[str, Any]] = []
     share = 1 / (len(options.attributes) * len(options.arms))
     # One attribute at a time: what a run of one attribute would write must not depend on another being swept too.
@@ -167,7 +169,7 @@ def make_versions(
         for edit in edits_of(chunk.batch, photos, attribute, chunk.masks, options=options):
             made.add(edit.arm)
             rows += _write(
-                chunk, edit, networks=networks, options=options, layout=layout, identified=identified,
+                chunk, edit, networks=networks, options=options, layout=layout, folder=folder, identified=identified,
                 written=lambda: advance(share),
             )  # fmt: skip
         for arm in options.arms:
@@ -200,6 +202,7 @@ def compose(
     *,
     options: SweepOptions,
     layout: Layout,
+    folder: Path,
     reference: Reference | None = None,
 ) -> list[Version]:
     """Composite, encode and write the K versions of one photo.
@@ -210,7 +213,8 @@ def compose(
         edit: of a batch of faces.
         place: the face's place in that batch.
         options: how the edit is put back, and how files are encoded.
-        layout: where the files go.
+        layout: names the files.
+        folder: where they are written.
         reference: the photo that the versions are measured against; without it they are not.
     """
     mask = layout.mask(subject.photo)
@@ -221,7 +225,7 @@ def compose(
             return []
         patch, composites = found.patch, found.versions
         mask = layout.mask(subject.photo, attribute=edit.attribute)
-        _write_mask(subject, patch, layout.folder / mask)
+        _write_mask(subject, patch, folder / mask)
     elif patch is None:
         return []
     else:
@@ -237,7 +241,7 @@ def compose(
             file.encode(made.pixels), subject.photo, attribute=edit.attribute, arm=edit.arm, value=float(value)
         )
         name = layout.image(subject.photo, attribute=edit.attribute, arm=edit.arm, step=step, suffix=file.suffix)
-        write_image(layout.folder / name, content)
+        write_image(folder / name, content)
         row = {
             "attribute": edit.attribute,
             "arm": edit.arm,
@@ -268,13 +272,15 @@ def _composite(
     return (add_change if added else paste)(subject.pixels, patch, without_colour(content) if grey else content)
 
 
-def _prepare(subjects: Sequence[Subject], *, networks: Networks, options: SweepOptions, layout: Layout) -> _Chunk:
+def _prepare(
+    subjects: Sequence[Subject], *, networks: Networks, options: SweepOptions, layout: Layout, folder: Path
+) -> _Chunk:
     pasted = options.mode == "reconstruction"
     chances = chances_of(networks.parser, subjects)
     patches = patches_from(chances, subjects, region=options.region, feather_share=options.feather, within_crop=pasted)
     found = list(zip(subjects, patches, strict=True))
     for subject, patch in found:
-        _write_mask(subject, patch, layout.folder / layout.mask(subject.photo))
+        _write_mask(subject, patch, folder / layout.mask(subject.photo))
     batch = networks.editor.read(subjects, chances)
     empty = np.zeros((CROP, CROP), dtype=np.float32)
     masks = np.stack([empty if patch is None else crop_mask(subject, patch) for subject, patch in found])
@@ -311,6 +317,7 @@ def _write(
     networks: Networks,
     options: SweepOptions,
     layout: Layout,
+    folder: Path,
     identified: frozenset[str],
     written: Callable[[], None],
 ) -> Iterator[dict[str, Any]]:
@@ -318,7 +325,9 @@ def _write(
     for place, (subject, patch) in enumerate(zip(chunk.subjects, chunk.patches, strict=True)):
         reference = chunk.references[place] if edit.arm == EDIT_ARM else None
         try:
-            found.append(compose(subject, patch, edit, place, options=options, layout=layout, reference=reference))
+            found.append(
+                compose(subject, patch, edit, place, options=options, layout=layout, folder=folder, reference=reference)
+            )
         except EditError as error:
             found.append([])
             chunk.failures[edit.attribute, place] = str(error)

@@ -5,7 +5,6 @@ What the figures must be is decided in ``picture_checks``.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import cv2
@@ -20,6 +19,7 @@ from pipeline.counterfactuals.detection import Detection, detect
 from pipeline.counterfactuals.editors.base import CROP, Editor, PhotoEdit, Subject
 from pipeline.counterfactuals.editors.residual import ToneAndFields
 from pipeline.counterfactuals.measures import asymmetry, concentration, in_grey, lab, lightness_map, stencil
+from pipeline.run.storage import File, ImageStore
 
 MAP_SIDE = 64
 LEAST = 20  # faces below which nothing can be learnt about all edits
@@ -57,7 +57,7 @@ def crops_of(
     skins: Mapping[str, NDArray[np.float32]],
     classes: Mapping[str, str],
     *,
-    folder: Path,
+    images: ImageStore,
 ) -> Crops | None:
     """Read the crops of one attribute's sample; None where no face has all of them.
 
@@ -67,7 +67,7 @@ def crops_of(
         masks: photo -> ``(128, 128)`` where its crop may change.
         skins: photo -> ``(128, 128)`` where its crop shows skin.
         classes: photo -> the class that its face is perceived in.
-        folder: what the versions' files are relative to.
+        images: where the versions' files lie.
     """
     steps = {str(arm): np.sort(rows["value"].unique()) for arm, rows in versions.groupby("arm")}
     if EDIT_ARM not in steps or not {*np.sign(steps[EDIT_ARM])} >= {-1.0, 1.0}:
@@ -85,7 +85,7 @@ def crops_of(
     for subject in subjects:
         names = [files.get(subject.photo, {}).get(key) for key in wanted]
         if subject.photo in masks and subject.photo in skins and None not in names:
-            pictures = [subject.pixels, *(_picture(folder / str(name)) for name in names)]
+            pictures = [subject.pixels, *(_picture(images.file(str(name))) for name in names)]
             read.append((subject.photo, [warp_to_template(one, subject.to_crop, size=CROP) for one in pictures]))
     if not read:
         return None
@@ -229,8 +229,9 @@ def _next_to(values: NDArray[np.float64], wanted: float) -> list[float]:
     return [float(value) for value in sides if np.sign(value) == np.sign(wanted)]
 
 
-def _picture(path: Path) -> NDArray[np.uint8]:
-    return np.asarray(cv2.cvtColor(cv2.imread(str(path)), cv2.COLOR_BGR2RGB), dtype=np.uint8)
+def _picture(file: File) -> NDArray[np.uint8]:
+    pixels = cv2.imdecode(np.frombuffer(file.read_bytes(), np.uint8), cv2.IMREAD_COLOR)
+    return np.asarray(cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB), dtype=np.uint8)
 
 
 def _detected(arm: str, measure: str, found: Detection) -> Row:

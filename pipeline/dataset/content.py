@@ -14,6 +14,7 @@ from pipeline.photos.decoding import PhotoError, read_photo
 from pipeline.run.files import sha256_of, write_bytes
 from pipeline.run.folder import Run
 from pipeline.run.progress import Advance
+from pipeline.run.storage import location
 from pipeline.run.tables import read_frames
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class DatasetContent:
             for photo, file in zip(rows["photo"], self._original_files(rows), strict=True):
                 if not (self.folder / file).exists():
                     try:
-                        pixels = read_photo(Path(paths[photo]), options=self.settings.photos).pixels
+                        pixels = read_photo(location(paths[photo]), options=self.settings.photos).pixels
                     except PhotoError:  # gone since its versions were made: it is left out
                         continue
                     write_bytes(self.folder / file, encoding.encode(pixels))

@@ -16,11 +16,12 @@ from pipeline.config.dataset_options import NOT_STATED
 from pipeline.counterfactuals.files import METADATA
 from pipeline.dataset.content import DatasetContent
 from pipeline.dataset.facts import DatasetFacts, facts_of
-from pipeline.dataset.files import CHECKSUMS, OPT_OUT, one_of, opt_out_text, prune, write_checksums
+from pipeline.dataset.files import CHECKSUMS, IMAGE_FOLDERS, OPT_OUT, one_of, opt_out_text, write_checksums
 from pipeline.dataset.layout import SPLITS
 from pipeline.dataset.metadata import write_dataset_metadata
 from pipeline.run.files import digest, sha256_of, write_text
 from pipeline.run.formats import count, plain
+from pipeline.run.storage import ImageStore
 from pipeline.run.tables import read_frame
 from pipeline.run.text import markdown_text, visible
 from pipeline.stages.base import Audit
@@ -111,7 +112,9 @@ def describe(
         sums.unlink(missing_ok=True)
         if work.settings.dataset.originals:
             content.write_originals()
-        prune(folder, keep=one_of([*frame["file"], *frame["mask"]] for frame in content.frames()))
+        ImageStore(folder).prune(
+            IMAGE_FOLDERS, keep=one_of([*frame["file"], *frame["mask"]] for frame in content.frames())
+        )
         advance(1)
         counts |= write_dataset_metadata(content.frames(), folder, list(content.columns))
         facts = facts_of(content, opted_out)

@@ -1,6 +1,5 @@
 """The files of a dataset's folder next to its images: checksums, the opt-out list, and what no longer belongs to it."""
 
-import os
 from collections.abc import Callable, Collection, Iterable
 from hashlib import blake2b
 from pathlib import Path
@@ -9,8 +8,10 @@ import numpy as np
 
 from pipeline.dataset.layout import ID_DIGITS, MASKS, SPLITS
 from pipeline.run.files import atomic_write
+from pipeline.run.storage import ImageStore
 
 CHECKSUMS = "SHA256SUMS"
+IMAGE_FOLDERS = (*SPLITS, MASKS)
 OPT_OUT = "opt_out.txt"
 _OPT_OUT_HEAD = (
     "# Photos that are never processed, by the sha256 of their files. Images made from them have names that begin",
@@ -53,24 +54,7 @@ def withdraw(folder: Path, ids: Collection[str], *, described: Iterable[str]) ->
             (folder / name).unlink(missing_ok=True)
         return False
 
-    prune(folder, keep=stays)
-
-
-def prune(folder: Path, *, keep: Callable[[str], bool]) -> None:
-    """Remove the files of a dataset's splits and masks that are not kept, and folders that are left empty.
-
-    Args:
-        folder: the dataset's.
-        keep: whether a file, relative to the folder, stays.
-    """
-    for top in (*SPLITS, MASKS):
-        for inside, _, files in os.walk(folder / top, topdown=False):
-            for name in files:
-                path = Path(inside, name)
-                if not keep(path.relative_to(folder).as_posix()):
-                    path.unlink()
-            if not any(Path(inside).iterdir()):
-                Path(inside).rmdir()
+    ImageStore(folder).prune(IMAGE_FOLDERS, keep=stays)
 
 
 def one_of(names: Iterable[Iterable[str]]) -> Callable[[str], bool]:

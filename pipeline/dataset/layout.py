@@ -5,7 +5,7 @@ photo belongs to. ID is the beginning of the photo's sha256, so that no file nam
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256 as hashed
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from pipeline.config.dataset_options import Split
@@ -30,7 +30,6 @@ class DatasetLayout:
     more than ``MOST_FILES`` files: above that many photos, each is divided by the first digits of ID.
 
     Attributes:
-        folder: the dataset's.
         hashes: photo -> sha256.
         splits: photo -> split.
         digits: how many digits of ID name a shard.
@@ -38,7 +37,6 @@ class DatasetLayout:
         weights: the sha256 of the network that makes the versions.
     """
 
-    folder: Path
     hashes: Mapping[str, str]
     splits: Mapping[str, str]
     digits: int

@@ -21,6 +21,7 @@ from pipeline.run.files import digest
 from pipeline.run.folder import Run
 from pipeline.run.progress import Watch, unwatched
 from pipeline.run.record import RunError
+from pipeline.run.storage import ImageStore, Location
 from pipeline.run.tables import read_frame
 from pipeline.stages.audit import start_run
 from pipeline.stages.base import Audit, started_engine
@@ -45,7 +46,7 @@ class Dataset:
 
 
 def make_dataset(
-    photos: Sequence[Path], out: Path, *, settings: Settings, given: Mapping[str, Any], watch: Watch = unwatched
+    photos: Sequence[Location], out: Path, *, settings: Settings, given: Mapping[str, Any], watch: Watch = unwatched
 ) -> Dataset:
     """Make the counterfactual versions of photos as a dataset for publication; placebos only where they are named.
 
@@ -78,7 +79,7 @@ def make_dataset(
         check_manifest_columns(table, settings.dataset.columns)
         destination = _destination(work, folder, table)
         versions = counterfactuals_stage(work, faces_stage(work, checked, keep_parts=True), destination=destination)
-        checks_stage(work, versions, folder=folder)
+        checks_stage(work, versions, images=ImageStore(folder))
         facts = describe(work, folder, table, upstream=versions, opted_out=sorted(opt_out.hashes))
     return Dataset(out, run, facts, opt_out.unmatched(table["photo"].tolist(), table["sha256"].tolist()))
 
@@ -88,9 +89,9 @@ def run_folder(dataset: Path) -> Path:
     return dataset.with_name(f"{dataset.name}.run")
 
 
-def _check_folder(folder: Path, run: Run, photos: Sequence[Path]) -> None:
+def _check_folder(folder: Path, run: Run, photos: Sequence[Location]) -> None:
     for path in photos:
-        if path.is_dir() and folder.is_relative_to(os.path.normpath(path.absolute())):
+        if isinstance(path, Path) and path.is_dir() and folder.is_relative_to(os.path.normpath(path.absolute())):
             raise RunError(f"{folder} lies in the folder of the photos, {path}: name an --out elsewhere")
     if folder.exists() and not (folder.is_dir() and (run.path("run.json").exists() or not any(folder.iterdir()))):
         raise RunError(f"{folder} exists, but not {run.folder} to continue it from: name another folder with --out")
@@ -107,7 +108,6 @@ def _destination(work: Audit, folder: Path, photos: "pd.DataFrame") -> Destinati
         # From the first image on that is made anew, the dataset is not what its checksums say.
         (folder / CHECKSUMS).unlink(missing_ok=True)
         return DatasetLayout(
-            folder=folder,
             hashes={row["photo"]: row["sha256"] for row in rows},
             splits={row["photo"]: row["split"] for row in rows},
             digits=digits,
@@ -116,6 +116,7 @@ def _destination(work: Audit, folder: Path, photos: "pd.DataFrame") -> Destinati
         )
 
     return Destination(
+        images=ImageStore(folder),
         splits={photo: split_of(key, shares=options.split, seed=options.seed) for photo, key in keys.items()},
         layout_of=layout_of,
         fingerprint=digest(["dataset", digits, weights]),

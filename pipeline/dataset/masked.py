@@ -15,6 +15,7 @@ from pipeline.run.engine import Step
 from pipeline.run.files import digest, digest_of_files, write_bytes, write_text
 from pipeline.run.folder import Run
 from pipeline.run.progress import Watch, unwatched
+from pipeline.run.storage import Location
 from pipeline.run.tables import frame_to_csv, read_frame
 from pipeline.stages.audit import start_run
 from pipeline.stages.base import PhotoChunks, Row, decoding_options, make_table, photo_rows, read_photos, started_engine
@@ -71,7 +72,7 @@ class HidePeople:
 
 
 def mask_people(
-    photos: Sequence[Path],
+    photos: Sequence[Location],
     out: Path,
     *,
     settings: Settings,

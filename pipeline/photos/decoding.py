@@ -13,7 +13,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import file_digest
-from io import BufferedReader
+from io import BufferedReader, BytesIO
 from pathlib import Path
 from threading import Condition
 from typing import BinaryIO
@@ -31,6 +31,7 @@ from PIL.TiffImagePlugin import TiffImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 
 from pipeline.config.options import PhotoOptions
+from pipeline.run.storage import Fetched, File
 from pipeline.run.tables import Status
 
 ACCEPTED = "JPEG, PNG, WebP, BMP, GIF and TIFF"
@@ -114,7 +115,7 @@ class Photo:
         return int(self.pixels.shape[0])
 
 
-def read_photo(path: Path, *, options: PhotoOptions, sha256: str | None = None) -> Photo:
+def read_photo(path: File | Fetched, *, options: PhotoOptions, sha256: str | None = None) -> Photo:
     """One photo, upright RGB, at most ``options.long_side`` pixels long.
 
     Args:
@@ -133,21 +134,27 @@ def read_photo(path: Path, *, options: PhotoOptions, sha256: str | None = None) 
         return decode(stream, options=options)
 
 
-def open_photo(path: Path, *, options: PhotoOptions) -> BufferedReader:
+def open_photo(path: File | Fetched, *, options: PhotoOptions) -> BufferedReader | BytesIO:
     """The bytes of a file, if it is a regular one and not too long to hold a picture of the size that is allowed.
 
     Raises:
         PhotoError: the file cannot be used; its ``reason`` says why.
+        StorageError: an object store cannot be reached.
     """
+    # Four channels of 16 bits, uncompressed, and a megabyte of everything else.
+    most = options.max_megapixels * 8e6 + 1e6
     try:
+        if not isinstance(path, Path):
+            if path.size is not None and path.size > most:
+                raise PhotoError(Reason.OVERSIZED, f"{path.size / 1e6:.0f} MB")
+            return path.open("rb")
         str(path).encode("utf-8")
         state = path.stat()
         if not stat.S_ISREG(state.st_mode):  # reading a pipe would wait for ever
             if stat.S_ISDIR(state.st_mode) and not os.access(path, os.R_OK | os.X_OK):
                 raise PhotoError(Reason.NOT_PERMITTED, "a folder")
             raise PhotoError(Reason.NOT_A_FILE)
-        # Four channels of 16 bits, uncompressed, and a megabyte of everything else.
-        if state.st_size > options.max_megapixels * 8e6 + 1e6:
+        if state.st_size > most:
             raise PhotoError(Reason.OVERSIZED, f"{state.st_size / 1e6:.0f} MB")
         return path.open("rb")
     except FileNotFoundError as error:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.config.options import ConfigError, PhotoOptions
 from pipeline.photos.decoding import ACCEPTED, PhotoError, Reason, decode, open_photo
+from pipeline.run.storage import READERS, Location, RemoteFile, listed, location
 from pipeline.run.tables import PHOTOS, to_table
 
 if TYPE_CHECKING:
@@ -45,12 +46,12 @@ class NoUsablePhotos(Exception):  # noqa: N818 - says what it is
 class PhotoList:
     """The candidates of a run, not opened yet.
 
-    ``paths`` are absolute; ``names`` are what the tables call them, unique; ``columns`` holds a manifest's other
-    columns, row for row.
+    ``paths`` are absolute, or files of an object store with their marks; ``names`` are what the tables call them,
+    unique; ``columns`` holds a manifest's other columns, row for row.
     """
 
     names: tuple[str, ...]
-    paths: tuple[Path, ...]
+    paths: tuple[Location, ...]
     columns: "pa.Table | None" = None
 
     def __len__(self) -> int:
@@ -61,13 +62,7 @@ class PhotoList:
         """Hex digits that change when a file is added, removed, moved or written, or a manifest's column is."""
         content = hashlib.sha256()
         for name, path in zip(self.names, self.paths, strict=True):
-            try:
-                state = path.stat()
-                # With the time of change: a file may be replaced by one of the same size and time of writing.
-                written = f"{state.st_size} {state.st_mtime_ns} {state.st_ctime_ns}"
-            except (OSError, ValueError):
-                written = "missing"
-            content.update(f"{name}\0{path}\0{written}\0".encode("utf-8", "surrogateescape"))
+            content.update(f"{name}\0{path}\0{_state(path)}\0".encode("utf-8", "surrogateescape"))
         if self.columns is not None:
             content.update(repr(self.columns.schema.remove_metadata()).encode())
             for column in self.columns.columns:
@@ -75,8 +70,9 @@ class PhotoList:
         return content.hexdigest()
 
 
-def find_photos(inputs: Sequence[Path]) -> PhotoList:
+def find_photos(inputs: Sequence[Location]) -> PhotoList:
     """List the photos of a folder (with its subfolders; hidden files are left out), of files, or of one manifest.
+    Each may lie in an object store.
 
     A photo is named by its path from the folder, from the manifest's folder, or from the folder that the files share.
     Every file is listed, whatever its name; one that is named twice is listed once.
@@ -87,22 +83,24 @@ def find_photos(inputs: Sequence[Path]) -> PhotoList:
     if not inputs:
         raise NoUsablePhotos("no photos were named: give a folder, files, or a CSV or Parquet manifest")
     # Absolute, so that the same run can be continued from another working folder.
-    paths = list(dict.fromkeys(Path(os.path.normpath(path.absolute())) for path in inputs))
-    if len(paths) == 1 and paths[0].is_dir():
+    paths = list(dict.fromkeys(map(_absolute, inputs)))
+    if len(paths) == 1 and paths[0].name.lower().endswith(MANIFEST_ENDINGS) and paths[0].is_file():
+        return read_manifest(paths[0])
+    folders = [path for path in paths if _is_folder(path)]
+    if folders and len(paths) > 1:
+        raise NoUsablePhotos(f"{folders[0]} is a folder among other inputs: give one folder, or files only")
+    if folders:
         found = tuple(_files(paths[0]))
         if not found:
             raise NoUsablePhotos(f"the folder {paths[0]} holds no file; {_accepted()}")
         return PhotoList(_names(found, paths[0]), found)
-    if len(paths) == 1 and paths[0].suffix.lower() in MANIFEST_ENDINGS and paths[0].is_file():
-        return read_manifest(paths[0])
-    folders = [path for path in paths if path.is_dir()]
-    if folders:
-        raise NoUsablePhotos(f"{folders[0]} is a folder among other inputs: give one folder, or files only")
-    return PhotoList(_names(paths, Path(os.path.commonpath([path.parent for path in paths]))), tuple(paths))
+    if all(isinstance(path, Path) for path in paths):
+        return PhotoList(_names(paths, Path(os.path.commonpath([str(path.parent) for path in paths]))), tuple(paths))
+    return PhotoList(_names(paths, paths[0].parent), tuple(listed(paths)))
 
 
-def read_manifest(path: Path) -> PhotoList:
-    """Read a manifest: a column ``photo`` (paths from the manifest's folder, or absolute) and any others.
+def read_manifest(path: Location) -> PhotoList:
+    """Read a manifest: a column ``photo`` (paths from the manifest's folder, absolute ones or URLs) and any others.
 
     Raises:
         NoUsablePhotos: it cannot be read, lists nothing, has no column ``photo``, names a photo twice or none in some
@@ -124,7 +122,7 @@ def read_manifest(path: Path) -> PhotoList:
     if table.num_rows == 0:
         raise NoUsablePhotos(f"the manifest {path} lists no photo")
     photos = _located(table.column("photo").to_pylist(), path)
-    return PhotoList(_names(photos, path.parent), photos, table.drop_columns(["photo"]))
+    return PhotoList(_names(photos, path.parent), tuple(listed(photos)), table.drop_columns(["photo"]))
 
 
 @dataclass(frozen=True)
@@ -141,7 +139,7 @@ class OptOut:
         """Whether an entry is this photo's name, whole or the last part."""
         return photo in self.names or PurePosixPath(photo).name in self.names
 
-    def with_hashes_of(self, names: Sequence[str], paths: Sequence[Path]) -> "OptOut":
+    def with_hashes_of(self, names: Sequence[str], paths: Sequence[Location]) -> "OptOut":
         """The list with the sha256 of every photo that it names, as far as the files can be read."""
         found = set(self.hashes)
         for name, path in zip(names, paths, strict=True):
@@ -185,7 +183,7 @@ def opt_outs(found: PhotoList, *, options: PhotoOptions) -> OptOut:
     return opt_out
 
 
-def read_opt_out(path: Path | None) -> OptOut:
+def read_opt_out(path: str | Path | None) -> OptOut:
     """Read a list: one photo a line, by name or by sha256 (64 hex digits); empty lines and ``#`` comments are skipped.
 
     Raises:
@@ -194,7 +192,7 @@ def read_opt_out(path: Path | None) -> OptOut:
     if path is None:
         return NOBODY
     try:
-        lines = _text_of(path.read_bytes()).splitlines()
+        lines = _text_of(location(path).read_bytes()).splitlines()
     except (OSError, ValueError) as error:
         raise ConfigError(f"the opt-out list {path} cannot be read: {error}") from error
     entries = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
@@ -211,11 +209,11 @@ def photo_rows(found: PhotoList, *, options: PhotoOptions, opt_out: OptOut = NOB
     """
     opt_out = opt_out.with_hashes_of(found.names, found.paths)
 
-    def check(path: Path) -> dict[str, Any]:
+    def check(path: Location) -> dict[str, Any]:
         return _check(path, options, opted_out=opt_out.hashes)
 
     first: dict[str, str] = {}  # sha256 -> the usable photo that had it first
-    with ThreadPoolExecutor(THREADS) as pool:
+    with ThreadPoolExecutor(READERS if any(isinstance(path, RemoteFile) for path in found.paths) else THREADS) as pool:
         for start in range(0, len(found), CHUNK):
             names, paths = found.names[start : start + CHUNK], found.paths[start : start + CHUNK]
             # Chunk by chunk, because a pool takes in all its work at once.
@@ -251,20 +249,21 @@ def check_photos(
     return table
 
 
-def _manifest_table(path: Path) -> "pa.Table":
+def _manifest_table(path: Location) -> "pa.Table":
     import pyarrow as pa
     import pyarrow.csv as csv
     import pyarrow.parquet as pq
 
     try:
-        if path.suffix.lower() == ".csv":
+        if path.name.lower().endswith(".csv"):
             content = BytesIO(_text_of(path.read_bytes()).encode())
             # A photo called 007 is not the number seven.
             convert = csv.ConvertOptions(column_types={"photo": pa.string()}, strings_can_be_null=True)
             return csv.read_csv(
                 content, convert_options=convert, parse_options=csv.ParseOptions(newlines_in_values=True)
             )
-        return pq.ParquetFile(path).read()
+        with path.open("rb") as file:
+            return pq.ParquetFile(file).read()
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowKeyError, OSError, ValueError) as error:
         raise NoUsablePhotos(f"the manifest {path} cannot be read: {error}") from error
 
@@ -283,13 +282,13 @@ def _text_of(content: bytes) -> str:
         raise ValueError(f"line {line} is not {encoding.upper()} text; save the file as UTF-8") from error
 
 
-def _located(values: Iterable[object], manifest: Path) -> tuple[Path, ...]:
+def _located(values: Iterable[object], manifest: Location) -> tuple[Location, ...]:
     """Each row's path, joined to the manifest's folder."""
-    rows: dict[Path, int] = {}
+    rows: dict[Location, int] = {}
     for row, value in enumerate(values, start=1):
         if not isinstance(value, str) or not value.strip():
             raise NoUsablePhotos(f"row {row} of the manifest {manifest} names no photo")
-        photo = Path(os.path.normpath(manifest.parent / value.strip()))
+        photo = _joined(manifest.parent, value.strip())
         if photo in rows:
             raise NoUsablePhotos(
                 f"the manifest {manifest} names {value!r} twice, in rows {rows[photo]} and {row}: remove one"
@@ -302,19 +301,54 @@ def _quoted(names: Iterable[str]) -> str:
     return ", ".join(repr(name) for name in names)
 
 
-def _files(folder: Path) -> list[Path]:
+def _files(folder: Location) -> list[Location]:
     """Every file below a folder, sorted by name; a subfolder that may not be read stands for its files."""
+    if isinstance(folder, RemoteFile):
+        below = ((file, file.url[len(folder.url) :]) for file in folder.files())
+        return sorted((file for file, name in below if "/." not in name), key=str)
     closed: list[Path] = []
     found: list[Path] = []
     for inside, folders, files in os.walk(folder, onerror=lambda error: closed.append(Path(error.filename))):
         folders[:] = [name for name in folders if not name.startswith(".")]
         found += [Path(inside, name) for name in files if not name.startswith(".")]
-    return sorted(found + closed, key=lambda path: path.relative_to(folder).as_posix())
+    return sorted(found + closed, key=lambda path: path.as_posix().removeprefix(folder.as_posix()))
 
 
-def _names(paths: Sequence[Path], folder: Path) -> tuple[str, ...]:
+def _names(paths: Sequence[Location], folder: Location) -> tuple[str, ...]:
     """The paths from ``folder``; one that lies elsewhere keeps its whole path."""
-    return tuple(_utf8(path.relative_to(folder) if path.is_relative_to(folder) else path) for path in paths)
+    start = f"{folder.as_posix().rstrip('/')}/"
+    return tuple(_utf8(path).removeprefix(_utf8(start)) for path in paths)
+
+
+def _is_folder(path: Location) -> bool:
+    if isinstance(path, Path):
+        return path.is_dir()
+    return not path.is_file() and path.exists()
+
+
+def _absolute(path: Location) -> Location:
+    return Path(os.path.normpath(path.absolute())) if isinstance(path, Path) else path
+
+
+def _joined(folder: Location, name: str) -> Location:
+    """A path or URL as a manifest names it."""
+    if "://" in name:
+        return location(name)
+    if isinstance(folder, RemoteFile):
+        return folder / name.removeprefix("./")
+    return Path(os.path.normpath(folder / name))
+
+
+def _state(path: Location) -> str:
+    """What changes when a file is written."""
+    if isinstance(path, RemoteFile):
+        return f"{path.size} {path.mark}"
+    try:
+        state = path.stat()
+    except (OSError, ValueError):
+        return "missing"
+    # With the time of change: a file may be replaced by one of the same size and time of writing.
+    return f"{state.st_size} {state.st_mtime_ns} {state.st_ctime_ns}"
 
 
 def _folded(name: str) -> str:
@@ -322,12 +356,13 @@ def _folded(name: str) -> str:
     return unicodedata.normalize("NFKC", name).casefold().replace(".jpeg", ".jpg")
 
 
-def _utf8(path: Path) -> str:
+def _utf8(path: Location | str) -> str:
     """The path as text that can be stored; the bytes of a name that is not UTF-8 are spelt out."""
-    return os.fsencode(path.as_posix()).decode("utf-8", "backslashreplace")
+    text = path if isinstance(path, str) else path.as_posix()
+    return os.fsencode(text).decode("utf-8", "backslashreplace")
 
 
-def _check(path: Path, options: PhotoOptions, *, opted_out: Set[str]) -> dict[str, Any]:
+def _check(path: Location, options: PhotoOptions, *, opted_out: Set[str]) -> dict[str, Any]:
     """What the table says of one file, but for its name."""
     row: dict[str, Any] = {"sha256": None, "width": None, "height": None}
     try:

@@ -16,6 +16,7 @@ from pipeline.querying.requests import key_maker_of
 from pipeline.querying.runner import AdapterOutcome
 from pipeline.querying.store import Store
 from pipeline.run.record import Account, Billed, Prepared, PriceFacts, Service, Tokens
+from pipeline.run.storage import ending
 
 MOST_IMAGES = 1000  # that are named
 _BLOCK = 4096  # answers at a time
@@ -56,7 +57,7 @@ def account_after(request: AdapterRequest, outcome: AdapterOutcome, store: Store
         account.prepared = Prepared(re_encoded=dict(encodings), excluded=excluded)
     if not adapter.capabilities.remote:
         return account
-    names = {image.sha256: "/".join(image.path.parts[-3:]) for image in (*request.images, *request.policy.sentinels)}
+    names = {image.sha256: ending(image.path) for image in (*request.images, *request.policy.sentinels)}
     classifier = store.number_of(adapter)
     billed = store.possibly_billed(classifier=classifier)
     account.possibly_billed = Billed(

@@ -4,6 +4,7 @@ Versions of one face are never treated differently, and no adapter resizes anyth
 """
 
 import math
+import os
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from adapters.base import Limits
 from pipeline.querying.requests import ImageRef, canonical_json
 from pipeline.run.files import write_bytes
+from pipeline.run.storage import File
 from pipeline.run.tables import SENT, read_frame, to_table, write_table
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ class SentImage:
     """What is sent for a version: another file, or nothing, for a reason."""
 
     sha256: str | None
-    path: Path | None
+    path: File | None
     how: str
 
 
@@ -101,13 +103,14 @@ def images_to_send(versions: Sequence[ImageRef], sent: Mapping[str, SentImage]) 
     return images
 
 
-def misfit(path: Path, limits: Limits) -> str | None:
+def misfit(path: File, limits: Limits) -> str | None:
     """Why a file cannot be sent as it is; None where it can."""
     from PIL import Image
 
-    with Image.open(path) as image:
+    with path.open("rb") as file, Image.open(file) as image:
         kind, (width, height) = (image.format or "?").lower(), image.size
-    return next(iter(limits.misfits(kind=kind, width=width, height=height, size=path.stat().st_size)), None)
+        size = file.seek(0, os.SEEK_END)
+    return next(iter(limits.misfits(kind=kind, width=width, height=height, size=size)), None)
 
 
 def encodings(width: int, height: int, limits: Limits) -> Iterator[Encoding]:
@@ -154,7 +157,7 @@ def _encode_photo(versions: Sequence[ImageRef], limits: Limits, folder: Path) ->
             return {}
         images = {}
         for version in versions:
-            with Image.open(version.path) as opened:
+            with version.path.open("rb") as file, Image.open(file) as opened:
                 images[version.sha256] = opened.convert("RGB")
     except OSError:
         return {}  # the client names the file that cannot be read

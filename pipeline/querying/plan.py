@@ -20,6 +20,7 @@ from pipeline.querying.outcomes import unreadable
 from pipeline.querying.requests import ImageRef, Pending, Request, batches_of, key_maker_of, pending_requests
 from pipeline.querying.runner import AdapterCalls
 from pipeline.querying.store import Store
+from pipeline.run.storage import ending
 
 Retry = Literal["failed", "unreadable"]
 
@@ -160,7 +161,7 @@ def check_images(requests: Sequence[AdapterRequest]) -> None:
     paths = [request.path for one in requests for request in one.pending.requests]
     if paths and not any(path.exists() for path in paths):
         raise PlanError(
-            f"the {len(paths):,} images to send are gone, such as {'/'.join(paths[0].parts[-4:])}: nothing was sent. "
+            f"the {len(paths):,} images to send are gone, such as {ending(paths[0], parts=4)}: nothing was sent. "
             "Put them back, or make them again with the command that made the run"
         )
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from adapters.base import Adapter
+from pipeline.run.storage import File, sizes_of
 
 
 @dataclass(frozen=True)
@@ -15,7 +16,7 @@ class ImageRef:
     """An image to send: the sha256 of the file's bytes, the file, and the photo that it is a version of."""
 
     sha256: str
-    path: Path
+    path: File
     photo: str = ""
 
 
@@ -25,7 +26,7 @@ class Request:
 
     key: str  # under which the answer is kept; see ``key_maker``
     sha256: str  # of the image's bytes
-    path: Path = Path()
+    path: File = Path()
     photo: str = ""  # that the image is a version of, for messages
     attempts: int = 0  # how often it was sent without an answer
     unreadable: int = 0  # how many of these attempts brought an answer without labels
@@ -97,7 +98,7 @@ def batches_of(adapter: Adapter, requests: Sequence[Request]) -> list[tuple[Requ
     """Requests put together into calls."""
     declared = adapter.capabilities
     weigh = declared.batch > 1 and declared.batch_bytes is not None
-    sizes = [request.path.stat().st_size if weigh and request.path.exists() else None for request in requests]
+    sizes = sizes_of([one.path for one in requests]) if weigh else [None] * len(requests)
     return [tuple(requests[part]) for part in in_batches(sizes, most=declared.batch, most_bytes=declared.batch_bytes)]
 
 
@@ -112,12 +113,13 @@ def in_batches(sizes: Sequence[int | None], *, most: int, most_bytes: int | None
     return [slice(start, end) for start, end in zip(cuts, [*cuts[1:], len(sizes)], strict=True) if end > start]
 
 
-def read_image(path: Path, expected: str) -> bytes:
+def read_image(path: File, expected: str) -> bytes:
     """The bytes of an image; ImageError where they cannot be read, or their sha256 is not the expected one."""
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise ImageError(f"the image {path.name} cannot be read ({error.strerror}): make the images again") from error
+        why = error.strerror or error
+        raise ImageError(f"the image {path.name} cannot be read ({why}): make the images again") from error
     if sha256(content).hexdigest() != expected:
         raise ImageError(f"the image {path.name} was changed after it was made: make the images again")
     return content

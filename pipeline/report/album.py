@@ -74,7 +74,7 @@ def album_of(
     used: set[str] = set()
     found = []
     with ThreadPoolExecutor() as pool:
-        pictures = pool.map(partial(_pictures, run.folder, size=size, used=used), sweeps.values())
+        pictures = pool.map(partial(_pictures, run, size=size, used=used), sweeps.values())
         for (name, own), pictured in zip(sweeps.items(), pictures, strict=True):
             advance(1)
             if pictured is not None:
@@ -206,8 +206,8 @@ def faces_of(run: Run, photos: Iterable[str], *, versions: "pd.DataFrame") -> di
     found = {}
     for row in nearest.drop_duplicates("photo").to_dict("records"):
         try:
-            window = window_of(read_mask(run.path(row["mask"])))
-            found[str(row["photo"])] = film([run.path(row["file"])], window, side=FACE_SIDE, most_bytes=FACE_BYTES)
+            file, mask = run.images.file(row["file"]), run.images.file(row["mask"])
+            found[str(row["photo"])] = film([file], window_of(read_mask(mask)), side=FACE_SIDE, most_bytes=FACE_BYTES)
         except (OSError, ValueError):
             continue
     return found
@@ -220,27 +220,27 @@ def _evenly(names: Sequence[str], count: int) -> list[str]:
 
 
 def _pictures(
-    folder: Path, sweeps: Mapping[Kind, Versions], *, size: Size, used: set[str]
+    run: Run, sweeps: Mapping[Kind, Versions], *, size: Size, used: set[str]
 ) -> tuple[str, list[bytes]] | None:
     """The mask's outline and the films of one photo's sweeps; None where a file is gone or unreadable."""
     made = list(sweeps.values())
     try:
         # The mask is the photo's: all its sweeps have the same.
-        mask = read_mask(folder / made[0].mask)
+        mask = read_mask(run.images.file(made[0].mask))
         window = window_of(mask)
-        return outline(mask, window), [_kept_film(folder, one, window, size=size, used=used) for one in made]
+        return outline(mask, window), [_kept_film(run, one, window, size=size, used=used) for one in made]
     except OSError:
         return None
 
 
-def _kept_film(folder: Path, versions: Versions, window: Window, *, size: Size, used: set[str]) -> bytes:
+def _kept_film(run: Run, versions: Versions, window: Window, *, size: Size, used: set[str]) -> bytes:
     """A sweep's film, made once: its name is a digest of all that it is made from."""
-    files = [folder / file for file in versions.files]
+    files = [run.images.file(file) for file in versions.files]
     if missing := [file for file in files if not file.is_file()]:
         raise FileNotFoundError(missing[0])
     name = f"{digest([list(versions.digests), asdict(window), size.side, size.film_bytes])}.webp"
     used.add(name)
-    kept = folder / FILMS / name
+    kept = run.path(FILMS) / name
     if not kept.is_file():
         write_bytes(kept, film(files, window, side=size.side, most_bytes=size.film_bytes))
     return kept.read_bytes()

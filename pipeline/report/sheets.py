@@ -180,8 +180,8 @@ def _named(photo: str, names: Sequence[str], run: Run) -> str:
 def _images(run: Run, versions: Versions) -> list[bytes]:
     """The face in every version, fine enough for the widest figure."""
     side = round(WIDTHS[2] / len(versions.files) * PIXELS_PER_POINT)
-    window = window_of(read_mask(run.path(versions.mask)))
-    parts = [part_of(run.path(file), window, side=side) for file in versions.files]
+    window = window_of(read_mask(run.images.file(versions.mask)))
+    parts = [part_of(run.images.file(file), window, side=side) for file in versions.files]
     return [cv2.imencode(".jpg", part[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, QUALITY])[1].tobytes() for part in parts]
 
 

@@ -6,12 +6,13 @@ A sweep is one image, its *film*: all its versions side by side, so that going f
 from collections.abc import Sequence
 from dataclasses import dataclass
 from io import BytesIO
-from pathlib import Path
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
+
+from pipeline.run.storage import File
 
 Pixels = NDArray[np.uint8]
 
@@ -86,7 +87,7 @@ def outline(mask: Pixels, window: Window) -> str:
     return "".join("M" + "L".join(f"{x} {y}" for x, y in ring) + "Z" for ring in rings)
 
 
-def film(files: Sequence[Path], window: Window, *, side: int, most_bytes: int) -> bytes:
+def film(files: Sequence[File], window: Window, *, side: int, most_bytes: int) -> bytes:
     """The window of some images of one size, side by side, as one WebP image.
 
     Each is ``side`` pixels wide, or as the window is; quality, and then size, are lowered until ``most_bytes`` hold it.
@@ -107,7 +108,7 @@ def film(files: Sequence[Path], window: Window, *, side: int, most_bytes: int) -
     raise ValueError(f"{len(files)} versions do not fit into {most_bytes} bytes")
 
 
-def read_mask(path: Path) -> Pixels:
+def read_mask(path: File) -> Pixels:
     """A mask ``(H, W)`` as a run keeps it.
 
     Raises:
@@ -116,7 +117,7 @@ def read_mask(path: Path) -> Pixels:
     return _decoded(path, path.read_bytes(), cv2.IMREAD_GRAYSCALE)
 
 
-def part_of(path: Path, window: Window, *, side: int) -> Pixels:
+def part_of(path: File, window: Window, *, side: int) -> Pixels:
     """The window of an image, ``(side, side, 3)`` in RGB, or smaller where the window is.
 
     Raises:
@@ -133,7 +134,7 @@ def part_of(path: Path, window: Window, *, side: int) -> Pixels:
     return np.asarray(cv2.resize(part, (wanted, wanted), interpolation=cv2.INTER_AREA)[..., ::-1], dtype=np.uint8)
 
 
-def _decoded(path: Path, content: bytes, flags: int) -> Pixels:
+def _decoded(path: File, content: bytes, flags: int) -> Pixels:
     pixels = cv2.imdecode(np.frombuffer(content, np.uint8), flags) if content else None
     if pixels is None:
         raise OSError(f"{path} is not an image that can be read")

@@ -17,6 +17,7 @@ from pipeline.config.options import PhotoOptions
 from pipeline.photos.decoding import PhotoError, read_photo
 from pipeline.review.answers import keep_answer, read_answers
 from pipeline.review.questions import EXCLUDE, NO_FACE, Picture, Question
+from pipeline.run.storage import ImageStore, location
 
 HOST = "127.0.0.1"
 MARGIN = 0.6  # of the face's box on every side
@@ -30,6 +31,7 @@ class Review:
 
     Attributes:
         folder: the run's.
+        images: where its versions' files lie.
         questions: in the order in which they are asked.
         reviewer: a name or a code, kept with every answer.
         options: how photos are read.
@@ -37,6 +39,7 @@ class Review:
     """
 
     folder: Path
+    images: ImageStore
     questions: Sequence[Question]
     reviewer: str
     options: PhotoOptions = field(default_factory=PhotoOptions)
@@ -184,7 +187,8 @@ def jpeg_of(picture: Picture, review: Review) -> bytes:
         PhotoError: the file cannot be read (any more).
     """
     photo = read_photo(
-        review.folder / picture.file if picture.value is not None else Path(picture.file), options=review.options
+        review.images.file(picture.file) if picture.value is not None else location(picture.file),
+        options=review.options,
     )
     height, width = photo.pixels.shape[:2]
     left, top, right, bottom = picture.box

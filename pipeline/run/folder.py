@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.config.flags import EVERY
-from pipeline.config.options import Settings
+from pipeline.config.options import Settings, StorageOptions
 from pipeline.config.sources import overlaid, settings_from
+from pipeline.run.checkpoint import Marks, copy_run
 from pipeline.run.engine import IN_PROCESS, Engine, Step, for_each, peak_mib
 from pipeline.run.files import PARTIAL, digest, digest_of_files, write_text
 from pipeline.run.record import RunError, RunRecord, Stage, now, read_record, write_record
+from pipeline.run.storage import ImageStore, RemoteFile, location
 from pipeline.run.tables import column_types, frame_from_csv, frame_to_csv, to_table, write_table
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ class Run:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.record = RunRecord()
+        self._copied: Marks = {}
         path = folder / "run.json"
         if path.exists():
             self.record = read_record(path)
@@ -47,6 +50,23 @@ class Run:
     def path(self, name: str) -> Path:
         """A file or folder of the run."""
         return self.folder / name
+
+    @property
+    def images(self) -> ImageStore:
+        """Where the run's images and masks lie."""
+        options = self.record.settings.storage if self.record.settings else StorageOptions()
+        root = self.folder.absolute() if options.images_to is None else location(options.images_to)
+        return ImageStore(root, shards=options.images == "shards")
+
+    def checkpoint(self) -> None:
+        """Copy the run's own files to where its images are, if that is an object store.
+
+        Raises:
+            StorageError: the store cannot be reached.
+        """
+        root = self.images.root
+        if isinstance(root, RemoteFile):
+            self._copied = copy_run(self.folder, root, copied=self._copied)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -159,6 +179,7 @@ class Run:
             stage.seconds = round(stage.seconds + time.monotonic() - started, 2)
             stage.peak_mib = round(peak_mib() + engine.peak_mib, 1)
             self._keep(name, stage)
+        self.checkpoint()
 
     def _keep(self, name: str, stage: Stage) -> None:
         self.note(stages={**self.record.stages, name: stage.model_copy()})
@@ -224,7 +245,7 @@ class Run:
                 part.unlink()
 
     def _part(self, name: str, fingerprint: str, chunk: Sequence[Mapping[str, Any]]) -> Path:
-        return self.path("parts") / name / f"{digest([fingerprint, list(chunk)])}.parquet"
+        return self.path("parts") / name / f"{part_key(fingerprint, chunk)}.parquet"
 
     def drop_parts(self, name: str) -> None:
         """Remove the parts of a finished stage; its table holds them all."""
@@ -289,6 +310,11 @@ def _only_adapters(adapters: Sequence[str], query: Mapping[str, Any]) -> dict[st
         else table
         for name, table in query.items()
     }
+
+
+def part_key(fingerprint: str, chunk: Sequence[Mapping[str, Any]]) -> str:
+    """Names what is made from a chunk; see ``Run.parts``."""
+    return digest([fingerprint, list(chunk)])
 
 
 def _digest_of(path: Path) -> str | None:

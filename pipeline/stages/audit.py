@@ -12,10 +12,12 @@ from pipeline.config.options import ConfigError, Settings
 from pipeline.photos.listing import NoUsablePhotos
 from pipeline.querying.plan import Consent, PlanError, Retry, nobody
 from pipeline.querying.store import StoreError
+from pipeline.run.checkpoint import fetch_run
 from pipeline.run.engine import IN_PROCESS, Engine
-from pipeline.run.folder import Run, settings_of
+from pipeline.run.folder import Run, locked, settings_of
 from pipeline.run.progress import Watch, unwatched
 from pipeline.run.record import RunError, provenance
+from pipeline.run.storage import Location, RemoteFile, location
 from pipeline.run.tables import read_frame
 from pipeline.stages.adapters import kept_adapters, make_adapter, make_adapters, with_kept
 from pipeline.stages.base import Audit, check_outputs, started_engine
@@ -39,7 +41,7 @@ USER_ERRORS: tuple[type[Exception], ...] = (
 
 
 def audit(
-    photos: Sequence[Path],
+    photos: Sequence[Location],
     out: Path,
     *,
     settings: Settings,
@@ -68,6 +70,9 @@ def audit(
     Raises:
         NoUsablePhotos, RunError, AdapterError, PlanError: with what to do about it.
     """
+    if (source := settings.storage.images_to) is not None and isinstance(store := location(source), RemoteFile):
+        with locked(out):
+            fetch_run(out, store)
     run = Run(out)
     if adapters is None and run.record.query and "adapters" not in settings.query.model_fields_set:
         settings = with_kept(settings, run, keep=[name for name in run.record.query if name not in drop])
@@ -84,7 +89,7 @@ def audit(
 
 
 def find_faces(
-    photos: Sequence[Path], out: Path, *, settings: Settings, given: Mapping[str, Any], watch: Watch = unwatched
+    photos: Sequence[Location], out: Path, *, settings: Settings, given: Mapping[str, Any], watch: Watch = unwatched
 ) -> Run:
     """Find the face of every photo and estimate how it is perceived, without versions and classifiers; as ``audit``."""
     run = Run(out)
@@ -207,7 +212,7 @@ def keep_result(out: Path, name: str, result: "Result", *, watch: Watch = unwatc
 
 def start_run(
     run: Run,
-    photos: Sequence[Path],
+    photos: Sequence[Location],
     *,
     settings: Settings,
     given: Mapping[str, Any],
@@ -227,6 +232,7 @@ def start_run(
         weights=_weights(settings),
         **provenance(),
     )
+    run.checkpoint()  # before any image is written there
     return Audit(run, settings, tuple(photos), watch, consent, engine)
 
 

@@ -12,6 +12,7 @@ from pipeline.run.engine import IN_PROCESS, Engine, Job, cores, started
 from pipeline.run.folder import Run
 from pipeline.run.progress import Watch, unwatched
 from pipeline.run.record import RunError
+from pipeline.run.storage import Location, fetched, location
 from pipeline.run.tables import check_account, read_frame, write_joined
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class Audit:
 
     run: Run
     settings: Settings
-    inputs: tuple[Path, ...] = ()
+    inputs: tuple[Location, ...] = ()
     watch: Watch = unwatched
     consent: Consent = nobody
     engine: Engine = IN_PROCESS
@@ -124,9 +125,9 @@ def read_photos(
     from pipeline.photos.decoding import PhotoError, read_photo
 
     good, lost = [], []
-    for row in rows:
+    for row, file in zip(rows, fetched([location(row["path"]) for row in rows]), strict=True):
         try:
-            good.append((row, read_photo(Path(row["path"]), options=options, sha256=row["sha256"]).pixels))
+            good.append((row, read_photo(file, options=options, sha256=row["sha256"]).pixels))
         except PhotoError as error:
             lost.append((row, str(error)))
     return good, lost

@@ -10,6 +10,7 @@ from pipeline.config.options import PhotoOptions, SweepOptions
 from pipeline.run.engine import Step, for_each
 from pipeline.run.files import digest
 from pipeline.run.folder import Run
+from pipeline.run.storage import ImageStore
 from pipeline.run.tables import CHECKS, read_frame, to_table, write_table
 from pipeline.stages.base import Audit, Row, photo_rows, read_photos
 from pipeline.stages.counterfactuals import CHUNK, networks_of
@@ -28,14 +29,15 @@ class MeasurePictures:
     """The job of measuring a sample's pictures of one attribute; see ``checks_stage``.
 
     ``sample`` holds rows of the faces, ``classes`` how each is perceived, ``versions`` the attribute's rows of the
-    counterfactuals table that were made; their files are relative to ``folder``.
+    counterfactuals table that were made, whose files lie in ``images``.
     """
 
     attribute: Attribute
     sample: Sequence[Row]
     classes: Mapping[str, str]
     versions: "pd.DataFrame"
-    folder: Path
+    images: ImageStore
+    edits: Path
     sweep: SweepOptions
     decoding: PhotoOptions
     least: int
@@ -50,7 +52,7 @@ class MeasurePictures:
 
         read, _ = read_photos(self.sample, options=self.decoding)  # those that can still be read
         subjects = [subject_of(row, pixels) for row, pixels in read]
-        networks = networks_of(self.sweep, device=self.device, edits=self.folder / "edits")
+        networks = networks_of(self.sweep, device=self.device, edits=self.edits)
         masks: dict[str, NDArray[np.float32]] = {}
         skins: dict[str, NDArray[np.float32]] = {}
         for start in range(0, len(subjects), CHUNK):  # as many at once as when the versions were made
@@ -59,7 +61,7 @@ class MeasurePictures:
             for kept, region, feather in ((masks, self.sweep.region, self.sweep.feather), (skins, FACE, 0.0)):
                 patches = patches_from(chances, some, region=region, feather_share=feather)
                 kept |= {one.photo: crop_mask(one, patch) for one, patch in zip(some, patches, strict=True) if patch}
-        crops = crops_of(self.versions, subjects, masks, skins, self.classes, folder=self.folder)
+        crops = crops_of(self.versions, subjects, masks, skins, self.classes, images=self.images)
         if crops is None:
             return []
         judges = {"judge": networks.judge} | ({} if networks.second is None else {"second judge": networks.second})
@@ -68,13 +70,13 @@ class MeasurePictures:
         return [{"attribute": self.attribute.name, "photos": len(crops.photos)} | row for row in rows]
 
 
-def checks_stage(audit: Audit, upstream: str, *, folder: Path | None = None) -> None:
+def checks_stage(audit: Audit, upstream: str, *, images: ImageStore | None = None) -> None:
     """Measure a sample of the run's pictures together, for the validity card.
 
     Args:
         audit: the run, its options and its watchers.
         upstream: the fingerprint of the versions.
-        folder: what the versions' files are relative to; the run's unless given.
+        images: where the versions' files lie; where the run's do unless given.
     """
     from models.weights import record
 
@@ -100,7 +102,8 @@ def checks_stage(audit: Audit, upstream: str, *, folder: Path | None = None) -> 
                 sample=rows,
                 classes=dict(zip(sample["photo"], attribute.classes_of(sample), strict=True)),
                 versions=versions[(versions["attribute"] == attribute.name) & (versions["status"] == "ok")],
-                folder=(folder or run.folder).absolute(),
+                images=images or run.images,
+                edits=run.path("edits"),
                 sweep=settings.sweep,
                 decoding=settings.photos,
                 least=options.smallest_group,

@@ -11,6 +11,8 @@ from pipeline.config.options import PhotoOptions, SweepOptions
 from pipeline.querying.plan import Plan, check_consent
 from pipeline.run.engine import Step
 from pipeline.run.files import digest
+from pipeline.run.folder import part_key
+from pipeline.run.storage import ImageStore
 from pipeline.run.tables import COUNTERFACTUALS, read_frame
 from pipeline.stages.base import Audit, PhotoChunks, Row, decoding_options, make_table, photo_rows, read_photos
 from pipeline.stages.plan import editor_plan
@@ -27,11 +29,13 @@ class Destination:
     """Where versions go if not into the run's own folder.
 
     Attributes:
+        images: where their files go.
         splits: photo -> split.
         layout_of: the rows of a chunk (photo, sha256, split and what is known of the face) -> the layout of its files.
         fingerprint: names everything that the layout depends on next to the rows.
     """
 
+    images: ImageStore
     splits: Mapping[str, str]
     layout_of: "Callable[[Sequence[Row]], Layout]"
     fingerprint: str
@@ -39,12 +43,14 @@ class Destination:
 
 @dataclass(frozen=True)
 class MakeVersions:
-    """The job of making the versions of a chunk's faces; see ``counterfactuals_stage``."""
+    """The job of making the versions of a chunk's faces, with files in ``images``; see ``counterfactuals_stage``."""
 
     rows: Sequence[Row]
     sweep: SweepOptions
     decoding: PhotoOptions
     layout: "Layout"
+    images: ImageStore
+    key: str
     recogniser: Path | None
     device: str
     edits: Path
@@ -54,14 +60,18 @@ class MakeVersions:
         from pipeline.counterfactuals.make import make_versions, subject_of, unmade
 
         read, lost = read_photos(self.rows, options=self.decoding)
-        made = make_versions(
-            [subject_of(row, pixels) for row, pixels in read],
-            networks=networks_of(self.sweep, device=self.device, recogniser=self.recogniser, edits=self.edits),
-            options=self.sweep,
-            layout=self.layout,
-            identified=frozenset(row["photo"] for row in self.rows if row["identified"]),
-            advance=step,
-        )
+        with self.images.writing(self.key) as writing:
+            made = make_versions(
+                [subject_of(row, pixels) for row, pixels in read],
+                networks=networks_of(self.sweep, device=self.device, recogniser=self.recogniser, edits=self.edits),
+                options=self.sweep,
+                layout=self.layout,
+                folder=writing.folder,
+                identified=frozenset(row["photo"] for row in self.rows if row["identified"]),
+                advance=step,
+            )
+        for version in made if writing.names else ():
+            version |= {kind: writing.names[name] for kind in ("file", "mask") if (name := version.get(kind))}
         for (row, reason), attribute, arm in product(lost, self.sweep.attributes, self.sweep.arms):
             made += unmade(str(row["photo"]), attribute, options=self.sweep, status="failed", reason=reason, arm=arm)
         return made
@@ -83,7 +93,7 @@ def counterfactuals_stage(audit: Audit, upstream: str, *, destination: Destinati
     weights = [record(name).sha256 for name in (*EDITORS.get(sweep.editor, ()), "parser", "judge", "estimator")]
     recogniser = find_weights() if identity else None
     depends = [sweep.model_dump(mode="json"), weights, [str(recogniser), identity]]
-    depends += [destination.fingerprint] if destination else []
+    depends += [destination.fingerprint] if destination else [audit.settings.storage.model_dump()]
     # Parts know their photos' splits by their rows, the stage by all of them.
     if not sweep.own_editor:
         from pipeline.counterfactuals.editors.sources import source_of
@@ -94,7 +104,7 @@ def counterfactuals_stage(audit: Audit, upstream: str, *, destination: Destinati
     # What others' editors could not give, they may give another time; what they gave is kept.
     if run.is_done("counterfactuals", fingerprint) and (sweep.own_editor or not failed):
         return fingerprint
-    from pipeline.counterfactuals.files import RunLayout, remove_stale, write_metadata
+    from pipeline.counterfactuals.files import IMAGES, MASKS, RunLayout, ShardLayout, remove_stale, write_metadata
 
     faces = read_frame(run.path("faces.parquet"))
     photos = photo_rows(run).drop(columns="status")
@@ -108,20 +118,26 @@ def counterfactuals_stage(audit: Audit, upstream: str, *, destination: Destinati
     if (sent := editor_plan(sweep, len(rows), kept=sum(1 for _ in edits.glob("*.png")))) is not None:
         check_consent(Plan((sent,)), consent=audit.consent)
 
+    part_fingerprint = digest([*depends, decoding_options(audit.settings.photos)])
+    images = run.images if destination is None else destination.images
+
     def job(rows: Sequence[Row]) -> MakeVersions:
-        layout = RunLayout(run.folder.absolute()) if destination is None else destination.layout_of(rows)
-        return MakeVersions(rows, sweep, audit.settings.photos, layout, recogniser, audit.settings.engine.device, edits)
+        layout = destination.layout_of(rows) if destination else ShardLayout() if images.shards else RunLayout()
+        key, device = part_key(part_fingerprint, rows), audit.settings.engine.device
+        return MakeVersions(rows, sweep, audit.settings.photos, layout, images, key, recogniser, device, edits)
 
     def finish() -> None:
         if destination is None:
-            write_metadata(run.path("counterfactuals.parquet"), run.path("images"))
-            remove_stale(run.path("counterfactuals.parquet"), run.folder)
+            write_metadata(run.path("counterfactuals.parquet"), images)
+            remove_stale(run.path("counterfactuals.parquet"), images)
+            if images.root != run.folder.absolute():  # those that were written before into the run's folder
+                ImageStore(run.folder).prune((IMAGES, MASKS), keep=lambda name: False)
 
     # Pixels can differ in their last bit between processors: the record says which arithmetic made them.
     run.note(precision=audit.engine_for(len(rows)).call(partial(_precision, device=audit.settings.engine.device)))
     make_table(
         audit, "counterfactuals", PhotoChunks(rows, size=CHUNK),
-        fingerprint=fingerprint, part_fingerprint=digest([*depends, decoding_options(audit.settings.photos)]),
+        fingerprint=fingerprint, part_fingerprint=part_fingerprint,
         columns=COUNTERFACTUALS, planned=len(rows) * sweep.versions, job=job, finish=finish,
         keep_parts=destination is not None,
     )  # fmt: skip

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import date
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from adapters.base import Price, Service
@@ -13,6 +12,7 @@ from pipeline.config.options import Settings, SweepOptions
 from pipeline.querying.plan import AdapterPlan, Plan, PlanError, called_host, unconfirmed
 from pipeline.run.folder import Run
 from pipeline.run.record import RunError
+from pipeline.run.storage import Location
 from pipeline.run.tables import read_frame
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def plan_of_run(run: Run, adapters: "Sequence[Adapter]", settings: Settings) -> 
         return replace(plan_of(requests), placebos=placebo_images(table))
 
 
-def plan_of_photos(photos: Sequence[Path], adapters: "Sequence[Adapter]", settings: Settings) -> Plan:
+def plan_of_photos(photos: Sequence[Location], adapters: "Sequence[Adapter]", settings: Settings) -> Plan:
     """The plan of an audit of photos: the usable photos times the steps of all sweeps.
 
     Raises:
@@ -110,8 +110,8 @@ def versions_of(run: Run, table: "pd.DataFrame") -> "list[ImageRef]":
     """The versions that were made, of a table of counterfactuals."""
     from pipeline.querying.requests import ImageRef
 
-    made = table[table["status"] == "ok"]
+    made, images = table[table["status"] == "ok"], run.images
     return [
-        ImageRef(sha, run.path(file), photo)
+        ImageRef(sha, images.file(file), photo)
         for photo, sha, file in zip(made["photo"], made["sha256"], made["file"], strict=True)
     ]

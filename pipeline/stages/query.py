@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import date
+from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,8 @@ from pipeline.config.options import QueryOptions
 from pipeline.run.engine import IN_PROCESS
 from pipeline.run.files import digest
 from pipeline.run.folder import Run
-from pipeline.run.progress import Advance, Watch
+from pipeline.run.progress import Advance
+from pipeline.run.storage import StorageError
 from pipeline.run.tables import read_frame
 from pipeline.stages.base import Audit
 from pipeline.stages.plan import placebo_images, versions_of
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 RESPONSES = "responses.sqlite"
 OUTPUTS = ("answers.parquet", "labels.parquet")
 FEW_IMAGES = 100  # up to so many, worker processes would take longer to start than they save
+CHECKPOINT = 300.0  # seconds between copies of the answers to an object store
 REASONS = 5  # that are kept for each classifier
 LOG = logging.getLogger("counterslope.querying")
 
@@ -95,7 +98,7 @@ def query_stage(
         if send:
             _check(plan, requests, audit)
             run.note(query=kept | {one.adapter.name: account_before(one) for one in requests})
-            with _watched(audit.watch, plan) as progress:
+            with _watched(audit, plan) as progress:
                 few = sum(one.to_send for one in plan.adapters) <= FEW_IMAGES
                 calls = [in_workers(one, IN_PROCESS if few else audit.engine) for one in requests]
                 outcomes = run_adapters(calls, store, progress=progress, log=LOG.info)
@@ -194,19 +197,27 @@ def _note_statuses(account: "Account", statuses: "pd.DataFrame") -> None:
 
 
 @contextmanager
-def _watched(watch: Watch, plan: "Plan") -> "Iterator[Progress]":
-    """One bar for each classifier, with its rate now and what it cost so far."""
+def _watched(audit: Audit, plan: "Plan") -> "Iterator[Progress]":
+    """One bar for each classifier, with its rate now and what it cost so far; answers are copied now and then."""
     started = monotonic()
     with ExitStack() as stack:
         bars: dict[str, Advance] = {}
         for one in plan.adapters:
-            bars[one.adapter] = stack.enter_context(watch(f"query {one.adapter}", total=one.images))
+            bars[one.adapter] = stack.enter_context(audit.watch(f"query {one.adapter}", total=one.images))
         prices = {one.adapter: one for one in plan.adapters}
         seen = dict.fromkeys(bars, 0)
+        copied, copying = [started], Lock()
 
         def progress(name: str, counts: "RequestCounts") -> None:
             bars[name](counts.done - seen[name], _note(prices[name], counts, seconds=monotonic() - started))
             seen[name] = counts.done
+            if monotonic() - copied[0] > CHECKPOINT and copying.acquire(blocking=False):
+                try:
+                    audit.run.checkpoint()
+                except StorageError as error:  # calls under way are worth more; the stage's end copies, too
+                    LOG.info(str(error))
+                copied[0] = monotonic()
+                copying.release()
 
         yield progress
 

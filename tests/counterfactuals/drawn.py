@@ -89,6 +89,7 @@ def make(subjects, folder, options=BOTH, *, recogniser=None, identified=(), edit
         subjects,
         networks=networks(recogniser, editor),
         options=options,
-        layout=RunLayout(folder),
+        layout=RunLayout(),
+        folder=folder,
         identified=frozenset(identified),
     )

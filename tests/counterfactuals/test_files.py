@@ -14,6 +14,7 @@ from pipeline.counterfactuals.editors.base import CROP, Edit
 from pipeline.counterfactuals.files import ImageFile, RunLayout, image_folder, remove_stale
 from pipeline.counterfactuals.make import compose
 from pipeline.counterfactuals.mask import patches_of
+from pipeline.run.storage import ImageStore
 from pipeline.run.tables import COUNTERFACTUALS, to_table, write_table
 
 VALUES = (-2.0, 0.0, 2.0)
@@ -34,7 +35,7 @@ def rendered(folder, *, face=None, images=None, attribute="gender", arm=EDIT_ARM
     (patch,) = patches_of(RedIsSkin(), [subject()], region=("skin",), feather_share=feather_share)
     images = (changes() if images is None else images)[None]
     edit = Edit(attribute, arm, VALUES, images, images)
-    versions = compose(face, patch, edit, 0, options=SweepOptions(**options), layout=RunLayout(folder))
+    versions = compose(face, patch, edit, 0, options=SweepOptions(**options), layout=RunLayout(), folder=folder)
     return face, patch, versions
 
 
@@ -177,7 +178,7 @@ def test_only_files_that_the_table_names_stay(tmp_path):
         row | {"step": 2, "status": "failed"},
     ]
     write_table(to_table(rows, COUNTERFACTUALS), tmp_path / "counterfactuals.parquet")
-    assert remove_stale(tmp_path / "counterfactuals.parquet", tmp_path) == 4
+    assert remove_stale(tmp_path / "counterfactuals.parquet", ImageStore(tmp_path)) == 4
     left = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
     assert left == {files[0], files[3], "images/metadata.csv", "report.html", "counterfactuals.parquet"}
     assert not (tmp_path / "images" / "race").exists()
@@ -186,4 +187,4 @@ def test_only_files_that_the_table_names_stay(tmp_path):
 
 def test_a_run_without_images_has_nothing_to_remove(tmp_path):
     write_table(to_table([], COUNTERFACTUALS), tmp_path / "counterfactuals.parquet")
-    assert remove_stale(tmp_path / "counterfactuals.parquet", tmp_path) == 0
+    assert remove_stale(tmp_path / "counterfactuals.parquet", ImageStore(tmp_path)) == 0

@@ -195,7 +195,7 @@ def test_half_precision_moves_pixels_by_no_more_than_a_level(tmp_path, monkeypat
     for native in (False, True):  # as on a processor without bfloat16, and on one with it or a GPU
         monkeypatch.setattr("models.precision._native", lambda native=native: native)
         folder = tmp_path / str(native)
-        rows = make_versions([own], networks=load_networks(options), options=options, layout=RunLayout(folder))
+        rows = make_versions([own], networks=load_networks(options), options=options, layout=RunLayout(), folder=folder)
         pictures.append(np.array([cv2.imread(str(folder / row["file"])) for row in rows], dtype=int))
     difference = np.abs(pictures[0] - pictures[1]).max(axis=-1)
     assert difference.any() == (editor == "fader")  # the other computes in float32 everywhere

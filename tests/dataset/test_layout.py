@@ -1,6 +1,5 @@
 from collections import Counter
 from hashlib import sha256
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,7 +11,6 @@ from pipeline.dataset.layout import MOST_FILES, DatasetLayout, shard_digits
 def layout(count, *, steps=7, digits=None):
     hashes = {f"{number}.jpg": sha256(str(number).encode()).hexdigest() for number in range(count)}
     return DatasetLayout(
-        folder=Path("set"),
         hashes=hashes,
         splits=dict.fromkeys(hashes, "train"),
         digits=shard_digits(count) if digits is None else digits,

@@ -8,6 +8,7 @@ from pipeline.counterfactuals.files import METADATA_COLUMNS, write_metadata
 from pipeline.dataset.content import DatasetContent
 from pipeline.dataset.metadata import write_dataset_metadata
 from pipeline.run.folder import Run
+from pipeline.run.storage import ImageStore
 from pipeline.run.tables import COUNTERFACTUALS, to_table, write_table
 
 
@@ -29,7 +30,7 @@ def rows_of(path):
 
 
 def written(rows, folder):
-    write_metadata(table(rows, folder), folder / "images")
+    write_metadata(table(rows, folder), ImageStore(folder))
     return rows_of(folder / "images" / "metadata.csv")
 
 

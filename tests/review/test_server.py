@@ -11,6 +11,7 @@ from pipeline.config.attributes import ATTRIBUTES
 from pipeline.review.answers import read_answers
 from pipeline.review.questions import face_questions, pair_questions
 from pipeline.review.server import Review, ReviewServer
+from pipeline.run.storage import ImageStore
 
 
 @pytest.fixture
@@ -18,7 +19,9 @@ def review(tmp_path):
     photos, faces, versions = tables(tmp_path, photos=3)
     swept = {"gender": ATTRIBUTES["gender"]}
     asked = face_questions(photos, faces, unsure=1, sure=1)
-    return Review(tmp_path, asked + pair_questions(photos, faces, versions, swept=swept, pairs=2), "anna")
+    return Review(
+        tmp_path, ImageStore(tmp_path), asked + pair_questions(photos, faces, versions, swept=swept, pairs=2), "anna"
+    )
 
 
 @contextmanager

@@ -1,0 +1,81 @@
+"""A run's own files copied to the object store that has its images, and fetched from there onto another machine."""
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from pipeline.run.files import PARTIAL
+from pipeline.run.record import RunError
+from pipeline.run.storage import RemoteFile
+
+RECORD = "run.json"
+IMAGES = ("images", "masks")
+# What is made again from the rest, or is in the object store already.
+LEFT_OUT = (*IMAGES, "films", "parts", "sent", ".lock")
+ANOTHER = "{url} holds another run than {folder}: name another --images-to, or another --out to continue that run"
+NOT_EMPTY = "{url} holds files of no run: name a folder of its own with --images-to"
+
+Marks = dict[str, tuple[int, int]]  # name -> size and time of writing
+
+
+def copy_run(folder: Path, to: RemoteFile, *, copied: Marks) -> Marks:
+    """Copy a run's record, tables and answers, the record last; a file of answers is copied as it is between two.
+
+    Args:
+        folder: the run's.
+        to: the folder of the object store.
+        copied: what an earlier call returned; what was not written since is not copied again.
+
+    Raises:
+        StorageError: the store cannot be reached.
+    """
+    paths = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
+    wanted = {
+        name: path
+        for name, path in paths.items()
+        if name.partition("/")[0] not in LEFT_OUT and not name.endswith((PARTIAL, "-wal", "-shm"))
+    }
+    marks = {name: _mark(path, paths.get(f"{name}-wal")) for name, path in wanted.items()}
+    changed = {name: path for name, path in wanted.items() if copied.get(name) != marks[name]}
+    with TemporaryDirectory(prefix="counterslope-") as scratch:
+        for number, name in enumerate(name for name in changed if name.endswith(".sqlite")):
+            changed[name] = _snapshot(changed[name], Path(scratch, str(number)))
+        to.put({name: path for name, path in changed.items() if name != RECORD})
+        to.put({name: path for name, path in changed.items() if name == RECORD})
+    return marks
+
+
+def fetch_run(folder: Path, source: RemoteFile) -> None:
+    """Fetch a run that another machine began, where this one has none.
+
+    Raises:
+        RunError: the store holds another run than the folder, or images of no run: stale ones are removed there.
+        StorageError: the store cannot be reached.
+    """
+    kept, own = source / RECORD, folder / RECORD
+    if not kept.exists():
+        if any((source / name).exists() for name in IMAGES):
+            raise RunError(NOT_EMPTY.format(url=source))
+        return
+    if own.exists():
+        if json.loads(kept.read_bytes())["created"] != json.loads(own.read_bytes())["created"]:
+            raise RunError(ANOTHER.format(url=source, folder=folder))
+        return
+    files = {file.url[len(source.url) + 1 :]: file for file in source.files(leave_out=LEFT_OUT)}
+    for name in sorted(files, key=lambda name: name == RECORD):  # with its record, the run is there
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(files[name].read_bytes())
+
+
+def _mark(path: Path, journal: Path | None) -> tuple[int, int]:
+    states = [path.stat(), *([journal.stat()] if journal else [])]
+    return sum(state.st_size for state in states), max(state.st_mtime_ns for state in states)
+
+
+def _snapshot(path: Path, copy: Path) -> Path:
+    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy)) as target:
+        source.backup(target)
+    return copy

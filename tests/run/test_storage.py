@@ -1,0 +1,107 @@
+"""A file is read alike wherever it lies, and images are found again as files and in shards."""
+
+import tarfile
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from pipeline.config.options import ConfigError
+from pipeline.run.storage import ImageStore, RemoteFile, Slice, StorageError, location, sizes_of
+
+FILES = {"images/gender/a/step1.png": b"one", "images/gender/a/step2.png": b"two" * 400, "masks/a.png": b"mask"}
+
+
+@pytest.fixture(params=["disk", "memory"])
+def root(request, tmp_path):
+    return tmp_path if request.param == "disk" else location(f"memory://{uuid4()}")
+
+
+def written(store, files=FILES, *, key="some"):
+    """Write files; name -> the name under which each is read."""
+    with store.writing(key) as writing:
+        for name, content in files.items():
+            path = writing.folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+    return {name: writing.names.get(name, name) for name in files}
+
+
+@pytest.mark.parametrize("shards", [False, True])
+def test_what_was_written_is_read(root, shards):
+    store = ImageStore(root, shards=shards)
+    for name, read in written(store).items():
+        assert store.file(read).read_bytes() == FILES[name]
+        with store.file(read).open("rb") as file:
+            assert file.read() == FILES[name]
+        assert store.file(read).exists()
+        assert sizes_of([store.file(read)]) == [len(FILES[name])]
+        assert isinstance(store.file(read), Slice) == shards
+    assert not store.file("images/none.png").exists()
+
+
+def test_the_same_files_make_the_same_shard(tmp_path):
+    names = [written(ImageStore(tmp_path / one, shards=True)) for one in "ab"]
+    assert names[0] == names[1]
+    shards = [tmp_path / one / "images/some.tar" for one in "ab"]
+    assert shards[0].read_bytes() == shards[1].read_bytes()
+    with tarfile.open(shards[0]) as tar:
+        assert {member.name: tar.extractfile(member).read() for member in tar} == FILES
+
+
+def test_an_exception_leaves_no_shard(tmp_path):
+    def failing():
+        with ImageStore(tmp_path, shards=True).writing("some") as writing:
+            (writing.folder / "a.png").write_bytes(b"half")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        failing()
+    assert not list(tmp_path.iterdir())
+
+
+def test_only_files_that_are_not_kept_are_removed(root):
+    store = ImageStore(root)
+    written(store)
+    assert store.prune(("images", "masks"), keep="images/gender/a/step1.png".__eq__) == 2
+    assert [store.file(name).exists() for name in FILES] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("ftp://host/photos", "there are file://, s3://, gs://, abfs://, memory://"),
+        ("s3://key:secret@bucket/photos", "has a password in it"),
+    ],
+)
+def test_an_address_that_cannot_be_used_is_refused(text, message):
+    with pytest.raises(ConfigError, match=message) as refused:
+        location(text)
+    assert "secret@" not in str(refused.value)
+
+
+def test_a_store_whose_package_is_missing_says_what_to_install(monkeypatch):
+    import fsspec
+
+    def missing(*_, **__):
+        raise ImportError("Install gcsfs to access Google Storage")
+
+    monkeypatch.setattr(fsspec, "url_to_fs", missing)
+    with pytest.raises(ConfigError, match=r"pip install 'counterslope\[gs\]'"):
+        RemoteFile("gs://bucket/a.jpg").read_bytes()
+
+
+def test_an_outage_is_no_property_of_a_file(monkeypatch):
+    import fsspec
+
+    def out(*_, **__):
+        raise TimeoutError("nobody answers")
+
+    monkeypatch.setattr(fsspec, "url_to_fs", out)
+    with pytest.raises(StorageError, match="the same command continues"):
+        RemoteFile("s3://bucket/a.jpg").read_bytes()
+
+
+def test_a_path_of_this_machine_stays_one():
+    assert location("photos/a.jpg") == Path("photos/a.jpg")
+    assert location("file:///photos/a.jpg") == Path("/photos/a.jpg")

@@ -1,0 +1,162 @@
+"""An audit of photos in an object store, with its images there, is the audit that the same photos on a disk give."""
+
+import io
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import tarfile
+from collections import defaultdict
+from hashlib import sha256
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from fakes.object_store import BUCKET, ObjectStore, object_store
+from finished_run import tables_of
+
+from pipeline.photos import SAMPLE
+
+PORTRAITS = 4
+PROGRAM = (
+    "from pipeline.stages import base, counterfactuals; base.FEW = 0; counterfactuals.CHUNK = 2; "
+    "from pipeline.cli.app import main; main()"
+)
+CLASSIFY = """
+def classify(image):
+    return {"bright": image[-20] / 255, "long": min(1.0, len(image) / 2e5)}
+"""
+WRITTEN = ["photos.parquet", "counterfactuals.parquet"]  # they name files
+
+
+@pytest.fixture(scope="module")
+def store():
+    with object_store() as store:
+        yield store
+
+
+@pytest.fixture(scope="module")
+def portraits(store: ObjectStore, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same photos on this disk and in the bucket, with a manifest and an opt-out list."""
+    folder = tmp_path_factory.mktemp("portraits")
+    names = [path.name for path in sorted(SAMPLE.glob("*.jpg"))[::7][: PORTRAITS + 1]]
+    for name in names:
+        (folder / name).write_bytes((SAMPLE / name).read_bytes())
+    (folder / "list.csv").write_text("photo\n" + "\n".join(names) + "\n")
+    (folder / "never.txt").write_text(f"{names[-1]}\n")
+    for path in folder.iterdir():
+        store.put(f"in/{path.name}", path.read_bytes())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def on_disk(store: ObjectStore, portraits: Path) -> Path:
+    """The run of the photos on this disk, in shards."""
+    assert start(portraits, portraits / "out", store, "--images", "shards").wait(timeout=600) == 0
+    return portraits / "out"
+
+
+def start(photos: Path | str, out: Path, store: ObjectStore, *further: str) -> subprocess.Popen[bytes]:
+    work = out.parent
+    (work / "judging.py").write_text(CLASSIFY)
+    command = [
+        sys.executable, "-c", PROGRAM, "audit", f"{photos}/list.csv", "--opt-out", f"{photos}/never.txt", "--attribute",
+        "gender", "--steps", "gender=3", "--editor", "fader", "--placebo", "none", "--adapter",
+        "python:judging:classify", "--min-count", "1", "--quiet", "--workers", "2", "--out", str(out), *further,
+    ]  # fmt: skip
+    path = os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])
+    environment = os.environ | store.environment | {"PYTHONPATH": path}
+    return subprocess.Popen(command, cwd=work, env=environment, stdout=subprocess.DEVNULL)
+
+
+def killed_now_and_then(run, *, seed: int) -> None:
+    """Start a command, kill it at some moment, and again, until it is left to end."""
+    moments = random.Random(seed)
+    for _ in range(2):
+        process = run()
+        try:
+            process.wait(timeout=moments.uniform(3.0, 12.0))
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+    assert run().wait(timeout=600) == 0
+
+
+def films(folder: Path) -> list[str]:
+    return sorted(re.findall(r"data:image/webp;base64,[^\"]+", (folder / "report.html").read_text()))
+
+
+def found(folder: Path) -> dict[str, bytes]:
+    """What a run found out, without the tables that name files."""
+    return {name: content for name, content in tables_of(folder).items() if name not in WRITTEN}
+
+
+@pytest.mark.parametrize("images", ["folder", "shards"])
+def test_killed_now_and_then_nothing_is_lost_and_nothing_is_there_twice(store, on_disk, tmp_path, images):
+    out, to = tmp_path / "run", f"runs/{images}"
+    storage = ["--images", images, "--images-to", f"s3://{BUCKET}/{to}"]
+    killed_now_and_then(lambda: start(f"s3://{BUCKET}/in", out, store, *storage), seed=len(images))
+
+    assert found(out) == found(on_disk)
+    versions = pd.read_parquet(out / "counterfactuals.parquet")
+    assert versions["sha256"].tolist() == pd.read_parquet(on_disk / "counterfactuals.parquet")["sha256"].tolist()
+    assert not [*out.glob("images/*"), *out.glob("masks/*")]
+    there = {name.removeprefix(f"{to}/") for name in store.names(to)}
+    named = {name.partition("#")[0] for column in ("file", "mask") for name in versions[column]}
+    assert {name for name in there if name.startswith(("images/", "masks/"))} == named | {"images/metadata.csv"}
+    for file, digest in zip(versions["file"], versions["sha256"], strict=True):
+        name, _, place = file.partition("#")
+        content = store.read(f"{to}/{name}")
+        if images == "shards":
+            first, size = map(int, place.split("+"))
+            content = content[first : first + size]
+        assert sha256(content).hexdigest() == digest
+    # Films and thumbnails are made of the same bytes.
+    assert films(out) == films(on_disk) != []
+
+    before = {name: store.read(name) for name in store.names(f"{to}/images")}
+    (tmp_path / "elsewhere").mkdir()
+    other = tmp_path / "elsewhere" / "run"  # another machine, which has the copies alone
+    assert start(f"s3://{BUCKET}/in", other, store, *storage).wait(timeout=600) == 0
+    assert found(other) == found(out)
+    query, again = (json.loads((run / "run.json").read_text())["query"] for run in (out, other))
+    assert again == query  # nothing was sent again
+    assert {name: store.read(name) for name in store.names(f"{to}/images")} == before
+
+
+def test_shards_are_webdatasets_whose_samples_are_photos(on_disk):
+    shards = sorted(on_disk.glob("images/*.tar"))
+    assert len(shards) == PORTRAITS / 2
+    samples = defaultdict(list)
+    for shard in shards:
+        with tarfile.open(fileobj=io.BytesIO(shard.read_bytes())) as tar:
+            order = [member.name.partition(".")[0] for member in tar]
+            assert order == sorted(order)  # a sample's files lie together
+            for member in tar:
+                sample, _, part = member.name.partition(".")
+                samples[sample].append(part)
+    wanted = ["gender-step1.png", "gender-step2.png", "gender-step3.png", "mask.png"]
+    assert list(samples.values()) == [wanted] * PORTRAITS
+    listed = pd.read_csv(on_disk / "images" / "metadata.csv")
+    assert len(listed) == 3 * PORTRAITS
+    assert set(listed["file_name"].str.partition("#")[0]) == {shard.name for shard in shards}
+
+
+def test_a_folder_with_files_of_others_is_not_touched(store, portraits, tmp_path, capfd):
+    store.put("theirs/images/cat.jpg", b"a cat")
+    process = start(portraits, tmp_path / "run", store, "--images-to", f"s3://{BUCKET}/theirs")
+    assert process.wait(timeout=600) == 1
+    assert "holds files of no run" in capfd.readouterr().err
+    assert store.names("theirs") == ["theirs/images/cat.jpg"]
+
+
+def test_a_store_that_cannot_be_reached_stops_the_run_with_what_to_do(portraits, tmp_path, capfd):
+    nowhere = ObjectStore(None, {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_ACCESS_KEY_ID": "a",
+                                 "AWS_SECRET_ACCESS_KEY": "b", "AWS_MAX_ATTEMPTS": "1"})  # fmt: skip
+    pytest.importorskip("s3fs")
+    process = start(portraits, tmp_path / "run", nowhere, "--images-to", f"s3://{BUCKET}/runs/none")
+    assert process.wait(timeout=600) == 1
+    assert "see to the network and the credentials" in capfd.readouterr().err
