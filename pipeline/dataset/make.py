@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.config.options import Settings
+from pipeline.config.options import ConfigError, Settings, StorageOptions
 from pipeline.dataset.description import DESCRIBED, describe
 from pipeline.dataset.facts import DatasetFacts
 from pipeline.dataset.files import CHECKSUMS, withdraw
@@ -60,6 +60,8 @@ def make_dataset(
     Raises:
         NoUsablePhotos, RunError, ConfigError, WeightsError: with what to do about it.
     """
+    if settings.storage != StorageOptions():
+        raise ConfigError("a dataset is a folder of files on a disk: leave out the options of [storage]")
     if "placebos" not in settings.sweep.model_fields_set:  # an audit's default
         settings = settings.model_copy(update={"sweep": settings.sweep.model_copy(update={"placebos": ()})})
     folder = Path(os.path.normpath(out.absolute()))

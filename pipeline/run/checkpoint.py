@@ -12,8 +12,9 @@ from pipeline.run.storage import RemoteFile
 
 RECORD = "run.json"
 IMAGES = ("images", "masks")
+SCRATCH = "scratch"  # folder of a run for files on their way; what a killed process leaves there goes later
 # What is made again from the rest, or is in the object store already.
-LEFT_OUT = (*IMAGES, "films", "parts", "sent", ".lock")
+LEFT_OUT = (*IMAGES, SCRATCH, "films", "parts", "sent", ".lock")
 ANOTHER = "{url} holds another run than {folder}: name another --images-to, or another --out to continue that run"
 NOT_EMPTY = "{url} holds files of no run: name a folder of its own with --images-to"
 
@@ -39,7 +40,8 @@ def copy_run(folder: Path, to: RemoteFile, *, copied: Marks) -> Marks:
     }
     marks = {name: _mark(path, paths.get(f"{name}-wal")) for name, path in wanted.items()}
     changed = {name: path for name, path in wanted.items() if copied.get(name) != marks[name]}
-    with TemporaryDirectory(prefix="counterslope-") as scratch:
+    (folder / SCRATCH).mkdir(exist_ok=True)
+    with TemporaryDirectory(dir=folder / SCRATCH) as scratch:
         for number, name in enumerate(name for name in changed if name.endswith(".sqlite")):
             changed[name] = _snapshot(changed[name], Path(scratch, str(number)))
         to.put({name: path for name, path in changed.items() if name != RECORD})

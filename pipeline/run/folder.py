@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.config.flags import EVERY
 from pipeline.config.options import Settings, StorageOptions
 from pipeline.config.sources import overlaid, settings_from
-from pipeline.run.checkpoint import Marks, copy_run
+from pipeline.run.checkpoint import SCRATCH, Marks, copy_run
 from pipeline.run.engine import IN_PROCESS, Engine, Step, for_each, peak_mib
 from pipeline.run.files import PARTIAL, digest, digest_of_files, write_text
 from pipeline.run.record import RunError, RunRecord, Stage, now, read_record, write_record
@@ -56,7 +56,7 @@ class Run:
         """Where the run's images and masks lie."""
         options = self.record.settings.storage if self.record.settings else StorageOptions()
         root = self.folder.absolute() if options.images_to is None else location(options.images_to)
-        return ImageStore(root, shards=options.images == "shards")
+        return ImageStore(root, shards=options.images == "shards", scratch=self.path(SCRATCH).absolute())
 
     def checkpoint(self) -> None:
         """Copy the run's own files to where its images are, if that is an object store.

@@ -263,10 +263,12 @@ class ImageStore:
     Attributes:
         root: the folder.
         shards: write them into tars, whose names are the keys of what they were made from.
+        scratch: a folder of this machine for files on their way.
     """
 
     root: Location
     shards: bool = False
+    scratch: Path | None = None
 
     def file(self, name: str) -> File:
         """The file of a name; ``images/KEY.tar#START+SIZE`` is a part of a shard."""
@@ -283,7 +285,9 @@ class ImageStore:
         if isinstance(self.root, Path) and not self.shards:
             yield Writing(self.root)
             return
-        with TemporaryDirectory(prefix="counterslope-") as scratch:
+        if self.scratch is not None:
+            self.scratch.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=self.scratch) as scratch:
             writing = Writing(Path(scratch))
             yield writing
             files = {path.relative_to(scratch).as_posix(): path for path in sorted(Path(scratch).rglob("*.*"))}

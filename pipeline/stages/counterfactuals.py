@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import product
 from pathlib import Path
+from shutil import rmtree
 from typing import TYPE_CHECKING, Any
 
 from pipeline.config.options import PhotoOptions, SweepOptions
 from pipeline.querying.plan import Plan, check_consent
+from pipeline.run.checkpoint import SCRATCH
 from pipeline.run.engine import Step
 from pipeline.run.files import digest
 from pipeline.run.folder import part_key
@@ -130,6 +132,7 @@ def counterfactuals_stage(audit: Audit, upstream: str, *, destination: Destinati
         if destination is None:
             write_metadata(run.path("counterfactuals.parquet"), images)
             remove_stale(run.path("counterfactuals.parquet"), images)
+            rmtree(run.path(SCRATCH), ignore_errors=True)
             if images.root != run.folder.absolute():  # those that were written before into the run's folder
                 ImageStore(run.folder).prune((IMAGES, MASKS), keep=lambda name: False)
 

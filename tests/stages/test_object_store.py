@@ -148,7 +148,7 @@ def test_shards_are_webdatasets_whose_samples_are_photos(on_disk):
 def test_a_folder_with_files_of_others_is_not_touched(store, portraits, tmp_path, capfd):
     store.put("theirs/images/cat.jpg", b"a cat")
     process = start(portraits, tmp_path / "run", store, "--images-to", f"s3://{BUCKET}/theirs")
-    assert process.wait(timeout=600) == 1
+    assert process.wait(timeout=600) == 2
     assert "holds files of no run" in capfd.readouterr().err
     assert store.names("theirs") == ["theirs/images/cat.jpg"]
 
@@ -158,5 +158,5 @@ def test_a_store_that_cannot_be_reached_stops_the_run_with_what_to_do(portraits,
                                  "AWS_SECRET_ACCESS_KEY": "b", "AWS_MAX_ATTEMPTS": "1"})  # fmt: skip
     pytest.importorskip("s3fs")
     process = start(portraits, tmp_path / "run", nowhere, "--images-to", f"s3://{BUCKET}/runs/none")
-    assert process.wait(timeout=600) == 1
+    assert process.wait(timeout=600) == 2
     assert "see to the network and the credentials" in capfd.readouterr().err
