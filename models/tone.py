@@ -26,9 +26,6 @@ CLASS_SHARES: Mapping[str, float] = {
 }  # fmt: skip
 # Light above so many times the skin's median is shine: it lies on the skin and keeps its strength.
 SHINE = 1.8
-# How far the gain follows the skin's smooth lightness: 1 gives lit and shaded skin the same step of L*, 0 the same
-# gain.
-EVENNESS = 0.9
 # Of the difference between the groups' colours: the labels' and the estimated values' errors widen what is measured.
 SHARE = 0.9
 TINT_SHARE = 0.6  # of the tint's where skin is made lighter, which would look ashy with less
@@ -218,10 +215,12 @@ def tone_changes(
     inside = np.asarray(weights) > 0
     skin = pixels[inside]
     # Deep shade is followed only in part: no skin turns black.
-    followed = colour[0] + EVENNESS * (np.asarray(lightness, dtype=np.float32)[inside] - colour[0])
-    place = np.rint(np.clip(followed, max(8.0, 0.4 * colour[0]), 100) * 10).astype(np.intp)
+    followed = np.clip(np.asarray(lightness, dtype=np.float32)[inside], max(8.0, 0.4 * colour[0]), 100)
+    place = np.rint(followed * 10).astype(np.intp)
     before = np.asarray(colour, dtype=np.float64)
-    light, median = _decoding()[skin], _skin_light(before, _STEPS, grey=grey)
+    # Skin in shade has less chroma, in proportion.
+    chroma = np.clip(_STEPS / max(float(before[0]), 1.0), 0.2, 1.2)[:, None] * (0 if grey else 1)
+    light, median = _decoding()[skin], _linear(_STEPS, chroma * before)
     squares = (light / (SHINE * median.astype(np.float32)[place])) ** 2
     # A pixel of the median colour takes the whole shift.
     diffuse = light * float((1 + SHINE**-4) ** 0.25) / np.sqrt(np.sqrt(1 + squares * squares))
@@ -230,7 +229,7 @@ def tone_changes(
     for shift in np.asarray(shifts, dtype=np.float64):
         change = np.zeros(pixels.shape, dtype=np.float32)
         if len(skin) and np.any(shift):
-            after = _skin_light(before + shift, np.clip(_STEPS + shift[0], 1, 100), grey=grey)
+            after = _linear(np.clip(_STEPS + shift[0], 1, 100), chroma * (before + shift))
             gains = np.clip(after / median, *GAINS)
             if grey:
                 gains[:] = gains.mean(axis=1, keepdims=True)
@@ -241,12 +240,10 @@ def tone_changes(
         yield change
 
 
-def _skin_light(colour: NDArray[np.float64], lightness: NDArray[np.float64], *, grey: bool) -> NDArray[np.float64]:
-    """The linear light ``(T, 3)`` of skin of a median ``colour`` where its L* is ``lightness`` ``(T,)``."""
-    # Dark skin in deep shade has less chroma, in proportion.
-    share = np.clip(lightness / max(float(colour[0]), 1.0), 0.2, 1.2)[:, None]
-    lab = share * (colour * np.array([0.0, 1.0, 1.0]) * (0 if grey else 1)) + lightness[:, None] * np.array([1.0, 0, 0])
-    rgb = np.clip(cv2.cvtColor(lab[None].astype(np.float32), cv2.COLOR_LAB2RGB)[0], 1 / 255, 1).astype(np.float64)
+def _linear(lightness: NDArray[np.float64], colours: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The linear light ``(T, 3)`` of L* ``(T,)`` with a* and b* of CIELAB ``colours`` ``(T, 3)``."""
+    lab = np.column_stack([lightness, colours[:, 1:]]).astype(np.float32)
+    rgb = np.clip(cv2.cvtColor(lab[None], cv2.COLOR_LAB2RGB)[0], 1 / 255, 1).astype(np.float64)
     return np.asarray(np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4))
 
 

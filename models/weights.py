@@ -69,7 +69,7 @@ RECORDS = {
     ),
     "residual": WeightsRecord(
         "residual.safetensors",
-        "9c006fb36da331d595f699f1ec672ad43bbfb8b61786837b014592c00e2f5ade",
+        "8b1b9efde4d8597af4b20acc18e2538eafc805fc111f984b4b3140069df35a96",
         TERMS,
         "perceived age in years; fields lie over the template of models.alignment",
     ),

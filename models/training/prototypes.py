@@ -23,6 +23,10 @@ FARTHEST = 0.025  # crop sides, of a displacement by one unit
 LIGHTEST = 0.13  # of RGB -1..1: towards which a change of light by one unit saturates, 17 levels
 BANDWIDTH = 12.0  # years, of the kernel that ages are weighted by
 RIDGE = 8.0  # faces' worth of doubt about every difference
+# Of gender's change, this share of the light around the eyes is used, and none of their shape: lids and lashes would
+# draw one picture on all faces, which classifiers learn.
+EYES_LIGHT = 0.5
+EYES = ((0.335, 0.365), (0.665, 0.365))  # crop sides
 _FINE = 288  # pixels a side at which mean faces are registered
 
 
@@ -68,11 +72,23 @@ def set_prototypes(prototypes: Prototypes, faces: SmallFaces, rows: Tensor) -> N
                 ends, apart = (mean + change[place], mean - change[place]), 2.0
             colour, moved = difference(*(np.asarray(end, dtype=np.float32) for end in ends))
             light, chroma = split_colour(colour / apart)
+            moved = (moved / apart).clamp(-FARTHEST, FARTHEST)
+            if attribute == "gender":
+                light = light * (1 - (1 - EYES_LIGHT) * near_eyes(light.shape[-1]))
+                moved = moved * (1 - near_eyes(COARSE_SIDE))
             # Of a smile only the shape: its light would draw teeth on a closed mouth.
             if attribute != "smiling":
                 prototypes.luma[knot, place] = fading * LIGHTEST * torch.tanh(light / LIGHTEST)
                 prototypes.chroma[knot, place] = coarse_fading * chroma
-            prototypes.displacement[knot, place] = coarse_fading * (moved / apart).clamp(-FARTHEST, FARTHEST)
+            prototypes.displacement[knot, place] = coarse_fading * moved
+
+
+def near_eyes(side: int) -> Tensor:
+    """1 at the centres of `EYES`, falling to 0 around them, ``(side, side)``."""
+    centres = (torch.arange(side) + 0.5) / side
+    across, down = centres[None, :], centres[:, None]
+    bumps = [torch.exp(-(((across - x) / 0.07) ** 2 + ((down - y) / 0.05) ** 2) / 2) for x, y in EYES]
+    return torch.stack(bumps).sum(dim=0).clamp(max=1)
 
 
 def mean_faces(

@@ -28,8 +28,8 @@ PLACES = {"gender": slice(GENDER, GENDER + 1), "race": RACE}
 def main(
     calibration: Annotated[Path, typer.Argument(help="calibration.npz of `train.py prepare evaluation`")],
     weights: Annotated[Path, typer.Argument(help="weights from `train.py prototypes`; written anew")],
-    gender: Annotated[float, typer.Option(help="wanted rise of the mean probability from -1 to +1")] = 0.37,
-    race: Annotated[float, typer.Option(help="the same for race")] = 0.47,
+    gender: Annotated[float, typer.Option(help="wanted rise of the mean probability from -1 to +1")] = 0.34,
+    race: Annotated[float, typer.Option(help="the same for race")] = 0.5,
     limit: Annotated[int, typer.Option(help="faces, spread over the set")] = 60,
 ) -> None:
     """Search for the strengths."""
