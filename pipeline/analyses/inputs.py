@@ -265,8 +265,7 @@ def run_sweeps(
         RunError: the folder holds no run, or one without labels.
         ConfigError: an option has an impossible value, or the manifest lacks its column.
     """
-    from pipeline.statistics import sweeps_of
-    from pipeline.statistics.sweeps import ANSWER_COLUMNS, LABEL_COLUMNS
+    from pipeline.statistics.sweep_tables import ANSWER_COLUMNS, LABEL_COLUMNS, sweeps_of
 
     run = Run(folder)
     own = settings_of(run, {"statistics": changes or {}}).statistics

@@ -79,7 +79,7 @@ def slope_frame_of(known: RunSweeps, watch: Watch) -> "pd.DataFrame":
 
 def _with_truncation(slopes: "pd.DataFrame", known: RunSweeps) -> "pd.DataFrame":
     """The slopes with how far the limits of the adapters, as their accounts have them, could move them."""
-    from pipeline.statistics.sweeps import ANSWER_COLUMNS, LABEL_COLUMNS
+    from pipeline.statistics.sweep_tables import ANSWER_COLUMNS, LABEL_COLUMNS
     from pipeline.statistics.truncation import KEYS, with_truncation
 
     presence, limits = presence_thresholds(known.run, known.options), {}

@@ -72,7 +72,8 @@ if TYPE_CHECKING:
         subgroup_frames,
         subgroup_slopes,
     )
-    from pipeline.statistics.sweeps import Sweeps, sweeps_of
+    from pipeline.statistics.sweep_tables import sweeps_of
+    from pipeline.statistics.sweeps import Sweeps
 
 # fmt: off
 __all__ = [
@@ -97,7 +98,7 @@ _MODULES = (
     "corrected_shares", "inference", "local.explanations", "local.figures", "local.logan", "local.topics",
     "multiplicity", "placebos", "power", "predictability.attackers", "predictability.bias_grid",
     "predictability.continuous", "predictability.dpa", "predictability.leakage", "predictability.qualities",
-    "repeats", "representation", "slopes", "subgroups", "sweeps",
+    "repeats", "representation", "slopes", "subgroups", "sweep_tables", "sweeps",
 )
 # fmt: on
 

@@ -28,7 +28,8 @@ from pipeline.statistics.photo_slopes import (
     stacked,
     units_of,
 )
-from pipeline.statistics.sweeps import Sweeps, sweeps_of
+from pipeline.statistics.sweep_tables import sweeps_of
+from pipeline.statistics.sweeps import Sweeps
 
 # Responses of a block where drawing the resamples takes longer than all else; a byte each, eight with ``confidence``.
 LARGE_BLOCK_CELLS = 2**28

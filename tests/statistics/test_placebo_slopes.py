@@ -6,7 +6,7 @@ from pipeline.run.tables import column_types, frame_from_csv, frame_to_csv
 from pipeline.statistics.multiplicity import benjamini_hochberg
 from pipeline.statistics.placebos import with_placebos
 from pipeline.statistics.slopes import SLOPE_COLUMNS, findings, slope_frame
-from pipeline.statistics.sweeps import sweeps_of
+from pipeline.statistics.sweep_tables import sweeps_of
 
 OPTIONS = {"photos": 120, "labels": 4, "base": 0.3, "spread": 0.1, "noise": 0.3}
 

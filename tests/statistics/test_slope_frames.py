@@ -8,7 +8,8 @@ from simulated_sweeps import faces, run_of
 from pipeline.config.attributes import EDIT_ARM
 from pipeline.statistics.multiplicity import benjamini_hochberg
 from pipeline.statistics.slopes import SLOPE_COLUMNS, curve_frame, findings, slopes_of
-from pipeline.statistics.sweeps import Sweeps, sweeps_of
+from pipeline.statistics.sweep_tables import sweeps_of
+from pipeline.statistics.sweeps import Sweeps
 
 FIVE = np.linspace(-2, 2, 5)
 

@@ -5,8 +5,9 @@ import pandas as pd
 import pytest
 
 from pipeline.run.tables import ANSWERS, LABELS
-from pipeline.statistics import sweeps as module
-from pipeline.statistics.sweeps import Sweeps, sweeps_of
+from pipeline.statistics import sweep_tables as module
+from pipeline.statistics.sweep_tables import sweeps_of
+from pipeline.statistics.sweeps import Sweeps
 
 VALUES = (-1.0, 0.0, 1.0)
 

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from pipeline.statistics.slopes import slope_frame
-from pipeline.statistics.sweeps import sweeps_of
+from pipeline.statistics.sweep_tables import sweeps_of
 from pipeline.statistics.truncation import with_truncation
 
 VALUES = (-1.0, 0.0, 1.0)
