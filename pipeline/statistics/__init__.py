@@ -1,8 +1,10 @@
 """Statistics of an audit: pure functions over arrays and frames. Nothing here reads a file or loads a network.
 
-The public names are listed here; the modules are loaded when a name is first used.
+The public names are listed here; the module of a name is loaded when it is first used.
 """
 
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -91,27 +93,25 @@ __all__ = [
     "slope_table", "slopes_of", "subgroup_frames", "subgroup_slopes", "sweeps_of", "task_sets", "task_to_attribute",
     "threshold_free", "topic_words", "true_shares", "with_placebos", "within_families",
 ]
-_MODULES = (
-    "amplification.average_precision", "amplification.base_rates", "amplification.counterfactual",
-    "amplification.directional", "amplification.group_rates", "amplification.known_biases", "amplification.mals",
-    "amplification.multi_attribute", "amplification.signs", "amplification.thresholds", "comparison",
-    "corrected_shares", "inference", "local.explanations", "local.figures", "local.logan", "local.topics",
-    "multiplicity", "placebos", "power", "predictability.attackers", "predictability.bias_grid",
-    "predictability.continuous", "predictability.dpa", "predictability.leakage", "predictability.qualities",
-    "repeats", "representation", "slopes", "subgroups", "sweep_tables", "sweeps",
-)
 # fmt: on
 
 
-def __getattr__(name: str) -> Any:
-    if name in __all__:
-        from importlib import import_module
+@cache
+def _places() -> dict[str, str]:
+    """Public name -> its module, read from the imports above: they are written once, for type checkers and for this."""
+    import ast
 
-        for place in _MODULES:
-            module = import_module(f"{__name__}.{place}")
-            if hasattr(module, name):
-                return getattr(module, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    nodes = ast.walk(ast.parse(Path(__file__).read_text(encoding="utf-8")))
+    imports = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.module]
+    return {alias.name: str(node.module) for node in imports for alias in node.names if alias.name in __all__}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_places()[name]), name)
 
 
 def __dir__() -> list[str]:
