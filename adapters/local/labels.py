@@ -35,7 +35,7 @@ def read_labels(source: str | Path | Sequence[str]) -> tuple[str, ...]:
     except OSError as error:
         raise AdapterError(
             f"the labels {str(source)!r} cannot be read ({error.strerror}): name a file with one label a line, "
-            f"a ready-made list ({', '.join(ready_made())}), or the labels as a list"
+            f'a ready-made list ({", ".join(ready_made())}), or the labels as a list, \'["one", "two"]\''
         ) from error
     except UnicodeDecodeError as error:
         raise AdapterError(f"the file of labels {path} is not UTF-8 text: {error}") from error

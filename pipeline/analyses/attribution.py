@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field
 
 from pipeline.analyses import sections as page
 from pipeline.analyses.base import Analysis, Kept, Options, Result, one_or_more
-from pipeline.config.attributes import EDIT_ARM
+from pipeline.config.attributes import EDIT_ARM, Attribute
 from pipeline.config.options import ConfigError, Settings
 from pipeline.run.files import digest, write_bytes
 from pipeline.run.folder import Run, settings_of
@@ -70,6 +70,7 @@ class AttributionAnalysis(Analysis[AttributionOptions]):
 
     name = "attribution"
     tables = ("attribution", "attribution_steps", "attribution_photos")
+    shows = ("attribution_steps",)  # earlier versions kept both ends alone
     options = AttributionOptions
     examples = (
         "counterslope attribution runs/portraits --adapter face-attributes --label smiling --photos 12 --steps 3",
@@ -92,12 +93,11 @@ class AttributionAnalysis(Analysis[AttributionOptions]):
         with watch(self.name, total=total) as advance:
             for version in versions:
                 maps = run.path(FOLDER) if version.photo in drawn else None
-                rows += _shares(network, version, labels, options=options, maps=maps)
+                rows += _shares(network, version, labels, adapter=adapter, options=options, maps=maps)
                 advance(1)
         by_photo = pd.DataFrame(rows)
         if by_photo.empty:
             raise RunError(f"{adapter} looks at nothing in these versions of {source}")
-        by_photo.insert(0, "adapter", adapter)
         summary, by_step = summaries(by_photo)
         own = slopes[[*LABEL, *_OF_LABEL]].rename(columns=_OF_LABEL)
         return Result(
@@ -109,13 +109,12 @@ class AttributionAnalysis(Analysis[AttributionOptions]):
             },
             shown=("attribution",),
             inputs=self.inputs(options, files=("counterfactuals.parquet", "faces.parquet", "tables/slopes.csv")),
-            about={"drawn": list(drawn)},
             by=("adapter",),
         )
 
     def sections(self, kept: Kept) -> Sequence[page.Section]:
         """One part for each adapter and attribute."""
-        steps, about = kept.tables["attribution_steps"], kept.about.get("drawn", ())
+        steps, photos = kept.tables["attribution_steps"], kept.tables["attribution_photos"]
         section = page.Section(
             key=self.name,
             heading="Where a network looks",
@@ -123,7 +122,7 @@ class AttributionAnalysis(Analysis[AttributionOptions]):
             "of it. Here the absolute shares are added up by region at the steps of the edit, next to the label's own "
             "slope.",
             parts=[
-                _part(kept, rows, steps[(steps["adapter"] == adapter) & (steps["attribute"] == name)], drawn=about)
+                _part(kept.attribute(name), rows, *(_of(table, adapter, name) for table in (steps, photos)))
                 for (adapter, name), rows in page.rows_by(kept.tables[self.name], "adapter", "attribute")
             ],
             caveats=[
@@ -137,16 +136,18 @@ class AttributionAnalysis(Analysis[AttributionOptions]):
         return (section,)
 
 
-def _part(kept: Kept, rows: "pd.DataFrame", steps: "pd.DataFrame", *, drawn: Sequence[str]) -> page.Subsection:
-    """What is shown of one adapter and attribute."""
-    from pipeline.counterfactuals.face_regions import REGIONS
+def _of(table: "pd.DataFrame", adapter: str, attribute: str) -> "pd.DataFrame":
+    return table[(table["adapter"] == adapter) & (table["attribute"] == attribute)]
 
-    adapter, name = rows["adapter"].iloc[0], rows["attribute"].iloc[0]
-    values = sorted(steps["value"].unique())
+
+def _part(attribute: Attribute, rows: "pd.DataFrame", steps: "pd.DataFrame", photos: "pd.DataFrame") -> page.Subsection:
+    """What is shown of one adapter and attribute."""
+    from pipeline.counterfactuals.face_regions import OUTSIDE, REGIONS
+
     charts = [
         page.Curves(
             own[own["region"].isin(REGIONS)][list(_OF_CURVE)].set_axis(list(_OF_CURVE.values()), axis=1),
-            attribute=kept.attribute(name),
+            attribute=attribute,
             axis="share of absolute attribution",
             title=f"Attribution of {page.quoted(label)} by region",
             description=_sentence(rows[rows["label"] == label].to_dict("records")),
@@ -154,21 +155,22 @@ def _part(kept: Kept, rows: "pd.DataFrame", steps: "pd.DataFrame", *, drawn: Seq
         )
         for (label,), own in page.rows_by(steps, "label")
     ]
+    drawn = photos[(photos["region"] == OUTSIDE) & photos["heatmap"].notna()].sort_values("value", kind="stable")
     return page.Subsection(
-        f"{adapter}, {kept.attribute(name).subject}",
+        f"{rows['adapter'].iloc[0]}, {attribute.subject}",
         [_sentence(own.to_dict("records")) for _, own in page.rows_by(rows, "label")],
         charts=charts,
         tables=[page.Table("Share of absolute attribution by region", rows, COLUMNS)],
-        galleries=[_gallery(label, name, values, drawn) for label in rows["label"].unique() if drawn],
+        galleries=[_gallery(label, own) for (label,), own in page.rows_by(drawn, "label")],
     )
 
 
-def _gallery(label: str, attribute: str, values: Sequence[float], drawn: Sequence[str]) -> page.Gallery:
-    """The heat maps of a label along the sweep, a row for each photo drawn."""
-    ends = " to ".join(plain(value) for value in (values[0], values[-1]))
+def _gallery(label: str, drawn: "pd.DataFrame") -> page.Gallery:
+    """The heat maps of a label along the sweep, a row for each photo."""
+    ends = " to ".join(plain(value) for value in (drawn["value"].min(), drawn["value"].max()))
     return page.Gallery(
         f"Heat maps of {page.quoted(label)}, a = {ends}: yellow carries most",
-        [(photo, [f"{FOLDER}/{heatmap_name(attribute, photo, value, label)}" for value in values]) for photo in drawn],
+        [(photo, [f"{FOLDER}/{name}" for name in own["heatmap"]]) for (photo,), own in page.rows_by(drawn, "photo")],
     )
 
 
@@ -251,6 +253,7 @@ def _shares(
     version: Version,
     labels: Sequence[str],
     *,
+    adapter: str,
     options: AttributionOptions,
     maps: Path | None,
 ) -> list[dict[str, Any]]:
@@ -267,21 +270,17 @@ def _shares(
         place = (network.capabilities.labels or ()).index(label)
         found = attribute_scores(network, inputs, place, samples=options.samples, seed=options.seed)
         same: dict[str, Any] = {
-            "attribute": version.attribute, "photo": version.photo, "value": version.value, "label": label
+            "adapter": adapter, "attribute": version.attribute, "photo": version.photo, "value": version.value,
+            "label": label,
         }  # fmt: skip
-        if maps is not None:
-            name = heatmap_name(version.attribute, version.photo, version.value, label)
+        name = None if maps is None else f"{digest(list(same.values()))}.webp"
+        if maps is not None and name is not None:
             write_bytes(maps / name, heatmap(inputs, found))
         rows += [
-            same | {"region": region, "share": share, "area": area}
+            same | {"region": region, "share": share, "area": area, "heatmap": name}
             for region, share, area in region_shares(found, regions)
         ]
     return rows
-
-
-def heatmap_name(attribute: str, photo: str, value: float, label: str) -> str:
-    """The file of a heat map within its folder."""
-    return f"{digest([attribute, photo, value, label])}.webp"
 
 
 def summaries(by_photo: "pd.DataFrame") -> "tuple[pd.DataFrame, pd.DataFrame]":

@@ -163,8 +163,10 @@ def test_a_photo_that_lacks_a_step_is_left_out_and_one_photo_has_no_interval():
 def test_the_report_shows_shares_heat_maps_and_the_labels_own_slope_side_by_side():
     summary, steps = summaries(shares_of((0.2, 0.3, 0.4), (0.5, 0.6, 0.9)))
     summary = summary.assign(label_slope=0.12, label_slope_low=0.1, label_slope_high=np.nan)
-    tables = {"attribution": summary, "attribution_steps": steps}
-    found = sections(tables, about={"attribution": {"drawn": ["p0"]}}, stale={}, swept=ATTRIBUTES)
+    photos = shares_of((0.2, 0.3, 0.4), (0.5, 0.6, 0.9))
+    drawn = photos.assign(heatmap=(photos["value"].astype(str) + ".webp").where(photos["photo"] == "p0"))
+    tables = {"attribution": summary, "attribution_steps": steps, "attribution_photos": drawn}
+    found = sections(tables, about={}, stale={}, swept=ATTRIBUTES)
     (section,) = (each for each in found if each.key == "attribution")
     (part,) = section.parts
     assert part.sentences[0].startswith("“smiling”: 51.7 % of the absolute attribution lies outside the face")
@@ -175,5 +177,5 @@ def test_the_report_shows_shares_heat_maps_and_the_labels_own_slope_side_by_side
     assert "feminine" in drawn
     ((photo, files),) = part.galleries[0].rows
     assert photo == "p0"
-    assert len(files) == 3
+    assert files == ["attribution/-2.0.webp", "attribution/0.0.webp", "attribution/2.0.webp"], "in the sweep's order"
     assert section.photos == set(files)
