@@ -49,7 +49,7 @@ def caption_table(path: Path, *, columns: Sequence[str], concepts: str, groups: 
     unknown = set(groups) - {concept.name for concept in found}
     if unknown or len(groups) == 1:
         known = ", ".join(concept.name for concept in found)
-        raise InputError(f"--groups takes two or more of the concepts: {known}")
+        raise InputError(f"--groups takes two or more of the concepts of {concepts}, which are: {known}")
     frame = read_predictions(path)
     captions = columns_of(frame, list(columns), table=str(path), complete=False)
     rows = frame.drop(columns=list(columns))

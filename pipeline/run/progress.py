@@ -49,9 +49,13 @@ class Bars:
             self._open += 1
             display = self._display
         task = display.add_task(stage, total=total, note="starting")
+        done = 0.0
 
         def advance(count: float, note: str = "") -> None:
-            display.update(task, advance=count, note=note)
+            nonlocal done
+            with self._lock:
+                done += count
+                display.update(task, completed=round(done, 6), note=note)  # thirds of a photo add up to a whole one
 
         try:
             yield advance

@@ -9,6 +9,7 @@ import pytest
 from finished_run import responses, write_run
 
 from pipeline.analyses.registry import compute
+from pipeline.run.progress import Bars
 from pipeline.stages.audit import estimate_run, keep_result
 from pipeline.stages.run_view import RunView
 
@@ -86,3 +87,10 @@ def test_figures_move_one_by_one(run, tmp_path):
     watch = Recorder()
     files = RunView(run).figures(tmp_path / "figures", format="svg", watch=watch)
     assert watch.moves["figures"] == watch.totals["figures"] == len(files) / 2 > 1
+
+
+def test_parts_of_photos_add_up_to_a_full_bar(capsys):
+    with Bars()("counterfactuals", total=24) as advance:
+        for _ in range(24 * 13):
+            advance(1 / 13)
+    assert "24/24" in capsys.readouterr().err

@@ -33,14 +33,15 @@ print(int(peak.split()[1]) // 1024)
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak of memory is read from /proc")
-@pytest.mark.parametrize(("kind", "most"), [("transparent", 1000), ("deep", 1000), ("webp", 700)])
+@pytest.mark.parametrize(("kind", "most"), [("transparent", 1000), ("deep", 1000), ("webp", 700), ("animated", 700)])
 def test_two_photos_of_the_largest_size_allowed_fit_in_a_gigabyte(tmp_path, kind, most):
     if kind != "deep":
         image = Image.new("RGBA", (7000, 7000), (200, 30, 40, 128))
     else:
         image = Image.fromarray(np.full((7000, 7000), 900, np.uint16))
-    path = tmp_path / ("large.webp" if kind == "webp" else "large.png")
-    image.save(path, **({"method": 0} if kind == "webp" else {"compress_level": 1}))
+    webp = {"method": 0} | ({"save_all": True, "append_images": [image.rotate(90)]} if kind == "animated" else {})
+    path = tmp_path / ("large.webp" if kind in ("webp", "animated") else "large.png")
+    image.save(path, **(webp if path.suffix == ".webp" else {"compress_level": 1}))
     command = [sys.executable, "-c", PEAK, *([str(path)] * 2)]
     peak = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     assert peak < most
@@ -130,6 +131,32 @@ def test_a_webp_has_the_pixels_that_pillow_gives(mode, lossless):
     expected = Image.alpha_composite(Image.new("RGBA", image.size, "white"), expected).convert("RGB")
     found = decode(BytesIO(stream.getvalue()), options=PhotoOptions()).pixels
     np.testing.assert_array_equal(found, np.asarray(expected)[::-1, ::-1])
+
+
+@pytest.mark.parametrize("lossless", [True, False])
+@pytest.mark.parametrize("mode", ["RGB", "RGBA"])
+def test_the_first_frame_of_an_animated_webp_has_the_pixels_that_pillow_gives(mode, lossless, monkeypatch):
+    noise = np.random.default_rng(1).integers(0, 256, (2, 70, 51, 4), dtype=np.uint8)
+    first, second = (Image.fromarray(each).convert(mode) for each in noise)
+    stream = BytesIO()
+    first.save(stream, "WEBP", lossless=lossless, save_all=True, append_images=[second], duration=100)
+    read = []
+    for by in ("OpenCV", "Pillow"):
+        if by == "Pillow":
+            monkeypatch.setattr(module, "_first_frame", lambda content, size: b"")
+        else:
+            assert module._first_frame(stream.getvalue(), first.size)
+        read.append(decode(BytesIO(stream.getvalue()), options=PhotoOptions()).pixels)
+    np.testing.assert_array_equal(*read)
+
+
+def test_an_animated_webp_that_is_cut_anywhere_is_refused_and_never_crashes():
+    frames = [Image.new("RGB", (64, 64), colour) for colour in ("teal", "red")]
+    stream = BytesIO()
+    frames[0].save(stream, "WEBP", save_all=True, append_images=frames[1:], duration=100)
+    for length in range(12, len(stream.getvalue()), 7):
+        with pytest.raises(PhotoError):
+            decode(BytesIO(stream.getvalue()[:length]), options=PhotoOptions())
 
 
 def progressive(side, *, repeats=0):
