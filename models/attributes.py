@@ -5,6 +5,13 @@ from collections.abc import Iterable
 GENDERS = ("feminine", "masculine")  # one output: the probability of the second
 RACES = ("White", "Black", "Asian", "Indian", "Others")
 
+# The ten colours of the Monk Skin Tone scale (Monk 2022, skintone.google) in sRGB, from light to dark, and their CIELAB
+# L* (D65), by which photos are placed on it: the colours are for people to compare, photos also differ in exposure.
+MONK = (
+    "#f6ede4", "#f3e7db", "#f7ead0", "#eadaba", "#d7bd96", "#a07e56", "#825c43", "#604134", "#3a312a", "#292420",
+)  # fmt: skip
+MONK_LIGHTNESS = (94.21, 92.28, 93.09, 87.57, 77.90, 55.14, 42.47, 30.68, 21.07, 14.61)
+
 # The classes of the face parsers, in their order, and the names of several at once.
 CLASSES = (
     "background", "skin", "l_brow", "r_brow", "l_eye", "r_eye", "eyeglasses", "l_ear", "r_ear", "earring",

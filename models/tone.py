@@ -57,6 +57,18 @@ class ToneTable:
         below = min(int(place), len(self.ages) - 2)
         return np.asarray((1 - (place - below)) * of_gender[below] + (place - below) * of_gender[below + 1])
 
+    def tint(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """How a* / L* and b* / L* go along with L* from the darkest to the lightest group: their slopes on L* ``(2,)``
+        and values at L* = 0 ``(2,)``, least squares over the groups' means."""
+        means = self.colours.mean(axis=-1).transpose(3, 0, 1, 2).reshape(3, -1)
+        slopes, starts = np.polyfit(means[0], means[1:].T, 1)
+        return slopes, starts
+
+    def typical(self, lightness: float) -> NDArray[np.float64]:
+        """The CIELAB ``(3,)`` of skin of that L*, with the tint that goes along with it."""
+        slopes, starts = self.tint()
+        return np.concatenate([[lightness], lightness * (starts + lightness * slopes)])
+
 
 def ratios(colours: NDArray[np.floating]) -> NDArray[np.float64]:
     """CIELAB ``(..., 3)`` as L*, a* / L* and b* / L*, which more or less light on the same skin hardly changes."""
@@ -118,6 +130,19 @@ def tone_shifts(
     wanted = now + moves * np.concatenate([np.full_like(tint, SHARE), tint, tint], axis=1)
     lightness = np.clip(wanted[:, :1], min(LIGHTNESS[0], now[0]), max(LIGHTNESS[1], now[0]))
     shifts = np.concatenate([lightness, lightness * wanted[:, 1:]], axis=1) - colour
+    return np.where(steps == 0, 0.0, shifts)
+
+
+def lightness_shifts(table: ToneTable, colour: NDArray[np.floating], moves: Sequence[float]) -> NDArray[np.float64]:
+    """The shifts ``(K, 3)`` of the skin's median CIELAB ``colour`` ``(3,)`` that move L* by ``moves`` ``(K,)``.
+
+    The tint goes along as it does between the groups of the table: darker skin has more chroma for its lightness.
+    """
+    steps = np.asarray(moves, dtype=np.float64)[:, None]
+    lightness = np.clip(colour[0] + steps, min(LIGHTNESS[0], colour[0]), max(LIGHTNESS[1], colour[0]))
+    moved = lightness - colour[0]
+    wanted = ratios(np.asarray(colour))[1:] + moved * table.tint()[0]
+    shifts = np.concatenate([moved, lightness * wanted - np.asarray(colour)[1:]], axis=1)
     return np.where(steps == 0, 0.0, shifts)
 
 

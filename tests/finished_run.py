@@ -14,8 +14,11 @@ from pipeline.run.tables import ANSWERS, LABELS
 PHOTO_COUNT = 90
 
 
-def write_run(folder: Path, parts, *, manifest=None) -> Path:
-    """Write the tables and the record of a run from (adapter, attribute, arm, y); ``manifest`` has further columns."""
+def write_run(folder: Path, parts, *, manifest=None, sweep=None) -> Path:
+    """Write the tables and the record of a run from (adapter, attribute, arm, y); ``manifest`` has further columns.
+
+    ``sweep`` has options of that section.
+    """
     labels, answers = run_of(parts)
     names = [f"p{index:04d}" for index in range(max(len(part[3]) for part in parts))]
     photos = pd.DataFrame({"photo": names, "path": names, "sha256": [f"sha of {name}" for name in names]})
@@ -29,7 +32,8 @@ def write_run(folder: Path, parts, *, manifest=None) -> Path:
     write_tables(folder, faces=rows, counterfactuals=[])
     write_parquet(labels.assign(sha256="", reason=None)[list(LABELS)], folder / "labels.parquet")
     write_parquet(answers.assign(sha256="", reason=None)[list(ANSWERS)], folder / "answers.parquet")
-    settings = load_settings(given={"statistics": {"min_count": 5, "resamples": 100}}, environment={})
+    given = {"statistics": {"min_count": 5, "resamples": 100}, "sweep": sweep or {}}
+    settings = load_settings(given=given, environment={})
     record = RunRecord(settings=settings, presence_thresholds={part[0]: 0.5 for part in parts})
     write_record(record, folder / "run.json")
     return folder

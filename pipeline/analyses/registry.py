@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 ANALYSES: dict[str, str] = {
     "slopes": "pipeline.analyses.slopes:SLOPES",
     "comparison": "pipeline.analyses.comparison:COMPARISON",
+    "interactions": "pipeline.analyses.interactions:INTERACTIONS",
     "edit_size": "pipeline.analyses.edit_size:EDIT_SIZE",
     "subgroups": "pipeline.analyses.subgroups:SUBGROUPS",
     "amplification": "pipeline.analyses.amplification:AMPLIFICATION",

@@ -311,9 +311,11 @@ def _warn_of_few(photos: "list[Location]", settings: Settings) -> None:
 
 
 def _for_sample(given: Given) -> dict[str, dict[str, Any]]:
-    """The options for the embedded sample: all attributes, unless some are given."""
+    """The options for the embedded sample: the attributes that name its groups, unless some are given."""
     sections = {section: dict(options) for section, options in given.items()}
-    sections["sweep"]["attributes"] = sections["sweep"]["attributes"] or list(ATTRIBUTES)
+    sections["sweep"]["attributes"] = sections["sweep"]["attributes"] or [
+        name for name, attribute in ATTRIBUTES.items() if attribute.names_groups
+    ]
     return sections
 
 

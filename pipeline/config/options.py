@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from models.attributes import class_indices
-from pipeline.config.attributes import ATTRIBUTES, EDIT_ARM, Attribute
+from pipeline.config.attributes import AT, ATTRIBUTES, CROSSED, EDIT_ARM, Attribute
 from pipeline.config.dataset_options import DatasetOptions
 from pipeline.config.flags import EVERY, Flag, Section, adapter_options, by_adapter, families, listed, named_or_none
 from pipeline.config.redaction import planted_secret
@@ -55,7 +55,9 @@ class SweepOptions(Section):
     """What is changed in the face, how far, and how it is put back."""
 
     attributes: Annotated[tuple[str, ...], Flag(("--attribute", "-a"), "NAME")] = Field(
-        ("gender",), description=f"what is changed, one sweep each: {', '.join(ATTRIBUTES)}; repeat, or join by commas"
+        ("gender",),
+        description=f"what is changed, one sweep each: {', '.join(ATTRIBUTES)}; gender*race sweeps the first as it is "
+        "and on faces edited to either pole of the second; repeat, or join by commas",
     )
     steps: Annotated[Mapping[str, Annotated[int, Field(ge=3, le=201)]], Flag(metavar="ATTRIBUTE=K")] = Field(
         {}, validate_default=True, description="number of values of an attribute's sweep, odd, such as gender=7"
@@ -102,7 +104,11 @@ class SweepOptions(Section):
         if not names or len(set(names)) != len(names):
             raise ValueError("attributes must be named once each, at least one")
         for name in names:
-            known_attribute(name)
+            crossed = [known_attribute(one) for one in name.split(CROSSED)]
+            if len(crossed) > 2 or len({one.name for one in crossed}) < len(crossed):
+                raise ValueError(f"{name} must cross two different attributes, such as gender{CROSSED}race")
+            if sum(one.moves_colour for one in crossed) > 1:
+                raise ValueError(f"{name} cannot be crossed: both move the colour of skin")
         return names
 
     @field_validator("editor")
@@ -123,12 +129,12 @@ class SweepOptions(Section):
             known_attribute(name)
             if number % 2 == 0:
                 raise ValueError(f"{name}={number} must be odd, so that the middle step is a = 0")
-        return {name: ATTRIBUTES[name].default_steps for name in info.data.get("attributes", ())} | dict(steps)
+        return {name: ATTRIBUTES[name].default_steps for name in _named(info)} | dict(steps)
 
     @field_validator("poles")
     @classmethod
     def _categories(cls, poles: Mapping[str, tuple[str, str]], info: ValidationInfo) -> Mapping[str, tuple[str, str]]:
-        swept = (ATTRIBUTES[name] for name in info.data.get("attributes", ()))
+        swept = (ATTRIBUTES[name] for name in _named(info))
         found = {attribute.name: attribute.poles for attribute in swept if attribute.categories}
         return found | {name: known_attribute(name).with_poles(pair).poles for name, pair in poles.items()}
 
@@ -145,6 +151,13 @@ class SweepOptions(Section):
             raise ValueError("placebos must be named once each")
         if self.mode == "reconstruction" and self.editor != "fader":
             raise ValueError("mode 'reconstruction' pastes a decoded face, which only editor 'fader' has: name it too")
+        changed = {one for name in self.attributes for one in name.split(CROSSED)}
+        if self.editor in OWN_EDITORS:
+            cannot = [name for name in ATTRIBUTES if name in changed and self.editor not in ATTRIBUTES[name].editors]
+            if cannot:
+                raise ValueError(f"editor {self.editor!r} cannot change {', '.join(cannot)}; editor 'residual' can")
+        if self.editor != "residual" and any(CROSSED in name for name in self.attributes):
+            raise ValueError("two attributes at once can be changed by editor 'residual' alone: leave out --editor")
         if (self.parser == "bisenet") != (self.parser_weights is not None):
             raise ValueError("parser 'bisenet' needs the file of its weights (--weights), and only it does")
         return self
@@ -162,25 +175,35 @@ class SweepOptions(Section):
     @property
     def versions(self) -> int:
         """How many images are made of one photo."""
-        return sum(len(self.values(name, arm)) for name in self.attributes for arm in self.arms)
+        return sum(len(self.values(name, arm)) for name in self.chosen() for arm in self.arms)
 
     @property
     def placebo_versions(self) -> int:
         """How many of these images are placebos."""
-        return sum(len(self.values(name, arm)) for name in self.attributes for arm in self.placebos)
+        return sum(len(self.values(name, arm)) for name in self.chosen() for arm in self.placebos)
 
     def chosen(self) -> Mapping[str, Attribute]:
-        """The swept attributes by their names, between the poles of this sweep."""
-        return {
-            name: ATTRIBUTES[name].with_poles(self.poles.get(name, ATTRIBUTES[name].poles)) for name in self.attributes
-        }
+        """The swept attributes by their names, between the poles of this sweep; three for an intersection."""
+        known = {name: row.with_poles(self.poles.get(name, row.poles)) for name, row in ATTRIBUTES.items()}
+        found: dict[str, Attribute] = {}
+        for crossed in self.attributes:
+            first, *others = (known[name] for name in crossed.split(CROSSED))
+            edited = (first.at(other, pole) for other in others for pole in (-1, 1))
+            found |= {one.name: one for one in (first, *edited)}
+        return found
 
     def values(self, attribute: str, arm: str = EDIT_ARM) -> tuple[float, ...]:
         """The K evenly spaced values of a sweep, lowest first; of a placebo both ends and the middle."""
         if arm != EDIT_ARM:
             return -self.reach, 0.0, self.reach
-        last = self.steps.get(attribute, ATTRIBUTES[attribute].default_steps) - 1
+        name = attribute.partition(AT)[0]
+        last = self.steps.get(name, ATTRIBUTES[name].default_steps) - 1
         return tuple(self.reach * (2 * k - last) / last for k in range(last + 1))
+
+
+def _named(info: ValidationInfo) -> list[str]:
+    """The attributes that are swept or crossed."""
+    return [name for crossed in info.data.get("attributes", ()) for name in crossed.split(CROSSED)]
 
 
 def known_attribute(name: str) -> Attribute:

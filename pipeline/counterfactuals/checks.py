@@ -89,10 +89,14 @@ def undecided(table: pd.DataFrame) -> NDArray[np.float64]:
     return np.where(through.any(axis=1), values[first] + share * (values[first + 1] - values[first]), NAN)
 
 
-def null_edit(attribute: str, rows: pd.DataFrame, options: ValidityOptions, *, mode: str) -> list[Check]:
+def null_edit(attribute: Attribute, rows: pd.DataFrame, options: ValidityOptions, *, mode: str) -> list[Check]:
     """What an edit to the face's own value changes inside the mask."""
     once = rows.drop_duplicates("photo")
     found = {name: float(once[name].mean()) for name in ("null_psnr", "null_ssim", "cycles_psnr", "cycles_ssim")}
+    if attribute.given:
+        other = attribute.given[0].name
+        words = f"At the face's own value nothing but {other} is edited, by construction; how is checked with {other}."
+        return [line("null edit", attribute.name, NAN, "dB", words)]
     if mode == "delta":
         words = "The version at the face's own value is the photo itself, by construction, however often it is made."
         if np.isfinite(found["null_psnr"]):
@@ -100,15 +104,15 @@ def null_edit(attribute: str, rows: pd.DataFrame, options: ValidityOptions, *, m
                 f" (The network's own reconstruction, which is not used: {found['null_psnr']:.1f} dB, "
                 f"SSIM {found['null_ssim']:.2f}.)"
             )
-        return [line("null edit", attribute, float("inf"), "dB", words, least=options.null_psnr)]
+        return [line("null edit", attribute.name, float("inf"), "dB", words, least=options.null_psnr)]
     one = (
         "The face decoded with its own values against the photo, inside the mask "
         f"(after ten such edits {found['cycles_psnr']:.1f} dB)."
     )
     other = f"The same by structural similarity (after ten such edits {found['cycles_ssim']:.2f})."
     return [
-        line("null edit", attribute, found["null_psnr"], "dB", one, least=options.null_psnr),
-        line("null edit: SSIM", attribute, found["null_ssim"], "", other, least=options.null_ssim),
+        line("null edit", attribute.name, found["null_psnr"], "dB", one, least=options.null_psnr),
+        line("null edit: SSIM", attribute.name, found["null_ssim"], "", other, least=options.null_ssim),
     ]
 
 
@@ -153,7 +157,8 @@ def effect(attribute: Attribute, tables: Mapping[str, pd.DataFrame], options: Va
 def off_target(attribute: Attribute, rows: pd.DataFrame, options: ValidityOptions) -> list[Check]:
     """How much what should stay moves, on a 0-1 scale, from -1 to +1 (and over the whole sweep)."""
     checks = []
-    for control in attribute.must_not_move:
+    for control in (*attribute.must_not_move, *attribute.may_move):
+        most = options.off_target if control in attribute.must_not_move else NAN
         tables = [wide(rows, column) for column in control.columns]
         moved = [rise(table) * control.scale for table in tables]
         if len(tables) > 1:
@@ -167,7 +172,7 @@ def off_target(attribute: Attribute, rows: pd.DataFrame, options: ValidityOption
             beyond = "" if np.isnan(far) else f" ({far:+.3f} from −2 to +2)"
             words = f"Mean change of perceived “{control.name}” (0 to 1) from a = −1 to +1{beyond}."
         name = f"off-target: {control.name}"
-        checks.append(line(name, attribute.name, figure, "share", words, most=options.off_target))
+        checks.append(line(name, attribute.name, figure, "share", words, most=most))
     return checks
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from pipeline.config.attributes import YOUNG, Attribute
+from pipeline.config.attributes import AT, EDIT_ARM, YOUNG, Attribute
 from pipeline.config.options import ValidityOptions
 from pipeline.counterfactuals import measures
 from pipeline.counterfactuals.checks import NAN, Check, at, each, line, wide
@@ -19,18 +19,51 @@ FALL = 0.02  # a probability that falls by no more is noise
 
 
 def target(rows: pd.DataFrame, attribute: Attribute, judge: str = "judge") -> pd.DataFrame:
-    """A judge's probability of the higher pole, one row a photo, one column a value; empty where it did not judge."""
-    names = [f"{judge}_{name.removeprefix('judge_')}" for name in attribute.judged]
-    if not set(names) <= set(rows):
+    """A judge's probability of the higher pole, one row a photo, one column a value; empty where it did not judge.
+
+    What is measured in the picture counts as judged once. Of an attribute that counts from each face's own figure, the
+    probability at a = 0 is one half.
+    """
+    names = [f"{judge}_{name.removeprefix('judge_')}" for name in attribute.judged] if attribute.by_network else []
+    if not attribute.by_network and judge == "judge":
+        names = list(attribute.judged)
+    if not names or not set(names) <= set(rows):
         return pd.DataFrame()
     seen = rows[names].set_axis(list(attribute.judged), axis=1)
-    return wide(rows.assign(target=attribute.perceived(seen)), "target")
+    table = wide(rows.assign(target=attribute.perceived(seen)), "target")
+    if attribute.relative and len(table):
+        table = table.sub(at(table, 0.0), axis=0) + 0.5
+    return table
 
 
 def targets(rows: pd.DataFrame, attribute: Attribute) -> dict[str, pd.DataFrame]:
     """`target` of each judge that judged."""
     tables = {name: target(rows, attribute, prefix) for name, prefix in JUDGES.items()}
     return {name: table for name, table in tables.items() if len(table)}
+
+
+def other_edit(attribute: Attribute, other: Attribute, versions: pd.DataFrame, options: ValidityOptions) -> Check:
+    """Whether an intersection's faces are perceived as the other attribute was edited: its rise between both poles.
+
+    Args:
+        attribute: what was swept on faces edited to a value of the other one.
+        other: the other attribute.
+        versions: the counterfactuals table.
+        options: the thresholds.
+    """
+    base = attribute.name.partition(AT)[0]
+    made = versions[(versions["status"] == "ok") & (versions["arm"] == EDIT_ARM)]
+    ends = [targets(made[made["attribute"] == f"{base}{AT}{pole}"], other) for pole in other.poles]
+    rises = {
+        judge: float((ends[1][judge].mean(axis=1) - ends[0][judge].mean(axis=1)).mean())
+        for judge in ends[0].keys() & ends[1].keys()
+    }
+    words = (
+        f"Rise of the mean probability of {other.judged_as} from the faces edited to {other.poles[0]} to those edited "
+        f"to {other.poles[1]}, mean over the sweep, by the judge that sees less{each(rises, 'probability')}."
+    )
+    figure = min(rises.values(), default=NAN)
+    return line(f"effect: {other.name}", attribute.name, figure, "probability", words, least=options.effect)
 
 
 def whole_rise(rows: pd.DataFrame, attribute: Attribute) -> pd.Series:

@@ -161,9 +161,10 @@ def make_versions(
         return []
     chunk = _prepare(subjects, networks=networks, options=options, layout=layout, folder=folder)
     rows: list[dict[str, Any]] = []
-    share = 1 / (len(options.attributes) * len(options.arms))
+    swept = options.chosen()
+    share = 1 / (len(swept) * len(options.arms))
     # One attribute at a time: what a run of one attribute would write must not depend on another being swept too.
-    for name, attribute in options.chosen().items():
+    for name, attribute in swept.items():
         made = set()
         photos = [subject.photo for subject in subjects]
         for edit in edits_of(chunk.batch, photos, attribute, chunk.masks, options=options):
@@ -323,7 +324,9 @@ def _write(
 ) -> Iterator[dict[str, Any]]:
     found: list[list[Version]] = []
     for place, (subject, patch) in enumerate(zip(chunk.subjects, chunk.patches, strict=True)):
-        reference = chunk.references[place] if edit.arm == EDIT_ARM else None
+        # Skin is measured in placebos only where it stands for the attribute.
+        measured = edit.arm == EDIT_ARM or not options.chosen()[edit.attribute].by_network
+        reference = chunk.references[place] if measured else None
         try:
             found.append(
                 compose(subject, patch, edit, place, options=options, layout=layout, folder=folder, reference=reference)

@@ -25,7 +25,8 @@ def skin(attribute: Attribute, rows: pd.DataFrame, options: ValidityOptions) -> 
     wanted = group_shift(attribute)
     step = ", ".join(f"{name} {x:+.1f}" for name, x in zip(CHANNELS.values(), moved, strict=True))
     goal = ", ".join(f"{name} {x:+.1f}" for name, x in zip(CHANNELS.values(), wanted, strict=True))
-    against = f"between the groups of the training faces lie {goal}" if wanted.any() else "it should stay"
+    source = "between the groups of the training faces lie" if attribute.categories else "asked for are"
+    against = f"{source} {goal}" if wanted.any() else "it should stay"
     tone = f"Distance of the skin's mean shift from a = −1 to +1 ({step}) from what it should be: {against}."
     if np.isnan(moved).any():
         tone = "No complete sweep of faces that show enough skin."
@@ -128,11 +129,15 @@ def _at_ends(found: pd.DataFrame) -> str:
 
 def group_shift(attribute: Attribute) -> NDArray[np.float64]:
     """The step of the skin's median CIELAB ``(3,)`` from a = -1 to +1 that lies between the groups; 0 where none is."""
-    if not (attribute.moves_colour and attribute.categories):
+    if not attribute.moves_colour:
         return np.zeros(3)
     from models.tone import load_tone_table
 
     table = load_tone_table()
+    if attribute.scale is not None:
+        middle, unit = attribute.scale
+        low, high = (table.typical(middle + sign * unit) for sign in (-1, 1))
+        return high - low
     low, high = (table.group(gender=0.0, race=pole, age=TYPICAL_AGE) for pole in attribute.poles)
     return np.asarray((high - low).mean(axis=1))
 

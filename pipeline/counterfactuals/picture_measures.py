@@ -112,7 +112,8 @@ def figures(attribute: Attribute, crops: Crops, judges: Mapping[str, Classifier]
     """
     yield from mean_change(crops, of_skin=attribute.moves_colour)
     yield from detections(crops)
-    yield from real_pastes(attribute, crops, judges, least=least)
+    if attribute.by_network:
+        yield from real_pastes(attribute, crops, judges, least=least)
 
 
 def mean_change(crops: Crops, *, of_skin: bool = False) -> Iterator[Row]:
@@ -199,7 +200,7 @@ def perceived(
 
 def part_effects(attribute: Attribute, editor: Editor, subjects: Sequence[Subject], judge: Classifier) -> Iterator[Row]:
     """The effect from a = -1 to +1 with all, with tone alone and with features alone, where the editor has both."""
-    if not (isinstance(editor, ToneAndFields) and attribute.moves_colour and subjects):
+    if not (isinstance(editor, ToneAndFields) and attribute.moves_colour and attribute.unit and subjects):
         return
     batch = editor.read(list(subjects)[:SPLIT_PHOTOS])
     units = batch.units(attribute)

@@ -49,17 +49,20 @@ def validity_card(
             found.append(checks.placebo(attribute, arm, targets, options))
             continue
         of_attribute = pictures[pictures["attribute"] == name]
-        found += checks.null_edit(name, rows, options, mode=mode)
+        found += checks.null_edit(attribute, rows, options, mode=mode)
         found.append(checks.background(name, rows))
         found += checks.effect(attribute, targets, options)
+        if attribute.given is not None:
+            found.append(judged_checks.other_edit(attribute, attribute.given[0], versions, options))
         found += judged_checks.order(attribute, rows, options)
         found.append(judged_checks.weakest_group(attribute, rows, groups, options))
         found += checks.off_target(attribute, rows, options)
         found += judged_checks.years(attribute, rows, groups, options)
         found += checks.lightness(attribute, rows, groups, options)
         found += picture_checks.skin(attribute, rows, options)
-        found += picture_checks.shape(attribute, rows, of_attribute, options)
-        found += picture_checks.together(attribute, targets, of_attribute, options)
+        if attribute.given is None:  # what two edits draw together is checked in the sweep of either
+            found += picture_checks.shape(attribute, rows, of_attribute, options)
+            found += picture_checks.together(attribute, targets, of_attribute, options)
         found.append(checks.identity(name, rows, options))
         found.append(checks.seam(name, rows, options))
         found.append(checks.clipping(name, rows, options))

@@ -1,11 +1,11 @@
 """The images of a dataset as its run has them: the versions that were made and, where published, the source photos."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from pipeline.config.attributes import EDIT_ARM, attribute_of
+from pipeline.config.attributes import EDIT_ARM, Attribute, attribute_of
 from pipeline.config.options import Settings
 from pipeline.counterfactuals.files import ImageFile
 from pipeline.dataset.layout import id_of
@@ -48,7 +48,14 @@ class DatasetContent:
     def columns(self) -> dict[str, Column]:
         """The columns of metadata.csv."""
         options = self.settings.dataset
-        return columns_of(self.settings.sweep.attributes, photo_names=options.photo_names, manifest=options.columns)
+        return columns_of(self._estimated, photo_names=options.photo_names, manifest=options.columns)
+
+    @property
+    def _estimated(self) -> Mapping[str, Attribute]:
+        """The attributes of which each face's own value is published: of an intersection, the first one's alone."""
+        return {
+            name: one for name, one in self.settings.sweep.chosen().items() if one.given is None and not one.relative
+        }
 
     def frames(self) -> "Iterator[pd.DataFrame]":
         """The versions that were made, then the originals if they are published."""
@@ -60,7 +67,7 @@ class DatasetContent:
 
     def first_versions(self, frame: "pd.DataFrame") -> "pd.DataFrame":
         """One row a photo."""
-        attribute = self.settings.sweep.attributes[0]
+        attribute = next(iter(self.settings.sweep.chosen()))
         return frame[(frame["attribute"] == attribute) & (frame["arm"] == EDIT_ARM) & (frame["step"] == 1)]
 
     def write_originals(self) -> None:
@@ -98,9 +105,9 @@ class DatasetContent:
 
     def _photo_facts(self) -> "pd.DataFrame":
         """What metadata.csv says of each photo in all its rows: sha256, estimated values, the manifest's columns."""
-        swept = self.settings.sweep.chosen()
         estimated = {
-            f"{ESTIMATED}{name}": attribute.own_value(self.faces).round(4) for name, attribute in swept.items()
+            f"{ESTIMATED}{name}": attribute.own_value(self.faces).round(4)
+            for name, attribute in self._estimated.items()
         }
         known = self.photos[["photo", *self.settings.dataset.columns]].assign(photo_sha256=self.photos["sha256"])
         return known.merge(self.faces[["photo"]].assign(**estimated), on="photo")

@@ -80,9 +80,14 @@ class DatasetFacts:
         return ".png" if self.sweep.image_format == "png" else ".jpg"
 
     @property
+    def subjects(self) -> list[str]:
+        """What was changed, such as "perceived gender"."""
+        return [one.subject for one in self.sweep.chosen().values() if one.given is None]
+
+    @property
     def description(self) -> str:
         """The dataset in three sentences."""
-        swept = " and ".join(f"perceived {attribute}" for attribute in self.sweep.attributes)
+        swept = " and ".join(self.subjects)
         originals = ", next to the photos themselves" if self.options.originals else ""
         return (
             f"Counterfactual face images: {self.photos:,} photos of people, each in versions in which only the {swept} "

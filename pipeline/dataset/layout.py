@@ -8,6 +8,7 @@ from hashlib import sha256 as hashed
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from pipeline.config.attributes import AT
 from pipeline.config.dataset_options import Split
 from pipeline.counterfactuals.files import kind_of
 from pipeline.dataset.provenance import Provenance, stamped
@@ -45,7 +46,7 @@ class DatasetLayout:
 
     def image(self, photo: str, *, attribute: str, arm: str, step: int, suffix: str) -> PurePosixPath:
         """See ``pipeline.counterfactuals.files.Layout``."""
-        width = len(str(self.steps[attribute]))  # so that loaders sort the classes by step
+        width = len(str(self.steps[attribute.partition(AT)[0]]))  # so that loaders sort the classes by step
         kind = f"{kind_of(attribute, arm)}-step{step:0{width}}"
         return self._sharded(PurePosixPath(self.splits[photo], kind), photo, f"-{kind}{suffix}")
 

@@ -13,7 +13,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from pipeline.analyses.sections import Section
-from pipeline.config.attributes import ATTRIBUTES, EDIT_ARM, Attribute
+from pipeline.config.attributes import AT, ATTRIBUTES, EDIT_ARM, Attribute
 from pipeline.report import views
 from pipeline.report.card import CheckResult, card_counts, check_results, matrix, short_banner
 from pipeline.report.change_maps import change_maps
@@ -138,7 +138,8 @@ def _first_facts(tables: Sequence[FindingTable], record: RunRecord, *, controls:
     steps = {} if record.settings is None else record.settings.sweep.steps
     photos = max((table.photos for table in tables), default=0)
     changed = [
-        table.poles.subject + (f", {steps[table.attribute]} values of a" if table.attribute in steps else "")
+        table.poles.subject
+        + (f", {steps[name]} values of a" if (name := table.attribute.partition(AT)[0]) in steps else "")
         for table in tables
     ]
     counted = f", of which {pluralise(controls, 'positive control')}" if controls else ""

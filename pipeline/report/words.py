@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.config.attributes import ATTRIBUTES, Attribute, attribute_of
+from pipeline.config.attributes import AT, ATTRIBUTES, Attribute, attribute_of
 from pipeline.run.formats import count, decimal, interval, is_missing, p_equals, plain
 from pipeline.run.text import visible
 
@@ -47,7 +47,7 @@ def poles_of(name: str, swept: Mapping[str, Attribute] = ATTRIBUTES) -> Poles:
     low, high = attribute.poles
     headings = (
         (f"Perceived {low}", f"Perceived {high}")
-        if name in ATTRIBUTES
+        if name.partition(AT)[0] in ATTRIBUTES
         else (f"Perceived {name}, a < 0", f"Perceived {name}, a > 0")
     )
     with_low, with_high = (words.format(low=low, high=high) for words in attribute.directions)

@@ -49,9 +49,10 @@ FACES = {
     "age": "double",  # years
     "young": "double",  # -1..1
     "smiling": "double",  # -1..1
+    "skin_l": "double",  # median CIELAB L* of the skin, where a sweep reads it
 }
 COUNTERFACTUALS = {
-    "attribute": "string",  # gender, race
+    "attribute": "string",  # gender, race; gender@Black on faces that are edited to perceived Black as well
     "arm": "string",  # edit, or the placebo's name
     "photo": "string",
     "step": "int32",

@@ -86,7 +86,8 @@ def checks_stage(audit: Audit, upstream: str, *, images: ImageStore | None = Non
     if run.is_done("checks", fingerprint):
         return
     sample = _sample(audit)
-    swept = settings.sweep.chosen() if len(sample) else {}
+    # Of an intersection, either edit alone is looked at, in its own sweep.
+    swept = {name: one for name, one in settings.sweep.chosen().items() if one.given is None and len(sample)}
     engine = audit.engine_for(len(sample))
     with (
         run.stage("checks", fingerprint, outputs=[TABLE], engine=engine),

@@ -74,7 +74,7 @@ class MakeVersions:
             )
         for version in made if writing.names else ():
             version |= {kind: writing.names[name] for kind in ("file", "mask") if (name := version.get(kind))}
-        for (row, reason), attribute, arm in product(lost, self.sweep.attributes, self.sweep.arms):
+        for (row, reason), attribute, arm in product(lost, self.sweep.chosen(), self.sweep.arms):
             made += unmade(str(row["photo"]), attribute, options=self.sweep, status="failed", reason=reason, arm=arm)
         return made
 

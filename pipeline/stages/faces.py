@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 from pipeline.config.options import FaceOptions, PhotoOptions
 from pipeline.run.engine import Step
@@ -12,10 +13,16 @@ from pipeline.run.tables import FACES
 from pipeline.stages.base import Audit, PhotoChunks, Row, decoding_options, make_table, photo_rows, read_photos
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from models.detector import FaceDetector
     from models.judge import Classifier
+    from models.parser import BiSeNet, SmallParser
 
 CHUNK = 32  # of the judge's batch
+Parser = tuple[Literal["small", "bisenet"], Path | None]
+SKIN = "skin_l"  # the column of the skin's lightness, which only some sweeps read
 
 
 @dataclass(frozen=True)
@@ -25,6 +32,7 @@ class FindFaces:
     rows: Sequence[Row]
     options: FaceOptions
     decoding: PhotoOptions
+    skin: "Parser | None" = None  # the parser that finds the skin, where its colour is wanted
 
     def __call__(self, step: Step) -> list[dict[str, Any]]:
         """Rows of the table of faces."""
@@ -34,6 +42,8 @@ class FindFaces:
         detector, estimator = _networks()
         names, pixels = [str(row["photo"]) for row, _ in read], [pixels for _, pixels in read]
         found = face_rows(names, pixels, detector=detector, estimator=estimator, options=self.options, advance=step)
+        if self.skin is not None:
+            found = [row | _skin(row, photo, self.skin) for row, photo in zip(found, pixels, strict=True)]
         return found + [{"photo": row["photo"], "status": "failed", "reason": reason} for row, reason in lost]
 
 
@@ -48,7 +58,11 @@ def faces_stage(audit: Audit, upstream: str, *, keep_parts: bool = False) -> str
     from models.weights import record
 
     options, decoding = audit.settings.faces, audit.settings.photos
-    depends = [options.model_dump(), record("estimator").sha256]
+    sweep, depends = audit.settings.sweep, [options.model_dump(), record("estimator").sha256]
+    skin = None
+    if any(SKIN in attribute.inputs for attribute in sweep.chosen().values()):
+        skin = sweep.parser, sweep.parser_weights
+        depends += [record("parser").sha256, str(skin)]
     fingerprint = digest(["faces", upstream, *depends])
     if audit.run.is_done("faces", fingerprint):
         return fingerprint
@@ -58,9 +72,27 @@ def faces_stage(audit: Audit, upstream: str, *, keep_parts: bool = False) -> str
     make_table(
         audit, "faces", chunks,
         fingerprint=fingerprint, part_fingerprint=part, columns=FACES, planned=len(chunks),
-        job=lambda rows: FindFaces(rows, options, decoding), keep_parts=keep_parts,
+        job=lambda rows: FindFaces(rows, options, decoding, skin), keep_parts=keep_parts,
     )  # fmt: skip
     return fingerprint
+
+
+def _skin(row: dict[str, Any], pixels: "NDArray[np.uint8]", parser: Parser) -> dict[str, float]:
+    """The column of the skin's median L*, where there is a face that shows enough of it."""
+    from pipeline.counterfactuals.editors.residual import skin_lightness
+    from pipeline.counterfactuals.make import subject_of
+
+    found = None if row["status"] != "ok" else skin_lightness(_parser(*parser), subject_of(row, pixels))
+    return {} if found is None else {SKIN: found}
+
+
+@lru_cache(maxsize=1)
+def _parser(name: Literal["small", "bisenet"], weights: Path | None) -> "SmallParser | BiSeNet":
+    import torch
+
+    from models.weights import load_parser
+
+    return load_parser(name, weights=weights).to(memory_format=torch.channels_last)
 
 
 @lru_cache(maxsize=1)

@@ -11,6 +11,7 @@ READ = tuple(f"{name}.parquet" for name in ("photos", "faces", "counterfactuals"
 IF_THERE = ("review.jsonl", TABLE)
 OPTIONAL = {
     "adapter_comparison",
+    "interactions",
     "edit_size",
     "edit_balance",
     "subgroups",

@@ -55,14 +55,14 @@ def test_the_command_line_takes_the_toy_attribute_and_checks_its_steps(toy, tmp_
     assert "in" in audit("--steps", "glasses=5")
     assert "sweep" not in audit("--steps", "glasses=5")
     assert "glasses=4 must be odd" in audit("--steps", "glasses=4")
-    assert "there is no attribute 'hat'; there are gender, race, glasses" in audit("-a", "hat")
+    assert "there is no attribute 'hat'; there are gender, race, skin-tone, age, glasses" in audit("-a", "hat")
 
 
 def test_columns_of_the_table_are_columns_of_a_run():
     for attribute in ATTRIBUTES.values():
         assert set(attribute.inputs) <= set(FACES)
         assert set(attribute.judged) <= set(COUNTERFACTUALS)
-        for control in attribute.must_not_move:
+        for control in (*attribute.must_not_move, *attribute.may_move):
             assert set(control.columns) <= set(COUNTERFACTUALS)
             assert not set(control.columns) & set(attribute.judged)
         assert attribute.default_steps % 2 == 1
@@ -95,6 +95,28 @@ def test_poles_that_there_are_not_are_refused(name, poles, message):
         ATTRIBUTES[name].with_poles(poles)
     with pytest.raises(ConfigError, match=rf"sweep\.poles .*{message}"):
         load_settings(given={"sweep": {"poles": {name: poles}}}, environment={})
+
+
+def test_a_measured_attribute_s_own_value_is_its_place_on_the_scale():
+    faces = pd.DataFrame({"skin_l": [30.68, 77.90, np.nan], "age": [30.0, 60.0, 45.0]})
+    tone, age = ATTRIBUTES["skin-tone"], ATTRIBUTES["age"]
+    np.testing.assert_allclose(tone.own_value(faces), [-2, 2, np.nan])
+    np.testing.assert_allclose(tone.perceived(faces)[:2], [0, 1], atol=1e-12)
+    assert age.own_value(faces).tolist() == [0, 0, 0], "a counts from each face's own years"
+    assert age.classes_of(faces) == ["younger", "older", "older"]
+    assert tone.classes_of(faces)[:2] == ["dark", "light"]
+
+
+def test_an_intersection_is_three_sweeps_of_the_first_attribute():
+    sweep = SweepOptions(attributes=("gender", "gender*race"), poles={"race": ("Asian", "White")}, steps={"gender": 5})
+    swept = sweep.chosen()
+    assert list(swept) == ["gender", "gender@Asian", "gender@White"]
+    assert [swept[name].given and swept[name].given[1] for name in swept] == [None, -1, 1]
+    assert sweep.values("gender@Asian") == sweep.values("gender") == (-2, -1, 0, 1, 2)
+    assert sweep.versions == 3 * (5 + 2 * 3)
+    words = poles_of("gender@Asian", swept)
+    assert words.with_high == "with perceived masculinity on faces edited to perceived Asian"
+    assert (words.high, words.short_high) == ("Perceived masculine", "masculine")
 
 
 def test_an_attribute_of_no_table_has_neutral_words():

@@ -5,7 +5,7 @@ is the photo itself, whatever else the face is perceived as.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -33,6 +33,7 @@ from models.residual import (
 from models.tone import (
     REACH,
     ToneTable,
+    lightness_shifts,
     median_colour,
     smooth_lightness,
     tone_change,
@@ -74,6 +75,24 @@ class Skin:
 
     patch: Patch
     colour: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Part:
+    """What an edit moves: an attribute to K values, by the units of each face."""
+
+    attribute: Attribute
+    values: tuple[float, ...]
+    units: Units
+
+    def also(self, value: float) -> "Part":
+        """The same with one value more."""
+        return replace(self, values=(*self.values, value))
+
+    def steps(self, place: int, own: float) -> NDArray[np.float32]:
+        """How far a face of that own value goes along each of the J ``directions``, ``(K, J)``."""
+        away = np.subtract(self.values, own).astype(np.float32)[:, None]
+        return np.where(away < 0, self.units.below[place].numpy(), self.units.above[place].numpy()) * away
 
 
 @dataclass(frozen=True)
@@ -167,12 +186,20 @@ class ResidualBatch:
 
     def edit(self, attribute: Attribute, values: tuple[float, ...], units: Units | None = None) -> PhotoEdit:
         """See ``FaceBatch.edit``; with ``units`` measured before, on these faces with other parts of the editor on."""
-        _check_inputs(attribute)
-        changes = self.changes(attribute)
-        known = units or self.units(attribute, changes)
-        return PhotoEdit(
-            attribute.name, EDIT_ARM, values, lambda place: self._versions(place, attribute, values, known, changes)
+        wanted = [(attribute, values)]
+        if attribute.given is not None:
+            other, value = attribute.given
+            wanted.append((other, (float(value),) * len(values)))
+        parts, changes = [], []
+        for moved, to in wanted:
+            _check_inputs(moved)
+            changes.append(self.changes(moved))
+            known = units if units is not None and moved is attribute else self.units(moved, changes[-1])
+            parts.append(Part(moved, to, known))
+        both = Change(
+            torch.cat([one.colour for one in changes], dim=1), torch.cat([one.displacement for one in changes], dim=1)
         )
+        return PhotoEdit(attribute.name, EDIT_ARM, values, lambda place: self._versions(place, parts, both))
 
     def own(self, attribute: Attribute) -> NDArray[np.float64]:
         """The faces' own values ``(B,)`` of an attribute."""
@@ -211,8 +238,8 @@ class ResidualBatch:
 
     def units(self, attribute: Attribute, changes: Change | None = None) -> Units:
         """What one unit of a sweep is for each face; the same for all without an estimator."""
-        plain, estimator = plain_units(len(self.subjects)), self.editor.estimator
-        if estimator is None or not self.editor.features:
+        plain, estimator = plain_units(attribute, len(self.subjects)), self.editor.estimator
+        if estimator is None or not self.editor.features or not attribute.unit:
             return plain
         rows = [subject.own for subject in self.subjects]
         return fitted_units(
@@ -220,8 +247,7 @@ class ResidualBatch:
         )
 
     def _skin(self, place: int, attribute: Attribute) -> Skin | None:
-        # Skin tone belongs to the attributes whose poles are groups of people of different skin.
-        return self.skins[place] if self.editor.tone and attribute.moves_colour and attribute.categories else None
+        return self.skins[place] if self.editor.tone and attribute.moves_colour else None
 
     def _toned_crop(self, place: int, skin: Skin, attribute: Attribute, value: float) -> Tensor:
         """What the shift of skin tone adds to the crop ``(3, 128, 128)``."""
@@ -237,43 +263,52 @@ class ResidualBatch:
     def _shifts(
         self, subject: Subject, skin: Skin, attribute: Attribute, values: Sequence[float]
     ) -> NDArray[np.float64]:
+        own = float(attribute.own_value(subject.own))
+        if attribute.scale is not None:  # an axis of L*
+            moves = [attribute.scale[1] * (value - own) for value in values]
+            return lightness_shifts(self.editor.tones, skin.colour, moves)
         return tone_shifts(
             self.editor.tones,
             skin.colour,
             values,
-            own=float(attribute.own_value(subject.own)),
+            own=own,
             pair=attribute.poles,
             gender=float(subject.own["gender"]),
             age=float(subject.own["age"]),
         )
 
     @torch.inference_mode()
-    def _versions(
-        self, place: int, attribute: Attribute, values: tuple[float, ...], units: Units, changes: Change
-    ) -> PhotoVersions | None:
+    def _versions(self, place: int, parts: Sequence[Part], changes: Change) -> PhotoVersions | None:
+        """The versions by the first part's values; a second part is one value on top, in the same composition."""
         editor, subject = self.editor, self.subjects[place]
-        face = self.faces[place] if editor.features else None
-        skin = self._skin(place, attribute)
+        owns = [float(part.attribute.own_value(subject.own)) for part in parts]
+        if len(parts) > 1:  # the placebos start from the face that only the other attribute changed
+            parts = [parts[0].also(owns[0]), parts[1].also(parts[1].values[0])]
+        face = self.faces[place] if editor.features and any(part.attribute.unit for part in parts) else None
+        toned = next((part for part in parts if part.attribute.moves_colour), parts[0])
+        skin = self._skin(place, toned.attribute)
+        if skin is None and not toned.attribute.unit:
+            return None  # nothing shows that attribute
         region = merged_region(face, None if skin is None else skin.patch)
         if region is None:
             return None
-        own = float(attribute.own_value(subject.own))
         grey = is_grey(subject.pixels[region.window])
-        tones = self._tones(subject, skin, region, attribute, values, grey=grey)
+        tones = self._tones(subject, skin, region, toned.attribute, toned.values, grey=grey)
         colours, moves = (None, None) if face is None else self._features(place, region, changes, grey=grey)
+        steps = np.hstack([part.steps(place, own) for part, own in zip(parts, owns, strict=True)])
         made = []
-        for value, tone in zip(values, tones, strict=True):
-            steps = np.float32(value - own) * (units.below if value < own else units.above)[place].numpy()
+        for along, tone in zip(steps, tones, strict=True):
             made.append(
                 compose(
                     subject.pixels,
                     region,
-                    colour=_summed(steps, colours),
-                    displacement=_summed(steps, moves),
+                    colour=_summed(along, colours),
+                    displacement=_summed(along, moves),
                     tone=tone,
                 )
             )
-        return PhotoVersions(subject.pixels, own, region.patch, tuple(made))
+        start = subject.pixels if len(parts) == 1 else made.pop().pixels
+        return PhotoVersions(start, owns[0], region.patch, tuple(made))
 
     def _features(
         self, place: int, region: Region, changes: Change, *, grey: bool
@@ -370,17 +405,26 @@ def visible_skin(subject: Subject, near: NDArray[np.float32], wide: NDArray[np.f
     weights = np.clip(edged, 2.5 * weights - 1.5, 4 * weights)
     weights = np.clip((weights - 0.04) / 0.92, 0, 1)
     patch = trimmed(Patch(region.top, region.left, weights.astype(np.float32)))
-    sure = locate(
-        near[list(class_indices(("skin", "nose")))].sum(axis=0), to_photo=invert(views[0]), shape=_shape(subject)
-    )
-    if patch is None or sure is None:
-        return None
-    colour = median_colour(subject.pixels[sure.window], sure.mask)
-    return None if colour is None else Skin(patch, colour)
+    colour = skin_colour(subject, near)
+    return None if patch is None or colour is None else Skin(patch, colour)
+
+
+def skin_colour(subject: Subject, near: NDArray[np.float32]) -> NDArray[np.float64] | None:
+    """The median CIELAB ``(3,)`` of a face's skin, from the parser's probabilities in the near view; None if hidden."""
+    skin = near[list(class_indices(("skin", "nose")))].sum(axis=0)
+    view = parser_view(subject.landmarks, size=near.shape[-1])
+    sure = locate(skin, to_photo=invert(view), shape=_shape(subject))
+    return None if sure is None else median_colour(subject.pixels[sure.window], sure.mask)
+
+
+def skin_lightness(parser: SmallParser | BiSeNet, subject: Subject) -> float | None:
+    """The median L* of a face's skin as the editor reads it; None where too little shows."""
+    colour = skin_colour(subject, chances_of(parser, [subject])[0])
+    return None if colour is None else float(colour[0])
 
 
 def _check_inputs(attribute: Attribute) -> None:
-    missing = [name for name in attribute.inputs if name not in ATTRIBUTES]
+    missing = [name for name in attribute.unit if name not in ATTRIBUTES]
     if missing:
         raise ValueError(f"the residual editor cannot change {attribute.name}: it has no field {', '.join(missing)}")
 

@@ -42,17 +42,19 @@ class Units:
 def directions(attribute: Attribute) -> Tensor:
     """Along which attribute values an edit goes, ``(J, 8)``: its own first, then what holds perceived age and smile."""
     own = torch.zeros(len(ATTRIBUTES))
-    if attribute.categories:
-        low, high = (ATTRIBUTES.index(attribute.inputs[attribute.categories.index(pole)]) for pole in attribute.poles)
-        own[high], own[low] = 0.5, -0.5
-    else:
-        own[ATTRIBUTES.index(attribute.inputs[0])] = 1
-    return torch.stack([own, *(torch.eye(len(ATTRIBUTES))[ATTRIBUTES.index(name)] for name in HELD)])
+    for name, amount in attribute.unit.items():
+        own[ATTRIBUTES.index(name)] = amount
+    return torch.stack([own, *(torch.eye(len(ATTRIBUTES))[ATTRIBUTES.index(name)] for name in held_by(attribute))])
 
 
-def plain_units(count: int) -> Units:
+def held_by(attribute: Attribute) -> list[str]:
+    """What of `HELD` an edit of an attribute holds: all but what it moves itself."""
+    return [name for name in HELD if name not in attribute.unit]
+
+
+def plain_units(attribute: Attribute, count: int) -> Units:
     """The same strength for ``count`` faces, with nothing held."""
-    unit = torch.zeros(count, 1 + len(HELD))
+    unit = torch.zeros(count, 1 + len(held_by(attribute)))
     unit[:, 0] = 1
     return Units(unit, unit)
 
@@ -67,7 +69,7 @@ def fitted_units(attribute: Attribute, rows: Sequence[Mapping[str, float]], draw
         estimator: perceives them; the judge, which checks the versions, is another network on other data.
     """
     own = np.array([float(attribute.own_value(row)) for row in rows])
-    columns = {*attribute.inputs, "gender", "age", "smiling"}
+    columns, names = {*attribute.inputs, "gender", "age", "smiling"}, held_by(attribute)
     before, controls = _read(attribute, {name: np.array([float(row[name]) for row in rows]) for name in columns})
     ends = np.minimum(-1.0, own - 1), np.maximum(1.0, own + 1)
     # In float32 everywhere: the strength multiplies the whole edit, and half precision would show in the pixels.
@@ -77,15 +79,16 @@ def fitted_units(attribute: Attribute, rows: Sequence[Mapping[str, float]], draw
     for end, chances, there in zip(ends, np.split(odds, 2), np.split(held, 2), strict=True):
         strength = np.clip(needed_strength(attribute, before, chances, end, end - own), *STRENGTHS)
         # Stronger edits move more of what is to be held.
-        amounts = holding(strength[:, None] * (there - controls)) / (end - own)[:, None]
+        amounts = holding(strength[:, None] * (there - controls), names) / (end - own)[:, None]
         found.append(torch.from_numpy(np.column_stack([strength, amounts])).float())
     return Units(*found)
 
 
-def holding(moved: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How many units of each held field ``(B, H)`` bring back what an edit ``moved`` ``(B, H)``, in units of `HELD`."""
-    most = np.array(list(MOST.values()))
-    return np.asarray(np.clip(-np.array(list(ANSWERS.values())) * moved, -most, most))
+def holding(moved: NDArray[np.float64], names: Sequence[str] = tuple(HELD)) -> NDArray[np.float64]:
+    """How many units of each field ``names`` ``(B, H)`` bring back what an edit ``moved`` ``(B, H)``, in units of
+    `HELD`."""
+    most, answers = (np.array([of[name] for name in names]) for of in (MOST, ANSWERS))
+    return np.asarray(np.clip(-answers * moved, -most, most))
 
 
 def needed_strength(
@@ -99,20 +102,27 @@ def needed_strength(
 
     Args:
         attribute: what is swept.
-        before: the logarithms of the odds of the higher pole ``(B,)`` as perceived in the photos.
+        before: the logarithms of the odds of the higher pole ``(B,)``, or places on its scale, as perceived in the
+            photos.
         seen: the same in the versions.
         ends: the versions' values.
         steps: the same less the faces' own values.
     """
     sign = np.sign(steps)
-    wanted = sign * (ODDS.get(attribute.name, 1.0) * ends - before)
+    wanted = sign * (ODDS.get(attribute.name, 1.0) * ends - (0 if attribute.relative else before))
     reached = np.maximum(sign * (seen - before), 0.1)
     return np.asarray(np.maximum(wanted, 0) / reached)
 
 
 def _read(attribute: Attribute, seen: Mapping[str, NDArray[np.float64]]) -> tuple[NDArray[np.float64], ...]:
-    """The logarithm of the odds of the higher pole ``(B,)``, and what is held ``(B, H)``, in units of `HELD`."""
+    """The logarithm of the odds of the higher pole ``(B,)``, or the place on the attribute's scale, and what it holds
+    ``(B, H)``, in units of `HELD`."""
     named = {f"judge_{name}": figure for name, figure in seen.items()} | {"judge_masculine": (1 + seen["gender"]) / 2}
-    chance = np.clip(attribute.perceived(named), 1e-4, 1 - 1e-4)
-    held = [-seen["age"] / HELD["young"], seen["smiling"] / HELD["smiling"]]
-    return np.log(chance / (1 - chance)), np.stack(held, axis=1)
+    chance = attribute.perceived(named)
+    if attribute.scale is None:
+        chance = np.clip(chance, 1e-4, 1 - 1e-4)
+        place = np.log(chance / (1 - chance))
+    else:
+        place = 4 * chance - 2
+    held = {"young": -seen["age"] / HELD["young"], "smiling": seen["smiling"] / HELD["smiling"]}
+    return place, np.stack([held[name] for name in held_by(attribute)], axis=1)

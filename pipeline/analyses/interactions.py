@@ -1,0 +1,152 @@
+"""Intersections: does a label move more with one attribute on faces that are edited to one pole of another?"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipeline.analyses import sections as page
+from pipeline.analyses.base import Analysis, Family, Kept, Options, Result, option_of_run
+from pipeline.analyses.inputs import RunSweeps, run_sweeps
+from pipeline.config.attributes import AT, CROSSED, Attribute
+from pipeline.config.options import Response
+from pipeline.run.folder import settings_of
+from pipeline.run.formats import count, decimal, pluralise
+from pipeline.run.progress import Watch, unwatched
+from pipeline.run.record import RunError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NONE = "{folder} has no intersection: sweep one, such as --attribute gender*race"
+
+
+class InteractionOptions(Options):
+    """Options that hold for this command only."""
+
+    response: Response | None = option_of_run("response")
+    cluster: str | None = option_of_run("cluster")
+    family: Family = option_of_run("family")
+    min_count: float | None = option_of_run("min_count")
+
+
+class Interactions(Analysis[InteractionOptions]):
+    """The difference of every label's slope between faces edited to the two poles of another attribute."""
+
+    name = "interactions"
+    options = InteractionOptions
+    uses = ("presence_threshold", "response", "cluster", "family", "min_count")
+    examples = ("counterslope interactions runs/portraits",)
+
+    def compute(self, source: Path, options: InteractionOptions, *, watch: Watch = unwatched) -> Result:
+        """The differences of all intersections of a run."""
+        tables = self.of_every_run(run_sweeps(source, options.changes()), watch)
+        if not tables:
+            raise RunError(NONE.format(folder=source))
+        return Result("Differences of slopes, higher less lower pole", tables, inputs=self.inputs(options))
+
+    def of_every_run(self, known: RunSweeps, watch: Watch = unwatched) -> "Mapping[str, pd.DataFrame]":
+        """One table of all arms; none where the run has no intersection."""
+        import pandas as pd
+
+        from pipeline.statistics import COMPARISON_COLUMNS, compare, within_families
+
+        swept = settings_of(known.run).sweep.chosen()
+        pairs = crossed(swept)
+        if not pairs:
+            return {}
+        there = {(each.adapter, each.attribute, each.arm): each for each in known.sweeps}
+        found = []
+        with watch(self.name, total=len(there)) as advance:
+            for (adapter, attribute, arm), high in there.items():
+                if attribute in pairs and (low := there.get((adapter, pairs[attribute], arm))) is not None:
+                    names = attribute, pairs[attribute]
+                    frame = compare(high, low, names=names, **known.rules).to_frame()
+                    found.append(frame.assign(adapter=adapter, attribute=_name(swept[attribute])))
+                advance(1)
+        columns = ["adapter", *COMPARISON_COLUMNS]
+        table = pd.concat(found, ignore_index=True)[columns] if found else pd.DataFrame(columns=columns)
+        return {self.name: within_families(table, by=known.options.family)}
+
+    def sections(self, kept: Kept) -> Sequence[page.Section]:
+        """One part for each adapter and intersection."""
+        frame = page.edits_of(kept.tables[self.name])
+        slopes = kept.tables.get("slopes")
+        parts = [
+            _part(rows, str(adapter), kept.attribute(str(first)), slopes)
+            for (adapter, first), rows in page.rows_by(frame, "adapter", "first")
+        ]
+        section = page.Section(
+            key="interactions",
+            heading="Intersections",
+            explanation="Each face is edited to either pole of a second attribute and then swept along the first: does "
+            "a label move more with the first attribute on one side of the second? The same photos are compared with "
+            "themselves. A difference says that the effects of both do not simply add up.",
+            parts=parts,
+            caveats=[
+                "Slopes are of z, which divides by how frequent the label is at a = 0 among the same edited faces: "
+                "where that differs, compare the slopes of y too (columns rd_… of tables/interactions.csv).",
+                "The edit may be seen less at one pole: the validity card has its effect for each.",
+                "Differences of the placebos, which start from the same edited faces, are in the table by their arm.",
+                "q: Benjamini–Hochberg over the labels compared.",
+            ],
+            attributes=tuple(dict.fromkeys([*frame["first"], *frame["second"]])),
+        )
+        return (section,)
+
+
+def crossed(swept: Mapping[str, Attribute]) -> dict[str, str]:
+    """Of each intersection the sweep at the higher pole of the second attribute -> that at the lower one."""
+    return {
+        name: f"{name.partition(AT)[0]}{AT}{one.given[0].poles[0]}"
+        for name, one in swept.items()
+        if one.given is not None and one.given[1] > 0
+    }
+
+
+def _name(attribute: Attribute) -> str:
+    """The intersection as it was asked for, such as gender*race."""
+    other = "" if attribute.given is None else attribute.given[0].name
+    return f"{attribute.name.partition(AT)[0]}{CROSSED}{other}"
+
+
+def _part(rows: "pd.DataFrame", adapter: str, attribute: Attribute, slopes: "pd.DataFrame | None") -> page.Subsection:
+    base, _, high = attribute.name.partition(AT)
+    low = str(rows["second"].iloc[0]).partition(AT)[2]
+    heading = f"{adapter}, perceived {base} on faces edited to perceived {high} less {low}"
+    known = page.largest_first(rows[rows["estimable"].astype(bool)], "difference")
+    missing = len(rows) - len(known)
+    left_out = [f"{count(missing)} more can be estimated at one pole at most."] if missing else []
+    if known.empty:
+        nothing = "No label can be estimated at both poles, so nothing can be concluded about a difference."
+        return page.Subsection(heading, [nothing, *left_out])
+    columns: list[page.Column] = [
+        ("Label", "label", "text"), (f"Slope, {high}", "first_slope", "signed"),
+        (f"Slope, {low}", "second_slope", "signed"), *page.DIFFERENCE,
+    ]  # fmt: skip
+    if slopes is not None:
+        own = slopes[(slopes["adapter"] == adapter) & (slopes["attribute"] == base)]
+        as_is = page.edits_of(own).set_index("label")["slope"]
+        known = known.assign(as_is=known["label"].map(as_is))
+        columns.insert(2, ("Slope, as is", "as_is", "signed"))
+    tested = f"Slopes of {pluralise(len(known), 'label')} compared on {pluralise(known['photos'].max(), 'photo')}"
+
+    def slopes_of(row: Any) -> str:
+        first, second = (decimal(row[name], sign=True) for name in ("first_slope", "second_slope"))
+        return f"slope {first} on faces edited to perceived {high}, {second} on those edited to perceived {low}"
+
+    shown, largest = known[: page.MOST].sort_values("difference", ascending=False, kind="stable"), known.iloc[0]
+    chart = page.Dots(
+        page.dot_rows(shown, "label", "difference", "difference_low", "difference_high"),
+        axis=f"← steeper at {low} · difference of slopes · steeper at {high} →",
+        title=f"Interactions: {heading}",
+        description=f"{pluralise(len(shown), 'label')}; the largest difference is {decimal(largest['difference'])}, "
+        f"{page.quoted(largest['label'])}.",
+        caption="Differences of slopes with their 95 % intervals; full where the interval excludes 0."
+        + page.cut(len(shown), len(known)),
+    )
+    table = page.Table(f"{pluralise(len(known), 'label')}, largest difference first", known, columns)
+    sentences = [*page.differences(known, tested, slopes_of), *left_out]
+    return page.Subsection(heading, sentences, charts=[chart], tables=[table])
+
+
+INTERACTIONS = Interactions()

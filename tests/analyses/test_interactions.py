@@ -1,0 +1,82 @@
+"""Intersections: differences of slopes between faces edited to either pole of a second attribute."""
+
+import io
+
+import numpy as np
+import pandas as pd
+import pytest
+from finished_run import responses, write_run
+from typer.testing import CliRunner
+
+from pipeline.analyses.interactions import INTERACTIONS
+from pipeline.analyses.registry import compute, sections
+from pipeline.cli.app import app
+from pipeline.config.options import SweepOptions
+
+SWEEP = {"attributes": ["gender*race"]}
+
+
+def run_with(folder, *, at_black, at_white, seeds=(1, 2)):
+    """A run in which gender's effect differs between faces edited to either pole."""
+    parts = [
+        ("opencv", "gender", "edit", responses(effect=0.2, seed=7)),
+        ("opencv", "gender@Black", "edit", responses(effect=at_black, seed=seeds[0])),
+        ("opencv", "gender@White", "edit", responses(effect=at_white, seed=seeds[1])),
+        ("opencv", "gender@Black", "random", responses(effect=0.0, seed=3)),
+        ("opencv", "gender@White", "random", responses(effect=0.0, seed=4)),
+    ]
+    return write_run(folder / "run", parts, sweep=SWEEP)
+
+
+@pytest.fixture
+def invoke():
+    runner = CliRunner()
+    return lambda *words: runner.invoke(app, list(map(str, words)))
+
+
+def test_a_known_interaction_is_found_paired_by_photo(tmp_path, invoke):
+    run = run_with(tmp_path, at_black=0.0, at_white=0.4)
+    result = invoke("interactions", run, "--format", "csv")
+    assert result.exit_code == 0, result.output
+    frame = pd.read_csv(io.StringIO(result.stdout))
+    edits = frame[frame["arm"] == "edit"]
+    assert set(frame["attribute"]) == {"gender*race"}
+    assert edits[["first", "second"]].drop_duplicates().values.tolist() == [["gender@White", "gender@Black"]]
+    np.testing.assert_allclose(edits["first_slope"] - edits["second_slope"], edits["difference"])
+    assert (edits["difference_low"] > 0).all()
+    assert (edits["q"] < 0.05).all()
+    placebos = frame[frame["arm"] == "random"]
+    assert (placebos["difference"].abs() < 0.2).all()
+
+
+def test_where_both_slopes_are_alike_no_interaction_is_found(tmp_path):
+    run = run_with(tmp_path, at_black=0.3, at_white=0.3)
+    frame = compute("interactions", run, {}).value
+    edits = frame[frame["arm"] == "edit"]
+    assert ((edits["difference_low"] < 0) & (edits["difference_high"] > 0)).all()
+    assert (edits["q"] > 0.05).all()
+    same = compute("interactions", run_with(tmp_path / "same", at_black=0.3, at_white=0.3, seeds=(1, 1)), {}).value
+    assert (same.loc[same["arm"] == "edit", "difference"] == 0).all(), "the same answers differ by nothing at all"
+
+
+def test_the_section_names_both_poles_and_the_slope_as_it_is(tmp_path):
+    run = run_with(tmp_path, at_black=0.0, at_white=0.4)
+    tables = {name: compute(name, run, {"min_count": 5}).value for name in ("interactions", "slopes")}
+    swept = SweepOptions.model_validate(SWEEP).chosen()
+    (section,) = [one for one in sections(tables, about={}, stale={}, swept=swept) if one.key == "interactions"]
+    (part,) = section.parts
+    assert part.heading == "opencv, perceived gender on faces edited to perceived White less Black"
+    assert part.sentences[0].endswith("3 of 3 differ (q < 0.05).")
+    assert "on faces edited to perceived White" in part.sentences[1]
+    headings = [column[0] for column in part.tables[0].columns]
+    assert headings[:4] == ["Label", "Slope, White", "Slope, as is", "Slope, Black"]
+    assert part.tables[0].rows["as_is"].notna().all()
+    assert section.attributes == ("gender@White", "gender@Black")
+
+
+def test_a_run_without_an_intersection_says_how_to_have_one(tmp_path, invoke):
+    run = write_run(tmp_path / "run", [("opencv", "gender", "edit", responses(effect=0.2, seed=1))])
+    result = invoke("interactions", run)
+    assert result.exit_code != 0
+    assert "--attribute gender*race" in result.output
+    assert INTERACTIONS.examples
