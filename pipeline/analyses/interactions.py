@@ -97,7 +97,7 @@ class Interactions(Analysis[InteractionOptions]):
 def crossed(swept: Mapping[str, Attribute]) -> dict[str, str]:
     """Of each intersection the sweep at the higher pole of the second attribute -> that at the lower one."""
     return {
-        name: f"{name.partition(AT)[0]}{AT}{one.given[0].poles[0]}"
+        name: f"{one.base}{AT}{one.given[0].poles[0]}"
         for name, one in swept.items()
         if one.given is not None and one.given[1] > 0
     }
@@ -106,7 +106,7 @@ def crossed(swept: Mapping[str, Attribute]) -> dict[str, str]:
 def _name(attribute: Attribute) -> str:
     """The intersection as it was asked for, such as gender*race."""
     other = "" if attribute.given is None else attribute.given[0].name
-    return f"{attribute.name.partition(AT)[0]}{CROSSED}{other}"
+    return f"{attribute.base}{CROSSED}{other}"
 
 
 def _part(rows: "pd.DataFrame", adapter: str, attribute: Attribute, slopes: "pd.DataFrame | None") -> page.Subsection:

@@ -93,9 +93,14 @@ class Attribute:
     names_groups: bool = False
 
     @property
+    def base(self) -> str:
+        """The name of what is swept, also in an intersection: "gender" of gender@Black."""
+        return self.name.partition(AT)[0]
+
+    @property
     def subject(self) -> str:
         """What is perceived, such as "perceived gender"."""
-        return f"perceived {self.name.partition(AT)[0].replace('-', ' ')}{self.where}"
+        return f"perceived {self.base.replace('-', ' ')}{self.where}"
 
     @property
     def where(self) -> str:
@@ -278,10 +283,10 @@ ATTRIBUTES: Mapping[str, Attribute] = MappingProxyType(
                 default_steps=5,
                 inputs=("age",),
                 judged=("judge_age",),
-                judged_as="age (0 at 15 years less than at a = 0, 1 at 15 more)",
+                judged_as="age (0 at 10 years less than at a = 0, 1 at 10 more)",
                 must_not_move=(SMILING, MASCULINE, RACE),
                 fields={"young": -1.0},
-                scale=(45.0, 7.5),
+                scale=(45.0, 5.0),
                 relative=True,
                 synonyms=(("young",), ("old", "senior", "elderly", "aged")),
                 control_words=frozenset(("adult", "child", "middle", "teenager", "youth", "year", "years", "wrinkle")),

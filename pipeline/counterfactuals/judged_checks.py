@@ -51,9 +51,8 @@ def other_edit(attribute: Attribute, other: Attribute, versions: pd.DataFrame, o
         versions: the counterfactuals table.
         options: the thresholds.
     """
-    base = attribute.name.partition(AT)[0]
     made = versions[(versions["status"] == "ok") & (versions["arm"] == EDIT_ARM)]
-    ends = [targets(made[made["attribute"] == f"{base}{AT}{pole}"], other) for pole in other.poles]
+    ends = [targets(made[made["attribute"] == f"{attribute.base}{AT}{pole}"], other) for pole in other.poles]
     rises = {
         judge: float((ends[1][judge].mean(axis=1) - ends[0][judge].mean(axis=1)).mean())
         for judge in ends[0].keys() & ends[1].keys()

@@ -126,7 +126,7 @@ def test_the_card_of_an_intersection_says_whether_both_edits_are_seen():
 
 
 def test_years_are_compared_with_those_of_the_photo():
-    table = versions(attribute="age", judge_age=lambda photo, value: 30 + 2 * photo + 7.5 * value)
+    table = versions(attribute="age", judge_age=lambda photo, value: 30 + 2 * photo + 5 * value)
     card = card_of(table)
     assert card.loc["effect", "figure"] == pytest.approx(0.5)
     assert card.loc["crossing", "figure"] == 1

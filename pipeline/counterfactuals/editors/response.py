@@ -109,7 +109,7 @@ def needed_strength(
         steps: the same less the faces' own values.
     """
     sign = np.sign(steps)
-    wanted = sign * (ODDS.get(attribute.name, 1.0) * ends - (0 if attribute.relative else before))
+    wanted = sign * (ODDS.get(attribute.base, 1.0) * ends - (0 if attribute.relative else before))
     reached = np.maximum(sign * (seen - before), 0.1)
     return np.asarray(np.maximum(wanted, 0) / reached)
 
