@@ -76,7 +76,7 @@ def test_a_dataset_has_one_file_a_split_and_tells_what_the_judge_perceived(tmp_p
     faces = faces.assign(**dict.fromkeys(ATTRIBUTES["race"].inputs, 0.1))
     table(rows, tmp_path / "run")
     (tmp_path / "run" / "run.json").write_text('{"schema": 2}')
-    given = {"sweep": {"attributes": list(ATTRIBUTES)}, "dataset": {"columns": ["person"]}}
+    given = {"sweep": {"attributes": ["gender", "race"]}, "dataset": {"columns": ["person"]}}
     settings = load_settings(given=given, environment={})
     content = DatasetContent(Run(tmp_path / "run"), settings, tmp_path / "set", photos, faces)
     written = write_dataset_metadata(content.frames(), content.folder, list(content.columns))

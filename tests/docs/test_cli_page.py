@@ -23,6 +23,7 @@ NOT_RUN = (
     "mask photos/",  # annotations that only the reader has
     "collect",  # searches of public services
     "captions", "mask photos/",  # files that only the reader has
+    "interactions",  # three sweeps: tests/analyses/test_interactions.py
 )  # fmt: skip
 
 
