@@ -105,6 +105,8 @@ def complaint(problem: Mapping[str, Any], field: FieldInfo, *, shown: bool = Tru
     """
     kind, message, value = problem["type"], str(problem["msg"]).removeprefix("Value error, "), problem["input"]
     given = f", not {ascii(value)[:60]}" if shown else ""
+    if kind == "missing":
+        return "is required"
     if kind == "too_short":
         return f"must be a list of at least {problem['ctx']['min_length']}"
     if kind == "finite_number":
@@ -131,7 +133,7 @@ def kind_of(annotation: Any, *, many: bool = False) -> str:
     if named in ("tuple", "list", "Sequence"):
         kinds = dict.fromkeys(kind_of(each, many=True) for each in inner if each is not ...)
         count = f"{len(inner)} " if named == "tuple" and ... not in inner else ""
-        return f"list of {count}{' or '.join(kinds)}"
+        return f"list{'s' * many} of {count}{' or '.join(kinds)}"
     if named in ("dict", "Mapping"):
         return f"table of {kind_of(inner[1], many=True)}"
     word = _KINDS.get(getattr(annotation, "__name__", ""), "value")

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 PREFIX = "COUNTERSLOPE_"
 COMMAND_LINE = "the command line"
+KEY = "[key]"  # where pydantic speaks of a table's key
 # What options were called, and what to write now.
 RENAMED = {
     "sweep.gender_steps": "sweep.steps.gender",
@@ -125,27 +126,32 @@ def problems(
         source = " and ".join((origins or {}).get(place[:2], (origins or {}).get(place[:1], ())))
         if source == COMMAND_LINE and field is not None and (flag := flag_of(field)) is not None and flag.names:
             source += f", {flag.names[0]}"
-        set_in = f" (from {source})" if source else ""
         if problem["type"] == "extra_forbidden":
             renamed = RENAMED.get(".".join(place))
             what = "section" if model is Settings and len(place) == 1 else "option"
             words = f"this is now {renamed}" if renamed else f"there is no such {what}{did_you_mean(rest[0], known)}"
         else:
+            leaf, depth = _leaf(field or FieldInfo(), rest[1:])
+            place = place[: len(place) - len(rest) + 1 + depth]
             # Options of adapters may hold a secret, so they are never repeated.
-            leaf = _leaf(field or FieldInfo(), rest[1:])
             words = complaint(problem, leaf, shown="options" not in place)
-        lines.append(f"{'.'.join(place)}{set_in}: {words}")
-    return lines
+        lines.append(f"{'.'.join(place)}{f' (from {source})' if source else ''}: {words}")
+    return list(dict.fromkeys(lines))
 
 
-def _leaf(field: FieldInfo, places: Sequence[str]) -> FieldInfo:
-    """The field of a value inside a table or a list; ``places`` lead there."""
-    if get_origin(field.annotation) in (Union, UnionType):
-        field = FieldInfo.from_annotation(next(kind for kind in get_args(field.annotation) if kind is not NoneType))
-    kinds = [kind for kind in get_args(field.annotation) if kind is not Ellipsis]
-    if not places or not kinds:
-        return field
-    return _leaf(FieldInfo.from_annotation(kinds[-1]), places[1:])
+def _leaf(field: FieldInfo, places: Sequence[str]) -> tuple[FieldInfo, int]:
+    """The field of a value in a table or a list, and how many of the ``places`` lead there: not those in a union."""
+    for depth, _ in enumerate(places):
+        kinds = [kind for kind in get_args(field.annotation) if kind not in (NoneType, Ellipsis)]
+        if get_origin(field.annotation) in (Union, UnionType) and len(kinds) == 1:
+            field = FieldInfo.from_annotation(kinds[0])
+            kinds = [kind for kind in get_args(field.annotation) if kind is not Ellipsis]
+        if not kinds or get_origin(field.annotation) in (Union, UnionType):
+            return field, depth
+        if KEY in places:
+            return FieldInfo.from_annotation(kinds[0]), depth + 1
+        field = FieldInfo.from_annotation(kinds[-1])
+    return field, len(places)
 
 
 def upgraded(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -163,6 +163,10 @@ def test_asking_others_about_a_run_leaves_what_was_stated_of_the_first_behind(tm
 @pytest.mark.parametrize(
     ("sources", "words"),
     [
+        ({"engine": {"workers": 0}}, ["engine.workers", "must be in 1-1024, not 0"]),
+        ({"dataset": {"split": {"learn": 1}}}, ["dataset.split.learn (", "must be train | validation | test, not"]),
+        ({"photos": {"opt_out": 3}}, ["photos.opt_out (from the command line): must be text or path, not 3"]),
+        ({"sweep": {"poles": {"race": ["Black"]}}}, ["sweep.poles.race.1", "is required"]),
         ({"sweep": {"reach": 9}}, ["sweep.reach", "the command line", "must be more than 0 and at most 4, not 9"]),
         ({"toml": "[sweep]\nreach = 9"}, ["sweep.reach", "options.toml"]),
         ({"environment": {"COUNTERSLOPE_SWEEP__REACH": "far"}}, ["sweep.reach", "the environment", "number"]),
