@@ -155,7 +155,7 @@ def _part(attribute: Attribute, rows: "pd.DataFrame", steps: "pd.DataFrame", pho
         )
         for (label,), own in page.rows_by(steps, "label")
     ]
-    drawn = photos[(photos["region"] == OUTSIDE) & photos["heatmap"].notna()].sort_values("value", kind="stable")
+    drawn = photos[(photos["region"] == OUTSIDE) & (photos["heatmap"] != "")].sort_values("value", kind="stable")
     return page.Subsection(
         f"{rows['adapter'].iloc[0]}, {attribute.subject}",
         [_sentence(own.to_dict("records")) for _, own in page.rows_by(rows, "label")],
@@ -273,8 +273,8 @@ def _shares(
             "adapter": adapter, "attribute": version.attribute, "photo": version.photo, "value": version.value,
             "label": label,
         }  # fmt: skip
-        name = None if maps is None else f"{digest(list(same.values()))}.webp"
-        if maps is not None and name is not None:
+        name = "" if maps is None else f"{digest(list(same.values()))}.webp"
+        if maps is not None:
             write_bytes(maps / name, heatmap(inputs, found))
         rows += [
             same | {"region": region, "share": share, "area": area, "heatmap": name}

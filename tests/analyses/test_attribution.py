@@ -164,7 +164,7 @@ def test_the_report_shows_shares_heat_maps_and_the_labels_own_slope_side_by_side
     summary, steps = summaries(shares_of((0.2, 0.3, 0.4), (0.5, 0.6, 0.9)))
     summary = summary.assign(label_slope=0.12, label_slope_low=0.1, label_slope_high=np.nan)
     photos = shares_of((0.2, 0.3, 0.4), (0.5, 0.6, 0.9))
-    drawn = photos.assign(heatmap=(photos["value"].astype(str) + ".webp").where(photos["photo"] == "p0"))
+    drawn = photos.assign(heatmap=(photos["value"].astype(str) + ".webp").where(photos["photo"] == "p0", ""))
     tables = {"attribution": summary, "attribution_steps": steps, "attribution_photos": drawn}
     found = sections(tables, about={}, stale={}, swept=ATTRIBUTES)
     (section,) = (each for each in found if each.key == "attribution")
