@@ -24,6 +24,8 @@ from pipeline.config.options import ConfigError
 from pipeline.counterfactuals.face_regions import OUTSIDE, REGIONS, region_shares
 from pipeline.photos import SAMPLE
 from pipeline.report.charts import chart_of
+from pipeline.run.folder import Run
+from pipeline.run.tables import COUNTERFACTUALS, FACES, to_table, write_table
 
 
 class TopLeft:
@@ -179,3 +181,32 @@ def test_the_report_shows_shares_heat_maps_and_the_labels_own_slope_side_by_side
     assert photo == "p0"
     assert files == ["attribution/-2.0.webp", "attribution/0.0.webp", "attribution/2.0.webp"], "in the sweep's order"
     assert section.photos == set(files)
+
+
+def test_a_run_is_looked_into_at_the_wanted_steps_next_to_its_slopes(tmp_path):
+    run = Run(write_run(tmp_path, [("face-attributes", "gender", "edit", responses(effect=[0.2, 0, 0], seed=1))]))
+    rows = []
+    for photo, portrait in zip(("p0000", "p0001"), sorted(SAMPLE.glob("*.jpg")), strict=False):
+        for value in (-2.0, -1.0, 0.0, 1.0, 2.0):
+            file = run.path(f"{photo}{value}.jpg")
+            file.write_bytes(portrait.read_bytes())
+            rows.append({"attribute": "gender", "arm": "edit", "photo": photo, "value": value, "status": "ok"})
+            rows[-1]["file"] = file.name
+    write_table(to_table(rows, COUNTERFACTUALS), run.path("counterfactuals.parquet"))
+    points = [140.0, 160.0, 260.0, 160.0, 200.0, 220.0, 150.0, 270.0, 250.0, 270.0]
+    faces = [{"photo": photo, "status": "ok", "landmarks": points} for photo in ("p0000", "p0001")]
+    write_table(to_table(faces, FACES), run.path("faces.parquet"))
+    slope = {"slope": 0.1, "slope_low": 0.05, "slope_high": 0.15, "q": 0.01, "estimable": True}
+    of = {"adapter": "face-attributes", "attribute": "gender", "arm": "edit", "label": "smiling"}
+    run.write_csv("slopes", pd.DataFrame([of | slope]))
+    given = {"adapter": "face-attributes", "photos": 2, "steps": 3, "samples": 1, "heatmaps": 1}
+    tables = compute("attribution", run.folder, given).tables
+    photos = tables["attribution_photos"]
+    assert set(photos["value"]) == {-2.0, 0.0, 2.0}
+    whole = photos[photos["region"].isin(REGIONS)].groupby(["photo", "value"])["share"].sum()
+    assert whole.to_numpy() == pytest.approx(np.ones(6))
+    assert tables["attribution"]["label_slope"].tolist() == [0.1] * 6
+    assert tables["attribution"]["slope"].to_numpy() == pytest.approx(np.zeros(6), abs=1e-9), "the versions are alike"
+    drawn = set(photos["heatmap"]) - {""}
+    assert {path.name for path in run.path("attribution").iterdir()} == drawn
+    assert len(drawn) == 3
