@@ -225,6 +225,34 @@ def for_each(engine: Engine, items: Iterable[Any], work: Callable[[Any], None]) 
 
 
 @contextmanager
+def alongside(engine: Engine, work: Callable[[], None]) -> Iterator[None]:
+    """Have ``work``, which gives the engine jobs, done while the context's body is; by an engine of one job, before it.
+
+    Both end before the context does; the body's exception is raised if both fail.
+    """
+    if engine.size == 1:
+        work()
+        yield
+        return
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:  # raised again in the caller's thread
+            errors.append(error)
+
+    thread = Thread(target=run, daemon=True, name="engine alongside")
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+@contextmanager
 def one_thread() -> Iterator[None]:
     """Have PyTorch and OpenCV compute on one thread; what they were set to comes back."""
     import cv2

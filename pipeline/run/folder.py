@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from pipeline.config.flags import EVERY
@@ -16,7 +17,7 @@ from pipeline.config.sources import overlaid, settings_from
 from pipeline.run.checkpoint import SCRATCH, Marks, copy_run
 from pipeline.run.engine import IN_PROCESS, Engine, Step, for_each, peak_mib
 from pipeline.run.files import PARTIAL, digest, digest_of_files, write_text
-from pipeline.run.record import RunError, RunRecord, Stage, now, read_record, write_record
+from pipeline.run.record import STAGES, RunError, RunRecord, Stage, now, read_record, write_record
 from pipeline.run.storage import ImageStore, RemoteFile, location
 from pipeline.run.tables import column_types, frame_from_csv, frame_to_csv, to_table, write_table
 
@@ -41,6 +42,7 @@ class Run:
         self.folder = folder
         self.record = RunRecord()
         self._copied: Marks = {}
+        self._noting = RLock()  # two stages may be under way at once
         path = folder / "run.json"
         if path.exists():
             self.record = read_record(path)
@@ -94,11 +96,12 @@ class Run:
         return False
 
     def note(self, **facts: Any) -> None:
-        """Set fields of the record and write it."""
-        for name, value in facts.items():
-            setattr(self.record, name, value)
-        self.record.updated = now()
-        write_record(self.record, self.path("run.json"))
+        """Set fields of the record and write it. Safe to call from several threads."""
+        with self._noting:
+            for name, value in facts.items():
+                setattr(self.record, name, value)
+            self.record.updated = now()
+            write_record(self.record, self.path("run.json"))
 
     def csv_path(self, table: str) -> Path:
         """The file of a table of results."""
@@ -182,7 +185,9 @@ class Run:
         self.checkpoint()
 
     def _keep(self, name: str, stage: Stage) -> None:
-        self.note(stages={**self.record.stages, name: stage.model_copy()})
+        with self._noting:
+            stages = {**self.record.stages, name: stage.model_copy()}
+            self.note(stages={one: stages[one] for one in sorted(stages, key=_place)})
 
     def parts(
         self,
@@ -255,6 +260,10 @@ class Run:
         for empty in (folder, folder.parent):
             if empty.is_dir() and not any(empty.iterdir()):
                 empty.rmdir()
+
+
+def _place(stage: str) -> int:
+    return STAGES.index(stage) if stage in STAGES else len(STAGES)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from pipeline.config.options import ConfigError
 from pipeline.run.engine import Engine, Job, Result, Step, one_thread
 from pipeline.run.record import RunError
 
-ATTEMPTS = 3  # at one job whose process or machine is lost
+ATTEMPTS = 4  # at one job whose process or machine is lost
 LOST = "Ray lost the process of a job {attempts} times ({error}): the same command continues"
 
 
@@ -32,15 +32,16 @@ class RayEngine:
 
         there = ray.cluster_resources()
         self.size = workers or max(1, int(there.get("CPU", 1)))
-        actor = ray.remote(_Worker).options(
-            num_cpus=1,
-            num_gpus=there.get("GPU", 0) / self.size if gpus else 0,
-            max_restarts=ATTEMPTS,
-            max_task_retries=ATTEMPTS,
-        )
+        share = there.get("GPU", 0) / self.size if gpus else 0
+        self._actor = ray.remote(_Worker).options(num_cpus=1, num_gpus=share)
         self._idle: SimpleQueue[Any] = SimpleQueue()
         for _ in range(self.size):
-            self._idle.put(actor.remote())
+            self._add()
+
+    def _add(self) -> None:
+        """Start an actor. It is given jobs once it runs: on a cluster that is too small for it, it may never do so."""
+        worker = self._actor.remote()
+        worker.__ray_ready__.remote().future().add_done_callback(lambda _: self._idle.put(worker))
 
     def start(self) -> None:
         """See ``Engine``; the actors start by themselves."""
@@ -56,16 +57,21 @@ class RayEngine:
         """
         import ray
 
-        worker = self._idle.get()
-        try:
-            result: Result = ray.get(worker.do.remote(job))
-        except ray.exceptions.RayTaskError as error:
-            raise error.cause from None
-        except ray.exceptions.RayError as error:
-            raise RunError(LOST.format(attempts=ATTEMPTS + 1, error=error)) from error
-        finally:
+        for _ in range(ATTEMPTS):
+            worker = self._idle.get()
+            try:
+                result: Result = ray.get(worker.do.remote(job))
+            except ray.exceptions.RayTaskError as error:
+                self._idle.put(worker)
+                raise error.cause from None
+            except ray.exceptions.RayError as error:
+                # Another actor goes on: where a machine is gone, one that Ray restarts would wait for its place.
+                lost = error
+                self._add()
+                continue
             self._idle.put(worker)
-        return result
+            return result
+        raise RunError(LOST.format(attempts=ATTEMPTS, error=lost)) from lost
 
 
 class _Worker:

@@ -184,6 +184,10 @@ class Artifact(_Part):
     written: str
 
 
+# In the order in which a record holds them, whichever of two that are under way at once was first.
+STAGES = ("photos", "faces", "counterfactuals", "checks", "query", "tables", "report")
+
+
 class RunRecord(_Part):
     """A run: its input and options, what made it, its stages and their results in short."""
 

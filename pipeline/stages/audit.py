@@ -1,6 +1,8 @@
 """A whole audit, from photos to report, and the parts of it that can be done again in a run's folder."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +15,7 @@ from pipeline.photos.listing import NoUsablePhotos
 from pipeline.querying.plan import Consent, PlanError, Retry, nobody
 from pipeline.querying.store import StoreError
 from pipeline.run.checkpoint import fetch_run
-from pipeline.run.engine import IN_PROCESS, Engine
+from pipeline.run.engine import IN_PROCESS, Engine, alongside
 from pipeline.run.folder import Run, locked, settings_of
 from pipeline.run.progress import Watch, unwatched
 from pipeline.run.record import RunError, provenance
@@ -83,8 +85,13 @@ def audit(
         refuse_remote(adapters)
     with run.locked(), started_engine(settings.engine) as engine:
         work = start_run(run, photos, settings=settings, given=given, watch=watch, consent=consent, engine=engine)
-        versions = make_counterfactuals(work)
-        _query(work, versions, adapters, keep=keep, report=report)
+        versions = _make_versions(work)
+        # First, where somebody is asked whether faces may leave this machine, or the folder is copied meanwhile.
+        first = keep or any(adapter.capabilities.service is not None for adapter in adapters)
+        first = first or isinstance(run.images.root, RemoteFile)
+        faces = min(run.record.stages["faces"].counts["ok"], settings.validity.picture_photos)
+        checks = alongside(IN_PROCESS if first else work.engine_for(faces), partial(checks_stage, work, versions))
+        _query(work, versions, adapters, keep=keep, report=report, meanwhile=checks)
     return run
 
 
@@ -237,12 +244,16 @@ def start_run(
 
 
 def make_counterfactuals(work: Audit) -> str:
-    """The stages up to the versions, without any classifier; the fingerprint of the versions."""
-    photos = photos_stage(work)
-    _check_columns(work)
-    versions = counterfactuals_stage(work, faces_stage(work, photos))
+    """The stages up to the versions and their checks, without any classifier; the fingerprint of the versions."""
+    versions = _make_versions(work)
     checks_stage(work, versions)
     return versions
+
+
+def _make_versions(work: Audit) -> str:
+    photos = photos_stage(work)
+    _check_columns(work)
+    return counterfactuals_stage(work, faces_stage(work, photos))
 
 
 def _complete_versions(run: Run) -> str:
@@ -280,13 +291,15 @@ def _query(
     retry: Retry | None = None,
     send: bool = True,
     report: bool = True,
+    meanwhile: AbstractContextManager[None] | None = None,
 ) -> None:
     run = work.run
     tables = all(run.path(name).exists() for name in OUTPUTS) and not run.damaged("query")
     stale = [name for name in keep if not tables or run.record.query[name].versions != versions]
     adapters = [*adapters, *(make_adapter(name, work.settings, run.folder) for name in stale)]
     keep = [name for name in keep if name not in stale]
-    query_stage(work, versions, adapters, keep=keep, retry=retry, send=send)
+    with meanwhile or nullcontext():
+        query_stage(work, versions, adapters, keep=keep, retry=retry, send=send)
     work.engine.close()  # tables and report need the memory that the networks held
     # Kept, so that estimating again needs no classifier.
     declared = {name: run.record.presence_thresholds[name] for name in keep}

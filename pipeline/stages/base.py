@@ -23,7 +23,13 @@ if TYPE_CHECKING:
 # Up to so many photos, worker processes would take longer to start than they save.
 FEW = 16
 # What worker processes import once for all of them.
-NETWORKS = ("models.detector", "pipeline.photos.faces", "pipeline.counterfactuals.make")
+NETWORKS = (
+    "models.detector",
+    "pipeline.photos.faces",
+    "pipeline.counterfactuals.make",
+    "pipeline.stages.faces",
+    "pipeline.stages.counterfactuals",
+)
 
 Row = Mapping[str, Any]
 

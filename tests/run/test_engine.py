@@ -7,10 +7,11 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
+from threading import Event
 
 import pytest
 
-from pipeline.run.engine import IN_PROCESS, WorkerPool, cores, for_each, started
+from pipeline.run.engine import IN_PROCESS, WorkerPool, alongside, cores, for_each, started
 from pipeline.run.record import RunError
 
 
@@ -141,3 +142,25 @@ def test_a_closed_pool_starts_again_with_the_next_job() -> None:
         first = engine.call(where)
         engine.close()
         assert engine.call(where) != first
+
+
+def test_work_goes_on_alongside_and_its_failure_is_raised(pool: WorkerPool) -> None:
+    begun, ended = Event(), Event()
+
+    def wait() -> None:
+        begun.set()
+        ended.wait(timeout=30)
+
+    with alongside(pool, wait):
+        assert begun.wait(timeout=30)
+        ended.set()
+
+    def fail() -> None:
+        raise RunError("the disk is full")
+
+    with pytest.raises(RunError, match="the disk is full"), alongside(pool, fail):
+        pass
+    order: list[str] = []
+    with alongside(IN_PROCESS, lambda: order.append("checks")):
+        order.append("query")
+    assert order == ["checks", "query"]

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from functools import partial
 from pathlib import Path
 
@@ -15,17 +16,22 @@ ray = pytest.importorskip("ray")
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory):
+def cluster():
     from ray.cluster_utils import Cluster
 
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
     cluster.add_node(num_cpus=1)
     try:
-        with connected(None, address=cluster.address, gpus=False) as made:
-            yield made
+        yield cluster
     finally:
         cluster.shutdown()
+
+
+@pytest.fixture(scope="module")
+def engine(cluster):
+    with connected(None, address=cluster.address, gpus=False) as made:
+        yield made
 
 
 def square(step, *, number: int, folder: Path) -> int:
@@ -36,6 +42,11 @@ def square(step, *, number: int, folder: Path) -> int:
         os.kill(os.getpid(), signal.SIGKILL)
     (folder / str(number)).write_text(str(number**2))
     return number**2
+
+
+def slow(step, *, number: int) -> int:
+    time.sleep(0.3)
+    return number
 
 
 def fail(step) -> None:
@@ -66,3 +77,15 @@ def test_a_job_whose_process_is_lost_is_done_again_once(engine, tmp_path: Path) 
 def test_an_error_of_a_job_is_raised_as_it_is(engine) -> None:
     with pytest.raises(RunError, match="no such folder"):
         engine.call(fail)
+
+
+def test_a_node_that_is_lost_leaves_its_jobs_to_the_others(engine, cluster) -> None:
+    found: list[int] = []
+
+    def work(number: int) -> None:
+        found.append(engine.call(partial(slow, number=number)))
+        if len(found) == 3:
+            cluster.remove_node(cluster.worker_nodes.copy().pop(), allow_graceful=False)
+
+    for_each(engine, range(8), work)
+    assert sorted(found) == list(range(8))

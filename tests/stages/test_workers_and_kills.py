@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -33,17 +32,11 @@ def portraits(sample_folder) -> Path:
     return sample_folder(PORTRAITS)
 
 
-def test_worker_processes_make_the_same_tables_and_files(
-    portraits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def audited(portraits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[object, float]]:
+    """Audits three portraits with an engine: its tables, and how many photos' versions were counted."""
     for name, value in (("base.FEW", 0), ("query.FEW_IMAGES", 0), ("counterfactuals.CHUNK", 2), ("faces.CHUNK", 2)):
         monkeypatch.setattr(f"pipeline.stages.{name}", value)
-    steps: list[float] = []
-
-    @contextmanager
-    def watch(stage: str, *, total: int) -> Iterator[Callable[..., None]]:
-        yield lambda count, note="": steps.append(count) if stage == "counterfactuals" else None
-
     three = sorted(portraits.glob("*.jpg"))[:3]
     given = {
         "sweep": {"attributes": ["gender"], "steps": {"gender": 3}, "placebos": []},
@@ -51,16 +44,47 @@ def test_worker_processes_make_the_same_tables_and_files(
         "statistics": {"min_count": 1, "resamples": 100},
     }
     settings = load_settings(given=given, environment={})
-    made = []
-    engines = [EngineOptions(workers=1), EngineOptions(workers=2)]
-    if find_spec("ray"):  # an extra
-        engines.append(EngineOptions(kind="ray", workers=2))
-    for number, engine in enumerate(engines, start=1):
+
+    def run(engine: EngineOptions, at_first: Callable[[], None] = lambda: None) -> tuple[object, float]:
+        steps: list[float] = []
+
+        @contextmanager
+        def watch(stage: str, *, total: int) -> Iterator[Callable[..., None]]:
+            def advance(count: float, note: str = "") -> None:
+                if stage == "counterfactuals":
+                    steps.append(count)
+                    if len(steps) == 1:
+                        at_first()
+
+            yield advance
+
+        folder = tmp_path / f"{engine.kind}{engine.workers}"
         options = settings.model_copy(update={"engine": engine})
-        out = audit(three, tmp_path / str(number), settings=options, given={}, watch=watch, report=False)
-        made.append(tables_of(out.folder))
-        assert sum(steps) == pytest.approx(3 * number)
-        assert made[-1] == made[0]
+        audit(three, folder, settings=options, given={}, watch=watch, report=False)
+        return tables_of(folder), sum(steps)
+
+    return run
+
+
+def test_worker_processes_make_the_same_tables_and_files(audited: Callable[..., tuple[object, float]]) -> None:
+    (one, _), (two, counted) = (audited(EngineOptions(workers=workers)) for workers in (1, 2))
+    assert two == one
+    assert counted == pytest.approx(3)
+
+
+def test_a_ray_node_that_is_lost_changes_no_table_and_no_file(audited: Callable[..., tuple[object, float]]) -> None:
+    pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    second = cluster.add_node(num_cpus=1)
+    try:
+        engine = EngineOptions(kind="ray", workers=2, ray_address=cluster.address)
+        lost, counted = audited(engine, lambda: cluster.remove_node(second, allow_graceful=False))
+    finally:
+        cluster.shutdown()
+    assert lost == audited(EngineOptions(workers=1))[0]
+    assert counted == pytest.approx(3)
 
 
 def test_killed_again_and_again_it_ends_with_the_same_tables(portraits: Path, tmp_path: Path) -> None:
