@@ -58,8 +58,8 @@ from pipeline.config.options import (
     Settings,
     StatisticsOptions,
     StorageOptions,
-    SweepOptions,
 )
+from pipeline.config.sweep_options import SweepOptions
 from pipeline.run.formats import plain, pluralise
 
 if TYPE_CHECKING:

@@ -19,7 +19,8 @@ from pipeline.cli.options import (
     with_options,
 )  # fmt: skip
 from pipeline.config.dataset_options import NOT_STATED, DatasetOptions
-from pipeline.config.options import EngineOptions, PhotoOptions, SweepOptions
+from pipeline.config.options import EngineOptions, PhotoOptions
+from pipeline.config.sweep_options import SweepOptions
 from pipeline.run.formats import pluralise
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from models.precision import autocast, device_of, unit_batch
 from models.tone import load_tone_table
 from models.weights import load_fader, load_judge, load_parser, load_residual
 from pipeline.config.attributes import EDIT_ARM
-from pipeline.config.options import SweepOptions
+from pipeline.config.sweep_options import SweepOptions
 from pipeline.counterfactuals.editors.base import (
     CROP,
     Composite,

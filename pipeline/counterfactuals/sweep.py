@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pipeline.config.attributes import Attribute
-from pipeline.config.options import SweepOptions
+from pipeline.config.sweep_options import SweepOptions
 from pipeline.counterfactuals.editors.base import (
     CodedFaces,
     Direction,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 
 from pipeline.config.dataset_options import DatasetOptions
-from pipeline.config.options import SweepOptions
+from pipeline.config.sweep_options import SweepOptions
 from pipeline.counterfactuals.files import METADATA
 from pipeline.dataset.content import ORIGINAL, DatasetContent
 from pipeline.dataset.layout import SPLITS

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.config.attributes import Attribute
-from pipeline.config.options import PhotoOptions, SweepOptions
+from pipeline.config.options import PhotoOptions
+from pipeline.config.sweep_options import SweepOptions
 from pipeline.run.engine import Step, for_each
 from pipeline.run.files import digest
 from pipeline.run.folder import Run

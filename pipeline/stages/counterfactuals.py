@@ -8,7 +8,8 @@ from pathlib import Path
 from shutil import rmtree
 from typing import TYPE_CHECKING, Any
 
-from pipeline.config.options import PhotoOptions, SweepOptions
+from pipeline.config.options import PhotoOptions
+from pipeline.config.sweep_options import SweepOptions
 from pipeline.querying.plan import Plan, check_consent
 from pipeline.run.checkpoint import SCRATCH
 from pipeline.run.engine import Step

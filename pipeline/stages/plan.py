@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from adapters.base import Price, Service
 from pipeline.config.attributes import EDIT_ARM
-from pipeline.config.options import Settings, SweepOptions
+from pipeline.config.options import Settings
+from pipeline.config.sweep_options import SweepOptions
 from pipeline.querying.plan import AdapterPlan, Plan, PlanError, called_host, unconfirmed
 from pipeline.run.folder import Run
 from pipeline.run.record import RunError

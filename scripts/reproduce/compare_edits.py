@@ -25,7 +25,8 @@ from models.precision import unit_batch
 from models.training.data import FaceSet, load_faces
 from models.weights import load_fader, load_judge, load_parser
 from pipeline.config.attributes import ATTRIBUTES
-from pipeline.config.options import FaceOptions, PhotoOptions, SweepOptions
+from pipeline.config.options import FaceOptions, PhotoOptions
+from pipeline.config.sweep_options import SweepOptions
 from pipeline.counterfactuals.editors.base import CROP, Composite, Edit, Patch, Subject, to_levels
 from pipeline.counterfactuals.editors.fader import FaderBatch, FaderEditor, decode, sweep_inputs
 from pipeline.counterfactuals.make import subject_of

@@ -28,7 +28,7 @@ from models.training.evaluation_set import EvaluationSet, load_evaluation_set
 from models.training.outside_judge import OutsideJudge
 from models.weights import load_fader, load_judge, load_parser, load_residual, read_weights
 from pipeline.config.attributes import ATTRIBUTES, Attribute
-from pipeline.config.options import SweepOptions
+from pipeline.config.sweep_options import SweepOptions
 from pipeline.counterfactuals import measures
 from pipeline.counterfactuals.checks import spearman_per_row
 from pipeline.counterfactuals.editors.base import CROP, Editor, Patch, PhotoEdit, Subject

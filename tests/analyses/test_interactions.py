@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from pipeline.analyses.interactions import INTERACTIONS
 from pipeline.analyses.registry import compute, sections
 from pipeline.cli.app import app
-from pipeline.config.options import SweepOptions
+from pipeline.config.sweep_options import SweepOptions
 
 SWEEP = {"attributes": ["gender*race"]}
 

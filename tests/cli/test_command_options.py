@@ -15,7 +15,8 @@ from pipeline.cli.console import print_run
 from pipeline.cli.options import NOT_GIVEN, Given, with_options
 from pipeline.config.attributes import ATTRIBUTES
 from pipeline.config.flags import flag_of
-from pipeline.config.options import QueryOptions, Settings, StatisticsOptions, SweepOptions
+from pipeline.config.options import QueryOptions, Settings, StatisticsOptions
+from pipeline.config.sweep_options import SweepOptions
 from pipeline.report.card import card_title, check_results
 from pipeline.run.folder import Run
 from pipeline.run.record import Stage
@@ -290,4 +291,4 @@ def test_options_are_json_for_the_record(given):
     assert json.loads(json.dumps(given("--steps", "gender=7", "--weights", "a.pth"), default=str))["sweep"] == {
         "steps": {"gender": "7"}, "parser_weights": "a.pth",
     }  # fmt: skip
-    assert list(ATTRIBUTES) == ["gender", "race"]
+    assert list(ATTRIBUTES)[:2] == ["gender", "race"]

@@ -6,8 +6,8 @@ import pytest
 
 from models.attributes import RACES
 from pipeline.config.attributes import ATTRIBUTES, Attribute, attribute_of, source_groups
-from pipeline.config.options import SweepOptions
 from pipeline.config.sources import ConfigError, load_settings
+from pipeline.config.sweep_options import SweepOptions
 from pipeline.report.words import poles_of
 from pipeline.run.tables import COUNTERFACTUALS, FACES
 
@@ -30,7 +30,7 @@ def toy(monkeypatch):
 
     table = {**ATTRIBUTES, TOY.name: TOY}
     monkeypatch.setattr(pipeline.config.attributes, "ATTRIBUTES", table)
-    monkeypatch.setattr(pipeline.config.options, "ATTRIBUTES", table)
+    monkeypatch.setattr(pipeline.config.sweep_options, "ATTRIBUTES", table)
     return TOY
 
 

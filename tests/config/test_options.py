@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from pipeline.config.options import ConfigError, Settings, SweepOptions
+from pipeline.config.options import ConfigError, Settings
 from pipeline.config.sources import load_settings
+from pipeline.config.sweep_options import SweepOptions
 from pipeline.run.folder import Run, settings_of
 from pipeline.stages.adapters import make_adapters
 

@@ -8,7 +8,7 @@ from models.alignment import TEMPLATE
 from models.fader import ATTRIBUTES, Fader, FaderShape
 from models.judge import Judge
 from models.parser import CLASSES
-from pipeline.config.options import SweepOptions
+from pipeline.config.sweep_options import SweepOptions
 from pipeline.counterfactuals.editors.base import Subject
 from pipeline.counterfactuals.editors.fader import FaderEditor
 from pipeline.counterfactuals.files import RunLayout

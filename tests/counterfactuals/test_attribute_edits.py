@@ -14,7 +14,8 @@ from models.residual import Prototypes
 from models.tone import load_tone_table
 from models.weights import load_judge, load_parser, load_residual
 from pipeline.config.attributes import ATTRIBUTES, EDIT_ARM, attribute_of
-from pipeline.config.options import FaceOptions, SweepOptions
+from pipeline.config.options import FaceOptions
+from pipeline.config.sweep_options import SweepOptions
 from pipeline.counterfactuals.editors.residual import ToneAndFields, skin_colour, skin_lightness
 from pipeline.counterfactuals.make import subject_of
 from pipeline.counterfactuals.mask import chances_of

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from PIL import Image, JpegImagePlugin
 
 from pipeline.config.attributes import EDIT_ARM
-from pipeline.config.options import SweepOptions
+from pipeline.config.sweep_options import SweepOptions
 from pipeline.counterfactuals.editors.base import CROP, Edit
 from pipeline.counterfactuals.files import ImageFile, RunLayout, image_folder, remove_stale
 from pipeline.counterfactuals.make import compose

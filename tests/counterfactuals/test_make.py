@@ -9,7 +9,7 @@ from models.attributes import RACES
 from models.detector import FaceDetector
 from models.image_metrics import psnr
 from pipeline.config.attributes import ATTRIBUTES, EDIT_ARM
-from pipeline.config.options import SweepOptions
+from pipeline.config.sweep_options import SweepOptions
 from pipeline.counterfactuals.editors.base import Subject
 from pipeline.counterfactuals.files import RunLayout
 from pipeline.counterfactuals.make import NO_REGION, load_networks, make_versions, unmade

@@ -11,9 +11,9 @@ from PIL import Image
 
 from models.alignment import aligned_crop
 from models.precision import unit_batch
-from pipeline.config import options as module
+from pipeline.config import sweep_options as module
 from pipeline.config.attributes import ATTRIBUTES, EDIT_ARM, YOUNG, Attribute
-from pipeline.config.options import SweepOptions
+from pipeline.config.sweep_options import SweepOptions
 from pipeline.counterfactuals.editors.base import CROP, Patch, PhotoEdit, PhotoVersions
 from pipeline.counterfactuals.mask import paste
 from pipeline.counterfactuals.validity import effectiveness_curve, validity_card

@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 from pipeline.config.attributes import ATTRIBUTES, EDIT_ARM
-from pipeline.config.options import SweepOptions, ValidityOptions
+from pipeline.config.options import ValidityOptions
+from pipeline.config.sweep_options import SweepOptions
 from pipeline.counterfactuals.validity import validity_card
 from pipeline.run.tables import CHECKS, COUNTERFACTUALS
 

@@ -24,7 +24,7 @@ from models.precision import unit_batch
 from models.training.data import part_of
 from models.training.parser import TO_CLASSES
 from models.weights import load_parser
-from pipeline.config.options import SweepOptions
+from pipeline.config.sweep_options import SweepOptions
 from pipeline.counterfactuals.mask import parser_view
 from pipeline.photos import SAMPLE
 

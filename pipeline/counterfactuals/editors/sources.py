@@ -26,7 +26,8 @@ from adapters.base import NoAnswer
 from adapters.credentials import on_this_machine
 from adapters.http_client import Call, HttpClient, Reply, failure_of
 from pipeline.config.attributes import Attribute
-from pipeline.config.options import EDITOR_KINDS, ConfigError
+from pipeline.config.options import ConfigError
+from pipeline.config.sweep_options import EDITOR_KINDS
 from pipeline.counterfactuals.editors.base import Subject
 from pipeline.run.files import digest, digest_of_files
 
