@@ -66,15 +66,14 @@ def album_of(
     size = affordable(len(photos), sweeps=len(made[["attribute", "arm"]].drop_duplicates()), steps=steps)
     shown = chosen(photos, failing=set(failures["photo"]), most=size.photos)
     sweeps = sweeps_of_photos(made[made["photo"].isin(shown)])
-    steepest = strongest_labels(slopes)
-    scores = scores_of(run, sweeps, steepest)
-    missed = _missed(failures, sweeps)
+    steepest, missed = strongest_labels(slopes), _missed(failures, sweeps)
     advance(len(photos) - len(shown))
     kept = {path.name for path in run.path(FILMS).glob("*.webp")}
     used: set[str] = set()
     found = []
     with ThreadPoolExecutor() as pool:
         pictures = pool.map(partial(_pictures, run, size=size, used=used), sweeps.values())
+        scores = scores_of(run, sweeps, steepest)  # while films are made
         for (name, own), pictured in zip(sweeps.items(), pictures, strict=True):
             advance(1)
             if pictured is not None:
@@ -176,9 +175,10 @@ def scores_of(
     labels = _rows(run.path("labels.parquet"), [*ANSWERED_SWEEP, "step", "label", "score"], photos=list(sweeps))
     names = np.asarray(labels["label"].cat.categories, dtype=object)
     codes, step, score = labels["label"].cat.codes.to_numpy(), labels["step"].to_numpy(), labels["score"].to_numpy()
-    places = labels.groupby(ANSWERED_SWEEP, observed=True, sort=False).indices
+    number, status, why = (answers[name].to_numpy() for name in ("step", "status", "reason"))
+    places, asked = (table.groupby(ANSWERED_SWEEP, observed=True, sort=False).indices for table in (labels, answers))
     found: dict[SweepKey, dict[str, SweepScores]] = {key: {} for key in steps}
-    for answered, rows in answers.groupby(ANSWERED_SWEEP, observed=True, sort=True):
+    for answered in sorted(asked):
         photo, attribute, arm, adapter = map(str, answered)
         key = photo, attribute, arm
         if key not in steps:
@@ -188,12 +188,11 @@ def scores_of(
         table = np.full((len(present), steps[key]), np.nan)
         table[row, step[own] - 1] = score[own]
         kept = _kept(names[present], table, first=steepest.get((attribute, adapter), ()))
-        without = rows[rows["status"] != "ok"]
-        reasons = [why if isinstance(why, str) else NO_REASON for why in without["reason"]]
+        without = [row for row in asked[answered] if status[row] != "ok"]
         found[key][adapter] = SweepScores(
             labels=[str(name) for name in names[present][kept]],
             scores=table[kept],
-            unanswered={int(number) - 1: why for number, why in zip(without["step"], reasons, strict=True)},
+            unanswered={int(number[row]) - 1: why[row] if isinstance(why[row], str) else NO_REASON for row in without},
         )
     return found
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 PAGE = "report.html"
 SHOWN = ("slopes", "curves", "validity", "effectiveness", "photo_failures")  # tables that the page itself shows
 
+VERSION_COLUMNS = ("attribute", "arm", "photo", "step", "value", "status", "reason", "file", "sha256", "mask")
+
 
 def report_stage(audit: Audit, upstream: str) -> None:
     """Write ``report.html`` from the tables, of which ``upstream`` is the fingerprint."""
@@ -33,7 +35,7 @@ def report_stage(audit: Audit, upstream: str) -> None:
     from pipeline.report.album import album_of, faces_of
     from pipeline.report.page import render
 
-    versions = read_frame(run.path("counterfactuals.parquet"))
+    versions = read_frame(run.path("counterfactuals.parquet"), columns=list(VERSION_COLUMNS))
     photos, faces = read_frame(run.path("photos.parquet")), read_frame(run.path("faces.parquet"))
     left_out = [
         table.loc[table["status"] != "ok", ["photo", "reason"]].drop_duplicates() for table in (photos, faces, versions)
