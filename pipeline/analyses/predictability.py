@@ -148,18 +148,6 @@ class Predictability(Analysis[Chosen]):
             for row in table[table["quantity"] == self.quantity].to_dict("records")
         ]
 
-    def _robustness(self, kept: Kept, direction: list[page.Column]) -> list[page.Table]:
-        """The table over attackers, where there were several."""
-        columns: list[page.Column] = [
-            ("Quantity", "quantity", "text"), *direction, ("Attackers", "attackers", "count"),
-            ("Mean", "mean", "decimal"), ("Standard deviation", "sd", "decimal"),
-            ("Over repeats alone", "sd_repeats", "decimal"), ("Lowest", "lowest", "decimal"),
-            ("by", "lowest_attacker", "text"), ("Highest", "highest", "decimal"), ("by", "highest_attacker", "text"),
-            ("Same sign as the mean", "same_sign", "share"),
-        ]  # fmt: skip
-        frame = kept.tables.get(f"{self.name}_{ROBUSTNESS}")
-        return [] if frame is None else [page.Table("How far it depends on the attacker", frame, columns)]
-
     def sections(self, kept: Kept) -> Sequence[page.Section]:
         """The quantities, and the grid of known biases."""
         frame, grid, about = kept.tables[self.name], kept.tables[f"{self.name}_grid"], kept.about
@@ -174,11 +162,13 @@ class Predictability(Analysis[Chosen]):
         title = f"{self.title} by the bias of a dataset and of a model"
         chart = page.Heatmap(grid, self.metric, title, f"From {low} to {high}; 0 where both biases are the same.", GRID)
         measured = frame[frame["quantity"] == self.quantity].to_dict("records")
+        over = kept.tables.get(f"{self.name}_{ROBUSTNESS}")
+        each = [_sentence(row, self.title, by=f"{row['attacker']}; " if several else "") for row in measured]
         part = page.Subsection(
             heading=f"{page.listed(about['attribute'])} and {page.listed(about['task'])}, {about['file']}",
-            sentences=[_sentence(row, self.title, by=f"{row['attacker']}; " if several else "") for row in measured],
+            sentences=each if over is None else self._agreement(over),
             charts=[chart, *_others(grid)],
-            tables=[page.Table("All quantities", frame, columns), *self._robustness(kept, direction)],
+            tables=[page.Table("All quantities", frame, columns), *([] if over is None else [_over(over, direction)])],
         )
         caveats = (
             f"Made as wrong as the predictions by {about['equalise']}; quality of a guess: {about['quality']}.",
@@ -210,6 +200,17 @@ def over_attackers(table: "pd.DataFrame") -> "pd.DataFrame":
             | {"highest": high, "highest_attacker": most, "same_sign": np.mean(np.sign(own["value"]) == np.sign(mean))}
         )
     return pd.DataFrame(rows)
+
+
+def _over(frame: "pd.DataFrame", direction: Sequence[page.Column]) -> page.Table:
+    columns: list[page.Column] = [
+        ("Quantity", "quantity", "text"), *direction, ("Attackers", "attackers", "count"),
+        ("Mean", "mean", "decimal"), ("Standard deviation", "sd", "decimal"),
+        ("Over repeats alone", "sd_repeats", "decimal"), ("Lowest", "lowest", "decimal"),
+        ("by", "lowest_attacker", "text"), ("Highest", "highest", "decimal"), ("by", "highest_attacker", "text"),
+        ("Same sign as the mean", "same_sign", "share"),
+    ]  # fmt: skip
+    return page.Table("How far it depends on the attacker", frame, columns)
 
 
 def _others(grid: "pd.DataFrame") -> list[page.Heatmap]:

@@ -124,6 +124,7 @@ def test_several_attackers_have_rows_each_and_their_range_is_stated(tmp_path, co
     kept = Kept(tables=both.kept(), about={"file": "rows.csv", **both.about}, swept={})
     (part,) = analysis(command).sections(kept)[0].parts
     assert [each.caption for each in part.tables] == ["All quantities", "How far it depends on the attacker"]
+    assert part.sentences == [words], "one sentence over all of them"
 
 
 def test_networks_of_other_sizes_can_be_named_and_stand_for_ten(tmp_path):
