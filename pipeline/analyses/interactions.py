@@ -17,6 +17,7 @@ from pipeline.run.record import RunError
 if TYPE_CHECKING:
     import pandas as pd
 
+FOR_MACHINES = ["estimable", "family", "tested", "rd_difference", "rd_low", "rd_high", "rd_p"]
 NONE = "{folder} has no intersection: sweep one, such as --attribute gender*race"
 
 
@@ -42,7 +43,10 @@ class Interactions(Analysis[InteractionOptions]):
         tables = self.of_every_run(run_sweeps(source, options.changes()), watch)
         if not tables:
             raise RunError(NONE.format(folder=source))
-        return Result("Differences of slopes, higher less lower pole", tables, inputs=self.inputs(options))
+        title, frame = "Differences of slopes, higher less lower pole", tables[self.name]
+        order = ["adapter", "attribute", "arm", "p", "label"]
+        printed = frame.drop(columns=FOR_MACHINES).sort_values(order, ignore_index=True)
+        return Result(title, tables, printed={self.name: printed}, inputs=self.inputs(options))
 
     def of_every_run(self, known: RunSweeps, watch: Watch = unwatched) -> "Mapping[str, pd.DataFrame]":
         """One table of all arms; none where the run has no intersection."""

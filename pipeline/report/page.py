@@ -124,7 +124,7 @@ def _source(name: str) -> str:
 
 def _title(tables: Sequence[FindingTable]) -> str:
     adapters = _listed([table.adapter for table in tables])
-    subjects = _listed([table.poles.subject for table in tables])
+    subjects = _listed([table.poles.subject for table in tables if AT not in table.attribute])
     return f"How labels of {adapters} move with {subjects}" if tables else "An audit without labels"
 
 
