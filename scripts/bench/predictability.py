@@ -5,7 +5,8 @@
 Balanced: groups and tasks are independent and even, predictions follow the group in 60 %. Ten categories: a task
 that has nothing to do with the group, evenly spread or not. Favourite: one of ten categories a little ahead in
 predictions or in labels. Twelve tasks, attacked by cross-fitted logistic regression: nothing to do with the group, or
-four of them leaning with it and predictions more so; their truth is the mean of all runs, or 0.
+four of them leaning with it and predictions more so; their truth is the mean of all runs, or 0. Forty tasks, as Wang et
+al. have many: nothing depends on the group but a quarter of the predictions, which copy it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -105,6 +106,18 @@ def twelve_tasks(lean: float, *, rows: int, runs: int) -> dict[str, list[tuple[f
     return found
 
 
+def forty_tasks(*, rows: int, runs: int) -> list[tuple[float, float, float]]:
+    """Leakage of forty tasks of which nothing depends on the group, but a quarter of the predictions copy it."""
+    found = []
+    for run in range(runs):
+        random = np.random.default_rng([run, rows])
+        group, tasks = random.integers(0, 2, rows), random.integers(0, 2, (rows, 40))
+        guesses = np.where(random.random((rows, 40)) < 0.25, group[:, None], tasks)
+        each = leakage(group, tasks, guesses, repeats=4, seed=run)
+        found.append((each.amplification, *each.intervals.loc["amplification"]))
+    return found
+
+
 def cells(rows: int) -> Iterator[tuple[str, Floats]]:
     """The populations by name."""
     even, uneven = np.full(10, 0.1), np.arange(10, 0, -1) / 55
@@ -130,6 +143,8 @@ def main(runs: int = 1000, rows: str = "100,500,2000", cross_fitted: bool = Fals
             for kind, found in twelve_tasks(lean, rows=n, runs=runs if cross_fitted else max(1, runs // 10)).items():
                 name = "four of twelve tasks lean" if lean else "twelve tasks, noise"
                 show(f"n {n:5d}  {name}, {kind}", found, float(np.mean(found, axis=0)[0]) if lean else 0.0)
+        forty = forty_tasks(rows=n, runs=runs if cross_fitted else max(1, runs // 10))
+        show(f"n {n:5d}  forty tasks, a quarter copied, leakage", forty, float(np.mean(forty, axis=0)[0]))
         for name, shares in () if cross_fitted else cells(n):
             measures: dict[str, Measure] = {"DPA": dpa_of}
             if n >= 300 or shares.shape[1] == 2:  # below, ten categories are too many to be known by heart

@@ -252,3 +252,16 @@ def test_a_plan_needs_no_key(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
         result = CliRunner().invoke(app, ["plan", str(run.folder), "--adapter", adapter, "--price", "1"])
         assert result.exit_code == 0, result.output
         assert "On top" not in result.output
+
+
+def test_no_report_leaves_out_the_report_alone(
+    run: Run, query: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    estimated = []
+    monkeypatch.setattr("pipeline.stages.audit._estimate", lambda work, *, report: estimated.append(report))
+    with Loopback() as service:
+        adapter = LoopbackAdapter(service.url)
+        query("--no-report", adapters=[adapter])
+        query(adapters=[adapter])
+        query("--no-report", command="labels")
+    assert estimated == [False, True, False]
