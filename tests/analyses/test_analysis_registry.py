@@ -12,6 +12,7 @@ from finished_run import responses, write_run
 from pydantic import Field
 from typer.testing import CliRunner
 
+import pipeline.statistics
 from pipeline import analyse, open_run
 from pipeline.analyses.base import Analysis, Options, Result, option_of_run
 from pipeline.analyses.inputs import run_sweeps
@@ -21,6 +22,7 @@ from pipeline.cli.analyses import add_analyses
 from pipeline.cli.options import Commands
 from pipeline.config.options import ConfigError
 from pipeline.stages.audit import estimate_run
+from pipeline.statistics.predictability.attacks import Plan
 
 
 class MeanOptions(Options):
@@ -175,3 +177,20 @@ def test_a_file_is_analysed_without_a_run_and_kept_in_one(tmp_path, folder):
         run.dpa(**columns)
     with pytest.raises(ValueError, match=r"power reads a run's folder, but .*rows\.csv is a file"):
         analyse("power", tmp_path / "rows.csv")
+
+
+@pytest.mark.parametrize(
+    ("name", "of_python"),
+    [
+        ("leakage", Plan),
+        ("dpa", Plan),
+        ("local", pipeline.statistics.local_bias),
+        ("power", pipeline.statistics.power_table),
+    ],
+)
+def test_a_command_and_its_function_have_one_default(name, of_python):
+    fields = analyses()[name].options.model_fields
+    defaults = {each.name: each.default for each in signature(of_python).parameters.values()}
+    shared = {"resamples", "permutations", "clusters", "width", "power", "level", "seed"} & set(fields) & set(defaults)
+    assert len(shared) >= 2
+    assert {option: fields[option].default for option in shared} == {option: defaults[option] for option in shared}
