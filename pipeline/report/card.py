@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from pipeline.run.formats import MISSING, measured, pluralise, threshold
+from pipeline.run.formats import is_missing, next_to_threshold, pluralise
 
 State = Literal["holds", "fails", "not measured", "no threshold"]
 SIGNS: Mapping[State, str] = {"holds": "✓", "fails": "✕", "not measured": "?", "no threshold": "·"}
@@ -38,17 +38,7 @@ def check_results(checks: Iterable[Mapping[Hashable, Any]]) -> tuple[CheckResult
 
     A check passes only if it says so; one without a figure is "not measured".
     """
-    return tuple(
-        CheckResult(
-            name=str(check["name"]),
-            attribute=_text(check["attribute"]),
-            figure=measured(_number(check["figure"]), str(check["unit"])),
-            threshold=threshold(_number(check["threshold"]), str(check["unit"])),
-            state=_state(check),
-            words=_text(check["words"]),
-        )
-        for check in checks
-    )
+    return tuple(_printed(check) for check in checks)
 
 
 def card_frame(card: pd.DataFrame) -> pd.DataFrame:
@@ -122,11 +112,23 @@ def short_banner(attribute: str) -> str:
     return f"The validity card does not hold for {attribute}: these slopes may be due to flaws of the edit."
 
 
+def _printed(check: Mapping[Hashable, Any]) -> CheckResult:
+    figure, limit = next_to_threshold(_number(check["figure"]), _number(check["threshold"]), str(check["unit"]))
+    return CheckResult(
+        name=str(check["name"]),
+        attribute=_text(check["attribute"]),
+        figure=figure,
+        threshold=limit,
+        state=_state(check),
+        words=_text(check["words"]),
+    )
+
+
 def _state(check: Mapping[Hashable, Any]) -> State:
     passed = check["passed"]
     if passed is not None and not (isinstance(passed, float) and math.isnan(passed)):
         return "holds" if bool(passed) else "fails"
-    return "not measured" if measured(_number(check["figure"]), "") == MISSING else "no threshold"
+    return "not measured" if is_missing(_number(check["figure"])) else "no threshold"
 
 
 def _number(value: Any) -> float | None:

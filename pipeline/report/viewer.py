@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pipeline.config.attributes import EDIT_ARM, Attribute
 from pipeline.report.embedding import as_data_block, webp_address
 from pipeline.report.words import Poles, poles_of
-from pipeline.run.formats import MISSING, count, decimal, measured, plain
+from pipeline.run.formats import MISSING, count, decimal, next_to_threshold, plain
 
 PLAIN = 3  # sweeps that are shown where no script runs, and in print
 PLAIN_LABELS = 3  # of each classifier
@@ -257,7 +257,8 @@ def _is_flagged(photo: Photo) -> bool:
 
 def _missed_words(missed: MissedCheck) -> str:
     words, unit = MISSED.get(missed.check, (missed.check, ""))
-    return f"{words}: {measured(missed.figure, unit)}, threshold {measured(missed.threshold, unit)}"
+    figure, limit = next_to_threshold(missed.figure, missed.threshold, unit)
+    return f"{words}: {figure}, threshold {limit}"
 
 
 def _left_out(album: Album) -> str:

@@ -77,24 +77,38 @@ def plain(number: float | None) -> str:
     return f"{number:.3g}".replace("-", MINUS)
 
 
-def measured(number: float | None, unit: str) -> str:
-    """A figure with its unit as people read it; a ``share`` becomes per cent."""
+def measured(number: float | None, unit: str, *, least_places: int = 0) -> str:
+    """A figure with its unit as people read it; a ``share`` becomes per cent.
+
+    Args:
+        least_places: digits after the point, where there would be fewer.
+    """
     if number is None or math.isnan(number):
         return MISSING
     if unit == "share":
         # 99.996 % of identical pixels must not be printed as 100 %
         share = 100 * number
-        places = next((n for n in (1, 2, 3, 4) if round(share, n) != 100 or share == 100), 4)
-        return f"{decimal(share, places=0 if share == 100 else places)} %"
-    places = 2 if abs(number) < 10 else 1
-    return f"{decimal(number, places=places)} {unit}".strip() if unit != "probability" else decimal(number, places=2)
+        places = 0 if share == 100 else next((n for n in (1, 2, 3, 4) if round(share, n) != 100), 4)
+        return f"{decimal(share, places=max(places, least_places))} %"
+    places = max(2 if abs(number) < 10 else 1, least_places)
+    return f"{decimal(number, places=places)} {'' if unit == 'probability' else unit}".strip()
 
 
-def threshold(number: float | None, unit: str) -> str:
-    """A figure's threshold, without needless zeros."""
-    if unit == "share" and number is not None:
-        return MISSING if math.isnan(number) else f"{plain(100 * number)} %"
-    return f"{plain(number)} {unit}" if unit and unit != "probability" and not is_missing(number) else plain(number)
+def next_to_threshold(number: float | None, limit: float | None, unit: str) -> tuple[str, str]:
+    """A figure and its threshold as people read them, with so many digits that two different ones look different.
+
+    The threshold is printed without needless zeros.
+    """
+    if limit is None or math.isnan(limit):
+        return measured(number, unit), MISSING
+    scale = 100 if unit == "share" else 1
+    sizes = [abs(scale * x) for x in (0.0 if number is None else number, limit)]
+    places = next((n for n in range(7) if round(sizes[0], n) != round(sizes[1], n)), 0)
+    short = plain(scale * limit)
+    if not math.isclose(float(short.replace(MINUS, "-")), scale * limit):
+        short = decimal(scale * limit, places=max(places, 2))
+    suffix = {"share": " %", "probability": "", "": ""}.get(unit, f" {unit}")
+    return measured(number, unit, least_places=places), short + suffix
 
 
 def duration(seconds: float | None) -> str:

@@ -54,6 +54,27 @@ def test_almost_all_pixels_are_not_printed_as_all():
     assert formats.measured(math.nan, "share") == "–"
 
 
+@pytest.mark.parametrize(
+    ("figure", "limit", "unit", "printed"),
+    [
+        (0.8496, 0.85, "share", ("84.96 %", "85 %")),
+        (0.84999996, 0.85, "share", ("84.999996 %", "85 %")),
+        (0.8049, 0.8, "AUC", ("0.805 AUC", "0.8 AUC")),
+        (0.3999, 0.4, "probability", ("0.3999", "0.4")),
+        (-0.05002, 0.05, "probability", ("−0.05002", "0.05")),
+        (0.45682, 0.45668, "share", ("45.68 %", "45.67 %")),
+        (0.5, 0.4, "share", ("50.0 %", "40 %")),
+        (25.96, 26.0, "dB", ("25.96 dB", "26 dB")),
+        (0.4, 0.4, "probability", ("0.40", "0.4")),
+        (math.inf, 26.0, "dB", ("∞ dB", "26 dB")),
+        (None, 0.4, "", ("–", "0.4")),
+        (1.0, math.nan, "share", ("100 %", "–")),
+    ],
+)
+def test_a_figure_that_misses_its_threshold_never_looks_like_it(figure, limit, unit, printed):
+    assert formats.next_to_threshold(figure, limit, unit) == printed
+
+
 def test_times():
     assert [formats.duration(s) for s in (0.42, 12, 185, 7620)] == ["0.4 s", "12 s", "3 min 05 s", "2 h 07 min"]
 
