@@ -93,8 +93,9 @@ def together(
         area = float(edits["figure"].iloc[0])
         bounds = f"{edits['low'].iloc[0]:.2f} to {edits['high'].iloc[0]:.2f}"
         seen = (
-            "Area under the ROC curve of a small classifier, cross-fitted by face, that looks for edits at a = −1 and "
-            f"+1 among {int(edits['photos'].iloc[0])} faces (95 % interval {bounds}){_at_ends(found)}."
+            "Area under the ROC curve of the better of a small network and a logistic regression, each cross-fitted by "
+            f"face, that look for edits at a = −1 and +1 among {int(edits['photos'].iloc[0])} faces (95 % interval "
+            f"{bounds}){_at_ends(found)}."
         )
     checks = [
         line("share of a real paste", attribute.name, max(shares.values(), default=NAN), "share", pasted,
@@ -122,8 +123,9 @@ def _at_ends(found: pd.DataFrame) -> str:
     ends = found[found["measure"] == "detection: ends"]
     if not len(ends):
         return ""
-    named = {arm: f"placebo “{arm}”" if arm != EDIT_ARM else "edit" for arm in ends["arm"]}
-    texts = [f"{named[arm]} {area:.2f}" for arm, area in zip(ends["arm"], ends["figure"], strict=True)]
+    areas = dict(zip(ends["arm"], ends["figure"], strict=True))
+    texts = [f"edit {areas.pop(EDIT_ARM):.2f}"] if EDIT_ARM in areas else []
+    texts += [f"placebo “{arm}” {area:.2f}" for arm, area in areas.items()]
     return f"; at the ends of the sweep {', '.join(texts)}"
 
 

@@ -134,7 +134,7 @@ def mean_change(crops: Crops, *, of_skin: bool = False) -> Iterator[Row]:
 
 
 def detections(crops: Crops) -> Iterator[Row]:
-    """How well a small classifier finds edits next to one, and edits and placebos at the ends."""
+    """How well small classifiers find edits next to one, and edits and placebos at the ends."""
     if len(crops.photos) < LEAST:
         return
     unedited = crops.photos[:, None]
@@ -142,8 +142,6 @@ def detections(crops: Crops) -> Iterator[Row]:
     for arm, ends in crops.ends.items():
         if len(crops.ends) > 1:
             yield _detected(arm, "detection: ends", detect(unedited, ends))
-        if arm != EDIT_ARM:
-            yield _detected(arm, "detection: from placebo", detect(ends, crops.ends[EDIT_ARM]))
 
 
 def real_pastes(attribute: Attribute, crops: Crops, judges: Mapping[str, Classifier], *, least: int) -> Iterator[Row]:
