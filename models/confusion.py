@@ -1,4 +1,4 @@
-"""How often estimator and judge take one face for another: counts on held-out faces, shipped with the weights.
+"""How often estimator and judges take one face for another: counts on held-out faces, shipped with the weights.
 
 ``scripts/reproduce/evaluate_models.py`` writes them. No torch here.
 """
@@ -66,7 +66,7 @@ def read_confusion(name: str, *, weights: str, file: Path | None = None) -> Conf
     """The matrix of one network.
 
     Args:
-        name: "estimator" or "judge".
+        name: one of ``models.weights.CLASSIFIERS``.
         weights: sha256 of the weights that are used; a matrix of other weights says nothing of them.
         file: where matrices are kept; the shipped ones unless given.
 

@@ -1,10 +1,12 @@
-"""Perceived attributes of an aligned face: the *estimator* (steers the edit) and the *judge* (only checks it).
+"""Perceived attributes of an aligned face: the *estimator* takes part in the edit, two *judges* only check it.
 
-Two architectures, trained on disjoint halves of the data, so that the judge never marks its own homework.
+Three architectures. The judge learnt from the half of the data that estimator and second judge did not see; the
+second judge, `GreyJudge`, sees neither colour nor exposure.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -13,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from models.attributes import RACES
+from models.image_metrics import batch_luma
 from models.precision import device_of, unit_batch
 
 AGE_STEPS = (20, 30, 40, 50, 60, 70)  # an output each: at least this many years old
@@ -88,16 +91,20 @@ class Classifier(nn.Module):
         self.register_buffer("race_temperature", torch.ones(()))
 
     def forward(self, faces: Tensor) -> tuple[Tensor, Tensor]:
-        """``(B, 3, 96, 96)`` in -1..1 -> outputs ``(B, 14)`` and features ``(B, F)``."""
+        """``(B, 3, size, size)`` in -1..1 -> outputs ``(B, 14)`` and features ``(B, F)``."""
         features = self.trunk(faces).mean(dim=(2, 3))
         return self.heads(features), features
 
+    def look(self, crops: Tensor) -> Tensor:
+        """The `view` of aligned crops ``(B, 3, S, S)``, of any size ``S``, at the network's own size."""
+        faces = view(crops)
+        if faces.shape[-1] == self.size:
+            return faces
+        return F.interpolate(faces, size=(self.size, self.size), mode="bilinear", antialias=True)
+
     def perceive(self, crops: Tensor) -> Perception:
         """Perceived attributes of aligned crops ``(B, 3, S, S)`` in -1..1, of any size ``S``."""
-        faces = view(crops)
-        if faces.shape[-1] != self.size:
-            faces = F.interpolate(faces, size=(self.size, self.size), mode="bilinear", antialias=True)
-        outputs, features = self(faces)
+        outputs, features = self(self.look(crops))
         gender, race, at_least, age, smiling = split(outputs.float())
         return Perception(
             masculine=torch.sigmoid(gender / self.gender_temperature),
@@ -201,3 +208,45 @@ class _AttentionBlock(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         inner = F.silu(self.norm(self.conv(x)))
         return x + inner * torch.sigmoid(self.attention(inner.mean(dim=(2, 3))))[:, :, None, None]
+
+
+class GreyJudge(Classifier):
+    """A light network of max-feature-map units (Wu et al. 2018) that sees luminance alone; the second judge.
+
+    Each face is brought to one brightness and contrast: what it perceives is neither tint nor exposure.
+    """
+
+    size = 64
+
+    def __init__(self, widths: tuple[int, int, int, int] = (24, 48, 96, 192)) -> None:
+        super().__init__()
+        layers: list[nn.Module] = [_MaxFeatureMap(1, widths[0], kernel=5, stride=2)]
+        for stage, (channels, width) in enumerate(pairwise(widths)):
+            if stage > 0:
+                layers.append(nn.MaxPool2d(2))
+            layers += [_MaxFeatureMap(channels, width, kernel=3), _MaxFeatureMap(width, width, kernel=3)]
+        self.trunk = nn.Sequential(*layers)
+        self.heads = nn.Linear(widths[-1], OUTPUTS)
+
+    def forward(self, faces: Tensor) -> tuple[Tensor, Tensor]:
+        """``(B, 3, 64, 64)`` in any range -> outputs ``(B, 14)`` and features ``(B, F)``."""
+        return super().forward(one_contrast(batch_luma(faces)))
+
+
+def one_contrast(luma: Tensor) -> Tensor:
+    """Lumas ``(B, 1, S, S)``, each with mean 0 and standard deviation 1 (less where a face is all but flat)."""
+    spread = luma.std(dim=(2, 3), keepdim=True)
+    return (luma - luma.mean(dim=(2, 3), keepdim=True)) / (spread + 0.02)
+
+
+class _MaxFeatureMap(nn.Module):
+    def __init__(self, channels: int, width: int, *, kernel: int, stride: int = 1) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(channels, 2 * width, kernel, stride, kernel // 2, bias=False)
+        self.norm = nn.BatchNorm2d(width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        one, other = self.conv(x).chunk(2, dim=1)
+        # The larger of both; torch.maximum does the same, but its gradient costs more than the convolution.
+        larger: Tensor = self.norm(other + F.relu(one - other))
+        return larger

@@ -6,7 +6,7 @@ Files are safetensors in half precision in ``weights/``; a model card of the sam
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar, get_args
 
 from models.attributes import CLASSES
 from models.errors import WeightsError
@@ -19,6 +19,8 @@ if TYPE_CHECKING:  # the records are also read where no network is needed
     from models.parser import BiSeNet, SmallParser
     from models.residual import Prototypes
 
+ClassifierName = Literal["estimator", "judge", "grey-judge"]
+CLASSIFIERS: tuple[ClassifierName, ...] = get_args(ClassifierName)
 FOLDER = Path(__file__).parent / "weights"
 TERMS = "non-commercial research only (learnt from UTKFace and CelebAMask-HQ)"
 
@@ -85,6 +87,12 @@ RECORDS = {
         TERMS,
         f"{_ALIGNED}; looks at judge.VIEW",
     ),
+    "grey-judge": WeightsRecord(
+        "grey-judge.safetensors",
+        "4e29d6d700a9a4b2cd5df11ac4265ab5a835ce45c27365f3e81d063f0e9e93ea",
+        TERMS,
+        f"{_ALIGNED}; looks at judge.VIEW, in 64 x 64 of luma",
+    ),
 }
 
 
@@ -93,7 +101,7 @@ EDITORS = {"residual": ("residual", "tone"), "fader": ("fader",)}
 
 
 def record(name: str) -> WeightsRecord:
-    """The record of an embedded file: "fader", "residual", "tone", "parser", "estimator" or "judge"."""
+    """The record of an embedded file: a name of ``RECORDS``."""
     return RECORDS[name]
 
 
@@ -111,11 +119,12 @@ def load_residual() -> "Prototypes":
     return _load(Prototypes(), record("residual"))
 
 
-def load_judge(name: Literal["estimator", "judge"]) -> "Classifier":
-    """The embedded estimator or judge, frozen, in evaluation mode."""
-    from models.judge import Estimator, Judge
+def load_judge(name: ClassifierName) -> "Classifier":
+    """The embedded estimator or one of the judges, frozen, in evaluation mode."""
+    from models.judge import Estimator, GreyJudge, Judge
 
-    return _load(Estimator() if name == "estimator" else Judge(), record(name))
+    kinds: dict[ClassifierName, type[Classifier]] = {"estimator": Estimator, "judge": Judge, "grey-judge": GreyJudge}
+    return _load(kinds[name](), record(name))
 
 
 def load_parser(kind: Literal["small", "bisenet"] = "small", *, weights: Path | None = None) -> "SmallParser | BiSeNet":

@@ -35,6 +35,7 @@ class Classifier(StrEnum):
 
     ESTIMATOR = "estimator"
     JUDGE = "judge"
+    GREY_JUDGE = "grey-judge"
     GUIDE = "guide"
 
 
@@ -124,7 +125,7 @@ def train_parser(
 def train_classifier(
     name: Classifier, faces: Faces, out: Out, device: Device = DEVICE, compiled: Compile = False
 ) -> None:
-    """Train the estimator, the judge, or the guide of the Fader network's training."""
+    """Train the estimator, one of the judges, or the guide of the Fader network's training."""
     make, plan = classifiers.PLANS[name]
     torch.manual_seed(plan.seed)
     network, data = make(), load_faces(faces)

@@ -1,4 +1,4 @@
-"""Training of the face classifiers: estimator, judge, and the guide that steers the Fader network's training."""
+"""Training of the face classifiers: estimator, both judges, and the guide that steers the Fader network's training."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from models.judge import AGE_STEPS, Classifier, Estimator, Judge, age_in_years, split, view
+from models.judge import AGE_STEPS, Classifier, Estimator, GreyJudge, Judge, age_in_years, split
 from models.precision import autocast, to_unit
 from models.training.data import FaceSet, balanced_weights, disturb, flip_some, selection_rows, shifts
 from models.training.loop import Schedule, Session, descend, drawn, generator, one_cycle, set_rate
@@ -19,7 +19,10 @@ GUIDE_WIDTHS = (24, 48, 96, 128)
 
 @dataclass(frozen=True)
 class ClassifierPlan:
-    """One classifier's training: which ``parts`` of the data, how long, how hard, from which seed."""
+    """One classifier's training: which ``parts`` of the data, how long, how hard, from which seed.
+
+    ``strength`` of the augmentation; ``noise``: standard deviation of what is added to every face on top, in -1..1.
+    """
 
     parts: tuple[int, ...]
     epochs: float
@@ -27,6 +30,7 @@ class ClassifierPlan:
     peak_rate: float = 2e-3
     weight_decay: float = 0.05
     strength: float = 1.0
+    noise: float = 0.0
     seed: int = 0
 
 
@@ -34,12 +38,13 @@ class ClassifierPlan:
 PLANS: Mapping[str, tuple[Callable[[], Classifier], ClassifierPlan]] = {
     "estimator": (Estimator, ClassifierPlan(parts=(0,), epochs=24, strength=0.6, seed=1)),
     "judge": (Judge, ClassifierPlan(parts=(1,), epochs=24, strength=0.6, seed=2)),
+    "grey-judge": (GreyJudge, ClassifierPlan(parts=(0,), epochs=24, strength=0.6, noise=0.06, seed=4)),
     "guide": (lambda: Estimator(GUIDE_WIDTHS), ClassifierPlan(parts=(0, 1), epochs=8, strength=1.4, seed=3)),
 }
 
 
 def train(
-    network: torch.nn.Module, faces: FaceSet, plan: ClassifierPlan, folder: Path, *, device: str, compiled: bool = False
+    network: Classifier, faces: FaceSet, plan: ClassifierPlan, folder: Path, *, device: str, compiled: bool = False
 ) -> None:
     """Train ``network`` in place; progress, checkpoints and the log go to ``folder``.
 
@@ -58,7 +63,8 @@ def train(
         random = generator(plan.seed, step)
         chosen = drawn(rows, weights, plan.batch, random)
         crops = faces.pixels(chosen, shifts(plan.batch, reach=5, random=random)).to(device)
-        inputs = disturb(flip_some(to_unit(view(crops)), random), random, strength=plan.strength)
+        inputs = disturb(flip_some(network.look(to_unit(crops)), random), random, strength=plan.strength)
+        inputs = inputs + plan.noise * torch.randn(inputs.shape, generator=random).to(device)
         set_rate(optimiser, one_cycle(step, steps=steps, peak=plan.peak_rate))
         with autocast(device):
             outputs, _ = forward(inputs.to(memory_format=torch.channels_last))
@@ -88,18 +94,18 @@ def classifier_losses(outputs: Tensor, faces: FaceSet, rows: Tensor) -> dict[str
 
 
 @torch.no_grad()
-def outputs_of(network: torch.nn.Module, faces: FaceSet, rows: Tensor, *, device: str) -> Tensor:
+def outputs_of(network: Classifier, faces: FaceSet, rows: Tensor, *, device: str) -> Tensor:
     """Raw outputs ``(B, 14)`` of unaugmented faces."""
     network.eval()
     batches = []
     for chunk in rows.split(256):
-        inputs = view(to_unit(faces.pixels(chunk).to(device)))
+        inputs = network.look(to_unit(faces.pixels(chunk).to(device)))
         with autocast(device):
             batches.append(network(inputs.to(memory_format=torch.channels_last))[0].float().cpu())
     return torch.cat(batches)
 
 
-def evaluate(network: torch.nn.Module, faces: FaceSet, rows: Tensor, *, device: str) -> dict[str, float]:
+def evaluate(network: Classifier, faces: FaceSet, rows: Tensor, *, device: str) -> dict[str, float]:
     """Accuracy of perceived gender and race, error of age in years, correlation with the smiling proxy."""
     outputs = outputs_of(network, faces, rows, device=device)
     together = torch.stack([torch.tanh(split(outputs)[-1]), faces.smiling[rows]])
@@ -116,7 +122,7 @@ def accuracy(outputs: Tensor, faces: FaceSet, rows: Tensor) -> dict[str, float]:
     }
 
 
-def calibrate(network: torch.nn.Module, faces: FaceSet, rows: Tensor, *, device: str) -> None:
+def calibrate(network: Classifier, faces: FaceSet, rows: Tensor, *, device: str) -> None:
     """Set the network's temperatures to those of least cross-entropy on ``rows`` (Guo et al. 2017, eq. 9)."""
     gender, race, *_ = split(outputs_of(network, faces, rows, device=device))
     grid = torch.logspace(-0.7, 0.7, 141)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pipeline.config.attributes import Attribute
 from pipeline.config.options import ValidityOptions
-from pipeline.run.formats import decimal, measured
+from pipeline.run.formats import MINUS, decimal, measured
 
 NAN = float("nan")
 RANKED = 0.9  # Spearman's correlation from which a face's sweep counts as in order
@@ -73,6 +73,11 @@ def each(figures: Mapping[str, float], unit: str, *, sign: bool = False) -> str:
         return ""
     texts = [f"{name} {decimal(x, places=2, sign=sign) if sign else measured(x, unit)}" for name, x in figures.items()]
     return f" ({', '.join(texts)})"
+
+
+def signed(number: float) -> str:
+    """A value of a with its sign: ``+1.33``, ``−2``."""
+    return f"{round(number, 2):+g}".replace("-", MINUS)
 
 
 def undecided(table: pd.DataFrame) -> NDArray[np.float64]:
@@ -142,8 +147,8 @@ def effect(attribute: Attribute, tables: Mapping[str, pd.DataFrame], options: Va
         turning = undecided(next(iter(tables.values())))
         crossing = float(np.isfinite(turning).mean())
         raised = (
-            f"Rise of the mean probability of {attribute.judged_as} from a = −1 to +1 by the judge that sees "
-            f"less{each(rises, 'probability')}, {whole[judge]:+.2f} over the whole sweep."
+            f"Rise of the mean probability of {_higher(attribute)} from a = −1 to +1 by the judge that sees "
+            f"less{each(rises, 'probability')}, {decimal(whole[judge], places=2, sign=True)} over the whole sweep."
         )
         ordered = f"Faces whose sweep the judge ranks in order (Spearman at least {RANKED:g}){each(shares, 'share')}."
         crossed = f"Faces whose probability rises through one half along the sweep{_turning(turning)}."
@@ -154,28 +159,6 @@ def effect(attribute: Attribute, tables: Mapping[str, pd.DataFrame], options: Va
     ]
 
 
-def off_target(attribute: Attribute, rows: pd.DataFrame, options: ValidityOptions) -> list[Check]:
-    """How much what should stay moves, on a 0-1 scale, from -1 to +1 (and over the whole sweep)."""
-    checks = []
-    for control in (*attribute.must_not_move, *attribute.may_move):
-        most = options.off_target if control in attribute.must_not_move else NAN
-        tables = [wide(rows, column) for column in control.columns]
-        moved = [rise(table) * control.scale for table in tables]
-        if len(tables) > 1:
-            figure = float(np.abs(moved).sum())
-            words = (
-                f"Change of the judge's mean {control.name} probabilities from a = −1 to +1 "
-                "(half the sum of absolute changes)."
-            )
-        else:
-            figure, far = moved[0], rise(tables[0], 2.0) * control.scale
-            beyond = "" if np.isnan(far) else f" ({far:+.3f} from −2 to +2)"
-            words = f"Mean change of perceived “{control.name}” (0 to 1) from a = −1 to +1{beyond}."
-        name = f"off-target: {control.name}"
-        checks.append(line(name, attribute.name, figure, "share", words, most=most))
-    return checks
-
-
 def lightness(
     attribute: Attribute, rows: pd.DataFrame, groups: Mapping[str, str], options: ValidityOptions
 ) -> list[Check]:
@@ -184,16 +167,18 @@ def lightness(
     change = pd.Series(at(table, 1.0) - at(table, -1.0), index=table.index).dropna()
     by_group = change.groupby(change.index.map(lambda photo: groups.get(str(photo), "unknown"))).agg(["mean", "size"])
     means = by_group.loc[by_group["size"] >= options.smallest_group, "mean"]
-    gap, between = NAN, ""
+    gap, of_groups = NAN, f"Fewer than two source groups have {options.smallest_group} photos."
     if len(means) > 1:
         gap = float(means.max() - means.min())
-        between = f" ({means.idxmin()} {means.min():+.1f}, {means.idxmax()} {means.max():+.1f})"
+        both = (means.idxmin(), means.min()), (means.idxmax(), means.max())
+        ends = [f"{group} {decimal(float(mean), places=1, sign=True)}" for group, mean in both]
+        of_groups = (
+            f"Largest difference of that change between source groups of {options.smallest_group} photos or more "
+            f"({', '.join(ends)})."
+        )
     # Where skin colour belongs to the attribute, the edit is meant to move it: only its size is reported.
     most = NAN if attribute.moves_colour else options.lightness
     words = "Mean change of lightness inside the mask from a = −1 to +1."
-    of_groups = (
-        f"Largest difference of that change between source groups of {options.smallest_group} photos or more{between}."
-    )
     return [
         line("lightness", attribute.name, rise(table), "ΔL*", words, most=most),
         line("lightness gap", attribute.name, gap, "ΔL*", of_groups, most=options.lightness_gap),
@@ -215,7 +200,7 @@ def seam(attribute: str, rows: pd.DataFrame, options: ValidityOptions) -> Check:
         worst = float(np.expm1(changes[most]))
         words = (
             "Change of the gradient energy along the mask's edge against the photo's own, mean over photos at the "
-            f"value where it is largest (a = {table.columns[most]:+.2g})."
+            f"value where it is largest (a = {signed(float(table.columns.to_numpy()[most]))})."
         )
     return line("seam", attribute, worst, "share", words, most=options.seam)
 
@@ -252,4 +237,12 @@ def _turning(values: NDArray[np.float64]) -> str:
     if not len(found):
         return ""
     low, middle, high = np.quantile(found, (0.1, 0.5, 0.9))
-    return f"; half of them are undecided below a = {middle:+.2f} (10–90 %: {low:+.2f} to {high:+.2f})"
+    return f"; for half of them below a = {signed(middle)} (10–90 %: {signed(low)} to {signed(high)})"
+
+
+def _higher(attribute: Attribute) -> str:
+    """What the judges' probability of the higher pole is a probability of; the words of a pair name both."""
+    if not attribute.categories:
+        return attribute.judged_as
+    low, high = attribute.poles
+    return f"being perceived as {high} rather than {low}"

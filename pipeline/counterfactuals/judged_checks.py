@@ -1,6 +1,7 @@
-"""Checks of what two judges perceive: falls, dead faces, the weakest group, years. The worse of the two is the figure.
+"""Checks of what two judges perceive: falls, dead faces, the weakest group, what should stay, years.
 
-The second judge has another architecture, saw the other half of the data, and looks at the versions in grey.
+The worse of the two is the figure. Neither takes part in an edit; the second has another architecture, saw the other
+half of the data, and sees no colour.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,9 +13,10 @@ from numpy.typing import NDArray
 from pipeline.config.attributes import AT, EDIT_ARM, YOUNG, Attribute
 from pipeline.config.options import ValidityOptions
 from pipeline.counterfactuals import measures
-from pipeline.counterfactuals.checks import NAN, Check, at, each, line, wide
+from pipeline.counterfactuals.checks import NAN, Check, at, each, line, rise, wide
+from pipeline.run.formats import measured
 
-JUDGES = {"judge": "judge", "second judge": "second"}  # as printed -> how its columns begin
+JUDGES = {"judge": "judge", "second judge": "grey"}  # as printed -> how its columns begin
 FALL = 0.02  # a probability that falls by no more is noise
 
 
@@ -108,6 +110,36 @@ def weakest_group(
             f"{len({name for name, _ in found})} groups of {options.smallest_group} photos or more."
         )
     return line("effect: smallest group", attribute.name, smallest, "probability", words, least=options.group_effect)
+
+
+def off_target(attribute: Attribute, rows: pd.DataFrame, options: ValidityOptions) -> list[Check]:
+    """How much what should stay moves, on a 0-1 scale, from -1 to +1 (and over the whole sweep)."""
+    checks = []
+    for control in (*attribute.must_not_move, *attribute.may_move):
+        near, far = {}, {}
+        for judge, prefix in JUDGES.items():
+            columns = [f"{prefix}_{name.removeprefix('judge_')}" for name in control.columns]
+            if set(columns) <= set(rows):
+                tables = [wide(rows, column) for column in columns]
+                near[judge], far[judge] = (_moved(tables, reach) * control.scale for reach in (1.0, 2.0))
+        known = {judge: moved for judge, moved in near.items() if not np.isnan(moved)}
+        judge = max(known, key=lambda name: abs(known[name]), default="judge")
+        beyond = "" if np.isnan(far.get(judge, NAN)) else f"; {measured(far[judge], 'share')} from −2 to +2"
+        words = (
+            f"Mean change of perceived “{control.name}” from a = −1 to +1 as a share of its range, by the judge that "
+            f"sees more{each(known, 'share')}{beyond}."
+        )
+        if len(control.columns) > 1:
+            words += " Of several categories half the sum of the changes' sizes."
+        name = f"off-target: {control.name}"
+        most = options.off_target if control in attribute.must_not_move else NAN
+        checks.append(line(name, attribute.name, known.get(judge, NAN), "share", words, most=most))
+    return checks
+
+
+def _moved(tables: list[pd.DataFrame], reach: float) -> float:
+    moves = [rise(table, reach) for table in tables]
+    return moves[0] if len(moves) == 1 else float(np.abs(moves).sum())
 
 
 def words_of(photos: Iterable[object], groups: Mapping[str, str]) -> list[NDArray[np.str_]]:

@@ -50,7 +50,6 @@ from pipeline.counterfactuals.mask import (
     widened,
     without_colour,
 )
-from pipeline.counterfactuals.measures import in_grey
 from pipeline.counterfactuals.sweep import edits_of, null_cycles
 from pipeline.counterfactuals.version_measures import Reference, references
 from pipeline.run.tables import COUNTERFACTUALS
@@ -63,7 +62,7 @@ CYCLES = 10
 @dataclass(frozen=True)
 class Networks:
     """What making versions needs: the editor, the parser that finds the region, the judge that checks, and, where its
-    weights are on the disk, the network that recognises people. ``second`` judges the versions in grey."""
+    weights are on the disk, the network that recognises people. ``second`` is the second judge."""
 
     editor: Editor
     parser: SmallParser | BiSeNet
@@ -84,11 +83,11 @@ def load_networks(
         edits: the folder in which images of others' editors are kept.
     """
     parser, judge = load_parser(options.parser, weights=options.parser_weights), load_judge("judge")
-    second = load_judge("estimator")
-    for network in (parser, judge, second):
+    second, estimator = load_judge("grey-judge"), load_judge("estimator")
+    for network in (parser, judge, second, estimator):
         network.to(device).to(memory_format=torch.channels_last)
     known = None if recogniser is None else load_recogniser(recogniser).to(device)
-    return Networks(_editor(options, parser, second, device, edits), parser, judge, known, second)
+    return Networks(_editor(options, parser, estimator, device, edits), parser, judge, known, second)
 
 
 def _editor(
@@ -337,8 +336,8 @@ def _write(
         written()
     crops = [version.crop for versions in found for version in versions]
     judged = _judge(networks.judge, crops)
-    if networks.second is not None and edit.arm == EDIT_ARM:
-        seen = _judge(networks.second, [in_grey(crop) for crop in crops], name="second")
+    if networks.second is not None:
+        seen = _judge(networks.second, crops, name="grey")
         judged = [one | other for one, other in zip(judged, seen, strict=True)]
     judgements = iter(judged)
     for place, (subject, versions) in enumerate(zip(chunk.subjects, found, strict=True)):

@@ -75,11 +75,6 @@ def asymmetry(photos: Pictures, versions: Pictures, masks: Masks) -> NDArray[np.
     return np.asarray(np.divide(apart, size, out=np.full(len(photos), np.nan), where=size > 0), dtype=np.float64)
 
 
-def in_grey(picture: Pictures) -> Pictures:
-    """The same picture ``(S, S, 3)`` without its colours."""
-    return np.asarray(cv2.cvtColor(cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY), cv2.COLOR_GRAY2RGB), dtype=np.uint8)
-
-
 def blurred(fields: NDArray[np.floating], *, share: float = 0.04) -> NDArray[np.float64]:
     """Fields ``(N, S, S)`` blurred by a Gaussian of ``share`` of their side."""
     sigma = share * fields.shape[-1]

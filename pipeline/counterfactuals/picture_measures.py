@@ -18,7 +18,7 @@ from pipeline.config.attributes import EDIT_ARM, Attribute
 from pipeline.counterfactuals.detection import Detection, detect
 from pipeline.counterfactuals.editors.base import CROP, Editor, PhotoEdit, Subject
 from pipeline.counterfactuals.editors.residual import ToneAndFields
-from pipeline.counterfactuals.measures import asymmetry, concentration, in_grey, lab, lightness_map, stencil
+from pipeline.counterfactuals.measures import asymmetry, concentration, lab, lightness_map, stencil
 from pipeline.run.storage import File, ImageStore
 
 MAP_SIDE = 64
@@ -107,7 +107,7 @@ def figures(attribute: Attribute, crops: Crops, judges: Mapping[str, Classifier]
     Args:
         attribute: what was swept.
         crops: the sample.
-        judges: name -> a judge; of a name other than "judge", it sees crops in grey.
+        judges: name -> a judge.
         least: faces that a group needs.
     """
     yield from mean_change(crops, of_skin=attribute.moves_colour)
@@ -165,7 +165,7 @@ def real_pastes(attribute: Attribute, crops: Crops, judges: Mapping[str, Classif
             ]
         )
         for name, judge in judges.items():
-            low, high = (perceived(attribute, judge, pictures, grey=name != "judge") for pictures in (before, after))
+            low, high = (perceived(attribute, judge, pictures) for pictures in (before, after))
             swings[name].append(sign * float((high - low).mean()))
         gathered += concentration(before, after, masks).tolist()
         one_sided += asymmetry(before, after, masks).tolist()
@@ -187,11 +187,9 @@ def pasted(
     return np.asarray(np.rint(photo + mask[..., None] * (levels - photo)), dtype=np.uint8)
 
 
-def perceived(
-    attribute: Attribute, judge: Classifier, crops: NDArray[np.uint8], *, grey: bool = False
-) -> NDArray[np.float64]:
+def perceived(attribute: Attribute, judge: Classifier, crops: NDArray[np.uint8]) -> NDArray[np.float64]:
     """A judge's probability of the higher pole for crops ``(N, S, S, 3)``."""
-    seen = perceive_crops(judge, [in_grey(crop) for crop in crops] if grey else list(crops)).named()
+    seen = perceive_crops(judge, list(crops)).named()
     columns = pd.DataFrame({f"judge_{name}": column.float().numpy() for name, column in seen.items()})
     return np.asarray(attribute.perceived(columns), dtype=np.float64)
 

@@ -56,7 +56,7 @@ def validity_card(
             found.append(judged_checks.other_edit(attribute, attribute.given[0], versions, options))
         found += judged_checks.order(attribute, rows, options)
         found.append(judged_checks.weakest_group(attribute, rows, groups, options))
-        found += checks.off_target(attribute, rows, options)
+        found += judged_checks.off_target(attribute, rows, options)
         found += judged_checks.years(attribute, rows, groups, options)
         found += checks.lightness(attribute, rows, groups, options)
         found += picture_checks.skin(attribute, rows, options)

@@ -78,9 +78,11 @@ COUNTERFACTUALS = {
     "neck_gap": "double",  # CIELAB difference between what the face's skin and that of neck and ears moved by
     "concentration": "double",  # share of the squared change of L* in the densest 5 % of the mask
     "asymmetry": "double",  # of the change of L*: 0 alike on both sides, 2 on one side alone
-    "second_masculine": "double",  # what the second judge perceives in the version in grey
-    **{f"second_race_{race}": "double" for race in RACES},
-    "second_age": "double",
+    "grey_masculine": "double",  # the second judge's, which sees no colour
+    **{f"grey_race_{race}": "double" for race in RACES},
+    "grey_age": "double",
+    "grey_young": "double",
+    "grey_smiling": "double",
     "judge_masculine": "double",  # the judge's probabilities
     **{f"judge_race_{race}": "double" for race in RACES},
     "judge_age": "double",

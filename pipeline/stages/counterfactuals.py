@@ -81,7 +81,7 @@ class MakeVersions:
 
 
 def counterfactuals_stage(audit: Audit, upstream: str, *, destination: Destination | None = None) -> str:
-    """Make every version of every face, and check it with the judge; the stage's fingerprint.
+    """Make every version of every face, and check it with the judges; the stage's fingerprint.
 
     Args:
         audit: the run, its options and its watchers.
@@ -93,7 +93,8 @@ def counterfactuals_stage(audit: Audit, upstream: str, *, destination: Destinati
     from models.weights import EDITORS, record
 
     run, sweep, identity = audit.run, audit.settings.sweep, audit.settings.validity.identity_photos
-    weights = [record(name).sha256 for name in (*EDITORS.get(sweep.editor, ()), "parser", "judge", "estimator")]
+    networks = (*EDITORS.get(sweep.editor, ()), "parser", "estimator", "judge", "grey-judge")
+    weights = [record(name).sha256 for name in networks]
     recogniser = find_weights() if identity else None
     depends = [sweep.model_dump(mode="json"), weights, [str(recogniser), identity]]
     depends += [destination.fingerprint] if destination else [audit.settings.storage.model_dump()]

@@ -5,7 +5,7 @@ models/weights/confusion.json too, by which shares of perceived groups are corre
 """
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -26,7 +26,7 @@ from models.training.edits import high_end, mask_pixels, own_attributes, with_va
 from models.training.parser import evaluate as evaluate_parser
 from models.training.parser import load_masks
 from models.training.probes import balanced_rows, codes_of, gender_probe
-from models.weights import load_fader, load_judge, load_parser, record
+from models.weights import CLASSIFIERS, ClassifierName, load_fader, load_judge, load_parser, record
 from pipeline.counterfactuals.checks import spearman_per_row
 
 SWEEP = (-2.0, -4 / 3, -2 / 3, 0.0, 2 / 3, 4 / 3, 2.0)
@@ -39,11 +39,10 @@ def main(
 ) -> None:
     """Print the figures of every network."""
     faces = load_faces(prepared / "faces")
-    names: tuple[Literal["estimator", "judge"], ...] = ("estimator", "judge")
-    write_confusion({name: confusion(name, faces, faces.rows(2)) for name in names})
+    write_confusion({name: confusion(name, faces, faces.rows(2)) for name in CLASSIFIERS})
     if only_confusion:
         return
-    for name in names:
+    for name in CLASSIFIERS:
         network = load_judge(name)
         figures = evaluate(network, faces, report_rows(faces), device="cpu")
         show(name, figures | calibration_errors(network, faces, report_rows(faces)))
@@ -104,7 +103,7 @@ def frechet_distance(one: Tensor, other: Tensor) -> float:
 
 
 @torch.inference_mode()
-def confusion(name: Literal["estimator", "judge"], faces: FaceSet, rows: Tensor) -> Confusion:
+def confusion(name: ClassifierName, faces: FaceSet, rows: Tensor) -> Confusion:
     """How one network perceives held-out faces of every annotated gender and race."""
     network = load_judge(name)
     seen = [network.perceive(to_unit(faces.pixels(chunk))) for chunk in rows.split(256)]

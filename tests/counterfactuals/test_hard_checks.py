@@ -11,18 +11,37 @@ from pipeline.run.tables import CHECKS
 
 
 def test_of_two_judges_the_one_that_sees_less_counts():
-    table = versions(judge_masculine=masculine(0.21), second_masculine=masculine(0.15))
+    table = versions(judge_masculine=masculine(0.21), grey_masculine=masculine(0.15))
     card = card_of(table)
     assert card.loc["effect", "figure"] == pytest.approx(0.3)
     assert card.loc["effect", "passed"] is False
     assert "judge 0.42, second judge 0.30" in card.loc["effect", "words"]
-    turned = versions(judge_masculine=masculine(0.21), second_masculine=lambda photo, value: 0.5 - 0.1 * (photo % 2))
+    turned = versions(judge_masculine=masculine(0.21), grey_masculine=lambda photo, value: 0.5 - 0.1 * (photo % 2))
     assert card_of(turned).loc["monotone", "figure"] == 0
 
 
 def test_a_placebo_is_judged_by_the_one_that_sees_more():
-    table = versions(arm="random", judge_masculine=0.5, second_masculine=masculine(0.1))
+    table = versions(arm="random", judge_masculine=0.5, grey_masculine=masculine(0.1))
     assert card_of(table).loc["placebo: random", "figure"] == pytest.approx(0.4)
+
+
+def test_what_should_stay_is_judged_by_the_one_that_sees_it_move_more():
+    table = versions(judge_young=0.0, grey_young=lambda photo, value: 0.06 * value)
+    check = card_of(table).loc["off-target: young"]
+    assert (check["figure"], check["passed"]) == (pytest.approx(0.06), False)
+    assert "(judge 0.0 %, second judge 6.0 %); 12.0 % from −2 to +2" in check["words"]
+
+
+def test_a_run_of_the_time_when_the_estimator_was_second_judge_is_judged_by_the_judge_alone():
+    older = versions(judge_masculine=masculine(0.21), second_masculine=masculine(0.0), second_age=40.0)
+    check = card_of(older).loc["effect"]
+    assert (check["figure"], check["passed"]) == (pytest.approx(0.42), True)
+    assert "second judge" not in " ".join(card_of(older)["words"])
+
+
+def test_the_words_name_the_pair_of_races():
+    check = card_of(versions(attribute="race", **white_share(0.2))).loc["effect"]
+    assert "being perceived as White rather than Black" in check["words"]
 
 
 def test_a_sweep_in_order_may_still_fall():
@@ -115,6 +134,10 @@ def test_a_drawing_and_a_detector_fail_the_card():
     assert card.loc["stencil", ["figure", "passed"]].tolist() == [9.0, False]
     assert card.loc["detection", ["figure", "passed"]].tolist() == [0.9, False]
     assert "0.85 to 0.95" in card.loc["detection", "words"]
+    ends = pd.concat([pictures(detection=0.7), pictures(**{"detection__ends": 0.9}).assign(arm="random"),
+                      pictures(**{"detection__ends": 0.8})])  # fmt: skip
+    words = card_of(versions(), pictures=ends).loc["detection", "words"]
+    assert "at the ends of the sweep edit 0.80, placebo “random” 0.90" in words
     assert card_of(versions(), pictures=pictures(map__low=3.0, detection=0.7)).loc["detection", "passed"] is True
 
 

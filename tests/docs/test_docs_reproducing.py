@@ -78,10 +78,10 @@ def test_the_lengths_of_training():
     from models.training.fader import FaderPlan
     from models.training.parser import ParserPlan
 
-    epochs = ", ".join(f"{PLANS[name][1].epochs:g}" for name in ("guide", "estimator"))
+    epochs = ", ".join(f"{PLANS[name][1].epochs:g}" for name in ("guide", "estimator", "judge"))
     for stated in (
         f"{ParserPlan.steps:,} steps of {ParserPlan.batch} photos",
-        f"{epochs} and {PLANS['judge'][1].epochs:g} epochs, batches of {ClassifierPlan.batch}",
+        f"{epochs} and {PLANS['grey-judge'][1].epochs:g} epochs, batches of {ClassifierPlan.batch}",
         f"{FaderPlan.steps:,} steps of {FaderPlan.batch} faces",
     ):
         assert stated in TEXT

@@ -6,7 +6,7 @@ import pytest
 
 from models.attributes import RACES
 from models.confusion import Confusion, ConfusionError, read_confusion, write_confusion
-from models.weights import record
+from models.weights import CLASSIFIERS, record
 
 MATRIX = Confusion(
     weights="abc",
@@ -16,7 +16,7 @@ MATRIX = Confusion(
 )
 
 
-@pytest.mark.parametrize("name", ["estimator", "judge"])
+@pytest.mark.parametrize("name", CLASSIFIERS)
 def test_the_shipped_matrices_are_of_the_shipped_weights(name):
     matrix = read_confusion(name, weights=record(name).sha256)
     assert matrix.faces > 1000

@@ -8,17 +8,20 @@ from hypothesis import strategies as st
 
 from models.alignment import TEMPLATE
 from models.attributes import RACES
+from models.image_metrics import batch_luma
 from models.judge import (
     AGE_STEPS,
     OUTPUTS,
     VIEW,
     Estimator,
+    GreyJudge,
     Judge,
     age_in_years,
     split,
     view,
     young_from_age,
 )
+from models.weights import load_judge
 
 
 def tiny(kind):
@@ -26,7 +29,7 @@ def tiny(kind):
     return kind(widths=(8, 8, 16, 16)).eval().requires_grad_(False)
 
 
-@pytest.fixture(params=[Estimator, Judge])
+@pytest.fixture(params=[Estimator, Judge, GreyJudge])
 def network(request):
     return tiny(request.param)
 
@@ -55,12 +58,26 @@ def test_the_view_holds_the_face_without_the_crops_border(size):
     assert (points < [left + side, top + side]).all()
 
 
-def test_a_crop_of_128_is_looked_at_without_resampling(network):
+def test_a_crop_of_128_is_looked_at_in_the_networks_own_size(network):
     crops = torch.rand(2, 3, 128, 128) * 2 - 1
-    outputs, features = network(view(crops))
+    assert network.look(crops).shape == (2, 3, network.size, network.size)
+    if network.size == 96:
+        torch.testing.assert_close(network.look(crops), view(crops), rtol=0, atol=0)
+    outputs, features = network(network.look(crops))
     seen = network.perceive(crops)
     np.testing.assert_allclose(seen.masculine, torch.sigmoid(outputs[:, 0]), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(seen.features, features, rtol=1e-5, atol=1e-6)
+
+
+def test_the_grey_judge_sees_neither_colour_nor_exposure():
+    judge = load_judge("grey-judge")
+    crops = torch.nn.functional.interpolate(torch.rand(6, 3, 9, 9), size=(128, 128), mode="bicubic") - 0.5
+    plain = judge.perceive(crops)
+    grey = judge.perceive(batch_luma(crops).expand(-1, 3, -1, -1))
+    torch.testing.assert_close(grey.features, plain.features, rtol=1e-3, atol=1e-4)
+    darker = judge.perceive(0.7 * crops - 0.2)
+    assert (darker.age - plain.age).abs().max() < 2.5 < plain.age.max() - plain.age.min()
+    assert (darker.masculine - plain.masculine).abs().max() < 0.05
 
 
 @pytest.mark.parametrize("size", [64, 128, 200])

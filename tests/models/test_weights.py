@@ -7,7 +7,7 @@ from safetensors.torch import save_file
 
 from models import weights
 from models.fader import Fader
-from models.judge import Estimator, Judge
+from models.judge import Estimator, GreyJudge, Judge
 from models.parser import CLASSES, SmallParser
 from models.residual import Prototypes
 from models.weights import RECORDS, WeightsError, WeightsRecord, load_fader, load_judge, load_parser, load_residual
@@ -17,6 +17,7 @@ LOADERS = {
     "parser": (SmallParser, load_parser),
     "estimator": (Estimator, lambda: load_judge("estimator")),
     "judge": (Judge, lambda: load_judge("judge")),
+    "grey-judge": (GreyJudge, lambda: load_judge("grey-judge")),
     "residual": (Prototypes, load_residual),
 }
 

@@ -83,7 +83,7 @@ def test_failures_are_reported_with_their_figures_and_reasons():
     index = block(found["index"])
     assert [photo["flagged"] for photo in index["photos"]] == [False, True, True]
     assert found["missed"] == 2
-    assert index["photos"][1]["missed"] == [[0, "pixels of the mask that hit black or white: 40.0 %, threshold 5.0 %"]]
+    assert index["photos"][1]["missed"] == [[0, "pixels of the mask that hit black or white: 40.0 %, threshold 5 %"]]
     assert index["reasons"] == ["HTTP 503"]
     assert index["photos"][2]["sweeps"][0]["scores"][0][1] == [[0, 0]]
 
