@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from ray_nodes import two_nodes
 
 from pipeline.run.engine import for_each
 from pipeline.run.ray_engine import connected
@@ -17,15 +18,8 @@ ray = pytest.importorskip("ray")
 
 @pytest.fixture(scope="module")
 def cluster():
-    from ray.cluster_utils import Cluster
-
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
-    cluster.add_node(num_cpus=1)
-    try:
-        yield cluster
-    finally:
-        cluster.shutdown()
+    with two_nodes() as made:
+        yield made
 
 
 @pytest.fixture(scope="module")

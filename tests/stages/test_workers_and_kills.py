@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from finished_run import tables_of
+from ray_nodes import two_nodes
 
 from pipeline.config.options import EngineOptions
 from pipeline.config.sources import load_settings
@@ -74,15 +75,10 @@ def test_worker_processes_make_the_same_tables_and_files(audited: Callable[..., 
 
 def test_a_ray_node_that_is_lost_changes_no_table_and_no_file(audited: Callable[..., tuple[object, float]]) -> None:
     pytest.importorskip("ray")
-    from ray.cluster_utils import Cluster
-
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-    second = cluster.add_node(num_cpus=1)
-    try:
+    with two_nodes() as cluster:
         engine = EngineOptions(kind="ray", workers=2, ray_address=cluster.address)
+        second = next(iter(cluster.worker_nodes))
         lost, counted = audited(engine, lambda: cluster.remove_node(second, allow_graceful=False))
-    finally:
-        cluster.shutdown()
     assert lost == audited(EngineOptions(workers=1))[0]
     assert counted == pytest.approx(3)
 
