@@ -81,8 +81,10 @@ class DatasetFacts:
 
     @property
     def subjects(self) -> list[str]:
-        """What was changed, such as "perceived gender"."""
-        return [one.subject for one in self.sweep.chosen().values() if one.given is None]
+        """What was changed, such as "perceived gender", both of an intersection."""
+        swept = self.sweep.chosen().values()
+        changed = [one.given[0] if one.given else one for one in swept]
+        return list(dict.fromkeys(one.subject for one in changed))
 
     @property
     def description(self) -> str:
