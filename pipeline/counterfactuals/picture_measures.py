@@ -14,11 +14,14 @@ from numpy.typing import NDArray
 
 from models.alignment import warp_to_template
 from models.judge import Classifier, perceive_crops
+from models.parser import BiSeNet, SmallParser
 from pipeline.config.attributes import EDIT_ARM, Attribute
 from pipeline.counterfactuals.detection import Detection, detect
 from pipeline.counterfactuals.editors.base import CROP, Editor, PhotoEdit, Subject
 from pipeline.counterfactuals.editors.residual import ToneAndFields
+from pipeline.counterfactuals.mask import chances_of, crop_mask, patches_from
 from pipeline.counterfactuals.measures import asymmetry, concentration, lab, lightness_map, stencil
+from pipeline.counterfactuals.version_measures import FACE
 from pipeline.run.storage import File, ImageStore
 
 MAP_SIDE = 64
@@ -50,22 +53,59 @@ class Crops:
     classes: NDArray[np.str_]
 
 
+@dataclass(frozen=True)
+class Face:
+    """What is kept of a photo in which a face may change.
+
+    Attributes:
+        photo: its name.
+        to_crop: ``(2, 3)`` from the photo to its aligned crop.
+        crop: ``(128, 128, 3)`` uint8.
+        mask: ``(128, 128)`` where the crop may change.
+        skin: ``(128, 128)`` where it shows skin.
+    """
+
+    photo: str
+    to_crop: NDArray[np.float64]
+    crop: NDArray[np.uint8]
+    mask: NDArray[np.float32]
+    skin: NDArray[np.float32]
+
+
+def faces_of(
+    parser: SmallParser | BiSeNet, subjects: Sequence[Subject], *, region: Sequence[str], feather: float
+) -> Iterator[Face]:
+    """The faces of some photos that have pixels of the ``region``, with a soft edge of ``feather`` crop sides."""
+    if not subjects:
+        return
+    chances = chances_of(parser, subjects)
+    masks = patches_from(chances, subjects, region=region, feather_share=feather)
+    skins = patches_from(chances, subjects, region=FACE, feather_share=0.0)
+    for one, mask, skin in zip(subjects, masks, skins, strict=True):
+        if mask is not None and skin is not None:
+            crop = warp_to_template(one.pixels, one.to_crop, size=CROP)
+            yield Face(one.photo, one.to_crop, crop, crop_mask(one, mask), crop_mask(one, skin))
+
+
+def reduced(subject: Subject) -> Subject:
+    """The same photo, smaller where its face would fill more than four times the pixels of its aligned crop."""
+    factor = 2 * float(np.hypot(*subject.to_crop[:, 0]))
+    if factor >= 1:
+        return subject
+    pixels = cv2.resize(subject.pixels, None, fx=factor, fy=factor, interpolation=cv2.INTER_AREA)
+    # Pixel centres sit on integers.
+    landmarks = (subject.landmarks + 0.5) * factor - 0.5
+    return replace(subject, pixels=np.asarray(pixels, dtype=np.uint8), landmarks=landmarks)
+
+
 def crops_of(
-    versions: pd.DataFrame,
-    subjects: Sequence[Subject],
-    masks: Mapping[str, NDArray[np.float32]],
-    skins: Mapping[str, NDArray[np.float32]],
-    classes: Mapping[str, str],
-    *,
-    images: ImageStore,
+    versions: pd.DataFrame, faces: Sequence[Face], classes: Mapping[str, str], *, images: ImageStore
 ) -> Crops | None:
     """Read the crops of one attribute's sample; None where no face has all of them.
 
     Args:
         versions: the attribute's rows of the counterfactuals table that were made.
-        subjects: the faces of the sample.
-        masks: photo -> ``(128, 128)`` where its crop may change.
-        skins: photo -> ``(128, 128)`` where its crop shows skin.
+        faces: of the sample.
         classes: photo -> the class that its face is perceived in.
         images: where the versions' files lie.
     """
@@ -81,23 +121,23 @@ def crops_of(
         str(photo): dict(zip(zip(rows["arm"], rows["value"], strict=True), rows["file"], strict=True))
         for photo, rows in versions.groupby("photo")
     }
-    read = []
-    for subject in subjects:
-        names = [files.get(subject.photo, {}).get(key) for key in wanted]
-        if subject.photo in masks and subject.photo in skins and None not in names:
-            pictures = [subject.pixels, *(_picture(images.file(str(name))) for name in names)]
-            read.append((subject.photo, [warp_to_template(one, subject.to_crop, size=CROP) for one in pictures]))
+    read: list[tuple[Face, list[NDArray[np.uint8]]]] = []
+    for face in faces:
+        names = [files.get(face.photo, {}).get(key) for key in wanted]
+        if None not in names:
+            pictures = (_picture(images.file(str(name))) for name in names)
+            read.append((face, [face.crop, *(warp_to_template(one, face.to_crop, size=CROP) for one in pictures)]))
     if not read:
         return None
     crops = np.array([of_photo for _, of_photo in read], dtype=np.uint8)
     ends = {arm: crops[:, first + 2 * place : first + 2 + 2 * place] for place, arm in enumerate(steps)}
     return Crops(
         photos=crops[:, 0],
-        masks=np.stack([masks[photo] for photo, _ in read]),
-        skins=np.stack([skins[photo] for photo, _ in read]),
+        masks=np.stack([face.mask for face, _ in read]),
+        skins=np.stack([face.skin for face, _ in read]),
         near=crops[:, 1:first].reshape(len(crops), 2, each, *crops.shape[2:]),
         ends=ends,
-        classes=np.array([classes[photo] for photo, _ in read]),
+        classes=np.array([classes[face.photo] for face, _ in read]),
     )
 
 
@@ -198,7 +238,7 @@ def part_effects(attribute: Attribute, editor: Editor, subjects: Sequence[Subjec
     """The effect from a = -1 to +1 with all, with tone alone and with features alone, where the editor has both."""
     if not (isinstance(editor, ToneAndFields) and attribute.moves_colour and attribute.unit and subjects):
         return
-    batch = editor.read(list(subjects)[:SPLIT_PHOTOS])
+    batch = editor.read(subjects)
     units = batch.units(attribute)
     parts = {"parts: both": editor, "parts: tone": replace(editor, features=False)}
     for name, part in (parts | {"parts: features": replace(editor, tone=False)}).items():

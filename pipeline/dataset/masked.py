@@ -56,18 +56,19 @@ class HidePeople:
 
     def __call__(self, step: Step) -> list[dict[str, Any]]:
         """Rows of the table of masked photos."""
-        read, lost = read_photos(self.rows, options=self.settings.photos)
-        found = [_missing(row, self.conditions, "failed", reason) for row, reason in lost]
-        if self.annotations is not None:
-            people = _annotated(_annotations(self.annotations), read)
-        else:
-            people = _parsed(_parser(self.settings.sweep.parser, self.settings.sweep.parser_weights), read)
-        for (row, pixels), masks in zip(read, people, strict=True):
-            if isinstance(masks, Absent):
-                found.append(_missing(row, self.conditions, masks.status, masks.reason))
+        found: list[list[dict[str, Any]]] = []
+        for read, lost in read_photos(self.rows, options=self.settings.photos):
+            found += [_missing(row, self.conditions, "failed", reason) for row, reason in lost]
+            if self.annotations is not None:
+                people = _annotated(_annotations(self.annotations), read)
             else:
-                found.append([_write(self.folder, row, pixels, masks, name) for name in self.conditions])
-            step(1)
+                people = _parsed(_parser(self.settings.sweep.parser, self.settings.sweep.parser_weights), read)
+            for (row, pixels), masks in zip(read, people, strict=True):
+                if isinstance(masks, Absent):
+                    found.append(_missing(row, self.conditions, masks.status, masks.reason))
+                else:
+                    found.append([_write(self.folder, row, pixels, masks, name) for name in self.conditions])
+                step(1)
         return [row for rows in found for row in rows]
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 # Up to so many photos, worker processes would take longer to start than they save.
 FEW = 16
+PIXELS_AT_ONCE = 24_000_000  # of the photos that a job decodes together: 72 MB, and one photo more
 # What worker processes import once for all of them.
 NETWORKS = (
     "models.detector",
@@ -122,21 +123,28 @@ def decoding_options(options: PhotoOptions) -> dict[str, Any]:
 
 def read_photos(
     rows: Sequence[Row], *, options: PhotoOptions
-) -> "tuple[list[tuple[Row, NDArray[np.uint8]]], list[tuple[Row, str]]]":
-    """Decode the photos of some rows.
+) -> "Iterator[tuple[list[tuple[Row, NDArray[np.uint8]]], list[tuple[Row, str]]]]":
+    """Decode the photos of some rows: of small ones all at once, of large ones as few as `PIXELS_AT_ONCE` allows.
 
-    Returns:
+    Yields:
         Rows with their ``(H, W, 3)`` pixels, and rows whose photo can no longer be read, with the reason.
     """
     from pipeline.photos.decoding import PhotoError, read_photo
 
-    good, lost = [], []
+    good, lost, pixels = [], [], 0
     for row, file in zip(rows, fetched([location(row["path"]) for row in rows]), strict=True):
         try:
-            good.append((row, read_photo(file, options=options, sha256=row["sha256"]).pixels))
+            photo = read_photo(file, options=options, sha256=row["sha256"]).pixels
         except PhotoError as error:
             lost.append((row, str(error)))
-    return good, lost
+            continue
+        good.append((row, photo))
+        pixels += photo[..., 0].size
+        if pixels > PIXELS_AT_ONCE:
+            yield good, lost
+            good, lost, pixels = [], [], 0
+    if good or lost:
+        yield good, lost
 
 
 def make_table(

@@ -17,9 +17,10 @@ from pipeline.stages.base import Audit, Row, photo_rows, read_photos
 from pipeline.stages.counterfactuals import CHUNK, networks_of
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
-    from numpy.typing import NDArray
+
+    from pipeline.counterfactuals.editors.base import Subject
+    from pipeline.counterfactuals.picture_measures import Face
 
 TABLE = "checks.parquet"
 VERSION_COLUMNS = ["attribute", "arm", "photo", "value", "status", "file"]
@@ -47,22 +48,24 @@ class MeasurePictures:
     def __call__(self, step: Step) -> list[dict[str, Any]]:
         """Rows of the table of checks."""
         from pipeline.counterfactuals.make import subject_of
-        from pipeline.counterfactuals.mask import chances_of, crop_mask, patches_from
-        from pipeline.counterfactuals.picture_measures import crops_of, figures, part_effects
-        from pipeline.counterfactuals.version_measures import FACE
+        from pipeline.counterfactuals.picture_measures import (
+            SPLIT_PHOTOS,
+            crops_of,
+            faces_of,
+            figures,
+            part_effects,
+            reduced,
+        )
 
-        read, _ = read_photos(self.sample, options=self.decoding)  # those that can still be read
-        subjects = [subject_of(row, pixels) for row, pixels in read]
         networks = networks_of(self.sweep, device=self.device, edits=self.edits)
-        masks: dict[str, NDArray[np.float32]] = {}
-        skins: dict[str, NDArray[np.float32]] = {}
-        for start in range(0, len(subjects), CHUNK):  # as many at once as when the versions were made
-            some = subjects[start : start + CHUNK]
-            chances = chances_of(networks.parser, some)
-            for kept, region, feather in ((masks, self.sweep.region, self.sweep.feather), (skins, FACE, 0.0)):
-                patches = patches_from(chances, some, region=region, feather_share=feather)
-                kept |= {one.photo: crop_mask(one, patch) for one, patch in zip(some, patches, strict=True) if patch}
-        crops = crops_of(self.versions, subjects, masks, skins, self.classes, images=self.images)
+        faces: list[Face] = []
+        subjects: list[Subject] = []  # those whose parts are switched off in turn
+        for start in range(0, len(self.sample), CHUNK):  # as many at once as when the versions were made
+            for read, _ in read_photos(self.sample[start : start + CHUNK], options=self.decoding):
+                some = [subject_of(row, pixels) for row, pixels in read]  # those that can still be read
+                faces += faces_of(networks.parser, some, region=self.sweep.region, feather=self.sweep.feather)
+                subjects += [reduced(one) for one in some[: max(0, SPLIT_PHOTOS - len(subjects))]]
+        crops = crops_of(self.versions, faces, self.classes, images=self.images)
         if crops is None:
             return []
         judges = {"judge": networks.judge} | ({} if networks.second is None else {"second judge": networks.second})

@@ -62,20 +62,23 @@ class MakeVersions:
         """Rows of the table of counterfactuals."""
         from pipeline.counterfactuals.make import make_versions, subject_of, unmade
 
-        read, lost = read_photos(self.rows, options=self.decoding)
+        made: list[dict[str, Any]] = []
+        unread: list[tuple[Row, str]] = []
         with self.images.writing(self.key) as writing:
-            made = make_versions(
-                [subject_of(row, pixels) for row, pixels in read],
-                networks=networks_of(self.sweep, device=self.device, recogniser=self.recogniser, edits=self.edits),
-                options=self.sweep,
-                layout=self.layout,
-                folder=writing.folder,
-                identified=frozenset(row["photo"] for row in self.rows if row["identified"]),
-                advance=step,
-            )
+            for read, lost in read_photos(self.rows, options=self.decoding):
+                made += make_versions(
+                    [subject_of(row, pixels) for row, pixels in read],
+                    networks=networks_of(self.sweep, device=self.device, recogniser=self.recogniser, edits=self.edits),
+                    options=self.sweep,
+                    layout=self.layout,
+                    folder=writing.folder,
+                    identified=frozenset(row["photo"] for row in self.rows if row["identified"]),
+                    advance=step,
+                )
+                unread += lost
         for version in made if writing.names else ():
             version |= {kind: writing.names[name] for kind in ("file", "mask") if (name := version.get(kind))}
-        for (row, reason), attribute, arm in product(lost, self.sweep.chosen(), self.sweep.arms):
+        for (row, reason), attribute, arm in product(unread, self.sweep.chosen(), self.sweep.arms):
             made += unmade(str(row["photo"]), attribute, options=self.sweep, status="failed", reason=reason, arm=arm)
         return made
 

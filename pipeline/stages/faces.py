@@ -38,13 +38,17 @@ class FindFaces:
         """Rows of the table of faces."""
         from pipeline.photos.faces import face_rows
 
-        read, lost = read_photos(self.rows, options=self.decoding)
         detector, estimator = _networks()
-        names, pixels = [str(row["photo"]) for row, _ in read], [pixels for _, pixels in read]
-        found = face_rows(names, pixels, detector=detector, estimator=estimator, options=self.options, advance=step)
-        if self.skin is not None:
-            found = [row | _skin(row, photo, self.skin) for row, photo in zip(found, pixels, strict=True)]
-        return found + [{"photo": row["photo"], "status": "failed", "reason": reason} for row, reason in lost]
+        found: list[dict[str, Any]] = []
+        failed: list[dict[str, Any]] = []
+        for read, lost in read_photos(self.rows, options=self.decoding):
+            names, pixels = [str(row["photo"]) for row, _ in read], [pixels for _, pixels in read]
+            some = face_rows(names, pixels, detector=detector, estimator=estimator, options=self.options, advance=step)
+            if self.skin is not None:
+                some = [row | _skin(row, photo, self.skin) for row, photo in zip(some, pixels, strict=True)]
+            found += some
+            failed += [{"photo": row["photo"], "status": "failed", "reason": reason} for row, reason in lost]
+        return found + failed
 
 
 def faces_stage(audit: Audit, upstream: str, *, keep_parts: bool = False) -> str:
