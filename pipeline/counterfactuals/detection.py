@@ -15,13 +15,13 @@ from torch.nn import functional as F
 
 from pipeline.counterfactuals.measures import Pictures, auc, auc_interval, lab
 
-FOLDS = 5
+FOLDS = 4
 CELLS = 8  # the regression looks at the crop in so many cells a side
 PENALTY = 0.01  # inverse strength: many features, few faces
 SIDE = 64  # pixels a side of the network's input
 WIDTH = 24
-STEPS, FACES, EDITS = 80, 16, 2  # of the network's training: steps, faces in each, edits of each face
-RATE, DECAY = 4e-3, 0.05
+STEPS, FACES, EDITS = 40, 16, 2  # of the network's training: steps, faces in each, edits of each face
+RATE, DECAY = 6e-3, 0.05
 
 Features = NDArray[np.float32]
 
