@@ -158,7 +158,8 @@ def remove_stale(versions: Path, images: ImageStore) -> int:
     """
     kept = {f"{IMAGES}/{METADATA}"}
     for rows in read_frames(versions, columns=["file", "mask"]):
-        kept.update(rows["file"].dropna().str.partition("#")[0], rows["mask"].dropna().str.partition("#")[0])
+        for column in ("file", "mask"):
+            kept.update(name.partition("#")[0] for name in rows[column].dropna())
     return images.prune((IMAGES, MASKS), keep=kept.__contains__)
 
 

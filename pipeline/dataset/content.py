@@ -118,7 +118,9 @@ class DatasetContent:
         rows = first.assign(file=self._original_files(first), **dict.fromkeys(OF_VERSIONS))
         rows = rows[[(self.folder / file).is_file() for file in rows["file"]]]
         sums = [sha256_of(self.folder / file) for file in rows["file"]]
-        return rows.assign(attribute=ORIGINAL, arm=ORIGINAL, file_name=rows["file"].str.partition("/")[2], sha256=sums)
+        return rows.assign(
+            attribute=ORIGINAL, arm=ORIGINAL, file_name=rows["file"].str.split("/", n=1).str[1], sha256=sums
+        )
 
     def _original_files(self, rows: "pd.DataFrame") -> list[str]:
         """``SPLIT/original/ID-original.png`` of each version's photo, sharded as the versions are."""
