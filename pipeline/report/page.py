@@ -99,7 +99,7 @@ def render(
         example=views.example(found.findings, curves, album, key="first"),
         banners=list(dict.fromkeys(block.banner for block in blocks if block.banner)),
         short_banner=short_banner,
-        nothing=[block.summary for block in blocks],
+        nothing=[f"{block.table.adapter}: {block.summary}" for block in blocks],
         placebo_arms=bool((slopes["arm"] != EDIT_ARM).any()),
         rule=rule(max_p=max_p, min_slope=min_slope),
         adapters=[
