@@ -89,14 +89,10 @@ def patches_from(
     for subject, view, membership in zip(subjects, views, inside, strict=True):
         if within_crop:
             membership = _within_crop(membership, view, subject.to_crop)
-        patch = locate(
-            membership,
-            to_photo=invert(view),
-            shape=(subject.pixels.shape[0], subject.pixels.shape[1]),
-        )
+        patch = locate(membership, to_photo=invert(view), shape=subject.shape)
         if patch is not None:
-            side = CROP / float(np.hypot(*subject.to_crop[:, 0]))
-            patch = trimmed(Patch(patch.top, patch.left, feather(patch.mask, pixels=feather_share * side)))
+            soft = feather(patch.mask, pixels=feather_share * subject.crop_side)
+            patch = trimmed(Patch(patch.top, patch.left, soft))
         patches.append(patch)
     return patches
 

@@ -89,7 +89,7 @@ def faces_of(
 
 def reduced(subject: Subject) -> Subject:
     """The same photo, smaller where its face would fill more than four times the pixels of its aligned crop."""
-    factor = 2 * float(np.hypot(*subject.to_crop[:, 0]))
+    factor = 2 * CROP / subject.crop_side
     if factor >= 1:
         return subject
     pixels = cv2.resize(subject.pixels, None, fx=factor, fy=factor, interpolation=cv2.INTER_AREA)

@@ -77,6 +77,22 @@ def merged_region(face: Patch | None, skin: Patch | None) -> Region | None:
     return Region(top, left, placed(face), placed(skin))
 
 
+def within(patch: Patch | None, window: Patch) -> NDArray[np.float32]:
+    """A patch's mask in the window of another, 0 beyond."""
+    height, width = window.mask.shape
+    whole = np.zeros((height, width), dtype=np.float32)
+    if patch is None:
+        return whole
+    top, left = patch.top - window.top, patch.left - window.left
+    rows = slice(max(top, 0), min(top + patch.mask.shape[0], height))
+    columns = slice(max(left, 0), min(left + patch.mask.shape[1], width))
+    if rows.stop > rows.start and columns.stop > columns.start:
+        whole[rows, columns] = patch.mask[
+            rows.start - top : rows.stop - top, columns.start - left : columns.stop - left
+        ]
+    return whole
+
+
 def to_photo_displacement(
     displacement: NDArray[np.float32], *, to_photo: NDArray[np.float64], size: int
 ) -> NDArray[np.float32]:

@@ -83,8 +83,8 @@ def faces_stage(audit: Audit, upstream: str, *, keep_parts: bool = False) -> str
 
 def _skin(row: dict[str, Any], pixels: "NDArray[np.uint8]", parser: Parser) -> dict[str, float]:
     """The column of the skin's median L*, where there is a face that shows enough of it."""
-    from pipeline.counterfactuals.editors.residual import skin_lightness
     from pipeline.counterfactuals.make import subject_of
+    from pipeline.counterfactuals.skin import skin_lightness
 
     found = None if row["status"] != "ok" else skin_lightness(_parser(*parser), subject_of(row, pixels))
     return {} if found is None else {SKIN: found}

@@ -16,9 +16,10 @@ from models.weights import load_judge, load_parser, load_residual
 from pipeline.config.attributes import ATTRIBUTES, EDIT_ARM, attribute_of
 from pipeline.config.options import FaceOptions
 from pipeline.config.sweep_options import SweepOptions
-from pipeline.counterfactuals.editors.residual import ToneAndFields, skin_colour, skin_lightness
+from pipeline.counterfactuals.editors.residual import ToneAndFields
 from pipeline.counterfactuals.make import subject_of
 from pipeline.counterfactuals.mask import chances_of
+from pipeline.counterfactuals.skin import skin_colour, skin_lightness
 from pipeline.counterfactuals.validity import validity_card
 from pipeline.photos import SAMPLE
 from pipeline.photos.faces import face_rows

@@ -39,6 +39,16 @@ class Subject:
         """The ``(2, 3)`` transform from photo to aligned crop pixels."""
         return similarity_to_template(self.landmarks, size=CROP)
 
+    @property
+    def crop_side(self) -> float:
+        """The side of the aligned crop in photo pixels."""
+        return CROP / float(np.hypot(*self.to_crop[:, 0]))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Height and width of the photo."""
+        return self.pixels.shape[0], self.pixels.shape[1]
+
 
 @dataclass(frozen=True)
 class Patch:

@@ -13,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from models.alignment import aligned_crop, invert, similarity_to_template
-from models.attributes import CLASSES, class_indices
+from models.alignment import aligned_crop, invert
+from models.attributes import class_indices
 from models.fader import ATTRIBUTES
 from models.judge import Classifier
 from models.parser import BiSeNet, SmallParser
@@ -34,12 +34,10 @@ from models.tone import (
     REACH,
     ToneTable,
     lightness_shifts,
-    median_colour,
     smooth_lightness,
     tone_change,
     tone_changes,
     tone_shifts,
-    tone_weights,
 )
 from pipeline.config.attributes import EDIT_ARM, Attribute
 from pipeline.counterfactuals.editors.base import CROP, Patch, PhotoEdit, PhotoVersions, Subject
@@ -47,34 +45,18 @@ from pipeline.counterfactuals.editors.response import Units, directions, fitted_
 from pipeline.counterfactuals.mask import (
     chances_of,
     crop_mask,
-    edge_following,
-    feather,
     is_grey,
     locate,
     parser_view,
+    patches_from,
     to_patch,
-    trimmed,
     without_colour,
 )
-from pipeline.counterfactuals.region import Region, compose, inner_mask, merged_region, to_photo_displacement
+from pipeline.counterfactuals.region import Region, compose, inner_mask, merged_region, to_photo_displacement, within
+from pipeline.counterfactuals.skin import Skin, visible_skin, wide_view
 
-WIDE, LOWERED = 0.42, 0.12  # the wide view's scale, and by how much of its side it looks further down
-EDGE_REACH = 0.025  # crop sides within which the edge of the skin follows the photo's
 # Teeth, the eye's white and the iris take little of a change of light: nothing of them belongs to a group.
 KEPT = {"mouth": 0.85, "eyes": 0.5}
-
-
-@dataclass(frozen=True)
-class Skin:
-    """A face's visible skin.
-
-    Attributes:
-        patch: how much of a tone shift each pixel of the photo takes.
-        colour: ``(3,)`` the skin's median CIELAB.
-    """
-
-    patch: Patch
-    colour: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -122,10 +104,7 @@ class ToneAndFields:
         crops = unit_batch([aligned_crop(subject.pixels, subject.landmarks, size=CROP) for subject in subjects])
         fields = self.prototypes(torch.tensor([float(subject.own["age"]) for subject in subjects]))
         near = chances_of(self.parser, subjects) if near is None else near
-        faces = [
-            face_patch(subject, chances, region=self.region, feather_share=self.feather_share)
-            for subject, chances in zip(subjects, near, strict=True)
-        ]
+        faces = patches_from(near, subjects, region=self.region, feather_share=self.feather_share)
         kept, masks = tuple(map(kept_parts, subjects, near)), _over_crops(subjects, faces)
         return ResidualBatch(
             editor=self,
@@ -319,8 +298,8 @@ class ResidualBatch:
         mask, features = region.face[region.features], region.features
         there = Patch(region.top + features[0].start, region.left + features[1].start, mask)
         to_photo = invert(subject.to_crop)
-        taken = (mask * (1 - _within(self.kept[place], there)))[..., None]
-        inner = inner_mask(mask, rim=INNER * _crop_side(subject))[..., None]
+        taken = (mask * (1 - within(self.kept[place], there)))[..., None]
+        inner = inner_mask(mask, rim=INNER * subject.crop_side)[..., None]
         levels = np.ascontiguousarray((changes.colour[place] * 127.5).movedim(1, -1).numpy())
         sides = np.ascontiguousarray(changes.displacement[place].movedim(1, -1).numpy())
         colours = [taken * to_patch(one, subject, there) for one in levels]
@@ -343,84 +322,16 @@ class ResidualBatch:
         if skin is None:
             return [None] * len(values)
         window = subject.pixels[region.window]
-        lightness = smooth_lightness(window, region.skin, reach=REACH * _crop_side(subject))
+        lightness = smooth_lightness(window, region.skin, reach=REACH * subject.crop_side)
         shifts = self._shifts(subject, skin, attribute, values)
         return tone_changes(window, region.skin, skin.colour, shifts, lightness=lightness, grey=grey)
-
-
-def wide_view(landmarks: NDArray[np.float64], *, size: int) -> NDArray[np.float64]:
-    """From photo to a parser's input that shows ears, neck and shoulders: as ``parser_view``, further out and down."""
-    view = similarity_to_template(landmarks, size=size) * WIDE
-    view[:, 2] += (1 - WIDE) * size / 2
-    view[1, 2] -= LOWERED * size
-    return view
-
-
-def face_patch(
-    subject: Subject, chances: NDArray[np.float32], *, region: Sequence[str], feather_share: float
-) -> Patch | None:
-    """Where features may change: the classes of ``region`` in the near view, feathered inwards, in photo pixels."""
-    membership = chances[list(class_indices(region))].sum(axis=0)
-    view = parser_view(subject.landmarks, size=membership.shape[0])
-    patch = locate(membership, to_photo=invert(view), shape=_shape(subject))
-    if patch is None:
-        return None
-    return trimmed(Patch(patch.top, patch.left, feather(patch.mask, pixels=feather_share * _crop_side(subject))))
 
 
 def kept_parts(subject: Subject, chances: NDArray[np.float32]) -> Patch | None:
     """How much of its light and colour each pixel keeps, from the parser's probabilities in the near view."""
     membership = sum(share * chances[list(class_indices((name,)))].sum(axis=0) for name, share in KEPT.items())
     view = parser_view(subject.landmarks, size=chances.shape[-1])
-    return locate(np.asarray(membership, dtype=np.float32), to_photo=invert(view), shape=_shape(subject))
-
-
-def visible_skin(subject: Subject, near: NDArray[np.float32], wide: NDArray[np.float32]) -> Skin | None:
-    """All visible skin of a face, its ears and neck: from the near view, and from the wide one beyond it.
-
-    Args:
-        subject: the face.
-        near: ``(19, size, size)`` the parser's probabilities in the near view.
-        wide: the same in the wide one.
-    """
-    size = near.shape[-1]
-    views = [view(subject.landmarks, size=size) for view in (parser_view, wide_view)]
-    # Inside the near view, which shows more detail, that one counts; towards its edge the wide one takes over; and
-    # towards the wide one's edge the shift fades out.
-    inner, outer = _frame(size, width=0.06), _frame(size, width=0.10)
-    near_skin, near_frame, wide_skin = (
-        locate(field, to_photo=invert(view), shape=_shape(subject))
-        for field, view in (
-            (tone_weights(near, CLASSES) * inner, views[0]),
-            (inner, views[0]),
-            (tone_weights(wide, CLASSES) * outer, views[1]),
-        )
-    )
-    region = merged_region(near_skin, wide_skin)
-    if region is None:
-        return None
-    weights = region.face + (1 - _within(near_frame, region.patch)) * region.skin
-    edged = edge_following(weights, subject.pixels[region.window], reach=EDGE_REACH * _crop_side(subject))
-    # The photo's edges decide where the parser is in doubt, not where it sees skin or none.
-    weights = np.clip(edged, 2.5 * weights - 1.5, 4 * weights)
-    weights = np.clip((weights - 0.04) / 0.92, 0, 1)
-    patch = trimmed(Patch(region.top, region.left, weights.astype(np.float32)))
-    colour = skin_colour(subject, near)
-    return None if patch is None or colour is None else Skin(patch, colour)
-
-
-def skin_colour(subject: Subject, near: NDArray[np.float32]) -> NDArray[np.float64] | None:
-    """The median CIELAB ``(3,)`` of a face's skin, from the parser's probabilities in the near view; None if hidden."""
-    skin = near[list(class_indices(("skin", "nose")))].sum(axis=0)
-    view = parser_view(subject.landmarks, size=near.shape[-1])
-    sure = locate(skin, to_photo=invert(view), shape=_shape(subject))
-    return None if sure is None else median_colour(subject.pixels[sure.window], sure.mask)
-
-
-def skin_lightness(parser: SmallParser | BiSeNet, subject: Subject) -> float | None:
-    """The median L* of a face's skin as the editor reads it; None where too little shows."""
-    colour = skin_colour(subject, chances_of(parser, [subject])[0])
-    return None if colour is None else float(colour[0])
+    return locate(np.asarray(membership, dtype=np.float32), to_photo=invert(view), shape=subject.shape)
 
 
 def _check_inputs(attribute: Attribute) -> None:
@@ -436,37 +347,6 @@ def _over_crops(subjects: Sequence[Subject], patches: Sequence[Patch | None]) ->
     return torch.from_numpy(np.stack(masks))[:, None]
 
 
-def _crop_side(subject: Subject) -> float:
-    """The side of the aligned crop in photo pixels."""
-    return CROP / float(np.hypot(*subject.to_crop[:, 0]))
-
-
-def _shape(subject: Subject) -> tuple[int, int]:
-    return subject.pixels.shape[0], subject.pixels.shape[1]
-
-
-def _frame(size: int, *, width: float) -> NDArray[np.float32]:
-    """1 inside a square, falling to 0 at its border over ``width`` of its side."""
-    ramp = np.clip(np.minimum(np.arange(size), np.arange(size)[::-1]) / (width * size), 0, 1).astype(np.float32)
-    return np.minimum.outer(ramp, ramp)
-
-
 def _summed(steps: NDArray[np.float32], fields: NDArray[np.float32] | None) -> NDArray[np.float32] | None:
     """The sum of J fields ``(J, h, w, C)``, ``steps`` ``(J,)`` times."""
     return None if fields is None else np.asarray(np.einsum("j,jhwc->hwc", steps, fields), dtype=np.float32)
-
-
-def _within(patch: Patch | None, window: Patch) -> NDArray[np.float32]:
-    """A patch's mask in the window of another, 0 beyond."""
-    height, width = window.mask.shape
-    whole = np.zeros((height, width), dtype=np.float32)
-    if patch is None:
-        return whole
-    top, left = patch.top - window.top, patch.left - window.left
-    rows = slice(max(top, 0), min(top + patch.mask.shape[0], height))
-    columns = slice(max(left, 0), min(left + patch.mask.shape[1], width))
-    if rows.stop > rows.start and columns.stop > columns.start:
-        whole[rows, columns] = patch.mask[
-            rows.start - top : rows.stop - top, columns.start - left : columns.stop - left
-        ]
-    return whole

@@ -1,0 +1,92 @@
+"""All visible skin of a face in its photo, ears and neck included, and its colour: where a shift of tone goes."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.alignment import invert, similarity_to_template
+from models.attributes import CLASSES, class_indices
+from models.parser import BiSeNet, SmallParser
+from models.tone import median_colour, tone_weights
+from pipeline.counterfactuals.editors.base import Patch, Subject
+from pipeline.counterfactuals.mask import chances_of, edge_following, locate, parser_view, trimmed
+from pipeline.counterfactuals.region import merged_region, within
+
+WIDE, LOWERED = 0.42, 0.12  # the wide view's scale, and by how much of its side it looks further down
+EDGE_REACH = 0.025  # crop sides within which the edge of the skin follows the photo's
+
+
+@dataclass(frozen=True)
+class Skin:
+    """A face's visible skin.
+
+    Attributes:
+        patch: how much of a tone shift each pixel of the photo takes.
+        colour: ``(3,)`` the skin's median CIELAB.
+    """
+
+    patch: Patch
+    colour: NDArray[np.float64]
+
+
+def wide_view(landmarks: NDArray[np.float64], *, size: int) -> NDArray[np.float64]:
+    """From photo to a parser's input that shows ears, neck and shoulders: as ``parser_view``, further out and down."""
+    view = similarity_to_template(landmarks, size=size) * WIDE
+    view[:, 2] += (1 - WIDE) * size / 2
+    view[1, 2] -= LOWERED * size
+    return view
+
+
+def visible_skin(subject: Subject, near: NDArray[np.float32], wide: NDArray[np.float32]) -> Skin | None:
+    """All visible skin of a face, its ears and neck: from the near view, and from the wide one beyond it.
+
+    Args:
+        subject: the face.
+        near: ``(19, size, size)`` the parser's probabilities in the near view.
+        wide: the same in the wide one.
+    """
+    size = near.shape[-1]
+    views = [view(subject.landmarks, size=size) for view in (parser_view, wide_view)]
+    # Inside the near view, which shows more detail, that one counts; towards its edge the wide one takes over; and
+    # towards the wide one's edge the shift fades out.
+    inner, outer = _frame(size, width=0.06), _frame(size, width=0.10)
+    near_skin, near_frame, wide_skin = (
+        locate(field, to_photo=invert(view), shape=subject.shape)
+        for field, view in (
+            (tone_weights(near, CLASSES) * inner, views[0]),
+            (inner, views[0]),
+            (tone_weights(wide, CLASSES) * outer, views[1]),
+        )
+    )
+    region = merged_region(near_skin, wide_skin)
+    if region is None:
+        return None
+    weights = region.face + (1 - within(near_frame, region.patch)) * region.skin
+    edged = edge_following(weights, subject.pixels[region.window], reach=EDGE_REACH * subject.crop_side)
+    # The photo's edges decide where the parser is in doubt, not where it sees skin or none.
+    weights = np.clip(edged, 2.5 * weights - 1.5, 4 * weights)
+    weights = np.clip((weights - 0.04) / 0.92, 0, 1)
+    patch = trimmed(Patch(region.top, region.left, weights.astype(np.float32)))
+    colour = skin_colour(subject, near)
+    return None if patch is None or colour is None else Skin(patch, colour)
+
+
+def skin_colour(subject: Subject, near: NDArray[np.float32]) -> NDArray[np.float64] | None:
+    """The median CIELAB ``(3,)`` of a face's skin, from the parser's probabilities in the near view; None if hidden."""
+    skin = near[list(class_indices(("skin", "nose")))].sum(axis=0)
+    view = parser_view(subject.landmarks, size=near.shape[-1])
+    sure = locate(skin, to_photo=invert(view), shape=subject.shape)
+    return None if sure is None else median_colour(subject.pixels[sure.window], sure.mask)
+
+
+def skin_lightness(parser: SmallParser | BiSeNet, subject: Subject) -> float | None:
+    """The median L* of a face's skin as the editor reads it; None where too little shows."""
+    colour = skin_colour(subject, chances_of(parser, [subject])[0])
+    return None if colour is None else float(colour[0])
+
+
+def _frame(size: int, *, width: float) -> NDArray[np.float32]:
+    """1 inside a square, falling to 0 at its border over ``width`` of its side."""
+    ramp = np.clip(np.minimum(np.arange(size), np.arange(size)[::-1]) / (width * size), 0, 1).astype(np.float32)
+    return np.minimum.outer(ramp, ramp)
