@@ -4,18 +4,19 @@ import random
 import threading
 from collections import Counter
 from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from itertools import cycle
 from time import sleep
-from typing import Self
 from urllib.parse import urlsplit
+
+from fakes.serving import LoopbackServer
 
 # What a client sees; before the first of AFTER the service never got the request.
 BEFORE = ("500", "429", "dropped before")
 AFTER = ("dropped after", "cut", "page", "empty", "longer than it is", "trickle")
 
 
-class FaultyProxy:
+class FaultyProxy(LoopbackServer):
     """Forwards requests to ``url`` until it is left; spoils a ``share`` of the replies, drawn from a seed, in each way
     in turn.
 
@@ -85,20 +86,4 @@ class FaultyProxy:
                     self.wfile.write(body)
                 self.close_connection = longer
 
-        class Server(ThreadingHTTPServer):
-            def handle_error(self, request: object, client_address: object) -> None:
-                pass  # the client has gone
-
-        self._server = Server(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-
-    def __enter__(self) -> Self:
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        super().__init__(Handler)
