@@ -111,8 +111,8 @@ def print_plan(plan: "Plan", *, error: bool = True) -> None:
             wait = f"{pluralise(one.waiting, 'image')} in jobs that were sent before"
             lines.append(f"  The answers to {wait} are fetched; these are not sent again.")
         if one.sentinels:
-            portraits = pluralise(one.sentinels, "portrait")
-            lines.append(f"  Calls and cost include {portraits} of nobody, to see whether the service changes.")
+            portraits = pluralise(one.sentinels, "synthetic portrait")
+            lines.append(f"  Calls and cost include {portraits}, to detect a service that changes.")
         for line in lines:
             console.print(escape(visible(line)), soft_wrap=True)
 
@@ -180,13 +180,13 @@ def _print_findings(console: Any, content: Mapping[str, Any]) -> None:
 
 
 def watch(quiet: bool, as_json: bool) -> Watch:
-    """Progress bars, unless nobody looks."""
+    """Progress bars, where output is a terminal."""
     return unwatched if quiet or as_json else Bars()
 
 
 def consent(yes: bool) -> "Consent":
     """Show what would be sent where, and ask on a terminal unless ``yes`` answers; without a terminal: no."""
-    from pipeline.querying.plan import nobody
+    from pipeline.querying.plan import no_consent
 
     def shown(plan: Any) -> bool:
         print_plan(plan)
@@ -198,7 +198,7 @@ def consent(yes: bool) -> "Consent":
 
     if yes:
         return shown
-    return confirmed if sys.stdin.isatty() and sys.stderr.isatty() else nobody
+    return confirmed if sys.stdin.isatty() and sys.stderr.isatty() else no_consent
 
 
 def table_format(format: str | None, out: Path | None) -> str:

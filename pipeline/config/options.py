@@ -106,10 +106,10 @@ class QueryOptions(Section):
         default_factory=dict, description="US$ per 1,000 images and feature, in place of the table's"
     )
     patience: Annotated[float, Flag(metavar="SECONDS")] = Field(
-        600, ge=0, le=604_800, description="seconds to wait for a service that answers nobody, before it is given up"
+        600, ge=0, le=604_800, description="seconds to wait for a service that does not answer, before it is given up"
     )
     sentinels: Annotated[int, Flag()] = Field(
-        3, ge=0, le=20, description="portraits of nobody queried at start, middle and end to see a service change"
+        3, ge=0, le=20, description="synthetic portraits queried at start, middle and end to detect a change of service"
     )
 
     @field_validator("adapters")

@@ -387,7 +387,7 @@ class _Client:
         self._log(f"{self._adapter.name}: {name}: {failure.reason}{then}")
 
     def _put_back(self, call: _Call, requests: Sequence[Request], *, delay: float, sent: float) -> None:
-        # While the service answers nobody, its failures say nothing about an image.
+        # While the service is down, its failures say nothing about an image.
         attempt = 0 if self._breaker.failing else 1
         again = tuple(replace(one, attempts=one.attempts + attempt, first=one.first or sent) for one in requests)
         self._queue.put(_Call(again, call.moment), delay=delay)

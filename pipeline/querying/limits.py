@@ -19,11 +19,11 @@ _ROUNDING = 1e-9  # US$; sums of many small prices are not exact
 class RetryPolicy:
     """How long an image is tried.
 
-    A retry is a value and nobody sleeps for it: libraries that repeat a call wait in its thread, but here the decision
+    A retry is a value; no thread sleeps for it: libraries that repeat a call wait in its thread, but here the decision
     is about some images of a call, and an image that waits must not keep a thread.
 
     Attributes:
-        attempts: requests for one image at most, not counting those made while the service answered nobody.
+        attempts: requests for one image at most, not counting those made while the service was down.
         unreadable: requests for one image at most whose answers hold no labels; each is charged for.
         seconds: after the first, no further request is begun.
         first: the upper end of the first random wait in seconds; it doubles with each attempt.
@@ -101,7 +101,7 @@ class CircuitBreaker:
 
     @property
     def failing(self) -> bool:
-        """Whether the service answers nobody at the moment."""
+        """Whether the service is considered down at the moment."""
         return self._due is not None
 
     def admit(self, stopped: threading.Event) -> bool:

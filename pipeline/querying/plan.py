@@ -230,8 +230,8 @@ def unconfirmed(hosts: Sequence[str]) -> str:
     )
 
 
-def nobody(plan: Plan) -> bool:
-    """Consent where there is nobody to confirm: no."""
+def no_consent(plan: Plan) -> bool:
+    """Consent where no one can confirm: refused."""
     return False
 
 

@@ -134,6 +134,6 @@ class DelayQueue(Generic[Job]):
             self._changed.notify_all()
 
     def left(self) -> list[Job]:
-        """What nobody took."""
+        """The jobs that no thread took."""
         with self._changed:
             return [*self._new, *(job for _, _, job in self._later)]

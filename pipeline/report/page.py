@@ -217,5 +217,5 @@ def _words(value: Any) -> str:
     if value is None:
         return MISSING
     if isinstance(value, str) and Path(value).is_absolute():
-        return Path(value).name  # where the run's own computer keeps its files is nobody else's business
+        return Path(value).name  # where the run's own computer keeps its files is no_consent else's business
     return str(value) if not isinstance(value, bool) else "yes" if value else "no"

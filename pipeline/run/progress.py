@@ -1,4 +1,4 @@
-"""The progress of a stage: a bar on standard error, or nothing where nobody watches."""
+"""The progress of a stage: a bar on standard error, or nothing where there is no terminal."""
 
 import threading
 from collections.abc import Iterator

@@ -12,7 +12,7 @@ from models.errors import DeviceError, WeightsError
 from pipeline.analyses.inputs import InputError
 from pipeline.config.options import ConfigError, Settings
 from pipeline.photos.listing import NoUsablePhotos
-from pipeline.querying.plan import Consent, PlanError, Retry, nobody
+from pipeline.querying.plan import Consent, PlanError, Retry, no_consent
 from pipeline.querying.store import StoreError
 from pipeline.run.checkpoint import fetch_run
 from pipeline.run.engine import IN_PROCESS, Engine, alongside
@@ -50,7 +50,7 @@ def audit(
     given: Mapping[str, Any],
     adapters: "Sequence[Adapter] | None" = None,
     watch: Watch = unwatched,
-    consent: Consent = nobody,
+    consent: Consent = no_consent,
     only: bool = False,
     drop: Sequence[str] = (),
     report: bool = True,
@@ -81,7 +81,7 @@ def audit(
     adapters = make_adapters(settings, out) if adapters is None else adapters
     keep = kept_adapters(run, adapters, only=only, drop=drop)
     settings = with_kept(settings, run, keep=keep, named=[adapter.name for adapter in adapters])
-    if consent is nobody and "query" not in run.record.stages:
+    if consent is no_consent and "query" not in run.record.stages:
         refuse_remote(adapters)
     with run.locked(), started_engine(settings.engine) as engine:
         work = start_run(run, photos, settings=settings, given=given, watch=watch, consent=consent, engine=engine)
@@ -112,7 +112,7 @@ def query_run(
     changes: Mapping[str, Mapping[str, Any]],
     adapters: "Sequence[Adapter] | None" = None,
     watch: Watch = unwatched,
-    consent: Consent = nobody,
+    consent: Consent = no_consent,
     only: bool = False,
     drop: Sequence[str] = (),
     retry: Retry | None = None,
@@ -224,7 +224,7 @@ def start_run(
     settings: Settings,
     given: Mapping[str, Any],
     watch: Watch = unwatched,
-    consent: Consent = nobody,
+    consent: Consent = no_consent,
     engine: Engine = IN_PROCESS,
 ) -> Audit:
     """Note in a run's record from what, with which options, weights and versions it is made; see ``audit``.

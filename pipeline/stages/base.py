@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.config.options import EngineOptions, PhotoOptions, Settings
-from pipeline.querying.plan import Consent, nobody
+from pipeline.querying.plan import Consent, no_consent
 from pipeline.run.engine import IN_PROCESS, Engine, Job, cores, started
 from pipeline.run.folder import Run
 from pipeline.run.progress import Watch, unwatched
@@ -52,7 +52,7 @@ class Audit:
     settings: Settings
     inputs: tuple[Location, ...] = ()
     watch: Watch = unwatched
-    consent: Consent = nobody
+    consent: Consent = no_consent
     engine: Engine = IN_PROCESS
 
     def engine_for(self, photos: int) -> Engine:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pipeline.config.options import Settings
-from pipeline.querying.plan import Consent, nobody
+from pipeline.querying.plan import Consent, no_consent
 from pipeline.run.folder import Run, settings_of
 from pipeline.run.progress import Bars, Watch, unwatched
 from pipeline.run.record import RunError
@@ -366,4 +366,4 @@ def shown(progress: bool) -> Watch:
 
 def agreed(send_faces: bool) -> Consent:
     """The consent of a Python program: it agrees beforehand, or faces stay on this machine."""
-    return (lambda plan: True) if send_faces else nobody
+    return (lambda plan: True) if send_faces else no_consent

@@ -15,7 +15,7 @@ from pipeline.querying.plan import (
     check_consent,
     check_lifecycles,
     check_limits,
-    nobody,
+    no_consent,
 )
 from pipeline.querying.requests import in_batches
 
@@ -59,9 +59,9 @@ def test_limits_stop_before_asking() -> None:
 
 def test_nothing_leaves_the_machine_without_consent() -> None:
     with pytest.raises(PlanError, match=r"vision\.example.*--yes"):
-        check_consent(Plan((REMOTE, LOCAL)), consent=nobody)
+        check_consent(Plan((REMOTE, LOCAL)), consent=no_consent)
     check_consent(Plan((REMOTE,)), consent=lambda plan: True)
-    check_consent(Plan((LOCAL, replace(REMOTE, calls=0))), consent=nobody)
+    check_consent(Plan((LOCAL, replace(REMOTE, calls=0))), consent=no_consent)
 
 
 @pytest.mark.parametrize(

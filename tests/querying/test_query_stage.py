@@ -20,7 +20,7 @@ from pipeline.cli.console import consent, print_plan, print_run
 from pipeline.config.options import Settings
 from pipeline.config.sources import load_settings
 from pipeline.querying.limits import RetryPolicy
-from pipeline.querying.plan import Plan, PlanError, nobody
+from pipeline.querying.plan import Plan, PlanError, no_consent
 from pipeline.report.words import account_words
 from pipeline.run.folder import Run
 from pipeline.run.record import Drift, Prepared, PriceFacts
@@ -45,7 +45,7 @@ def settings(**query: object) -> Settings:
 
 
 def ask(run: Run, *adapters: LoopbackAdapter, yes: bool = True, **query: object) -> None:
-    audit = Audit(run, settings(**query), (), consent=(lambda plan: True) if yes else nobody)
+    audit = Audit(run, settings(**query), (), consent=(lambda plan: True) if yes else no_consent)
     query_stage(audit, "v", adapters)
 
 
