@@ -47,8 +47,8 @@ class SweepOptions(Section):
     feather: float = Field(0.02, ge=0, le=0.2, description="width of the mask's soft edge, in crop sides")
     placebos: Annotated[tuple[Placebo, ...], Flag(("--placebo",), "NAME", named_or_none)] = Field(
         ("random", "colour"),
-        description="edits as large as the real one at both ends of the sweep, along random directions (random) or of "
-        "its mean colour only (colour); none leaves them out; repeat, or join by commas",
+        description="changes of the edit's size without the attribute, at both ends of the sweep: along random "
+        "directions (random) or its mean colour only (colour); none leaves them out; repeat, or join by commas",
     )
     placebo_seed: int = Field(0, ge=0, description="seed of the random directions")
     parser: Annotated[Literal["small", "bisenet"], Flag()] = Field(

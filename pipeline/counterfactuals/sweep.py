@@ -67,7 +67,7 @@ class Extent:
     Attributes:
         photo, own, patch: as in ``PhotoVersions``.
         means: ``(K, 3)`` mean change of each channel, in levels.
-        sizes: ``(K,)`` root mean square of the change.
+        sizes: ``(K,)`` root mean square of the change beyond that mean.
     """
 
     photo: NDArray[np.uint8]
@@ -85,7 +85,8 @@ def _recorded(edit: PhotoEdit, place: int, extents: dict[int, Extent]) -> PhotoV
         before, area = made.photo[window].astype(np.float32), max(float(mask.sum()), 1e-6)
         changes = [version.pixels[window] - before for version in made.versions]
         means = np.array([(change * mask[..., None]).sum(axis=(0, 1)) / area for change in changes])
-        sizes = np.array([np.sqrt(float((change**2).sum()) / 3 / area) for change in changes])
+        rest = [change - mask[..., None] * mean for change, mean in zip(changes, means, strict=True)]
+        sizes = np.array([np.sqrt(float((change**2).sum()) / 3 / area) for change in rest])
         extents[place] = Extent(made.photo, made.own, made.patch, means, sizes)
     return made
 
@@ -108,13 +109,15 @@ def photo_placebo(
     seed: int,
     dealt: Sequence[Direction],
 ) -> PhotoEdit:
-    """A placebo of an edit that lies in the photos already: in every version, as large as the edit (RMS in its mask).
+    """A placebo of an edit that lies in the photos already: in every version, as large as a part of the edit.
+
+    The two share its size (RMS in its mask): a shift of skin tone as a pattern of light and shade would be a mask.
 
     Args:
         edit: the real one.
         extents: place of a face -> how much its edits change; a face that is not there has no placebo.
         arm: "colour": its mean change of colour, the same in every pixel; "random": a smooth pattern of light without
-            a mean.
+            a mean, as large as what the edit changes beyond that mean.
         values: of the placebo, some of the edit's.
         seed: of the random patterns.
         dealt: the direction of each face.

@@ -87,6 +87,16 @@ def test_placebos_are_as_large_as_the_edit_and_start_at_the_photo(sweep):
     assert size("random", 0.0) < 0.5 * size("random", -2.0)
 
 
+def test_the_two_placebos_share_the_size_of_an_edit_of_skin_tone(sweep):
+    face, _, images, _ = sweep
+
+    def size(arm):
+        return np.sqrt(((images["race", arm, -2.0].astype(float) - face.pixels) ** 2).mean())
+
+    assert size("random") < 0.8 * size(EDIT_ARM), "a shift of tone is not put into light and shade"
+    assert np.hypot(size("random"), size("colour")) == pytest.approx(size(EDIT_ARM), rel=0.1)
+
+
 def test_placebos_make_no_version_a_second_time(tmp_path, monkeypatch):
     made = []
     versions = ResidualBatch._versions
