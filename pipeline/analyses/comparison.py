@@ -64,6 +64,7 @@ class Comparison(Analysis[ComparisonOptions]):
         Two photos are the same if they have the same name and the same bytes.
         """
         from pipeline.statistics import compare, comparison_frame
+        from pipeline.statistics.comparison import only_in
 
         second = options.other or source
         same_run, adapters = source.resolve() == second.resolve(), options.adapters
@@ -77,19 +78,20 @@ class Comparison(Analysis[ComparisonOptions]):
         ours, theirs = (dict(zip(run.photos["photo"], run.photos["sha256"], strict=True)) for run in (one, two))
         names = ("{}", "{}") if same_run else (f"{source.name}: {{}}", f"{second.name}: {{}}")
         pairs, comparisons = _pairs(one, two, adapters), []
+        compared, only_first = set[str](), set[str]()
         with watch(self.name, total=len(pairs)) as advance:
             for left, right in pairs:
                 alike = right.of_photos([photo for photo in right.photos if ours.get(photo) == theirs[photo]])
                 sides = names[0].format(left.adapter), names[1].format(right.adapter)
                 comparisons.append(compare(left, alike, names=sides, **one.rules))
+                compared |= set(left.photos) & set(alike.photos)
+                only_first |= set(only_in(left, alike))
                 advance(1)
-        compared = {photo for each in comparisons for photo in each.photos}
         if pairs and not compared:
             raise RunError(
                 f"{source} and {second} have no photo in common: the same one has the same bytes and name, from "
                 "the folder or the manifest that was given (a.jpg is not portraits/a.jpg)"
             )
-        only_first = {photo for each in comparisons for photo in each.only_first}
         only_second = {photo for _, right in pairs for photo in (*right.photos, *right.incomplete)} - compared
         frame = comparison_frame(comparisons, family=_family(one.options.family))
         order = ["attribute", "first", "p", "label"]

@@ -64,7 +64,7 @@ class Interactions(Analysis[InteractionOptions]):
             for (adapter, attribute, arm), high in there.items():
                 if attribute in pairs and (low := there.get((adapter, pairs[attribute], arm))) is not None:
                     names = attribute, pairs[attribute]
-                    frame = compare(high, low, names=names, **known.rules).to_frame()
+                    frame = compare(high, low, names=names, **known.rules)
                     found.append(frame.assign(adapter=adapter, attribute=_name(swept[attribute])))
                 advance(1)
         columns = ["adapter", *COMPARISON_COLUMNS]

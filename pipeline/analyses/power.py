@@ -44,7 +44,7 @@ class Power(Analysis[PowerOptions]):
 
     def compute(self, source: Path, options: PowerOptions, *, watch: Watch = unwatched) -> Result:
         """Photos needed, one row a label."""
-        from pipeline.statistics import power_frame, power_table
+        from pipeline.statistics import POWER_COLUMNS, power_table, stacked
 
         known = run_sweeps(source, options.changes())
         slope = known.options.min_slope if options.slope is None else options.slope
@@ -52,7 +52,7 @@ class Power(Analysis[PowerOptions]):
         wanted |= {"slope": slope, "max_p": known.options.max_p}
         tables = [power_table(sweeps, **wanted, **known.rules) for sweeps in known.edits]
         order = ["adapter", "attribute", "photos_for_width", "label"]
-        frame = power_frame(tables).sort_values(order, ignore_index=True)
+        frame = stacked(tables, POWER_COLUMNS).sort_values(order, ignore_index=True)
         nothing = "no label can be estimated from these photos: --min-count takes rarer labels, with wider intervals"
         return Result(
             notes=() if frame["estimable"].any() else (nothing,),

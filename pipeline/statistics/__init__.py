@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         calibrated_as_in_paper,
         threshold_free,
     )
-    from pipeline.statistics.comparison import COMPARISON_COLUMNS, Comparison, compare, comparison_frame
+    from pipeline.statistics.comparison import COMPARISON_COLUMNS, compare, comparison_frame
     from pipeline.statistics.corrected_shares import corrected_interval, recall, true_shares
     from pipeline.statistics.inference import share_interval
     from pipeline.statistics.local.explanations import centred_by_group, exemplars, topic_words
@@ -40,8 +40,9 @@ if TYPE_CHECKING:
     from pipeline.statistics.local.logan import LocalBias, local_bias
     from pipeline.statistics.local.topics import cluster_topics
     from pipeline.statistics.multiplicity import benjamini_hochberg, within_families
+    from pipeline.statistics.photo_slopes import stacked
     from pipeline.statistics.placebos import with_placebos
-    from pipeline.statistics.power import POWER_COLUMNS, PowerTable, power_frame, power_table
+    from pipeline.statistics.power import POWER_COLUMNS, power_table
     from pipeline.statistics.predictability.attackers import ATTACKERS, Attacker
     from pipeline.statistics.predictability.bias_grid import COARSE, bias_grid
     from pipeline.statistics.predictability.continuous import dpa_of_numbers
@@ -60,20 +61,13 @@ if TYPE_CHECKING:
     from pipeline.statistics.slopes import (
         CURVE_COLUMNS,
         SLOPE_COLUMNS,
-        SlopeTable,
         curve_frame,
         findings,
         slope_frame,
         slope_table,
         slopes_of,
     )
-    from pipeline.statistics.subgroups import (
-        DIFFERENCE_COLUMNS,
-        SUBGROUP_COLUMNS,
-        Subgroups,
-        subgroup_frames,
-        subgroup_slopes,
-    )
+    from pipeline.statistics.subgroups import DIFFERENCE_COLUMNS, SUBGROUP_COLUMNS, subgroup_frames, subgroup_slopes
     from pipeline.statistics.sweep_tables import sweeps_of
     from pipeline.statistics.sweeps import Sweeps
 
@@ -81,17 +75,16 @@ if TYPE_CHECKING:
 __all__ = [
     "ATTACKERS", "COARSE", "CODE", "COMPARISON_COLUMNS", "COUNTERFACTUAL_COLUMNS", "CURVE_COLUMNS",
     "DIFFERENCE_COLUMNS", "PAPER", "POWER_COLUMNS", "QUALITIES", "REPRESENTATION_COLUMNS", "SLOPE_COLUMNS",
-    "SUBGROUP_COLUMNS", "Amplification", "Attacker", "ClusterRules", "Comparison", "CounterfactualAmplification",
-    "Dpa", "GroupRates", "Leakage", "LocalBias", "Mals", "MultiAmplification", "PowerTable", "Repeats",
-    "Representation", "ShareMethod", "SignRule", "SlopeTable", "Subgroups", "Sweeps", "across_runs",
-    "amplification_grid", "amplification_of_rates", "at_thresholds", "attribute_to_task", "average_precision",
-    "benjamini_hochberg", "bias_grid", "calibrated_as_in_code", "calibrated_as_in_paper", "centred_by_group",
-    "cluster_topics", "compare", "comparison_frame", "corrected_interval", "counterfactual_amplification",
-    "curve_frame", "dpa", "dpa_of_numbers", "exemplars", "findings", "group_rates", "leakage", "local_bias", "mals",
-    "mals_of_counts", "multi_amplification", "multi_mals", "power_frame", "power_table", "recall", "represent",
-    "representation_frame", "share_interval", "shares_by_group", "signs", "signs_of_shares", "slope_frame",
-    "slope_table", "slopes_of", "subgroup_frames", "subgroup_slopes", "sweeps_of", "task_sets", "task_to_attribute",
-    "threshold_free", "topic_words", "true_shares", "with_placebos", "within_families",
+    "SUBGROUP_COLUMNS", "Amplification", "Attacker", "ClusterRules", "CounterfactualAmplification", "Dpa", "GroupRates",
+    "Leakage", "LocalBias", "Mals", "MultiAmplification", "Repeats", "Representation", "ShareMethod", "SignRule",
+    "Sweeps", "across_runs", "amplification_grid", "amplification_of_rates", "at_thresholds", "attribute_to_task",
+    "average_precision", "benjamini_hochberg", "bias_grid", "calibrated_as_in_code", "calibrated_as_in_paper",
+    "centred_by_group", "cluster_topics", "compare", "comparison_frame", "corrected_interval",
+    "counterfactual_amplification", "curve_frame", "dpa", "dpa_of_numbers", "exemplars", "findings", "group_rates",
+    "leakage", "local_bias", "mals", "mals_of_counts", "multi_amplification", "multi_mals", "power_table", "recall",
+    "represent", "representation_frame", "share_interval", "shares_by_group", "signs", "signs_of_shares", "slope_frame",
+    "slope_table", "slopes_of", "stacked", "subgroup_frames", "subgroup_slopes", "sweeps_of", "task_sets",
+    "task_to_attribute", "threshold_free", "topic_words", "true_shares", "with_placebos", "within_families",
 ]
 # fmt: on
 

@@ -3,8 +3,7 @@
 Slopes of groups of photos within one sweep are compared in ``subgroups``.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,13 +12,15 @@ from numpy.typing import NDArray
 
 from pipeline.statistics import inference
 from pipeline.statistics.arrays import Floats
-from pipeline.statistics.inference import Estimate, Ratio
-from pipeline.statistics.multiplicity import benjamini_hochberg, within_families
+from pipeline.statistics.inference import Ratio
+from pipeline.statistics.multiplicity import within_families
 from pipeline.statistics.photo_slopes import (
     CONSTANT,
     ESTIMABLE,
     TOO_RARE,
+    Part,
     blocks,
+    label_frame,
     reasons_of,
     slopes_and_centre,
     stacked,
@@ -38,64 +39,21 @@ COMPARISON_COLUMNS = (
 )
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class SlopeDifference:
-    """Two slopes of each of ``L`` labels, and their difference; NaN where either is not estimable."""
-
-    slopes: Floats  # of z on a in the two, (2, L)
-    difference: Estimate  # first less second, with its t interval
-    p: Floats  # of no difference
-    risk_difference: Estimate  # the same for the slopes of y on a, which do not divide by y_c
-    rd_p: Floats  # its p
-
-    def columns(self, first: str, second: str) -> dict[str, Any]:
-        """Its columns of a frame; ``first`` and ``second`` are what the two slopes are called."""
-        names = ("difference", "difference_low", "difference_high", "p", "rd_difference", "rd_low", "rd_high", "rd_p")
-        ends, rd_ends = vars(self.difference).values(), vars(self.risk_difference).values()
-        slopes = {f"{first}_slope": self.slopes[0], f"{second}_slope": self.slopes[1]}
-        return slopes | dict(zip(names, (*ends, self.p, *rd_ends, self.rd_p), strict=True))
+Sides = tuple[Ratio, Ratio]  # slopes of z, which divide by y_c, and of y
 
 
-def fields_of(found: Floats) -> dict[str, Any]:
-    """The fields of a ``SlopeDifference`` from what ``differ`` gives."""
-    estimates = {"difference": Estimate(*found[2:5]), "risk_difference": Estimate(*found[6:9])}
-    return {"slopes": found[:2], "p": found[5], "rd_p": found[9], **estimates}
+def differ(first: Sides, second: Sides, *, names: tuple[str, str], level: float) -> dict[str, Floats]:
+    """Columns of two slopes of z, called ``names``, of their difference with its t interval and p, and of that of y."""
+    of_z, of_y = (inference.difference(one, other, level=level) for one, other in zip(first, second, strict=True))
+    found = {f"{name}_slope": side[0].value for name, side in zip(names, (first, second), strict=True)}
+    found |= dict(zip(("difference", "difference_low", "difference_high", "p"), of_z, strict=True))
+    return found | dict(zip(("rd_difference", "rd_low", "rd_high", "rd_p"), of_y, strict=True))
 
 
-def differ(first: tuple[Ratio, Ratio], second: tuple[Ratio, Ratio], *, level: float) -> Floats:
-    """``(10, L)`` slopes of z of the two, their difference, its ends and p; the last four again for the slopes of y."""
-    (slope, mean), (other, other_mean) = first, second
-    of_slopes = inference.difference(slope, other, level=level)
-    return np.stack([slope.value, other.value, *of_slopes, *inference.difference(mean, other_mean, level=level)])
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Comparison(SlopeDifference):
-    """Slopes of ``L`` labels in two sweeps of the same photos; NaN where either is not estimable."""
-
-    # attribute, arm: what was changed, and the arm of the first
-    attribute: str
-    arm: str
-    names: tuple[str, str]  # what the two are called
-    labels: tuple[str, ...]  # every label that either returned, sorted
-    photos: tuple[str, ...]  # the photos with a complete sweep in both; all numbers are of these
-    # only_first, only_second: photos that the other lacks
-    only_first: tuple[str, ...]
-    only_second: tuple[str, ...]
-    rates: Floats  # y_c of the two, (2, L)
-    q: Floats  # Benjamini-Hochberg over the labels of this comparison
-    reason: NDArray[np.str_]  # which of the two is not estimable, and why; empty where both are
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row a label, the columns of ``COMPARISON_COLUMNS``."""
-        columns = {
-            **{"attribute": self.attribute, "arm": self.arm, "first": self.names[0], "second": self.names[1]},
-            **{"label": list(self.labels), "photos": len(self.photos)},
-            **{"first_y_c": self.rates[0], "second_y_c": self.rates[1], **self.columns("first", "second")},
-            **{"estimable": self.reason == ESTIMABLE, "reason": self.reason.tolist()},
-        }
-        frame = pd.DataFrame(columns, columns=list(COMPARISON_COLUMNS), index=range(len(self.labels)))
-        return within_families(frame, by=("first", "second", "attribute"))
+def only_in(sweeps: Sweeps, other: Sweeps) -> tuple[str, ...]:
+    """The photos, with a complete sweep or without, that do not have one in both."""
+    paired = set(sweeps.photos) & set(other.photos)
+    return tuple(photo for photo in (*sweeps.photos, *sweeps.incomplete) if photo not in paired)
 
 
 def compare(
@@ -108,8 +66,12 @@ def compare(
     clusters: Mapping[str, Hashable] | None = None,
     block: int | None = None,
     second_still: bool = False,
-) -> Comparison:
+) -> pd.DataFrame:
     """The difference of each label's slope between two sweeps of the same photos, paired by photo.
+
+    A row for every label that either returned, of the photos with a complete sweep in both, with the columns of
+    ``COMPARISON_COLUMNS``: first less second, NaN where either is not estimable, which ``reason`` explains; q over the
+    labels of this comparison.
 
     Both slopes are estimated anew on the photos that both have. The interval is the t interval of the linearised
     difference (``inference.difference``): what both see in a photo cancels out, so it is narrower than the two
@@ -136,35 +98,28 @@ def compare(
     if second_still:
         each[1] = np.where(np.isin(each[1], (CONSTANT, TOO_RARE)), ESTIMABLE, each[1])
     reason = _joined(each, names)
-    found = np.full((10, len(labels)), np.nan)
-    for rows in blocks(np.flatnonzero(reason == ESTIMABLE), photos=len(photos), size=block):
-        sums = [[units.sums(part) for part in slopes_and_centre(sweeps, rows)] for sweeps in both]
-        one, two = ((Ratio.of(top, centre), Ratio.of(top, units.sizes[None])) for top, centre in sums)
-        found[:, rows] = differ(one, two, level=level)
-    centre = len(first.values) // 2
-    return Comparison(
-        attribute=first.attribute,
-        arm=first.arm,
-        names=names,
-        labels=tuple(labels),
-        photos=tuple(photos),
-        only_first=_without(first, photos),
-        only_second=_without(second, photos),
-        rates=np.stack([rate[:, centre] for rate in rates]),
-        q=benjamini_hochberg(found[5]),
-        reason=reason,
-        **fields_of(found),
-    )
+
+    def parts() -> Iterator[Part]:
+        for rows in blocks(np.flatnonzero(reason == ESTIMABLE), photos=len(photos), size=block):
+            sums = [[units.sums(part) for part in slopes_and_centre(sweeps, rows)] for sweeps in both]
+            one, two = ((Ratio.of(top, centre), Ratio.of(top, units.sizes[None])) for top, centre in sums)
+            yield rows, differ(one, two, names=("first", "second"), level=level)
+
+    y_c = [rate[:, len(first.values) // 2] for rate in rates]
+    own: dict[str, Any] = {"arm": first.arm, "first": names[0], "second": names[1]}
+    own |= {"first_y_c": y_c[0], "second_y_c": y_c[1]}
+    frame = label_frame(both[0], COMPARISON_COLUMNS, reason, parts(), **own)
+    return within_families(frame, by=("first", "second", "attribute"))
 
 
-def comparison_frame(comparisons: Sequence[Comparison], *, family: Sequence[str] = ()) -> pd.DataFrame:
+def comparison_frame(comparisons: Sequence[pd.DataFrame], *, family: Sequence[str] = ()) -> pd.DataFrame:
     """Many comparisons as one frame; q over the declared family, by default all labels compared in an arm.
 
     Args:
         comparisons: of any attributes, arms and adapters.
         family: columns in which the labels of one family agree, next to the arm.
     """
-    return within_families(stacked([each.to_frame() for each in comparisons], COMPARISON_COLUMNS), by=family)
+    return within_families(stacked(comparisons, COMPARISON_COLUMNS), by=family)
 
 
 def _check_alike(first: Sweeps, second: Sweeps, names: tuple[str, str]) -> None:
@@ -184,8 +139,3 @@ def _joined(reasons: Sequence[NDArray[np.str_]], names: tuple[str, str]) -> NDAr
         for pair in zip(*reasons, strict=True)
     ]
     return np.array(lines, dtype=np.str_)
-
-
-def _without(sweeps: Sweeps, photos: Sequence[str]) -> tuple[str, ...]:
-    paired = set(photos)
-    return tuple(photo for photo in (*sweeps.photos, *sweeps.incomplete) if photo not in paired)

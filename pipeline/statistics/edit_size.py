@@ -4,7 +4,7 @@ A version is edited the more the farther it is from the face's own value a0. Whe
 |a - a0| falls or rises along a, so that whatever grows with the size of an edit makes a slope.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 
 import numpy as np
 import pandas as pd
@@ -12,18 +12,9 @@ import pandas as pd
 from pipeline.statistics import inference
 from pipeline.statistics.arrays import Floats
 from pipeline.statistics.inference import Spread
-from pipeline.statistics.photo_slopes import (
-    ESTIMABLE,
-    LabelResult,
-    blocks,
-    of_sweeps,
-    reasons_of,
-    slopes_and_centre,
-    units_of,
-)
+from pipeline.statistics.photo_slopes import ESTIMABLE, Part, blocks, counted, label_frame, slopes_and_centre
 from pipeline.statistics.sweeps import Sweeps
 
-ENDS = ("", "_low", "_high")
 EDIT_SIZE_COLUMNS = (
     *("adapter", "attribute", "arm", "label", "photos", "y_c", "lean", "slope"),
     *("direction", "direction_low", "direction_high", "direction_p", "size", "size_low", "size_high", "size_p"),
@@ -58,30 +49,30 @@ def edit_size(
     values, reach = sweeps.values, float(sweeps.values[-1])
     photos = [photo for photo in sweeps.photos if abs(own.get(photo, np.nan)) < reach]
     sweeps = sweeps.of_photos(photos)
-    units, rates = units_of(sweeps, clusters), sweeps.rates()
-    reason = reasons_of(rates, photos=len(photos), units=len(units), min_count=min_count)
-    numbers = {name: np.full(len(sweeps.labels), np.nan) for name in EDIT_SIZE_COLUMNS[7:-2]}
+    units, rates, reason = counted(sweeps, min_count=min_count, clusters=clusters)
     design = _design(values, np.array([own[photo] for photo in photos]))
     squares = np.einsum("ckn,dkn->cdn", design, design)
     inverse = np.linalg.pinv(squares.sum(axis=2))
     lean = float(squares[0, 1].sum() / max(squares[0, 0].sum(), 1e-12))
-    for rows in blocks(np.flatnonzero(reason == ESTIMABLE), photos=len(photos)):
-        top, centre = slopes_and_centre(sweeps, rows)
-        bottom = Spread.of(units.sums(centre), units)
-        numbers["slope"][rows] = top.sum(axis=1) / centre.sum(axis=1)
-        products = np.einsum("lkn,ckn->cln", sweeps.block(rows), design, optimize=True)
-        fitted = np.einsum("cd,dl->cl", inverse, products.sum(axis=2))
-        # What each photo adds to the coefficients, around their values: its mean over photos is the coefficient.
-        left = products - np.einsum("cdn,dl->cln", squares, fitted)
-        added = len(photos) * np.einsum("cd,dln->cln", inverse, left) + fitted[:, :, None]
-        for name, found in zip(("direction", "size"), added, strict=True):
-            spread = Spread.of(units.sums(found), units)
-            ends = inference.ratio_interval(spread, bottom, units, level=level)
-            for end, column in zip(ENDS, (spread.total / bottom.total, *ends), strict=True):
-                numbers[f"{name}{end}"][rows] = column
-            numbers[f"{name}_p"][rows] = inference.t_test(spread, units)
-    known = LabelResult(reason=reason, **of_sweeps(sweeps))
-    return known.frame(EDIT_SIZE_COLUMNS, numbers | {"y_c": rates[:, len(values) // 2], "lean": lean})
+
+    def parts() -> Iterator[Part]:
+        for rows in blocks(np.flatnonzero(reason == ESTIMABLE), photos=len(photos)):
+            top, centre = slopes_and_centre(sweeps, rows)
+            bottom = Spread.of(units.sums(centre), units)
+            yield rows, {"slope": top.sum(axis=1) / centre.sum(axis=1)}
+            products = np.einsum("lkn,ckn->cln", sweeps.block(rows), design, optimize=True)
+            fitted = np.einsum("cd,dl->cl", inverse, products.sum(axis=2))
+            # What each photo adds to the coefficients, around their values: its mean over photos is the coefficient.
+            left = products - np.einsum("cdn,dl->cln", squares, fitted)
+            added = len(photos) * np.einsum("cd,dln->cln", inverse, left) + fitted[:, :, None]
+            for name, found in zip(("direction", "size"), added, strict=True):
+                spread = Spread.of(units.sums(found), units)
+                low, high = inference.ratio_interval(spread, bottom, units, level=level)
+                numbers = {"": spread.total / bottom.total, "_low": low, "_high": high}
+                numbers["_p"] = inference.t_test(spread, units)
+                yield rows, {f"{name}{end}": column for end, column in numbers.items()}
+
+    return label_frame(sweeps, EDIT_SIZE_COLUMNS, reason, parts(), y_c=rates[:, len(values) // 2], lean=lean)
 
 
 def balance(own: Mapping[str, float]) -> dict[str, float]:

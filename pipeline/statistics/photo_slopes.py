@@ -3,8 +3,7 @@
 Slopes of labels live in ``slopes``, how sure they are in ``inference``.
 """
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,29 +30,28 @@ BLOCK_CELLS = 4_000_000
 UNKNOWN_CLUSTER = "clusters names no cluster for the photo {photo!r}"
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class LabelResult:
-    """Numbers of the ``L`` labels of one adapter, attribute and arm; ``(L,)``, NaN where a label is not estimable."""
-
-    # adapter, attribute, arm: the classifier, what was changed, and "edit" or the placebo's name
-    adapter: str
-    attribute: str
-    arm: str
-    labels: tuple[str, ...]  # names
-    photos: int  # n, the photos with a complete sweep
-    reason: NDArray[np.str_]  # why a label is not estimable; empty where it is
-
-    def frame(self, columns: Sequence[str], numbers: Mapping[str, Any]) -> pd.DataFrame:
-        """One row a label: some columns of what it is of and of ``numbers``; NaN for a column that neither has."""
-        named = {"adapter": self.adapter, "attribute": self.attribute, "arm": self.arm, "label": list(self.labels)}
-        known = {"photos": self.photos, "estimable": self.reason == ESTIMABLE, "reason": self.reason.tolist()}
-        return pd.DataFrame({**named, **known, **numbers}, columns=list(columns), index=range(len(self.labels)))
+Part = tuple[NDArray[np.intp], Mapping[str, Floats]]  # places of some labels, and their numbers by column
 
 
-def of_sweeps(sweeps: Sweeps) -> dict[str, Any]:
-    """The fields of a ``LabelResult`` that the sweeps themselves give."""
-    names = ("adapter", "attribute", "arm", "labels")
-    return {name: getattr(sweeps, name) for name in names} | {"photos": len(sweeps.photos)}
+def label_frame(
+    sweeps: Sweeps, columns: Sequence[str], reason: NDArray[np.str_], parts: Iterable[Part] = (), **known: Any
+) -> pd.DataFrame:
+    """One row a label: what it is of, why it has no estimate, and numbers, NaN where it has none.
+
+    Args:
+        sweeps: the responses that the numbers are of.
+        columns: of the frame; some of adapter, attribute, arm, label, photos, estimable, reason, and the numbers.
+        reason: ``(L,)`` as ``reasons_of`` gives it.
+        parts: numbers of some labels at a time.
+        **known: column -> a number or name of all labels, or ``(L,)``.
+    """
+    own = {name: getattr(sweeps, name) for name in ("adapter", "attribute", "arm")} | {"label": list(sweeps.labels)}
+    own |= {"photos": len(sweeps.photos), "estimable": reason == ESTIMABLE, "reason": reason.tolist()}
+    numbers = {name: np.full(len(sweeps.labels), np.nan) for name in columns if name not in own | known}
+    for rows, found in parts:
+        for name, column in found.items():
+            numbers[name][rows] = column
+    return pd.DataFrame(own | known | numbers, columns=list(columns), index=range(len(sweeps.labels)))
 
 
 def stacked(frames: Sequence[pd.DataFrame], columns: Sequence[str]) -> pd.DataFrame:
@@ -107,6 +105,14 @@ def units_of(sweeps: Sweeps, clusters: Mapping[str, Hashable] | None) -> Units:
         if cluster is None or cluster != cluster:  # NaN differs from itself
             raise ValueError(UNKNOWN_CLUSTER.format(photo=photo))
     return Units.of(len(sweeps.photos), clusters=[clusters[photo] for photo in sweeps.photos])
+
+
+def counted(
+    sweeps: Sweeps, *, min_count: float, clusters: Mapping[str, Hashable] | None
+) -> tuple[Units, Floats, NDArray[np.str_]]:
+    """Units as ``units_of`` gives them, ``(L, K)`` rates y_k, and ``(L,)`` reasons as of ``reasons_of``."""
+    units, rates = units_of(sweeps, clusters), sweeps.rates()
+    return units, rates, reasons_of(rates, photos=len(sweeps.photos), units=len(units), min_count=min_count)
 
 
 def reasons_of(rates: Floats, *, photos: int, units: int, min_count: float) -> NDArray[np.str_]:

@@ -56,9 +56,9 @@ def with_placebos(
         columns = [f"{arm}_{name}" for name in (*OF_PLACEBO, *OF_DIFFERENCE)]
         own = frame.loc[frame["arm"] == arm, [*KEYS, *OF_PLACEBO]]
         compared = [
-            compare(edits[pair].of_values(each.values), each, names=(EDIT_ARM, arm), second_still=True, **options)
-            .to_frame()
-            .assign(adapter=each.adapter)
+            compare(
+                edits[pair].of_values(each.values), each, names=(EDIT_ARM, arm), second_still=True, **options
+            ).assign(adapter=each.adapter)
             for each in sweeps
             if each.arm == arm and (pair := (each.adapter, each.attribute)) in edits
         ]

@@ -3,8 +3,7 @@
 The slopes of the pilot itself live in ``slopes``.
 """
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping
 
 import numpy as np
 import pandas as pd
@@ -12,16 +11,7 @@ from scipy.special import stdtrit
 
 from pipeline.statistics.arrays import Floats, check_level
 from pipeline.statistics.inference import Ratio
-from pipeline.statistics.photo_slopes import (
-    ESTIMABLE,
-    LabelResult,
-    blocks,
-    of_sweeps,
-    reasons_of,
-    slopes_and_centre,
-    stacked,
-    units_of,
-)
+from pipeline.statistics.photo_slopes import ESTIMABLE, blocks, counted, label_frame, slopes_and_centre
 from pipeline.statistics.sweeps import Sweeps
 
 POWER_COLUMNS = (
@@ -29,22 +19,6 @@ POWER_COLUMNS = (
     *("photos_to_detect", "detectable", "estimable", "reason"),
 )
 MOST_UNITS = 2**40
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class PowerTable(LabelResult):
-    """What ``L`` labels of a pilot need; ``(L,)``, NaN where the pilot gives no estimate."""
-
-    rates: Floats  # y_c
-    spread: Floats  # standard deviation of the slope from photo to photo: its standard error times the root of n
-    width: Floats  # of the pilot's interval, by the same formula as photos_for_width
-    photos_for_width: Floats  # photos for an interval of the target width, and for the label to be seen often enough
-    photos_to_detect: Floats  # photos to find a slope of the target size with the target power, likewise
-    detectable: Floats  # smallest |slope| that the pilot's number of photos finds with the target power
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row a label, the columns of ``POWER_COLUMNS``."""
-        return self.frame(POWER_COLUMNS, {"y_c": self.rates} | {name: vars(self)[name] for name in POWER_COLUMNS[6:11]})
 
 
 def power_table(
@@ -58,8 +32,12 @@ def power_table(
     min_count: float = 30,
     clusters: Mapping[str, Hashable] | None = None,
     block: int | None = None,
-) -> PowerTable:
-    """Photos that every label of a pilot needs, if further photos vary as the pilot's do.
+) -> pd.DataFrame:
+    """Photos that every label of a pilot needs, if further photos vary as the pilot's do: ``POWER_COLUMNS``.
+
+    ``photos_for_width`` are those for an interval of the target width, ``width`` is the pilot's own by the same
+    formula; ``photos_to_detect`` those to find a slope of the target size with the target power, ``detectable`` is the
+    smallest |slope| that the pilot's photos find; ``spread`` is the slope's standard deviation from photo to photo.
 
     With s the spread, an interval's width is ``2 t s / sqrt(n)``. A slope b of z is found by the t test of the photos'
     own slopes, with the mean ``b y_c``: ``sqrt(n) |b| y_c / s_y = t(1 - max_p / 2) + t(power)``, s_y being the spread
@@ -85,9 +63,8 @@ def power_table(
             raise ValueError(f"{name} must be greater than 0, not {number}")
     for name, number in {"power": power, "max_p": max_p, "level": level}.items():
         check_level(number, name)
-    units, rates = units_of(sweeps, clusters), sweeps.rates()
+    units, rates, reason = counted(sweeps, min_count=min_count, clusters=clusters)
     y_c = rates[:, len(sweeps.values) // 2]
-    reason = reasons_of(rates, photos=len(sweeps.photos), units=len(units), min_count=min_count)
     spread, spread_of_rate = np.full((2, len(sweeps.labels)), np.nan)
     for rows in blocks(np.flatnonzero(reason == ESTIMABLE), photos=len(sweeps.photos), size=block):
         top, centre = (units.sums(part) for part in slopes_and_centre(sweeps, rows))
@@ -110,21 +87,17 @@ def power_table(
         return np.asarray(stdtrit(units - 1, 1 - max_p / 2) + stdtrit(units - 1, power))
 
     here = np.full(len(sweeps.labels), float(max(len(units), 2)))
-    return PowerTable(
-        **of_sweeps(sweeps),
-        rates=y_c,
+    return label_frame(
+        sweeps,
+        POWER_COLUMNS,
+        reason,
+        y_c=y_c,
         spread=spread * np.sqrt(each),
         width=2 * reach(here) * spread / np.sqrt(here),
         photos_for_width=photos(_fewest(spread, width / 2, reach)),
         photos_to_detect=photos(_fewest(relative, slope, found)),
         detectable=found(here) * relative / np.sqrt(here),
-        reason=reason,
     )
-
-
-def power_frame(tables: Sequence[PowerTable]) -> pd.DataFrame:
-    """Many tables as one frame, the columns of ``POWER_COLUMNS``."""
-    return stacked([table.to_frame() for table in tables], POWER_COLUMNS)
 
 
 def _fewest(spread: Floats, target: float, factor: Callable[[Floats], Floats]) -> Floats:

@@ -3,8 +3,7 @@
 How sure they are is computed by ``inference``, the arrays come from ``sweeps``; tables to print are the report's.
 """
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -14,16 +13,16 @@ from scipy.special import stdtr
 
 from pipeline.statistics import inference
 from pipeline.statistics.arrays import Floats, check_count, check_level
-from pipeline.statistics.inference import RESAMPLES, Estimate, Spread, Units
-from pipeline.statistics.multiplicity import benjamini_hochberg, within_families
+from pipeline.statistics.inference import RESAMPLES, Spread, Units
+from pipeline.statistics.multiplicity import within_families
 from pipeline.statistics.photo_slopes import (
     ESTIMABLE,
     NOISE,
-    LabelResult,
+    Part,
     blocks,
-    of_sweeps,
+    counted,
+    label_frame,
     photo_slopes,
-    reasons_of,
     slope_unit,
     stacked,
     units_of,
@@ -42,40 +41,6 @@ SLOPE_COLUMNS = (
     *("inner_slope", "inner_low", "inner_high", "inner_p", "estimable", "reason", "family", "tested"),
 )
 CURVE_COLUMNS = ("adapter", "attribute", "arm", "label", "value", "y", "z", "z_low", "z_high")
-# The columns of an estimate's value and of the ends of its interval; next to them the columns of p.
-_ESTIMATES = {
-    "slope": ("slope", "slope_low", "slope_high"),
-    "risk_difference": ("rd_slope", "rd_low", "rd_high"),
-    "bootstrap": ("slope", "bootstrap_low", "bootstrap_high"),
-    "inner": ("inner_slope", "inner_low", "inner_high"),
-}
-_TESTS = ("p", "permutation_p", "ols_p", "inner_p")
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class SlopeTable(LabelResult):
-    """Slopes of the ``L`` labels of one adapter, attribute and arm; NaN where not estimable."""
-
-    rates: Floats  # (L, K) y_k
-    slope: Estimate  # of z = y / y_c on a, per unit of a, with Fieller's interval
-    p: Floats  # of the t test over photos that the slope is 0
-    q: Floats  # Benjamini-Hochberg over the labels of this table
-    permutation_p: Floats  # of the sign-flip test over photos
-    # the papers' own p, of OLS on the K points (K - 2 degrees of freedom); not to be relied on, see ols
-    ols_p: Floats
-    risk_difference: Estimate  # slope of y on a, with its t interval
-    bootstrap: Estimate  # slope with the bootstrap's percentile interval
-    # inner, inner_p: slope of z on a over |a| <= 1, with Fieller's interval, and p of its t test
-    inner: Estimate
-    inner_p: Floats
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row a label, the columns of ``SLOPE_COLUMNS``."""
-        y_c = self.rates[:, self.rates.shape[1] // 2]
-        numbers = {"y_c": y_c, "count_centre": y_c * self.photos} | {name: getattr(self, name) for name in _TESTS}
-        for name, columns in _ESTIMATES.items():
-            numbers |= dict(zip(columns, vars(getattr(self, name)).values(), strict=True))
-        return within_families(self.frame(SLOPE_COLUMNS, numbers), by=("adapter", "attribute"))
 
 
 def ols(y: Floats, values: Floats) -> tuple[Floats, Floats]:
@@ -116,13 +81,17 @@ def slope_table(
     clusters: Mapping[str, Hashable] | None = None,
     block: int | None = None,
     advance: Callable[[int], None] = lambda _: None,
-) -> SlopeTable:
-    """Slopes of every label of one adapter, attribute and arm.
+) -> pd.DataFrame:
+    """Slopes of every label of one adapter, attribute and arm, with ``SLOPE_COLUMNS``; NaN where not estimable.
 
     With y_ik the response to photo i at step k, y_k its mean over photos, c = (K + 1) / 2 and z_k = y_k / y_c, the
     slope is that of the least-squares line of z on a. It equals the mean of the photos' own slopes b_i divided by y_c;
-    p and intervals come from how b_i and y_ic vary between photos. All numbers of a label but q do not depend on the
-    other labels.
+    p and intervals come from how b_i and y_ic vary between photos. All numbers of a label but q (Benjamini-Hochberg
+    over the labels of this table) do not depend on the other labels.
+
+    ``slope`` is of z = y / y_c on a, with Fieller's interval, that of the bootstrap, p of the t test and
+    ``permutation_p`` of the sign-flip test over photos; ``ols_p`` is the papers' own p, of OLS on the K points, not to
+    be relied on (see ``ols``). ``rd_slope`` is of y on a, with its t interval; ``inner_slope`` that of z over |a| <= 1.
 
     Args:
         sweeps: the responses.
@@ -139,28 +108,24 @@ def slope_table(
     """
     check_level(level)
     check_count(resamples, "resamples", least=1)
-    units, rates = units_of(sweeps, clusters), sweeps.rates()
-    reasons = reasons_of(rates, photos=len(sweeps.photos), units=len(units), min_count=min_count)
+    units, rates, reasons = counted(sweeps, min_count=min_count, clusters=clusters)
     estimable = np.flatnonzero(reasons == ESTIMABLE)
-    names = dict.fromkeys((*(column for columns in _ESTIMATES.values() for column in columns), *_TESTS))
-    found = {name: np.full(len(sweeps.labels), np.nan) for name in names}
-    if len(estimable):
+
+    def parts(block: int | None) -> Iterator[Part]:
         counts = inference.bootstrap_draws(units, resamples=resamples, seed=seed)
         flips = inference.sign_flips(units, resamples=resamples, seed=seed)
-        found["ols_p"][estimable] = ols(rates[estimable], sweeps.values)[1]
+        yield estimable, {"ols_p": ols(rates[estimable], sweeps.values)[1]}
         if block is None and isinstance(counts, inference.Draws):  # drawn anew for every block: few large ones
             block = max(1, LARGE_BLOCK_CELLS // (len(sweeps.photos) * len(sweeps.values)))
         for rows in blocks(estimable, photos=len(sweeps.photos), size=block):
-            numbers = _block(sweeps.block(rows), sweeps.values, units, counts=counts, flips=flips, level=level)
-            for name, column in numbers.items():
-                found[name][rows] = column
+            yield rows, _block(sweeps.block(rows), sweeps.values, units, counts=counts, flips=flips, level=level)
             advance(len(rows))
+
+    y_c = rates[:, len(sweeps.values) // 2]
+    known = {"y_c": y_c, "count_centre": y_c * len(sweeps.photos)}
+    frame = label_frame(sweeps, SLOPE_COLUMNS, reasons, parts(block) if len(estimable) else (), **known)
     advance(len(sweeps.labels) - len(estimable))
-    fields: dict[str, Any] = {
-        name: Estimate(*(found[column] for column in columns)) for name, columns in _ESTIMATES.items()
-    }
-    fields |= {name: found[name] for name in _TESTS} | {"q": benjamini_hochberg(found["p"])}
-    return SlopeTable(rates=rates, reason=reasons, **of_sweeps(sweeps), **fields)
+    return within_families(frame, by=("adapter", "attribute"))
 
 
 def slope_frame(sweeps: Sequence[Sweeps], *, family: Sequence[str] = (), **options: Any) -> pd.DataFrame:
@@ -177,7 +142,7 @@ def slope_frame(sweeps: Sequence[Sweeps], *, family: Sequence[str] = (), **optio
     Raises:
         ValueError: as ``slope_table``; and a column of ``family`` that there is not.
     """
-    frames = [slope_table(each, **options).to_frame() for each in sweeps if each.labels]
+    frames = [slope_table(each, **options) for each in sweeps if each.labels]
     return within_families(stacked(frames, SLOPE_COLUMNS), by=family)
 
 
@@ -289,7 +254,7 @@ def _block(
         largest = reach * (reach + 1) / 2 + np.abs(top.total / size)
         unseen = inference.unseen_reach(top, units, largest=largest, level=level)
         relative = unseen / (bottom.total / size)
-        numbers[_ESTIMATES[name][0]] = unit * top.total / bottom.total
+        numbers["slope" if name == "slope" else "inner_slope"] = unit * top.total / bottom.total
         numbers["p" if name == "slope" else "inner_p"] = inference.t_test(top, units)
         per_unit(name, inference.ratio_interval(top, bottom, units, level=level), relative)
         if name == "slope":

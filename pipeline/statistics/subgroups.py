@@ -4,7 +4,6 @@ Two sweeps of the same photos are compared in ``comparison``.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
@@ -12,12 +11,19 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from pipeline.statistics.arrays import Floats
-from pipeline.statistics.comparison import SlopeDifference, differ, fields_of
+from pipeline.statistics.comparison import Sides, differ
 from pipeline.statistics.inference import Ratio, Units
 from pipeline.statistics.multiplicity import within_families
-from pipeline.statistics.photo_slopes import ESTIMABLE, blocks, slopes_and_centre, stacked, units_of
-from pipeline.statistics.slopes import SLOPE_COLUMNS, SlopeTable, slope_table
+from pipeline.statistics.photo_slopes import (
+    ESTIMABLE,
+    Part,
+    blocks,
+    label_frame,
+    slopes_and_centre,
+    stacked,
+    units_of,
+)
+from pipeline.statistics.slopes import SLOPE_COLUMNS, slope_table
 from pipeline.statistics.sweeps import Sweeps
 
 SUBGROUP_COLUMNS = ("group", *SLOPE_COLUMNS)
@@ -28,37 +34,7 @@ DIFFERENCE_COLUMNS = (
 )
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class GroupDifference(SlopeDifference):
-    """Slopes of ``L`` labels in two groups of photos: ``group``, the last by name, less ``other``, the first.
-
-    Degrees of freedom are Satterthwaite's.
-    """
-
-    group: str
-    other: str
-
-
-@dataclass(frozen=True, eq=False)
-class Subgroups:
-    """Slopes of the labels of one adapter, attribute and arm, group by group."""
-
-    tables: Mapping[str, SlopeTable]  # group -> its slopes, groups sorted
-    differences: tuple[GroupDifference, ...]  # every pair of groups
-    ungrouped: tuple[str, ...]  # photos that belong to no group, and are left out
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row a group and label, ``SUBGROUP_COLUMNS``; q over all groups and labels."""
-        frames = [table.to_frame().assign(group=group) for group, table in self.tables.items()]
-        return within_families(stacked(frames, SUBGROUP_COLUMNS), by=("adapter", "attribute"))
-
-    def differences_frame(self) -> pd.DataFrame:
-        """One row a pair of groups and label that both can estimate, ``DIFFERENCE_COLUMNS``; q over all of them."""
-        frames = []
-        for pair in self.differences:
-            numbers = {"group": pair.group, "other": pair.other, **pair.columns("group", "other")}
-            frames.append(self.tables[pair.group].frame(DIFFERENCE_COLUMNS, numbers)[~np.isnan(pair.p)])
-        return within_families(stacked(frames, DIFFERENCE_COLUMNS), by=("adapter", "attribute"))
+Frames = tuple[pd.DataFrame, pd.DataFrame]
 
 
 def subgroup_slopes(
@@ -69,8 +45,12 @@ def subgroup_slopes(
     clusters: Mapping[str, Hashable] | None = None,
     block: int | None = None,
     **options: Any,
-) -> Subgroups:
+) -> Frames:
     """Slopes of every label in every group of photos, and the differences between every two groups.
+
+    The first frame has a row for each group, sorted, and label, with ``SUBGROUP_COLUMNS``; the second one for each pair
+    of groups and label that both can estimate, with ``DIFFERENCE_COLUMNS``: the group that is last by name less the
+    other, with Satterthwaite's degrees of freedom. q is over all rows of a frame.
 
     A group's slopes are those of ``slope_table`` on its photos alone, divided by its own y_c, with ``min_count`` for
     each group. Clusters may lie in several groups (a person photographed for two tasks): then what they share is
@@ -90,54 +70,57 @@ def subgroup_slopes(
             of_group.setdefault(groups[photo], []).append(photo)
     drawing: dict[str, Any] = {"level": level, "clusters": clusters, "block": block, **options}
     tables = {group: slope_table(sweeps.of_photos(photos), **drawing) for group, photos in sorted(of_group.items())}
-    belongs = np.array([[groups.get(photo) == group for photo in sweeps.photos] for group in tables], dtype=bool)
-    belongs = belongs.reshape(len(tables), len(sweeps.photos))
-    ungrouped = tuple(photo for photo in sweeps.photos if photo not in groups)
-    units = units_of(sweeps, clusters)
-    return Subgroups(tables, _differences(sweeps, tables, belongs, units, level=level, block=block), ungrouped)
+    frames = [table.assign(group=group) for group, table in tables.items()]
+    reasons = {group: table["reason"].to_numpy(dtype=np.str_) for group, table in tables.items()}
+    differences = _differences(sweeps, reasons, groups, units_of(sweeps, clusters), level=level, block=block)
+    found = stacked(frames, SUBGROUP_COLUMNS), stacked(differences, DIFFERENCE_COLUMNS)
+    slopes, between = (within_families(frame, by=("adapter", "attribute")) for frame in found)
+    return slopes, between
 
 
-def subgroup_frames(subgroups: Sequence[Subgroups], *, family: Sequence[str] = ()) -> tuple[pd.DataFrame, pd.DataFrame]:
+def subgroup_frames(subgroups: Sequence[Frames], *, family: Sequence[str] = ()) -> Frames:
     """Slopes and differences of many sweeps, each with q over the declared family, by default all of an arm.
 
     Args:
-        subgroups: of any adapters, attributes and arms.
+        subgroups: of any adapters, attributes and arms, as ``subgroup_slopes`` gives them.
         family: columns in which the rows of one family agree, such as adapter, attribute and group.
     """
-    slopes = stacked([each.to_frame() for each in subgroups], SUBGROUP_COLUMNS)
-    differences = stacked([each.differences_frame() for each in subgroups], DIFFERENCE_COLUMNS)
+    slopes = stacked([each for each, _ in subgroups], SUBGROUP_COLUMNS)
+    differences = stacked([each for _, each in subgroups], DIFFERENCE_COLUMNS)
     return within_families(slopes, by=family), within_families(differences, by=family)
 
 
 def _differences(
     sweeps: Sweeps,
-    tables: Mapping[str, SlopeTable],
-    belongs: NDArray[np.bool_],
+    reasons: Mapping[str, NDArray[np.str_]],
+    groups: Mapping[str, str],
     units: Units,
     *,
     level: float,
     block: int | None,
-) -> tuple[GroupDifference, ...]:
-    """Differences between every two groups; ``belongs`` ``(groups, n)`` says which photos are of which group."""
-    names = list(tables)
+) -> list[pd.DataFrame]:
+    """Differences between every two groups; ``reasons``: group -> why a label has no slope in it."""
+    names = list(reasons)
     pairs = [(last, first) for first, last in combinations(range(len(names)), 2)]  # a gap is the last less the first
-    estimable = np.array([table.reason == ESTIMABLE for table in tables.values()])
-    found: dict[tuple[int, int], Floats] = {pair: np.full((10, len(sweeps.labels)), np.nan) for pair in pairs}
+    belongs = [np.array([groups.get(photo) == group for photo in sweeps.photos], dtype=bool) for group in names]
+    estimable = np.array([reason == ESTIMABLE for reason in reasons.values()])
+    parts: dict[tuple[int, int], list[Part]] = {pair: [] for pair in pairs}
     rows_of_any = np.flatnonzero(estimable.sum(axis=0) > 1) if pairs else np.empty(0, dtype=np.intp)
     for rows in blocks(rows_of_any, photos=len(sweeps.photos) * len(names), size=block):
         ratios = _ratios(sweeps, rows, belongs, units)
         for one, two in pairs:
             both = estimable[one, rows] & estimable[two, rows]
-            found[one, two][:, rows[both]] = differ(ratios[one], ratios[two], level=level)[:, both]
-    return tuple(
-        GroupDifference(group=names[one], other=names[two], **fields_of(numbers))
-        for (one, two), numbers in found.items()
-    )
+            found = differ(ratios[one], ratios[two], names=("group", "other"), level=level)
+            parts[one, two].append((rows[both], {name: column[both] for name, column in found.items()}))
+    return [
+        label_frame(
+            sweeps, DIFFERENCE_COLUMNS, reasons[names[one]], parts[one, two], group=names[one], other=names[two]
+        ).dropna(subset=["p"])
+        for one, two in pairs
+    ]
 
 
-def _ratios(
-    sweeps: Sweeps, rows: NDArray[np.intp], belongs: NDArray[np.bool_], units: Units
-) -> list[tuple[Ratio, Ratio]]:
+def _ratios(sweeps: Sweeps, rows: NDArray[np.intp], belongs: Sequence[NDArray[np.bool_]], units: Units) -> list[Sides]:
     """Slopes of z and of y in every group, over the units of all photos."""
     top, centre = slopes_and_centre(sweeps, rows)
     ratios = []

@@ -100,7 +100,7 @@ def grid(*, labels: int) -> None:
         faces = Faces(level, effect, spread, noise=0.3)
         y = faces.draw(photos, labels, np.random.default_rng([photos, labels]))
         y[:, :, 0] = y[:, :1, 0]  # the same at every step
-        frame = slope_table(Sweeps.from_array(y, VALUES), resamples=400).to_frame()
+        frame = slope_table(Sweeps.from_array(y, VALUES), resamples=400)
         constant_called += int(frame["estimable"][0])
         seen = frame[frame["estimable"]]
         inside = [((seen[f"{of}_low"] <= faces.slope) & (faces.slope <= seen[f"{of}_high"])) for of in INTERVALS]
@@ -117,7 +117,7 @@ def discoveries(*, labels: int, runs: int = 20) -> None:
         effect = Faces(-0.3, 0.12, 0.1, 0.3).draw(300, true, random)
         nothing = Faces(-0.3, 0.0, 0.1, 0.3).draw(300, labels - true, random)
         table = slope_table(Sweeps.from_array(np.concatenate([effect, nothing], axis=2), VALUES), resamples=1)
-        called = table.q <= 0.05
+        called = (table["q"] <= 0.05).to_numpy()
         share.append(called[true:].sum() / max(called.sum(), 1))
     print(f"false discoveries at q <= 0.05: {np.mean(share):.1%} over {runs} runs of {labels} labels")
 

@@ -38,7 +38,7 @@ def responses(*, photos: int, labels: int, seed: int) -> Responses:
 
 def ours(y: Responses) -> int:
     """Everything in the table: slopes, Fieller, t, bootstrap, sign flips, q."""
-    return len(slope_table(Sweeps.from_array(y, VALUES), resamples=RESAMPLES).to_frame())
+    return len(slope_table(Sweeps.from_array(y, VALUES), resamples=RESAMPLES))
 
 
 def plain(y: Responses) -> int:

@@ -20,7 +20,7 @@ responses = hnp.arrays(
 
 def frame_of(y, values=FIVE, *, confidence=False, labels=None, **options):
     sweeps = Sweeps.from_array(y, values, confidence=confidence, labels=labels)
-    return slope_table(sweeps, **(QUICK | options)).to_frame()
+    return slope_table(sweeps, **(QUICK | options))
 
 
 # The slope of the paper
@@ -266,10 +266,8 @@ def test_photos_of_one_person_are_no_independent_evidence():
     naive = slope_table(sweeps, **QUICK)
     clustered = slope_table(sweeps, clusters=person, **QUICK)
     alone = slope_table(Sweeps.from_array(y[::each], SEVEN), **QUICK)
-    np.testing.assert_allclose(clustered.p, alone.p, rtol=1e-9)
-    np.testing.assert_allclose(clustered.slope.low, alone.slope.low, rtol=1e-9)
-    np.testing.assert_allclose(clustered.bootstrap.low, alone.bootstrap.low, rtol=1e-9)
-    np.testing.assert_allclose(clustered.permutation_p, alone.permutation_p)
+    for column in ("p", "slope_low", "bootstrap_low", "permutation_p"):
+        np.testing.assert_allclose(clustered[column], alone[column], rtol=1e-9)
     assert (naive.p < 0.05).mean() > 0.3
     assert 0.02 <= (clustered.p < 0.05).mean() <= 0.08
 
@@ -278,7 +276,7 @@ def test_clusters_of_different_sizes():
     y = faces(photos=90, labels=4, base=0.5, effect=0.1, spread=0.2, noise=0.2, seed=5)
     sweeps = Sweeps.from_array(y, SEVEN)
     person = {photo: int(int(photo) ** 0.7) for photo in sweeps.photos}
-    frame = slope_table(sweeps, clusters=person, **QUICK).to_frame()
+    frame = slope_table(sweeps, clusters=person, **QUICK)
     np.testing.assert_allclose(frame["slope"], frame_of(y, SEVEN)["slope"])
     assert (frame["bootstrap_low"] < frame["slope"]).all()
     assert (frame["slope"] < frame["bootstrap_high"]).all()
@@ -296,7 +294,7 @@ def test_a_label_that_dips_alike_on_both_sides_has_an_interval():
     """36 photos show the label at every step, but for one photo at a = 0: no photo leans, which is no proof."""
     y = np.ones((36, 7, 1), dtype=int)
     y[0, 3, 0] = 0
-    row = slope_table(Sweeps.from_array(y, SEVEN), resamples=50).to_frame().iloc[0]
+    row = slope_table(Sweeps.from_array(y, SEVEN), resamples=50).iloc[0]
     assert row["estimable"]
     assert (row["slope"], row["p"]) == (0, 1)
     # At most 1 - .025 ** (1 / 36) = 9.7 % of photos lean, each by 6 steps of 2 / 3 over 112 / 9 at most.

@@ -27,11 +27,13 @@ OPTIONS = {"base": 0.3, "effect": 0.1, "spread": 0.2, "noise": 0.3}
 
 def test_a_groups_slopes_are_those_of_its_photos_alone():
     sweeps, groups = sweeps_in([60, 90], **OPTIONS)
-    found = subgroup_slopes(sweeps, groups, **QUICK)
-    for group, table in found.tables.items():
+    frame, _ = subgroup_slopes(sweeps, groups, **QUICK)
+    of_family = ["q", "tested"]
+    for group, table in frame.drop(columns=of_family).groupby("group"):
         own = sweeps.of_photos([photo for photo in sweeps.photos if groups[photo] == group])
-        pd.testing.assert_frame_equal(table.to_frame(), slope_table(own, **QUICK).to_frame(), check_exact=True)
-    frame = found.to_frame()
+        alone = slope_table(own, **QUICK).drop(columns=of_family)
+        found = table.drop(columns="group").reset_index(drop=True)
+        pd.testing.assert_frame_equal(found, alone, check_exact=True)
     assert list(frame.columns) == list(SUBGROUP_COLUMNS)
     assert frame["group"].tolist() == ["group 0"] * 4 + ["group 1"] * 4
     assert frame["q"].tolist() == benjamini_hochberg(frame["p"]).tolist()
@@ -39,14 +41,12 @@ def test_a_groups_slopes_are_those_of_its_photos_alone():
 
 def test_the_difference_of_two_groups_is_that_of_their_slopes():
     sweeps, groups = sweeps_in([60, 90], **OPTIONS)
-    found = subgroup_slopes(sweeps, groups, **QUICK)
-    frame = found.differences_frame()
+    slopes, frame = subgroup_slopes(sweeps, groups, **QUICK)
     assert list(frame.columns) == list(DIFFERENCE_COLUMNS)
-    one, two = (found.tables[group] for group in ("group 1", "group 0"))  # a gap: the last less the first
-    np.testing.assert_allclose(frame["difference"], one.slope.value - two.slope.value)
-    np.testing.assert_allclose(
-        frame["rd_difference"], one.risk_difference.value - two.risk_difference.value, atol=1e-15
-    )
+    of_group = slopes.set_index("label").groupby("group")
+    one, two = (of_group.get_group(group) for group in ("group 1", "group 0"))  # a gap: the last less the first
+    np.testing.assert_allclose(frame["difference"], one["slope"] - two["slope"])
+    np.testing.assert_allclose(frame["rd_difference"], one["rd_slope"] - two["rd_slope"], atol=1e-15)
     assert (frame["difference_low"] < frame["difference"]).all()
     assert (frame["difference"] < frame["difference_high"]).all()
 
@@ -58,7 +58,7 @@ def test_where_every_photo_has_the_label_it_is_welchs_test():
     scores[:, 3] = 0.5
     sweeps = Sweeps.from_array(scores, SEVEN, confidence=True)
     groups = {photo: "a" if int(photo) < 25 else "b" for photo in sweeps.photos}
-    frame = subgroup_slopes(sweeps, groups, **QUICK).differences_frame()
+    frame = subgroup_slopes(sweeps, groups, **QUICK)[1]
     own = scores.transpose(0, 2, 1) @ SEVEN / (SEVEN @ SEVEN) / 0.5
     expected = stats.ttest_ind(own[25:], own[:25], equal_var=False)
     np.testing.assert_allclose(frame["p"], expected.pvalue, rtol=1e-9)
@@ -69,12 +69,12 @@ def test_where_every_photo_has_the_label_it_is_welchs_test():
 @given(st.integers(0, 50), st.booleans())
 def test_turning_a_round_turns_differences_and_the_order_of_photos_does_not_matter(seed, shuffle):
     sweeps, groups = sweeps_in([20, 25, 15], seed=seed, labels=2, **OPTIONS)
-    frame = subgroup_slopes(sweeps, groups, **QUICK).differences_frame()
+    frame = subgroup_slopes(sweeps, groups, **QUICK)[1]
     y = sweeps.to_array()
     order = np.random.default_rng(seed).permutation(len(y)) if shuffle else np.arange(len(y))
     photos = [sweeps.photos[place] for place in order]
     turned = Sweeps.from_array(y[order][:, ::-1], SEVEN, photos=photos)
-    other = subgroup_slopes(turned, groups, **QUICK).differences_frame()
+    other = subgroup_slopes(turned, groups, **QUICK)[1]
     np.testing.assert_allclose(other["difference"], -frame["difference"], atol=1e-12)
     np.testing.assert_allclose(other["difference_high"], -frame["difference_low"], atol=1e-9)
     np.testing.assert_allclose(other["p"], frame["p"], rtol=1e-6)
@@ -83,11 +83,10 @@ def test_turning_a_round_turns_differences_and_the_order_of_photos_does_not_matt
 def test_small_groups_and_photos_without_a_group_are_accounted_for():
     sweeps, groups = sweeps_in([60, 60, 1], **OPTIONS)
     del groups["p0003"]
-    found = subgroup_slopes(sweeps, groups, **QUICK)
-    assert found.ungrouped == ("p0003",)
-    assert found.tables["group 0"].photos == 59
-    assert (found.tables["group 2"].reason == TOO_FEW_PHOTOS).all()
-    assert found.differences_frame()[["group", "other"]].drop_duplicates().values.tolist() == [["group 1", "group 0"]]
+    slopes, differences = subgroup_slopes(sweeps, groups, **QUICK)
+    assert slopes.groupby("group")["photos"].first().tolist() == [59, 60, 1]
+    assert (slopes.loc[slopes["group"] == "group 2", "reason"] == TOO_FEW_PHOTOS).all()
+    assert differences[["group", "other"]].drop_duplicates().values.tolist() == [["group 1", "group 0"]]
     nobody = subgroup_slopes(sweeps, {}, **QUICK)
     slopes, differences = subgroup_frames([nobody])
     assert slopes.empty
@@ -99,10 +98,10 @@ def test_equal_groups_are_distinguished_as_seldom_as_promised_and_intervals_hold
     options = {"base": -0.3, "spread": 0.2, "noise": 0.3, "labels": 1500}
     same, groups = sweeps_in([60, 150], effect=0.1, **options)
     quick = {"min_count": 10, "resamples": 100}
-    frame = subgroup_slopes(same, groups, **quick).differences_frame()
+    frame = subgroup_slopes(same, groups, **quick)[1]
     assert 0.03 <= (frame["p"] < 0.05).mean() <= 0.07
     apart = np.concatenate([same.to_array()[:60], faces(photos=150, effect=-0.1, seed=9, **options)])
-    frame = subgroup_slopes(Sweeps.from_array(apart, SEVEN, photos=same.photos), groups, **quick).differences_frame()
+    frame = subgroup_slopes(Sweeps.from_array(apart, SEVEN, photos=same.photos), groups, **quick)[1]
     truth = np.subtract(*(true_slope(base=-0.3, effect=effect, spread=0.2, noise=0.3) for effect in (-0.1, 0.1)))
     assert 0.925 <= frame["difference_low"].le(truth).mul(frame["difference_high"].ge(truth)).mean() <= 0.975
 
@@ -113,7 +112,7 @@ def test_people_in_both_groups_are_no_independent_evidence():
     sweeps = Sweeps.from_array(y, SEVEN)
     groups = {photo: "first" if int(photo) < 80 else "second" for photo in sweeps.photos}
     person = {photo: int(photo) % 80 for photo in sweeps.photos}
-    frame = subgroup_slopes(sweeps, groups, clusters=person, **QUICK).differences_frame()
+    frame = subgroup_slopes(sweeps, groups, clusters=person, **QUICK)[1]
     assert (frame["difference"] == 0).all()
     assert (frame["difference_high"] == 0).all(), "the same answers for the same people"
 

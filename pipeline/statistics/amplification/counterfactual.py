@@ -16,7 +16,7 @@ from pipeline.statistics.amplification.directional import DEFINED, TIE
 from pipeline.statistics.amplification.signs import Signs
 from pipeline.statistics.arrays import Floats
 from pipeline.statistics.inference import RESAMPLES, interval
-from pipeline.statistics.photo_slopes import of_sweeps, units_of
+from pipeline.statistics.photo_slopes import units_of
 from pipeline.statistics.sweeps import Sweeps
 
 NOT_IN_BASE = "not in the base"
@@ -141,7 +141,10 @@ def counterfactual_amplification(
     ends = interval((total / count)[None], level, units=len(drawn.units)) if count else np.full((2, 1), np.nan)
     labels = tuple(tuple(sweeps.labels[row] for row in members[name]) for name in names)
     return CounterfactualAmplification(
-        **of_sweeps(sweeps) | {"tasks": names, "labels": labels},
+        **{name: getattr(sweeps, name) for name in ("adapter", "attribute", "arm")},
+        tasks=names,
+        labels=labels,
+        photos=photos,
         values=(float(sweeps.values[steps[0]]), float(sweeps.values[steps[1]])),
         rates=rates,
         sign=sign,
