@@ -92,9 +92,10 @@ class ImageFile:
         import cv2
 
         if self.format == "png":
-            # Of zlib's strategies the fastest for photos, and smaller than the default's fastest level.
-            strategy = [cv2.IMWRITE_PNG_STRATEGY, cv2.IMWRITE_PNG_STRATEGY_HUFFMAN_ONLY]
-            flags = [cv2.IMWRITE_PNG_COMPRESSION, 1, *strategy]
+            # One filter for all rows: as small for photos as the best of five for each, and much faster, to read too.
+            filtering = [cv2.IMWRITE_PNG_FILTER, cv2.IMWRITE_PNG_FILTER_AVG]
+            strategy = [cv2.IMWRITE_PNG_STRATEGY, cv2.IMWRITE_PNG_STRATEGY_RLE]
+            flags = [cv2.IMWRITE_PNG_COMPRESSION, 1, *strategy, *filtering]
         else:
             sampling = [cv2.IMWRITE_JPEG_SAMPLING_FACTOR, cv2.IMWRITE_JPEG_SAMPLING_FACTOR_444]
             flags = [cv2.IMWRITE_JPEG_QUALITY, self.quality, *sampling]
