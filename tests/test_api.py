@@ -123,3 +123,16 @@ def test_the_package_says_what_it_has():
 def test_importing_the_package_loads_nothing_of_the_api():
     check = "import sys, pipeline; sys.exit(str([m for m in sys.modules if m.startswith('pipeline.')] or '') or 0)"
     subprocess.run([sys.executable, "-c", check], check=True, cwd=Path(__file__).parents[1])
+
+
+def test_what_a_placebo_shows_is_no_finding(tmp_path):
+    parts = [
+        ("opencv", "gender", "edit", responses(effect=0.0, seed=1)),
+        ("opencv", "gender", "random", responses(effect=0.3, seed=2)),
+    ]
+    run = open_run(write_run(tmp_path / "june", parts)).estimate()
+    moved = run.slopes().query("arm == 'random'")
+    assert ((moved["p"] < 0.001) & (moved["slope"].abs() > 0.03)).any()
+    assert run.findings().empty
+    shown = CliRunner().invoke(app, ["status", str(run.folder)])
+    assert "0 findings among 3 slopes that could be estimated" in " ".join(shown.output.split())

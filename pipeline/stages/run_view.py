@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from pipeline.config.attributes import EDIT_ARM
 from pipeline.config.options import Settings
 from pipeline.querying.plan import Consent, no_consent
 from pipeline.run.folder import Run, settings_of
@@ -95,15 +96,15 @@ class RunView:
         return self._table("labels.parquet")
 
     def findings(self, *, max_p: float | None = None, min_slope: float | None = None) -> "pd.DataFrame":
-        """The rows of ``slopes`` with p < ``max_p`` and |slope| > ``min_slope``, and their ``direction`` (-1 or 1).
+        """The edits' rows of ``slopes`` with p < ``max_p`` and |slope| > ``min_slope`` that exceed their placebos.
 
-        Placebos' rows are among them, in their own ``arm``; thresholds are the run's unless given.
+        A column ``direction`` (-1 or 1) is added; thresholds are the run's unless given.
         """
         from pipeline.statistics.slopes import findings
 
-        rule = self.settings.statistics
+        rule, slopes = self.settings.statistics, self.slopes()
         return findings(
-            self.slopes(),
+            slopes[slopes["arm"] == EDIT_ARM],
             max_p=rule.max_p if max_p is None else max_p,
             min_slope=rule.min_slope if min_slope is None else min_slope,
         )

@@ -33,7 +33,8 @@ def summary(folder: Path) -> dict[str, Any]:
             tables[name] = run.read_csv(name)
     slopes, found = tables.get("slopes"), None
     if slopes is not None:
-        found = findings(slopes, max_p=settings.statistics.max_p, min_slope=settings.statistics.min_slope)
+        edits = slopes[slopes["arm"] == EDIT_ARM]  # what a placebo shows is no finding
+        found = findings(edits, max_p=settings.statistics.max_p, min_slope=settings.statistics.min_slope)
     stages = {name: stage.model_dump(exclude={"outputs"}) for name, stage in run.record.stages.items()}
     for name, stage in stages.items():
         if stage["state"] == "running" and not busy:  # its process died

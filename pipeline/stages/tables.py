@@ -1,5 +1,6 @@
 """The fifth stage: slopes, curves, the validity card and the other tables that every run has (``tables/``)."""
 
+from pipeline.config.attributes import EDIT_ARM
 from pipeline.run.files import digest, digest_of_files, write_text
 from pipeline.run.folder import Run
 from pipeline.run.tables import plain_rows, read_frame
@@ -79,7 +80,8 @@ def tables_stage(audit: Audit) -> str:
             write_text(run.path(f"tables/findings.{ending}"), RENDERERS[format](found))
             outputs.append(f"tables/findings.{ending}")
         advance(1)
-        counts |= {"labels": len(slopes), "estimable": int(slopes["estimable"].sum())}
+        edits = slopes[slopes["arm"] == EDIT_ARM]
+        counts |= {"labels": len(edits), "estimable": int(edits["estimable"].sum())}
     return fingerprint
 
 
