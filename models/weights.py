@@ -89,7 +89,7 @@ RECORDS = {
     ),
     "grey-judge": WeightsRecord(
         "grey-judge.safetensors",
-        "4e29d6d700a9a4b2cd5df11ac4265ab5a835ce45c27365f3e81d063f0e9e93ea",
+        "e8420fec9ed47ebc507af907bccc1d31ddff87d78a5e456273ab6ebfca348293",
         TERMS,
         f"{_ALIGNED}; looks at judge.VIEW, in 64 x 64 of luma",
     ),
