@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ONE_SIDED = 0.8  # share of photos on one side of the scale from which a warning is printed
+KEYS = ["adapter", "attribute"]
 COLUMNS: tuple[page.Column, ...] = (
     ("Label", "label", "text"), ("Slope", "slope", "signed"), ("Direction", "direction", "signed"),
     ("95 % interval", ("direction_low", "direction_high"), "interval"), ("p", "direction_p", "p"),
@@ -45,7 +46,9 @@ class EditSize(Analysis[EditSizeOptions]):
     def compute(self, source: Path, options: EditSizeOptions, *, watch: Watch = unwatched) -> Result:
         """Direction and size of every label, and on which side of the scale the photos are."""
         tables = self.of_every_run(run_sweeps(source, options.changes()), watch)
-        return Result("Direction of the attribute and size of the edit", tables, inputs=self.inputs(options))
+        title, shown = "Direction of the attribute and size of the edit", page.largest_first(tables[self.name], "slope")
+        shown = page.printed(shown.sort_values(KEYS, kind="stable"), KEYS, COLUMNS)
+        return Result(title, tables, printed={self.name: shown}, inputs=self.inputs(options))
 
     def of_every_run(self, known: RunSweeps, watch: Watch = unwatched) -> "Mapping[str, pd.DataFrame]":
         """Both tables, of the edits."""

@@ -146,6 +146,23 @@ def rows_by(frame: "pd.DataFrame", *columns: str) -> "list[tuple[tuple[str, ...]
     return [(tuple(str(part) for part in key), rows) for key, rows in found]
 
 
+def printed(frame: "pd.DataFrame", keys: Sequence[str], columns: Sequence[Column]) -> "pd.DataFrame":
+    """The edits that can be estimated as a terminal shows them: what names a row, then the columns of a table."""
+    import pandas as pd
+
+    shown = edits_of(frame)
+    shown = shown[shown["estimable"].astype(bool)] if "estimable" in shown else shown
+    values = {key: shown[key] for key in keys}
+    for _, column, _ in columns:
+        if isinstance(column, str):
+            values.setdefault(column, shown[column])
+        else:
+            low, high = (shown[end] for end in column)
+            ends = [interval(*pair) for pair in zip(low, high, strict=True)]
+            values[f"{column[0].removesuffix('_low')} interval"] = pd.Series(ends, shown.index, dtype=object)
+    return pd.DataFrame(values)
+
+
 def largest_first(frame: "pd.DataFrame", column: str) -> "pd.DataFrame":
     """The rows by the size of a column, whatever its sign."""
     return frame.reindex(frame[column].abs().sort_values(ascending=False, kind="stable").index)

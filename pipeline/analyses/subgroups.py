@@ -18,6 +18,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DRAWN, COLOURS = 6, 6  # labels and groups of the chart
+KEYS = ["adapter", "attribute"]
+SLOPES: tuple[page.Column, ...] = (
+    ("Label", "label", "text"), ("Group", "group", "text"), ("Photos", "photos", "count"), ("Slope", "slope", "signed"),
+    ("95 % interval", ("slope_low", "slope_high"), "interval"), ("p", "p", "p"), ("q", "q", "p"),
+)  # fmt: skip
+DIFFERENCES: tuple[page.Column, ...] = (
+    ("Label", "label", "text"), ("Group", "group", "text"), ("Less", "other", "text"), *page.DIFFERENCE,
+)  # fmt: skip
 
 
 class SubgroupOptions(Options):
@@ -43,7 +51,10 @@ class Subgroups(Analysis[SubgroupOptions]):
         """Slopes by group, and differences between every two groups."""
         known = run_sweeps(source, options.changes() | {"by": options.by})
         tables = self.of_every_run(known, watch)
-        return Result(f"Slopes by {options.by}", tables, about={"by": options.by}, inputs=self.inputs(options))
+        layouts = dict(zip(self.tables, (SLOPES, DIFFERENCES), strict=True))
+        shown = {name: page.printed(table, KEYS, layouts[name]) for name, table in tables.items()}
+        about = {"by": options.by}
+        return Result(f"Slopes by {options.by}", tables, printed=shown, about=about, inputs=self.inputs(options))
 
     def of_every_run(self, known: RunSweeps, watch: Watch = unwatched) -> "Mapping[str, pd.DataFrame]":
         """The tables of the groups that the run's options name; none where they name none."""
@@ -94,21 +105,10 @@ def _part(slopes: "pd.DataFrame", between: "pd.DataFrame", adapter: str, attribu
     place = {str(label): number for number, label in enumerate(order.index)}
     known = known.assign(place=known["label"].map(place)).sort_values(["place", "group"], kind="stable")
     compared = page.largest_first(between[between["difference"].notna()], "difference")
-    tables = [
-        page.Table(
-            f"{pluralise(len(known), 'slope')} by label and group",
-            known,
-            [
-                ("Label", "label", "text"), ("Group", "group", "text"), ("Photos", "photos", "count"),
-                ("Slope", "slope", "signed"), ("95 % interval", ("slope_low", "slope_high"), "interval"),
-                ("p", "p", "p"), ("q", "q", "p"),
-            ],
-        )
-    ]  # fmt: skip
+    tables = [page.Table(f"{pluralise(len(known), 'slope')} by label and group", known, SLOPES)]
     if len(between):
-        columns: list[page.Column] = [("Label", "label", "text"), ("Group", "group", "text"), ("Less", "other", "text")]
         caption = f"{pluralise(len(compared), 'difference')} between two groups, largest first"
-        tables.append(page.Table(caption, compared, [*columns, *page.DIFFERENCE]))
+        tables.append(page.Table(caption, compared, DIFFERENCES))
     chart = _chart(known, list(place)[:DRAWN], heading, attribute)
     return page.Subsection(heading, _sentences(compared, known), charts=[chart], tables=tables)
 

@@ -13,6 +13,7 @@ from pipeline.analyses.registry import KINDS, analyses, compute, compute_each
 from pipeline.analyses.slopes import LAYOUT_ONLY
 from pipeline.cli.console import print_text, stop, table_format, user_errors, watch
 from pipeline.cli.options import Config, Quiet, TableFile, TableFormat, default_out, inputs, run_folder, with_options
+from pipeline.run.formats import pluralise
 from pipeline.run.progress import Watch, unwatched
 
 OfRun = Annotated[
@@ -115,6 +116,10 @@ def _perform(
             stop(f"there is no table {table!r}; there are {', '.join(parts)}")
         names = [table] if table else result.shown or list(parts)
         print_text(_joined(parts, names, printed), None if of_photos else out)
+        left_out = sum(len(result.tables[n]) - len(result.printed[n]) for n in names if n in result.printed)
+        if left_out and printed not in ("csv", "json"):
+            rows = pluralise(left_out, "more row")
+            typer.echo(f"{rows} of placebos and of labels that cannot be estimated: --format csv", err=True)
         target = run or (folder if folder.is_dir() else None)
         if target is not None:
             _keep(target, analysis.name, result, shown)

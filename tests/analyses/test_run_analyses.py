@@ -300,3 +300,16 @@ def test_direction_and_size_are_distinguished_and_one_sided_photos_are_warned_of
     row = {"photos": 90, "low": 0.1, "high": 0.9}
     assert "90.0 % of 90 photos sit on the masculine side of gender" in one_sided(row, ATTRIBUTES["gender"])
     assert one_sided(row | {"high": 0.7}, ATTRIBUTES["gender"]) is None
+
+
+@pytest.mark.parametrize("command", ["subgroups", "edit-size"])
+def test_a_terminal_shows_a_few_columns_of_what_can_be_estimated(invoke, run, command):
+    whole = table(invoke(command, run, "--format", "csv"))
+    shown = invoke(command, run, "--table", command.replace("-", "_"))
+    assert max(map(len, shown.stdout.splitlines())) <= 140
+    rows = whole[(whole["arm"] == "edit") & whole["estimable"]]
+    assert len(rows) < len(whole) or command == "edit-size"
+    first = shown.stdout.split("\n\n")[1].splitlines()
+    assert len(first) == 1 + len(rows)
+    if len(rows) < len(whole):
+        assert f"{len(whole) - len(rows)} more rows of placebos and of labels" in " ".join(shown.stderr.split())
