@@ -97,7 +97,8 @@ def describe(name: str) -> Description:
     adapter_class = load(name)
     model = _options_model(adapter_class)
     target = model.model_fields.get(TARGET)
-    about = (inspect.getdoc(adapter_class) or "").partition("\nRaises:\n")[0].replace("``", "").strip()
+    written = (inspect.getdoc(adapter_class) or "").partition("\nRaises:\n")[0].replace("``", "").strip()
+    about = "\n\n".join(" ".join(paragraph.split()) for paragraph in written.split("\n\n"))
     declared = getattr(adapter_class, "capabilities", None)
     return Description(
         name=name,

@@ -178,7 +178,8 @@ def _facts(found: "Description") -> Iterator[tuple[str, str]]:
         yield "cut-off", f"nothing below {declared.cut_off:g} is returned"
     if declared.top_k is not None:
         yield "at most", f"{declared.top_k} labels an image"
-    yield "calls", f"{declared.batch} images each at most, {declared.concurrency} at once"
+    most = "one image each" if declared.batch == 1 else f"up to {declared.batch} images each"
+    yield "calls", f"{most}, {declared.concurrency} at once"
     yield "images", _limits(declared.limits)
 
 
