@@ -23,6 +23,9 @@ class Label:
     score: float
 
 
+Landmarks = tuple[tuple[float, float], ...]  # both eyes, nose, both corners of the mouth: x and y in an image's pixels
+
+
 @dataclass(frozen=True)
 class RawAnswer:
     """What came back for one image, before anyone interprets it.
@@ -121,6 +124,7 @@ class Capabilities:
     batch: int = 1  # images per call at most
     batch_bytes: int | None = None  # bytes of images per call at most, before they are encoded for sending
     concurrency: int = 1  # calls that may run at once
+    faces: bool = False  # it takes from the run where an image's face is; see `FaceClassifier`
     jobs: bool = False  # ``batch`` images are sent as one job, which is answered later; see `JobService`
     processes: bool = False  # copies of it (pickled) may be queried in several processes of this machine at once
     limits: Limits = Limits()  # what an image must satisfy
@@ -175,6 +179,19 @@ class Adapter(Protocol):
         Raises:
             AnswerError: the answer does not hold labels.
         """
+        ...
+
+
+@runtime_checkable
+class FaceClassifier(Protocol):
+    """An adapter that looks at one face of an image, and need not look for it where its place is known.
+
+    Where ``capabilities.faces`` is true, images are sent by ``send_faces`` in place of ``send``. All versions of a
+    photo come with the landmarks of the photo's face, so that they are aligned alike and labels move with pixels alone.
+    """
+
+    def send_faces(self, images: Sequence[bytes], faces: Sequence[Landmarks | None]) -> Sequence[RawAnswer | NoAnswer]:
+        """As ``Adapter.send``, with the landmarks of each image's face; None where they are not known."""
         ...
 
 

@@ -1,14 +1,15 @@
 """The embedded judge as a classifier of whole images: what it perceives in the face nearest the image's centre."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
 from adapters.answers import LabelAnswers, to_answer
-from adapters.base import AdapterError, Capabilities, Label, RawAnswer
+from adapters.base import AdapterError, Capabilities, Label, Landmarks, RawAnswer
 from adapters.local.preprocessing import decode_rgb
 from adapters.options import AdapterOptions
 
@@ -44,18 +45,23 @@ class FaceAttributes(LabelAnswers):
     """The embedded judge: perceived gender, race, age and smile of the face nearest the centre.
 
     Scores are the judge's probabilities; "young" is the probability of being perceived as under 30. An image without
-    a face gets an answer without labels.
+    a face gets an answer without labels. The versions of a photo are aligned by the face that was found in the photo,
+    so that labels move with what was edited and not with where a detector sees it; ``face=version`` looks for it anew
+    in each of them, as a service does.
     """
 
     name = "face-attributes"
-    capabilities = Capabilities(labels=LABELS, scale="0-1", presence=0.5, batch=_BATCH, processes=True)
+    capabilities = Capabilities(labels=LABELS, scale="0-1", presence=0.5, batch=_BATCH, faces=True, processes=True)
 
     class Options(AdapterOptions):
         smallest_face: float = Field(0.2, gt=0, le=1)
         """the smallest face looked for, as a share of the image's shorter side."""
+        face: Literal["photo", "version"] = "photo"
+        """where the face is looked for: once, in the photo, or anew in each version."""
 
     def __init__(self, options: Options) -> None:
         self._smallest_face = options.smallest_face
+        self.capabilities = replace(self.capabilities, faces=options.face == "photo")
         self.parameters: Mapping[str, Any] = options.model_dump()
 
     @cached_property
@@ -83,16 +89,13 @@ class FaceAttributes(LabelAnswers):
 
     def send(self, images: Sequence[bytes]) -> list[RawAnswer]:
         """Find, align and judge the faces of up to 32 images; see ``Adapter.send``."""
-        crops, faces_found = [], []
-        for data in images:
-            crop, faces = self._central_face(decode_rgb(data))
-            crops.append(crop)
-            faces_found.append(faces)
-        perceived = iter(self._perceive([crop for crop in crops if crop is not None]))
-        return [
-            to_answer([] if crop is None else next(perceived), faces=faces)
-            for crop, faces in zip(crops, faces_found, strict=True)
-        ]
+        return self.send_faces(images, [None] * len(images))
+
+    def send_faces(self, images: Sequence[bytes], faces: Sequence[Landmarks | None]) -> list[RawAnswer]:
+        """Align and judge the faces of up to 32 images, found first where that was not done; see ``FaceClassifier``."""
+        seen = [self._face(decode_rgb(data), landmarks) for data, landmarks in zip(images, faces, strict=True)]
+        perceived = iter(self._perceive([crop for crop, _ in seen if crop is not None]))
+        return [to_answer([] if crop is None else next(perceived), **facts) for crop, facts in seen]
 
     def network_input(self, image: bytes) -> "NDArray[np.float32] | None":
         """See ``Differentiable``: the aligned face nearest the centre, in -1..1."""
@@ -119,6 +122,19 @@ class FaceAttributes(LabelAnswers):
     def scores(self, inputs: "Tensor") -> "Tensor":
         """See ``Differentiable``."""
         return _scores(self._network.perceive(inputs))
+
+    def _face(
+        self, image: "NDArray[np.uint8]", landmarks: Landmarks | None
+    ) -> "tuple[NDArray[np.uint8] | None, dict[str, int]]":
+        """The aligned face, None where there is none; where it had to be looked for, with how many were found."""
+        if landmarks is None:
+            crop, found = self._central_face(image)
+            return crop, {"faces": found}
+        import numpy as np
+
+        from models.alignment import aligned_crop
+
+        return aligned_crop(image, np.array(landmarks), size=_CROP), {}
 
     def _central_face(self, image: "NDArray[np.uint8]") -> "tuple[NDArray[np.uint8] | None, int]":
         """The aligned face nearest the centre, None where there is none, and how many faces were found."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Any
 
-from adapters.base import Adapter, AdapterError, JobService, NoAnswer
+from adapters.base import Adapter, AdapterError, FaceClassifier, JobService, NoAnswer
 from pipeline.config.redaction import environment_redactor
 from pipeline.querying.drift import Panel
 from pipeline.querying.jobs import JobClient, JobsUnknownError
@@ -248,6 +248,9 @@ class _Client:
     def _send(self, intents: Sequence[Intent], contents: Sequence[bytes], cost: float) -> Sequence[Outcome] | Job:
         """Send images whose intents are written down; their outcomes, or the job that will have them."""
         try:
+            if self._adapter.capabilities.faces and isinstance(self._adapter, FaceClassifier):
+                answers = self._adapter.send_faces(contents, [one.request.face for one in intents])
+                return contract_checked(answers, expected=len(contents))
             if self._jobs is None or not self._adapter.capabilities.jobs:
                 return contract_checked(self._adapter.send(contents), expected=len(contents))
             found = self._jobs.submit(intents, contents)

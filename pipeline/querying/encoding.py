@@ -97,7 +97,7 @@ def images_to_send(versions: Sequence[ImageRef], sent: Mapping[str, SentImage]) 
     for version in versions:
         instead = sent.get(version.sha256)
         if instead is None:
-            images.append(ImageRef(version.sha256, version.path, version.photo))
+            images.append(version)
         elif instead.sha256 is not None and instead.path is not None:
             images.append(ImageRef(instead.sha256, instead.path, version.photo))
     return images

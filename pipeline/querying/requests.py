@@ -7,17 +7,18 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from adapters.base import Adapter
+from adapters.base import Adapter, Landmarks
 from pipeline.run.storage import File, sizes_of
 
 
 @dataclass(frozen=True)
 class ImageRef:
-    """An image to send: the sha256 of the file's bytes, the file, and the photo that it is a version of."""
+    """An image to send: the sha256 of the file's bytes, the file, the photo that it is a version of, and its face."""
 
     sha256: str
     path: File
     photo: str = ""
+    face: Landmarks | None = None
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Request:
     sha256: str  # of the image's bytes
     path: File = Path()
     photo: str = ""  # that the image is a version of, for messages
+    face: Landmarks | None = None  # where its face is, as far as that is known
     attempts: int = 0  # how often it was sent without an answer
     unreadable: int = 0  # how many of these attempts brought an answer without labels
     first: float = 0.0  # when it was sent first, in monotonic seconds
@@ -89,7 +91,7 @@ def pending_requests(
     distinct: dict[str, Request] = {}
     for image in images:
         if image.sha256 not in distinct:
-            distinct[image.sha256] = Request(key(image.sha256), image.sha256, image.path, image.photo)
+            distinct[image.sha256] = Request(key(image.sha256), image.sha256, image.path, image.photo, image.face)
     known = answered([request.key for request in distinct.values()])
     return Pending(len(distinct), tuple(request for request in distinct.values() if request.key not in known))
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from adapters.base import Adapter, Label, NoAnswer, RawAnswer
+from adapters.base import Adapter, FaceClassifier, Label, Landmarks, NoAnswer, RawAnswer
 from pipeline.querying.runner import AdapterCalls
 from pipeline.run.engine import Engine, Step
 
@@ -16,10 +16,14 @@ class SendImages:
 
     adapter: bytes
     images: tuple[bytes, ...]
+    faces: tuple[Landmarks | None, ...] | None = None  # for a classifier that takes them
 
     def __call__(self, step: Step) -> Sequence[RawAnswer | NoAnswer]:
         """The outcomes; see ``Adapter.send``."""
-        return _copy_of(self.adapter).send(self.images)
+        adapter = _copy_of(self.adapter)
+        if self.faces is not None and isinstance(adapter, FaceClassifier):
+            return adapter.send_faces(self.images, self.faces)
+        return adapter.send(self.images)
 
 
 class WorkerAdapter:
@@ -38,6 +42,10 @@ class WorkerAdapter:
     def send(self, images: Sequence[bytes]) -> Sequence[RawAnswer | NoAnswer]:
         """See ``Adapter.send``."""
         return self._engine.call(SendImages(self._pickled, tuple(images)))
+
+    def send_faces(self, images: Sequence[bytes], faces: Sequence[Landmarks | None]) -> Sequence[RawAnswer | NoAnswer]:
+        """See ``FaceClassifier``."""
+        return self._engine.call(SendImages(self._pickled, tuple(images), tuple(faces)))
 
     def parse(self, answer: RawAnswer) -> list[Label]:
         """See ``Adapter.parse``."""

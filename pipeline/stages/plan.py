@@ -19,7 +19,7 @@ from pipeline.run.tables import read_frame
 if TYPE_CHECKING:
     import pandas as pd
 
-    from adapters.base import Adapter
+    from adapters.base import Adapter, Landmarks
     from pipeline.querying.requests import ImageRef
 
 
@@ -107,12 +107,23 @@ def refuse_remote(adapters: "Sequence[Adapter]") -> None:
         raise PlanError(unconfirmed(hosts))
 
 
-def versions_of(run: Run, table: "pd.DataFrame") -> "list[ImageRef]":
-    """The versions that were made, of a table of counterfactuals."""
+def landmarks_of(run: Run) -> "dict[str, Landmarks]":
+    """The five landmarks of each photo's face, in its pixels and so in those of its versions."""
+    table = read_frame(run.path("faces.parquet"), columns=["photo", "status", "landmarks"])
+    rows = table[table["status"] == "ok"]
+    return {
+        photo: tuple((float(x), float(y)) for x, y in zip(flat[::2], flat[1::2], strict=True))
+        for photo, flat in zip(rows["photo"], rows["landmarks"], strict=True)
+    }
+
+
+def versions_of(run: Run, table: "pd.DataFrame", *, faces: bool = False) -> "list[ImageRef]":
+    """The versions that were made, of a table of counterfactuals; with where the photo's face is, if ``faces``."""
     from pipeline.querying.requests import ImageRef
 
     made, images = table[table["status"] == "ok"], run.images
+    found = landmarks_of(run) if faces else {}
     return [
-        ImageRef(sha, images.file(file), photo)
+        ImageRef(sha, images.file(file), photo, found.get(photo))
         for photo, sha, file in zip(made["photo"], made["sha256"], made["file"], strict=True)
     ]

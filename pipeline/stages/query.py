@@ -86,7 +86,7 @@ def query_stage(
         store.check()
         requests = adapter_requests(
             adapters,
-            versions_of(run, table),
+            versions_of(run, table, faces=any(one.capabilities.faces for one in adapters)),
             options,
             folder=run.path("sent"),
             store=store,

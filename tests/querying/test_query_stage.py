@@ -1,20 +1,22 @@
 """Asking as a stage of a run: consent, limits, what run.json and status say of it, and what is never written."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
 import numpy as np
 import pytest
+from counting import CountingAdapter
 from fakes.made_run import PHOTOS, STEPS
 from loopback import KEY, Loopback, LoopbackAdapter
 from PIL import Image
 from typer.testing import CliRunner
 
-from adapters.base import AdapterError, Limits, Price
+from adapters.answers import to_answer
+from adapters.base import AdapterError, Label, Landmarks, Limits, Price, RawAnswer
 from pipeline.cli.app import app
 from pipeline.cli.console import consent, print_plan, print_run
 from pipeline.config.options import Settings
@@ -24,7 +26,7 @@ from pipeline.querying.plan import Plan, PlanError, no_consent
 from pipeline.report.words import account_words
 from pipeline.run.folder import Run
 from pipeline.run.record import Drift, Prepared, PriceFacts
-from pipeline.run.tables import read_frame
+from pipeline.run.tables import FACES, read_frame, to_table, write_table
 from pipeline.stages.base import Audit
 from pipeline.stages.plan import plan_of_run
 from pipeline.stages.query import query_stage
@@ -60,6 +62,28 @@ def test_without_consent_nothing_leaves_and_nothing_is_asked(run: Run) -> None:
         sent = len(service.times)
         ask(run, LoopbackAdapter(service.url), yes=False)
         assert len(service.times) == sent, "nothing left to send, nothing to confirm"
+
+
+class FaceSeeing(CountingAdapter):
+    """A local classifier that takes the places of faces, and names each in its answer."""
+
+    def __init__(self) -> None:
+        super().__init__(batch=5)
+        self.capabilities = replace(self.capabilities, faces=True)
+
+    def send_faces(self, images: Sequence[bytes], faces: Sequence[Landmarks | None]) -> list[RawAnswer]:
+        return [to_answer([Label(str(face and face[2]), 0.5)]) for face in faces]
+
+
+def test_a_classifier_of_faces_gets_that_of_the_photo_with_each_of_its_versions(run: Run) -> None:
+    rows = [
+        {"photo": f"{photo}.png", "status": "ok", "landmarks": [photo + 0.5] * 10} for photo in range(PHOTOS)
+    ]  # of the last photo, the place is not known
+    write_table(to_table(rows[:-1], FACES), run.path("faces.parquet"))
+    query_stage(Audit(run, settings()), "v", [FaceSeeing()])
+    labels = read_frame(run.path("labels.parquet"))
+    found = labels[labels["returned"]].groupby("photo")["label"].agg(list).to_dict()
+    assert found == {f"{photo}.png": [str((photo + 0.5,) * 2)] * STEPS for photo in range(3)} | {"3.png": ["None"] * 3}
 
 
 def test_consent_is_asked_with_the_exact_plan(run: Run) -> None:

@@ -10,7 +10,9 @@ from torch import Tensor
 import models.weights
 from adapters.base import AdapterError
 from adapters.local.face_attributes import LABELS, FaceAttributes
+from adapters.local.preprocessing import decode_rgb
 from models.attributes import RACES
+from models.detector import FaceDetector
 from models.judge import AGE_STEPS, Judge, Perception
 
 
@@ -36,6 +38,17 @@ def adapter(monkeypatch: pytest.MonkeyPatch) -> FaceAttributes:
     return made("face-attributes")
 
 
+def two_faces() -> bytes:
+    """A face that is dark on its left side, nearest the centre, and one that is dark on its right side."""
+    dark, bright = drawn_face(), drawn_face()
+    dark[:, :112] //= 2
+    bright[:, 112:] //= 2
+    canvas = np.full((275, 900, 3), 200, np.uint8)
+    for centre, face in ((340, dark), (700, bright)):
+        canvas[:, centre - 112 : centre + 113] = face
+    return png(canvas)
+
+
 def test_a_face_gets_every_label(adapter: FaceAttributes) -> None:
     answer = adapter.send([png(drawn_face())])[0]
     scores = {label.name: label.score for label in adapter.parse(answer)}
@@ -54,13 +67,7 @@ def test_no_face_is_an_answer_without_labels(adapter: FaceAttributes) -> None:
 
 
 def test_of_two_faces_the_one_nearest_the_centre_is_judged(adapter: FaceAttributes) -> None:
-    dark, bright = drawn_face(), drawn_face()
-    dark[:, :112] //= 2  # the left half, so that this face alone is "masculine"
-    bright[:, 112:] //= 2
-    canvas = np.full((275, 900, 3), 200, np.uint8)
-    for centre, face in ((340, dark), (700, bright)):
-        canvas[:, centre - 112 : centre + 113] = face
-    answer = adapter.send([png(canvas)])[0]
+    answer = adapter.send([two_faces()])[0]
     assert json.loads(answer.body)["faces"] == 2
     assert {label.name: label.score for label in adapter.parse(answer)}["masculine appearance"] == 1
 
@@ -76,3 +83,18 @@ def test_missing_weights_are_explained(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_model_is_the_weights(adapter: FaceAttributes) -> None:
     assert models.weights.record("judge").sha256 in adapter.model
+
+
+def test_a_face_whose_place_is_known_is_judged_and_none_is_looked_for(adapter: FaceAttributes) -> None:
+    (far,) = (face for face in FaceDetector().detect([decode_rgb(two_faces())])[0] if face.box[0] > 500)
+    landmarks = tuple((float(x), float(y)) for x, y in far.landmarks)
+    answers = adapter.send_faces([two_faces(), two_faces()], [None, landmarks])
+    assert [json.loads(answer.body).get("faces") for answer in answers] == [2, None]
+    scores = [{label.name: label.score for label in adapter.parse(answer)} for answer in answers]
+    assert [score["masculine appearance"] for score in scores] == [1, 0]
+
+
+def test_the_face_is_looked_for_in_every_version_where_that_is_wanted(adapter: FaceAttributes) -> None:
+    anew: FaceAttributes = made("face-attributes", face="version")
+    assert (adapter.capabilities.faces, anew.capabilities.faces) == (True, False)
+    assert adapter.parameters != anew.parameters, "answers of the one are none of the other"
