@@ -13,7 +13,7 @@ from pipeline.analyses.base import Analysis, Family, Kept, Options, Result, opti
 from pipeline.analyses.inputs import RunSweeps, run_sweeps
 from pipeline.config.attributes import Attribute
 from pipeline.config.flags import Flag, listed
-from pipeline.run.formats import count, decimal, pluralise
+from pipeline.run.formats import pluralise
 from pipeline.run.progress import Watch, unwatched
 from pipeline.run.record import RunError
 
@@ -200,39 +200,17 @@ def _family(columns: Sequence[str]) -> list[str]:
 
 
 def _part(rows: "pd.DataFrame", names: tuple[str, str], attribute: Attribute) -> page.Subsection:
-    known = page.largest_first(rows[rows["estimable"].astype(bool)], "difference")
-    heading, missing = f"{names[0]} less {names[1]}, {attribute.subject}", len(rows) - len(known)
-    left_out = [f"{count(missing)} more can be estimated in one of the two at most."] if missing else []
-    if known.empty:
-        nothing = "No label can be estimated in both, so nothing can be concluded about a difference."
-        return page.Subsection(heading, [nothing, *left_out])
-    columns: list[page.Column] = [
-        ("Label", "label", "text"), (f"Slope, {names[0]}", "first_slope", "signed"),
-        (f"Slope, {names[1]}", "second_slope", "signed"), *page.DIFFERENCE,
-    ]  # fmt: skip
-    labels = pluralise(len(known), "label")
-    tested = f"Slopes of {labels} compared on {pluralise(known['photos'].max(), 'photo')}"
-    sentences = page.differences(
-        known,
-        tested,
-        lambda row: (
-            f"slope {decimal(row['first_slope'], sign=True)} by {names[0]}, "
-            f"{decimal(row['second_slope'], sign=True)} by {names[1]}"
-        ),
-    )
-    shown, largest = known[: page.MOST].sort_values("difference", ascending=False, kind="stable"), known.iloc[0]
     low, high = attribute.poles
-    chart = page.Dots(
-        page.dot_rows(shown, "label", "difference", "difference_low", "difference_high"),
+    heading = f"{names[0]} less {names[1]}, {attribute.subject}"
+    return page.differences_part(
+        rows,
+        heading,
+        names=names,
+        sides=(f"by {names[0]}", f"by {names[1]}"),
+        both=("in both", "in one of the two"),
         axis=f"← {low} · difference · {high} →",
         title=f"Differences of slopes: {heading}",
-        description=f"{pluralise(len(shown), 'label')}; the largest difference is {decimal(largest['difference'])}, "
-        f"{page.quoted(largest['label'])}.",
-        caption="Differences of slopes with their 95 % intervals; full where the interval excludes 0."
-        + page.cut(len(shown), len(known)),
     )
-    table = page.Table(f"{labels}, largest difference first", known, columns)
-    return page.Subsection(heading, [*sentences, *left_out], charts=[chart], tables=[table])
 
 
 COMPARISON = Comparison()

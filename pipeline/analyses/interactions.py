@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pipeline.analyses import sections as page
 from pipeline.analyses.base import Analysis, Family, Kept, Options, Result, option_of_run
@@ -10,7 +10,6 @@ from pipeline.analyses.inputs import RunSweeps, run_sweeps
 from pipeline.config.attributes import AT, CROSSED, Attribute
 from pipeline.config.options import Response
 from pipeline.run.folder import settings_of
-from pipeline.run.formats import count, decimal, pluralise
 from pipeline.run.progress import Watch, unwatched
 from pipeline.run.record import RunError
 
@@ -117,40 +116,21 @@ def _part(rows: "pd.DataFrame", adapter: str, attribute: Attribute, slopes: "pd.
     base, _, high = attribute.name.partition(AT)
     low = str(rows["second"].iloc[0]).partition(AT)[2]
     heading = f"{adapter}, perceived {base} on faces edited to perceived {high} less {low}"
-    known = page.largest_first(rows[rows["estimable"].astype(bool)], "difference")
-    missing = len(rows) - len(known)
-    left_out = [f"{count(missing)} more can be estimated at one pole at most."] if missing else []
-    if known.empty:
-        nothing = "No label can be estimated at both poles, so nothing can be concluded about a difference."
-        return page.Subsection(heading, [nothing, *left_out])
-    columns: list[page.Column] = [
-        ("Label", "label", "text"), (f"Slope, {high}", "first_slope", "signed"),
-        (f"Slope, {low}", "second_slope", "signed"), *page.DIFFERENCE,
-    ]  # fmt: skip
+    also: list[page.Column] = []
     if slopes is not None:
         own = slopes[(slopes["adapter"] == adapter) & (slopes["attribute"] == base)]
-        as_is = page.edits_of(own).set_index("label")["slope"]
-        known = known.assign(as_is=known["label"].map(as_is))
-        columns.insert(2, ("Slope, as is", "as_is", "signed"))
-    tested = f"Slopes of {pluralise(len(known), 'label')} compared on {pluralise(known['photos'].max(), 'photo')}"
-
-    def slopes_of(row: Any) -> str:
-        first, second = (decimal(row[name], sign=True) for name in ("first_slope", "second_slope"))
-        return f"slope {first} on faces edited to perceived {high}, {second} on those edited to perceived {low}"
-
-    shown, largest = known[: page.MOST].sort_values("difference", ascending=False, kind="stable"), known.iloc[0]
-    chart = page.Dots(
-        page.dot_rows(shown, "label", "difference", "difference_low", "difference_high"),
+        rows = rows.assign(as_is=rows["label"].map(page.edits_of(own).set_index("label")["slope"]))
+        also = [("Slope, as is", "as_is", "signed")]
+    return page.differences_part(
+        rows,
+        heading,
+        names=(high, low),
+        sides=(f"on faces edited to perceived {high}", f"on those edited to perceived {low}"),
+        both=("at both poles", "at one pole"),
         axis=f"← steeper at {low} · difference of slopes · steeper at {high} →",
         title=f"Interactions: {heading}",
-        description=f"{pluralise(len(shown), 'label')}; the largest difference is {decimal(largest['difference'])}, "
-        f"{page.quoted(largest['label'])}.",
-        caption="Differences of slopes with their 95 % intervals; full where the interval excludes 0."
-        + page.cut(len(shown), len(known)),
+        also=also,
     )
-    table = page.Table(f"{pluralise(len(known), 'label')}, largest difference first", known, columns)
-    sentences = [*page.differences(known, tested, slopes_of), *left_out]
-    return page.Subsection(heading, sentences, charts=[chart], tables=[table])
 
 
 INTERACTIONS = Interactions()

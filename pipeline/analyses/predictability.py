@@ -120,13 +120,12 @@ class Predictability(Analysis[Chosen]):
             notes += self._agreement(tables[f"{self.name}_{ROBUSTNESS}"])
 
         def kept() -> "Mapping[str, pd.DataFrame]":
-            from pipeline.statistics import COARSE, amplification_grid, bias_grid
+            from pipeline.statistics import COARSE, bias_grid
 
-            biases: dict[str, Any] = {"dataset_biases": COARSE, "model_biases": COARSE}
             quality = "accuracy" if options.quality == OF_NUMBERS else options.quality  # the grid's labels are two
-            grid = bias_grid(**biases, quality=quality, equalise=options.equalise)
-            others = amplification_grid(**biases).drop(columns=["dataset_bias", "model_bias"])
-            return {**tables, f"{self.name}_grid": grid.join(others)}
+            how: dict[str, Any] = {"quality": quality, "equalise": options.equalise}
+            grid = bias_grid(dataset_biases=COARSE, model_biases=COARSE, **how)
+            return {**tables, f"{self.name}_grid": grid}
 
         groups, tasks = " and ".join(options.attribute), ", ".join(options.task)
         about = options.model_dump(mode="json", include={"attribute", "task", "quality", "equalise"})

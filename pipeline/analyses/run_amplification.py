@@ -61,10 +61,8 @@ def amplification_of_run(folder: Path, options: AmplificationOptions, *, watch: 
             own = None if tasks is None else {label: task for label, task in tasks.items() if label in sweeps.labels}
             for ends in pairs:
                 if signs is not None and _has(sweeps, ends):
-                    found = counterfactual_amplification(
-                        sweeps, signs=signs, tasks=own, values=ends, clusters=known.clusters, **options.drawing
-                    )
-                    frames.append(found.to_frame())
+                    how: dict[str, Any] = {"clusters": known.clusters, **options.drawing}
+                    frames.append(counterfactual_amplification(sweeps, signs=signs, tasks=own, values=ends, **how))
                 advance(1)
     if not frames:
         named = f"as in the column {options.attribute[0]!r}" if shares is None else shares[1]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from pipeline.config.attributes import EDIT_ARM, Attribute
-from pipeline.run.formats import count, decimal, interval, is_missing, p_equals
+from pipeline.run.formats import count, decimal, interval, is_missing, p_equals, pluralise
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -194,6 +194,59 @@ def differences(compared: "pd.DataFrame", tested: str, sides: Callable[[Mapping[
         f"{bounds(row['difference'], row['difference_low'], row['difference_high'])}, {p_equals('q', row['q'])}."
         for row in differ[:NAMED].to_dict("records")
     ]
+
+
+def differences_part(
+    rows: "pd.DataFrame",
+    heading: str,
+    *,
+    names: tuple[str, str],
+    sides: tuple[str, str],
+    both: tuple[str, str],
+    axis: str,
+    title: str,
+    also: Sequence[Column] = (),
+) -> Subsection:
+    """What a table of differences between two slopes of each label shows: sentences, a chart and a table.
+
+    Args:
+        rows: as ``statistics.compare`` gives them.
+        heading: of the part.
+        names: what the columns of the two slopes are called.
+        sides: where the two slopes are, in a sentence: "by opencv".
+        both: where a label must be estimable ("in both"), and where the others are at most ("in one of the two").
+        axis, title: of the chart.
+        also: columns between those of the two slopes.
+    """
+    known = largest_first(rows[rows["estimable"].astype(bool)], "difference")
+    missing = len(rows) - len(known)
+    left_out = [f"{count(missing)} more can be estimated {both[1]} at most."] if missing else []
+    if known.empty:
+        nothing = f"No label can be estimated {both[0]}, so nothing can be concluded about a difference."
+        return Subsection(heading, [nothing, *left_out])
+    labels = pluralise(len(known), "label")
+    tested = f"Slopes of {labels} compared on {pluralise(known['photos'].max(), 'photo')}"
+
+    def slopes_of(row: Mapping[Any, Any]) -> str:
+        first, second = (decimal(row[name], sign=True) for name in ("first_slope", "second_slope"))
+        return f"slope {first} {sides[0]}, {second} {sides[1]}"
+
+    shown, largest = known[:MOST].sort_values("difference", ascending=False, kind="stable"), known.iloc[0]
+    chart = Dots(
+        dot_rows(shown, "label", "difference", "difference_low", "difference_high"),
+        axis=axis,
+        title=title,
+        description=f"{pluralise(len(shown), 'label')}; the largest difference is {decimal(largest['difference'])}, "
+        f"{quoted(largest['label'])}.",
+        caption="Differences of slopes with their 95 % intervals; full where the interval excludes 0."
+        + cut(len(shown), len(known)),
+    )
+    columns: list[Column] = [
+        ("Label", "label", "text"), (f"Slope, {names[0]}", "first_slope", "signed"), *also,
+        (f"Slope, {names[1]}", "second_slope", "signed"), *DIFFERENCE,
+    ]  # fmt: skip
+    table = Table(f"{labels}, largest difference first", known, columns)
+    return Subsection(heading, [*differences(known, tested, slopes_of), *left_out], charts=[chart], tables=[table])
 
 
 def bounds(value: Any, low: Any, high: Any, *, level: float = 0.95) -> str:

@@ -10,14 +10,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pipeline.statistics.amplification.average_precision import average_precision
     from pipeline.statistics.amplification.base_rates import amplification_of_rates
-    from pipeline.statistics.amplification.counterfactual import (
-        COUNTERFACTUAL_COLUMNS,
-        CounterfactualAmplification,
-        counterfactual_amplification,
-    )
+    from pipeline.statistics.amplification.counterfactual import COUNTERFACTUAL_COLUMNS, counterfactual_amplification
     from pipeline.statistics.amplification.directional import Amplification, attribute_to_task, task_to_attribute
     from pipeline.statistics.amplification.group_rates import GroupRates, group_rates
-    from pipeline.statistics.amplification.known_biases import amplification_grid
     from pipeline.statistics.amplification.mals import Mals, mals, mals_of_counts
     from pipeline.statistics.amplification.multi_attribute import (
         MultiAmplification,
@@ -75,9 +70,9 @@ if TYPE_CHECKING:
 __all__ = [
     "ATTACKERS", "COARSE", "CODE", "COMPARISON_COLUMNS", "COUNTERFACTUAL_COLUMNS", "CURVE_COLUMNS",
     "DIFFERENCE_COLUMNS", "PAPER", "POWER_COLUMNS", "QUALITIES", "REPRESENTATION_COLUMNS", "SLOPE_COLUMNS",
-    "SUBGROUP_COLUMNS", "Amplification", "Attacker", "ClusterRules", "CounterfactualAmplification", "Dpa", "GroupRates",
+    "SUBGROUP_COLUMNS", "Amplification", "Attacker", "ClusterRules",  "Dpa", "GroupRates",
     "Leakage", "LocalBias", "Mals", "MultiAmplification", "Repeats", "Representation", "ShareMethod", "SignRule",
-    "Sweeps", "across_runs", "amplification_grid", "amplification_of_rates", "at_thresholds", "attribute_to_task",
+    "Sweeps", "across_runs", "amplification_of_rates", "at_thresholds", "attribute_to_task",
     "average_precision", "benjamini_hochberg", "bias_grid", "calibrated_as_in_code", "calibrated_as_in_paper",
     "centred_by_group", "cluster_topics", "compare", "comparison_frame", "corrected_interval",
     "counterfactual_amplification", "curve_frame", "dpa", "dpa_of_numbers", "exemplars", "findings", "group_rates",

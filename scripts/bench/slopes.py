@@ -1,24 +1,18 @@
 """How fast slopes are: against a plain matrix formulation in NumPy and against a statsmodels loop over labels.
 
-Run it pinned, e.g. ``taskset -c 1 python scripts/bench/slopes.py``. ``--large`` adds 10,000 photos x 5,000 rare labels
-from Parquet files. Seconds of the processor are printed too, for machines that others use.
+Run it pinned, e.g. ``taskset -c 1 python scripts/bench/slopes.py``. Seconds of the processor are printed too, for
+machines that others use. Tables larger than memory are in ``label_tables.py``.
 """
 
-import tempfile
 import time
-from pathlib import Path
-from typing import Annotated
 
 import numpy as np
-import pandas as pd
 import typer
 from measure import measured
 from numpy.typing import NDArray
 from statsmodels.api import OLS, add_constant
 
-from pipeline.config.attributes import EDIT_ARM
-from pipeline.run.tables import ANSWERS, LABELS, read_frame
-from pipeline.statistics.slopes import slope_table, slopes_of
+from pipeline.statistics.slopes import slope_table
 from pipeline.statistics.sweeps import Sweeps
 
 RESAMPLES = 2000
@@ -76,34 +70,7 @@ def loop(y: Responses) -> float:
     return float(one * labels * (1 + RESAMPLES))
 
 
-def write_large(folder: Path, *, photos: int, labels: int, returned: int) -> int:
-    """Tables of a run in which every image got up to ``returned`` labels, some far more often; returns the rows."""
-    random = np.random.default_rng(0)
-    photo, step = np.divmod(np.arange(photos * 7), 7)
-    answers = pd.DataFrame({"photo": [f"{i:06d}.png" for i in photo], "step": step + 1, "value": VALUES[step]})
-    answers = answers.assign(adapter="bench", attribute="gender", arm=EDIT_ARM, sha256="", status="ok", reason="")
-    weights = 1 / (np.arange(labels) + 50)
-    drawn = random.choice(labels, size=(photos * 7, returned), p=weights / weights.sum())
-    rows, columns = np.nonzero(np.diff(np.sort(drawn, axis=1), prepend=-1, axis=1))
-    seen = answers.iloc[rows].reset_index(drop=True)
-    seen["label"] = np.array([f"label {i}" for i in range(labels)])[np.sort(drawn, axis=1)[rows, columns]]
-    seen = seen.assign(score=random.uniform(0.4, 1, size=len(rows)), returned=True)
-    answers[list(ANSWERS)].to_parquet(folder / "answers.parquet")
-    seen[list(LABELS)].to_parquet(folder / "labels.parquet")
-    return len(seen)
-
-
-def estimable_of(folder: Path) -> int:
-    """How many labels are estimable, from the files to the table."""
-    labels, answers = (read_frame(folder / f"{name}.parquet") for name in ("labels", "answers"))
-    return int(slopes_of(labels, answers, resamples=RESAMPLES)["estimable"].sum())
-
-
-def main(
-    photos: int = 2000,
-    labels: int = 1000,
-    large: Annotated[bool, typer.Option(help="Also 10,000 photos x 5,000 labels from Parquet.")] = False,
-) -> None:
+def main(photos: int = 2000, labels: int = 1000) -> None:
     """Print the costs of all of them."""
     y = responses(photos=photos, labels=labels, seed=0)
     print(f"{photos} photos x 7 steps x {labels} labels, {RESAMPLES} resamples")
@@ -114,12 +81,6 @@ def main(
         print(f"  {name:<18} {cost}  {cost.processor / own.processor:.1f} times the processor time")
     estimate = loop(y)
     print(f"  statsmodels by label {estimate:8.0f} s of processor (extrapolated), {estimate / own.processor:.0f} times")
-    if large:
-        with tempfile.TemporaryDirectory() as name:
-            rows = measured(write_large, Path(name), photos=10_000, labels=5_000, returned=40).result
-            cost = measured(estimable_of, Path(name))
-        print(f"10000 photos x 7 steps x 5000 labels, {rows / 70_000:.0f} an image, from Parquet")
-        print(f"  ours               {cost}  {cost.result} labels estimable")
 
 
 if __name__ == "__main__":

@@ -137,6 +137,14 @@ def test_a_grid_of_biases():
     assert (bias_grid(dataset_biases=(1,), model_biases=(0, 0.5, 1))["dpa"] == 0).all()
 
 
+def test_the_grid_of_amplification_is_the_closed_form():
+    biases = (0.0, 0.25, 0.5, 0.8, 1.0)
+    grid = bias_grid(dataset_biases=biases, model_biases=biases)
+    d, m = grid["dataset_bias"], grid["model_bias"]
+    np.testing.assert_allclose(grid["bias_amplification"], np.sign(2 * d - 1) * (m - d), atol=1e-12)
+    np.testing.assert_allclose(grid["multi_amplification"], (m - d).abs(), atol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [({"rows": 3}, "rows must be even"), ({"model_biases": (1.2,)}, "model_biases must hold shares")],

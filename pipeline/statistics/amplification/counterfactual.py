@@ -5,16 +5,12 @@ edit. With observed groups it is ``directional``; the slopes over all steps are 
 """
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from pipeline.statistics.amplification.counts import Resamples
 from pipeline.statistics.amplification.directional import DEFINED, TIE
-from pipeline.statistics.amplification.signs import Signs
-from pipeline.statistics.arrays import Floats
 from pipeline.statistics.inference import RESAMPLES, interval
 from pipeline.statistics.photo_slopes import units_of
 from pipeline.statistics.sweeps import Sweeps
@@ -29,47 +25,7 @@ COUNTERFACTUAL_COLUMNS = (
     *("adapter", "attribute", "arm", "task", "labels", "photos", "value_low", "value_high"),
     *("rate_low", "rate_high", "sign", "amplification", "low", "high", "reason"),
 )
-_OF_ALL = ("adapter", "attribute", "arm", "photos", "value_low", "value_high")  # columns with one value
 BLOCK_CELLS = 2_000_000
-
-
-@dataclass(frozen=True, eq=False)
-class CounterfactualAmplification:
-    """Amplification of one adapter, attribute and arm, as a whole and by task."""
-
-    # adapter, attribute, arm, photos: of the sweeps; n photos with a complete one
-    adapter: str
-    attribute: str
-    arm: str
-    # tasks, labels: names, and the labels of each task
-    tasks: tuple[str, ...]
-    labels: tuple[tuple[str, ...], ...]
-    photos: int
-    values: tuple[float, float]  # the two values a that are compared, the lower first
-    rates: Floats  # (|T|, 2) P(That_t | do(a)) at either
-    sign: Signs  # (|T|,) of the base: +1 where the task goes with the higher pole, -1 with the lower, else 0
-    amplification: Floats  # (|T|,); NaN where the base does not know the task
-    # task_low, task_high: (|T|,) ends of their intervals
-    task_low: Floats
-    task_high: Floats
-    value: float  # mean over the tasks that the base knows, with low and high; NaN if none
-    low: float
-    high: float
-    reason: NDArray[np.str_]  # (|T|,) why a task is NaN or counts as 0; empty where neither
-
-    def to_frame(self) -> pd.DataFrame:
-        """A row for the mean over the tasks, task empty, then one for each task; ``COUNTERFACTUAL_COLUMNS``."""
-        joined = [" + ".join(labels) for labels in self.labels]
-        columns = (self.tasks, joined, *self.rates.T, self.sign)
-        columns += (self.amplification, self.task_low, self.task_high, self.reason.tolist())
-        overall = (OVERALL, "", np.nan, np.nan, 0, self.value, self.low, self.high, "")
-        names = [name for name in COUNTERFACTUAL_COLUMNS if name not in _OF_ALL]
-        frame = pd.DataFrame(
-            {name: [of_all, *parts] for name, of_all, parts in zip(names, overall, columns, strict=True)}
-        )
-        own = {name: vars(self)[name] for name in ("adapter", "attribute", "arm", "photos")}
-        own |= {"value_low": self.values[0], "value_high": self.values[1]}
-        return frame.assign(**own)[list(COUNTERFACTUAL_COLUMNS)]
 
 
 def counterfactual_amplification(
@@ -82,7 +38,7 @@ def counterfactual_amplification(
     seed: int = 0,
     level: float = 0.95,
     clusters: Mapping[str, Hashable] | None = None,
-) -> CounterfactualAmplification:
+) -> pd.DataFrame:
     """BiasAmp_A->T with ``do(A = a)`` in place of the observed group.
 
     With the two groups "shown at the lower value" and "shown at the higher value" of the same photos,
@@ -108,6 +64,11 @@ def counterfactual_amplification(
         values: the two values a; the ends of the sweep unless given. Photos themselves lie within |a| <= 1.
         resamples, seed, level: as for ``attribute_to_task``.
         clusters: photo -> cluster, resampled in the photos' place.
+
+    Returns:
+        A row for the mean over the tasks that the base knows, task empty, then one for each task, with
+        ``COUNTERFACTUAL_COLUMNS``; NaN where the base does not know the task. ``rate_low`` and ``rate_high`` are
+        P(That | do(a)) at the two values, and ``reason`` says why a task is NaN or counts as 0.
 
     Raises:
         ValueError: values that are no two steps, a label that was never returned, a sign that is none, a photo without
@@ -139,23 +100,21 @@ def counterfactual_amplification(
     defined = ~np.isnan(amplification)
     count = np.count_nonzero(defined)
     ends = interval((total / count)[None], level, units=len(drawn.units)) if count else np.full((2, 1), np.nan)
-    labels = tuple(tuple(sweeps.labels[row] for row in members[name]) for name in names)
-    return CounterfactualAmplification(
-        **{name: getattr(sweeps, name) for name in ("adapter", "attribute", "arm")},
-        tasks=names,
-        labels=labels,
-        photos=photos,
-        values=(float(sweeps.values[steps[0]]), float(sweeps.values[steps[1]])),
-        rates=rates,
-        sign=sign,
-        amplification=amplification,
-        task_low=np.where(defined, low, np.nan),
-        task_high=np.where(defined, high, np.nan),
-        value=float(amplification[defined].mean()) if count else float("nan"),
-        low=float(ends[0][0]),
-        high=float(ends[1][0]),
-        reason=np.select([~known, np.isnan(rates[:, 0]), sign == 0], [NOT_IN_BASE, NO_PHOTOS, TIE], DEFINED),
-    )
+    reason = np.select([~known, np.isnan(rates[:, 0]), sign == 0], [NOT_IN_BASE, NO_PHOTOS, TIE], DEFINED)
+    columns = {
+        "task": [OVERALL, *names],
+        "labels": ["", *(" + ".join(sweeps.labels[row] for row in members[name]) for name in names)],
+        "rate_low": [np.nan, *rates[:, 0]],
+        "rate_high": [np.nan, *rates[:, 1]],
+        "sign": [0, *sign],
+        "amplification": [amplification[defined].mean() if count else np.nan, *amplification],
+        "low": [ends[0][0], *np.where(defined, low, np.nan)],
+        "high": [ends[1][0], *np.where(defined, high, np.nan)],
+        "reason": ["", *reason.tolist()],
+    }
+    own = {name: getattr(sweeps, name) for name in ("adapter", "attribute", "arm")} | {"photos": photos}
+    own |= {"value_low": float(sweeps.values[steps[0]]), "value_high": float(sweeps.values[steps[1]])}
+    return pd.DataFrame(columns).assign(**own)[list(COUNTERFACTUAL_COLUMNS)]
 
 
 def _steps(sweeps: Sweeps, values: tuple[float, float] | None) -> tuple[int, int]:
