@@ -4,7 +4,8 @@ Pure functions over arrays (and, for the losses of training, tensors); what is c
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import cv2
 import numpy as np
@@ -13,6 +14,10 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from torch import Tensor
 
+SEAM_FACE = 128  # pixels a side of a face's crop at which seams are looked for; smaller photos at their own size
+SEEN = 2.0  # levels: a step along a line that people see on smooth skin
+SHADING = 5.0  # levels that smooth skin steps by at the scale of a seam
+TOLERATED = 3.0  # by how many times its own size a photo's edge may grow or shrink without being a seam
 LUMA = (0.299, 0.587, 0.114)  # Rec. 601: the weights of R, G and B
 Image = TypeVar("Image", "NDArray[np.floating]", "Tensor")
 
@@ -79,21 +84,69 @@ def ssim(
     return float((similarity * mask).sum() / float(mask.sum()))
 
 
-def seam(photo: NDArray[np.uint8], version: NDArray[np.uint8], mask: NDArray[np.float32]) -> float:
-    """How much the mask's edge shows: the gradient energy of luma along it, over that of the photo; 1 is no seam.
+@dataclass(frozen=True, eq=False)
+class MaskEdge:
+    """Where a photo may begin to differ, and how strong an edge the photo has there itself; see `mask_edge`.
+
+    Attributes:
+        photo: its window ``(h, w, 3)`` uint8, small enough that a face is at most `SEAM_FACE` pixels large.
+        outline: ``(h, w)`` the pixels on either side of the mask's outermost edge.
+        band: ``(h, w)`` the outline and the mask's soft edge inside it.
+        reach: pixels within which a step in the band belongs to the outline next to it.
+        sigma: pixels, the scale at which steps are measured.
+        allowed: ``(h, w)`` levels by which a version may step, because the photo does.
+    """
+
+    photo: NDArray[np.uint8]
+    outline: NDArray[np.bool_]
+    band: NDArray[np.bool_]
+    reach: int
+    sigma: float
+    allowed: NDArray[np.float32]
+
+    def share_shown(self, version: NDArray[np.uint8]) -> float:
+        """The share of the mask's outline at which a version's change steps although the photo does not; 0 is no seam.
+
+        Args:
+            version: the same window of the edited photo, at the photo's own size.
+        """
+        if not self.outline.any():
+            return 0.0
+        small = _fitted(version, self.photo.shape[:2])
+        steps = _steps(small.astype(np.float32) - self.photo, self.sigma) - self.allowed
+        steps = np.where(self.band, steps, 0).astype(np.float32)
+        return float((cv2.dilate(steps, _square(self.reach))[self.outline] >= SEEN).mean())
+
+
+def mask_edge(photo: NDArray[np.uint8], mask: NDArray[np.float32], *, face: float) -> MaskEdge:
+    """The edge of a mask in a photo.
+
+    A change of tone ends where the photo's skin ends: there the photo has an edge, and that it grows is no seam. The
+    line of a mask is a step of the change itself where the photo is smooth. Both steps are measured at one scale, over
+    all channels, so that an ideal step counts with its own levels; the photo's, less what smooth shading has, allows
+    for `TOLERATED` times as much within a scale's width.
 
     Args:
         photo: a window of the photo ``(h, w, 3)``.
-        version: the same window of the edited photo.
-        mask: ``(h, w)`` in 0..1; its edge is where it rises, and a pixel to either side.
+        mask: ``(h, w)`` in 0..1.
+        face: pixels a side of the face's aligned crop in the photo, which sets the scale.
     """
-    near = np.ones((3, 3), np.uint8)
-    outermost = cv2.dilate((mask > 0).astype(np.uint8), near)
-    innermost = cv2.erode((mask >= 1).astype(np.uint8), near, borderType=cv2.BORDER_CONSTANT, borderValue=0)
-    edge = (outermost > 0) & (innermost == 0)
-    before, after = (_gradient_energy(luma(image))[edge] for image in (photo, version))
-    # One grey level a pixel keeps a flat wall's ratio from being noise over nothing.
-    return float((after.sum() + edge.sum()) / (before.sum() + edge.sum())) if edge.any() else 1.0
+    scale = min(1.0, SEAM_FACE / face)
+    size = max(1, round(mask.shape[0] * scale)), max(1, round(mask.shape[1] * scale))
+    small, soft, side = _fitted(photo, size), _fitted(mask, size), face * scale
+    inside, near = (soft > 0).astype(np.uint8), _square(1)
+    outer = cv2.dilate(inside, near) > 0
+    full = cv2.erode((soft >= 1).astype(np.uint8), near, borderType=cv2.BORDER_CONSTANT, borderValue=0) > 0
+    sigma = max(1.0, 0.008 * side)
+    own = cv2.dilate(_steps(small.astype(np.float32), sigma), _square(round(sigma)))
+    return MaskEdge(
+        photo=small,
+        outline=outer & (cv2.erode(inside, near) == 0),
+        band=outer & ~full,
+        reach=max(1, round(0.03 * side)),
+        sigma=sigma,
+        allowed=np.asarray(TOLERATED * np.maximum(own - SHADING, 0), dtype=np.float32),
+    )
 
 
 def mean_lightness(pixels: NDArray[np.uint8], mask: NDArray[np.float32]) -> float:
@@ -106,7 +159,19 @@ def _gaussian_mean(image: NDArray[np.floating]) -> NDArray[np.floating]:
     return np.asarray(cv2.GaussianBlur(image, (11, 11), 1.5, borderType=cv2.BORDER_REFLECT), dtype=np.float32)
 
 
-def _gradient_energy(image: NDArray[np.float32]) -> NDArray[np.float32]:
-    right = cv2.Scharr(image, cv2.CV_32F, 1, 0, scale=1 / 32)
-    down = cv2.Scharr(image, cv2.CV_32F, 0, 1, scale=1 / 32)
-    return np.asarray(right**2 + down**2, dtype=np.float32)
+def _steps(field: NDArray[np.float32], sigma: float) -> NDArray[np.float32]:
+    """How much a field ``(h, w, 3)`` steps at each pixel: the root mean square over channels of the gradient of its
+    Gaussian scale space, times what makes it the height of an ideal step (Lindeberg 1998)."""
+    smooth = cv2.GaussianBlur(field, (0, 0), sigma)
+    across, down = (cv2.Scharr(smooth, cv2.CV_32F, *axis, scale=1 / 32) for axis in ((1, 0), (0, 1)))
+    energy = np.einsum("hwc,hwc->hw", across, across) + np.einsum("hwc,hwc->hw", down, down)
+    return np.asarray(np.sqrt(energy / 3) * (sigma * np.sqrt(2 * np.pi)), dtype=np.float32)
+
+
+def _fitted(image: NDArray[Any], size: tuple[int, int]) -> NDArray[Any]:
+    """A picture at another size, height and width; itself where it has that size."""
+    return image if image.shape[:2] == size else np.asarray(cv2.resize(image, size[::-1], interpolation=cv2.INTER_AREA))
+
+
+def _square(reach: int) -> NDArray[np.uint8]:
+    return np.ones((2 * reach + 1, 2 * reach + 1), np.uint8)

@@ -68,7 +68,7 @@ class ValidityOptions(Section):
     )
     asymmetry: float = Field(0.40, gt=0, le=2, description="largest one-sidedness of the change, 0 to 2")
     clipped: float = Field(0.02, ge=0, le=1, description="largest share of the mask's pixels beyond black or white")
-    seam: float = Field(0.10, gt=0, description="largest mean change of gradient energy on the mask's edge, as a share")
+    seam: float = Field(0.10, gt=0, description="largest mean share of the mask's outline at which a line shows")
     null_psnr: float = Field(26.0, gt=0, description="least dB of the null edit inside the mask")
     null_ssim: float = Field(0.85, ge=0, le=1, description="least SSIM of the null edit inside the mask")
     identity: float = Field(0.60, ge=-1, le=1, description="least mean cosine similarity to the null edit, -1 to +1")

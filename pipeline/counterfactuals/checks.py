@@ -192,14 +192,15 @@ def clipping(attribute: str, rows: pd.DataFrame, options: ValidityOptions) -> Ch
 
 
 def seam(attribute: str, rows: pd.DataFrame, options: ValidityOptions) -> Check:
-    """Whether the mask's edge shows, at the step where it shows most."""
-    table, worst, words = wide(rows, "seam"), NAN, "Not measured."
+    """Whether the mask's edge shows where the photo has none, at the step where it shows most."""
+    table = wide(rows, "mask_line") if "mask_line" in rows else pd.DataFrame()
+    worst, words = NAN, "Not measured."
     if len(table):
-        changes = np.log(table.to_numpy(dtype=float)).mean(axis=0)
-        most = int(np.abs(changes).argmax())
-        worst = float(np.expm1(changes[most]))
+        shares = table.to_numpy(dtype=float).mean(axis=0)
+        most = int(shares.argmax())
+        worst = float(shares[most])
         words = (
-            "Change of the gradient energy along the mask's edge against the photo's own, mean over photos at the "
+            "Share of the mask's outline at which a line shows that the photo does not have, mean over photos at the "
             f"value where it is largest (a = {signed(float(table.columns.to_numpy()[most]))})."
         )
     return line("seam", attribute, worst, "share", words, most=options.seam)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from models.alignment import warp_to_template
 from models.identity import load_recogniser, similarity
-from models.image_metrics import mean_lightness, psnr, seam, ssim
+from models.image_metrics import mask_edge, mean_lightness, psnr, ssim
 from models.judge import Classifier
 from models.parser import BiSeNet, SmallParser
 from models.precision import autocast, device_of, unit_batch
@@ -233,7 +233,8 @@ def compose(
         steps = range(1, len(edit.values) + 1)
         composites = (_composite(subject, patch, edit, place, step, mode=options.mode, grey=grey) for step in steps)
     file = ImageFile(options.image_format, options.jpeg_quality)
-    around = widened(patch, shape=(subject.pixels.shape[0], subject.pixels.shape[1]))
+    around = widened(patch, shape=subject.shape)
+    edge = mask_edge(subject.pixels[around.window], around.mask, face=subject.crop_side)
     mask_share = float(np.count_nonzero(patch.mask) / subject.pixels[..., 0].size)
     versions = []
     for step, (value, made) in enumerate(zip(edit.values, composites, strict=True), start=1):
@@ -256,7 +257,7 @@ def compose(
             "mask_share": mask_share,
             "background_kept": background_kept(subject.pixels, made.pixels, patch),
             "clipped_share": made.clipped_share,
-            "seam": seam(subject.pixels[around.window], made.pixels[around.window], around.mask),
+            "mask_line": edge.share_shown(made.pixels[around.window]),
             "lightness": mean_lightness(made.pixels[patch.window], patch.mask),
         }
         crop = warp_to_template(made.pixels, subject.to_crop, size=CROP)

@@ -135,12 +135,13 @@ def photo_failures(
         target = judged_checks.target(rows, attribute)
         ranked = checks.spearman_per_row(target.columns.to_numpy(dtype=float), target.to_numpy(dtype=float))
         by_photo = rows.groupby("photo")
+        lines = rows.get("mask_line", pd.Series(checks.NAN, index=rows.index))  # runs of earlier versions have none
         figures: dict[str, tuple[pd.Series, float, bool]] = {
             "background": (by_photo["background_kept"].min(), 1.0, True),
             "monotone": (pd.Series(ranked, index=target.index), checks.RANKED, True),
             "dead": (judged_checks.whole_rise(rows, attribute), options.dead_rise, True),
             "clipping": (by_photo["clipped_share"].max(), options.clipped, False),
-            "seam": (np.expm1(np.log(rows["seam"]).abs().groupby(rows["photo"]).max()), 3 * options.seam, False),
+            "seam": (lines.groupby(rows["photo"]).max(), 3 * options.seam, False),
             "identity": (by_photo["identity"].min(), options.identity, True),
         }
         for check, (figure, threshold, least) in figures.items():

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ORIGINAL = "original"  # in place of an attribute, and the name of the folder
-OF_VERSIONS = ("step", "value", "perceived", "mask_share", "seam")  # what an original has none of
+OF_VERSIONS = ("step", "value", "perceived", "mask_share", "mask_line")  # what an original has none of
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +100,7 @@ class DatasetContent:
                 file_name=places[2],
                 perceived=pd.concat(perceived).round(4),
                 mask_share=rows["mask_share"].round(6),
-                seam=rows["seam"].round(4),
+                mask_line=rows.get("mask_line", pd.Series(float("nan"), index=rows.index)).round(4),
             ).merge(facts, on="photo", how="left")
 
     def _photo_facts(self) -> "pd.DataFrame":

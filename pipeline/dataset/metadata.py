@@ -39,7 +39,7 @@ COLUMNS = {
     ),
     "mask": Column("the photo's mask, relative to this folder: where it is 0, no pixel was changed"),
     "mask_share": Column("of the image's pixels that may have been changed", "sc:Float"),
-    "seam": Column("gradient energy on the mask's edge over the photo's; 1: no seam", "sc:Float"),
+    "mask_line": Column("share of the mask's outline at which a line shows that the photo does not have", "sc:Float"),
     "sha256": Column("of the image's file"),
     PHOTO_NAME: Column("the photo's file name"),
 }  # fmt: skip

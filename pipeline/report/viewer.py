@@ -25,7 +25,7 @@ MISSED = {
     "monotone": ("rank correlation of the judge’s probability with a", ""),
     "dead": ("rise of the probability over the whole sweep, by the judge that sees less", ""),
     "clipping": ("pixels of the mask that hit black or white", "share"),
-    "seam": ("seam at the mask’s edge", ""),
+    "seam": ("mask’s outline at which a line shows", "share"),
     "identity": ("likeness to the unedited face", ""),
 }
 

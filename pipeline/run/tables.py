@@ -65,7 +65,7 @@ COUNTERFACTUALS = {
     "mask_share": "double",  # of the photo's pixels that may change
     "background_kept": "double",  # share of the pixels outside the mask that equal the photo's
     "clipped_share": "double",  # of the mask's pixels that hit black or white
-    "seam": "double",  # gradient energy on the mask's edge over the photo's: 1 is no seam
+    "mask_line": "double",  # share of the mask's outline at which the change steps and the photo does not
     "lightness": "double",  # mean CIELAB L* inside the mask
     "null_psnr": "double",  # dB, of the decoded null edit inside the mask
     "null_ssim": "double",

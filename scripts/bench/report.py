@@ -141,7 +141,7 @@ def version(
     """A row of the counterfactuals table, as if a judge had seen it."""
     known = {"attribute": "gender", "arm": arm, "photo": photo, "step": step, "value": value, "status": "ok"}
     known |= {"file": files[step - 1], "sha256": f"{arm} {photo} {step}", "mask": mask, "mask_share": 0.2}
-    figures = {"background_kept": 1.0, "clipped_share": 0.4 if missed else 0.0, "seam": 1.0}
+    figures = {"background_kept": 1.0, "clipped_share": 0.4 if missed else 0.0, "mask_line": 0.0}
     figures |= {"lightness": 60.0 + rng.normal(), "null_psnr": 40.0, "null_ssim": 0.99}
     figures |= {"judge_masculine": 0.5 + 0.2 * value + 0.01 * rng.normal(), **dict.fromkeys(RACE.columns, 0.2)}
     return known | figures | {"judge_age": 40.0, "judge_young": 0.0, "judge_smiling": 0.0}

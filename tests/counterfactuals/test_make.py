@@ -147,7 +147,7 @@ def test_in_delta_mode_the_null_edit_is_the_photo_itself(tmp_path):
     version = cv2.imread(str(tmp_path / row["file"]))[..., ::-1]
     np.testing.assert_array_equal(version, face.pixels)
     assert psnr(version.astype(float), face.pixels.astype(float), np.ones((160, 160), np.float32)) == float("inf")
-    assert row["seam"] == 1
+    assert row["mask_line"] == 0
 
 
 # Identity

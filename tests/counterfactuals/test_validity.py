@@ -138,17 +138,21 @@ def test_clipping_is_a_mean_over_versions(share, passed):
     assert check["passed"] is passed
 
 
-@pytest.mark.parametrize(("factor", "passed"), [(1.0, True), (1.09, True), (1.2, False), (0.8, False)])
-def test_the_seam_is_the_mean_where_it_is_largest(factor, passed):
-    check = card_of(versions(seam=lambda photo, value: factor if value == -2 else 1.0)).loc["seam"]
-    assert check["figure"] == pytest.approx(factor - 1)
+@pytest.mark.parametrize(("share", "passed"), [(0.0, True), (0.09, True), (0.2, False)])
+def test_the_seam_is_the_mean_where_it_is_largest(share, passed):
+    check = card_of(versions(mask_line=lambda photo, value: 2 * share * (photo % 2) if value == -2 else 0.0)).loc[
+        "seam"
+    ]
+    assert check["figure"] == pytest.approx(share)
     assert check["threshold"] == GOALS.seam
     assert check["passed"] is passed
-    assert "(a = −2)" in check["words"]
+    assert share == 0 or "(a = −2)" in check["words"]
 
 
-def test_seams_of_single_photos_that_cancel_are_none_on_the_whole():
-    assert card_of(versions(seam=lambda photo, value: 2.0 ** (-1) ** photo)).loc["seam", "figure"] == pytest.approx(0)
+def test_of_a_table_that_an_earlier_version_made_the_seam_is_not_measured():
+    older = versions().drop(columns="mask_line")
+    assert card_of(older).loc["seam", "passed"] is None
+    assert "seam" not in set(photo_failures(older, swept=ATTRIBUTES)["check"])
 
 
 # The null edit
@@ -260,7 +264,7 @@ def test_lightness_may_move_with_race_but_not_with_gender():
 
 
 MEASURED = (
-    "background_kept", "clipped_share", "seam", "lightness", "identity", "judge_masculine", "judge_young",
+    "background_kept", "clipped_share", "mask_line", "lightness", "identity", "judge_masculine", "judge_young",
     "judge_smiling", "judge_race_White",
 )  # fmt: skip
 
@@ -342,7 +346,7 @@ def test_both_attributes_have_their_own_lines():
         ("off-target: smiling", {"judge_smiling": lambda photo, value: 0.1 * value}, {"off_target": 0.11}),
         ("lightness", {"lightness": lambda photo, value: 60 + 4 * value}, {"lightness": 8.1}),
         ("clipping", {"clipped_share": 0.1}, {"clipped": 0.11}),
-        ("seam", {"seam": 1.5}, {"seam": 0.6}),
+        ("seam", {"mask_line": 0.5}, {"seam": 0.6}),
         ("identity", {"identity": 0.2}, {"identity": 0.1}),
     ],
 )

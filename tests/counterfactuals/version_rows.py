@@ -12,7 +12,7 @@ from pipeline.run.tables import column_types, frame_from_csv, frame_to_csv
 FIVE = np.linspace(-2, 2, 5)
 GOALS = ValidityOptions()
 PERFECT = {
-    "background_kept": 1.0, "clipped_share": 0.0, "seam": 1.0, "lightness": 60.0, "identity": 0.9,
+    "background_kept": 1.0, "clipped_share": 0.0, "mask_line": 0.0, "lightness": 60.0, "identity": 0.9,
     "null_psnr": 30.0, "null_ssim": 0.95, "cycles_psnr": 27.0, "cycles_ssim": 0.9,
     "judge_young": 0.0, "judge_smiling": 0.0, "judge_masculine": 0.5, "judge_age": 40.0,
     **{f"judge_race_{race}": 0.2 for race in RACES},

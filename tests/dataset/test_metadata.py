@@ -63,7 +63,7 @@ def test_writing_again_replaces_the_file_and_leaves_nothing_else(tmp_path):
 
 def test_a_dataset_has_one_file_a_split_and_tells_what_the_judge_perceived(tmp_path):
     judged = {"judge_masculine": 0.25, "judge_race_White": 0.3, "judge_race_Black": 0.1, "mask": "masks/0a.png"}
-    checked = {"mask_share": 0.125, "seam": 1.0}
+    checked = {"mask_share": 0.125, "mask_line": 0.0}
     rows = [
         version("a.jpg", 1, file="train/gender-step1/0a-gender-step1.png", **judged, **checked),
         version("a.jpg", 1, file="train/race-step1/0a-race-step1.png", attribute="race", **judged, **checked),

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.ndimage import gaussian_filter
 
-from models.image_metrics import LUMA, psnr, seam, ssim
+from models.image_metrics import LUMA, mask_edge, psnr, ssim
 from pipeline.counterfactuals.mask import feather
 
 SIDE = 48
@@ -121,52 +121,91 @@ def shown(picture):
     return picture.round().clip(0, 255).astype(np.uint8)
 
 
-def soft_disc(pixels=6.0):
-    return feather(disc(), pixels=pixels)
+FACE = 160  # pixels a side of a face's crop
+SKIN, HAIR = (196.0, 150.0, 128.0), (52.0, 40.0, 36.0)
+
+
+def portrait(*, shading=0.5, grain=1.5, hair=HAIR, side=FACE):
+    """Shaded, grainy skin under hair: the hair's edge is at a third of the height, and soft, as in photos."""
+    rows = np.linspace(0, 1, side)[:, None]
+    skin = np.array(SKIN) + shading * (np.arange(side)[None, :, None] - side / 2) * 160 / side
+    covered = 1 / (1 + np.exp((rows - 1 / 3) * side / 1.2))[..., None]
+    picture = covered * np.array(hair) + (1 - covered) * np.broadcast_to(skin, (side, side, 3))
+    return picture + np.random.default_rng(0).normal(0, grain, (side, side, 1)), 1 - covered[..., 0]
+
+
+def cheek(*, soft=0.0, side=FACE):
+    """A mask whose outline lies on skin alone."""
+    rows, columns = np.mgrid[:side, :side] / side
+    return feather((np.hypot(rows - 0.68, columns - 0.5) < 0.22).astype(np.float32), pixels=soft)
+
+
+def line_shown(photo, version, mask, *, face=FACE):
+    return mask_edge(shown(photo), mask, face=face).share_shown(shown(version))
 
 
 def test_an_unchanged_photo_has_no_seam():
-    assert seam(shown(noise()), shown(noise()), soft_disc()) == 1
+    assert line_shown(noise(), noise(), cheek(side=SIDE)) == 0
 
 
-def test_a_step_at_the_masks_edge_is_a_seam_and_a_larger_one_more_so():
-    smooth = gaussian_filter(noise(), (3, 3, 0))
-    figures = [seam(shown(smooth), shown(smooth + step * disc()[..., None]), soft_disc()) for step in (0, 10, 30, 60)]
-    assert figures[0] == 1
-    assert figures[1] > 1.2
-    assert figures == sorted(figures)
+@pytest.mark.parametrize("levels", [3, -3, 6, 12])
+@pytest.mark.parametrize("soft", [0.0, 1.0], ids=["hard", "soft"])
+def test_a_line_on_smooth_skin_is_found_all_along_the_mask(levels, soft):
+    photo, _ = portrait()
+    mask = cheek(soft=soft)
+    assert line_shown(photo, photo + levels * mask[..., None], mask) > 0.9
 
 
-@pytest.mark.parametrize("feathered", [0.0, 0.4, 1.0, 3.0], ids=str)
-def test_a_step_is_seen_however_narrow_the_masks_edge_is(feathered):
-    smooth = gaussian_filter(noise(), (3, 3, 0))
-    mask = feather(disc(), pixels=feathered)
-    assert seam(shown(smooth), shown(smooth + 40 * disc()[..., None]), mask) > 2
+def test_a_line_on_a_part_of_the_outline_counts_as_that_part():
+    photo, skin = portrait()
+    mask = skin * (np.mgrid[:FACE, :FACE][1] < FACE / 2)  # hair above, a straight line down the middle of the skin
+    share = line_shown(photo, photo + 6 * mask[..., None], mask.astype(np.float32))
+    assert 0.2 < share < 0.7
 
 
-def test_a_change_that_follows_a_wide_feather_hardly_shows():
-    mask = soft_disc(pixels=8)
-    assert seam(shown(noise()), shown(noise() + 12 * mask[..., None]), mask) == pytest.approx(1, abs=0.05)
+@pytest.mark.parametrize("lighter", [40, 15, -15, -40])
+def test_an_even_change_of_tone_of_skin_under_dark_hair_is_no_seam(lighter):
+    photo, skin = portrait()
+    mask = np.where(skin > 0.02, skin, 0).astype(np.float32)
+    assert line_shown(photo, photo + lighter * mask[..., None], mask) < 0.02
 
 
-def test_an_edge_that_is_blurred_shows_less_than_the_photos_own():
-    mask = soft_disc()
-    blurred = np.where(mask[..., None] > 0, gaussian_filter(noise(), (2, 2, 0)), noise())
-    assert seam(shown(noise()), shown(blurred), mask) < 0.8
+def test_the_same_change_that_ends_before_the_hair_is_one():
+    photo, skin = portrait()
+    mask = np.roll(np.where(skin > 0.02, skin, 0), 12, axis=0).astype(np.float32)
+    mask[:12] = 0
+    assert line_shown(photo, photo + 15 * mask[..., None], mask) > 0.4
+
+
+def test_skin_and_a_background_that_differ_in_colour_alone_have_an_edge():
+    blue = (90.0, 180.0, 210.0)
+    photo, skin = portrait(hair=blue)
+    assert abs(np.dot(np.subtract(SKIN, blue), LUMA)) < 6, "as light as the skin"
+    mask = np.where(skin > 0.02, skin, 0).astype(np.float32)
+    assert line_shown(photo, photo - 30 * mask[..., None], mask) < 0.02
+
+
+def test_a_change_that_follows_a_wide_feather_is_no_seam():
+    photo, _ = portrait()
+    mask = cheek(soft=24)
+    assert line_shown(photo, photo + 10 * mask[..., None], mask) < 0.02
 
 
 def test_what_happens_away_from_the_edge_is_no_seam():
-    mask, inside = soft_disc(pixels=4), disc(radius=5)[..., None] > 0
-    assert seam(shown(noise()), shown(np.where(inside, 0, noise())), mask) == 1
+    photo, _ = portrait()
+    inside = cheek(soft=0)[..., None] * 0
+    inside[100:116, 70:90] = 1
+    assert line_shown(photo, np.where(inside > 0, 0, photo), cheek(soft=4)) == 0
 
 
-def test_on_a_flat_wall_one_level_is_no_seam_and_twenty_are():
-    wall = np.full((SIDE, SIDE, 3), 128.0)
-    faint, plain = (seam(shown(wall), shown(wall + step * disc()[..., None]), soft_disc()) for step in (1, 20))
-    assert 1 <= faint < 1.1
-    assert plain > 5
-    assert seam(shown(wall), shown(wall + 20), soft_disc()) == 1
+@pytest.mark.parametrize("side", [80, 480, 900])
+def test_a_line_is_found_in_small_and_in_large_photos(side):
+    photo, skin = portrait(side=side)
+    mask = cheek(side=side)
+    assert line_shown(photo, photo + 6 * mask[..., None], mask, face=side) > 0.9
+    even = np.where(skin > 0.02, skin, 0).astype(np.float32)
+    assert line_shown(photo, photo + 30 * even[..., None], even, face=side) < 0.05
 
 
 def test_without_any_mask_there_is_no_seam():
-    assert seam(shown(noise()), shown(noise(1)), np.zeros((SIDE, SIDE), np.float32)) == 1
+    assert line_shown(noise(), noise(1), np.zeros((SIDE, SIDE), np.float32)) == 0
