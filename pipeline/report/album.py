@@ -58,7 +58,8 @@ def album_of(
 ) -> Album:
     """As many photos of a run as fit into a page, by name, with all their complete sweeps.
 
-    ``failures`` is as ``validity.photo_failures`` gives it; ``advance`` is called with the number of photos done.
+    ``failures`` is as ``validity.photo_failures`` gives it; ``advance`` is called with the number of photos done,
+    from several threads.
     """
     made = complete(versions)
     photos = sorted(made["photo"].astype(str).unique())
@@ -72,10 +73,9 @@ def album_of(
     used: set[str] = set()
     found = []
     with ThreadPoolExecutor() as pool:
-        pictures = pool.map(partial(_pictures, run, size=size, used=used), sweeps.values())
+        pictures = pool.map(partial(_pictures, run, size=size, used=used, advance=advance), sweeps.values())
         scores = scores_of(run, sweeps, steepest)  # while films are made
         for (name, own), pictured in zip(sweeps.items(), pictures, strict=True):
-            advance(1)
             if pictured is not None:
                 edge, films = pictured
                 shots = [
@@ -219,7 +219,7 @@ def _evenly(names: Sequence[str], count: int) -> list[str]:
 
 
 def _pictures(
-    run: Run, sweeps: Mapping[Kind, Versions], *, size: Size, used: set[str]
+    run: Run, sweeps: Mapping[Kind, Versions], *, size: Size, used: set[str], advance: Callable[[int], None]
 ) -> tuple[str, list[bytes]] | None:
     """The mask's outline and the films of one photo's sweeps; None where a file is gone or unreadable."""
     made = list(sweeps.values())
@@ -230,6 +230,8 @@ def _pictures(
         return outline(mask, window), [_kept_film(run, one, window, size=size, used=used) for one in made]
     except OSError:
         return None
+    finally:
+        advance(1)
 
 
 def _kept_film(run: Run, versions: Versions, window: Window, *, size: Size, used: set[str]) -> bytes:

@@ -182,7 +182,7 @@ def _images(run: Run, versions: Versions) -> list[bytes]:
     side = round(WIDTHS[2] / len(versions.files) * PIXELS_PER_POINT)
     window = window_of(read_mask(run.images.file(versions.mask)))
     parts = [part_of(run.images.file(file), window, side=side) for file in versions.files]
-    return [cv2.imencode(".jpg", part[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, QUALITY])[1].tobytes() for part in parts]
+    return [cv2.imencode(".jpg", part, [cv2.IMWRITE_JPEG_QUALITY, QUALITY])[1].tobytes() for part in parts]
 
 
 def _scores(scores: Mapping[str, SweepScores], labels: Mapping[str, Sequence[str]]) -> dict[tuple[str, str], list[str]]:
