@@ -115,7 +115,9 @@ class RemoteFile:
             # One listing of all, unless something is left out.
             for top in system.ls(path, detail=False) if leave_out else [path]:
                 if top.rstrip("/").rpartition("/")[2] not in leave_out:
-                    found |= system.find(top, detail=True)
+                    below = system.find(top, detail=True)
+                    # Of a single file adlfs gives the name alone.
+                    found |= below if isinstance(below, dict) else {name: system.info(name) for name in below}
         return [
             _listed(self.url.rstrip("/") + name.removeprefix(path.rstrip("/")), info)
             for name, info in found.items()

@@ -8,8 +8,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-
-BUCKET = "photos"
+from fakes.blobs import BUCKET
 
 
 @dataclass(frozen=True)
@@ -18,6 +17,7 @@ class ObjectStore:
 
     client: Any
     environment: dict[str, str]
+    url = f"s3://{BUCKET}"
 
     def put(self, name: str, content: bytes) -> None:
         self.client.put_object(Bucket=BUCKET, Key=name, Body=content)

@@ -122,7 +122,7 @@ class Serving(LoopbackServer):
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 self._tell(serving._response(Received(self.command, parts.path, query, headers, body)))
 
-            do_GET = do_PUT = do_DELETE = do_POST  # noqa: N815
+            do_GET = do_HEAD = do_PUT = do_DELETE = do_POST  # noqa: N815
 
             def _tell(self, response: Response) -> None:
                 sleep(response.seconds)
@@ -135,7 +135,8 @@ class Serving(LoopbackServer):
                 for name, value in {"Content-Type": "application/json", **response.headers}.items():
                     self.send_header(name, value)
                 self.end_headers()
-                self.wfile.write(body)
+                if self.command != "HEAD":
+                    self.wfile.write(body)
 
         super().__init__(Handler)
 

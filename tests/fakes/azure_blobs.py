@@ -1,0 +1,85 @@
+"""A server of Azure Blob Storage's REST protocol on loopback, with one container: lists, reads, writes and removes."""
+
+import base64
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import unquote
+from xml.sax.saxutils import escape
+
+import pytest
+from fakes.blobs import BUCKET, Blobs, part_of_listing
+from fakes.serving import Received, Response, Serving
+
+ACCOUNT = "nobody"
+DATE = "Thu, 01 Jan 2026 00:00:00 GMT"
+XML = {"Content-Type": "application/xml"}
+
+
+@contextmanager
+def azure_blobs() -> Iterator[Blobs]:
+    pytest.importorskip("adlfs")
+    blobs = Blobs("abfs")
+    blocks: dict[tuple[str, str], bytes] = {}  # of blobs that are written in several requests
+
+    def properties(name: str) -> dict[str, str]:
+        return {"Last-Modified": DATE, "ETag": f'"{blobs.mark(name)}"'}
+
+    def answer(request: Received) -> Response:
+        if request.path == f"/{ACCOUNT}/{BUCKET}":
+            if request.query.get("comp") == "list":
+                return Response(200, listing(request), XML)
+            return Response(200, b"", {"Last-Modified": DATE, "ETag": '"0"'})
+        found = re.fullmatch(rf"/{ACCOUNT}/{BUCKET}/(.+)", request.path)
+        if found is None:
+            return missing("ContainerNotFound")
+        name = unquote(found[1])
+        if request.method == "PUT":
+            return write(name, request)
+        if name not in blobs.names():
+            return missing("BlobNotFound")
+        if request.method == "DELETE":
+            blobs.remove(name)
+            return Response(202)
+        read = blobs.content(name, request.headers.get("x-ms-range", request.headers.get("range")))
+        kind = {"x-ms-blob-type": "BlockBlob", "x-ms-creation-time": DATE, **properties(name)}
+        return Response(read.status, read.body, {**read.headers, **kind})
+
+    def write(name: str, request: Received) -> Response:
+        if request.query.get("comp") == "block":
+            blocks[name, request.query["blockid"]] = request.body
+            return Response(201)
+        if request.query.get("comp") == "blocklist":
+            ids = re.findall(rb"<(?:Latest|Uncommitted)>([^<]+)<", request.body)
+            blobs.put(name, b"".join(blocks.pop((name, one.decode())) for one in ids))
+        elif request.headers.get("if-none-match") == "*" and name in blobs.names():
+            return Response(409, b"", {"x-ms-error-code": "BlobAlreadyExists"})
+        else:
+            blobs.put(name, request.body)
+        return Response(201, b"", properties(name))
+
+    def listing(request: Received) -> bytes:
+        prefix, delimiter = (request.query.get(one, "") for one in ("prefix", "delimiter"))
+        names, folders, after = part_of_listing(
+            blobs.names(prefix), prefix=prefix, delimiter=delimiter, after=request.query.get("marker", "")
+        )
+        entries = [
+            f"<Blob><Name>{escape(name)}</Name><Properties><Creation-Time>{DATE}</Creation-Time>"
+            f"<Last-Modified>{DATE}</Last-Modified><Etag>{blobs.mark(name)}</Etag>"
+            f"<Content-Length>{len(blobs.read(name))}</Content-Length><BlobType>BlockBlob</BlobType></Properties></Blob>"
+            for name in names
+        ] + [f"<BlobPrefix><Name>{escape(name)}</Name></BlobPrefix>" for name in folders]
+        page = f"<Prefix>{escape(prefix)}</Prefix><Blobs>{''.join(entries)}</Blobs><NextMarker>{after}</NextMarker>"
+        return f'<?xml version="1.0"?><EnumerationResults ContainerName="{BUCKET}">{page}</EnumerationResults>'.encode()
+
+    with Serving(answer) as server:
+        key = base64.b64encode(b"nothing").decode()
+        place = f"BlobEndpoint={server.url}/{ACCOUNT}"
+        words = f"DefaultEndpointsProtocol=http;AccountName={ACCOUNT};AccountKey={key};{place};"
+        blobs.environment.update({"AZURE_STORAGE_CONNECTION_STRING": words})
+        yield blobs
+
+
+def missing(code: str) -> Response:
+    words = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>no such thing</Message></Error>"
+    return Response(404, words.encode(), XML | {"x-ms-error-code": code})
