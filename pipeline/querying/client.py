@@ -7,12 +7,13 @@ import random
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any
 
 from adapters.base import Adapter, AdapterError, FaceClassifier, JobService, NoAnswer
 from pipeline.config.redaction import environment_redactor
+from pipeline.querying.counts import RequestCounts, Tally
 from pipeline.querying.drift import Panel
 from pipeline.querying.jobs import JobClient, JobsUnknownError
 from pipeline.querying.limits import CallPolicy, CircuitBreaker, next_try
@@ -22,50 +23,12 @@ from pipeline.querying.outcomes import (
     call_result,
     contract_checked,
     printable,
+    readable,
     refused_for_free,
-    unreadable,
 )  # fmt: skip
 from pipeline.querying.requests import ImageError, ImageRef, Pending, Request, batches_of, pending_requests, read_image
 from pipeline.querying.schedule import DelayQueue, RateLimiter
 from pipeline.querying.store import Intent, Job, Moment, Store
-
-
-@dataclass(frozen=True)
-class RequestCounts:
-    """Counts of images; ``images = known + answered + unreadable + failed + waiting + not_sent`` once all are done.
-
-    Attributes:
-        images: distinct images, by their bytes.
-        known: had an answer before.
-        answered: got one now.
-        unreadable: got one now that holds no labels; sent again only where that is wanted.
-        failed: got none; they are sent again by the next run.
-        waiting: in jobs that are not answered yet; a later run fetches their answers.
-        not_sent: left out, because the client stopped before.
-        unresolved: intents of earlier, interrupted runs that have no outcome: possibly sent, and billed, twice.
-        calls: made now, those for sentinels and those in vain included.
-        repeated: images that were sent again after a failure, once for each time.
-        throttled: calls that came too fast for the service.
-        stopped: why the client stopped before all were sent.
-    """
-
-    images: int
-    known: int = 0
-    answered: int = 0
-    unreadable: int = 0
-    failed: int = 0
-    waiting: int = 0
-    not_sent: int = 0
-    unresolved: int = 0
-    calls: int = field(default=0, compare=False)
-    repeated: int = field(default=0, compare=False)
-    throttled: int = field(default=0, compare=False)
-    stopped: str | None = None
-
-    @property
-    def done(self) -> int:
-        """How many images have been dealt with."""
-        return self.known + self.answered + self.unreadable + self.failed
 
 
 @dataclass(frozen=True)
@@ -131,7 +94,7 @@ class _Client:
         service = adapter.capabilities.service
         if service is not None:
             store.outlive_power_loss()
-        self._adapter, self._store, self._policy, self._progress, self._log = adapter, store, policy, progress, log
+        self._adapter, self._store, self._policy, self._log = adapter, store, policy, log
         self._classifier = store.number_of(adapter)
         self._redactor = environment_redactor(service.credentials if service is not None else ())
         self._limiter = RateLimiter(policy.rate_for(adapter))
@@ -141,9 +104,6 @@ class _Client:
         self._error: BaseException | None = None
         self._lock = threading.Lock()
         self._todo = len(pending.requests)
-        self._counts = RequestCounts(
-            images=pending.images, known=pending.known, unresolved=store.unresolved(classifier=self._classifier)
-        )
         self._jobs: JobClient | None = None
         sent_before: list[Job] = []
         if isinstance(adapter, JobService):
@@ -164,14 +124,20 @@ class _Client:
         wanted = policy.sentinels if fresh and service is not None else ()
         self._panel = Panel.of(wanted, store.sentinels(classifier=self._classifier), pending=self._todo)
         self._calls = [_Call(self._of_this_run(job), job=job) for job in sent_before]
-        self._counts = replace(self._counts, waiting=sum(len(call.requests) for call in self._calls))
+        counts = RequestCounts(
+            images=pending.images,
+            known=pending.known,
+            waiting=sum(len(call.requests) for call in self._calls),
+            unresolved=store.unresolved(classifier=self._classifier),
+        )
+        self._tally = Tally(counts, progress)
         self._calls += self._sentinel_calls("start")
         self._calls += [_Call(batch) for batch in batches_of(adapter, fresh)]
         self._queue = DelayQueue(self._calls, stopped=stopped)
 
     def run(self) -> RequestCounts:
         """Send until everything is done or the client stopped; the final counts."""
-        self._progress(self._counts)
+        self._tally.add(show=True)
         threads = min(self._policy.concurrency_for(self._adapter), len(self._calls))
         if threads <= 1:
             self._work()  # in the caller's own thread: local models and users' functions may depend on it
@@ -190,7 +156,7 @@ class _Client:
         if self._error is not None:
             raise self._error
         left = [one for call in self._queue.left() if call.moment is None and not call.job for one in call.requests]
-        done = replace(self._counts, failed=self._counts.failed + sum(_was_sent(request) for request in left))
+        _, done = self._tally.add(failed=sum(_was_sent(request) for request in left))
         return replace(done, not_sent=done.images - done.done - done.waiting)
 
     def _work(self) -> None:
@@ -208,10 +174,9 @@ class _Client:
         self._stopped.set()
 
     def _give_up(self, reason: str) -> None:
-        with self._lock:
-            if self._counts.stopped is None:
-                self._counts = replace(self._counts, stopped=f"{self._adapter.name}: {reason}")
-        self._log(f"{self._adapter.name}: {reason}")
+        why = f"{self._adapter.name}: {reason}"
+        self._tally.stopped(why)
+        self._log(why)
         self._stopped.set()
 
     def _make(self, call: _Call) -> None:
@@ -231,14 +196,11 @@ class _Client:
             sentinel = None if call.moment is None else (self._panel.number, call.moment)
             intents = self._store.begin(requests, classifier=self._classifier, sentinel=sentinel)
             sent = monotonic()
-            with self._lock:
-                self._counts = replace(self._counts, calls=self._counts.calls + 1)
+            self._tally.add(calls=1)
             found = self._send(intents, contents, cost)
             del contents
         if isinstance(found, Job):
-            with self._lock:
-                self._counts = replace(self._counts, waiting=self._counts.waiting + len(requests))
-                self._progress(self._counts)
+            self._tally.add(waiting=len(requests), show=True)
             self._fetch(replace(call, requests=tuple(requests)), found, cost=cost)
             return
         outcomes = self._checked(found, cost=cost)
@@ -277,8 +239,7 @@ class _Client:
             return
         job, found = ended
         outcomes = self._checked(found, cost=cost)
-        with self._lock:
-            self._counts = replace(self._counts, waiting=self._counts.waiting - len(call.requests))
+        self._tally.add(waiting=-len(call.requests))
         here = {request.key: request for request in call.requests}
         each = list(zip(job.intents, outcomes, strict=True))
         ours = [(here[one.request.key], one, outcome) for one, outcome in each if one.request.key in here]
@@ -294,7 +255,7 @@ class _Client:
 
     def _checked(self, found: Sequence[Outcome], *, cost: float) -> list[Outcome]:
         """Outcomes without secrets and with what cannot be read among the failures; what they cost is settled."""
-        outcomes = [self._readable(self._redactor.outcome(outcome)) for outcome in found]
+        outcomes = [readable(self._redactor.outcome(one), self._adapter, clean=self._clean) for one in found]
         charged = sum(not isinstance(outcome, NoAnswer) or outcome.billed for outcome in outcomes)
         self._policy.budget.settle(cost, charged=self._policy.usd * charged if cost else 0.0)
         return outcomes
@@ -313,17 +274,6 @@ class _Client:
             else:
                 requests.append(request)
         return requests, contents
-
-    def _readable(self, outcome: Outcome) -> Outcome:
-        """An outcome as it is to be dealt with: an answer without labels is a failure that may pass."""
-        if isinstance(outcome, NoAnswer):
-            return replace(outcome, reason=self._clean(outcome.reason))
-        why = unreadable(outcome, self._adapter)
-        if not why:
-            return outcome
-        remote = self._adapter.capabilities.remote
-        reason = self._clean(f"an answer without labels: {why}")
-        return Unreadable(reason, retry="later" if remote else "never", billed=remote, reply=outcome)
 
     def _settle(
         self,
@@ -394,8 +344,7 @@ class _Client:
         attempt = 0 if self._breaker.failing else 1
         again = tuple(replace(one, attempts=one.attempts + attempt, first=one.first or sent) for one in requests)
         self._queue.put(_Call(again, call.moment), delay=delay)
-        with self._lock:
-            self._counts = replace(self._counts, repeated=self._counts.repeated + len(again))
+        self._tally.add(repeated=len(again))
 
     def _learn(self, outcomes: Sequence[Outcome], *, sent: float) -> None:
         """Take note of what a call's outcomes say about the service: its speed, and whether it is there at all."""
@@ -403,12 +352,11 @@ class _Client:
         if result == "slower":
             waits = [outcome.wait for outcome in outcomes if isinstance(outcome, NoAnswer) and outcome.wait]
             self._limiter.refused(sent=sent, wait=max(waits, default=None))
-            with self._lock:
-                self._counts = replace(self._counts, throttled=self._counts.throttled + 1)
+            self._tally.add(throttled=1)
         elif result == "answer":
             self._limiter.accepted()
         # A local function that fails for some faces works for others, where a service that refuses many refuses all.
-        if result != "never" or self._adapter.capabilities.remote or not self._counts.answered:
+        if result != "never" or self._adapter.capabilities.remote or not self._tally.counts.answered:
             self._breaker.record(result, reason=reason)
         if self._breaker.gave_up is not None:
             self._give_up(self._breaker.gave_up)
@@ -423,17 +371,8 @@ class _Client:
     def _count(self, call: _Call, *, answered: int = 0, unreadable: int = 0, failed: int = 0) -> None:
         if call.moment is not None or not answered + unreadable + failed:
             return
-        with self._lock:
-            counts = self._counts
-            before = counts.done - counts.known
-            self._counts = replace(
-                counts,
-                answered=counts.answered + answered,
-                unreadable=counts.unreadable + unreadable,
-                failed=counts.failed + failed,
-            )
-            after = self._counts.done - counts.known
-            self._progress(self._counts)
+        was, now = self._tally.add(answered=answered, unreadable=unreadable, failed=failed, show=True)
+        before, after = was.done - was.known, now.done - now.known
         if before < self._todo // 2 <= after and self._todo > 1:
             self._put_sentinels("middle")
         if before < self._todo <= after:

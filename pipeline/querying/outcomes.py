@@ -1,7 +1,8 @@
 """Outcomes: what an adapter returned for the images of one call, and what that says of the call as a whole. Pure."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from adapters.base import Adapter, NoAnswer, RawAnswer
 from pipeline.querying.limits import CallResult
@@ -42,6 +43,18 @@ def call_result(outcomes: Sequence[Outcome]) -> tuple[CallResult, str]:
             # Each unreadable answer is charged for: after many in a row, nothing is gained by more of them.
             return "never" if isinstance(of_kind[0], Unreadable) else kind, of_kind[0].reason
     return "answer", ""
+
+
+def readable(outcome: Outcome, adapter: Adapter, *, clean: Callable[[str], str]) -> Outcome:
+    """An outcome as it is to be dealt with: one without labels is a failure that may pass; reasons are cleaned."""
+    if isinstance(outcome, NoAnswer):
+        return replace(outcome, reason=clean(outcome.reason))
+    why = unreadable(outcome, adapter)
+    if not why:
+        return outcome
+    remote = adapter.capabilities.remote
+    reason = clean(f"an answer without labels: {why}")
+    return Unreadable(reason, retry="later" if remote else "never", billed=remote, reply=outcome)
 
 
 def unreadable(answer: RawAnswer, adapter: Adapter) -> str:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from adapters.base import Adapter, AdapterError
 from pipeline.config.redaction import environment_redactor
-from pipeline.querying.client import RequestCounts, query_adapter
+from pipeline.querying.client import query_adapter
+from pipeline.querying.counts import RequestCounts
 from pipeline.querying.limits import CallPolicy
 from pipeline.querying.requests import ImageRef, Pending
 from pipeline.querying.store import Store

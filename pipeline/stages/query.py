@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from adapters.base import Adapter
-    from pipeline.querying.client import RequestCounts
+    from pipeline.querying.counts import RequestCounts
     from pipeline.querying.plan import AdapterPlan, AdapterRequest, Plan, Retry
     from pipeline.querying.runner import AdapterOutcome, Progress
     from pipeline.run.record import Account
@@ -67,7 +67,7 @@ def query_stage(
     if run.is_done("query", fingerprint) and retry is None and send:
         return
     from pipeline.querying.account import account_after, account_before, totals
-    from pipeline.querying.client import RequestCounts
+    from pipeline.querying.counts import RequestCounts
     from pipeline.querying.labels import full_answers, write_run_labels
     from pipeline.querying.plan import adapter_requests, plan_of, unreadable_requests
     from pipeline.querying.runner import AdapterOutcome, run_adapters

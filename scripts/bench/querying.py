@@ -23,7 +23,8 @@ import typer
 from adapters.answers import from_answer
 from adapters.base import Capabilities, Label, NoAnswer, RawAnswer, Service
 from adapters.http_client import Call, HttpClient, failure_of
-from pipeline.querying.client import RequestCounts, query_adapter
+from pipeline.querying.client import query_adapter
+from pipeline.querying.counts import RequestCounts
 from pipeline.querying.limits import CallPolicy
 from pipeline.querying.requests import ImageRef, key_maker
 from pipeline.querying.store import Store

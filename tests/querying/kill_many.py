@@ -16,7 +16,8 @@ from pathlib import Path
 from counting import write_images
 from loopback import Loopback, LoopbackAdapter
 
-from pipeline.querying.client import RequestCounts, query_adapter
+from pipeline.querying.client import query_adapter
+from pipeline.querying.counts import RequestCounts
 from pipeline.querying.requests import key_maker
 from pipeline.querying.store import Store
 

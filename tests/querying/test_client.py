@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from adapters.base import AdapterError, RawAnswer
-from pipeline.querying.client import RequestCounts, query_adapter
+from pipeline.querying.client import query_adapter
+from pipeline.querying.counts import RequestCounts
 from pipeline.querying.requests import ImageRef, key_maker
 from pipeline.querying.store import Store
 

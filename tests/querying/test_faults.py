@@ -13,7 +13,8 @@ from counting import CountingAdapter, write_images
 from loopback import KEY, Loopback, LoopbackAdapter, score_of
 
 from adapters.base import AdapterError, RawAnswer
-from pipeline.querying.client import RequestCounts, query_adapter
+from pipeline.querying.client import query_adapter
+from pipeline.querying.counts import RequestCounts
 from pipeline.querying.labels import derive_blocks
 from pipeline.querying.limits import BreakerPolicy, Budget, CallPolicy, RetryPolicy
 from pipeline.querying.requests import ImageRef, key_maker
