@@ -291,6 +291,22 @@ ATTRIBUTES: Mapping[str, Attribute] = MappingProxyType(
                 synonyms=(("young",), ("old", "senior", "elderly", "aged")),
                 control_words=frozenset(("adult", "child", "middle", "teenager", "youth", "year", "years", "wrinkle")),
             ),
+            Attribute(
+                name="smile",
+                poles=("serious", "smiling"),
+                directions=("with less of a smile", "with more of a smile"),
+                default_steps=5,
+                inputs=("smiling",),
+                judged=("judge_smiling",),
+                judged_as="a smile (0 at 0.4 of its scale of −1 to 1 less than at a = 0, 1 at 0.4 more)",
+                must_not_move=(YOUNG, MASCULINE, RACE),
+                # Half of what the prototype is: more is a grin. It only moves what is there, so a closed mouth stays so.
+                fields={"smiling": 0.5},
+                scale=(0.0, 0.2),
+                relative=True,
+                synonyms=(("grave", "neutral"), ("happy", "smile")),
+                control_words=frozenset(("expression", "facial", "grin", "happiness", "joy", "laugh", "laughing")),
+            ),
         )
     }
 )

@@ -55,7 +55,7 @@ def test_the_command_line_takes_the_toy_attribute_and_checks_its_steps(toy, tmp_
     assert "in" in audit("--steps", "glasses=5")
     assert "sweep" not in audit("--steps", "glasses=5")
     assert "glasses=4 must be odd" in audit("--steps", "glasses=4")
-    assert "there is no attribute 'hat'; there are gender, race, skin-tone, age, glasses" in audit("-a", "hat")
+    assert "there is no attribute 'hat'; there are gender, race, skin-tone, age, smile, glasses" in audit("-a", "hat")
 
 
 def test_columns_of_the_table_are_columns_of_a_run():

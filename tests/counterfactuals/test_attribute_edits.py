@@ -1,4 +1,6 @@
-"""Skin tone, age and intersections of two attributes: what they change, on drawn faces and on the sample's."""
+"""Skin tone, age, smile and intersections of two attributes: what they change, on drawn faces and on the sample's."""
+
+from dataclasses import replace
 
 import cv2
 import numpy as np
@@ -10,6 +12,7 @@ from version_rows import card_of, masculine, versions, white_share
 
 from models.attributes import MONK, MONK_LIGHTNESS
 from models.judge import perceive_crops
+from models.parser import class_indices
 from models.residual import Prototypes
 from models.tone import load_tone_table
 from models.weights import load_judge, load_parser, load_residual
@@ -93,7 +96,7 @@ def test_a_face_that_shows_no_skin_has_no_tone(sweep):
 
 def test_an_intersection_is_one_composition_of_both_edits(sweep):
     face, _, images, _ = sweep
-    for value in STEPS:  # the face is perceived as Black already; the window is wider, which moves some of its edge
+    for value in STEPS:  # the face is perceived as Black already; the window is changed, which moves some of its edge
         plain, both = (images[name, EDIT_ARM, value].astype(int) for name in ("gender", "gender@Black"))
         assert (np.abs(plain - both).max(axis=2) > 0).mean() < 0.002
     own = face.own["gender"]
@@ -172,10 +175,34 @@ def portraits():
     return own, own.read(found)
 
 
+def test_a_smile_moves_what_is_there_and_opens_no_mouth(portraits):
+    own, batch = portraits
+    edit = batch.edit(ATTRIBUTES["smile"], STEPS)
+    inside = list(class_indices(("mouth",)))
+
+    def opening(subjects):
+        """How many pixels of the parser's view are the inside of a mouth."""
+        return (chances_of(own.parser, subjects)[:, inside].sum(axis=1) > 0.5).sum(axis=(1, 2))
+
+    versions = [edit.make(place).versions for place in range(len(batch.subjects))]
+    before = opening(batch.subjects)
+    for step in range(len(STEPS)):
+        seen = [replace(one, pixels=found[step].pixels) for one, found in zip(batch.subjects, versions, strict=True)]
+        after = opening(seen)
+        assert (after[before == 0] <= 3).all(), "a closed mouth stays closed"
+        assert (after <= 1.8 * before + 3).all()
+    for one, found in zip(batch.subjects, versions, strict=True):
+        np.testing.assert_array_equal(found[2].pixels, one.pixels)
+        changed = [np.abs(version.pixels.astype(int) - one.pixels).mean() for version in found]
+        assert changed[0] > changed[1] > 0
+        assert changed[4] > changed[3] > 0
+
+
 @pytest.mark.parametrize(
     ("name", "column", "least", "held"),
     [
         ("age", "age", 8.0, {"masculine": 0.15, "smiling": 0.25}),
+        ("smile", "smiling", 0.25, {"masculine": 0.1, "age": 3.0}),
         ("skin-tone", "skin_l", 18.0, {"masculine": 0.15, "smiling": 0.25, "age": 5.0}),
         ("gender@White", "masculine", 0.3, {"age": 6.0, "smiling": 0.3}),
     ],

@@ -19,8 +19,8 @@ from pipeline.counterfactuals.mask import paste
 from pipeline.counterfactuals.validity import effectiveness_curve, validity_card
 from pipeline.run.tables import COUNTERFACTUALS, to_table
 
-SMILE = Attribute(
-    name="smile",
+GRIN = Attribute(
+    name="grin",
     poles=("serious", "smiling"),
     directions=("with less of a smile", "with more of a smile"),
     default_steps=3,
@@ -32,25 +32,25 @@ SMILE = Attribute(
 
 
 @pytest.fixture
-def smile(monkeypatch):
-    monkeypatch.setattr(module, "ATTRIBUTES", {**ATTRIBUTES, "smile": SMILE})
-    return SweepOptions(attributes=("smile",), region=("skin",), placebos=())
+def grin(monkeypatch):
+    monkeypatch.setattr(module, "ATTRIBUTES", {**ATTRIBUTES, "grin": GRIN})
+    return SweepOptions(attributes=("grin",), region=("skin",), placebos=())
 
 
-def test_a_row_of_the_table_is_all_that_a_sweep_needs(smile, tmp_path):
-    options = smile.model_copy(update={"placebos": ("random", "colour")})
+def test_a_row_of_the_table_is_all_that_a_sweep_needs(grin, tmp_path):
+    options = grin.model_copy(update={"placebos": ("random", "colour")})
     face = subject("a.jpg", own=own_values(smiling=0.0))
     rows = make([face, faceless()], tmp_path, options)
-    assert {(row["attribute"], row["arm"]) for row in rows} == {("smile", arm) for arm in options.arms}
+    assert {(row["attribute"], row["arm"]) for row in rows} == {("grin", arm) for arm in options.arms}
     made = [row for row in rows if row["status"] == "ok"]
     assert [row["value"] for row in made if row["arm"] == EDIT_ARM] == [-2.0, 0.0, 2.0]
-    assert {row["file"].split("/")[1] for row in made} == {"smile", "smile-random", "smile-colour"}
+    assert {row["file"].split("/")[1] for row in made} == {"grin", "grin-random", "grin-colour"}
     images = {row["value"]: np.array(Image.open(tmp_path / row["file"])) for row in made if row["arm"] == EDIT_ARM}
     np.testing.assert_array_equal(images[0.0], face.pixels)  # the face's own value
     assert (images[2.0] != face.pixels).any()
     versions = to_table(rows, COUNTERFACTUALS).to_pandas()
     card = validity_card(versions, swept=options.chosen(), groups={})
-    assert set(card["attribute"]) == {"smile"}
+    assert set(card["attribute"]) == {"grin"}
     names = set(card["name"])
     assert {"effect", "monotone", "off-target: young", "placebo: random", "placebo: colour"} <= names
     assert not {"off-target: smiling", "off-target: race"} & names
@@ -88,8 +88,8 @@ class Batch:
         return PhotoEdit(attribute.name, EDIT_ARM, values, make)
 
 
-def test_versions_that_an_editor_puts_back_itself_get_the_same_files_checks_and_placebos(smile, tmp_path):
-    options = smile.model_copy(update={"placebos": ("random",)})
+def test_versions_that_an_editor_puts_back_itself_get_the_same_files_checks_and_placebos(grin, tmp_path):
+    options = grin.model_copy(update={"placebos": ("random",)})
     face = subject("a.jpg")
     rows = make([face], tmp_path, options, editor=WholeImages())
     assert {row["status"] for row in rows} == {"ok"}
@@ -105,7 +105,7 @@ def test_versions_that_an_editor_puts_back_itself_get_the_same_files_checks_and_
 
 def test_a_toy_category_runs_between_its_two_poles(monkeypatch, tmp_path):
     controls = ("young", "smiling")
-    mood = replace(SMILE, name="mood", poles=controls, categories=controls, inputs=controls, judged=SMILE.judged * 2)
+    mood = replace(GRIN, name="mood", poles=controls, categories=controls, inputs=controls, judged=GRIN.judged * 2)
     monkeypatch.setattr(module, "ATTRIBUTES", {**ATTRIBUTES, "mood": mood})
     rows = make([subject("a.jpg")], tmp_path, SweepOptions(attributes=("mood",), region=("skin",), placebos=()))
     assert len({row["sha256"] for row in rows}) == 3
