@@ -3,7 +3,6 @@
 Which files are looked at, and the table that is kept of them, are in ``pipeline.photos.listing``.
 """
 
-import ctypes
 import fcntl
 import os
 import stat
@@ -31,6 +30,7 @@ from PIL.TiffImagePlugin import TiffImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 
 from pipeline.config.options import PhotoOptions
+from pipeline.run.engine import give_back
 from pipeline.run.storage import Fetched, File
 from pipeline.run.tables import Status
 
@@ -235,8 +235,7 @@ def _one_process() -> Iterator[None]:
         with suppress(OSError):
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
-        with suppress(AttributeError):  # other C libraries have none
-            ctypes.CDLL(None).malloc_trim(0)
+        give_back()
 
 
 def _silence_pillow() -> None:

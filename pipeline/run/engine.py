@@ -3,12 +3,14 @@
 A job is picklable, and its result depends on nothing but its fields. What the jobs compute is in the stages.
 """
 
+import ctypes
+import gc
 import os
 import resource
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from pickle import PickleError
 from queue import SimpleQueue
@@ -278,6 +280,7 @@ def serve() -> None:
     for name in preload.split(",") if preload else ():
         import_module(name)
     mine = list(map(int, sockets))
+    gc.freeze()  # else each worker's collector writes to all objects, and so copies the memory that they share
     with one_thread():
         for number in mine:
             if os.fork() == 0:
@@ -300,9 +303,13 @@ def _end_with(watched: int) -> None:
 
 
 def _work(caller: Connection) -> None:
+    last: type[object] | None = None
     while True:
         try:
             job = caller.recv()
+            if last not in (None, type(job)):
+                give_back()  # what other work needed; for more of the same it would have to be taken again
+            last = type(job)
             kind, result = DONE, job(lambda count: caller.send((STEP, count)))
         except EOFError:
             return
@@ -313,6 +320,12 @@ def _work(caller: Connection) -> None:
         except (TypeError, ValueError, AttributeError, PickleError) as error:
             unsent = RuntimeError(f"{type(result).__name__}: {result} (it cannot be pickled: {error})")
             caller.send((FAILED, unsent, peak_mib()))
+
+
+def give_back() -> None:
+    """Give the system the memory that is free in this process; other C libraries than glibc are left alone."""
+    with suppress(AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def peak_mib() -> float:

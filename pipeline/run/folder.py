@@ -15,7 +15,7 @@ from pipeline.config.flags import EVERY
 from pipeline.config.options import Settings, StorageOptions
 from pipeline.config.sources import overlaid, settings_from
 from pipeline.run.checkpoint import SCRATCH, Marks, copy_run
-from pipeline.run.engine import IN_PROCESS, Engine, Step, for_each, peak_mib
+from pipeline.run.engine import IN_PROCESS, Engine, Step, for_each, give_back, peak_mib
 from pipeline.run.files import PARTIAL, digest, digest_of_files, write_text
 from pipeline.run.record import STAGES, RunError, RunRecord, Stage, now, read_record, write_record
 from pipeline.run.storage import ImageStore, RemoteFile, location
@@ -182,6 +182,7 @@ class Run:
             stage.seconds = round(stage.seconds + time.monotonic() - started, 2)
             stage.peak_mib = round(peak_mib() + engine.peak_mib, 1)
             self._keep(name, stage)
+            give_back()
         self.checkpoint()
 
     def _keep(self, name: str, stage: Stage) -> None:

@@ -1,5 +1,6 @@
 """Measures of a sample's pictures together, on drawn crops for which the figure is known."""
 
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -84,6 +85,13 @@ def test_the_classifier_that_finds_more_counts_and_finds_the_same_again(monkeypa
     assert found.auc == max(detected_by(one, *pair).auc for one in (REGRESSION, NETWORK))
     assert detect(*pair) == found
     assert torch.equal(torch.random.get_rng_state(), before), "nobody else's random numbers change"
+
+
+def test_looking_for_edits_does_not_load_pytorchs_compiler(monkeypatch):
+    monkeypatch.setattr(detection, "STEPS", 5)
+    monkeypatch.setitem(sys.modules, "torch._dynamo", None)  # importing it would fail
+    photos = faces(8)
+    assert 0 <= detected_by(NETWORK, photos[:, None], photos[:, None]).auc <= 1
 
 
 def test_placebos_are_looked_for_too_and_few_faces_teach_nothing(monkeypatch):

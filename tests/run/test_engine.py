@@ -41,6 +41,20 @@ def threads(step) -> tuple[int, int]:
     return torch.get_num_threads(), cv2.getNumThreads()
 
 
+LAST: list[bytearray] = []
+
+
+def hold(step, *, blocks: int) -> int:
+    held = [bytearray(1 << 16) for _ in range(blocks)]
+    LAST.append(bytearray(1 << 16))  # at the heap's end: it cannot shrink by itself
+    return len(held)
+
+
+def memory(step) -> int:
+    """Pages of this process's own."""
+    return int(Path("/proc/self/statm").read_text().split()[1])
+
+
 def end(step) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -131,6 +145,16 @@ def _runs(process: str) -> bool:
         return " Z " not in Path("/proc", process, "stat").read_text().rpartition(")")[2][:4]
     except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from /proc")
+def test_a_process_gives_back_what_other_work_needed(pool: WorkerPool) -> None:
+    with started(2) as engine:
+        before = engine.call(memory)
+        for _ in range(2):  # in both processes, whichever is asked next
+            engine.call(partial(hold, blocks=1600))  # 100 MiB
+        after = [engine.call(memory) for _ in range(2)]
+    assert max(after) - before < 6400, "less than a quarter of it is still held"
 
 
 def test_there_are_as_many_workers_as_cores_that_may_be_used() -> None:
