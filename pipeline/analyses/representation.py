@@ -71,7 +71,7 @@ class RepresentationAnalysis(Analysis[RepresentationOptions]):
 
     def compute(self, source: Path, options: RepresentationOptions, *, watch: Watch = unwatched) -> Result:
         """Shares of the photos' central faces, one row a group, attribute and class, of a run that has its faces."""
-        from pipeline.statistics import representation_frame, shares_by_group
+        from pipeline.statistics.representation import REPRESENTATION_COLUMNS, doubts, shares_by_group
 
         run = Run(source)
         own = settings_of(run, {"statistics": options.changes()}).statistics
@@ -85,7 +85,7 @@ class RepresentationAnalysis(Analysis[RepresentationOptions]):
         faces = read_faces(run).rename(columns={"photo": SOURCE})
         shown = grouped.drop_duplicates([SOURCE, "group"]).merge(faces[faces["status"] == "ok"], on=SOURCE)
         confusion, notes = _confusion()
-        parts = shares_by_group(
+        shares = shares_by_group(
             {name: attribute.classes_of(shown) for name, attribute in COUNTED.items()},
             CLASSES,
             [groups[photo] for photo in shown["photo"]],
@@ -96,21 +96,21 @@ class RepresentationAnalysis(Analysis[RepresentationOptions]):
             resamples=own.resamples,
             seed=own.seed,
         )
-        doubts = {name: [note for each in parts if each.attribute == name for note in each.notes] for name in COUNTED}
+        doubted = {name: list(doubts(shares[shares["attribute"] == name])) for name in COUNTED}
         counted = shown[SOURCE].nunique()
         if left_out := total - counted:
             notes.append(f"{left_out} of {total} photos are not counted: no usable face, or no group.")
         if several := len(shown) - counted:
             notes.append(f"{several} of {total} photos count in more than one group: several searches found them.")
-        tables, elsewhere = {self.name: representation_frame(parts)}, [options.compare]
+        tables, elsewhere = {self.name: shares[list(REPRESENTATION_COLUMNS)]}, [options.compare]
         if options.compare is not None:
             compared, correlations = _compared(tables[self.name], photos, options, path=options.compare)
             tables |= {CORRELATIONS: correlations, COMPARED: compared}
         return Result(
             title=f"Perceived {' and '.join(COUNTED)} by {_spoken(options.by)}, as perceived and corrected",
             tables=tables,
-            notes=[*(note for each in doubts.values() for note in each), *notes],
-            about={"by": options.by, "interval": options.interval, "notes": notes, "doubts": doubts},
+            notes=[*(note for each in doubted.values() for note in each), *notes],
+            about={"by": options.by, "interval": options.interval, "notes": notes, "doubts": doubted},
             inputs=self.inputs(options, files=("photos.parquet", "faces.parquet", REVIEWS), elsewhere=elsewhere),
         )
 

@@ -8,12 +8,13 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -33,6 +34,7 @@ from pipeline.run.files import write_text
 from pipeline.run.folder import locked
 from pipeline.run.progress import Watch, unwatched
 
+T = TypeVar("T")
 THREADS = 4
 CHUNK = 8  # results that are fetched together
 FOUND_BEFORE = "found by an earlier search"
@@ -164,25 +166,31 @@ class _Collection:
         if body is not None:
             return search.found(body)
         call = search.call(query.text, page, licences=self._wanted.licences, agent=self._wanted.agent)
-        failure, begun = NoAnswer("no answer"), time.monotonic()
-        for attempt in range(1, _SEARCH.attempts + 1):
-            self._limiter.wait_turn(threading.Event())
-            answered = self._asked(search, call)
-            if not isinstance(answered, NoAnswer):
-                found, body = answered
-                self._state.keep_reply(asked, body)
-                return found
-            failure = answered
-            elapsed = time.monotonic() - begun
-            if page > 1 and failure.reply is not None and failure.reply.status in _NO_MORE:
+        answered = self._tried_again(lambda: self._asked(search, call), _SEARCH)
+        if isinstance(answered, NoAnswer):
+            if page > 1 and answered.reply is not None and answered.reply.status in _NO_MORE:
                 return []
-            wait = next_try(failure, attempts=attempt, elapsed=elapsed, policy=_SEARCH, chance=self._chance)
+            raise _Stopped(f"{search.host}: {answered.reason}")
+        found, body = answered
+        self._state.keep_reply(asked, body)
+        return found
+
+    def _tried_again(self, send: Callable[[], T | NoAnswer], policy: RetryPolicy) -> T | NoAnswer:
+        """What is answered at last, or the failure of the last try."""
+        begun = time.monotonic()
+        for attempt in count(1):
+            answered = send()
+            if not isinstance(answered, NoAnswer):
+                break
+            elapsed = time.monotonic() - begun
+            wait = next_try(answered, attempts=attempt, elapsed=elapsed, policy=policy, chance=self._chance)
             if wait is None:
                 break
             time.sleep(wait)
-        raise _Stopped(f"{search.host}: {failure.reason}")
+        return answered
 
     def _asked(self, search: Search, call: Call) -> tuple[list[Found], bytes] | NoAnswer:
+        self._limiter.wait_turn(threading.Event())
         reply = self._client(call)
         if isinstance(reply, NoAnswer):
             return reply
@@ -231,17 +239,7 @@ class _Collection:
             path = Path(url)
             most = self._wanted.limits.most_bytes
             return path.read_bytes() if path.stat().st_size <= most else NoAnswer(f"longer than {most} bytes")
-        begun = time.monotonic()
-        for attempt in range(1, _DOWNLOAD.attempts + 1):
-            content = self._downloads.fetch(url, hosts=self._hosts)
-            if isinstance(content, bytes):
-                return content
-            elapsed = time.monotonic() - begun
-            wait = next_try(content, attempts=attempt, elapsed=elapsed, policy=_DOWNLOAD, chance=self._chance)
-            if wait is None:
-                break
-            time.sleep(wait)
-        return content
+        return self._tried_again(lambda: self._downloads.fetch(url, hosts=self._hosts), _DOWNLOAD)
 
     def _judge(self, query: Query, rank: int, found: Found, fetched: Mapping[str, Outcome]) -> tuple[str, str]:
         """The status of a result and the reason why it is not taken; what is taken enters the manifest."""

@@ -66,9 +66,7 @@ class _Group(NamedTuple):
     span: int
 
 
-def render_frame(
-    frame: pd.DataFrame, format: str, *, title: str = "", note: str = "", printed: pd.DataFrame | None = None
-) -> str:
+def render_frame(frame: pd.DataFrame, format: str, *, title: str = "", printed: pd.DataFrame | None = None) -> str:
     """A table as text that ends with a line break.
 
     CSV and JSON hold every number of ``frame`` in full; the other formats round to three decimals.
@@ -76,8 +74,7 @@ def render_frame(
     Args:
         frame: strings, numbers and booleans; the index is left out.
         format: one of ``FORMATS``, or "text" with columns aligned for a terminal.
-        title: the caption's first words.
-        note: the rest of the caption.
+        title: the caption.
         printed: what the formats for people show in place of ``frame``: fewer columns, another order.
 
     Raises:
@@ -92,16 +89,15 @@ def render_frame(
         return json.dumps(rows, indent=2, allow_nan=False) + "\n"
     if format not in LAYOUTS:
         raise ValueError(NO_FORMAT.format(format=format))
-    grid = grid_of(frame if printed is None else printed, title=title, note=note)
+    grid = grid_of(frame if printed is None else printed, title=title)
     return (LATEX_NEEDS if format == "latex" else "") + LAYOUTS[format](grid)
 
 
-def grid_of(frame: pd.DataFrame, *, title: str = "", note: str = "") -> Grid:
+def grid_of(frame: pd.DataFrame, *, title: str = "") -> Grid:
     """A frame as it is printed: numbers rounded, flags as words, headings without underscores."""
     columns = [[_cell(str(name), value) for value in frame[name]] for name in frame.columns]
     return Grid(
         title=title,
-        note=note,
         headings=[str(name).replace("_", " ") for name in frame.columns],
         align="".join("r" if _is_number(frame[name]) else "l" for name in frame.columns),
         rows=[list(line) for line in zip(*columns, strict=True)],

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
 
@@ -47,9 +47,9 @@ class FindingTable:
         placebos: whether a finding must exceed placebos, too.
     """
 
+    arm: ClassVar[str] = EDIT_ARM  # placebos are what findings must exceed
     adapter: str
     attribute: str
-    arm: str
     poles: Poles
     max_p: float
     min_slope: float
@@ -71,11 +71,10 @@ class FindingTable:
     def note(self) -> str:
         """Thresholds, what was tested, and what the signs mean, in plain text."""
         left_out = ", ".join(f"{count(labels)} {reason}" for reason, labels in self.not_estimable.items())
-        placebo = "" if self.arm == EDIT_ARM else f" Placebo: {visible(self.arm)}."
         return (
             f"Listed: {self.rule}{self._beyond}; "
             f"{count(self.findings)} of {count(self.tested)} labels tested on {count(self.photos)} photos. "
-            f"Not estimable: {left_out or 'none'}.{placebo} "
+            f"Not estimable: {left_out or 'none'}. "
             f"Slope: of the normalised rate z on a, per unit of a. p: t test over photos. "
             f"q: Benjamini–Hochberg over {visible(self.family)}. {STAR_WORDS}.{self._bent}"
             f"{f' {self.warning}' if self.warning else ''}"
@@ -115,19 +114,17 @@ def slope_tables(
     max_p: float = 0.001,
     min_slope: float = 0.03,
     swept: Mapping[str, Attribute] = ATTRIBUTES,
-    arm: str = EDIT_ARM,
     card: Sequence[CheckResult] = (),
 ) -> tuple[FindingTable, ...]:
-    """One table for every adapter and attribute of a slopes frame, in the order in which they stand there.
+    """One table for every adapter and attribute that was edited, in the order in which they stand in a slopes frame.
 
     Args:
         frame: as ``statistics.slopes_of`` gives it.
         max_p, min_slope: a finding has p < ``max_p`` and |slope| > ``min_slope``.
         swept: the attributes of the sweeps by their names.
-        arm: the edit, or a placebo.
         card: the validity card; where it fails, the tables say so.
     """
-    rows = frame[frame["arm"] == arm]
+    rows = frame[frame["arm"] == EDIT_ARM]
     called = findings(rows, max_p=max_p, min_slope=min_slope)
     tables = []
     for (adapter, attribute), group in rows.groupby(["adapter", "attribute"], sort=False):
@@ -137,7 +134,6 @@ def slope_tables(
             FindingTable(
                 adapter=str(adapter),
                 attribute=str(attribute),
-                arm=arm,
                 poles=poles_of(str(attribute), swept),
                 max_p=max_p,
                 min_slope=min_slope,
@@ -146,8 +142,8 @@ def slope_tables(
                 tested=int(estimable.sum()),
                 photos=int(group["photos"].max()),
                 not_estimable={str(k): int(n) for k, n in group.loc[~estimable, "reason"].value_counts().items()},
-                family=_family(group, arm),
-                placebos=arm == EDIT_ARM and has_placebos(group),
+                family=_family(group),
+                placebos=has_placebos(group),
                 warning=(banner(card, str(attribute)) or "") if card else "",
             )
         )
@@ -205,10 +201,10 @@ def to_latex(tables: Sequence[FindingTable]) -> str:
     return "\n".join([LATEX_NEEDS, *(as_latex(_grid(table)) for table in tables)])
 
 
-def _family(rows: pd.DataFrame, arm: str) -> str:
+def _family(rows: pd.DataFrame) -> str:
     """``all 40 labels tested``, ``the 12 labels tested of adapter opencv, attribute gender``."""
     name, tested = str(rows["family"].iloc[0]), count(rows["tested"].iloc[0])
-    declared = name.removesuffix(f"arm {arm}").rstrip(", ")
+    declared = name.removesuffix(f"arm {EDIT_ARM}").rstrip(", ")
     return f"the {tested} labels tested of {declared}" if declared else f"all {tested} labels tested"
 
 

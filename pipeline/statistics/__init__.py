@@ -45,14 +45,7 @@ if TYPE_CHECKING:
     from pipeline.statistics.predictability.leakage import Leakage, leakage
     from pipeline.statistics.predictability.qualities import QUALITIES
     from pipeline.statistics.repeats import Repeats, across_runs
-    from pipeline.statistics.representation import (
-        REPRESENTATION_COLUMNS,
-        Representation,
-        ShareMethod,
-        represent,
-        representation_frame,
-        shares_by_group,
-    )
+    from pipeline.statistics.representation import REPRESENTATION_COLUMNS, ShareMethod, represent, shares_by_group
     from pipeline.statistics.slopes import (
         CURVE_COLUMNS,
         SLOPE_COLUMNS,
@@ -71,13 +64,13 @@ __all__ = [
     "ATTACKERS", "COARSE", "CODE", "COMPARISON_COLUMNS", "COUNTERFACTUAL_COLUMNS", "CURVE_COLUMNS",
     "DIFFERENCE_COLUMNS", "PAPER", "POWER_COLUMNS", "QUALITIES", "REPRESENTATION_COLUMNS", "SLOPE_COLUMNS",
     "SUBGROUP_COLUMNS", "Amplification", "Attacker", "ClusterRules",  "Dpa", "GroupRates",
-    "Leakage", "LocalBias", "Mals", "MultiAmplification", "Repeats", "Representation", "ShareMethod", "SignRule",
+    "Leakage", "LocalBias", "Mals", "MultiAmplification", "Repeats", "ShareMethod", "SignRule",
     "Sweeps", "across_runs", "amplification_of_rates", "at_thresholds", "attribute_to_task",
     "average_precision", "benjamini_hochberg", "bias_grid", "calibrated_as_in_code", "calibrated_as_in_paper",
     "centred_by_group", "cluster_topics", "compare", "comparison_frame", "corrected_interval",
     "counterfactual_amplification", "curve_frame", "dpa", "dpa_of_numbers", "exemplars", "findings", "group_rates",
     "leakage", "local_bias", "mals", "mals_of_counts", "multi_amplification", "multi_mals", "power_table", "recall",
-    "represent", "representation_frame", "share_interval", "shares_by_group", "signs", "signs_of_shares", "slope_frame",
+    "represent", "share_interval", "shares_by_group", "signs", "signs_of_shares", "slope_frame",
     "slope_table", "slopes_of", "stacked", "subgroup_frames", "subgroup_slopes", "sweeps_of", "task_sets",
     "task_to_attribute", "threshold_free", "topic_words", "true_shares", "with_placebos", "within_families",
 ]

@@ -4,7 +4,6 @@ Which photos are counted and who perceives them is decided elsewhere; the correc
 """
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -27,42 +26,6 @@ REPRESENTATION_COLUMNS = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Representation:
-    """Shares of ``C`` categories among the photos of one group; arrays ``(C,)``."""
-
-    # group, attribute, categories: which photos, what is perceived, and as what
-    group: str
-    attribute: str
-    categories: tuple[str, ...]
-    counts: NDArray[np.int64]  # photos perceived as each
-    # share, low, high: of the photos, with the ends of its interval
-    share: Floats
-    low: Floats
-    high: Floats
-    # corrected, corrected_low, corrected_high: shares corrected for the classifier's errors, with an interval that
-    # counts the matrix's own uncertainty; NaN without a confusion matrix
-    corrected: Floats
-    corrected_low: Floats
-    corrected_high: Floats
-    # categories of which the classifier's own probabilities expect another share than the corrected interval holds:
-    # the matrix does not carry over to these photos
-    contradicted: tuple[str, ...] = ()
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What one should know before the corrected shares are read."""
-        if not self.contradicted:
-            return ()
-        return (NOT_CARRIED_OVER.format(group=self.group, names=", ".join(self.contradicted)),)
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row a category, the columns of ``REPRESENTATION_COLUMNS``."""
-        columns = {**vars(self), "category": list(self.categories), "photos": int(self.counts.sum())}
-        columns |= {"count": self.counts, "share_low": self.low, "share_high": self.high}
-        return pd.DataFrame({name: columns[name] for name in REPRESENTATION_COLUMNS})
-
-
 def represent(
     perceived: Sequence[str],
     categories: Sequence[str],
@@ -76,8 +39,11 @@ def represent(
     resamples: int = RESAMPLES,
     seed: int = 0,
     level: float = 0.95,
-) -> Representation:
-    """Shares of the categories among photos, raw and corrected.
+) -> pd.DataFrame:
+    """Shares of the categories among photos, raw and corrected: one row a category.
+
+    The columns are those of ``REPRESENTATION_COLUMNS`` and ``contradicted``, for which see ``doubts``. The corrected
+    ones are NaN without a confusion matrix; their intervals count its own uncertainty.
 
     The raw share's interval is Wilson's or Clopper and Pearson's; with clusters it is the bootstrap's over them. The
     corrected shares are those of ``true_shares`` with ``corrected_interval``, which with clusters takes as many photos
@@ -124,19 +90,12 @@ def represent(
         drawn = resampled_counts(table, resamples=resamples, seed=seed)
         shares = drawn / drawn.sum(axis=1, keepdims=True)
         low, high = np.quantile(shares, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    return Representation(
-        group=group,
-        attribute=attribute,
-        categories=tuple(categories),
-        counts=counts,
-        share=counts / counts.sum(),
-        low=low,
-        high=high,
-        corrected=corrected,
-        corrected_low=ends[0],
-        corrected_high=ends[1],
-        contradicted=tuple(name for name, wrong in zip(categories, outside, strict=True) if wrong),
-    )
+    columns = {
+        "group": group, "attribute": attribute, "category": list(categories), "photos": int(counts.sum()),
+        "count": counts, "share": counts / counts.sum(), "share_low": low, "share_high": high,
+        "corrected": corrected, "corrected_low": ends[0], "corrected_high": ends[1], "contradicted": outside,
+    }  # fmt: skip
+    return pd.DataFrame(columns)
 
 
 def resampled_counts(table: NDArray[np.int64], *, resamples: int, seed: int) -> Floats:
@@ -180,9 +139,14 @@ def _by_cluster(codes: NDArray[np.intp], clusters: Sequence[Hashable] | None, *,
     return table
 
 
-def representation_frame(parts: Sequence[Representation]) -> pd.DataFrame:
-    """Many groups and attributes as one frame, the columns of ``REPRESENTATION_COLUMNS``."""
-    return stacked([part.to_frame() for part in parts], REPRESENTATION_COLUMNS)
+def doubts(shares: pd.DataFrame) -> tuple[str, ...]:
+    """What one should know of each group before its corrected shares are read.
+
+    A category is ``contradicted`` where the classifier's own probabilities expect another share than the corrected
+    interval holds: the matrix does not carry over to these photos.
+    """
+    rows = shares[shares["contradicted"].astype(bool)].groupby(["group", "attribute"], sort=False)["category"]
+    return tuple(NOT_CARRIED_OVER.format(group=group, names=", ".join(names)) for (group, _), names in rows)
 
 
 def shares_by_group(
@@ -194,8 +158,8 @@ def shares_by_group(
     probabilities: Mapping[str, ArrayLike] | None = None,
     clusters: Sequence[Hashable] | None = None,
     **options: Any,
-) -> tuple[Representation, ...]:
-    """``represent`` for every group of photos and every attribute, groups sorted.
+) -> pd.DataFrame:
+    """``represent`` for every group of photos and every attribute in one frame, groups sorted.
 
     Args:
         perceived, categories: attribute -> the category of each photo, and all that there are.
@@ -212,4 +176,4 @@ def shares_by_group(
             table = np.asarray(probabilities[attribute])[rows] if attribute in probabilities else None
             how = {"attribute": attribute, "confusion": confusion.get(attribute), "probabilities": table, **own}
             parts.append(represent([seen[row] for row in rows], categories[attribute], **how))
-    return tuple(parts)
+    return stacked(parts, [*REPRESENTATION_COLUMNS, "contradicted"])

@@ -75,7 +75,7 @@ def test_an_unknown_format_is_refused(table):
 
 
 def test_html_is_one_table_in_ascii(table):
-    text = render_frame(table, "html", title="50 % <b>", note="µ")
+    text = render_frame(table, "html", title="50 % <b>. µ")
     assert text.isascii()
     parsed = Xml.fromstring(text)
     assert "".join(parsed.find("caption").itertext()) == "50 % <b>. µ"

@@ -7,8 +7,8 @@ from statsmodels.stats.proportion import proportion_confint
 from pipeline.statistics.corrected_shares import corrected_interval, recall, share_scores, true_shares
 from pipeline.statistics.representation import (
     REPRESENTATION_COLUMNS,
+    doubts,
     represent,
-    representation_frame,
     share_interval,
     shares_by_group,
 )
@@ -70,7 +70,7 @@ def test_fewer_are_perceived_than_there_are_is_reported_with_both_uncertainties(
     assert many.corrected[0] == pytest.approx(0.3 / 0.85)
     assert many.corrected_low[0] < 0.3 / 0.85 < many.corrected_high[0]
     assert few.corrected_high[0] - few.corrected_low[0] > 1.2 * (many.corrected_high[0] - many.corrected_low[0])
-    assert many.corrected_high[0] - many.corrected_low[0] > many.high[0] - many.low[0]
+    assert many.corrected_high[0] - many.corrected_low[0] > many.share_high[0] - many.share_low[0]
 
 
 RACES_TAKEN_FOR_OTHERS = [[0.75, 0.25, 0, 0], [0.05, 0.85, 0.05, 0.05], [0, 0.3, 0.7, 0], [0.1, 0.1, 0.1, 0.7]]
@@ -144,15 +144,16 @@ def test_photos_of_one_person_are_no_independent_evidence():
     person = [index // 10 for index in range(200)]
     alone, together = represent(perceived, TWO), represent(perceived, TWO, clusters=person)
     assert together.share.tolist() == alone.share.tolist()
-    assert together.high[0] - together.low[0] > 2 * (alone.high[0] - alone.low[0])
+    assert together.share_high[0] - together.share_low[0] > 2 * (alone.share_high[0] - alone.share_low[0])
     one = represent(perceived, TWO, clusters=list(range(200)), resamples=4000)
-    np.testing.assert_allclose([one.low, one.high], [alone.low, alone.high], atol=0.01)
+    ends = ["share_low", "share_high"]
+    np.testing.assert_allclose(one[ends], alone[ends], atol=0.01)
 
 
 def test_nobody_seen_does_not_mean_nobody_for_sure():
     found = represent(seen(0, 20), TWO, confusion=CONFUSION, clusters=[index // 2 for index in range(20)])
     assert found.share.tolist() == [0, 1]
-    assert found.high[0] > 0.02
+    assert found.share_high[0] > 0.02
     assert found.corrected_low[0] == 0
 
 
@@ -161,23 +162,23 @@ def test_nobody_seen_does_not_mean_nobody_for_sure():
 def test_same_seed_same_numbers_and_renaming_turns_them(feminine, masculine, seed):
     found = represent(seen(feminine, masculine), TWO, confusion=CONFUSION, resamples=50, seed=seed)
     again = represent(seen(feminine, masculine)[::-1], TWO, confusion=CONFUSION, resamples=50, seed=seed)
-    assert found.to_frame().equals(again.to_frame())
+    assert found.equals(again)
     turned = represent(seen(feminine, masculine), TWO[::-1], confusion=np.array(CONFUSION)[::-1, ::-1], resamples=50)
     np.testing.assert_allclose(found.corrected, turned.corrected[::-1], atol=1e-7)
-    np.testing.assert_allclose(found.low, turned.low[::-1])
+    np.testing.assert_allclose(found.share_low, turned.share_low[::-1])
 
 
 def test_groups_and_attributes_make_one_table():
     perceived = {"gender": seen(2, 4), "race": ["White", "Black", "White", "Black", "Black", "White"]}
     categories = {"gender": TWO, "race": ("White", "Black", "Asian")}
     groups = ["ceo", "ceo", "nurse", "nurse", "ceo", "ceo"]
-    frame = representation_frame(shares_by_group(perceived, categories, groups, confusion={"gender": CONFUSION}))
-    assert list(frame.columns) == list(REPRESENTATION_COLUMNS)
+    frame = shares_by_group(perceived, categories, groups, confusion={"gender": CONFUSION})
+    assert list(frame.columns) == [*REPRESENTATION_COLUMNS, "contradicted"]
     shares = frame.set_index(["group", "attribute", "category"])["share"]
     assert shares["ceo", "gender", "feminine"] == 0.5
     assert shares["nurse", "race", "Asian"] == 0
     assert frame["corrected"].notna().tolist() == (frame["attribute"] == "gender").tolist()
-    assert representation_frame([]).empty
+    assert shares_by_group({"gender": []}, categories, []).empty
 
 
 @pytest.mark.parametrize(
@@ -203,13 +204,16 @@ def test_a_matrix_that_the_classifier_s_own_confidence_contradicts_is_named():
     found = represent(perceived, ["Black", "White"], group="all", confusion=confusion, probabilities=sure)
     assert found.share[0] == 0.044
     assert found.corrected[0] < 0.01
-    assert found.contradicted == ("Black", "White")
-    assert "read the uncorrected shares" in found.notes[0]
+    assert found.contradicted.tolist() == [True, True]
+    (doubt,) = doubts(found)
+    assert doubt.startswith("all: ")
+    assert "corrected shares of Black, White: " in doubt
+    assert "read the uncorrected shares" in doubt
     # Probabilities that expect as many errors as the matrix has are no reason to doubt it.
     unsure = np.where(np.array(perceived)[:, None] == ["Black", "White"], [0.05, 0.998], [0.002, 0.95])
     unsure /= unsure.sum(axis=1, keepdims=True)
     fitting = represent(perceived, ["Black", "White"], group="all", confusion=confusion, probabilities=unsure)
-    assert fitting.contradicted == ()
-    assert fitting.notes == ()
+    assert not fitting.contradicted.any()
+    assert doubts(fitting) == ()
     with pytest.raises(ValueError, match="rows that sum to 1"):
         represent(perceived, ["Black", "White"], confusion=confusion, probabilities=sure / 2)
