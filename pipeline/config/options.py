@@ -212,7 +212,7 @@ class EngineOptions(Section):
     )
     ray_address: Annotated[str | None, Flag()] = Field(
         None,
-        description="the Ray cluster, such as auto or ray://HOST:10001; one on this machine is started unless given",
+        description="the Ray cluster, such as auto or HOST:6379; one on this machine is started unless given",
     )
     device: Annotated[Literal["auto", "cpu", "cuda", "mps"], Flag()] = Field(
         "auto", description="where the networks that edit and judge faces compute; auto: a GPU where there is one"

@@ -4,9 +4,11 @@ Every node needs this package, and sees the photos and the run's folder under th
 """
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from queue import SimpleQueue
+from socket import create_connection
 from typing import Any
 
 from pipeline.config.options import ConfigError
@@ -14,6 +16,11 @@ from pipeline.run.engine import Engine, Job, Result, Step, one_thread
 from pipeline.run.record import RunError
 
 ATTEMPTS = 4  # at one job whose process or machine is lost
+PAUSES = (2, 4, 8, 16)  # seconds between the attempts to connect
+UNREACHABLE = (
+    "{wanted} in {seconds} seconds ({error}): see --ray-address, and `ray status` on the cluster's head; "
+    "the same command continues"
+)
 LOST = "Ray lost the process of a job {attempts} times ({error}): the same command continues"
 
 
@@ -90,20 +97,51 @@ def connected(workers: int | None, *, address: str | None, gpus: bool) -> Iterat
         gpus: see ``RayEngine``.
 
     Raises:
-        ConfigError: Ray is not installed, or there is no such cluster.
+        ConfigError: Ray is not installed, or the address is none.
+        RunError: the cluster does not answer, or none could be started.
     """
     try:
         import ray
     except ModuleNotFoundError as error:
         raise ConfigError("--engine ray needs the package ray: pip install 'counterslope[ray]'") from error
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a cluster of our own reports to nobody
-    mine = not ray.is_initialized()
-    try:
-        ray.init(address=address, ignore_reinit_error=True, log_to_driver=False)
-    except (ConnectionError, ValueError) as error:
-        raise ConfigError(f"there is no Ray cluster at {address} ({error}): see --ray-address") from error
+    if mine := not ray.is_initialized():
+        _connect(address)
     try:
         yield RayEngine(workers, gpus=gpus)
     finally:
         if mine:
             ray.shutdown()
+
+
+def _connect(address: str | None) -> None:
+    """Connect this process to a cluster, or start one; again after each of ``PAUSES``: it may be starting, or busy."""
+    import ray
+
+    for pause in (*PAUSES, None):
+        try:
+            _check_reachable(address)
+            ray.init(address=address, log_to_driver=False)
+        except ValueError as error:
+            raise ConfigError(f"there can be no Ray cluster at {address} ({error}): see --ray-address") from error
+        except Exception as error:  # Ray raises nothing more specific
+            ray.shutdown()
+            if pause is None:
+                wanted = (
+                    "Ray did not start on this machine" if address is None else f"no Ray cluster answers at {address}"
+                )
+                raise RunError(UNREACHABLE.format(wanted=wanted, error=error, seconds=sum(PAUSES))) from error
+            time.sleep(pause)
+        else:
+            return
+
+
+def _check_reachable(address: str | None) -> None:
+    """Try whether anything listens at ``HOST:PORT``, since Ray itself waits there for ever.
+
+    Raises:
+        OSError: nothing does.
+    """
+    host, _, port = (address or "").rpartition(":")
+    if port.isdecimal() and "/" not in host:
+        create_connection((host, int(port)), timeout=10).close()

@@ -127,6 +127,18 @@ def test_killed_now_and_then_nothing_is_lost_and_nothing_is_there_twice(store, o
     assert {name: store.read(name) for name in store.names(f"{to}/images")} == before
 
 
+def test_a_ray_cluster_makes_the_same_run_from_the_store_and_into_it(store, on_disk, tmp_path):
+    pytest.importorskip("ray")
+    out = tmp_path / "run"
+    storage = ["--images", "shards", "--images-to", f"s3://{BUCKET}/runs/ray"]
+    assert start(f"s3://{BUCKET}/in", out, store, *storage, "--engine", "ray").wait(timeout=600) == 0
+    assert found(out) == found(on_disk)
+    assert films(out) == films(on_disk) != []
+    shards = [name for name in store.names("runs/ray/images") if name.endswith(".tar")]
+    assert len(shards) == PORTRAITS / 2
+    assert not [*out.glob("images/*"), *out.glob("masks/*")]
+
+
 def test_shards_are_webdatasets_whose_samples_are_photos(on_disk):
     shards = sorted(on_disk.glob("images/*.tar"))
     assert len(shards) == PORTRAITS / 2

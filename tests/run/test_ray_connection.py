@@ -1,0 +1,55 @@
+"""A Ray cluster that does not answer is asked again with patience, and then it is said which one and what to do."""
+
+import socket
+
+import pytest
+
+from pipeline.config.options import ConfigError
+from pipeline.run import ray_engine
+from pipeline.run.ray_engine import connected
+from pipeline.run.record import RunError
+
+ray = pytest.importorskip("ray")
+
+
+@pytest.fixture
+def slept(monkeypatch):
+    """The pauses that were made, of which none took any time."""
+    found = []
+    monkeypatch.setattr(ray_engine.time, "sleep", found.append)
+    return found
+
+
+@pytest.fixture
+def closed_port():
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return listening.getsockname()[1]
+
+
+def test_a_cluster_that_never_answers_is_named_after_some_attempts(slept, closed_port):
+    address = f"127.0.0.1:{closed_port}"
+    with pytest.raises(RunError, match=rf"no Ray cluster answers at {address} in 30 seconds .*see --ray-address"):
+        connected(None, address=address, gpus=False).__enter__()
+    assert slept == [2, 4, 8, 16]
+
+
+def test_a_cluster_that_is_still_starting_is_asked_again(slept, monkeypatch):
+    answers = iter([ConnectionError("Could not find any running Ray instance"), TimeoutError("timed out"), None])
+
+    def init(**_):
+        if (error := next(answers)) is not None:
+            raise error
+
+    monkeypatch.setattr(ray, "init", init)
+    monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 2.0})
+    monkeypatch.setattr(ray_engine.RayEngine, "_add", lambda engine: None)
+    with connected(None, address="auto", gpus=False) as engine:
+        assert engine.size == 2
+    assert slept == [2, 4]
+
+
+def test_what_is_no_address_is_refused_at_once(slept):
+    with pytest.raises(ConfigError, match=r"nonsense .*see --ray-address"):
+        connected(None, address="nonsense", gpus=False).__enter__()
+    assert slept == []
