@@ -3,9 +3,9 @@
     python scripts/bench/glue.py PHOTOS --out /tmp/bench --photos 200
 
 The script is what one writes first: a photo at a time, facenet-pytorch's MTCNN, a crop, BiSeNet at its 512 pixels, the
-Fader network in float32 once for each version, paste, `cv2.imwrite`; every library as it comes. It checks nothing. BiSeNet
-has random weights, which are as fast as the public ones; so all of the crop counts as the face. Both load their networks
-within the time. On a busy machine the ratios of the processor are to be read.
+Fader network in float32 once for each version, paste, `cv2.imwrite`; every library as it comes. It checks nothing.
+BiSeNet has random weights, which are as fast as the public ones; so all of the crop counts as the face. Both load their
+networks within the time. On a busy machine the ratios of the processor are to be read.
 """
 
 import shutil
