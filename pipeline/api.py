@@ -67,7 +67,7 @@ def audit(
     options: Mapping[str, Mapping[str, Any]] | None = None,
     config: str | Path | None = None,
     send_faces: bool = False,
-    progress: bool = False,
+    progress: bool | None = None,
 ) -> "RunView":
     """Audit classifiers on photos, as ``counterslope audit`` does; the same call continues the same run.
 
@@ -85,7 +85,7 @@ def audit(
         options: section -> option -> value, as in a TOML file: ``{"statistics": {"min_slope": 0.05}}``.
         config: a TOML file.
         send_faces: agree that faces are sent to the remote classifiers named; without it they are refused.
-        progress: show bars on standard error.
+        progress: show bars: in a notebook below the cell, unless False; elsewhere on standard error, if True.
 
     Raises:
         NoUsablePhotos: there is nothing to audit.
@@ -120,7 +120,7 @@ def generate(
     attributes: Sequence[str] | None = None,
     options: Mapping[str, Mapping[str, Any]] | None = None,
     config: str | Path | None = None,
-    progress: bool = False,
+    progress: bool | None = None,
 ) -> "Dataset":
     """Make the counterfactual versions of photos as a dataset that can be published, as ``counterslope generate`` does.
 
@@ -134,7 +134,7 @@ def generate(
         attributes: "gender", "race" or both.
         options: section -> option -> value, as in a TOML file.
         config: a TOML file.
-        progress: show bars on standard error.
+        progress: show bars: in a notebook below the cell, unless False; elsewhere on standard error, if True.
 
     Raises:
         NoUsablePhotos, ConfigError, RunError: with what to do about it.

@@ -96,7 +96,7 @@ def render(
         effects=_effects(effectiveness, swept=swept),
         maps={} if changes is None else change_maps(changes),
         headlines=found,
-        example=views.example(found.findings, curves, album, key="first"),
+        example=views.example(found.findings or found.controls, curves, album, key="first"),
         banners=list(dict.fromkeys(block.banner for block in blocks if block.banner)),
         short_banner=short_banner,
         nothing=[f"{block.table.adapter}: {block.summary}" for block in blocks],

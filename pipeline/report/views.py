@@ -123,7 +123,7 @@ def headlines(
 
 
 def example(found: Sequence[Headline], curves: pd.DataFrame, album: Album | None, *, key: str) -> dict[str, Any] | None:
-    """A curve and a face for the first screen: of the first finding that has both, or else a curve."""
+    """A curve and a face for the first screen: of the first of these that has both, or else a curve."""
     first: dict[str, Any] | None = None
     for headline in found:
         table, label = headline.table, str(headline.row["label"])

@@ -1,12 +1,21 @@
-"""The progress of a stage: a bar on standard error, or nothing where there is no terminal."""
+"""The progress of a stage: a bar on standard error, in a notebook one below the cell, or nothing."""
 
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Protocol
+from html import escape
+from importlib import import_module
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pipeline.run.formats import duration
 
 if TYPE_CHECKING:
     from rich.progress import Progress
+
+
+SECONDS_BETWEEN = 0.3  # of a notebook's updates: each is a message to the browser
 
 
 class Advance(Protocol):
@@ -65,6 +74,44 @@ class Bars:
                 if self._open == 0:
                     display.stop()
                     self._display = None
+
+
+def in_notebook() -> bool:
+    """Whether this is a notebook's process; IPython in a terminal is none."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    return getattr(shell, "kernel", None) is not None
+
+
+class NotebookBars:
+    """One bar a stage below the cell, with counts and time; needs no widgets, and stays when the stage is done."""
+
+    @contextmanager
+    def __call__(self, stage: str, *, total: int) -> Iterator[Advance]:
+        """See ``Watch``."""
+        display = import_module("IPython.display").display
+        started, done, said, drawn = monotonic(), 0.0, "starting", 0.0
+        lock = threading.Lock()
+        shown = display(_line(stage, 0, total, 0, said), raw=True, display_id=True)
+
+        def advance(count: float, note: str = "") -> None:
+            nonlocal done, said, drawn
+            with lock:
+                done, said, now = round(done + count, 6), note, monotonic()
+                if now - drawn > SECONDS_BETWEEN:
+                    drawn = now
+                    shown.update(_line(stage, done, total, now - started, said), raw=True)
+
+        try:
+            yield advance
+        finally:
+            shown.update(_line(stage, done, total, monotonic() - started, said), raw=True)
+
+
+def _line(stage: str, done: float, total: int, seconds: float, note: str) -> dict[str, Any]:
+    """A stage's progress as IPython shows it."""
+    words = f"{stage} {int(done):,} of {total:,} · {duration(seconds)}" + (f" · {note}" if note else "")
+    bar = f'<progress value="{done:g}" max="{max(total, 1)}"></progress>'
+    return {"text/plain": words, "text/html": f"{bar} {escape(words)}"}
 
 
 def _display() -> "Progress":

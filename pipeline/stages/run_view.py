@@ -12,7 +12,7 @@ from pipeline.config.attributes import EDIT_ARM
 from pipeline.config.options import Settings
 from pipeline.querying.plan import Consent, no_consent
 from pipeline.run.folder import Run, settings_of
-from pipeline.run.progress import Bars, Watch, unwatched
+from pipeline.run.progress import Bars, NotebookBars, Watch, in_notebook, unwatched
 from pipeline.run.record import RunError
 from pipeline.run.tables import read_frame
 from pipeline.stages.adapters import adapter_names, make_adapters
@@ -231,7 +231,7 @@ class RunView:
         source: "str | Path | None" = None,
         *,
         keep: bool = False,
-        progress: bool = False,
+        progress: bool | None = None,
         **options: Any,
     ) -> "Tables":
         """Run an analysis by its name; ``run.NAME(...)`` is the same, such as ``run.power(width=0.1)``.
@@ -243,7 +243,7 @@ class RunView:
             name: one of ``pipeline.analyses.registry``, as on the command line.
             source: a file with one row a photo, for analyses that read one; this run unless given.
             keep: leave the tables in this run, for its report, as the command does.
-            progress: show bars on standard error.
+            progress: show bars: in a notebook below the cell, unless False; elsewhere on standard error, if True.
             options: of the analysis, by the names of the command's options.
 
         Returns:
@@ -273,7 +273,7 @@ class RunView:
 
         return sorted({*super().__dir__(), *analysis_names()})
 
-    def estimate(self, *, progress: bool = False, **options: Any) -> "RunView":
+    def estimate(self, *, progress: bool | None = None, **options: Any) -> "RunView":
         """Estimate slopes and report anew with other options of ``[statistics]``, as ``counterslope report``; itself.
 
         Example:
@@ -292,7 +292,7 @@ class RunView:
         *,
         options: Mapping[str, Any] | None = None,
         send_faces: bool = False,
-        progress: bool = False,
+        progress: bool | None = None,
         only: bool = False,
         drop: Sequence[str] = (),
         retry: Literal["failed", "unreadable"] | None = None,
@@ -306,7 +306,7 @@ class RunView:
             drop: names of classifiers that leave the run.
             retry: "failed": also send again what was answered without labels; "unreadable": nothing else.
             send_faces: agree that faces are sent to the remote classifiers named.
-            progress: show bars on standard error.
+            progress: show bars: in a notebook below the cell, unless False; elsewhere on standard error, if True.
 
         Raises:
             RunError, ConfigError, AdapterError, PlanError: as ``audit``.
@@ -360,9 +360,11 @@ def finished(folder: Path) -> RunView:
     return RunView(folder)
 
 
-def shown(progress: bool) -> Watch:
-    """Bars, or nothing."""
-    return Bars() if progress else unwatched
+def shown(progress: bool | None) -> Watch:
+    """Bars, or nothing; where nobody says which, bars in a notebook alone."""
+    if progress is False or (progress is None and not in_notebook()):
+        return unwatched
+    return NotebookBars() if in_notebook() else Bars()
 
 
 def agreed(send_faces: bool) -> Consent:

@@ -1,7 +1,9 @@
 """Every analysis that takes long opens a bar before its work, and the bar moves with the work."""
 
+import sys
 from collections import Counter
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -94,3 +96,36 @@ def test_parts_of_photos_add_up_to_a_full_bar(capsys):
         for _ in range(24 * 13):
             advance(1 / 13)
     assert "24/24" in capsys.readouterr().err
+
+
+class Screen:
+    """What IPython's ``display`` gives: an output that can be written anew."""
+
+    def __init__(self):
+        self.lines = []
+
+    def update(self, data, *, raw):
+        self.lines.append(data)
+
+
+def test_a_notebook_shows_a_bar_for_each_stage_without_being_asked(run, monkeypatch):
+    screens = {}
+
+    def display(data, *, raw, display_id):
+        return screens.setdefault(data["text/plain"].split()[0], Screen())
+
+    notebook = SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel="a kernel"))
+    monkeypatch.setitem(sys.modules, "IPython", notebook)
+    monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=display))
+    RunView(run).estimate(min_slope=0.05)
+    assert {"tables", "slopes", "report"} <= set(screens)
+    last = screens["tables"].lines[-1]
+    total = int(last["text/plain"].split()[3])
+    assert last["text/plain"].startswith(f"tables {total} of {total} · "), "it ends full"
+    assert f'value="{total}" max="{total}"' in last["text/html"]
+    screens.clear()
+    RunView(run).estimate(min_slope=0.04, progress=False)
+    assert not screens
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=SimpleNamespace))  # IPython in a terminal
+    RunView(run).estimate(min_slope=0.03)
+    assert not screens

@@ -199,6 +199,18 @@ def test_the_first_screen_shows_the_curve_of_a_finding_and_a_face(slopes, straig
     assert "data:image/webp;base64," in first, "a face"
 
 
+def test_where_all_findings_are_controls_the_first_screen_shows_the_strongest_of_them(frame, row, straight):
+    slopes = frame(row("man", 0.4), row("woman", -0.9), row("hat", 0.01, p=0.6))
+    shown = album()
+    shown.photos[0].sweeps[0].scores["clarity"].labels[0] = "woman"
+    html = page(slopes, straight(slopes), album=shown)
+    first = html[: html.index("Strongest findings")]
+    assert "The strongest positive control, as it looks" in first
+    assert "“woman” of clarity: normalised rate" in Reader(first).flat
+    assert "first-title" in first, "a curve"
+    assert "data:image/webp;base64," in first, "a face"
+
+
 def test_no_folder_of_the_computer_that_ran_it_is_in_the_page(slopes, straight):
     settings = load_settings(given={"photos": {"opt_out": "/home/kim/secret/opted-out.txt"}}, environment={})
     record = RECORD.model_copy(update={"settings": settings, "photos": ["/home/kim/photos"]})
