@@ -29,6 +29,16 @@ class AdapterOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True, use_attribute_docstrings=True)
 
 
+class MadeFromOptions:
+    """An adapter that goes to other processes as its ``_options``, and is made there anew: it may hold what cannot be
+    pickled. One without any is pickled as it is."""
+
+    _options: AdapterOptions | None = None
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        return super().__reduce__() if self._options is None else (type(self), (self._options,))
+
+
 class NamedOptions(AdapterOptions):
     """Options of an adapter that may be there several times in one run, each under a name of its own."""
 

@@ -20,10 +20,10 @@ from adapters.answers import LabelAnswers, checked, to_answer
 from adapters.base import AdapterError, AnswerError, Capabilities, Label, NoAnswer, RawAnswer
 from adapters.command import Command
 from adapters.local.preprocessing import decode_rgb
-from adapters.options import AdapterOptions, Presence
+from adapters.options import AdapterOptions, MadeFromOptions, Presence
 
 
-class PythonFunction(LabelAnswers):
+class PythonFunction(LabelAnswers, MadeFromOptions):
     """A function of yours: python:module:function, image in, labels out.
 
     It receives one image and returns a dict of label -> score, a list of (label, score), or a list of labels (each
@@ -52,7 +52,7 @@ class PythonFunction(LabelAnswers):
         module_name, _, function_name = options.target.partition(":")
         if not module_name or not function_name:
             raise AdapterError(f"python:{options.target} names no function: write python:module:function")
-        self.name = f"python:{options.target}"
+        self.name, self._options = f"python:{options.target}", options
         self._folder = options.path.resolve()
         self._decode = options.input == "array"
         if options.timeout is None:

@@ -12,7 +12,7 @@ from pydantic import Field
 from adapters.answers import LabelAnswers, to_answer
 from adapters.base import AdapterError, Capabilities, Label, RawAnswer
 from adapters.local.preprocessing import Preprocessing, map_pixels, pixels
-from adapters.options import AdapterOptions, Presence
+from adapters.options import AdapterOptions, MadeFromOptions, Presence
 
 if TYPE_CHECKING:
     import numpy as np
@@ -77,16 +77,17 @@ class Reading:
         return [Label(self.names[place], float(scores[place])) for place in order]
 
 
-class LocalNetwork(LabelAnswers, ABC):
+class LocalNetwork(LabelAnswers, MadeFromOptions, ABC):
     """A network on this machine.
 
     Batches are always filled up, so that an answer's last digits do not depend on how many images came along.
 
     Args:
         name: the adapter's name within a run.
+        options: its options.
         reading: how its outputs become labels.
         batch: images at once.
-        presence: the score from which a label counts as present.
+        processes: copies of it may be queried in several processes at once.
 
     Raises:
         AdapterError: more labels are to be returned than there are.
@@ -97,20 +98,23 @@ class LocalNetwork(LabelAnswers, ABC):
     capabilities: Capabilities
     _preprocessing: Preprocessing
 
-    def __init__(self, name: str, *, reading: Reading, batch: int, presence: float) -> None:
+    def __init__(
+        self, name: str, options: NetworkOptions, *, reading: Reading, batch: int, processes: bool = True
+    ) -> None:
         if reading.top_k is not None and reading.top_k > len(reading.names):
             raise AdapterError(
                 f"the adapter {name!r}: option 'top_k' must be in 1-{len(reading.names)}, as there are "
                 f"{len(reading.names)} labels, not {reading.top_k}"
             )
-        self.name = name
+        self.name, self._options = name, options
         self._reading = reading
         self.capabilities = Capabilities(
             labels=reading.names,
             scale="0-1" if reading.activation == "none" else f"{reading.activation} of the outputs",
-            presence=presence,
+            presence=options.presence,
             top_k=reading.top_k,
             batch=batch,
+            processes=processes,
         )
 
     @property
@@ -165,7 +169,9 @@ class TorchNetwork(LocalNetwork):
     def __init__(
         self, name: str, options: TorchOptions, *, reading: Reading, packages: Sequence[str], **parameters: Any
     ) -> None:
-        super().__init__(name, reading=reading, batch=options.batch, presence=options.presence)
+        # Several processes would share one GPU and its memory.
+        on_cores = options.device == "cpu"
+        super().__init__(name, options, reading=reading, batch=options.batch, processes=on_cores)
         self._device, self._dtype = torch_device(options.device, adapter=name), options.dtype
         self.parameters = {
             **parameters,

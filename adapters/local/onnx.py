@@ -93,7 +93,7 @@ class OnnxModel(LocalNetwork):
                 f"{name}: the model takes exactly {fixed} images at once, not {options.batch}: leave batch out"
             )
         batch = fixed or options.batch or 16
-        super().__init__(name, reading=Reading(names, activation, top_k), batch=batch, presence=options.presence)
+        super().__init__(name, options, reading=Reading(names, activation, top_k), batch=batch)
         self.parameters = {
             **options.model_dump(include={"layout", "activation", "top_k", "threads"}),
             "preprocessing": asdict(self._preprocessing),

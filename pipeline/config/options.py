@@ -80,6 +80,10 @@ class ValidityOptions(Section):
     smallest_group: int = Field(10, ge=2, description="photos that a source group needs to be compared")
 
 
+# The options of `QueryOptions` that are tables by adapter.
+TABLES = ("rate", "concurrency", "workers_for", "price")
+
+
 class QueryOptions(Section):
     """Which classifiers are audited, how fast, at what cost. Tables by adapter take ``*`` for all remote ones."""
 
@@ -102,6 +106,13 @@ class QueryOptions(Section):
     concurrency: Annotated[
         dict[str, Annotated[int, Field(ge=1, le=512)]], Flag(metavar="[NAME=]N", parse=by_adapter)
     ] = Field(default_factory=dict, description="calls at once, for one or every remote classifier")
+    workers_for: Annotated[
+        dict[str, Annotated[int, Field(ge=1, le=1024)]], Flag(metavar="[NAME=]N", parse=by_adapter)
+    ] = Field(
+        default_factory=dict,
+        description="processes that query a classifier on this machine at once; unless given, all workers for networks "
+        "and one for functions of yours",
+    )
     price: Annotated[dict[str, Annotated[float, Field(ge=0)]], Flag(metavar="[NAME=]USD", parse=by_adapter)] = Field(
         default_factory=dict, description="US$ per 1,000 images and feature, in place of the table's"
     )
@@ -142,7 +153,7 @@ class QueryOptions(Section):
         given: list[tuple[str, ...]] = [
             ("options", name, option) for name, options in self.options.items() for option in options
         ]
-        given += [(table, name) for table in ("rate", "concurrency", "price") for name in getattr(self, table)]
+        given += [(table, name) for table in TABLES for name in getattr(self, table)]
         for table, name, *option in given:
             if name not in (*self.adapters, EVERY):
                 raise ConfigError(
@@ -154,6 +165,10 @@ class QueryOptions(Section):
         """The value of an option by adapter for one of them; None where it has none."""
         table: Mapping[str, float] = getattr(self, option)
         return table.get(adapter, table.get(EVERY) if remote else None)
+
+    def processes(self, adapter: str) -> int | None:
+        """How many processes query a classifier on this machine; None where nobody said so."""
+        return self.workers_for.get(adapter, self.workers_for.get(EVERY))
 
 
 class StatisticsOptions(Section):

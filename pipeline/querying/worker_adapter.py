@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from adapters.base import Adapter, FaceClassifier, Label, Landmarks, NoAnswer, RawAnswer
+from adapters.base import Adapter, AdapterError, FaceClassifier, Label, Landmarks, NoAnswer, RawAnswer
 from pipeline.querying.runner import AdapterCalls
-from pipeline.run.engine import Engine, Step
+from pipeline.run.engine import IN_PROCESS, Engine, Step
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,22 @@ class WorkerAdapter:
     Args:
         adapter: the classifier; it is not called itself.
         engine: does the jobs.
+        processes: how many jobs it does for this classifier at once, at most; as many as it can unless given.
+
+    Raises:
+        AdapterError: the classifier cannot be copied to other processes.
     """
 
-    def __init__(self, adapter: Adapter, engine: Engine) -> None:
+    def __init__(self, adapter: Adapter, engine: Engine, *, processes: int | None = None) -> None:
         self.name, self.model, self.parameters = adapter.name, adapter.model, adapter.parameters
-        self.capabilities = replace(adapter.capabilities, concurrency=engine.size)
-        self._adapter, self._pickled, self._engine = adapter, pickle.dumps(adapter), engine
+        self.capabilities = replace(adapter.capabilities, concurrency=min(processes or engine.size, engine.size))
+        self._adapter, self._engine = adapter, engine
+        try:
+            self._pickled = pickle.dumps(adapter)
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise AdapterError(
+                f"{adapter.name} cannot be queried in several processes ({error}): leave it out of --workers-for"
+            ) from error
 
     def send(self, images: Sequence[bytes]) -> Sequence[RawAnswer | NoAnswer]:
         """See ``Adapter.send``."""
@@ -52,11 +62,15 @@ class WorkerAdapter:
         return self._adapter.parse(answer)
 
 
-def in_workers(calls: AdapterCalls, engine: Engine) -> AdapterCalls:
-    """The same calls, made by an engine's workers where the classifier allows it."""
-    if not calls.adapter.capabilities.processes:
+def in_workers(calls: AdapterCalls, engine: Engine, *, processes: int | None = None) -> AdapterCalls:
+    """The same calls, made by an engine's workers where the classifier, or whoever asks for ``processes``, allows it.
+
+    One that has a single process is queried in this one; its answers have the same bits, for it computes on one thread.
+    """
+    adapter = calls.adapter
+    if adapter.capabilities.remote or not (adapter.capabilities.processes or (processes or 1) > 1):
         return calls
-    return replace(calls, adapter=WorkerAdapter(calls.adapter, engine))
+    return replace(calls, adapter=WorkerAdapter(adapter, IN_PROCESS if processes == 1 else engine, processes=processes))
 
 
 @lru_cache(maxsize=16)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from adapters.base import AdapterError
-from pipeline.config.options import Settings
+from pipeline.config.options import TABLES, Settings
 from pipeline.run.folder import Run
 from pipeline.run.record import RunError
 
@@ -82,7 +82,7 @@ def with_kept(settings: Settings, run: Run, *, keep: Sequence[str], named: Seque
     """The settings with the classifiers that stay in a run, and with its options for them."""
     changes: dict[str, Any] = {"adapters": (*keep, *named)}
     if run.record.settings is not None:
-        for table in ("options", "rate", "concurrency", "price"):
+        for table in ("options", *TABLES):
             before: Mapping[str, Any] = getattr(run.record.settings.query, table)
             changes[table] = {n: v for n, v in before.items() if n in keep} | getattr(settings.query, table)
     return settings.model_copy(update={"query": settings.query.model_copy(update=changes)})

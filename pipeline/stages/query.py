@@ -100,7 +100,8 @@ def query_stage(
             run.note(query=kept | {one.adapter.name: account_before(one) for one in requests})
             with _watched(audit, plan) as progress:
                 few = sum(one.to_send for one in plan.adapters) <= FEW_IMAGES
-                calls = [in_workers(one, IN_PROCESS if few else audit.engine) for one in requests]
+                engine = IN_PROCESS if few else audit.engine
+                calls = [in_workers(one, engine, processes=options.processes(one.adapter.name)) for one in requests]
                 outcomes = run_adapters(calls, store, progress=progress, log=LOG.info)
         else:
             _check_answers(plan)

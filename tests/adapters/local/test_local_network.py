@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from adapters.base import AdapterError
-from adapters.local.network import LocalNetwork, Reading, TorchOptions, torch_device
+from adapters.local.network import LocalNetwork, NetworkOptions, Reading, TorchOptions, torch_device
 from adapters.options import read_options
 
 
@@ -21,7 +21,9 @@ class Counting(LocalNetwork):
     parameters: Mapping[str, Any] = {}
 
     def __init__(self, *, outputs: int = 2, batch: int = 4, top_k: int | None = None, presence: float = 0.5) -> None:
-        super().__init__("counting", reading=Reading(("a", "b"), "sigmoid", top_k), batch=batch, presence=presence)
+        super().__init__(
+            "counting", NetworkOptions(presence=presence), reading=Reading(("a", "b"), "sigmoid", top_k), batch=batch
+        )
         self.given: list[int] = []
         self._count = outputs
 

@@ -1,0 +1,110 @@
+"""Classifiers on this machine that are queried in several processes: which are, where, and that no answer changes."""
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from drawn_faces import drawn_face, png
+from fakes.made import made
+from fakes.tiny_networks import tiny_onnx, tiny_resnet
+
+from adapters.base import Adapter, AdapterError, RawAnswer
+from adapters.python import PythonFunction
+from pipeline.querying.requests import ImageRef, key_maker_of
+from pipeline.querying.runner import AdapterCalls, run_adapters
+from pipeline.querying.store import Store
+from pipeline.querying.worker_adapter import in_workers
+from pipeline.run.engine import IN_PROCESS, Engine, started
+from pipeline.run.files import sha256_of
+
+IMAGES = 12
+WHERE = """
+import os, threading, time
+def classify(image):
+    time.sleep(0.1)  # so that every process gets some
+    main = threading.current_thread() is threading.main_thread()
+    return {f"process {os.getpid()}": 1.0, "main thread": float(main)}
+"""
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[Engine]:
+    with started(2) as engine:
+        yield engine
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> list[ImageRef]:
+    refs = []
+    for number in range(IMAGES):
+        path = tmp_path / f"{number}.png"
+        path.write_bytes(png(drawn_face() // (number + 1)))
+        refs.append(ImageRef(sha256_of(path), path))
+    return refs
+
+
+def queried(
+    adapter: Adapter, images: Sequence[ImageRef], folder: Path, engine: Engine, processes: int | None = None
+) -> list[RawAnswer]:
+    """The answers to some images."""
+    with Store(folder / f"{engine.size}-{processes}.sqlite") as store:
+        calls = in_workers(AdapterCalls(adapter, tuple(images)), engine, processes=processes)
+        outcome = run_adapters([calls], store)[adapter.name]
+        assert outcome.problem is None
+        assert outcome.counts.answered == IMAGES
+        key = key_maker_of(adapter)
+        found = dict(store.answers([key(image.sha256) for image in images]))
+        return [found[key(image.sha256)] for image in images]
+
+
+def network(kind: str, folder: Path) -> Adapter:
+    labels = ("a", "b", "c")
+    if kind == "torchvision":
+        weights = str(tiny_resnet(folder / "weights.pth"))
+        found: Adapter = made("torchvision", "resnet18", weights=weights, labels=labels, size=32, batch=2)
+        return found
+    flat = {"size": 8, "mean": (0.0, 0.0, 0.0), "std": (1.0, 1.0, 1.0)}
+    found = made("onnx", str(tiny_onnx(folder / "tiny.onnx")), labels=labels, batch=2, **flat)
+    return found
+
+
+@pytest.mark.parametrize("kind", ["torchvision", "onnx"])
+def test_a_network_gives_the_same_answers_in_any_number_of_processes(
+    kind: str, images: list[ImageRef], tmp_path: Path, pool: Engine
+) -> None:
+    if kind == "onnx":
+        pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    adapter = network(kind, tmp_path)
+    here, two, one = (
+        queried(adapter, images, tmp_path, engine, processes)
+        for engine, processes in ((IN_PROCESS, None), (pool, None), (pool, 1))
+    )
+    assert here == two == one
+    assert "_network" not in vars(adapter), "the directing process holds no copy"
+
+
+def test_a_function_is_called_by_this_process_unless_more_are_wanted(
+    images: list[ImageRef], tmp_path: Path, pool: Engine
+) -> None:
+    (tmp_path / "whereabouts.py").write_text(WHERE)
+    adapter = made("python", "whereabouts:classify", path=tmp_path)
+
+    def labels(processes: int | None) -> list[dict[str, float]]:
+        answers = queried(adapter, images, tmp_path, pool, processes)
+        return [{label.name: label.score for label in adapter.parse(answer)} for answer in answers]
+
+    try:
+        assert all(found == {f"process {os.getpid()}": 1, "main thread": 1} for found in labels(None))
+        names = {name for found in labels(2) for name in found if name.startswith("process")}
+    finally:
+        sys.modules.pop("whereabouts", None)
+    assert len(names) == 2
+    assert f"process {os.getpid()}" not in names
+
+
+def test_a_function_that_cannot_go_to_other_processes_says_so(tmp_path: Path, pool: Engine) -> None:
+    adapter = PythonFunction.of(lambda image: {"a": 0.5})
+    with pytest.raises(AdapterError, match=r"cannot be queried in several processes.*leave it out of --workers-for"):
+        in_workers(AdapterCalls(adapter, ()), pool, processes=2)
