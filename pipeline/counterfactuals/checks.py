@@ -20,7 +20,10 @@ RANKED = 0.9  # Spearman's correlation from which a face's sweep counts as in or
 
 @dataclass(frozen=True)
 class Check:
-    """One line of the card; ``passed`` is None where nothing was measured or no threshold applies."""
+    """One line of the card; ``passed`` is None where nothing was measured or no threshold applies.
+
+    ``of_size``: the threshold bounds the figure's size, whatever its sign.
+    """
 
     name: str
     attribute: str
@@ -29,6 +32,7 @@ class Check:
     threshold: float
     passed: bool | None
     words: str
+    of_size: bool
 
 
 def line(
@@ -38,7 +42,9 @@ def line(
     threshold = most if np.isnan(least) else least
     passed = figure >= least if np.isnan(most) else abs(figure) <= most
     measured = not np.isnan(figure) and not np.isnan(threshold)
-    return Check(name, attribute, figure, unit, threshold, bool(passed) if measured else None, words)
+    return Check(
+        name, attribute, figure, unit, threshold, bool(passed) if measured else None, words, of_size=bool(most == most)
+    )
 
 
 def wide(rows: pd.DataFrame, column: str) -> pd.DataFrame:

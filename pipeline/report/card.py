@@ -62,7 +62,10 @@ def cards_next_to_each_other(first: pd.DataFrame, second: pd.DataFrame, *, names
     """
     keys = ["attribute", "check", "threshold"]
     cards = [
-        card_frame(card).rename(columns={"figure": name, "state": f"state {name}"}).set_index(keys)
+        card_frame(card)
+        .assign(threshold=lambda rows: rows["threshold"].str.removeprefix("±"))  # the other figure may be positive
+        .rename(columns={"figure": name, "state": f"state {name}"})
+        .set_index(keys)
         for card, name in zip((first, second), names, strict=True)
     ]
     return pd.concat(cards, axis=1).fillna("").reset_index()
@@ -113,7 +116,10 @@ def short_banner(attribute: str) -> str:
 
 
 def _printed(check: Mapping[Hashable, Any]) -> CheckResult:
-    figure, limit = next_to_threshold(_number(check["figure"]), _number(check["threshold"]), str(check["unit"]))
+    number = _number(check["figure"])
+    figure, limit = next_to_threshold(number, _number(check["threshold"]), str(check["unit"]))
+    if check.get("of_size") == True and number is not None and number < 0:  # noqa: E712 - NaN in tables of earlier runs
+        limit = f"±{limit}"
     return CheckResult(
         name=str(check["name"]),
         attribute=_text(check["attribute"]),

@@ -242,7 +242,7 @@ def _grid(table: FindingTable) -> Grid:
             (f"{table.poles.high} (slope > 0)", len(headings)),
         ],
         key=f"slopes-{slug(table.adapter)}-{slug(table.attribute)}",
-        nothing="No label met the rule.",
+        nothing="No label met the rule." if table.tested else "No label could be tested.",
     )
 
 

@@ -67,6 +67,7 @@ class ValidityCheck(_Part):
     threshold: float | None
     passed: bool | None
     words: str
+    of_size: bool = False
 
 
 class Service(_Part):

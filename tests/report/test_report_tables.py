@@ -104,6 +104,13 @@ def test_without_findings_a_table_says_so(frame, row):
     assert json.loads(to_json(tables))[0]["findings"] == []
 
 
+def test_a_table_of_labels_that_are_all_too_rare_does_not_say_that_none_met_the_rule(frame, row):
+    tables = slope_tables(frame(row("hat", reason="too rare")))
+    for text in (to_latex(tables), to_markdown(tables)):
+        assert "No label could be tested." in text
+        assert "met the rule" not in text
+
+
 def test_no_frame_no_tables(frame):
     assert slope_tables(frame()) == ()
 
