@@ -18,7 +18,7 @@ from pipeline.run.checkpoint import SCRATCH, Marks, copy_run
 from pipeline.run.engine import IN_PROCESS, Engine, Step, for_each, give_back, peak_mib
 from pipeline.run.files import PARTIAL, digest, digest_of_files, write_text
 from pipeline.run.record import STAGES, RunError, RunRecord, Stage, now, read_record, write_record
-from pipeline.run.storage import ImageStore, RemoteFile, location
+from pipeline.run.storage import PROTOCOLS, ImageStore, RemoteFile, location
 from pipeline.run.tables import column_types, frame_from_csv, frame_to_csv, to_table, write_table
 
 if TYPE_CHECKING:
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 UNWRITABLE = "{folder} cannot be written ({error}): put that right, or name another folder with --out"
 NO_TABLE = "{folder} has no table {table!r} (yet): write its tables with `counterslope report {folder}`"
 DAMAGED_TABLE = "{path} is damaged ({error}): write it again with `counterslope report {folder}`"
+NOT_ON_A_DISK = (
+    "{protocol}:// names an object store, and runs, datasets and masked photos are written to a disk of this machine: "
+    "name a folder with --out. An audit's images go to a store with --images-to; a finished dataset can be copied there"
+)
 # What a run that was killed before its first record leaves behind.
 BEFORE_THE_RECORD = {".lock", f"run.json{PARTIAL}"}
 
@@ -35,10 +39,11 @@ class Run:
     """A run's folder, opened for work by one process at a time.
 
     Raises:
-        RunError: the folder holds something else, or a record that cannot be used.
+        RunError: the folder holds something else, or a record that cannot be used, or is none of this machine.
     """
 
     def __init__(self, folder: Path) -> None:
+        _check_on_disk(folder)
         self.folder = folder
         self.record = RunRecord()
         self._copied: Marks = {}
@@ -274,6 +279,7 @@ def locked(folder: Path) -> Iterator[None]:
     Raises:
         RunError: another process does, or the folder cannot be written.
     """
+    _check_on_disk(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         opened = (folder / ".lock").open("w")
@@ -285,6 +291,13 @@ def locked(folder: Path) -> Iterator[None]:
         except OSError as error:
             raise RunError(f"another process is working on {folder}") from error
         yield
+
+
+def _check_on_disk(folder: Path) -> None:
+    """Refuse what was a URL before it became a path, by which a folder named ``s3:`` would be made."""
+    for protocol in PROTOCOLS:
+        if f"{protocol}:" in folder.parts:
+            raise RunError(NOT_ON_A_DISK.format(protocol=protocol))
 
 
 def settings_of(run: Run, changes: Mapping[str, Mapping[str, Any]] | None = None) -> Settings:
