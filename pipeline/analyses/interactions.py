@@ -16,7 +16,9 @@ from pipeline.run.record import RunError
 if TYPE_CHECKING:
     import pandas as pd
 
-FOR_MACHINES = ["estimable", "family", "tested", "rd_difference", "rd_low", "rd_high", "rd_p"]
+OF_Z = {"difference": "z_difference", "difference_low": "z_low", "difference_high": "z_high", "p": "z_p"}
+OF_Y = {"rd_difference": "difference", "rd_low": "difference_low", "rd_high": "difference_high", "rd_p": "p"}
+FOR_MACHINES = ["estimable", "family", "tested", *OF_Z.values()]
 NONE = "{folder} has no intersection: sweep one, such as --attribute gender*race"
 
 
@@ -64,9 +66,9 @@ class Interactions(Analysis[InteractionOptions]):
                 if attribute in pairs and (low := there.get((adapter, pairs[attribute], arm))) is not None:
                     names = attribute, pairs[attribute]
                     frame = compare(high, low, names=names, **known.rules)
-                    found.append(frame.assign(adapter=adapter, attribute=_name(swept[attribute])))
+                    found.append(_of_y(frame).assign(adapter=adapter, attribute=_name(swept[attribute])))
                 advance(1)
-        columns = ["adapter", *COMPARISON_COLUMNS]
+        columns = ["adapter", *(name for name in COMPARISON_COLUMNS if name not in OF_Y), *OF_Z.values()]
         table = pd.concat(found, ignore_index=True)[columns] if found else pd.DataFrame(columns=columns)
         return {self.name: within_families(table, by=known.options.family)}
 
@@ -86,8 +88,9 @@ class Interactions(Analysis[InteractionOptions]):
             "themselves. A difference says that the effects of both do not simply add up.",
             parts=parts,
             caveats=[
-                "Slopes are of z, which divides by how frequent the label is at a = 0 among the same edited faces: "
-                "where that differs, compare the slopes of y too (columns rd_… of tables/interactions.csv).",
+                "Slopes are of y, the label's share or mean score: effects that add up differ by nothing there. Those "
+                "of z differ all the same where the label is more frequent on one side (columns z_… of "
+                "tables/interactions.csv).",
                 "The edit may be seen less at one pole: the validity card has its effect for each.",
                 "Differences of the placebos, which start from the same edited faces, are in the table by their arm.",
                 "q: Benjamini–Hochberg over the labels compared.",
@@ -106,6 +109,12 @@ def crossed(swept: Mapping[str, Attribute]) -> dict[str, str]:
     }
 
 
+def _of_y(frame: "pd.DataFrame") -> "pd.DataFrame":
+    """Slopes and differences of y in place of those of z: effects that add up would differ in z, whose y_c differ."""
+    slopes = {f"{side}_slope": frame[f"{side}_slope"] * frame[f"{side}_y_c"] for side in ("first", "second")}
+    return frame.assign(**slopes).rename(columns=OF_Z | OF_Y)
+
+
 def _name(attribute: Attribute) -> str:
     """The intersection as it was asked for, such as gender*race."""
     other = "" if attribute.given is None else attribute.given[0].name
@@ -119,7 +128,7 @@ def _part(rows: "pd.DataFrame", adapter: str, attribute: Attribute, slopes: "pd.
     also: list[page.Column] = []
     if slopes is not None:
         own = slopes[(slopes["adapter"] == adapter) & (slopes["attribute"] == base)]
-        rows = rows.assign(as_is=rows["label"].map(page.edits_of(own).set_index("label")["slope"]))
+        rows = rows.assign(as_is=rows["label"].map(page.edits_of(own).set_index("label")["rd_slope"]))
         also = [("Slope, as is", "as_is", "signed")]
     return page.differences_part(
         rows,

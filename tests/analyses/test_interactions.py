@@ -43,6 +43,8 @@ def test_a_known_interaction_is_found_paired_by_photo(tmp_path, invoke):
     assert set(frame["attribute"]) == {"gender*race"}
     assert edits[["first", "second"]].drop_duplicates().values.tolist() == [["gender@White", "gender@Black"]]
     np.testing.assert_allclose(edits["first_slope"] - edits["second_slope"], edits["difference"])
+    slopes_of_z = [edits[f"{side}_slope"] / edits[f"{side}_y_c"] for side in ("first", "second")]
+    np.testing.assert_allclose(slopes_of_z[0] - slopes_of_z[1], edits["z_difference"])
     assert (edits["difference_low"] > 0).all()
     assert (edits["q"] < 0.05).all()
     placebos = frame[frame["arm"] == "random"]
