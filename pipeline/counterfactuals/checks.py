@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pipeline.config.attributes import Attribute
 from pipeline.config.options import ValidityOptions
-from pipeline.run.formats import MINUS, decimal, measured
+from pipeline.run.formats import MINUS, decimal, measured, pluralise
 
 NAN = float("nan")
 RANKED = 0.9  # Spearman's correlation from which a face's sweep counts as in order
@@ -228,8 +228,13 @@ def placebo(attribute: Attribute, arm: str, tables: Mapping[str, pd.DataFrame], 
     words = f"Change of the mean probability from end to end of the placebo “{arm}”, by the judge that sees more."
     # Where colour belongs to the attribute, its placebo moves it too, and is only reported.
     most = NAN if attribute.moves_colour and arm == "colour" else options.off_target
-    moves = [float((table.iloc[:, -1] - table.iloc[:, 0]).mean()) for table in tables.values()]
-    moved = max(moves, key=abs, default=NAN)
+    moves = [(table.iloc[:, -1] - table.iloc[:, 0]).to_numpy(dtype=float) for table in tables.values()]
+    most_moved = max(moves, key=lambda each: abs(each.mean()), default=np.full(1, NAN))
+    moved, count = float(most_moved.mean()), len(most_moved)
+    if count > 1:
+        half = 1.96 * float(most_moved.std(ddof=1)) / count**0.5
+        low, high = (decimal(end, places=2, sign=True) for end in (moved - half, moved + half))
+        words = words.removesuffix(".") + f" (95 % interval {low} to {high}, {pluralise(count, 'photo')})."
     return line(f"placebo: {arm}", attribute.name, moved, "probability", words, most=most)
 
 

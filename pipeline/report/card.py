@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from pipeline.report.consequences import consequence_of
 from pipeline.run.formats import is_missing, next_to_threshold, pluralise
 
 State = Literal["holds", "fails", "not measured", "no threshold"]
@@ -26,6 +27,11 @@ class CheckResult:
     threshold: str
     state: State
     words: str
+
+    @property
+    def consequence(self) -> str:
+        """What to make of the slopes, where the check fails; else empty."""
+        return consequence_of(self.name) if self.state == "fails" else ""
 
     @property
     def sign(self) -> str:

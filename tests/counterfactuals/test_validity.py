@@ -24,6 +24,7 @@ from pipeline.counterfactuals.validity import (
     photo_failures,
     validity_card,
 )
+from pipeline.report.consequences import consequence_of
 
 # The effect
 
@@ -368,3 +369,10 @@ def test_a_card_fails_by_one_failed_check_and_by_nothing_that_was_not_measured()
     # So does the card that the run's folder holds.
     assert card_fails(read_back(bad))
     assert not card_fails(read_back(validity_card(unknown, swept=ATTRIBUTES, groups={})))
+
+
+def test_every_check_that_can_fail_has_such_a_sentence():
+    made = versions(judge_masculine=masculine(0.2))
+    checks = validity_card(pd.concat([made, versions(arm="random")]), swept=ATTRIBUTES, groups={})
+    unread = {name for name in checks["name"] if not consequence_of(name)}
+    assert unread == {"crossing"}, "which has no threshold"

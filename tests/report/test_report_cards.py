@@ -1,8 +1,9 @@
-"""Two runs' validity cards next to each other."""
+"""Validity cards: two runs' next to each other, and what to make of a check that fails."""
 
 import pandas as pd
 
-from pipeline.report.card import card_frame, cards_next_to_each_other
+from pipeline.report.card import card_frame, cards_next_to_each_other, check_results
+from pipeline.report.consequences import CONSEQUENCES
 
 COLUMNS = ["name", "attribute", "figure", "unit", "threshold", "passed", "words"]
 
@@ -31,3 +32,13 @@ def test_a_negative_figure_stands_next_to_both_ends_of_the_bound_of_its_size():
     assert card_frame(younger.drop(columns="of_size"))["threshold"][0] == "2 years", "a run of an earlier version"
     older = younger.assign(figure=[1.0, 9.0, 0.5])
     assert len(cards_next_to_each_other(younger, older, names=("fader", "residual"))) == 3, "one row a check"
+
+
+def test_a_failing_check_says_what_to_make_of_the_slopes_and_a_good_one_nothing():
+    rows = card(*[(name, "gender", 1.0, "", 0.5, False) for name in (*CONSEQUENCES, "off-target: smiling")])
+    texts = {result.name: result.consequence for result in check_results(rows.to_dict("records"))}
+    assert all(texts.values())
+    assert "sweep it too" in texts["off-target: smiling"]
+    assert texts["effect"] != texts["effect: smallest group"]
+    good = check_results(rows.assign(passed=True).to_dict("records"))
+    assert {result.consequence for result in good} == {""}

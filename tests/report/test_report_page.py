@@ -152,6 +152,9 @@ def test_a_failed_check_stands_over_the_findings_and_over_every_table(slopes, st
     assert html.count("The validity card fails for gender: lightness (9.00 ΔL*, threshold 5 ΔL*)") == 1
     assert html.count("The validity card does not hold for gender") == 1
     assert html.index("The validity card fails") < html.index("rises with perceived")
+    text = Reader(html).flat
+    assert "perceived gender, lightness (9.00 ΔL*, threshold 5 ΔL*): labels that answer to brightness may move" in text
+    assert "What to make of the checks that fail" not in Reader(page(slopes, straight(slopes))).flat
     assert "The validity card fails" not in page(slopes, straight(slopes))
 
 
