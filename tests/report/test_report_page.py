@@ -158,6 +158,12 @@ def test_a_failed_check_stands_over_the_findings_and_over_every_table(slopes, st
     assert "The validity card fails" not in page(slopes, straight(slopes))
 
 
+def test_a_check_that_was_not_measured_says_why_and_names_no_threshold(slopes, straight):
+    gap = ("lightness gap", "gender", float("nan"), "ΔL*", 5.0, None, "Fewer than two source groups have 10 photos.")
+    first = Reader(page(slopes, straight(slopes), card=(GOOD, gap))).flat.split("Classifier clarity")[0]
+    assert "lightness gap ? not measured Fewer than two source groups have 10 photos." in first
+
+
 def test_a_run_without_a_card_says_so(slopes, straight):
     text = Reader(page(slopes, straight(slopes), card=())).flat
     assert "No check was made in this run" in text
