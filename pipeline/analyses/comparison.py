@@ -95,10 +95,13 @@ class Comparison(Analysis[ComparisonOptions]):
         only_second = {photo for _, right in pairs for photo in (*right.photos, *right.incomplete)} - compared
         frame = comparison_frame(comparisons, family=_family(one.options.family))
         order = ["attribute", "first", "p", "label"]
+        edits = page.edits_of(frame)
+        known = edits[edits["estimable"].astype(bool)]
+        shown = known if len(known) else edits  # their reasons
         return Result(
             title="Difference of slopes, first less second, on the same photos",
             tables={self.name: frame},
-            printed={self.name: frame.drop(columns=FOR_MACHINES).sort_values(order, ignore_index=True)},
+            printed={self.name: shown.drop(columns=FOR_MACHINES).sort_values(order, ignore_index=True)},
             notes=[
                 f"{pluralise(len(only), 'photo')} only in the {which}: {', '.join(sorted(only)[:MOST_PHOTOS])}"
                 + (" …" if len(only) > MOST_PHOTOS else "")

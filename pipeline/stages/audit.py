@@ -298,8 +298,14 @@ def _query(
     stale = [name for name in keep if not tables or run.record.query[name].versions != versions]
     adapters = [*adapters, *(make_adapter(name, work.settings, run.folder) for name in stale)]
     keep = [name for name in keep if name not in stale]
+    before = run.record.stages.get("query")
     with meanwhile or nullcontext():
-        query_stage(work, versions, adapters, keep=keep, retry=retry, send=send)
+        try:
+            query_stage(work, versions, adapters, keep=keep, retry=retry, send=send)
+        except PlanError:  # nothing was sent: what was done is still done
+            if before is not None:
+                run.note(stages=run.record.stages | {"query": before})
+            raise
     work.engine.close()  # tables and report need the memory that the networks held
     # Kept, so that estimating again needs no classifier.
     declared = {name: run.record.presence_thresholds[name] for name in keep}

@@ -54,6 +54,16 @@ def test_two_adapters_of_a_run_are_compared(invoke, run):
     assert (frame["tested"] == 3).all()
 
 
+def test_what_people_see_of_a_comparison_has_no_row_that_they_cannot_tell_from_another(invoke, tmp_path):
+    same = responses(effect=0.3, seed=1)
+    parts = [(name, "gender", arm, same) for name in ("opencv", "mine") for arm in ("edit", "random")]
+    run = write_run(tmp_path / "may", parts)
+    printed = invoke("compare", run, "--adapters", "opencv,mine").output
+    assert [printed.count(f" {label} ") for label in ("l0", "l1", "l2")] == [1, 1, 1]
+    assert "3 more rows of placebos" in printed
+    assert len(table(invoke("compare", run, "--adapters", "opencv,mine", "--format", "csv"))) == 6
+
+
 def test_two_runs_are_compared_on_the_photos_they_share(invoke, run, tmp_path):
     other = write_run(tmp_path / "june", [("opencv", "gender", "edit", responses(effect=0.3, seed=1))])
     photos = read_frame(other / "photos.parquet")

@@ -187,6 +187,15 @@ def test_a_cap_counts_what_the_run_has_cost(run: Run, query: Callable[..., Any])
         assert Run(run.folder).record.spent == pytest.approx({"a": 1.2, "b": 1.2})
 
 
+def test_a_classifier_that_is_refused_leaves_the_others_answered(run: Run, query: Callable[..., Any]) -> None:
+    with Loopback() as one, Loopback() as two:
+        query(adapters=[LoopbackAdapter(one.url, name="a")])
+        query("--max-calls", "1", adapters=[LoopbackAdapter(two.url, name="b")], code=2)
+        assert not two.times
+    stage = Run(run.folder).record.stages["query"]
+    assert (stage.state, stage.counts["ok"]) == ("done", IMAGES)
+
+
 def test_a_run_whose_images_are_gone_is_refused_before_the_sentinels(run: Run, query: Callable[..., Any]) -> None:
     for path in run.path("images").rglob("*.png"):
         path.unlink()
