@@ -4,7 +4,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import urlsplit
 
 from adapters.base import Capabilities, NoAnswer, RawAnswer
@@ -13,20 +13,20 @@ from adapters.http_client import Call, HttpClient, Reply
 from adapters.options import NamedOptions
 
 
-class Login(Protocol):
+class Login(ABC):
     """What identifies the caller to a service; for many threads."""
 
+    @abstractmethod
     def headers(self) -> Mapping[str, str] | NoAnswer:
         """The headers that do so now, or why there are none at the moment; AdapterError where there never will be."""
-        ...
 
     def forget(self, headers: Mapping[str, str]) -> bool:
         """These headers were refused; whether others may be had."""
-        ...
+        return False
 
 
 @dataclass(frozen=True)
-class KeyLogin:
+class KeyLogin(Login):
     """A key, always in the same header."""
 
     header: str
@@ -35,10 +35,6 @@ class KeyLogin:
     def headers(self) -> Mapping[str, str]:
         """See ``Login.headers``."""
         return {self.header: self.key}
-
-    def forget(self, headers: Mapping[str, str]) -> bool:
-        """See ``Login.forget``."""
-        return False
 
 
 class HttpAdapter(ABC):

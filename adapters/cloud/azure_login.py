@@ -10,6 +10,7 @@ from urllib.parse import quote, urlencode
 from adapters.answers import json_or_empty, one_line
 from adapters.base import AdapterError, NoAnswer
 from adapters.credentials import checked_url, secret
+from adapters.http_adapter import Login
 from adapters.http_client import Call, HttpClient, failure_of
 
 PRINCIPAL = ("AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET")
@@ -19,7 +20,7 @@ _EARLY = 120.0  # seconds before its end at which a token is replaced
 
 
 @dataclass(frozen=True)
-class TokenLogin:
+class TokenLogin(Login):
     """The token in an environment variable, which is read anew for each call: it lasts an hour."""
 
     variable: str
@@ -29,12 +30,8 @@ class TokenLogin:
         """See ``Login.headers``."""
         return {"Authorization": f"Bearer {secret(self.variable, adapter=self.adapter)}"}
 
-    def forget(self, headers: Mapping[str, str]) -> bool:
-        """See ``Login.forget``."""
-        return False
 
-
-class PrincipalLogin:
+class PrincipalLogin(Login):
     """Tokens of a service principal, by the client-credentials flow; its three values are read from ``PRINCIPAL``.
 
     Args:

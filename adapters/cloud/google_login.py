@@ -10,6 +10,7 @@ from typing import Any
 from adapters.answers import json_object, one_line
 from adapters.base import AdapterError, AnswerError, NoAnswer
 from adapters.credentials import checked_url
+from adapters.http_adapter import Login
 from adapters.http_client import Call, HttpClient
 from adapters.packages import needed
 
@@ -18,7 +19,7 @@ _FIELDS = ("client_email", "private_key", "token_uri", "client_id", "client_secr
 _VARIABLE = "GOOGLE_APPLICATION_CREDENTIALS"
 
 
-class GoogleLogin:
+class GoogleLogin(Login):
     """The headers that identify a caller; for many threads.
 
     Args:

@@ -155,7 +155,7 @@ def _measured(
     tables = {"pairs": pd.concat([each.to_frame() for each in found], ignore_index=True)}
     if "predictions" in predicted and options.over is None:
         how = {"level": options.level, "clusters": drawing["clusters"]}
-        tables["rates"] = measures.group_rates(*own, predictions=predicted["predictions"], **how).to_frame()
+        tables["rates"] = measures.group_rates(*own, predictions=predicted["predictions"], **how)
     if len(predicted) == 2 and options.over is None:
         both = measures.mals(base[0], base[1], **predicted, **drawing)
         rows.append(_row("BiasAmp MALS", both.value, both.low, both.high))

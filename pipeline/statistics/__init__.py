@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pipeline.statistics.amplification.base_rates import amplification_of_rates
     from pipeline.statistics.amplification.counterfactual import COUNTERFACTUAL_COLUMNS, counterfactual_amplification
     from pipeline.statistics.amplification.directional import Amplification, attribute_to_task, task_to_attribute
-    from pipeline.statistics.amplification.group_rates import GroupRates, group_rates
+    from pipeline.statistics.amplification.group_rates import group_rates
     from pipeline.statistics.amplification.mals import Mals, mals, mals_of_counts
     from pipeline.statistics.amplification.multi_attribute import (
         MultiAmplification,
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ATTACKERS", "COARSE", "CODE", "COMPARISON_COLUMNS", "COUNTERFACTUAL_COLUMNS", "CURVE_COLUMNS",
     "DIFFERENCE_COLUMNS", "PAPER", "POWER_COLUMNS", "QUALITIES", "REPRESENTATION_COLUMNS", "SLOPE_COLUMNS",
-    "SUBGROUP_COLUMNS", "Amplification", "Attacker", "ClusterRules",  "Dpa", "GroupRates",
+    "SUBGROUP_COLUMNS", "Amplification", "Attacker", "ClusterRules",  "Dpa",
     "Leakage", "LocalBias", "Mals", "MultiAmplification", "Repeats", "ShareMethod", "SignRule",
     "Sweeps", "across_runs", "amplification_of_rates", "at_thresholds", "attribute_to_task",
     "average_precision", "benjamini_hochberg", "bias_grid", "calibrated_as_in_code", "calibrated_as_in_paper",

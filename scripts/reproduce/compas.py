@@ -66,9 +66,9 @@ def figure_6(table: pd.DataFrame, *, resamples: int = 1000, seed: int = 0) -> pd
         found = attribute_to_task(attributes, tasks, predictions=predictions, resamples=resamples, seed=seed)
         rates = group_rates(attributes, tasks, predictions=predictions)
         line = {"amplification": found.value, "amplification_low": found.low, "amplification_high": found.high}
-        line |= {f"fpr_{group}": rate for group, rate in zip(GROUPS, rates.rates["fpr"].value[:, 0], strict=True)}
-        apart = rates.differences["fpr"]
-        line |= {"fpr_difference": apart.value[0], "fpr_low": apart.low[0], "fpr_high": apart.high[0]}
+        fpr, (apart,) = (rates[rates["metric"] == name].to_dict("records") for name in ("fpr", "fpr difference"))
+        line |= {f"fpr_{row['attribute']}": row["value"] for row in fpr}
+        line |= {"fpr_difference": apart["value"], "fpr_low": apart["low"], "fpr_high": apart["high"]}
         rows.append({"decile_from": decile} | line)
     return pd.DataFrame(rows)
 

@@ -4,7 +4,6 @@ What the labels' own bias has to do with them is ``directional``'s.
 """
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any, Unpack
 
 import numpy as np
@@ -17,39 +16,10 @@ from pipeline.statistics.arrays import Floats, check_level
 from pipeline.statistics.inference import Estimate, Ratio, Units, share_interval
 
 RATES = ("tpr", "fpr", "accuracy")
+MEANS = ("mean group accuracy", "mean subgroup accuracy")
+ENDS = ("value", "low", "high")
 UNKNOWN_GROUP = "between names {group!r}, which is not a group; there are {groups}"
 BLOCK_CELLS = 4_000_000  # of a block of tasks, held at a time; changes no result
-
-
-@dataclass(frozen=True, eq=False)
-class GroupRates:
-    """Rates of every group and task, and what they come to."""
-
-    attributes: tuple[str, ...]
-    tasks: tuple[str, ...]
-    # the two groups whose rates are compared; a difference is the last one's less the first one's
-    between: tuple[str, str]
-    # "tpr" P(That | T, A), "fpr" P(That | not T, A), "accuracy" P(That = T | A): each (|A|, |T|)
-    rates: dict[str, Estimate]
-    differences: dict[str, Estimate]  # the same names: (|T|,) last group less first
-    mean_group_accuracy: Estimate  # (|T|,) mean over groups of the accuracy
-    # (|T|,) mean over groups and over present and absent of the share that is right
-    mean_subgroup_accuracy: Estimate
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row a number: metric, attribute (the pair for a difference, empty for a mean), task, value, low, high."""
-        first, last = self.between
-        parts: list[tuple[str, str, Estimate, Any]] = [
-            (metric, group, self.rates[metric], row) for metric in RATES for row, group in enumerate(self.attributes)
-        ]
-        parts += [(f"{metric} difference", f"{last} - {first}", self.differences[metric], ...) for metric in RATES]
-        means = {"mean group accuracy": self.mean_group_accuracy, "mean subgroup accuracy": self.mean_subgroup_accuracy}
-        parts += [(metric, "", rate, ...) for metric, rate in means.items()]
-        frames = []
-        for metric, group, rate, row in parts:
-            numbers = {name: part[row] for name, part in vars(rate).items()}
-            frames.append(pd.DataFrame({"metric": metric, "attribute": group, "task": self.tasks, **numbers}))
-        return pd.concat(frames, ignore_index=True)
 
 
 def group_rates(
@@ -61,8 +31,13 @@ def group_rates(
     level: float = 0.95,
     clusters: Sequence[Hashable] | None = None,
     **names: Unpack[Names],
-) -> GroupRates:
+) -> pd.DataFrame:
     """Rates of a classifier by group, with intervals that do not shrink to a point at rates of 0 and 1.
+
+    One row a number: metric, attribute, task, value, low, high. The metrics are the rates of every group, "tpr"
+    P(That | T, A), "fpr" P(That | not T, A) and "accuracy" P(That = T | A); the "tpr difference" and so on of two
+    groups, the last less the first; and means over groups of the accuracy: "mean group accuracy", and "mean subgroup
+    accuracy", where present and absent count alike.
 
     A rate has Wilson's score interval. With clusters or probabilities the rows are replaced by as many independent ones
     as would give the variance seen (Korn & Graubard 1998). Differences and means of rates combine the rates' own
@@ -95,13 +70,15 @@ def group_rates(
     for columns in np.split(np.arange(len(table.task_names)), range(size, len(table.task_names), size)):
         labels = table.attributes, table.tasks[:, columns], predicted[:, columns]
         parts.append(_block(*labels, units, independent, level, places))
-    joined = {
-        name: Estimate(*np.concatenate([list(vars(part[name]).values()) for part in parts], axis=-1))
-        for name in parts[0]
-    }
-    rates = {name: joined[name] for name in RATES}
-    differences = {name: joined[f"{name} difference"] for name in RATES}
-    return GroupRates(groups, table.task_names, pair, rates, differences, joined["group"], joined["subgroup"])
+    named = dict.fromkeys(RATES, groups)
+    named |= {f"{name} difference": (f"{pair[1]} - {pair[0]}",) for name in RATES} | dict.fromkeys(MEANS, ("",))
+    frames = []
+    for metric, rows in named.items():
+        ends = {end: np.hstack([np.atleast_2d(getattr(part[metric], end)) for part in parts]) for end in ENDS}
+        for row, name in enumerate(rows):
+            numbers = {end: values[row] for end, values in ends.items()}
+            frames.append(pd.DataFrame({"metric": metric, "attribute": name, "task": table.task_names, **numbers}))
+    return pd.concat(frames, ignore_index=True)
 
 
 def _block(
@@ -137,9 +114,9 @@ def _block(
         found[name] = Estimate(value[own], low[own], high[own])
         ends = {number * count + last: 1.0, number * count + first: -1.0}
         found[f"{name} difference"] = _combined(rate, correlation, ends if first != last else {})
-    found["group"] = _combined(rate, correlation, {2 * count + group: 1 / count for group in range(count)})
+    found[MEANS[0]] = _combined(rate, correlation, {2 * count + group: 1 / count for group in range(count)})
     halves = dict.fromkeys(range(count), 1 / (2 * count)) | {count + group: -1 / (2 * count) for group in range(count)}
-    found["subgroup"] = _combined(rate, correlation, halves, offset=0.5)
+    found[MEANS[1]] = _combined(rate, correlation, halves, offset=0.5)
     return found
 
 
