@@ -9,7 +9,7 @@ AGAIN = "tables/photo_failures.csv names the photos: audit again without them an
 CONSEQUENCES: Mapping[str, str] = {
     "null edit": "asking for nothing changes something: differences to the photo are not the attribute's alone",
     "background": f"pixels outside the mask changed: this edit reaches more than the face; {AGAIN}",
-    "effect": "judges see less of it than was asked for: slopes understate, and no finding says little",
+    "effect": "judges see less of it than was asked for: slopes understate, and that none is found says little",
     "effect: smallest group": "slopes understate most in this group: differences between groups may be the edit's",
     "monotone": "some faces do not move in order from step to step: read the whole sweep, not single steps",
     "falls": "some faces go back on the way: read the whole sweep, not single steps",
