@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import cv2
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 Pictures = NDArray[np.uint8]
@@ -35,9 +34,14 @@ def lab(pictures: Pictures) -> NDArray[np.float32]:
     return np.asarray(cv2.cvtColor(flat, cv2.COLOR_RGB2LAB), dtype=np.float32).reshape(pictures.shape)
 
 
+def lightness_change(photos: Pictures, versions: Pictures) -> NDArray[np.float32]:
+    """By how much L* changed at each pixel, ``(N, S, S)``."""
+    return lab(versions)[..., 0] - lab(photos)[..., 0]
+
+
 def lightness_map(photos: Pictures, versions: Pictures, masks: Masks) -> NDArray[np.float64]:
     """The mean change of L* at each place ``(S, S)`` over the faces with a mask there; NaN for fewer than half."""
-    change = (lab(versions)[..., 0] - lab(photos)[..., 0]) * masks
+    change = lightness_change(photos, versions) * masks
     weight = masks.sum(axis=0)
     mean = change.sum(axis=0) / np.maximum(weight, 1e-6)
     return np.where(weight >= len(photos) / 2, mean, np.nan)
@@ -48,31 +52,34 @@ def stencil(change: NDArray[np.floating]) -> float:
     return float(np.nanmax(np.abs(change - np.nanmean(change))))
 
 
-def concentration(photos: Pictures, versions: Pictures, masks: Masks, *, share: float = 0.05) -> NDArray[np.float64]:
+def concentration(changes: Values, masks: Masks, *, share: float = 0.05) -> NDArray[np.float64]:
     """The share of each face's squared change of L* that lies in the densest ``share`` of its mask, ``(N,)``.
 
     NaN for a face without change. An even change gives ``share`` itself.
+
+    Args:
+        changes: ``(N, S, S)`` of L*.
+        masks: where each face may change.
+        share: of its mask.
     """
-    change = np.square(lab(versions)[..., 0] - lab(photos)[..., 0], dtype=np.float64) * masks
-    shares = np.full(len(photos), np.nan)
-    for place, (energy, mask) in enumerate(zip(change, masks, strict=True)):
+    shares = np.full(len(changes), np.nan)
+    for place, (energy, mask) in enumerate(zip(np.square(changes, dtype=np.float64) * masks, masks, strict=True)):
         ordered = np.sort(energy[mask > 0.5])[::-1]
         if ordered.sum() > 0:
             shares[place] = ordered[: max(1, round(share * len(ordered)))].sum() / ordered.sum()
     return shares
 
 
-def asymmetry(photos: Pictures, versions: Pictures, masks: Masks) -> NDArray[np.float64]:
+def asymmetry(changes: Values, masks: Masks) -> NDArray[np.float64]:
     """How one-sided the change of L* is: mean difference of both halves over the mean size of the change, ``(N,)``.
 
     0 for a change alike on both sides, 2 for one on one side alone; crops are aligned, so the halves mirror each other.
-    NaN for a face without change.
+    NaN for a face without change. Arguments as of `concentration`.
     """
-    change = (lab(versions)[..., 0] - lab(photos)[..., 0]) * masks
-    smooth = blurred(change)
+    smooth = blurred(changes * masks)
     apart = np.abs(smooth - smooth[:, :, ::-1]).mean(axis=(1, 2))
     size = np.abs(smooth).mean(axis=(1, 2))
-    return np.asarray(np.divide(apart, size, out=np.full(len(photos), np.nan), where=size > 0), dtype=np.float64)
+    return np.asarray(np.divide(apart, size, out=np.full(len(changes), np.nan), where=size > 0), dtype=np.float64)
 
 
 def blurred(fields: NDArray[np.floating], *, share: float = 0.04) -> NDArray[np.float64]:
@@ -130,7 +137,8 @@ def group_effects(low: Values, high: Values, groups: NDArray[np.str_], *, least:
 
 def auc(scores: Values, positive: NDArray[np.bool_]) -> float:
     """The area under the ROC curve: how often a positive's score exceeds a negative's (ties count half)."""
-    ranks = pd.Series(scores).rank().to_numpy()
+    _, place, equal = np.unique(scores, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(equal) - (equal - 1) / 2)[place]
     count = int(positive.sum())
     other = len(positive) - count
     return float((ranks[positive].sum() - count * (count + 1) / 2) / max(1, count * other))

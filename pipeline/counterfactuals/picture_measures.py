@@ -20,7 +20,7 @@ from pipeline.counterfactuals.detection import Detection, detect
 from pipeline.counterfactuals.editors.base import CROP, Editor, PhotoEdit, Subject
 from pipeline.counterfactuals.editors.residual import ToneAndFields
 from pipeline.counterfactuals.mask import chances_of, crop_mask, patches_from
-from pipeline.counterfactuals.measures import asymmetry, concentration, lab, lightness_map, stencil
+from pipeline.counterfactuals.measures import asymmetry, concentration, lab, lightness_change, lightness_map, stencil
 from pipeline.counterfactuals.version_measures import FACE
 from pipeline.run.storage import File, ImageStore
 
@@ -207,8 +207,9 @@ def real_pastes(attribute: Attribute, crops: Crops, judges: Mapping[str, Classif
         for name, judge in judges.items():
             low, high = (perceived(attribute, judge, pictures) for pictures in (before, after))
             swings[name].append(sign * float((high - low).mean()))
-        gathered += concentration(before, after, masks).tolist()
-        one_sided += asymmetry(before, after, masks).tolist()
+        changes = lightness_change(before, after)
+        gathered += concentration(changes, masks).tolist()
+        one_sided += asymmetry(changes, masks).tolist()
     for name, found in swings.items():
         yield {"arm": name, "measure": "paste", "figure": float(np.mean(found))}
     yield {"arm": EDIT_ARM, "measure": "paste: concentration", "figure": float(np.nanmean(gathered))}

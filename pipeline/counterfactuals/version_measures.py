@@ -13,7 +13,7 @@ from models.alignment import warp_to_template
 from models.parser import class_indices
 from pipeline.counterfactuals.editors.base import CROP, Subject
 from pipeline.counterfactuals.mask import parser_view
-from pipeline.counterfactuals.measures import asymmetry, concentration, median_colours, shift_gap
+from pipeline.counterfactuals.measures import asymmetry, concentration, lab, median_colours, shift_gap
 
 FACE, NECK = ("skin", "nose"), ("neck", "l_ear", "r_ear")
 SIDE = 112  # pixels of the view in which colours are measured: enough for a median
@@ -26,7 +26,7 @@ class Reference:
 
     Attributes:
         subject: the face.
-        crop: ``(128, 128, 3)`` uint8, aligned.
+        light: ``(128, 128)`` L* of the aligned crop.
         mask: ``(128, 128)`` where the crop may change.
         view: from the photo to the square of `SIDE` pixels in which colours are measured.
         parts: ``(2, SIDE, SIDE)`` how surely a pixel is of the face's skin, and of neck or ears.
@@ -34,7 +34,7 @@ class Reference:
     """
 
     subject: Subject
-    crop: NDArray[np.uint8]
+    light: NDArray[np.float32]
     mask: NDArray[np.float32]
     view: NDArray[np.float64]
     parts: NDArray[np.float32]
@@ -50,9 +50,9 @@ class Reference:
         colours = _colours(pixels, self.view, self.parts)
         face, neck = ((self.colours[part][None], colours[part][None]) for part in (0, 1))
         gap = shift_gap((face[0], neck[0]), (face[1], neck[1]))[0]
-        pair = self.crop[None], crop[None], self.mask[None]
+        change = (lab(crop)[..., 0] - self.light)[None], self.mask[None]
         found = dict(zip(SKIN, colours[0].tolist(), strict=True)) | {"neck_gap": float(gap)}
-        found |= {"concentration": float(concentration(*pair)[0]), "asymmetry": float(asymmetry(*pair)[0])}
+        found |= {"concentration": float(concentration(*change)[0]), "asymmetry": float(asymmetry(*change)[0])}
         return {name: figure for name, figure in found.items() if not np.isnan(figure)}
 
 
@@ -72,8 +72,8 @@ def references(
     found = []
     for subject, part, mask in zip(subjects, parts[:, :, rows[:, None], rows], masks, strict=True):
         view = parser_view(subject.landmarks, size=SIDE)
-        crop = warp_to_template(subject.pixels, subject.to_crop, size=CROP)
-        found.append(Reference(subject, crop, mask, view, part, _colours(subject.pixels, view, part)))
+        light = lab(warp_to_template(subject.pixels, subject.to_crop, size=CROP))[..., 0]
+        found.append(Reference(subject, light, mask, view, part, _colours(subject.pixels, view, part)))
     return found
 
 

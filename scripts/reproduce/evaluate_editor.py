@@ -190,13 +190,14 @@ def figures(found: Pictures, faces: EvaluationSet, attribute: str, outside: Path
         for step in (low, high)
     ]
     moved = np.nanmean(ends[1][0] - ends[0][0], axis=0)
+    change = measures.lightness_change(photos, versions[:, low]), found.regions
     return result | {
         "stencils": [measures.stencil(one) for one in maps],
         "stencils_of_skin": [measures.stencil(one) for one in on_skin],
         "skin_moves": moved.round(2).tolist(),
         "face_neck_gaps": [float(np.nanmean(measures.shift_gap(before, end))) for end in ends],
-        "concentration": float(np.nanmean(measures.concentration(photos, versions[:, low], found.regions))),
-        "asymmetry": float(np.nanmean(measures.asymmetry(photos, versions[:, low], found.regions))),
+        "concentration": float(np.nanmean(measures.concentration(*change))),
+        "asymmetry": float(np.nanmean(measures.asymmetry(*change))),
         "levels": float(np.abs(versions[:, low].astype(float) - photos)[found.regions > 0.5].mean()),
     }
 
