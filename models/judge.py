@@ -25,7 +25,7 @@ OUTPUTS = 1 + len(RACES) + len(AGE_STEPS) + 1 + 1
 # The part of an aligned crop that is looked at, in template fractions (left, top, side): brow to chin and
 # a little hair. It is what every training photo really shows; the rest of the crop may be repeated border.
 VIEW = (0.125, 0.12, 0.75)
-BATCH = 32  # faces perceived at once by `perceive_crops`
+BATCH = 16  # faces perceived at once by `perceive_crops`
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from models.judge import Classifier
     from models.parser import BiSeNet, SmallParser
 
-CHUNK = 32  # of the judge's batch
+CHUNK = 16  # the estimator's batch
 Parser = tuple[Literal["small", "bisenet"], Path | None]
 SKIN = "skin_l"  # the column of the skin's lightness, which only some sweeps read
 
