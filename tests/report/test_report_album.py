@@ -136,6 +136,13 @@ def test_missed_checks_stand_with_the_photo(run):
     assert not album.photos[0].missed
 
 
+def test_every_photo_is_counted_once_whether_it_can_be_shown_or_not(run):
+    run[0].path("images/a-edit-2.png").unlink()
+    counted = []
+    made(run, advance=counted.append)
+    assert sum(counted) == 3
+
+
 def test_an_incomplete_sweep_is_not_shown(run):
     folder, versions = run
     versions.loc[(versions["photo"] == "c") & (versions["arm"] == "random") & (versions["step"] == 2), "status"] = (
