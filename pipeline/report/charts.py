@@ -35,7 +35,7 @@ CURVE_SIZE, EFFECT_SIZE = (196, 240), (250, 140)
 INTERVAL_WIDTH, INTERVAL_STEP, SERIES_STEP, HEATMAP_SIDE = 200, 18, 12, 252
 PRINTED_SIDE = 11  # biases a side up to which a heatmap prints its values
 _TEXT: dict[str, Any] = {"fontSize": 11, "color": INK, "limit": LONGEST_LABEL, "font": FONT}
-_LEGEND = {"labelFont": FONT, "labelFontSize": 11, "labelColor": INK, "labelLimit": 220}
+_LEGEND = {"labelFont": FONT, "labelFontSize": 11, "labelColor": INK, "labelLimit": LONGEST_LABEL}
 _SIDES = ["negative", "positive"]
 
 

@@ -197,8 +197,11 @@ def _printer(layout: Callable[[Grid], str]) -> Callable[[Sequence[FindingTable]]
 
 
 def to_latex(tables: Sequence[FindingTable]) -> str:
-    """``table*`` floats with booktabs rules, the directions side by side."""
-    return "\n".join([LATEX_NEEDS, *(as_latex(_grid(table)) for table in tables)])
+    """``table*`` floats with booktabs rules, the directions side by side.
+
+    With placebos that would be wider than a page of two columns: there they stand one after the other.
+    """
+    return "\n".join([LATEX_NEEDS, *(as_latex(_grid(table, side_by_side=not table.placebos)) for table in tables)])
 
 
 def _family(rows: pd.DataFrame) -> str:
@@ -219,9 +222,8 @@ def has_placebos(rows: pd.DataFrame) -> bool:
     return "net_slope" in rows and bool(rows["net_slope"].notna().any())
 
 
-def _grid(table: FindingTable) -> Grid:
-    """The directions side by side, the steepest labels first, as in the published tables."""
-
+def _grid(table: FindingTable, *, side_by_side: bool = True) -> Grid:
+    """The directions side by side, the steepest labels first, as in the published tables; or one after the other."""
     headings = (*HEADINGS, *([NET] if table.placebos else []))
 
     def cells(row: Mapping[Any, Any]) -> list[str]:
@@ -231,16 +233,24 @@ def _grid(table: FindingTable) -> Grid:
         return [str(row["label"]), slope, bounds, p_value(row["p"]), p_value(row["q"]), net][: len(headings)]
 
     sides = [[cells(row) for row in rows.to_dict("records")] for rows in (table.negative, table.positive)]
+    numbers = "r" * (len(headings) - 1)
+    if side_by_side:
+        align, rows = f"l{numbers}" * 2, [a + b for a, b in zip_longest(*sides, fillvalue=[""] * len(headings))]
+        names = f"{table.poles.low} (slope < 0)", f"{table.poles.high} (slope > 0)"
+        groups = [(name, len(headings)) for name in names]
+        headings *= 2
+    else:
+        towards = table.poles.short_low, table.poles.short_high
+        align, groups = f"ll{numbers}", []
+        rows = [[first, pole, *rest] for pole, lines in zip(towards, sides, strict=True) for first, *rest in lines]
+        headings = (headings[0], "Rises towards", *headings[1:])
     return Grid(
         title=table.title,
         note=table.note,
-        headings=headings * 2,
-        align=("l" + "r" * (len(headings) - 1)) * 2,
-        rows=[left + right for left, right in zip_longest(*sides, fillvalue=[""] * len(headings))],
-        groups=[
-            (f"{table.poles.low} (slope < 0)", len(headings)),
-            (f"{table.poles.high} (slope > 0)", len(headings)),
-        ],
+        headings=headings,
+        align=align,
+        rows=rows,
+        groups=groups,
         key=f"slopes-{slug(table.adapter)}-{slug(table.attribute)}",
         nothing="No label met the rule." if table.tested else "No label could be tested.",
     )

@@ -91,6 +91,14 @@ def test_options_reach_the_classifier_and_others_are_refused(invoke) -> None:
     assert "did you mean 'opencv'?" in result.output
 
 
+def test_a_name_that_stands_for_nothing_is_one_clear_line(invoke) -> None:
+    result = invoke("doctor", "nope")
+    assert result.exit_code == 2
+    assert result.output.strip().count("\n") == 0
+    assert "there is no adapter 'nope'" in result.output
+    assert "counterslope adapters" in result.output
+
+
 def test_a_crash_of_the_classifier_is_a_finding_not_a_traceback(invoke, tmp_path: Path) -> None:
     (tmp_path / "doctored_module.py").write_text("def look(image): raise RuntimeError('no [bold]weights')")
     result = invoke(

@@ -30,6 +30,18 @@ def test_curves_are_labelled_where_they_end(slopes, straight):
     assert any("feminine" in (text or "") for text in texts(svg))
 
 
+def test_names_of_groups_and_their_counts_are_whole():
+    from pipeline.analyses.sections import Dots
+    from pipeline.report.charts import chart_of
+
+    groups = ["chief executive officer, woman (1,234 photos)", "registered nurse, man (12 photos)"]
+    label = "a label as long as services give them, with a comma"
+    rows = pd.DataFrame({"label": label, "series": groups, "value": [0.1, 0.2], "low": 0.0, "high": 0.3})
+    words = dict.fromkeys(("title", "description", "caption"), "")
+    svg = draw(chart_of(Dots(rows, axis="slope", series=groups, **words)))
+    assert {label, *groups} <= set(texts(svg))
+
+
 def test_infinite_bands_do_not_spoil_a_chart(slopes, straight):
     curves = straight(slopes).assign(z_high=float("inf"), z_low=float("-inf"))
     svg = draw(curve_chart(curves, GENDER, labels=["smile"]))

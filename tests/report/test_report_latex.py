@@ -1,5 +1,6 @@
 """LaTeX compiles as it is, whatever labels hold; where a TeX engine with booktabs is installed."""
 
+import re
 import shutil
 import subprocess
 
@@ -56,6 +57,43 @@ def test_findings_with_hostile_labels(compiled, frame, row, hostile, tmp_path):
     rows = [row(label, sign * 0.2, adapter=r"my_api & 100% {x}") for label in labels for sign in (1, -1)]
     log = compiled(DOCUMENT % to_latex(slope_tables(frame(*rows))), tmp_path)
     assert "Missing character" not in log
+
+
+NAMES = ("frontal face", "a label as long as services give them, with a comma", "Facial expression", "eyeglasses")
+NET = ("placebo", "net_slope", "net_low", "net_high", "exceeds_placebos")
+
+
+def findings(frame, row):
+    """Both sides full, with placebos: the widest table that there is."""
+    rows = [row(label, sign * 0.2) for label in NAMES for sign in (1, -1)]
+    rows = [
+        each | {"placebo": "random", "net_slope": 0.1, "net_low": 0.05, "net_high": 0.15, "exceeds_placebos": True}
+        for each in rows
+    ]
+    return slope_tables(frame(*rows).assign(**{name: [each[name] for each in rows] for name in NET}))
+
+
+def test_findings_fit_the_width_of_two_columns(frame, row):
+    text = to_latex(findings(frame, row))
+    assert r"\begin{table*}" in text, "a float over both columns"
+    assert r"\footnotesize" in text
+    *_, heading = text.split(r"\midrule")[0].strip().splitlines()
+    assert "Edit" in heading, "with what placebos leave"
+    lines = [heading, *text.split(r"\midrule")[1].split(r"\bottomrule")[0].strip().splitlines()]
+    cells = [[re.sub(r"\\\w+|[${}\\]", "", cell).strip() for cell in line.split("&")] for line in lines]
+    wrapped = [place for place, kind in enumerate(columns_of(text)) if kind.startswith("p")]
+    # 8 pt letters are about 3.9 pt wide; 3 pt stand on both sides of each column. CVPR's pages are 496 pt wide.
+    each = [3.9 * max(len(line[place]) for line in cells) for place in range(len(cells[0])) if place not in wrapped]
+    assert sum(each) + 6 * len(cells[0]) + 496 * 0.17 * len(wrapped) <= 496
+
+
+def columns_of(text):
+    return re.findall(r"p\{[^}]*\}|[lr]", re.search(r"begin\{tabular\}\{@\{\}(.*)@\{\}\}", text)[1])
+
+
+def test_findings_compile_over_two_columns_without_an_overfull_line(compiled, frame, row, tmp_path):
+    document = DOCUMENT.replace(r"\documentclass{article}", r"\documentclass[twocolumn]{article}")
+    assert "Overfull" not in compiled(document % to_latex(findings(frame, row)), tmp_path)
 
 
 def test_any_frame_with_hostile_text(compiled, hostile, tmp_path):

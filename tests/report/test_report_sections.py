@@ -77,6 +77,15 @@ def test_a_failed_card_stands_over_what_it_concerns(page):
     assert "effectiveness" in section
 
 
+def test_a_banner_stands_once_over_each_section_and_its_reasons_once_on_the_first_screen(page):
+    html = page(tables())
+    parts = re.split(r'<section class="(?=extra"|block")', html)[1:]
+    assert len(parts) == 6, "the slopes of one classifier, and five sections"
+    assert [part.count("Read with care") for part in parts] == [1, 1, 1, 1, 0, 0], "local bias and shares are of photos"
+    first = html[: html.index('<section class="block"')]
+    assert first.count("Read with care") == first.count("effectiveness (0.20, threshold 0.9)") == 1
+
+
 def test_empty_tables_have_no_section_and_stale_ones_are_named(page):
     empty = {name: frame[:0] for name, frame in tables().items()}
     assert '<section class="extra"' not in page(empty)

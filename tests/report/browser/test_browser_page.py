@@ -163,6 +163,17 @@ def test_on_paper_everything_is_open_and_there_are_no_controls(visit, everyday):
     assert page.locator("details[open]:not(.filters)").count() == 0
 
 
+def test_filters_are_folded_on_a_phone_and_open_on_a_desk(visit, everyday):
+    for size, folded in (("phone", True), ("desk", False)):
+        width, height = SIZES[size]
+        page = visit(everyday, viewport={"width": width, "height": height})
+        search = page.get_by_label("Label contains").first
+        assert search.is_visible() != folded
+        if folded:
+            page.get_by_text("Sort and filter").first.click()
+            assert search.is_visible()
+
+
 def test_it_prints_as_a_document(visit, everyday):
     assert visit(everyday).pdf(format="A4").startswith(b"%PDF")
 
