@@ -34,6 +34,11 @@ GAINS = (0.15, 5.0)
 BRIGHTEST = 250.0  # the level that a shift lights no pixel beyond
 LIGHTNESS = (12.0, 93.0)  # the range of skin's median L* that a shift stays in
 _STEPS = np.linspace(0, 100, 1001)  # of L*, at which gains are tabled
+_WHITE = np.array([0.95047, 1.0, 1.08883])  # D65
+_TO_RGB = np.linalg.inv(
+    np.array([[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]])
+)
+_DARKEST = 1 / 255 / 12.92  # one level
 
 
 @dataclass(frozen=True)
@@ -266,10 +271,15 @@ def tone_changes(
 
 
 def _linear(lightness: NDArray[np.float64], colours: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The linear light ``(T, 3)`` of L* ``(T,)`` with a* and b* of CIELAB ``colours`` ``(T, 3)``."""
-    lab = np.column_stack([lightness, colours[:, 1:]]).astype(np.float32)
-    rgb = np.clip(cv2.cvtColor(lab[None], cv2.COLOR_LAB2RGB)[0], 1 / 255, 1).astype(np.float64)
-    return np.asarray(np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4))
+    """The linear light ``(T, 3)`` of L* ``(T,)`` with a* and b* of CIELAB ``colours`` ``(T, 3)`` (D65, IEC 61966-2-1).
+
+    Light beyond 1 is dimmed with its hue kept: cut channel by channel, warm skin in bright light would turn green.
+    """
+    middle = (lightness + 16) / 116
+    ratio = np.stack([middle + colours[:, 1] / 500, middle, middle - colours[:, 2] / 200], axis=1)
+    xyz = _WHITE * np.where(ratio > 6 / 29, ratio**3, 3 * (6 / 29) ** 2 * (ratio - 4 / 29))
+    light = xyz @ _TO_RGB.T
+    return np.asarray(np.clip(light / np.maximum(light.max(axis=1, keepdims=True), 1), _DARKEST, None))
 
 
 @cache

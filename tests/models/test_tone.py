@@ -1,5 +1,6 @@
 """Skin tone: the quantile mapping and the smooth shift."""
 
+import cv2
 import numpy as np
 import pytest
 
@@ -128,3 +129,14 @@ def test_highlights_are_not_blown_out() -> None:
     made = pixels + shifted(pixels, (14, 0, 0))
     assert made.max() < 255.5
     assert np.ptp(made[:, 24].mean(axis=1)) > 4
+
+
+def test_warm_skin_in_bright_light_keeps_its_hue_when_it_is_made_lighter() -> None:
+    pixels, light = picture((140, 75, 35)), np.full((48, 48), 35.0)
+    pixels[:, 30:], light[:, 30:] = (225, 165, 100), 84  # lit so brightly that red has no room to rise
+    made = pixels + tone_change(
+        pixels, np.ones((48, 48)), np.array([35.0, 24, 34]), np.array([20.0, -5, -8]), lightness=light
+    )
+    _, green, blue = np.moveaxis(cv2.cvtColor(np.float32([pixels[24], made[24]]) / 255, cv2.COLOR_RGB2LAB), -1, 0)
+    hues = np.degrees(np.arctan2(blue, green))[:, 36:].mean(axis=1)
+    assert abs(hues[1] - hues[0]) < 8, "not towards green"
