@@ -1,11 +1,13 @@
 """A newcomer's folder: portraits, a classifier, files of predictions, and one run, made once and copied."""
 
+import shlex
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from script_modules import load_script
 
 from pipeline import audit
 from pipeline.photos import SAMPLE
@@ -22,6 +24,18 @@ def classify(image):
     return {"bright": float(pixels.mean() > 0.4), "warm": float(pixels[..., 0].mean() > pixels[..., 2].mean())}
 """
 ROWS = 120
+
+
+@pytest.fixture(scope="session")
+def reference():
+    return load_script("docs")
+
+
+@pytest.fixture(scope="session")
+def epilog_examples(reference):
+    """The words of every example in the help of a command, without the program's name."""
+    epilogs = [command.epilog or "" for _, command in reference.commands()]
+    return [shlex.split(example)[1:] for epilog in epilogs for example, _ in reference.examples_of(epilog)]
 
 
 @pytest.fixture(scope="session")
@@ -56,7 +70,7 @@ def made(tmp_path_factory) -> Path:
     return home
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def folder(made, tmp_path_factory) -> Path:
     """A copy of it."""
     return Path(shutil.copytree(made, tmp_path_factory.mktemp("copy") / "home"))

@@ -2,34 +2,16 @@
 
 import re
 import shlex
+from functools import cache
 from pathlib import Path
 
 import pytest
 import typer
-from script_modules import load_script
-from typer.testing import CliRunner
 
 from pipeline.cli.app import app
-from pipeline.review.answers import keep_answer
-from pipeline.review.questions import face_questions
-from pipeline.run.tables import read_frame
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-# What cannot be run here: minutes of work, another's service, or files only the reader has.
-NOT_RUN = (
-    "audit", "generate", "adapters", "labels", "plan portraits/ --adapter google", "compare runs/may --adapters google",
-    "review ",  # a page that waits for answers
-    "mask photos/",  # annotations that only the reader has
-    "collect",  # searches of public services
-    "captions", "mask photos/",  # files that only the reader has
-    "interactions",  # three sweeps: tests/analyses/test_interactions.py
-)  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def reference():
-    return load_script("docs")
 
 
 def examples_of_page(text):
@@ -45,15 +27,14 @@ def examples_of_page(text):
                 yield words[1:]
 
 
-def epilog_examples(reference):
-    for _, command in reference.commands():
-        for example, _ in reference.examples_of(command.epilog or ""):
-            yield shlex.split(example)[1:]
+@cache
+def whole_command():
+    return typer.main.get_command(app)
 
 
 def parse(words):
     """Raises where a command or an option does not exist or a value does not fit; runs nothing."""
-    command = typer.main.get_command(app)
+    command = whole_command()
     while getattr(command, "commands", {}) and words and words[0] in command.commands:
         command, words = command.commands[words[0]], words[1:]
     with command.make_context("counterslope", list(words), resilient_parsing=False):
@@ -89,22 +70,7 @@ def test_examples_of_the_pages_are_commands(page):
         parse(words)
 
 
-def test_examples_of_the_epilogs_are_commands(reference):
-    examples = list(epilog_examples(reference))
-    assert len(examples) >= 15
-    for words in examples:
+def test_examples_of_the_epilogs_are_commands(epilog_examples):
+    assert len(epilog_examples) >= 15
+    for words in epilog_examples:
         parse(words)
-
-
-def test_examples_of_the_epilogs_work(reference, at_home):
-    runner = CliRunner()
-    portraits = at_home / "runs/portraits"
-    tables = [read_frame(portraits / f"{name}.parquet") for name in ("photos", "faces")]
-    question = face_questions(*tables, unsure=1, sure=0)[0]
-    keep_answer(portraits, question, question.choices[0], reviewer="anna")
-    for words in epilog_examples(reference):
-        if not " ".join(words).startswith(NOT_RUN):
-            done = runner.invoke(app, words)
-            assert done.exit_code == 0, f"counterslope {' '.join(words)}: {done.output}"
-    assert (at_home / "validity.tex").is_file()
-    assert list((at_home / "paper").glob("*.svg"))
