@@ -233,3 +233,12 @@ def test_a_thousand_photos_load_only_the_pictures_in_sight(visit, page_of):
     page.locator(".viewer-photo input").last.focus()
     page.locator(".viewer-photo").last.locator("img[src]").wait_for()
     assert scored().labels[0] in page.locator("#viewer-scores").inner_text()
+
+
+def test_the_photo_that_it_opens_on_is_in_sight_among_the_others(visit, page_of):
+    one = sweep()
+    photos = [Photo(f"{number:02d}.jpg", "", (), [one]) for number in range(40)]
+    page = visit(page_of(album(photos=photos, total=40, first=30)))
+    chosen, strip = (page.locator(name).bounding_box() for name in (".viewer-photo:has(:checked)", "#viewer-strip"))
+    assert strip["x"] <= chosen["x"] <= strip["x"] + strip["width"] - chosen["width"]
+    assert page.evaluate("scrollY") == 0, "the page still opens at its top"

@@ -88,6 +88,11 @@ function filter() {
   part("count").textContent = found === 1 ? "1 photo" : `${found} photos`;
 }
 
+function showChosen() {
+  const [chosen, seen] = [choices[state.photo].label, strip].map((one) => one.getBoundingClientRect());
+  strip.scrollLeft += chosen.left - seen.left - (seen.width - chosen.width) / 2; // the page itself stays where it is
+}
+
 // ---- a photo, an attribute, an arm
 
 function options(select, numbers, words, chosen) {
@@ -220,6 +225,7 @@ function follow() {
   const known = index.photos[photo].sweeps.some((sweep) => sweep.attribute === wanted);
   choose({ photo, attribute: known ? wanted : state.attribute });
   step(Number(link.get("step")) - 1 || 0);
+  showChosen();
   document.getElementById("viewer").scrollIntoView();
 }
 
@@ -252,4 +258,5 @@ follow();
 addEventListener("hashchange", follow);
 for (const name of ["dial", "attribute", "strip"]) part(name).addEventListener("change", keepLink);
 live.hidden = false;
+showChosen();
 for (const sheet of part("plain").querySelectorAll("details")) sheet.open = false; // on paper they are open
