@@ -15,6 +15,20 @@ settings.register_profile("suite", deadline=None, derandomize=True, max_examples
 settings.load_profile("suite")
 
 
+# Few tests that take long, begun first: begun last, one process of the suite would wait for the other.
+LONG = {
+    f"test_{name}.py"
+    for name in (
+        "examples", "object_store", "workers_and_kills", "ray_engine", "interactions_of_pixels", "killing", "audit",
+        "outside_editor", "large_photos", "planted_truth", "picture_measures", "generate_command",
+    )
+}  # fmt: skip
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: item.path.name not in LONG)
+
+
 @pytest.fixture(autouse=True)
 def _seeded():
     # Only where a test's own imports have loaded torch: light tests stay light.
