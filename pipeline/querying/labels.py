@@ -245,7 +245,8 @@ def _table(columns: Mapping[str, Any], wanted: Mapping[str, str]) -> "pa.Table":
     arrays = {}
     for field in schema(wanted):
         values = columns[field.name]
-        arrays[field.name] = values.cast(field.type) if isinstance(values, pa.Array) else pa.array(values, field.type)
+        made = isinstance(values, pa.Array | pa.ChunkedArray)  # text of a large frame comes in chunks
+        arrays[field.name] = values.cast(field.type) if made else pa.array(values, field.type)
     return pa.table(arrays, schema=schema(wanted))
 
 

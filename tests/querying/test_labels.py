@@ -192,6 +192,19 @@ def test_blocks_make_the_same_tables_as_one(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.partial"))
 
 
+def test_a_table_read_in_several_chunks_gives_the_labels_of_one_chunk() -> None:
+    """A table of more than some thousand rows has several row groups, and pandas keeps their text apart."""
+    parts = [_sweep("p", ["1", "2", "3"]), _sweep("q", ["4", "5", "6"])]
+    outcomes = {digest: _answer(smile=0.1 * int(digest)) for digest in "123456"}
+    chunked = pd.concat([_counterfactuals(part) for part in parts], ignore_index=True)
+    found, expected = (
+        derive(frame, outcomes, adapter="a", parse=from_answer)
+        for frame in (chunked, _counterfactuals([row for part in parts for row in part]))
+    )
+    assert found.answers.equals(expected.answers)
+    assert found.labels.equals(expected.labels)
+
+
 def test_a_lost_row_leaves_the_old_tables(tmp_path: Path) -> None:
     answers, labels = tmp_path / "answers.parquet", tmp_path / "labels.parquet"
     answers.write_text("old")
