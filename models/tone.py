@@ -15,15 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.attributes import RACES
+from models.image_metrics import luma
 
 TABLE = Path(__file__).parent / "weights" / "tone.json"
 
-# How much of the shift each class of the parser takes: skin all of it, lips (their blood is as red) some, the eye's
-# white hardly any. Brows and rims of glasses are dark, so a gain in linear light hardly moves them.
-CLASS_SHARES: Mapping[str, float] = {
-    "skin": 1.0, "nose": 1.0, "l_ear": 1.0, "r_ear": 1.0, "neck": 1.0, "l_brow": 1.0, "r_brow": 1.0,
-    "eyeglasses": 0.8, "u_lip": 0.6, "l_lip": 0.6, "l_eye": 0.15, "r_eye": 0.15,
-}  # fmt: skip
+# The parser's classes that show the face and its skin, and how much less of the shift than skin what is unlike skin in
+# them takes: lips some (their blood is as red; between the groups' photos they move 0.6 times as far in linear light),
+# the eye's white nearly all, teeth all. Rims of glasses and brows are dark: a gain in linear light hardly moves them.
+SHOWN = ("skin", "nose", "l_ear", "r_ear", "neck", "l_brow", "r_brow", "eyeglasses", "u_lip", "l_lip", "l_eye",
+         "r_eye", "mouth")  # fmt: skip
+SPARED: Mapping[str, float] = {"eyeglasses": 0.2, "u_lip": 0.4, "l_lip": 0.4, "l_eye": 0.85, "r_eye": 0.85, "mouth": 1}
 # Light above so many times the skin's median is shine: it lies on the skin and keeps its strength.
 SHINE = 1.8
 # Of the difference between the groups' colours: the labels' and the estimated values' errors widen what is measured.
@@ -31,8 +32,8 @@ SHARE = 0.9
 TINT_SHARE = 0.6  # of the tint's where skin is made lighter, which would look ashy with less
 REACH = 0.06  # crop sides: the standard deviation of the smooth lightness
 GAINS = (0.15, 5.0)
-BRIGHTEST = 250.0  # the level that a shift lights no pixel beyond
-LIGHTNESS = (12.0, 93.0)  # the range of skin's median L* that a shift stays in
+BRIGHTEST = 250.0  # the luma that a shift lights no pixel beyond
+LIGHTNESS = (12.0, 93.0)  # the range of skin's median L* that a shift by a number of L* stays in
 _STEPS = np.linspace(0, 100, 1001)  # of L*, at which gains are tabled
 _WHITE = np.array([0.95047, 1.0, 1.08883])  # D65
 _TO_RGB = np.linalg.inv(
@@ -109,7 +110,7 @@ def tone_shifts(
 
     At -1 and +1 each coordinate of `ratios` has the quantile that it has now, but in the group of that end (up to
     `SHARE`); at the face's own value the shift is zero exactly; between and beyond, the coordinates are linear in the
-    value, so lightness is monotone.
+    value, so lightness is monotone, up to the outermost quantiles of lightness in people's photos of the two groups.
 
     Args:
         table: the groups' colours.
@@ -133,7 +134,8 @@ def tone_shifts(
     moves = steps * (ends[1] - ends[0]) / 2
     tint = np.where(moves[:, :1] < 0, SHARE, TINT_SHARE)
     wanted = now + moves * np.concatenate([np.full_like(tint, SHARE), tint, tint], axis=1)
-    lightness = np.clip(wanted[:, :1], min(LIGHTNESS[0], now[0]), max(LIGHTNESS[1], now[0]))
+    lights = [now[0], *low[0], *high[0]]
+    lightness = np.clip(wanted[:, :1], min(lights), max(lights))
     shifts = np.concatenate([lightness, lightness * wanted[:, 1:]], axis=1) - colour
     return np.where(steps == 0, 0.0, shifts)
 
@@ -168,16 +170,15 @@ def median_colour(pixels: NDArray[np.uint8], membership: NDArray[np.floating]) -
     return np.asarray(np.median(lab[0], axis=0), dtype=np.float64)
 
 
-def tone_weights(chances: NDArray[np.floating], names: Sequence[str]) -> NDArray[np.float32]:
-    """How much of the shift each pixel takes, ``(h, w)`` in 0..1, exactly 0 where hardly any skin is seen.
+def shown_and_spared(chances: NDArray[np.floating], names: Sequence[str]) -> NDArray[np.float32]:
+    """Where a face and its skin show, and how much less of the shift than skin each pixel takes, ``(2, h, w)`` in 0..1.
 
     Args:
         chances: ``(C, h, w)`` the parser's probabilities.
         names: the C classes' names.
     """
-    shares = np.array([CLASS_SHARES.get(name, 0.0) for name in names], dtype=np.float32)
-    taken = np.tensordot(shares, np.asarray(chances, dtype=np.float32), axes=1)
-    return np.asarray(np.clip((taken - 0.1) / 0.8, 0, 1), dtype=np.float32)
+    shares = np.array([[name in SHOWN, SPARED.get(name, 0.0)] for name in names], dtype=np.float32)
+    return np.asarray(np.tensordot(shares.T, np.asarray(chances, dtype=np.float32), axes=1), dtype=np.float32)
 
 
 def smooth_lightness(pixels: NDArray[np.uint8], weights: NDArray[np.floating], *, reach: float) -> NDArray[np.float32]:
@@ -185,7 +186,7 @@ def smooth_lightness(pixels: NDArray[np.uint8], weights: NDArray[np.floating], *
 
     Args:
         pixels: ``(h, w, 3)`` uint8 RGB.
-        weights: ``(h, w)`` in 0..1, from `tone_weights`.
+        weights: ``(h, w)`` in 0..1, how much of the shift each pixel takes.
         reach: standard deviation of the Gaussian, in pixels.
     """
     factor = min(1.0, 4 / max(reach, 1e-6))  # at four pixels a deviation nothing is lost
@@ -233,7 +234,7 @@ def tone_changes(
 
     Args:
         pixels: ``(h, w, 3)`` uint8 RGB.
-        weights: ``(h, w)`` in 0..1, from `tone_weights`.
+        weights: ``(h, w)`` in 0..1, how much of the shift each pixel takes.
         colour: ``(3,)`` the skin's median CIELAB.
         shifts: ``(K, 3)`` by how much that colour should move.
         lightness: ``(h, w)``, from `smooth_lightness`.
@@ -255,7 +256,6 @@ def tone_changes(
     # A pixel of the median colour takes the whole shift.
     diffuse = light * float((1 + SHINE**-4) ** 0.25) / np.sqrt(np.sqrt(1 + squares * squares))
     diffuse *= np.asarray(weights, dtype=np.float32)[inside][:, None]
-    room = np.maximum(BRIGHTEST - skin.max(axis=1), 0.2).astype(np.float32)
     for shift in np.asarray(shifts, dtype=np.float64):
         change = np.zeros(pixels.shape, dtype=np.float32)
         if len(skin) and np.any(shift):
@@ -264,22 +264,33 @@ def tone_changes(
             if grey:
                 gains[:] = gains.mean(axis=1, keepdims=True)
             added = 255 * _encoded(light + (gains - 1).astype(np.float32)[place] * diffuse) - skin
-            # Highlights near their limit keep their colour and some relief: the brighter a pixel is, the less it rises.
-            squares = (np.maximum(added.max(axis=1), 0) / room) ** 2
-            change[inside] = added / np.sqrt(np.sqrt(1 + squares * squares))[:, None]
+            change[inside] = _in_gamut(skin, added)
         yield change
+
+
+def _in_gamut(levels: NDArray[np.uint8], added: NDArray[np.float32]) -> NDArray[np.float32]:
+    """A change ``(N, 3)`` of pixels ``(N, 3)`` that lights none of them beyond a luma of `BRIGHTEST`.
+
+    Near its limit a highlight rises less, and where one channel would leave the range it turns white, as overexposed
+    skin does: with one channel held alone it would turn green, with all three held stay dark in the midst of light.
+    """
+    light, rise = luma(levels), luma(added)
+    squares = (np.maximum(rise, 0) / np.maximum(BRIGHTEST - light, 0.2)) ** 2
+    made = levels + added / np.sqrt(np.sqrt(1 + squares * squares))[:, None]
+    middle, most = luma(made)[:, None], made.max(axis=1, keepdims=True)
+    share = np.clip((255 - middle) / np.maximum(most - middle, 1e-3), 0, 1)
+    return np.asarray(middle + share * (made - middle) - levels, dtype=np.float32)
 
 
 def _linear(lightness: NDArray[np.float64], colours: NDArray[np.float64]) -> NDArray[np.float64]:
     """The linear light ``(T, 3)`` of L* ``(T,)`` with a* and b* of CIELAB ``colours`` ``(T, 3)`` (D65, IEC 61966-2-1).
 
-    Light beyond 1 is dimmed with its hue kept: cut channel by channel, warm skin in bright light would turn green.
+    Also beyond 1: cut channel by channel, warm skin in bright light would turn green; `_in_gamut` brings it back.
     """
     middle = (lightness + 16) / 116
     ratio = np.stack([middle + colours[:, 1] / 500, middle, middle - colours[:, 2] / 200], axis=1)
     xyz = _WHITE * np.where(ratio > 6 / 29, ratio**3, 3 * (6 / 29) ** 2 * (ratio - 4 / 29))
-    light = xyz @ _TO_RGB.T
-    return np.asarray(np.clip(light / np.maximum(light.max(axis=1, keepdims=True), 1), _DARKEST, None))
+    return np.asarray(np.maximum(xyz @ _TO_RGB.T, _DARKEST))
 
 
 @cache

@@ -71,7 +71,7 @@ RECORDS = {
     ),
     "residual": WeightsRecord(
         "residual.safetensors",
-        "8b1b9efde4d8597af4b20acc18e2538eafc805fc111f984b4b3140069df35a96",
+        "291ab1c08db3cd0cd1a069dc1c868df5d818f3650e7ac60e21b0cfe5d0a62431",
         TERMS,
         "perceived age in years; fields lie over the template of models.alignment",
     ),

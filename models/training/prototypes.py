@@ -3,7 +3,8 @@
 Everything else is held fixed, every face is first brought to one skin tone, shape is compared before colour.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import cv2
@@ -23,11 +24,38 @@ FARTHEST = 0.025  # crop sides, of a displacement by one unit
 LIGHTEST = 0.13  # of RGB -1..1: towards which a change of light by one unit saturates, 17 levels
 BANDWIDTH = 12.0  # years, of the kernel that ages are weighted by
 RIDGE = 8.0  # faces' worth of doubt about every difference
-# Of gender's change, this share of the light around the eyes is used, and none of their shape: lids and lashes would
-# draw one picture on all faces, which classifiers learn.
-EYES_LIGHT = 0.5
-EYES = ((0.335, 0.365), (0.665, 0.365))  # crop sides
+EYES, EYE_SPREAD = ((0.335, 0.365), (0.665, 0.365)), (0.10, 0.06)  # crop sides: centres and standard deviations
+MOUTH, MOUTH_SPREAD = ((0.5, 0.71),), (0.16, 0.10)
+DETAIL = 0.12  # crop sides: the standard deviation of what counts as tone, which is ``models.tone``'s matter
 _FINE = 288  # pixels a side at which mean faces are registered
+
+
+@dataclass(frozen=True)
+class Use:
+    """How much of an attribute's differences its fields hold, at strength 1.
+
+    Attributes:
+        colour, shape: of the differences of colour and of displacement, where light counts 1.
+        eyes, mouth: how much of light and colour, and of displacement, is left there: lids, lashes, open or full lips
+            would draw one picture on all faces, which classifiers learn.
+        detail: whether of light only what is smaller than `DETAIL` is used.
+    """
+
+    light: float = 1.0
+    colour: float = 1.0
+    shape: float = 1.0
+    eyes: tuple[float, float] = (1.0, 1.0)
+    mouth: tuple[float, float] = (1.0, 1.0)
+    detail: bool = False
+
+
+# The shares next to light's were chosen on calibration faces, by the rises of perceived gender and race and by eye.
+USES = {
+    "gender": Use(shape=1.45, eyes=(0.5, 0.0), mouth=(0.75, 0.0)),
+    "race": Use(colour=0.45, shape=0.65, eyes=(0.0, 1.0), mouth=(0.0, 0.0), detail=True),
+    "young": Use(),
+    "smiling": Use(light=0.0, colour=0.0),  # its light would draw teeth on a closed mouth
+}
 
 
 def even_toned(faces: SmallFaces, rows: Tensor) -> NDArray[np.float32]:
@@ -51,7 +79,7 @@ def set_prototypes(prototypes: Prototypes, faces: SmallFaces, rows: Tensor) -> N
     own, age = faces.own[rows].numpy(), faces.labels.age[rows].numpy()
     # Beyond the face, and where few faces show skin, nothing is known.
     fading = ((symmetric(torch.from_numpy(inside.mean(axis=0))) - 0.5) / 0.35).clamp(0, 1)
-    coarse_fading = F.adaptive_avg_pool2d(fading[None], COARSE_SIDE)[0]
+    coarse_fading = _coarse(fading)
     everyone, women = np.ones(len(own), dtype=bool), own[:, GENDER] < 0
     overall = mean_faces(pictures, covers, own, age, everyone, centre=AGES[1], bandwidth=3 * BANDWIDTH)
     for knot, centre in enumerate(AGES):
@@ -73,22 +101,32 @@ def set_prototypes(prototypes: Prototypes, faces: SmallFaces, rows: Tensor) -> N
             colour, moved = difference(*(np.asarray(end, dtype=np.float32) for end in ends))
             light, chroma = split_colour(colour / apart)
             moved = (moved / apart).clamp(-FARTHEST, FARTHEST)
-            if attribute == "gender":
-                light = light * (1 - (1 - EYES_LIGHT) * near_eyes(light.shape[-1]))
-                moved = moved * (1 - near_eyes(COARSE_SIDE))
-            # Of a smile only the shape: its light would draw teeth on a closed mouth.
-            if attribute != "smiling":
-                prototypes.luma[knot, place] = fading * LIGHTEST * torch.tanh(light / LIGHTEST)
-                prototypes.chroma[knot, place] = coarse_fading * chroma
-            prototypes.displacement[knot, place] = coarse_fading * moved
+            light = fading * LIGHTEST * torch.tanh(light / LIGHTEST)
+            use = USES[attribute.partition("_")[0]]
+            if use.detail:
+                light = fading * (light - smooth(light, DETAIL))
+            at_eyes, at_mouth = near(EYES, EYE_SPREAD), near(MOUTH, MOUTH_SPREAD)
+            seen, moving = (
+                (1 - (1 - eyes) * at_eyes) * (1 - (1 - mouth) * at_mouth)
+                for eyes, mouth in zip(use.eyes, use.mouth, strict=True)
+            )
+            prototypes.luma[knot, place] = use.light * seen * light
+            prototypes.chroma[knot, place] = use.colour * _coarse(seen) * coarse_fading * chroma
+            prototypes.displacement[knot, place] = use.shape * _coarse(moving) * coarse_fading * moved
 
 
-def near_eyes(side: int) -> Tensor:
-    """1 at the centres of `EYES`, falling to 0 around them, ``(side, side)``."""
-    centres = (torch.arange(side) + 0.5) / side
+def near(places: Sequence[tuple[float, float]], spread: tuple[float, float]) -> Tensor:
+    """1 at ``places`` (x, y), falling to 0 around them by ``spread``, all in crop sides: ``(64, 64)``."""
+    centres = (torch.arange(SIZE) + 0.5) / SIZE
     across, down = centres[None, :], centres[:, None]
-    bumps = [torch.exp(-(((across - x) / 0.07) ** 2 + ((down - y) / 0.05) ** 2) / 2) for x, y in EYES]
+    bumps = [torch.exp(-(((across - x) / spread[0]) ** 2 + ((down - y) / spread[1]) ** 2) / 2) for x, y in places]
     return torch.stack(bumps).sum(dim=0).clamp(max=1)
+
+
+def smooth(field: Tensor, deviation: float) -> Tensor:
+    """A field ``(S, S)`` without what is smaller than a Gaussian of that standard deviation in sides."""
+    pixels = deviation * field.shape[-1]
+    return torch.from_numpy(cv2.GaussianBlur(field.numpy(), (0, 0), pixels, borderType=cv2.BORDER_REPLICATE))
 
 
 def mean_faces(
@@ -143,6 +181,10 @@ def split_colour(colour: Tensor) -> tuple[Tensor, Tensor]:
     light = batch_luma(colour[None])[0, 0]
     chroma = torch.stack([(colour[2] - light) / 1.772, (colour[0] - light) / 1.402])
     return light, F.interpolate(chroma[None], size=(COARSE_SIDE, COARSE_SIDE), mode="area")[0]
+
+
+def _coarse(field: Tensor) -> Tensor:
+    return F.adaptive_avg_pool2d(field[None], COARSE_SIDE)[0]
 
 
 def _light(face: Tensor) -> NDArray[np.uint8]:

@@ -141,7 +141,7 @@ def load_small(folder: Path) -> SmallFaces:
 
 
 def skin_weights(classes: Tensor) -> NDArray[np.float32]:
-    """A tone shift's weights ``(B, 64, 64)`` of memberships ``(B, 6, 64, 64)``, as ``models.tone.tone_weights``."""
+    """A tone shift's weights ``(B, 64, 64)`` of memberships ``(B, 6, 64, 64)``, less by ``models.tone.SPARED``."""
     at = {name: classes[:, place] for place, name in enumerate(MEMBERSHIPS)}
     brows = (at["face"] - at["skin"] - at["eyes"] - at["lips"]).clamp(min=0)
     taken = at["skin"] + brows + at["beyond"] + 0.8 * at["eyeglasses"] + 0.6 * at["lips"] + 0.15 * at["eyes"]

@@ -19,7 +19,6 @@ from pipeline.counterfactuals.editors.base import CROP, Composite, Patch, Subjec
 
 # The parser sees a little more than the editor does: hair and neck show it where the face ends.
 PARSER_ZOOM = 0.8
-EDGE = 0.06  # of the range of luma: what varies less is no edge
 
 
 class View(Protocol):
@@ -170,25 +169,6 @@ def feather(membership: NDArray[np.float32], *, pixels: float) -> NDArray[np.flo
     ramp = np.clip(distance[1:-1, 1:-1] / pixels, 0, 1)
     smooth = ramp * ramp * (3 - 2 * ramp)
     return np.asarray(smooth * inside, dtype=np.float32)
-
-
-def edge_following(membership: NDArray[np.float32], pixels: NDArray[np.uint8], *, reach: float) -> NDArray[np.float32]:
-    """A soft mask ``(h, w)`` whose edge lies where the photo ``(h, w, 3)`` has one (guided filter, He et al. 2013).
-
-    Args:
-        membership: in 0..1, blurred by a parser's coarse view.
-        pixels: uint8 RGB.
-        reach: pixels; edges are looked for so near.
-    """
-    side = 2 * max(1, round(reach)) + 1
-    guide = luma(pixels) / np.float32(255)
-
-    def mean(field: NDArray[np.floating]) -> NDArray[np.float32]:
-        return np.asarray(cv2.blur(field, (side, side)), dtype=np.float32)
-
-    light, inside = mean(guide), mean(membership)
-    slope = (mean(guide * membership) - light * inside) / (mean(guide * guide) - light * light + EDGE**2)
-    return np.asarray(np.clip(mean(slope) * guide + mean(inside - slope * light), 0, 1), dtype=np.float32)
 
 
 def crop_mask(subject: Subject, patch: Patch) -> NDArray[np.float32]:

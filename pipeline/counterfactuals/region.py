@@ -16,6 +16,7 @@ from pipeline.counterfactuals.editors.base import Composite, Patch
 
 LEVELS = (0.0, 250.0)  # the darkest and the lightest level that a change of features shall reach
 ROOM = 70.0  # levels from there, within which a change is scaled down
+LIGHT = 20.0  # levels towards which a change of light and colour saturates: beyond, it would be a spot
 
 
 @dataclass(frozen=True)
@@ -144,13 +145,21 @@ def compose(
 
 
 def headroom(levels: NDArray[np.float32], colour: NDArray[np.float32]) -> NDArray[np.float32]:
-    """How much of a change ``(h, w, 3)`` each pixel takes, ``(h, w)`` in 0..1: less where it would leave 0..255.
+    """How much of a change ``(h, w, 3)`` each pixel takes, ``(h, w)`` in 0..1: less where it is large or would leave
+    0..255.
 
     A lighter lip must not set teeth aglow, nor a darker lid blacken an eye.
     """
     light, change = luma(levels), luma(colour)
     room = np.where(change > 0, (LEVELS[1] - light) / ROOM, (light - LEVELS[0]) / ROOM)
-    return np.asarray(np.clip(room, 0, 1), dtype=np.float32)
+    squares = np.einsum("hwc,hwc->hw", colour, colour) / np.float32(3 * LIGHT**2)
+    return np.asarray(np.clip(room, 0, 1) / np.sqrt(1 + squares), dtype=np.float32)
+
+
+def saturated(displacement: NDArray[np.float32], *, limit: float) -> NDArray[np.float32]:
+    """A displacement ``(h, w, 2)`` whose length approaches ``limit`` instead of growing on."""
+    squares = np.einsum("hwc,hwc->hw", displacement, displacement)[..., None] / np.float32(limit * limit)
+    return np.asarray(displacement / np.sqrt(1 + squares), dtype=np.float32)
 
 
 def inner_mask(mask: NDArray[np.float32], *, rim: float) -> NDArray[np.float32]:

@@ -8,13 +8,15 @@ from numpy.typing import NDArray
 from models.alignment import invert, similarity_to_template
 from models.attributes import CLASSES, class_indices
 from models.parser import BiSeNet, SmallParser
-from models.tone import median_colour, tone_weights
+from models.tone import median_colour, shown_and_spared
 from pipeline.counterfactuals.editors.base import Patch, Subject
-from pipeline.counterfactuals.mask import chances_of, edge_following, locate, parser_view, trimmed
+from pipeline.counterfactuals.mask import chances_of, is_grey, locate, parser_view, trimmed
+from pipeline.counterfactuals.matting import matted, unlike
 from pipeline.counterfactuals.region import merged_region, within
 
 WIDE, LOWERED = 0.42, 0.12  # the wide view's scale, and by how much of its side it looks further down
-EDGE_REACH = 0.025  # crop sides within which the edge of the skin follows the photo's
+SMOOTH = 0.006  # crop sides: the same of how unlike skin a lip or an eye is
+EDGE_REACH = 0.03  # crop sides: the standard deviation of what is in doubt around the parser's edge of the skin
 
 
 @dataclass(frozen=True)
@@ -51,23 +53,23 @@ def visible_skin(subject: Subject, near: NDArray[np.float32], wide: NDArray[np.f
     # Inside the near view, which shows more detail, that one counts; towards its edge the wide one takes over; and
     # towards the wide one's edge the shift fades out.
     inner, outer = _frame(size, width=0.06), _frame(size, width=0.10)
-    near_skin, near_frame, wide_skin = (
+    near_shown, near_spared = shown_and_spared(near, CLASSES) * inner
+    wide_shown = shown_and_spared(wide, CLASSES)[0] * outer
+    near_face, near_frame, wide_face, spared = (
         locate(field, to_photo=invert(view), shape=subject.shape)
-        for field, view in (
-            (tone_weights(near, CLASSES) * inner, views[0]),
-            (inner, views[0]),
-            (tone_weights(wide, CLASSES) * outer, views[1]),
-        )
+        for field, view in ((near_shown, views[0]), (inner, views[0]), (wide_shown, views[1]), (near_spared, views[0]))
     )
-    region = merged_region(near_skin, wide_skin)
+    region = merged_region(near_face, wide_face)
     if region is None:
         return None
-    weights = region.face + (1 - within(near_frame, region.patch)) * region.skin
-    edged = edge_following(weights, subject.pixels[region.window], reach=EDGE_REACH * subject.crop_side)
-    # The photo's edges decide where the parser is in doubt, not where it sees skin or none.
-    weights = np.clip(edged, 2.5 * weights - 1.5, 4 * weights)
-    weights = np.clip((weights - 0.04) / 0.92, 0, 1)
-    patch = trimmed(Patch(region.top, region.left, weights.astype(np.float32)))
+    face = region.face + (1 - within(near_frame, region.patch)) * region.skin
+    window = subject.pixels[region.window]
+    matte = matted(face, window, reach=EDGE_REACH * subject.crop_side)
+    less = within(spared, region.patch)
+    # The parser's lips, eyes and mouths reach over what surrounds them: there the photo's colours decide.
+    if not is_grey(window):
+        less = less * unlike(window, matte.colour, smooth=SMOOTH * subject.crop_side)
+    patch = trimmed(Patch(region.top, region.left, matte.mask * (1 - less)))
     colour = skin_colour(subject, near)
     return None if patch is None or colour is None else Skin(patch, colour)
 

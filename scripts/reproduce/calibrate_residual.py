@@ -21,21 +21,22 @@ from models.weights import load_judge, load_parser, read_weights, write_weights
 from pipeline.config.attributes import ATTRIBUTES
 from pipeline.counterfactuals.editors.residual import ResidualBatch, ToneAndFields
 
-BETWEEN = (0.3, 2.2)  # the strengths that are searched
+BETWEEN = (0.3, 2.7)  # the strengths that are searched
 PLACES = {"gender": slice(GENDER, GENDER + 1), "race": RACE}
 
 
 def main(
     calibration: Annotated[Path, typer.Argument(help="calibration.npz of `train.py prepare evaluation`")],
     weights: Annotated[Path, typer.Argument(help="weights from `train.py prototypes`; written anew")],
-    gender: Annotated[float, typer.Option(help="wanted rise of the mean probability from -1 to +1")] = 0.34,
-    race: Annotated[float, typer.Option(help="the same for race")] = 0.5,
+    gender: Annotated[float, typer.Option(help="wanted rise of the mean probability from -1 to +1")] = 0.35,
+    race: Annotated[float, typer.Option(help="the same for race")] = 0.51,
     limit: Annotated[int, typer.Option(help="faces, spread over the set")] = 60,
 ) -> None:
     """Search for the strengths."""
     faces = load_evaluation_set(calibration)
-    subjects = subjects_of(faces.take(np.linspace(0, len(faces) - 1, min(limit, len(faces))).astype(int)))
-    editor = editor_of(EditorName.RESIDUAL, load_parser(), weights)
+    parser = load_parser()
+    subjects = subjects_of(faces.take(np.linspace(0, len(faces) - 1, min(limit, len(faces))).astype(int)), parser)
+    editor = editor_of(EditorName.RESIDUAL, parser, weights)
     assert isinstance(editor, ToneAndFields)
     prototypes, batch = read_weights(Prototypes(), weights).eval(), editor.read(subjects)
     ages = torch.tensor([float(subject.own["age"]) for subject in subjects])

@@ -29,7 +29,7 @@ def main(
     """Draw a sheet."""
     chosen, parser = load_evaluation_set(faces), load_parser()
     places = [int(row) for row in rows.split(",")] if rows else np.linspace(0, len(chosen) - 1, 12).astype(int)
-    subjects = subjects_of(chosen.take(places))
+    subjects = subjects_of(chosen.take(places), parser)
     steps = tuple(float(value) for value in values.split(","))
     made = versions_of(editor_of(editor, parser, weights), parser, subjects, ATTRIBUTES[attribute], values=steps)
     lines = []

@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from models.alignment import aligned_crop, invert
 from models.attributes import class_indices
-from models.judge import Perception, age_in_years, perceive_crops, split
+from models.judge import age_in_years, perceive_crops, split
 from models.parser import BiSeNet, SmallParser
 from models.precision import unit_batch
 from models.residual import Prototypes
@@ -27,7 +27,7 @@ from models.tone import load_tone_table
 from models.training.evaluation_set import EvaluationSet, load_evaluation_set
 from models.training.outside_judge import OutsideJudge
 from models.weights import load_fader, load_judge, load_parser, load_residual, read_weights
-from pipeline.config.attributes import ATTRIBUTES, Attribute
+from pipeline.config.attributes import ATTRIBUTES, RACE, Attribute
 from pipeline.config.sweep_options import SweepOptions
 from pipeline.counterfactuals import measures
 from pipeline.counterfactuals.checks import spearman_per_row
@@ -35,9 +35,8 @@ from pipeline.counterfactuals.editors.base import CROP, Editor, Patch, PhotoEdit
 from pipeline.counterfactuals.editors.fader import FaderEditor
 from pipeline.counterfactuals.editors.residual import ToneAndFields
 from pipeline.counterfactuals.mask import add_change, chances_of, crop_mask, parser_view, patches_of, to_patch
+from pipeline.counterfactuals.skin import skin_lightness
 
-VALUES = {"gender": (-2.0, -4 / 3, -1.0, -2 / 3, 0.0, 2 / 3, 1.0, 4 / 3, 2.0), "race": (-2.0, -1.0, 0.0, 1.0, 2.0)}
-SWEEP = {"gender": [0, 1, 3, 4, 5, 7, 8], "race": [0, 1, 2, 3, 4]}  # the steps of the default sweep
 BATCH = 32
 REGION, FEATHER = SweepOptions().region, SweepOptions().feather
 
@@ -87,6 +86,7 @@ def main(
         Path | None, typer.Option(help="weights from `outside-judge`, which perceives the versions too")
     ] = None,
     limit: Annotated[int | None, typer.Option(help="only so many faces, spread over the set")] = None,
+    attributes: Annotated[str, typer.Option(help="rows of the table of attributes, joined by commas")] = "gender,race",
 ) -> None:
     """Measure an editor on a set of faces."""
     chosen, parser = load_evaluation_set(faces), load_parser()
@@ -94,8 +94,9 @@ def main(
         chosen = chosen.take(np.linspace(0, len(chosen) - 1, limit).astype(int))
     made = editor_of(editor, parser, weights, without=without)
     result: dict[str, dict[str, Any]] = {}
-    for name in VALUES:
-        result[name] = figures(pictures(made, parser, chosen, ATTRIBUTES[name]), chosen, name, outside)
+    for name in attributes.split(","):
+        swept = ATTRIBUTES[name]
+        result[name] = figures(pictures(made, parser, chosen, swept), chosen, swept, outside)
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(result, indent=1) + "\n")
     for name, found in result.items():
@@ -116,20 +117,30 @@ def editor_of(
     return ToneAndFields(network, load_tone_table(), parser, REGION, FEATHER, load_judge("estimator"), **parts)
 
 
-def subjects_of(faces: EvaluationSet) -> list[Subject]:
-    """The photos as subjects of a sweep."""
-    columns = [str(name) for name in faces.columns]
-    return [
-        Subject(str(name), pixels, landmarks, dict(zip(columns, map(float, own), strict=True)))
-        for name, pixels, landmarks, own in zip(faces.files, faces.pixels, faces.landmarks, faces.own, strict=True)
-    ]
+def subjects_of(faces: EvaluationSet, parser: SmallParser | BiSeNet) -> list[Subject]:
+    """The photos as subjects of a sweep, with the L* of their skin, which is not a number where too little shows."""
+    columns, found = [str(name) for name in faces.columns], []
+    for name, pixels, landmarks, own in zip(faces.files, faces.pixels, faces.landmarks, faces.own, strict=True):
+        known = dict(zip(columns, map(float, own), strict=True))
+        lightness = skin_lightness(parser, Subject(str(name), pixels, landmarks, known))
+        found.append(
+            Subject(str(name), pixels, landmarks, known | {"skin_l": np.nan if lightness is None else lightness})
+        )
+    return found
+
+
+def swept_values(attribute: Attribute) -> tuple[NDArray[np.float64], list[int]]:
+    """The values of an attribute's default sweep with -1 and 1 between them, and the places of the sweep's own."""
+    sweep = np.linspace(-2, 2, attribute.default_steps)
+    values = np.union1d(sweep, (-1.0, 1.0))
+    return values, [int(np.abs(values - value).argmin()) for value in sweep]
 
 
 @torch.inference_mode()
 def pictures(editor: Editor, parser: SmallParser | BiSeNet, faces: EvaluationSet, attribute: Attribute) -> Pictures:
     """All versions of all faces that the editor can change, as aligned crops."""
     found: list[tuple[NDArray[Any], ...]] = []
-    rows, subjects = [], subjects_of(faces)
+    rows, subjects = [], subjects_of(faces, parser)
     for start in range(0, len(subjects), BATCH):
         chunk = subjects[start : start + BATCH]
         chances = chances_of(parser, chunk)
@@ -155,7 +166,7 @@ def versions_of(
     values: tuple[float, ...] | None = None,
 ) -> list[tuple[Patch, list[NDArray[np.uint8]]] | None]:
     """Each face's patch and K versions in its photo, put back as an audit does; None where nothing may change."""
-    edit = editor.read(subjects).edit(attribute, values or VALUES[attribute.name])
+    edit = editor.read(subjects).edit(attribute, values or tuple(map(float, swept_values(attribute)[0])))
     if isinstance(edit, PhotoEdit):
         made = [edit.make(place) for place in range(len(subjects))]
         return [None if one is None else (one.patch, [version.pixels for version in one.versions]) for one in made]
@@ -168,19 +179,25 @@ def versions_of(
     ]
 
 
-def figures(found: Pictures, faces: EvaluationSet, attribute: str, outside: Path | None) -> dict[str, Any]:
+def figures(found: Pictures, faces: EvaluationSet, attribute: Attribute, outside: Path | None) -> dict[str, Any]:
     """One attribute's figures: what judge, estimator and outside judge perceive, and measures of the pictures."""
-    values = np.array(VALUES[attribute])
+    values, _ = swept_values(attribute)
     low, high = int(np.argmin(np.abs(values + 1))), int(np.argmin(np.abs(values - 1)))
     photos, versions, skin = found.photos, found.versions, found.faces
     groups = faces.groups[found.rows]
     names: tuple[Literal["judge", "estimator"], ...] = ("judge", "estimator")
     result: dict[str, Any] = {"faces": len(photos)}
+    measured = {
+        "skin_l": np.stack([measures.median_colours(one, skin)[:, 0] for one in versions.swapaxes(0, 1)], axis=1)
+    }
     for name in names:
-        seen = perceive_crops(load_judge(name), list(versions.reshape(-1, *versions.shape[2:])))
-        result[name] = perceived(seen, attribute, groups, low=low, high=high)
+        seen = perceive_crops(load_judge(name), list(versions.reshape(-1, *versions.shape[2:]))).named()
+        named = {f"judge_{key}": one.double().numpy().reshape(len(photos), -1) for key, one in seen.items()}
+        result[name] = along_sweep({**named, **measured}, attribute, groups, low=low, high=high)
     if outside is not None:
-        result["outside"] = seen_outside(outside, versions, attribute, groups, low=low, high=high)
+        result["outside"] = along_sweep(
+            {**seen_outside(outside, versions), **measured}, attribute, groups, low=low, high=high
+        )
     whole = (skin > 0.5).astype(np.float32)
     maps = [measures.lightness_map(photos, versions[:, step], found.regions) for step in (low, high)]
     on_skin = [measures.lightness_map(photos, versions[:, step], whole) for step in (low, high)]
@@ -202,16 +219,28 @@ def figures(found: Pictures, faces: EvaluationSet, attribute: str, outside: Path
     }
 
 
-def perceived(seen: Perception, attribute: str, groups: NDArray[np.str_], *, low: int, high: int) -> dict[str, Any]:
-    """What a network perceives along the sweep: the effect, its order, its groups, and what goes along with it."""
-    shape = -1, len(VALUES[attribute])
-    named = {f"judge_{name}": figure.double().numpy().reshape(shape) for name, figure in seen.named().items()}
-    target, age, smile = ATTRIBUTES[attribute].perceived(named), named["judge_age"], named["judge_smiling"]
-    women = np.char.startswith(groups, "feminine")
-    years = measures.years_moved(age[:, low], age[:, high])
-    older = age[:, high] - age[:, low]
-    return along_sweep(target, attribute, low=low, high=high) | {
-        "dead": float(measures.dead_faces(target[:, SWEEP[attribute]]).mean()),
+def along_sweep(
+    seen: Mapping[str, NDArray[np.float64]], attribute: Attribute, groups: NDArray[np.str_], *, low: int, high: int
+) -> dict[str, Any]:
+    """What is perceived along the sweep: the effect, its order, its groups, and what goes along with it.
+
+    Args:
+        seen: what a network perceives in the versions, or is measured in them ``(N, K)``, by the columns of the
+            counterfactuals table.
+        attribute: what is swept.
+        groups: ``(N,)`` the faces' groups.
+        low, high: the places of -1 and 1 among the values.
+    """
+    target, age, smile = attribute.perceived(seen), seen["judge_age"], seen["judge_smiling"]
+    values, sweep = swept_values(attribute)
+    swept, women = target[:, sweep], np.char.startswith(groups, "feminine")
+    years, older = measures.years_moved(age[:, low], age[:, high]), age[:, high] - age[:, low]
+    return {
+        "effect_1": float((target[:, high] - target[:, low]).mean()),
+        "effect_2": float((target[:, -1] - target[:, 0]).mean()),
+        "falls": measures.falling_share(swept),
+        "spearman": float((spearman_per_row(values[sweep], swept) >= 0.9).mean()),
+        "dead": float(measures.dead_faces(swept).mean()),
         "groups_1": dict(measures.group_effects(target[:, low], target[:, high], groups)),
         "groups_2": dict(measures.group_effects(target[:, 0], target[:, -1], groups)),
         "age_1": years.mean,
@@ -223,40 +252,17 @@ def perceived(seen: Perception, attribute: str, groups: NDArray[np.str_], *, low
     }
 
 
-def along_sweep(target: NDArray[np.float64], attribute: str, *, low: int, high: int) -> dict[str, Any]:
-    """The rise of probabilities ``(N, K)`` from -1 to +1 and from -2 to +2, and whether they are in order."""
-    swept = target[:, SWEEP[attribute]]
-    ranked = spearman_per_row(np.array(VALUES[attribute])[SWEEP[attribute]], swept)
-    return {
-        "effect_1": float((target[:, high] - target[:, low]).mean()),
-        "effect_2": float((target[:, -1] - target[:, 0]).mean()),
-        "falls": measures.falling_share(swept),
-        "spearman": float((ranked >= 0.9).mean()),
-    }
-
-
 @torch.inference_mode()
-def seen_outside(
-    weights: Path, versions: NDArray[np.uint8], attribute: str, groups: NDArray[np.str_], *, low: int, high: int
-) -> dict[str, Any]:
-    """What the outside judge perceives."""
-    judge = read_weights(OutsideJudge(), weights).eval()
-    target, years = [], []
+def seen_outside(weights: Path, versions: NDArray[np.uint8]) -> dict[str, NDArray[np.float64]]:
+    """What the outside judge perceives in versions ``(N, K, 128, 128, 3)``: columns ``(N, K)``."""
+    judge, found = read_weights(OutsideJudge(), weights).eval(), []
     for step in range(versions.shape[1]):
         faces = F.avg_pool2d(unit_batch(list(versions[:, step])), 2)
-        gender, race, _, age, _ = split(judge(faces, torch.Generator().manual_seed(5)))
-        ends = [race[:, ATTRIBUTES["race"].categories.index(pole)] for pole in ATTRIBUTES["race"].poles]
-        target.append(torch.sigmoid(gender if attribute == "gender" else ends[1] - ends[0]))
-        years.append(age_in_years(age))
-    older, women = (years[high] - years[low]).numpy(), np.char.startswith(groups, "feminine")
-    found = torch.stack(target, dim=1).double().numpy()
-    return along_sweep(found, attribute, low=low, high=high) | {
-        "dead": float(measures.dead_faces(found[:, SWEEP[attribute]]).mean()),
-        "groups_1": dict(measures.group_effects(found[:, low], found[:, high], groups)),
-        "age_1": float(older.mean()),
-        "age_1_women": float(older[women].mean()),
-        "age_1_men": float(older[~women].mean()),
-    }
+        gender, race, _, age, smiling = split(judge(faces, torch.Generator().manual_seed(5)))
+        columns = torch.sigmoid(gender), age_in_years(age), torch.sigmoid(smiling), *race.softmax(dim=1).unbind(1)
+        found.append(torch.stack(columns))
+    names = "judge_masculine", "judge_age", "judge_smiling", *RACE.columns
+    return dict(zip(names, torch.stack(found, dim=-1).double().numpy(), strict=True))
 
 
 def shortened(found: Mapping[str, Any]) -> str:

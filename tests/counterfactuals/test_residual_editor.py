@@ -84,7 +84,7 @@ def test_placebos_are_as_large_as_the_edit_and_start_at_the_photo(sweep):
 
     for value in (-2.0, 0.0, 2.0):
         assert size("random", value) == pytest.approx(size(EDIT_ARM, value), rel=0.25)
-    assert size("random", 0.0) < 0.5 * size("random", -2.0)
+    assert size("random", 0.0) < 0.7 * size("random", -2.0), "smaller near the face's own value"
 
 
 def test_the_two_placebos_share_the_size_of_an_edit_of_skin_tone(sweep):

@@ -10,10 +10,10 @@ from models.tone import (
     ToneTable,
     load_tone_table,
     median_colour,
+    shown_and_spared,
     smooth_lightness,
     tone_change,
     tone_shifts,
-    tone_weights,
 )
 from models.training.tones import fit_tones, weighted_quantiles
 
@@ -95,10 +95,19 @@ def test_shine_keeps_its_strength() -> None:
     assert abs(change[22, 22]).mean() < 0.92 * abs(change[10:40, 30:40]).mean()
 
 
-def test_weights_follow_the_classes() -> None:
-    chances = np.zeros((3, 1, 3), dtype=np.float32)
-    chances[0, 0, 0] = chances[1, 0, 1] = chances[2, 0, 2] = 1
-    np.testing.assert_allclose(tone_weights(chances, ("skin", "hair", "l_eye"))[0], [1, 0, 0.0625], atol=1e-6)
+def test_only_lips_eyes_and_mouth_are_spared() -> None:
+    chances = np.zeros((4, 1, 4), dtype=np.float32)
+    for place in range(4):
+        chances[place, 0, place] = 1
+    shown, spared = shown_and_spared(chances, ("skin", "hair", "l_eye", "mouth"))[:, 0]
+    np.testing.assert_allclose(shown, [1, 0, 1, 1])
+    np.testing.assert_allclose(spared, [0, 0, 0.85, 1], atol=1e-6)
+
+
+def test_skin_stays_in_the_range_of_peoples_photos(table: ToneTable) -> None:
+    lightness = 36.0 + tone_shifts(table, np.array([36.0, 12, 14]), (-3, -2), own=1, pair=PAIR, gender=1, age=40)[:, 0]
+    darkest = table.group(gender=1, race="Black", age=40)[0, 0]
+    assert lightness == pytest.approx([darkest, darkest], abs=0.1)
 
 
 def test_the_fit_recovers_known_quantiles() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
+import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -43,6 +44,7 @@ from pipeline.config.attributes import EDIT_ARM, Attribute
 from pipeline.counterfactuals.editors.base import CROP, Patch, PhotoEdit, PhotoVersions, Subject
 from pipeline.counterfactuals.editors.response import Units, directions, fitted_units, plain_units
 from pipeline.counterfactuals.mask import (
+    PARSER_ZOOM,
     chances_of,
     crop_mask,
     is_grey,
@@ -52,11 +54,22 @@ from pipeline.counterfactuals.mask import (
     to_patch,
     without_colour,
 )
-from pipeline.counterfactuals.region import Region, compose, inner_mask, merged_region, to_photo_displacement, within
+from pipeline.counterfactuals.region import (
+    LIGHT,
+    Region,
+    compose,
+    inner_mask,
+    merged_region,
+    saturated,
+    to_photo_displacement,
+    within,
+)
 from pipeline.counterfactuals.skin import Skin, visible_skin, wide_view
 
 # Teeth, the eye's white and the iris take little of a change of light: nothing of them belongs to a group.
 KEPT = {"mouth": 0.85, "eyes": 0.5}
+FARTHEST = 0.03  # crop sides towards which a displacement saturates: beyond, faces would be caricatures
+STILL_REACH = 0.04  # crop sides around an open mouth over which content is hardly moved: teeth would grow
 
 
 @dataclass(frozen=True)
@@ -116,6 +129,7 @@ class ToneAndFields:
             rims=inner(masks),
             kept=kept,
             kept_crops=_over_crops(subjects, kept),
+            still=_over_crops(subjects, tuple(map(open_mouth, subjects, near))),
             near=near,
         )
 
@@ -134,6 +148,7 @@ class ResidualBatch:
         rims: the same falling to zero inside the face already, for displacements.
         kept: how much each pixel of the photo keeps its light and colour; None where none does.
         kept_crops: ``(B, 1, 128, 128)`` the same over the crops.
+        still: ``(B, 1, 128, 128)`` how much of the content stays where it is in the crops, in and around open mouths.
         near: ``(B, 19, S, S)`` the parser's probabilities in its near view.
     """
 
@@ -146,6 +161,7 @@ class ResidualBatch:
     rims: Tensor
     kept: tuple[Patch | None, ...]
     kept_crops: Tensor
+    still: Tensor
     near: NDArray[np.float32]
 
     @cached_property
@@ -187,7 +203,10 @@ class ResidualBatch:
     @torch.inference_mode()
     def changes(self, attribute: Attribute) -> Change:
         """What one step along each of an attribute's J ``directions`` changes, ``(B, J, …)``."""
-        return centred(changes_along(self.fields, directions(attribute), size=CROP), self.masks)
+        found = centred(changes_along(self.fields, directions(attribute), size=CROP), self.masks)
+        if "smiling" in attribute.unit:
+            return found
+        return replace(found, displacement=found.displacement * (1 - self.still[:, None]))
 
     @torch.inference_mode()
     def drawn(
@@ -211,8 +230,11 @@ class ResidualBatch:
                 crops[place] += self._toned_crop(place, skin, attribute, float(value))
         away = torch.from_numpy(values - self.own(attribute)).float()[:, None]
         change = weighted(changes, away * torch.where(away < 0, units.below, units.above))
-        taken = self.masks * (1 - self.kept_crops)
-        changed = displaced(crops, self.rims * change.displacement) + taken * change.colour
+        colour = self.masks * (1 - self.kept_crops) * change.colour
+        colour = colour / (1 + (colour * 127.5 / LIGHT).square().mean(dim=1, keepdim=True)).sqrt()
+        moved = self.rims * change.displacement
+        moved = moved / (1 + (moved.norm(dim=1, keepdim=True) / FARTHEST) ** 2).sqrt()
+        changed = displaced(crops, moved) + colour
         return list(((changed.clamp(-1, 1) + 1) * 127.5).round().byte().movedim(1, -1).numpy())
 
     def units(self, attribute: Attribute, changes: Change | None = None) -> Units:
@@ -274,6 +296,7 @@ class ResidualBatch:
         grey = is_grey(subject.pixels[region.window])
         tones = self._tones(subject, skin, region, toned.attribute, toned.values, grey=grey)
         colours, moves = (None, None) if face is None else self._features(place, region, changes, grey=grey)
+        farthest = FARTHEST * subject.crop_side
         steps = np.hstack([part.steps(place, own) for part, own in zip(parts, owns, strict=True)])
         made = []
         for along, tone in zip(steps, tones, strict=True):
@@ -281,8 +304,8 @@ class ResidualBatch:
                 compose(
                     subject.pixels,
                     region,
-                    colour=_summed(along, colours),
-                    displacement=_summed(along, moves),
+                    colour=None if colours is None else _summed(along, colours),
+                    displacement=None if moves is None else saturated(_summed(along, moves), limit=farthest),
                     tone=tone,
                 )
             )
@@ -334,6 +357,17 @@ def kept_parts(subject: Subject, chances: NDArray[np.float32]) -> Patch | None:
     return locate(np.asarray(membership, dtype=np.float32), to_photo=invert(view), shape=subject.shape)
 
 
+def open_mouth(subject: Subject, chances: NDArray[np.float32]) -> Patch | None:
+    """How much each pixel's content stays where it is, from the parser's probabilities in the near view: all of it in
+    an open mouth."""
+    size = chances.shape[-1]
+    inside = chances[list(class_indices(("mouth",)))].sum(axis=0)
+    view = parser_view(subject.landmarks, size=size)
+    spread = cv2.GaussianBlur(inside, (0, 0), STILL_REACH * size * PARSER_ZOOM)
+    still = np.clip(np.maximum(inside, 3 * spread - 0.1), 0, 1)
+    return locate(np.asarray(still, dtype=np.float32), to_photo=invert(view), shape=subject.shape)
+
+
 def _check_inputs(attribute: Attribute) -> None:
     missing = [name for name in attribute.unit if name not in ATTRIBUTES]
     if missing:
@@ -347,6 +381,6 @@ def _over_crops(subjects: Sequence[Subject], patches: Sequence[Patch | None]) ->
     return torch.from_numpy(np.stack(masks))[:, None]
 
 
-def _summed(steps: NDArray[np.float32], fields: NDArray[np.float32] | None) -> NDArray[np.float32] | None:
+def _summed(steps: NDArray[np.float32], fields: NDArray[np.float32]) -> NDArray[np.float32]:
     """The sum of J fields ``(J, h, w, C)``, ``steps`` ``(J,)`` times."""
-    return None if fields is None else np.asarray(np.einsum("j,jhwc->hwc", steps, fields), dtype=np.float32)
+    return np.asarray(np.einsum("j,jhwc->hwc", steps, fields), dtype=np.float32)

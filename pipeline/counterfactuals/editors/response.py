@@ -15,7 +15,7 @@ from models.fader import ATTRIBUTES
 from models.judge import Classifier, perceive_crops
 from pipeline.config.attributes import Attribute
 
-STRENGTHS = (0.6, 1.8)  # the range of a face's own strength, in units of all faces' strength
+STRENGTHS = (0.5, 2.2)  # the range of a face's own strength, in units of all faces' strength
 # Logarithm of the odds of the higher pole that a version should have by unit of its value: a rise from -1 to +1 by 0.40
 # and by 0.46. Faces that move more easily are moved no further, those that hardly move as far as the bounds allow.
 ODDS = {"gender": 0.85, "race": 1.0}
