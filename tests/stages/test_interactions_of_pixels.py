@@ -30,7 +30,7 @@ def looks(image: bytes) -> tuple[float, float]:
 
 def additive(image: bytes) -> dict[str, float]:
     lip, light = looks(image)
-    return {"sum": float(np.clip(0.5 + lip + 0.3 * light, 0, 1))}
+    return {"sum": float(np.clip(0.5 + lip + 0.5 * light, 0, 1))}
 
 
 def interacting(image: bytes) -> dict[str, float]:
