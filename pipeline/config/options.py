@@ -167,7 +167,7 @@ class QueryOptions(Section):
         return table.get(adapter, table.get(EVERY) if remote else None)
 
     def processes(self, adapter: str) -> int | None:
-        """How many processes query a classifier on this machine; None where nobody said so."""
+        """How many processes query a classifier on this machine; None unless given."""
         return self.workers_for.get(adapter, self.workers_for.get(EVERY))
 
 
