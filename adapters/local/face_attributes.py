@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _CROP = 128  # pixels a side of the aligned face, as in training
 _BATCH = 32
+_BATCH_BYTES = 8_000_000  # so that photos of many megapixels do not wait in memory by the dozen
 _RACES = {
     "White": "perceived White",
     "Black": "perceived Black",
@@ -51,7 +52,9 @@ class FaceAttributes(LabelAnswers):
     """
 
     name = "face-attributes"
-    capabilities = Capabilities(labels=LABELS, scale="0-1", presence=0.5, batch=_BATCH, faces=True, processes=True)
+    capabilities = Capabilities(
+        labels=LABELS, scale="0-1", presence=0.5, batch=_BATCH, batch_bytes=_BATCH_BYTES, faces=True, processes=True
+    )
 
     class Options(AdapterOptions):
         smallest_face: float = Field(0.2, gt=0, le=1)

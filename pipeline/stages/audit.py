@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from adapters.base import Adapter
     from pipeline.analyses.base import Result
 
+LARGE = 1_000_000  # pixels of a photo, from which classifiers and checks next to each other take too much memory
 # Errors that a user can correct: the message of each says what is wrong and what to do.
 USER_ERRORS: tuple[type[Exception], ...] = (
     AdapterError, ConfigError, DeviceError, InputError, NoUsablePhotos, PlanError, RunError, StoreError, WeightsError,
@@ -86,9 +87,10 @@ def audit(
     with run.locked(), started_engine(settings.engine) as engine:
         work = start_run(run, photos, settings=settings, given=given, watch=watch, consent=consent, engine=engine)
         versions = _make_versions(work)
-        # First, where somebody is asked whether faces may leave this machine, or the folder is copied meanwhile.
+        # First, where somebody is asked whether faces may leave this machine, the folder is copied meanwhile, or photos
+        # are so large that both would need much memory at once.
         first = keep or any(adapter.capabilities.service is not None for adapter in adapters)
-        first = first or isinstance(run.images.root, RemoteFile)
+        first = first or isinstance(run.images.root, RemoteFile) or _largest(run) > LARGE
         faces = min(run.record.stages["faces"].counts["ok"], settings.validity.picture_photos)
         checks = alongside(IN_PROCESS if first else work.engine_for(faces), partial(checks_stage, work, versions))
         _query(work, versions, adapters, keep=keep, report=report, meanwhile=checks)
@@ -254,6 +256,13 @@ def _make_versions(work: Audit) -> str:
     photos = photos_stage(work)
     _check_columns(work)
     return counterfactuals_stage(work, faces_stage(work, photos))
+
+
+def _largest(run: Run) -> int:
+    """The pixels of the largest photo that can be used, as it is worked on."""
+    photos = read_frame(run.path("photos.parquet"), columns=["width", "height", "status"])
+    used = photos[photos["status"] == "ok"]
+    return int((used["width"].astype(int) * used["height"].astype(int)).max())
 
 
 def _complete_versions(run: Run) -> str:
