@@ -1,1 +1,1 @@
-"""Labels and edits checked by people: the questions, a local page that asks them, the answers, and what these say."""
+"""Human review of faces and edits: the questions, the local page that shows them, the answers and their statistics."""

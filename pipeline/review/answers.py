@@ -1,10 +1,10 @@
-"""What reviewers answered (``review.jsonl`` of a run): kept line by line, their consensus, faces as they see them."""
+"""Reviewers' answers in a run's ``review.jsonl``: writing, reading, consensus, and the faces table corrected by it."""
 
 import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pipeline.config.attributes import ATTRIBUTES
 from pipeline.review.questions import CANNOT_TELL, EXCLUDE, FACE, NO_FACE, Question
@@ -21,13 +21,13 @@ EXCLUDED = "excluded by reviewers"
 
 
 def keep_answer(folder: Path, question: Question, answer: str, *, reviewer: str) -> None:
-    """Add one answer to the run's file; it is on disk when this returns.
+    """Append one answer to the run's file and sync it to disk.
 
     Raises:
-        ValueError: it is none of the question's choices.
+        ValueError: the answer is not one of the question's choices.
     """
     if answer not in question.choices:
-        raise ValueError(f"{answer!r} is no answer to {question.name}; there are {', '.join(question.choices)}")
+        raise ValueError(f"{answer!r} is not an answer to {question.name}; choose from {', '.join(question.choices)}")
     values = [picture.value for picture in question.pictures]
     left, right = values if len(values) == 2 else (None, None)
     row = {name: getattr(question, name) for name in ("item", "kind", "photo", "attribute", "sample")}
@@ -39,12 +39,12 @@ def keep_answer(folder: Path, question: Question, answer: str, *, reviewer: str)
 
 
 def read_answers(folder: Path) -> "pd.DataFrame":
-    """The last answer of every reviewer to every question; empty where nobody was asked.
+    """Return the latest answer of each reviewer to each question; an empty frame if there are none.
 
-    A last line that a crash has cut is left out.
+    A last line that a crash cut short is ignored.
 
     Raises:
-        RunError: another line is damaged.
+        RunError: any other line is damaged.
     """
     import pandas as pd
 
@@ -57,54 +57,51 @@ def read_answers(folder: Path) -> "pd.DataFrame":
             rows.append([row[name] for name in COLUMNS])
         except (ValueError, KeyError, TypeError) as error:
             if number < len(lines):
-                raise RunError(f"line {number} of {path} is damaged: take it out, the other answers hold") from error
-    found = pd.DataFrame(rows, columns=list(COLUMNS))
-    return found.drop_duplicates(["reviewer", "item", "kind", "attribute"], keep="last", ignore_index=True)
+                raise RunError(
+                    f"line {number} of {path} is damaged: delete the line; the other answers are kept"
+                ) from error
+    answers = pd.DataFrame(rows, columns=list(COLUMNS))
+    return answers.drop_duplicates(["reviewer", "item", "kind", "attribute"], keep="last", ignore_index=True)
 
 
 def consensus(answers: "pd.DataFrame") -> dict[tuple[str, str], str]:
-    """(photo, attribute) -> the class that more than half of the reviewers who could tell perceive.
+    """Map (photo, attribute) to the class that more than half of the reviewers who could tell perceive.
 
-    A photo that more than half of its reviewers exclude, or see no face in, has ``EXCLUDE`` for every attribute.
+    A photo that more than half of its reviewers exclude, or see no face in, is ``EXCLUDE`` for every attribute.
     """
-    asked = answers[answers["kind"] == FACE]
-    found: dict[tuple[str, str], str] = {}
-    for photo, own in asked.groupby("photo"):
-        gone = own["answer"].isin([NO_FACE, EXCLUDE]).groupby(own["reviewer"]).any()
-        if gone.mean() > 0.5:
-            found |= {(str(photo), name): EXCLUDE for name in ATTRIBUTES}
+    agreed: dict[tuple[str, str], str] = {}
+    for photo, rows in answers[answers["kind"] == FACE].groupby("photo"):
+        rejected = rows["answer"].isin([NO_FACE, EXCLUDE]).groupby(rows["reviewer"]).any()
+        if rejected.mean() > 0.5:
+            agreed |= {(str(photo), name): EXCLUDE for name in ATTRIBUTES}
             continue
-        answered = own[~own["answer"].isin([NO_FACE, EXCLUDE, CANNOT_TELL])]
-        for attribute, each in answered.groupby("attribute"):
-            counts = each["answer"].value_counts()
-            if counts.iloc[0] > len(each) / 2:
-                found[str(photo), str(attribute)] = str(counts.index[0])
-    return found
+        perceived = rows[~rows["answer"].isin([NO_FACE, EXCLUDE, CANNOT_TELL])]
+        for attribute, votes in perceived.groupby("attribute")["answer"]:
+            counts = votes.value_counts()
+            if counts.iloc[0] > len(votes) / 2:
+                agreed[str(photo), str(attribute)] = str(counts.index[0])
+    return agreed
 
 
 def excluded_photos(folder: Path) -> set[str]:
-    """The photos of a run that its reviewers exclude."""
+    """Return the names of the photos that a run's reviewers exclude."""
     return {photo for (photo, _), answer in consensus(read_answers(folder)).items() if answer == EXCLUDE}
 
 
 def read_faces(run: Run) -> "pd.DataFrame":
-    """The run's faces as its reviewers see them where they agree, else as they were estimated.
+    """Read the run's faces table with the reviewers' consensus in place of the estimates, where there is one.
 
     Raises:
-        RunError: the table is gone or damaged.
+        RunError: the table is missing or damaged.
     """
     return as_reviewed(read_frame(run.path("faces.parquet")), consensus(read_answers(run.folder)))
 
 
 def as_reviewed(faces: "pd.DataFrame", agreed: Mapping[tuple[str, str], str]) -> "pd.DataFrame":
-    """The faces table with the reviewers' consensus in place of the estimates, where there is one.
-
-    Args:
-        faces: the faces table.
-        agreed: what ``consensus`` gives.
+    """Replace the estimates in a faces table by the reviewers' consensus (see ``consensus``), where there is one.
 
     Returns:
-        A copy: a reviewed attribute is at its pole, or its category has probability 1; excluded photos have the status
+        A copy. A reviewed attribute is at its pole, or its category has probability 1. Excluded photos have the status
         excluded.
     """
     faces = faces.copy()
@@ -115,13 +112,10 @@ def as_reviewed(faces: "pd.DataFrame", agreed: Mapping[tuple[str, str], str]) ->
         if answer == EXCLUDE:
             faces.loc[rows[photo], ["status", "reason"]] = ["excluded", EXCLUDED]
         else:
-            for column, value in _estimates(name, answer).items():
-                faces.loc[rows[photo], column] = value
+            attribute = ATTRIBUTES[name]
+            if attribute.categories:
+                values = [float(category == answer) for category in attribute.classes]
+            else:
+                values = [2.0 * attribute.poles.index(answer) - 1]
+            faces.loc[rows[photo], list(attribute.inputs)] = values
     return faces
-
-
-def _estimates(name: str, answer: str) -> dict[str, Any]:
-    attribute = ATTRIBUTES[name]
-    if attribute.categories:
-        return {column: float(each == answer) for column, each in zip(attribute.inputs, attribute.classes, strict=True)}
-    return {attribute.inputs[0]: 2.0 * attribute.poles.index(answer) - 1}

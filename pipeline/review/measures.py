@@ -1,4 +1,4 @@
-"""What reviewers' answers say: agreement, the estimator's errors, and whether edits are seen and as what."""
+"""Statistics of reviewers' answers: their agreement, the estimator's accuracy, and whether edits are noticed."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -30,13 +30,13 @@ EDIT_SEEN, PHOTO_SEEN = "edited pictures that look edited", "unedited photos tha
 
 
 def review_measures(answers: "pd.DataFrame", faces: "pd.DataFrame") -> "pd.DataFrame":
-    """Every figure that the answers give, one row a measure, attribute and sample.
+    """Compute all statistics of the answers, one row per measure, attribute and sample.
 
     Shares have Wilson's interval at 95 %. Several answers to one item are not independent, so the interval counts
-    items, not answers: it is rather too wide.
+    items, not answers, which makes it conservative.
 
     Args:
-        answers: as ``read_answers`` gives them.
+        answers: the table that ``read_answers`` returns.
         faces: the faces table with the estimator's own values.
 
     Source:
@@ -51,16 +51,16 @@ def review_measures(answers: "pd.DataFrame", faces: "pd.DataFrame") -> "pd.DataF
 def _agreement(answers: "pd.DataFrame") -> Iterator[dict[str, Any]]:
     import krippendorff
 
-    for (kind, attribute), own in answers.groupby(["kind", "attribute"]):
-        table = own.pivot(index="reviewer", columns="item", values="answer")
+    for (kind, attribute), rows in answers.groupby(["kind", "attribute"]):
+        table = rows.pivot(index="reviewer", columns="item", values="answer")
         table = table.loc[:, table.notna().sum() > 1]  # items that at least two reviewers answered
-        if table.empty or len(values := sorted(set(table.stack()))) < 2:
+        if table.stack().nunique() < 2:
             continue
-        codes = table.apply(lambda column: column.map({value: place for place, value in enumerate(values)}))
+        codes = table.stack().astype("category").cat.codes.unstack()
         alpha = krippendorff.alpha(codes.to_numpy(dtype=float), level_of_measurement="nominal")
         yield {
             "measure": AGREEMENT, "attribute": attribute, "sample": kind, "reviewers": len(table),
-            "items": table.shape[1], "answers": int(table.notna().to_numpy().sum()), "figure": float(alpha),
+            "items": table.shape[1], "answers": int(table.count().sum()), "figure": float(alpha),
             "low": None, "high": None,
         }  # fmt: skip
 
@@ -68,41 +68,42 @@ def _agreement(answers: "pd.DataFrame") -> Iterator[dict[str, Any]]:
 def _confirmed(answers: "pd.DataFrame", faces: "pd.DataFrame") -> Iterator[dict[str, Any]]:
     usable = faces[faces["status"] == "ok"]
     answered = answers[(answers["kind"] == FACE) & ~answers["answer"].isin([CANNOT_TELL, NO_FACE, EXCLUDE])]
-    for (attribute, sample), own in answered.groupby(["attribute", "sample"]):
+    for (attribute, sample), rows in answered.groupby(["attribute", "sample"]):
         estimated = dict(zip(usable["photo"], ATTRIBUTES[str(attribute)].classes_of(usable), strict=True))
-        yield _share(CONFIRMED, attribute, sample, own, own["answer"] == own["photo"].map(estimated))
+        yield _share(CONFIRMED, attribute, sample, rows, rows["answer"] == rows["photo"].map(estimated))
 
 
 def _effective(answers: "pd.DataFrame") -> Iterator[dict[str, Any]]:
     answered = answers[(answers["kind"] == DIRECTION) & answers["answer"].isin([LEFT, RIGHT])]
-    for attribute, own in answered.groupby("attribute"):
-        right = (own["answer"] == RIGHT) == (own["right"].astype(float) > own["left"].astype(float))
-        yield _share(EFFECTIVE, attribute, own["sample"].iloc[0], own, right)
+    for attribute, rows in answered.groupby("attribute"):
+        correct = (rows["answer"] == RIGHT) == (rows["right"].astype(float) > rows["left"].astype(float))
+        yield _share(EFFECTIVE, attribute, rows["sample"].iloc[0], rows, correct)
 
 
 def _visible(answers: "pd.DataFrame") -> Iterator[dict[str, Any]]:
     chosen = (answers["kind"] == VISIBILITY) & (answers["sample"] == ORIGINAL) & (answers["answer"] != CANNOT_TELL)
-    for attribute, own in answers[chosen].groupby("attribute"):
-        edited = own["left"].isna().map({True: RIGHT, False: LEFT})  # the photo itself has no value
-        photo = own["left"].isna().map({True: LEFT, False: RIGHT})
-        for measure, side in ((EDIT_SEEN, edited), (PHOTO_SEEN, photo)):
-            yield _share(measure, attribute, ORIGINAL, own, (own["answer"] == side) | (own["answer"] == BOTH))
+    for attribute, rows in answers[chosen].groupby("attribute"):
+        photo_is_left = rows["left"].isna()  # the unedited photo has no value
+        for measure, is_left in ((EDIT_SEEN, ~photo_is_left), (PHOTO_SEEN, photo_is_left)):
+            side = is_left.map({True: LEFT, False: RIGHT})
+            yield _share(measure, attribute, ORIGINAL, rows, (rows["answer"] == side) | (rows["answer"] == BOTH))
 
 
-def _share(measure: str, attribute: Any, sample: Any, own: "pd.DataFrame", hits: "pd.Series[bool]") -> dict[str, Any]:
-    """A share of answers, each item counting once, with Wilson's interval over items."""
+def _share(measure: str, attribute: Any, sample: Any, rows: "pd.DataFrame", hits: "pd.Series[bool]") -> dict[str, Any]:
+    """Return the share of answers that are hits, each item weighing the same, with Wilson's interval over items."""
     from statsmodels.stats.proportion import proportion_confint
 
-    items = hits.astype(float).groupby(own["item"]).mean()
+    items = hits.astype(float).groupby(rows["item"]).mean()
     low, high = proportion_confint(items.sum(), len(items), method="wilson")
     return {
-        "measure": measure, "attribute": attribute, "sample": sample, "reviewers": own["reviewer"].nunique(),
-        "items": len(items), "answers": len(own), "figure": float(items.mean()), "low": float(low), "high": float(high),
+        "measure": measure, "attribute": attribute, "sample": sample, "reviewers": rows["reviewer"].nunique(),
+        "items": len(items), "answers": len(rows), "figure": float(items.mean()), "low": float(low),
+        "high": float(high),
     }  # fmt: skip
 
 
 def review_checks(answers: "pd.DataFrame") -> "list[Check]":
-    """The lines of the validity card that only people can give: are edits seen in their direction, and as edits?"""
+    """Return the lines of the validity card that rest on people: whether edits are seen in their direction, or at all."""
     return [
         line(
             f"people: {row['measure']}",

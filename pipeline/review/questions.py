@@ -1,6 +1,6 @@
-"""What reviewers are asked of a run: how faces are perceived, and pairs of versions compared.
+"""The questions about a run: how faces are perceived, and comparisons of two versions of a photo.
 
-The page that asks is in ``server``, what was answered in ``answers``.
+The page that shows them is in ``server``, their answers in ``answers``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,12 +22,12 @@ NAMED = {name: attribute for name, attribute in ATTRIBUTES.items() if attribute.
 
 @dataclass(frozen=True)
 class Picture:
-    """A face to show: a file cut around the face's box.
+    """A face to show, cropped from a file.
 
     Attributes:
         file: path of the photo, or of a version in the run's folder.
         box: left, top, right and bottom of the face in pixels.
-        value: the attribute value of the version; None of the photo itself.
+        value: the attribute value of the version; None for the photo itself.
     """
 
     file: str
@@ -40,14 +40,14 @@ class Question:
     """One question about one or two pictures.
 
     Attributes:
-        item: names the pictures; questions about the same ones share it.
+        item: identifies the pictures; questions about the same pictures share it.
         kind: face, direction or visibility.
         photo: the photo's name in the run.
         attribute: what the answer is about.
         sample: how the pictures were chosen: unsure or sure faces; both ends of a sweep, or the photo and an edit.
-        text: the question as it is asked.
-        choices: the answers, in the order of their keys; the first has the key 1.
-        pictures: one, or the left and the right one.
+        text: the wording shown to the reviewer.
+        choices: the possible answers in the order of their number keys, from 1.
+        pictures: one picture, or the left and the right one.
     """
 
     item: str
@@ -61,32 +61,36 @@ class Question:
 
     @property
     def name(self) -> str:
-        """Names the question among all of the run."""
+        """The question's unique name in the run."""
         return f"{self.item}/{self.kind}/{self.attribute}"
 
 
 def certainty(faces: "pd.DataFrame") -> "pd.Series[float]":
-    """How sure the estimator is of each face, 0-1: the likeliest class's probability, of the least sure attribute."""
+    """Return the estimator's certainty of each face (0-1).
+
+    It is the probability of the most likely class, of the attribute for which that is lowest.
+    """
     import numpy as np
+    import pandas as pd
 
     found = []
     for attribute in NAMED.values():
         table = faces[list(attribute.inputs)].to_numpy(dtype=float)
         found.append(table.max(axis=1) / table.sum(axis=1) if attribute.categories else (1 + np.abs(table[:, 0])) / 2)
-    return faces["photo"].set_axis(faces.index).map(dict(zip(faces["photo"], np.min(found, axis=0), strict=True)))
+    return pd.Series(np.min(found, axis=0), index=faces.index)
 
 
 def face_questions(
     photos: "pd.DataFrame", faces: "pd.DataFrame", *, unsure: int, sure: int, seed: int = 0
 ) -> list[Question]:
-    """How the faces are perceived that the estimator is least sure of, and some of the others drawn at random.
+    """Ask how faces are perceived: those of which the estimator is least certain, and a random sample of the others.
 
     Args:
         photos: the photos table.
         faces: the faces table.
-        unsure: how many of the least sure.
-        sure: how many of the rest.
-        seed: of the draw; every reviewer is asked the same.
+        unsure: number of least certain faces.
+        sure: number of faces drawn from the rest.
+        seed: of the random sample; reviewers with the same seed get the same questions.
     """
     import numpy as np
 
@@ -95,24 +99,21 @@ def face_questions(
     rest = ranked[unsure:]
     drawn = np.random.default_rng([seed, 1]).permutation(len(rest))[:sure]
     paths = dict(zip(photos["photo"], photos["path"], strict=True))
-    found = []
-    for sample, rows in ((UNSURE, ranked[:unsure]), (SURE, rest.iloc[np.sort(drawn)])):
-        for row in rows.to_dict("records"):
-            picture = Picture(paths[row["photo"]], _box(row))
-            found += [
-                Question(
-                    item=f"face/{row['photo']}",
-                    kind=FACE,
-                    photo=row["photo"],
-                    attribute=name,
-                    sample=sample,
-                    text=f"How do you perceive this person's {name}?",
-                    choices=(*attribute.classes, CANNOT_TELL, NO_FACE, EXCLUDE),
-                    pictures=(picture,),
-                )
-                for name, attribute in NAMED.items()
-            ]
-    return found
+    return [
+        Question(
+            item=f"face/{row['photo']}",
+            kind=FACE,
+            photo=row["photo"],
+            attribute=name,
+            sample=sample,
+            text=f"How do you perceive this person's {name}?",
+            choices=(*attribute.classes, CANNOT_TELL, NO_FACE, EXCLUDE),
+            pictures=(Picture(paths[row["photo"]], _box(row)),),
+        )
+        for sample, rows in ((UNSURE, ranked[:unsure]), (SURE, rest.iloc[np.sort(drawn)]))
+        for row in rows.to_dict("records")
+        for name, attribute in NAMED.items()
+    ]
 
 
 def pair_questions(
@@ -124,36 +125,37 @@ def pair_questions(
     pairs: int,
     seed: int = 0,
 ) -> list[Question]:
-    """Two pictures of one photo next to each other, in random order, drawn from the run's edits.
+    """Ask about pairs of pictures of one photo, left and right in random order, drawn from the run's edits.
 
     Half of the pairs of an attribute are the versions nearest to a = -1 and a = +1: which shows more of the upper
-    pole? The others are the photo and the end farther from its own value: does either look edited?
+    pole, and does either look edited? The other half are the photo and the end farther from the face's own value: does
+    either look edited?
 
     Args:
         photos, faces, versions: the run's tables.
         swept: the attributes of the run's sweeps.
-        pairs: how many for each attribute.
-        seed: of the draw; every reviewer is asked the same.
+        pairs: number of pairs per attribute.
+        seed: of the random choices; reviewers with the same seed get the same questions.
     """
     import numpy as np
 
     made = versions[(versions["status"] == "ok") & (versions["arm"] == EDIT_ARM)]
     paths = dict(zip(photos["photo"], photos["path"], strict=True))
-    seen = {row["photo"]: row for row in faces[faces["status"] == "ok"].to_dict("records")}
-    found: list[Question] = []
+    usable = {row["photo"]: row for row in faces[faces["status"] == "ok"].to_dict("records")}
+    questions: list[Question] = []
     for number, (name, attribute) in enumerate(sorted(swept.items())):
         random = np.random.default_rng([seed, 2, number])
-        rows = {str(photo): own for photo, own in made[made["attribute"] == name].groupby("photo") if photo in seen}
+        rows = {str(photo): row for photo, row in made[made["attribute"] == name].groupby("photo") if photo in usable}
         chosen = random.permutation(np.array(sorted(rows), dtype=object))[:pairs]
-        for place, photo in enumerate(chosen):
-            box = _box(seen[photo])
+        for position, photo in enumerate(chosen):
+            box = _box(usable[photo])
             low, high = (_nearest(rows[photo], end, box) for end in (-1.0, 1.0))
-            sample = (ENDS, ORIGINAL)[place % 2]
+            sample = (ENDS, ORIGINAL)[position % 2]
             if sample == ORIGINAL:
-                low, high = Picture(paths[photo], box), low if attribute.own_value(seen[photo]) > 0 else high
+                low, high = Picture(paths[photo], box), low if attribute.own_value(usable[photo]) > 0 else high
             pictures = (low, high) if random.random() < 0.5 else (high, low)
-            found += _pair(photo, attribute, sample, pictures)
-    return found
+            questions += _pair(photo, attribute, sample, pictures)
+    return questions
 
 
 def _pair(photo: str, attribute: Attribute, sample: str, pictures: tuple[Picture, Picture]) -> list[Question]:
@@ -164,21 +166,16 @@ def _pair(photo: str, attribute: Attribute, sample: str, pictures: tuple[Picture
         "sample": sample,
         "pictures": pictures,
     }
-    pole = attribute.poles[1]
-    edited = Question(
-        kind=VISIBILITY,
-        text="Does either picture look edited?",
-        choices=(LEFT, RIGHT, BOTH, NEITHER, CANNOT_TELL),
-        **shared,
-    )
+    text, choices = "Does either picture look edited?", (LEFT, RIGHT, BOTH, NEITHER, CANNOT_TELL)
+    edited = Question(kind=VISIBILITY, text=text, choices=choices, **shared)
     if sample == ORIGINAL:
         return [edited]
-    text = f"Which face looks more {pole}?"
+    text = f"Which face looks more {attribute.poles[1]}?"
     return [Question(kind=DIRECTION, text=text, choices=(LEFT, RIGHT, CANNOT_TELL), **shared), edited]
 
 
 def in_order(questions: Sequence[Question], *, reviewer: str) -> list[Question]:
-    """The questions in an order of the reviewer's own; those about the same pictures stay together."""
+    """Shuffle the questions with the reviewer's name as seed; questions about the same pictures stay together."""
     import numpy as np
 
     items = sorted({question.item for question in questions})

@@ -1,4 +1,4 @@
-"""The local page on which reviewers answer: loopback only, a random token in its address, nothing from elsewhere."""
+"""The local page on which reviewers answer: loopback only, with a random token in its URL and no external resources."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -20,22 +20,22 @@ from pipeline.review.questions import EXCLUDE, NO_FACE, Picture, Question
 from pipeline.run.storage import ImageStore, location
 
 HOST = "127.0.0.1"
-MARGIN = 0.6  # of the face's box on every side
-SIDE = 420  # pixels of the longer side of a picture
-MOST_BYTES = 4096  # of a posted answer
+MARGIN = 0.6  # on every side of the face's box, in multiples of the box's width or height
+SIDE = 420  # longer side of a picture in pixels
+MAX_POST_BYTES = 4096
 
 
 @dataclass(frozen=True)
 class Review:
-    """What is asked of one reviewer.
+    """One reviewer's session.
 
     Attributes:
-        folder: the run's.
-        images: where its versions' files lie.
-        questions: in the order in which they are asked.
-        reviewer: a name or a code, kept with every answer.
+        folder: the run's folder.
+        images: the store of the versions' files.
+        questions: in the order in which they are shown.
+        reviewer: a name or a code, stored with every answer.
         options: how photos are read.
-        token: the first part of every address of the page.
+        token: the secret first component of every URL path of the page.
     """
 
     folder: Path
@@ -46,33 +46,32 @@ class Review:
     token: str = field(default_factory=lambda: token_urlsafe(16))
 
     def state(self) -> dict[str, Any]:
-        """The questions and this reviewer's answers, as the page reads them."""
-        kept = read_answers(self.folder)
-        own = kept[kept["reviewer"] == self.reviewer]
-        names = own["item"] + "/" + own["kind"] + "/" + own["attribute"]
+        """Return the questions and this reviewer's answers as JSON values for the page."""
+        answers = read_answers(self.folder).query("reviewer == @self.reviewer")
+        names = answers["item"] + "/" + answers["kind"] + "/" + answers["attribute"]
+        answered = dict(zip(names, answers["answer"], strict=True))
         questions = [
             {
                 "item": question.item,
                 "text": question.text,
                 "choices": question.choices,
                 "pictures": [f"picture/{number}/{side}" for side in range(len(question.pictures))],
-                "answer": answer,
+                "answer": answered.get(question.name),
             }
             for number, question in enumerate(self.questions)
-            for answer in [dict(zip(names, own["answer"], strict=True)).get(question.name)]
         ]
         return {"reviewer": self.reviewer, "questions": questions, "ends": [NO_FACE, EXCLUDE]}
 
 
 class ReviewServer(ThreadingHTTPServer):
-    """Serves one review on a loopback port.
+    """HTTP server of one review on a loopback port.
 
     Args:
-        review: what is asked.
-        port: 0 for a free one.
+        review: the session to serve.
+        port: 0 picks a free port.
 
     Raises:
-        OSError: the port is taken.
+        OSError: the port is in use.
     """
 
     daemon_threads = True
@@ -85,7 +84,7 @@ class ReviewServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """The page's address."""
+        """The page's URL."""
         return f"http://{HOST}:{self.server_port}/{self.review.token}/"
 
 
@@ -94,7 +93,7 @@ class _Handler(BaseHTTPRequestHandler):
     server_version, sys_version = "counterslope", ""
 
     def do_GET(self) -> None:
-        """The page, the questions, or one picture."""
+        """Send the page, the questions, or one picture."""
         match self._parts():
             case [""]:
                 nonce = token_urlsafe(16)
@@ -104,35 +103,35 @@ class _Handler(BaseHTTPRequestHandler):
             case ["picture", number, side] if number.isdecimal() and side.isdecimal():
                 self._picture(int(number), int(side))
             case _:
-                self._refuse(HTTPStatus.NOT_FOUND)
+                self.send_error(HTTPStatus.NOT_FOUND)
 
     def do_POST(self) -> None:
-        """One answer: ``{"question": number, "answer": choice}``."""
+        """Store one answer: ``{"question": number, "answer": choice}``."""
         origin = self.headers.get("Origin")
         length = self.headers.get("Content-Length", "")
         if self._parts() != ["answers"] or origin not in (None, f"http://{self.headers.get('Host')}"):
-            return self._refuse(HTTPStatus.NOT_FOUND)
-        if not length.isdecimal() or int(length) > MOST_BYTES:
-            return self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+            return self.send_error(HTTPStatus.NOT_FOUND)
+        if not length.isdecimal() or int(length) > MAX_POST_BYTES:
+            return self.send_error(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         review = self.server.review
         try:
-            given = json.loads(self.rfile.read(int(length)))
-            number, answer = given["question"], given["answer"]
+            content = json.loads(self.rfile.read(int(length)))
+            number, answer = content["question"], content["answer"]
             if not (isinstance(number, int) and 0 <= number < len(review.questions)):
-                return self._refuse(HTTPStatus.BAD_REQUEST)
+                return self.send_error(HTTPStatus.BAD_REQUEST)
             with self.server.writing:
                 keep_answer(review.folder, review.questions[number], answer, reviewer=review.reviewer)
         except (ValueError, KeyError, TypeError):
-            return self._refuse(HTTPStatus.BAD_REQUEST)
+            return self.send_error(HTTPStatus.BAD_REQUEST)
         return self._send(b"{}", "application/json")
 
     def log_message(self, *_: Any) -> None:
-        """Nothing: the terminal is the reviewer's."""
+        """Log nothing: the terminal shows only the review's own messages."""
 
     def _parts(self) -> list[str]:
-        """The address behind the token; a request without it, or for another host, has no such parts.
+        """Split the path after the token; a request with another token or host is treated as not found.
 
-        The host is checked because another site's name may be made to lead to this machine (DNS rebinding).
+        The host is checked because the name of another site may be resolved to this machine (DNS rebinding).
         """
         _, _, path = self.path.partition("/")
         token, _, rest = path.partition("/")
@@ -146,9 +145,9 @@ class _Handler(BaseHTTPRequestHandler):
             picture = self.server.review.questions[number].pictures[side]
             content = self.server.jpeg(picture)
         except IndexError:
-            return self._refuse(HTTPStatus.NOT_FOUND)
+            return self.send_error(HTTPStatus.NOT_FOUND)
         except PhotoError:
-            return self._refuse(HTTPStatus.GONE)
+            return self.send_error(HTTPStatus.GONE)
         return self._send(content, "image/jpeg")
 
     def _send(self, content: bytes, kind: str, *, nonce: str = "") -> None:
@@ -168,12 +167,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
-    def _refuse(self, status: HTTPStatus) -> None:
-        self.send_error(status)
-
 
 def page(nonce: str) -> str:
-    """The page's HTML; style and script run by the nonce alone."""
+    """Render the page's HTML; its style and script carry the nonce of the content security policy."""
     from jinja2 import Environment, PackageLoader
 
     environment = Environment(loader=PackageLoader("pipeline.review"), autoescape=True)
@@ -181,22 +177,19 @@ def page(nonce: str) -> str:
 
 
 def jpeg_of(picture: Picture, review: Review) -> bytes:
-    """The face of a picture with some of what is around it, at most ``SIDE`` pixels a side.
+    """Encode the face of a picture with a margin around it as JPEG, its longer side ``SIDE`` pixels.
 
     Raises:
-        PhotoError: the file cannot be read (any more).
+        PhotoError: the file cannot be read.
     """
-    photo = read_photo(
-        review.images.file(picture.file) if picture.value is not None else location(picture.file),
-        options=review.options,
-    )
-    height, width = photo.pixels.shape[:2]
+    file = location(picture.file) if picture.value is None else review.images.file(picture.file)
+    pixels = read_photo(file, options=review.options).pixels
     left, top, right, bottom = picture.box
-    reach_x, reach_y = MARGIN * (right - left), MARGIN * (bottom - top)
-    rows = slice(max(0, round(top - reach_y)), min(height, round(bottom + reach_y)))
-    columns = slice(max(0, round(left - reach_x)), min(width, round(right + reach_x)))
-    cut = photo.pixels[rows, columns]
-    scale = SIDE / max(cut.shape[:2])
-    resized = cv2.resize(cut, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA if scale < 1 else cv2.INTER_CUBIC)
+    x_margin, y_margin = MARGIN * (right - left), MARGIN * (bottom - top)
+    rows = slice(max(0, round(top - y_margin)), round(bottom + y_margin))
+    columns = slice(max(0, round(left - x_margin)), round(right + x_margin))
+    crop = pixels[rows, columns]
+    scale = SIDE / max(crop.shape[:2])
+    resized = cv2.resize(crop, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA if scale < 1 else cv2.INTER_CUBIC)
     _, encoded = cv2.imencode(".jpg", resized[:, :, ::-1], [cv2.IMWRITE_JPEG_QUALITY, 95])
     return encoded.tobytes()
