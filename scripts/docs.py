@@ -1,7 +1,7 @@
-"""Writes docs/cli.md, the reference of every command, from what --help says: the same on any terminal.
+"""Generate docs/cli.md, the reference of all commands, from their help texts; independent of the terminal.
 
-python scripts/docs.py            # writes it
-python scripts/docs.py --check    # exit code 1 where it is out of date
+python scripts/docs.py            # write the page
+python scripts/docs.py --check    # exit code 1 if the page is out of date
 """
 
 import re
@@ -18,23 +18,24 @@ PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
 HEAD = """\
 # The command line
 
-Made from `--help` by `scripts/docs.py`; do not edit. How options are also given in a file or by the
-environment is in the [README](../README.md); the same from Python is in [python.md](python.md).
+Generated from `--help` by `scripts/docs.py`; do not edit. Setting options in a file or by the environment is described
+in the [README](../README.md), the Python API in [python.md](python.md).
 
-Exit codes: 0 done; 2 the message says what to do; 3 the validity card fails and `--strict` was given;
-130 stopped by Ctrl-C. The same command again continues where it was.
+Exit codes: 0 done; 2 an error, whose message says what to do; 3 the validity card fails and `--strict` was given;
+4 a classifier labelled less than 95 % of the versions; 130 stopped by Ctrl-C. The same command again continues where it
+stopped.
 """
 
 
 def page() -> str:
-    """The whole page as Markdown."""
+    """Return the page as Markdown."""
     parts = [HEAD]
     for name, command in commands():
         context = command.make_context(name, [], resilient_parsing=True)
         usage = " ".join([name, *command.collect_usage_pieces(context)])
         parts += [f"## {name}\n", _prose(command.help or ""), f"```\n{usage}\n```\n"]
         for kind in ("argument", "option"):
-            records = [one.get_help_record(context) for one in command.params if one.param_type_name == kind]
+            records = [param.get_help_record(context) for param in command.params if param.param_type_name == kind]
             lines = [f"| `{_code(shown)}` | {_cell(meaning)} |" for shown, meaning in filter(None, records)]
             if lines:
                 parts.append("\n".join([f"| {kind} | |", "| --- | --- |", *lines]) + "\n")
@@ -43,7 +44,7 @@ def page() -> str:
 
 
 def commands() -> Iterator[tuple[str, Any]]:
-    """Every command that does something, with its whole name."""
+    """Yield every executable command with its full name."""
     yield from _commands(typer.main.get_command(app), "counterslope")
 
 
@@ -56,21 +57,21 @@ def _commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def _examples(epilog: str) -> list[str]:
-    """The epilog's examples, one a line; what stands in brackets behind one is a comment."""
+    """Format the epilog's examples as a console block; a trailing text in brackets becomes a comment."""
     examples = examples_of(epilog)
     lines = [f"{command}{f'    # {comment}' if comment else ''}" for command, comment in examples]
     return ["```console\n" + "\n".join(f"$ {line}" for line in lines) + "\n```\n"] if lines else []
 
 
 def examples_of(epilog: str) -> list[tuple[str, str]]:
-    """``Examples: counterslope a (b) · counterslope c`` as commands and comments."""
+    """Split ``Examples: counterslope a (b) · counterslope c`` into commands and comments."""
     body = re.sub(r"^Examples?:\s*", "", epilog)
     found = (re.fullmatch(r"(.*?)(?:\s+\((.*)\))?", part.strip()) for part in body.split(" · ") if part.strip())
     return [(match[1], match[2] or "") for match in found if match]
 
 
 def _prose(text: str) -> str:
-    """Help as paragraphs, each on one line."""
+    """Join each paragraph of a help text into one line."""
     return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n")) + "\n"
 
 
@@ -79,11 +80,11 @@ def _code(text: str) -> str:
 
 
 def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", r"\|").replace("<", r"\<")
+    return _code(text).replace("<", r"\<")
 
 
 def main() -> None:
-    """Write the page, or check it."""
+    """Write the page, or check that it is up to date."""
     if sys.argv[1:] == ["--check"]:
         sys.exit(0 if PAGE.read_text(encoding="utf-8") == page() else f"{PAGE.name} is out of date: run {__file__}")
     PAGE.write_text(page(), encoding="utf-8")
