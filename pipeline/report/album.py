@@ -63,8 +63,8 @@ def album_of(
     """
     made = complete(versions)
     photos = sorted(made["photo"].astype(str).unique())
-    steps = 0 if made.empty else int(made["step"].max())
-    size = affordable(len(photos), sweeps=len(made[["attribute", "arm"]].drop_duplicates()), steps=steps)
+    steps = made.groupby(["attribute", "arm"])["step"].max()  # a placebo has fewer than the edit
+    size = affordable(len(photos), versions=int(steps.sum()), twice=PRINTED)
     shown = chosen(photos, failing=set(failures["photo"]), most=size.photos)
     sweeps = sweeps_of_photos(made[made["photo"].isin(shown)])
     steepest, missed = strongest_labels(slopes), _missed(failures, sweeps)
@@ -239,11 +239,12 @@ def _kept_film(run: Run, versions: Versions, window: Window, *, size: Size, used
     files = [run.images.file(file) for file in versions.files]
     if missing := [file for file in files if not file.is_file()]:
         raise FileNotFoundError(missing[0])
-    name = f"{digest([list(versions.digests), asdict(window), size.side, size.film_bytes])}.webp"
+    most_bytes = size.version_bytes * len(files)
+    name = f"{digest([list(versions.digests), asdict(window), size.side, most_bytes])}.webp"
     used.add(name)
     kept = run.path(FILMS) / name
     if not kept.is_file():
-        write_bytes(kept, film(files, window, side=size.side, most_bytes=size.film_bytes))
+        write_bytes(kept, film(files, window, side=size.side, most_bytes=most_bytes))
     return kept.read_bytes()
 
 

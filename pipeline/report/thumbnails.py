@@ -16,12 +16,13 @@ from pipeline.run.storage import File
 
 Pixels = NDArray[np.uint8]
 
-# 18 MB in base64, so that a page with all else on it stays below 25 MB.
-ROOM = 13_500_000  # bytes
+# 20 MB in base64, so that a page with all else on it stays below 25 MB.
+ROOM = 15_000_000  # bytes
 SIDES = (320, 256, 208, 160, 128)  # pixels of one version
-BITS_PER_PIXEL = 0.9  # what faces of these sizes come to at the first quality
+# What faces of these sizes come to: at the first quality, and at the third, where else not all photos could be shown.
+BITS_PER_PIXEL, FEWEST_BITS = 0.9, 0.65
 QUALITIES = (82, 68, 52, 36, 20)
-TOO_MUCH = 1.1  # of a film's bytes: one version times their number is up to a tenth more than the film
+TOO_MUCH = 1.03  # of a film's bytes: one version times their number is about so much more than the film
 MARGIN = 1.3  # of the mask's longer side: some hair and background, by which one sees that they stay
 GRID = 256  # units of an outline, whatever the film's size
 SPECK = 16.0  # square units; smaller islands and holes are not drawn
@@ -32,11 +33,11 @@ _REDUCED = {8: cv2.IMREAD_REDUCED_COLOR_8, 4: cv2.IMREAD_REDUCED_COLOR_4, 2: cv2
 
 @dataclass(frozen=True)
 class Size:
-    """How many photos get films, the side of one version in pixels, and the most bytes that one film may have."""
+    """How many photos get films, the side of one version in pixels, and the most bytes that it may take in a film."""
 
     photos: int
     side: int
-    film_bytes: int
+    version_bytes: int
 
 
 @dataclass(frozen=True)
@@ -48,17 +49,24 @@ class Window:
     side: int
 
 
-def affordable(photos: int, *, sweeps: int, steps: int, room: int = ROOM) -> Size:
-    """The largest films that fit into ``room`` bytes: all photos smaller before fewer photos.
+def affordable(photos: int, *, versions: int, twice: int = 0, room: int = ROOM) -> Size:
+    """The largest films that fit into ``room`` bytes: all photos smaller, then coarser, before fewer photos.
 
-    ``sweeps`` of each photo are attributes times arms; each has up to ``steps`` versions.
+    Args:
+        photos: how many there are.
+        versions: of each photo, in all its sweeps.
+        twice: how many photos are in the page a second time.
+        room: for all films.
     """
-    sweeps, frames = max(1, sweeps), max(1, sweeps * steps)
-    typical = {side: frames * round(side * side * BITS_PER_PIXEL / 8) for side in SIDES}
-    shown = min(photos, room // typical[SIDES[-1]])
-    if shown == 0:
-        return Size(0, SIDES[-1], 0)
-    return Size(shown, next(side for side in SIDES if shown * typical[side] <= room), room // (shown * sweeps))
+
+    def pictures(side: int, bits: float) -> int:
+        return room // round(side * side * bits / 8)
+
+    versions = max(1, versions)
+    shown = min(photos, max(0, pictures(SIDES[-1], FEWEST_BITS) // versions - twice))
+    made = (shown + twice) * versions
+    side = next((side for side in SIDES if made <= pictures(side, BITS_PER_PIXEL)), SIDES[-1])
+    return Size(shown, side, room // max(1, made))
 
 
 def window_of(mask: Pixels) -> Window:

@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 
 from pipeline.report.thumbnails import GRID, ROOM, SIDES, affordable, film, outline, read_mask, window_of
 
-EACH = st.integers(1, 40)
-
 
 def ellipse(height, width, *, centre, axes):
     return cv2.ellipse(np.zeros((height, width), np.uint8), centre, axes, 0, 0, 360, 200, -1)
@@ -28,19 +26,20 @@ def pixels_of(content):
     return cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR)
 
 
-@given(photos=st.integers(0, 100_000), sweeps=EACH, steps=EACH)
-def test_whatever_the_run_its_films_fit(photos, sweeps, steps):
-    size = affordable(photos, sweeps=sweeps, steps=steps)
+@given(photos=st.integers(0, 100_000), versions=st.integers(1, 1600), twice=st.integers(0, 6))
+def test_whatever_the_run_its_films_fit(photos, versions, twice):
+    size = affordable(photos, versions=versions, twice=twice)
     assert 0 <= size.photos <= photos
     assert size.side in SIDES
-    assert size.photos * sweeps * size.film_bytes <= ROOM
+    assert (size.photos + twice) * versions * size.version_bytes <= ROOM
 
 
 def test_a_small_run_has_large_pictures_and_one_of_a_thousand_photos_shows_them_all():
-    assert affordable(50, sweeps=1, steps=7).side == SIDES[0]
-    assert affordable(1000, sweeps=1, steps=7).photos == 1000
-    many = affordable(100_000, sweeps=2, steps=7)
-    assert 400 < many.photos < 1000
+    assert affordable(50, versions=7).side == SIDES[0]
+    assert affordable(1000, versions=7).photos == 1000
+    assert affordable(456, versions=21).photos == 456
+    many = affordable(100_000, versions=14)
+    assert 700 < many.photos < 1000
     assert many.side == SIDES[-1]
 
 
