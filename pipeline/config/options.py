@@ -237,8 +237,10 @@ class EngineOptions(Section):
 class StorageOptions(Section):
     """Where images and masks are written, and as what; no result depends on it."""
 
-    images: Annotated[Literal["folder", "shards"], Flag()] = Field(
-        "folder", description="folder: one file a version; shards: WebDataset tars of some photos each"
+    images: Annotated[Literal["folder", "shards", "parquet"], Flag()] = Field(
+        "folder",
+        description="folder: one file a version; shards: WebDataset tars of some photos each; parquet: Parquet files "
+        "of some photos each, with the images' bytes",
     )
     images_to: Annotated[str | None, Flag(metavar="URL")] = Field(
         None,

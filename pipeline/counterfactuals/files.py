@@ -139,7 +139,7 @@ def write_metadata(versions: Path, images: ImageStore) -> None:
         images: where the images lie.
     """
     with (
-        replace(images, shards=False).writing(METADATA) as writing,
+        replace(images, shards=None).writing(METADATA) as writing,
         metadata_file(writing.folder / IMAGES, METADATA_COLUMNS) as write,
     ):
         for rows in read_frames(versions, columns=["file", "status", *METADATA_COLUMNS[1:]]):

@@ -18,7 +18,7 @@ from pipeline.run.checkpoint import SCRATCH, Marks, copy_run
 from pipeline.run.engine import IN_PROCESS, Engine, Step, for_each, give_back, peak_mib
 from pipeline.run.files import PARTIAL, digest, digest_of_files, write_text
 from pipeline.run.record import STAGES, RunError, RunRecord, Stage, now, read_record, write_record
-from pipeline.run.storage import PROTOCOLS, ImageStore, RemoteFile, location
+from pipeline.run.storage import PROTOCOLS, ImageStore, RemoteFile, Shards, location
 from pipeline.run.tables import column_types, frame_from_csv, frame_to_csv, to_table, write_table
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ NOT_ON_A_DISK = (
     "{protocol}:// names an object store, and runs, datasets and masked photos are written to a disk of this machine: "
     "name a folder with --out. An audit's images go to a store with --images-to; a finished dataset can be copied there"
 )
+SHARDS: dict[str, Shards | None] = {"folder": None, "shards": "tar", "parquet": "parquet"}
 # What a run that was killed before its first record leaves behind.
 BEFORE_THE_RECORD = {".lock", f"run.json{PARTIAL}"}
 
@@ -63,7 +64,7 @@ class Run:
         """Where the run's images and masks lie."""
         options = self.record.settings.storage if self.record.settings else StorageOptions()
         root = self.folder.absolute() if options.images_to is None else location(options.images_to)
-        return ImageStore(root, shards=options.images == "shards", scratch=self.path(SCRATCH).absolute())
+        return ImageStore(root, shards=SHARDS[options.images], scratch=self.path(SCRATCH).absolute())
 
     def checkpoint(self) -> None:
         """Copy the run's own files to where its images are, if that is an object store.

@@ -1,8 +1,10 @@
 """Files on this machine's disk or in an object store (fsspec), and the images of a run: single files, or shards.
 
-A shard is a WebDataset tar: the images and masks of some photos. What is in the files is decided elsewhere.
+A shard holds the images and masks of some photos: a WebDataset tar, or a Parquet file with their bytes. What is in the
+files is decided elsewhere.
 """
 
+import json
 import os
 import re
 import tarfile
@@ -10,10 +12,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from hashlib import sha256
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
 from pipeline.config.options import ConfigError
@@ -23,7 +26,9 @@ from pipeline.run.record import RunError
 # Protocol of a URL -> the package that it needs; the extra has the protocol's name.
 PROTOCOLS = {"s3": "s3fs", "gs": "gcsfs", "abfs": "adlfs", "memory": None}
 READERS = 16  # files of an object store that are read at once: each waits most of the time
-SHARD = "images/{key}.tar"
+SHARD = "images/{key}.{kind}"
+# By which datasets of Hugging Face know that a column holds images.
+IMAGE_COLUMN = {"huggingface": json.dumps({"info": {"features": {"image": {"_type": "Image"}}}})}
 _SLICE = re.compile(r"(.+)#(\d+)\+(\d+)", re.DOTALL)
 # What stores call the mark that changes when a file is written.
 _MARKS = ("ETag", "etag", "md5Hash", "LastModified", "last_modified", "mtime", "created")
@@ -190,6 +195,7 @@ class Fetched:
 
 Location = Path | RemoteFile
 File = Path | RemoteFile | Slice
+Shards = Literal["tar", "parquet"]
 
 
 def fetched(files: Sequence[Location]) -> Sequence[Path | Fetched]:
@@ -226,6 +232,18 @@ def sizes_of(files: Sequence[File]) -> list[int | None]:
     return _mapped(size, files)
 
 
+def sums_of(files: Sequence[File]) -> list[str | None]:
+    """The sha256 of each file, in hex digits; None where it is not there."""
+
+    def sum_of(file: File) -> str | None:
+        try:
+            return sha256(file.read_bytes()).hexdigest()
+        except FileNotFoundError:
+            return None
+
+    return _mapped(sum_of, files)
+
+
 def listed(files: Sequence[Location]) -> list[Location]:
     """The same files, those of an object store with their size and mark."""
     return _mapped(lambda file: file if isinstance(file, Path) else file.listed(), files)
@@ -260,20 +278,21 @@ def location(text: str | Path | RemoteFile) -> Location:
 
 @dataclass(frozen=True)
 class ImageStore:
-    """Where images and masks lie, by names below a folder of this machine or of an object store.
+    """Where images and masks, or all files of a dataset, lie: by names below a folder of this machine or of an object
+    store.
 
     Attributes:
         root: the folder.
-        shards: write them into tars, whose names are the keys of what they were made from.
+        shards: write them into files of this kind, whose names are the keys of what they were made from.
         scratch: a folder of this machine for files on their way.
     """
 
     root: Location
-    shards: bool = False
+    shards: Shards | None = None
     scratch: Path | None = None
 
     def file(self, name: str) -> File:
-        """The file of a name; ``images/KEY.tar#START+SIZE`` is a part of a shard."""
+        """The file of a name; ``images/KEY.tar#START+SIZE`` (or ``.parquet``) is a part of a shard."""
         found = _SLICE.fullmatch(name)
         return self.root / name if found is None else Slice(self.root / found[1], int(found[2]), int(found[3]))
 
@@ -292,12 +311,21 @@ class ImageStore:
         with TemporaryDirectory(dir=self.scratch) as scratch:
             writing = Writing(Path(scratch))
             yield writing
-            files = {path.relative_to(scratch).as_posix(): path for path in sorted(Path(scratch).rglob("*.*"))}
-            files = {name: path for name, path in files.items() if path.is_file()}
-            if not self.shards and isinstance(self.root, RemoteFile):
+            paths = sorted(path for path in Path(scratch).rglob("*") if path.is_file())
+            files = {path.relative_to(scratch).as_posix(): path for path in paths}
+            if self.shards is None and isinstance(self.root, RemoteFile):
                 self.root.put(files)
             elif files:
-                writing.names.update(self._pack(files, SHARD.format(key=key), Path(scratch) / "shard"))
+                name = SHARD.format(key=key, kind=self.shards)
+                writing.names.update(self._pack(files, name, Path(scratch) / "shard"))
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove files, as far as they are there."""
+        if isinstance(self.root, RemoteFile):
+            self.root.remove([name for name in names if (self.root / name).is_file()])
+        else:
+            for name in names:
+                (self.root / name).unlink(missing_ok=True)
 
     def prune(self, folders: Iterable[str], *, keep: Callable[[str], bool]) -> int:
         """Remove the files of some folders that are not kept, and folders that are left empty; how many files."""
@@ -320,10 +348,11 @@ class ImageStore:
         return removed
 
     def _pack(self, files: Mapping[str, Path], name: str, scratch: Path) -> dict[str, str]:
+        pack = _write_tar if self.shards == "tar" else _write_parquet
         if isinstance(self.root, Path):
             with atomic_write(self.root / name) as partial:
-                return _packed(files, name, partial)
-        names = _packed(files, name, scratch)
+                return pack(files, name, partial)
+        names = pack(files, name, scratch)
         self.root.put({name: scratch})
         return names
 
@@ -337,7 +366,7 @@ class Writing:
     names: dict[str, str] = field(default_factory=dict)
 
 
-def _packed(files: Mapping[str, Path], name: str, path: Path) -> dict[str, str]:
+def _write_tar(files: Mapping[str, Path], name: str, path: Path) -> dict[str, str]:
     """Write a tar; the same files give the same bytes. File -> the name of its slice."""
     places = {}
     with path.open("wb") as stream, tarfile.open(fileobj=stream, mode="w") as tar:
@@ -348,6 +377,24 @@ def _packed(files: Mapping[str, Path], name: str, path: Path) -> dict[str, str]:
             tar.addfile(info, BytesIO(content))
             blocks = -(-info.size // tarfile.BLOCKSIZE)
             places[member] = f"{name}#{stream.tell() - blocks * tarfile.BLOCKSIZE}+{info.size}"
+    return places
+
+
+def _write_parquet(files: Mapping[str, Path], name: str, path: Path) -> dict[str, str]:
+    """Write a Parquet file whose column ``image`` has the files' bytes and names; see ``_write_tar``."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    contents = [file.read_bytes() for file in files.values()]
+    images = pa.StructArray.from_arrays([pa.array(contents, pa.binary()), pa.array(list(files))], ["bytes", "path"])
+    table = pa.table({"image": images}).replace_schema_metadata(IMAGE_COLUMN)
+    # As they are, so that every image is a slice of the file.
+    pq.write_table(table, path, compression="none", use_dictionary=False, write_statistics=False)
+    whole, place, places = path.read_bytes(), 0, {}
+    for member, content in zip(files, contents, strict=True):
+        place = whole.index(content, place)
+        places[member] = f"{name}#{place}+{len(content)}"
+        place += len(content)
     return places
 
 

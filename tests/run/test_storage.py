@@ -4,6 +4,7 @@ import tarfile
 from pathlib import Path
 from uuid import uuid4
 
+import pyarrow.parquet as pq
 import pytest
 
 from pipeline.config.options import ConfigError
@@ -27,7 +28,7 @@ def written(store, files=FILES, *, key="some"):
     return {name: writing.names.get(name, name) for name in files}
 
 
-@pytest.mark.parametrize("shards", [False, True])
+@pytest.mark.parametrize("shards", [None, "tar", "parquet"])
 def test_what_was_written_is_read(root, shards):
     store = ImageStore(root, shards=shards)
     for name, read in written(store).items():
@@ -36,22 +37,37 @@ def test_what_was_written_is_read(root, shards):
             assert file.read() == FILES[name]
         assert store.file(read).exists()
         assert sizes_of([store.file(read)]) == [len(FILES[name])]
-        assert isinstance(store.file(read), Slice) == shards
+        assert isinstance(store.file(read), Slice) == bool(shards)
     assert not store.file("images/none.png").exists()
 
 
-def test_the_same_files_make_the_same_shard(tmp_path):
-    names = [written(ImageStore(tmp_path / one, shards=True)) for one in "ab"]
+def members_of_tar(path):
+    with tarfile.open(path) as tar:
+        return {member.name: tar.extractfile(member).read() for member in tar}
+
+
+def members_of_parquet(path):
+    return {one["path"]: one["bytes"] for one in pq.read_table(path)["image"].to_pylist()}
+
+
+@pytest.mark.parametrize(("kind", "members"), [("tar", members_of_tar), ("parquet", members_of_parquet)])
+def test_the_same_files_make_the_same_shard_and_others_can_read_it(tmp_path, kind, members):
+    names = [written(ImageStore(tmp_path / one, shards=kind)) for one in "ab"]
     assert names[0] == names[1]
-    shards = [tmp_path / one / "images/some.tar" for one in "ab"]
+    shards = [tmp_path / one / f"images/some.{kind}" for one in "ab"]
     assert shards[0].read_bytes() == shards[1].read_bytes()
-    with tarfile.open(shards[0]) as tar:
-        assert {member.name: tar.extractfile(member).read() for member in tar} == FILES
+    assert members(shards[0]) == FILES
+
+
+def test_images_of_one_content_and_of_many_pages_are_found_in_parquet(tmp_path):
+    files = {f"images/{number}.png": bytes([number // 2]) * 700_000 for number in range(8)} | {"images/x.png": b""}
+    store = ImageStore(tmp_path, shards="parquet")
+    assert {name: store.file(read).read_bytes() for name, read in written(store, files).items()} == files
 
 
 def test_an_exception_leaves_no_shard(tmp_path):
     def failing():
-        with ImageStore(tmp_path, shards=True).writing("some") as writing:
+        with ImageStore(tmp_path, shards="tar").writing("some") as writing:
             (writing.folder / "a.png").write_bytes(b"half")
             raise KeyError
 

@@ -14,6 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from fakes.object_store import BUCKET, ObjectStore, object_store
 from finished_run import tables_of
@@ -155,6 +156,17 @@ def test_shards_are_webdatasets_whose_samples_are_photos(on_disk):
     listed = pd.read_csv(on_disk / "images" / "metadata.csv")
     assert len(listed) == 3 * PORTRAITS
     assert set(listed["file_name"].str.partition("#")[0]) == {shard.name for shard in shards}
+
+
+def test_parquet_holds_the_images_of_the_same_run(store, on_disk, portraits, tmp_path):
+    assert start(portraits, tmp_path / "run", store, "--images", "parquet").wait(timeout=600) == 0
+    assert found(tmp_path / "run") == found(on_disk)
+    assert films(tmp_path / "run") == films(on_disk) != []
+    rows = [
+        row for path in (tmp_path / "run/images").glob("*.parquet") for row in pq.read_table(path)["image"].to_pylist()
+    ]
+    made = [sha256(row["bytes"]).hexdigest() for row in rows if not row["path"].endswith(".mask.png")]
+    assert sorted(made) == sorted(pd.read_parquet(on_disk / "counterfactuals.parquet")["sha256"])
 
 
 def test_a_folder_with_files_of_others_is_not_touched(store, portraits, tmp_path, capfd):
