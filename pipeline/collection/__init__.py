@@ -1,1 +1,1 @@
-"""Photos by keyword: what is searched where, what is downloaded and how safely, and the manifest of it."""
+"""Collecting photos by keyword: search services, safe downloads, licences, and the manifest."""

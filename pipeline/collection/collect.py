@@ -1,6 +1,6 @@
-"""A collection from its keywords to its manifest: plan, consent, searches, downloads, duplicates.
+"""Collecting photos, from keywords to the manifest: plan, consent, searches, downloads, duplicates.
 
-The same command continues where it was: no search that was answered and no file that is there is fetched again.
+The same command continues an interrupted collection. Answered searches and existing files are not fetched again.
 """
 
 import json
@@ -36,16 +36,23 @@ from pipeline.run.progress import Watch, unwatched
 
 T = TypeVar("T")
 THREADS = 4
-CHUNK = 8  # results that are fetched together
+CHUNK = 8  # results fetched together
 FOUND_BEFORE = "found by an earlier search"
 _SEARCH = RetryPolicy(attempts=6, seconds=300.0, first=2.0)
-_NO_MORE = (400, 404)  # what services answer to a page after the last one
+_PAST_LAST_PAGE = (400, 404)  # what services answer to a page after the last one
 _DOWNLOAD = RetryPolicy(attempts=3, seconds=60.0)
 
 
 @dataclass(frozen=True)
 class Collected:
-    """A collection as it stands: ``counts`` by status and reason, and why it ended early, if it did."""
+    """The result of one command.
+
+    Attributes:
+        folder: the collection's folder.
+        counts: number of search results by status and reason.
+        short: number of queries that gave fewer photos than wanted.
+        stopped: why the command ended early; empty if it did not.
+    """
 
     folder: Path
     counts: Mapping[tuple[str, str], int]
@@ -59,37 +66,37 @@ class Collected:
 
 
 def collect(wanted: Wanted, folder: Path, *, consent: Consent, watch: Watch = unwatched) -> Collected:
-    """Search, download and write the manifest; what is there already is not fetched again.
+    """Search, download and write the manifest; nothing that exists is fetched again.
 
     Args:
-        wanted: what is collected.
-        folder: of the collection.
-        consent: is shown the plan and agrees or not; photos of a folder need none.
+        wanted: what to collect.
+        folder: the collection's folder.
+        consent: receives the plan and decides whether to go on; not called for photos of a local folder.
         watch: receives the progress.
 
     Raises:
         ConfigError: an option does not fit the source, or the folder holds something else.
-        PlanError: nobody agreed.
-        RunError: another process works on the folder.
+        PlanError: consent was not given.
+        RunError: another process is using the folder.
     """
     check_source(wanted)
     plan = plan_of(wanted, folder)
     if wanted.search is not None and not consent(plan):
         raise PlanError(
-            f"{plan.host} would be searched and images downloaded, which nobody confirmed: nothing was sent. "
-            "Confirm on a terminal, or with --yes in a script"
+            f"searching {plan.host} and downloading images was not confirmed, so nothing was sent: confirm on a "
+            "terminal, or give --yes in a script"
         )
     with locked(folder):
         claim(wanted, folder)
         return _Collection(wanted, folder).run(watch)
 
 
-class _Stopped(Exception):  # noqa: N818 - says what it is
-    """The service answers no more; the message says why."""
+class _Stopped(Exception):  # noqa: N818 - not an error of the program
+    """The search service gives no further results; the message says why."""
 
 
 class _Collection:
-    """The work of one command."""
+    """State of one command."""
 
     def __init__(self, wanted: Wanted, folder: Path) -> None:
         self._wanted, self._folder, self._state = wanted, folder, CollectionFolder(folder)
@@ -100,7 +107,7 @@ class _Collection:
         self._hosts: set[str] = set()
         self._chance = random.Random(0)  # noqa: S311 - jitter
         self._photos: dict[str, dict[str, object]] = {}  # file -> its row of the manifest
-        self._searches: dict[str, dict[Query, int]] = {}  # file -> what found it, and its rank there
+        self._searches: dict[str, dict[Query, int]] = {}  # file -> its rank in each query that found it
         self._by_bytes: dict[str, str] = {}
         self._hashes = np.zeros(0, dtype=np.uint64)
         self._hashed: list[str] = []
@@ -113,7 +120,7 @@ class _Collection:
             try:
                 for query in self._wanted.queries:
                     taken = 0
-                    for taken in self._query(query):  # noqa: B007 - read below
+                    for taken in self._photos_of(query):  # noqa: B007 - read below
                         step(1, query.text)
                     self._short += taken < self._wanted.per_keyword
                     step(self._wanted.per_keyword - taken)
@@ -125,14 +132,11 @@ class _Collection:
         counts = Counter((status, reason.partition(" (")[0]) for *_, status, reason in self._rows)
         return Collected(self._folder, counts, self._short, stopped)
 
-    def _query(self, query: Query) -> Iterator[int]:
-        """Photos taken of one query so far, one by one, in the order of the results."""
+    def _photos_of(self, query: Query) -> Iterator[int]:
+        """Take photos of a query in the order of its results; yield their number after each."""
         taken, ranked = 0, enumerate(self._results(query), start=1)
-        while taken < self._wanted.per_keyword:
-            chunk = list(islice(ranked, min(CHUNK, self._wanted.per_keyword - taken)))
-            if not chunk:
-                return
-            fetched = self._outcomes([found for _, found in chunk if self._takes(found)])
+        while chunk := list(islice(ranked, min(CHUNK, self._wanted.per_keyword - taken))):
+            fetched = self._outcomes([found for _, found in chunk if self._has_wanted_licence(found)])
             for rank, found in chunk:
                 status, reason = self._judge(query, rank, found, fetched)
                 self._rows.append((query, rank, found, status, reason))
@@ -150,51 +154,51 @@ class _Collection:
             found = self._page(search, query, page)
             self._hosts |= hosts_of(found)
             yield from found
-            new = {one.image for one in found} - seen
-            if not new:  # the last page, or a service that gives one page again and again
+            new = {result.image for result in found} - seen
+            if not new:  # the last page, or a service that repeats a page
                 return
             seen |= new
 
     def _page(self, search: Search, query: Query, page: int) -> list[Found]:
-        """The results of one page, kept or asked for now.
+        """Return one page of results, from its stored reply if there is one.
 
         Raises:
-            _Stopped: the service gives none.
+            _Stopped: the service returned an error.
         """
-        asked = search_key(search, query.text, page, licences=self._wanted.licences)
-        body = self._state.reply(asked)
+        key = search_key(search, query.text, page, licences=self._wanted.licences)
+        body = self._state.reply(key)
         if body is not None:
             return search.found(body)
         call = search.call(query.text, page, licences=self._wanted.licences, agent=self._wanted.agent)
-        answered = self._tried_again(lambda: self._asked(search, call), _SEARCH)
+        answered = self._with_retries(lambda: self._send(search, call), _SEARCH)
         if isinstance(answered, NoAnswer):
-            if page > 1 and answered.reply is not None and answered.reply.status in _NO_MORE:
+            if page > 1 and answered.reply is not None and answered.reply.status in _PAST_LAST_PAGE:
                 return []
             raise _Stopped(f"{search.host}: {answered.reason}")
         found, body = answered
-        self._state.keep_reply(asked, body)
+        self._state.keep_reply(key, body)
         return found
 
-    def _tried_again(self, send: Callable[[], T | NoAnswer], policy: RetryPolicy) -> T | NoAnswer:
-        """What is answered at last, or the failure of the last try."""
-        begun = time.monotonic()
+    def _with_retries(self, send: Callable[[], T | NoAnswer], policy: RetryPolicy) -> T | NoAnswer:
+        """Call ``send`` until it succeeds or the policy gives up; return its last result."""
+        start = time.monotonic()
         for attempt in count(1):
             answered = send()
             if not isinstance(answered, NoAnswer):
                 break
-            elapsed = time.monotonic() - begun
+            elapsed = time.monotonic() - start
             wait = next_try(answered, attempts=attempt, elapsed=elapsed, policy=policy, chance=self._chance)
             if wait is None:
                 break
             time.sleep(wait)
         return answered
 
-    def _asked(self, search: Search, call: Call) -> tuple[list[Found], bytes] | NoAnswer:
+    def _send(self, search: Search, call: Call) -> tuple[list[Found], bytes] | NoAnswer:
         self._limiter.wait_turn(threading.Event())
         reply = self._client(call)
         if isinstance(reply, NoAnswer):
             return reply
-        failure = failure_of(reply, message=_words(reply.body) if reply.status >= 400 else "")
+        failure = failure_of(reply, message=_error_message(reply.body) if reply.status >= 400 else "")
         if failure is not None:
             return failure
         try:
@@ -202,12 +206,12 @@ class _Collection:
         except ValueError as error:
             return NoAnswer(str(error)[:300], retry="later")
 
-    def _takes(self, found: Found) -> bool:
+    def _has_wanted_licence(self, found: Found) -> bool:
         return not self._wanted.licences or self._wanted.search is None or found.licence in self._wanted.licences
 
     def _outcomes(self, found: Sequence[Found]) -> dict[str, Outcome]:
-        """Address -> what became of it; what is known is not fetched again."""
-        urls = list(dict.fromkeys(one.image for one in found))
+        """Map each result's URL to its outcome, downloading those that have none or may now succeed."""
+        urls = list(dict.fromkeys(result.image for result in found))
         known = {url: self._state.outcomes[url] for url in urls if url in self._state.outcomes}
         missing = [url for url in urls if url not in known or (known[url].again and url not in self._tried)]
         self._tried.update(missing)
@@ -229,28 +233,30 @@ class _Collection:
         except PhotoError as error:
             path.unlink()
             return Outcome(url, str(error))
-        digest = sha256(path.read_bytes()).hexdigest()
-        name = path.relative_to(self._folder).as_posix()
-        looks = perceptual_hash(photo.pixels) if self._wanted.near >= 0 else ""
-        return Outcome(url, file=name, sha256=digest, phash=looks)
+        return Outcome(
+            url,
+            file=path.relative_to(self._folder).as_posix(),
+            sha256=sha256(path.read_bytes()).hexdigest(),
+            phash=perceptual_hash(photo.pixels) if self._wanted.near >= 0 else "",
+        )
 
     def _content(self, url: str) -> bytes | NoAnswer:
         if self._wanted.search is None:
             path = Path(url)
             most = self._wanted.limits.most_bytes
             return path.read_bytes() if path.stat().st_size <= most else NoAnswer(f"longer than {most} bytes")
-        return self._tried_again(lambda: self._downloads.fetch(url, hosts=self._hosts), _DOWNLOAD)
+        return self._with_retries(lambda: self._downloads.fetch(url, hosts=self._hosts), _DOWNLOAD)
 
     def _judge(self, query: Query, rank: int, found: Found, fetched: Mapping[str, Outcome]) -> tuple[str, str]:
-        """The status of a result and the reason why it is not taken; what is taken enters the manifest."""
-        if not self._takes(found):
+        """Return a result's status, and the reason if it is not "ok"; add new photos to the manifest."""
+        if not self._has_wanted_licence(found):
             return "excluded", f"licence {found.licence or NOT_STATED} is not wanted ({found.licence_name})"
         outcome = fetched[found.image]
         if outcome.reason:
-            unwanted = any(outcome.reason.startswith(one.value) for one in Reason if one.status == "excluded")
-            return "excluded" if unwanted else "failed", outcome.reason
+            excluded = any(outcome.reason.startswith(reason.value) for reason in Reason if reason.status == "excluded")
+            return "excluded" if excluded else "failed", outcome.reason
         same = self._by_bytes.get(outcome.sha256)
-        if first := same or self._alike(outcome.phash):
+        if first := same or self._near_duplicate(outcome.phash):
             searches = self._searches[first]
             if query in searches:
                 return "excluded", f"{'duplicate' if same else 'near-duplicate'} ({first})"
@@ -271,18 +277,18 @@ class _Collection:
         }  # fmt: skip
         return "ok", ""
 
-    def _alike(self, phash: str) -> str | None:
-        """The first photo whose perceptual hash differs in few bits."""
-        if not phash or not len(self._hashes):
+    def _near_duplicate(self, phash: str) -> str | None:
+        """Return the first photo whose perceptual hash differs in at most ``near`` bits."""
+        if not phash:
             return None
-        apart = np.bitwise_count(self._hashes ^ np.uint64(int(phash, 16)))
-        close = np.flatnonzero(apart <= self._wanted.near)
+        distances = np.bitwise_count(self._hashes ^ np.uint64(int(phash, 16)))
+        close = np.flatnonzero(distances <= self._wanted.near)
         return self._hashed[int(close[0])] if len(close) else None
 
     def _write(self, finished: bool) -> None:
-        """The manifest, every result with what became of it, and whom to credit.
+        """Write the manifest, the table of all results, and the credits.
 
-        What was interrupted before it came as far as an earlier command leaves that one's files as they are.
+        A command that was interrupted with fewer photos than an earlier one leaves that command's files unchanged.
         """
         manifest = self._folder / "manifest.csv"
         if not finished and manifest.is_file() and manifest.read_bytes().count(b"\n") > len(self._photos) + 1:
@@ -300,7 +306,11 @@ class _Collection:
 
 
 def perceptual_hash(pixels: "np.ndarray[tuple[int, ...], np.dtype[np.uint8]]") -> str:
-    """64 bits in hex digits that differ in few places for pictures that look the same (imagehash's ``phash``)."""
+    """Return a 64-bit hash as hex digits; hashes of pictures that look alike differ in few bits (``imagehash.phash``).
+
+    Args:
+        pixels: (H, W, 3) RGB.
+    """
     import imagehash
     from PIL import Image
 
@@ -308,17 +318,14 @@ def perceptual_hash(pixels: "np.ndarray[tuple[int, ...], np.dtype[np.uint8]]") -
 
 
 def _of_folder(folder: Path, query: Query) -> Iterator[Found]:
-    """The photos of a query in its subfolder: ``KEYWORD/MODIFIER``, or ``KEYWORD`` where there is no modifier."""
-    inside = folder / query.keyword / query.modifier if query.modifier else folder / query.keyword
-    if not inside.is_dir():
-        return
-    for path in sorted(inside.iterdir()):
-        if path.is_file() and not path.name.startswith("."):
+    """Yield the photos in a query's subfolder: ``KEYWORD/MODIFIER``, or ``KEYWORD`` without a modifier."""
+    for path in sorted((folder / query.keyword / query.modifier).glob("[!.]*")):
+        if path.is_file():
             yield Found(image=str(path), title=path.name)
 
 
-def _words(body: bytes) -> str:
-    """The service's own words in an error's reply."""
+def _error_message(body: bytes) -> str:
+    """Return the service's message in the body of an error reply; empty if there is none."""
     try:
         content = json.loads(body)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""One image from an address that a stranger wrote: only from named hosts on the open internet, bounded in every way."""
+"""Safe downloads from untrusted URLs: only allowed hosts at public addresses, with bounded size, time and rate."""
 
 import threading
 from collections.abc import Callable, Set
@@ -19,19 +19,19 @@ from adapters.http_client import Call, HttpClient, Reply, failure_of
 REDIRECTS = 3
 _PORTS = {"http": 80, "https": 443}
 _NAT64 = IPv6Network("64:ff9b::/96")
-AGENT = "counterslope"  # the name that robots.txt may speak to
+AGENT = "counterslope"  # the user agent that robots.txt may name
 
 
 @dataclass(frozen=True)
 class DownloadLimits:
-    """What one download may take.
+    """Limits of downloads.
 
     Attributes:
-        most_bytes: of a file.
-        seconds: of one request in all.
-        per_second: requests to one host.
-        private: hosts (with their ports, if any) of one's own network that may be called, whatever their address.
-        robots: whether a host's robots.txt decides what is downloaded.
+        most_bytes: maximum size of a file.
+        seconds: maximum duration of one request.
+        per_second: maximum rate of requests to one host.
+        private: hosts (HOST or HOST:PORT) that may be called even at private addresses and on unusual ports.
+        robots: whether robots.txt is obeyed.
     """
 
     most_bytes: int = 20_000_000
@@ -42,16 +42,16 @@ class DownloadLimits:
 
 
 class Downloader:
-    """Downloads files from hosts that a search named; may be used from several threads.
+    """Downloads files from hosts that search results name. Thread-safe.
 
-    Addresses in private, loopback, link-local and other special networks are refused after the name was resolved, and
-    the connection goes to the address that was checked: a name that resolves otherwise a moment later gains nothing. A
-    redirect is checked like the first address. Proxies are not used, as they would resolve names themselves.
+    Addresses in private, loopback, link-local and other special networks are refused after the name is resolved. The
+    connection then goes to the checked address, so resolving the name differently a moment later (DNS rebinding) has no
+    effect. Redirects are checked in the same way. Proxies are not used, as they would resolve names themselves.
 
     Args:
-        limits: what a download may take.
-        agent: the text by which hosts know the program, with whom to write to.
-        resolve: host and port -> its addresses.
+        limits: limits of each download.
+        agent: the User-Agent header.
+        resolve: maps host and port to IP addresses; default: the system's resolver.
     """
 
     def __init__(
@@ -67,19 +67,19 @@ class Downloader:
         self._robots: dict[str, RobotFileParser | str] = {}
 
     def fetch(self, url: str, *, hosts: Set[str]) -> bytes | NoAnswer:
-        """The content of an address, or why there is none.
+        """Download a file; return its content, or why there is none.
 
         Args:
-            url: as a result of a search names it.
-            hosts: those of all results; a redirect may lead to these only.
+            url: the URL in a search result.
+            hosts: the hosts of all results; redirects may lead only to these.
         """
-        reply = self._followed(url, hosts)
+        reply = self._get(url, hosts)
         if isinstance(reply, Reply):
-            failure = failure_of(reply)
-            return failure if failure is not None else reply.body
+            return failure_of(reply) or reply.body
         return reply
 
-    def _followed(self, url: str, hosts: Set[str], *, robots: bool = True) -> Reply | NoAnswer:
+    def _get(self, url: str, hosts: Set[str], *, robots: bool = True) -> Reply | NoAnswer:
+        """Send a GET request and follow up to ``REDIRECTS`` redirects."""
         for _ in range(REDIRECTS + 1):
             refusal = self._refusal(url, hosts, robots=robots and self._limits.robots)
             if refusal is not None:
@@ -92,7 +92,7 @@ class Downloader:
         return NoAnswer(f"more than {REDIRECTS} redirects")
 
     def _refusal(self, url: str, hosts: Set[str], *, robots: bool) -> NoAnswer | None:
-        """Why an address is not called; None where it may be."""
+        """Return why a URL must not be requested; None if it may be."""
         try:
             parts = urlsplit(url)
             host, port, place = parts.hostname or "", parts.port, parts.netloc.lower()
@@ -104,11 +104,11 @@ class Downloader:
             return NoAnswer(f"{place} is not a host that the search named")
         private = place in self._limits.private
         if port not in (None, _PORTS[parts.scheme]) and not private:
-            return NoAnswer(f"port {port} is not one of the web")
+            return NoAnswer(f"port {port} is not the standard port of {parts.scheme}")
         try:
             addresses = self._resolve(host, port or _PORTS[parts.scheme])
         except (gaierror, OSError, UnicodeError):
-            return NoAnswer(f"{host} has no address", retry="later")
+            return NoAnswer(f"{host} cannot be resolved to an address", retry="later")
         wrong = [address for address in addresses if not private and not is_public(address)]
         if wrong:
             return NoAnswer(f"{host} is {wrong[0]}, an address of a private or special network")
@@ -116,18 +116,19 @@ class Downloader:
         return self._forbidden(url, hosts) if robots else None
 
     def _forbidden(self, url: str, hosts: Set[str]) -> NoAnswer | None:
-        """Why a host's robots.txt forbids an address; one that cannot be read forbids all for now (RFC 9309)."""
-        place = "{0.scheme}://{0.netloc}".format(urlsplit(url))
+        """Return why robots.txt forbids a URL; a file that cannot be read forbids everything for now (RFC 9309)."""
+        origin = "{0.scheme}://{0.netloc}".format(urlsplit(url))
         with self._reading:
-            if place not in self._robots:
-                self._robots[place] = self._rules(place, hosts)
-            rules = self._robots[place]
+            if origin not in self._robots:
+                self._robots[origin] = self._rules(origin, hosts)
+            rules = self._robots[origin]
         if isinstance(rules, str):
-            return NoAnswer(f"robots.txt of {place} cannot be read ({rules})", retry="later")
-        return None if rules.can_fetch(AGENT, url) else NoAnswer(f"robots.txt of {place} forbids it")
+            return NoAnswer(f"robots.txt of {origin} cannot be read ({rules})", retry="later")
+        return None if rules.can_fetch(AGENT, url) else NoAnswer(f"robots.txt of {origin} forbids it")
 
-    def _rules(self, place: str, hosts: Set[str]) -> RobotFileParser | str:
-        reply = self._followed(f"{place}/robots.txt", hosts, robots=False)
+    def _rules(self, origin: str, hosts: Set[str]) -> RobotFileParser | str:
+        """Read an origin's robots.txt; return its rules, or why it cannot be read."""
+        reply = self._get(f"{origin}/robots.txt", hosts, robots=False)
         if isinstance(reply, NoAnswer):
             return reply.reason
         if not (200 <= reply.status < 300 or 400 <= reply.status < 500) or reply.status == 429:
@@ -137,7 +138,7 @@ class Downloader:
         return rules
 
     def _wait(self, place: str) -> None:
-        """Wait for this host's turn."""
+        """Sleep until the next request to this host is due."""
         with self._lock:
             now = monotonic()
             turn = max(now, self._due.get(place, now))
@@ -146,17 +147,17 @@ class Downloader:
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address is on the open internet; an IPv4 address inside an IPv6 one counts, too."""
+    """Tell whether an IP address is globally routable; an IPv4 address embedded in an IPv6 address must be, too."""
     try:
-        found = ip_address(address.partition("%")[0])
+        parsed = ip_address(address.partition("%")[0])
     except ValueError:
         return False
-    if isinstance(found, IPv6Address):
-        inner = [found.ipv4_mapped, found.sixtofour, *(found.teredo or ())]
-        inner += [ip_address(int(found) & 0xFFFFFFFF)] if found in _NAT64 else []
-        if any(one is not None and not is_public(str(one)) for one in inner):
+    if isinstance(parsed, IPv6Address):
+        embedded = [parsed.ipv4_mapped, parsed.sixtofour, *(parsed.teredo or ())]
+        embedded += [ip_address(int(parsed) & 0xFFFFFFFF)] if parsed in _NAT64 else []
+        if any(ipv4 is not None and not is_public(str(ipv4)) for ipv4 in embedded):
             return False
-    return found.is_global and not found.is_multicast and not found.is_reserved
+    return parsed.is_global and not parsed.is_multicast and not parsed.is_reserved
 
 
 def _addresses(host: str, port: int) -> list[str]:
@@ -164,7 +165,7 @@ def _addresses(host: str, port: int) -> list[str]:
 
 
 class _PinnedAdapter(HTTPAdapter):
-    """Connects to the address that was checked for a host, while names and certificates remain the host's."""
+    """Connects to the checked address of a host, while the Host header and the certificate stay those of its name."""
 
     def __init__(self) -> None:
         super().__init__(max_retries=0)
@@ -177,7 +178,7 @@ class _PinnedAdapter(HTTPAdapter):
         place, options = super().build_connection_pool_key_attributes(request, verify, cert)
         host = urlsplit(request.url).hostname or ""
         names = {"server_hostname": host, "assert_hostname": host} if place["scheme"] == "https" else {}
-        if host not in self._pinned:  # read otherwise by requests than by us
+        if host not in self._pinned:  # requests parses this URL differently from urlsplit
             raise InvalidURL(f"{host} was not checked")
         return {**place, "host": self._pinned[host]}, dict(options) | names
 

@@ -1,4 +1,4 @@
-"""Licences by their short codes, from whatever a service calls them; which of them a collection takes."""
+"""Licences of photos: short codes from services' names and URLs, and groups of licences to collect."""
 
 import re
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ ANY = "any"
 GROUPS: dict[str, tuple[str, ...]] = {
     "open": ("cc0", "pdm", "by", "by-sa"),
     "commercial": tuple(code for code in CODES if "nc" not in code.split("-")),
-    # Counterfactual versions are adaptations: a licence with ND does not allow to share them.
+    # Counterfactual versions are adaptations, which ND licences do not allow to be shared.
     "modification": tuple(code for code in CODES if "nd" not in code.split("-")),
 }
 _IN_URL = re.compile(r"creativecommons\.org/(?:licenses/(by(?:-(?:nc|nd|sa))*)|publicdomain/(zero|mark))/")
@@ -20,11 +20,11 @@ _PUBLIC = re.compile(r"public-domain|no-restrictions|pdm?(-.*)?")
 
 
 def licence_code(name: str, url: str = "") -> str:
-    """The code of a licence by its address or its name; empty where it is none of ``CODES``.
+    """Return the code of a licence, one of ``CODES``; empty if the licence is none of them.
 
     Args:
-        name: such as "CC BY-SA 4.0", "by-nc", "Public domain".
-        url: of its text, such as https://creativecommons.org/licenses/by/4.0/.
+        name: such as "CC BY-SA 4.0", "by-nc" or "Public domain".
+        url: of its text, such as https://creativecommons.org/licenses/by/4.0/; it takes precedence over the name.
     """
     found = _IN_URL.search(url.lower() + "/")
     if found:
@@ -40,7 +40,7 @@ def licence_code(name: str, url: str = "") -> str:
 
 
 def licence_title(name: str, url: str = "") -> str:
-    """A licence's name as people write it: "CC BY 4.0" where a service only gives the code "by"; else as it is."""
+    """Return a licence's usual name, such as "CC BY 4.0" for the code "by"; any other name is returned unchanged."""
     if name not in CODES:
         return name
     version = re.search(r"/(\d\.\d)(?:/|$)", url)
@@ -49,13 +49,15 @@ def licence_title(name: str, url: str = "") -> str:
 
 
 def wanted_licences(texts: Sequence[str]) -> tuple[str, ...]:
-    """The codes of groups and codes; none for ``any``: then what a service does not state is taken, too.
+    """Expand groups and codes to codes; ``any`` gives an empty tuple, which also admits licences that are not stated.
 
     Raises:
-        ConfigError: a text is neither.
+        ConfigError: a text is neither a group nor a code.
     """
     unknown = [text for text in texts if text not in (*GROUPS, *CODES, ANY)]
     if unknown:
-        raise ConfigError(f"--licence {unknown[0]!r}: name {', '.join((*GROUPS, ANY))}, or codes: {', '.join(CODES)}")
+        raise ConfigError(
+            f"--licence {unknown[0]!r} is unknown: give {', '.join((*GROUPS, ANY))}, or codes ({', '.join(CODES)})"
+        )
     chosen = {code for text in texts for code in GROUPS.get(text, (text,))}
     return () if ANY in chosen else tuple(code for code in CODES if code in chosen)

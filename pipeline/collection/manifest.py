@@ -1,4 +1,4 @@
-"""What a collection leaves: the manifest that audits take, every result with what became of it, whom to credit."""
+"""Files of a collection: the manifest for audits, the table of all results, and the credits."""
 
 import csv
 import json
@@ -14,14 +14,12 @@ COLUMNS = (
     *("photo", "keyword", "modifier", "soc", "rank", "licence", "licence_name", "licence_url", "creator", "title"),
     *("source", "source_page", "image_url", "file_sha256", "also_found_by"),
 )
-
-
 RESULT_COLUMNS = ("keyword", "modifier", "rank", "image_url", "status", "reason")
 NOT_STATED = "not stated"
 
 
 def csv_of(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:
-    """Rows as CSV; text that a spreadsheet would take for a formula is made harmless."""
+    """Format rows as CSV; text that a spreadsheet would take for a formula is escaped."""
     text = StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
@@ -31,19 +29,17 @@ def csv_of(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:
 
 
 def also_found_by(searches: Mapping[Query, int]) -> str:
-    """The searches but the first that found a photo, as JSON: what the columns of its row would be for each."""
+    """Format all searches that found a photo except the first as JSON, with the manifest's columns."""
     _, *others = searches.items()
-    return json.dumps(
-        [
-            {"keyword": query.keyword, "modifier": query.modifier or "none", "soc": query.soc, "rank": rank}
-            for query, rank in others
-        ],
-        ensure_ascii=False,
-    )
+    rows = [
+        {"keyword": query.keyword, "modifier": query.modifier or "none", "soc": query.soc, "rank": rank}
+        for query, rank in others
+    ]
+    return json.dumps(rows, ensure_ascii=False)
 
 
 def attribution(rows: Sequence[Mapping[str, object]]) -> str:
-    """Whom to credit for each photo, under which licence, as Markdown."""
+    """Format each photo's creator, licence and source as Markdown."""
     lines = [
         "# Attribution", "",
         "Each photo with its creator, licence and source page as the search named them: check before sharing.", "",
@@ -52,7 +48,7 @@ def attribution(rows: Sequence[Mapping[str, object]]) -> str:
         cells = {name: markdown_text(value) for name, value in row.items()}
         licence = markdown_text(licence_title(str(row["licence_name"] or row["licence"]), str(row["licence_url"])))
         parts = [
-            f"{cells['photo']}: “{cells['title'] or 'untitled'}” by {cells['creator'] or 'a creator who is not named'}",
+            f"{cells['photo']}: “{cells['title'] or 'untitled'}” by {cells['creator'] or 'an unnamed creator'}",
             f"{licence} {_link(row['licence_url'])}".strip(),
             f"from {_link(row['source_page'] or row['image_url'])}",
         ]
@@ -61,5 +57,5 @@ def attribution(rows: Sequence[Mapping[str, object]]) -> str:
 
 
 def _link(address: object) -> str:
-    """An address that a reader can follow; what is none is plain text."""
+    """Format a URL as a Markdown link; anything else becomes plain text."""
     return f"<{address}>" if re.fullmatch(r"https?://[!-;=?-~]+", str(address)) else markdown_text(address)

@@ -1,4 +1,4 @@
-"""What is collected, what that comes to in searches, money and time, and whether the source can give it."""
+"""The request for a collection, its cost in searches, US$ and time, and checks of both before anything is sent."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -16,19 +16,19 @@ from pipeline.run.files import write_text
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is collected.
+    """What to collect.
 
     Attributes:
         queries: every keyword with every modifier.
-        search: where; None for photos of a folder.
-        source: its name.
-        per_keyword: photos of each query.
-        licences: codes that are taken; empty: any, also what is not stated.
-        near: bits in which perceptual hashes of near-duplicates differ at most; negative: none is looked for.
-        folder: for photos that are there already: a folder with one subfolder a keyword.
-        contact: whom services and hosts may write to.
-        limits: what a download may take.
-        photos: how large a photo may be.
+        search: the search service; None for photos of a local folder.
+        source: the source's name.
+        per_keyword: number of photos per query.
+        licences: accepted codes; empty: any licence, including none stated.
+        near: maximum Hamming distance (bits) of near-duplicates' perceptual hashes; negative: near-duplicates are kept.
+        folder: for photos of a local folder: the folder with one subfolder per keyword.
+        contact: e-mail or web address in the User-Agent header.
+        limits: limits of each download.
+        photos: limits of a photo's size.
     """
 
     queries: Sequence[Query]
@@ -44,7 +44,7 @@ class Wanted:
 
     @property
     def agent(self) -> str:
-        """The text by which services and hosts know the program."""
+        """The User-Agent header."""
         from importlib.metadata import version
 
         return f"{AGENT}/{version('counterslope')} ({self.contact or 'no contact given'})"
@@ -52,19 +52,19 @@ class Wanted:
 
 @dataclass(frozen=True)
 class CollectionPlan:
-    """What a collection comes to, before anything is sent.
+    """Cost of a collection, computed before anything is sent.
 
     Attributes:
-        queries: what is searched for, each with its pages of results.
-        photos: that are taken at most.
-        calls: of the search service if every result can be used; pages that were answered before are left out.
-        most_calls: if so many cannot be used that every page is needed.
-        known: pages that were answered before.
-        host: where the searches go; empty for a folder.
-        usd, most_usd: what these calls cost, those taken off that are free on one day.
-        seconds: ``calls`` at the service's rate.
-        days: ``calls`` at the service's daily limit.
-        note: what else to know about the service.
+        queries: number of queries.
+        photos: maximum number of photos.
+        calls: search requests to send if every result is usable.
+        most_calls: search requests to send if so few results are usable that every page is needed.
+        known: pages of results that were stored by an earlier command; no request is counted for them.
+        host: the search service's host; empty for a local folder.
+        usd, most_usd: cost of ``calls`` and ``most_calls`` after one day's free allowance.
+        seconds: duration of ``calls`` at the service's rate.
+        days: duration of ``calls`` at the service's daily limit.
+        note: further facts about the service.
     """
 
     queries: int
@@ -84,16 +84,16 @@ Consent = Callable[[CollectionPlan], bool]
 
 
 def plan_of(wanted: Wanted, folder: Path) -> CollectionPlan:
-    """What collecting comes to; nothing is sent or written."""
+    """Compute the cost of a collection; nothing is sent or written."""
     queries, search = len(wanted.queries), wanted.search
     if search is None:
         return CollectionPlan(queries, queries * wanted.per_keyword)
     state, pages = CollectionFolder(folder), search.pages(search.most)
-    first, known = 0, 0  # pages that are not known: those needed at least, and all
+    least, known = 0, 0  # requests needed at least; stored pages
     for query in wanted.queries:
         keys = (search_key(search, query.text, page, licences=wanted.licences) for page in range(1, pages + 1))
         missing = [state.reply(key) is None for key in keys]
-        first += sum(missing[: search.pages(wanted.per_keyword)])
+        least += sum(missing[: search.pages(wanted.per_keyword)])
         known += missing.count(False)
     most = queries * pages - known
 
@@ -103,23 +103,23 @@ def plan_of(wanted: Wanted, folder: Path) -> CollectionPlan:
     return CollectionPlan(
         queries=queries,
         photos=queries * min(wanted.per_keyword, search.most),
-        calls=first,
+        calls=least,
         most_calls=most,
         known=known,
         host=search.host,
-        usd=cost(first),
+        usd=cost(least),
         most_usd=cost(most),
-        seconds=first / search.rate,
-        days=max(1, -(-first // search.per_day)) if search.per_day else 1,
+        seconds=least / search.rate,
+        days=max(1, -(-least // search.per_day)) if search.per_day else 1,
         note=search.note,
     )
 
 
 def check_source(wanted: Wanted) -> None:
-    """Refuse what the source cannot give, before anything is sent.
+    """Check that the source can satisfy the request, before anything is sent.
 
     Raises:
-        ConfigError: an option, a package or an environment variable is missing; the message says which.
+        ConfigError: an option, a package or an environment variable is missing; the message names it.
     """
     search = wanted.search
     if wanted.near >= 0 and find_spec("imagehash") is None:
@@ -128,20 +128,20 @@ def check_source(wanted: Wanted) -> None:
         )
     if search is None:
         if wanted.folder is None or not wanted.folder.is_dir():
-            raise ConfigError("--source folder needs --from FOLDER, with one subfolder a keyword")
+            raise ConfigError("--source folder needs --from FOLDER, with one subfolder per keyword")
         return
     if search.contact and not wanted.contact:
-        raise ConfigError(f"{search.host} wants to know whom to write to: give --contact with an e-mail or web address")
+        raise ConfigError(f"{search.host} requires a contact: give --contact with an e-mail or web address")
     if wanted.licences and not search.states_licences:
         raise ConfigError(
-            f"the source {wanted.source} names no licence of an image: collect with --licence any, and settle the "
+            f"the source {wanted.source} does not state images' licences: collect with --licence any, and clear the "
             "rights by the source pages in the manifest before you share anything"
         )
-    search.call("", 1, licences=wanted.licences, agent=wanted.agent)  # the environment's variables are there
+    search.call("", 1, licences=wanted.licences, agent=wanted.agent)  # raises if an environment variable is missing
 
 
 def search_key(search: Search, text: str, page: int, *, licences: Sequence[str]) -> dict[str, object]:
-    """All that a kept reply depends on, but for credentials."""
+    """Return everything that a stored reply depends on, without credentials."""
     return {
         "url": search.url, "query": dict(search.query), "text": text, "page": page, "count": search.count,
         "licences": list(licences),
@@ -149,7 +149,7 @@ def search_key(search: Search, text: str, page: int, *, licences: Sequence[str])
 
 
 def claim(wanted: Wanted, folder: Path) -> None:
-    """Write into a collection's folder what it is of; more keywords and more photos of each may be added later.
+    """Record in the collection's folder what it holds; a later command may add keywords and photos.
 
     Raises:
         ConfigError: the folder holds another collection, or something else.
@@ -165,10 +165,11 @@ def claim(wanted: Wanted, folder: Path) -> None:
         before = json.loads(path.read_text(encoding="utf-8"))
         left_out = set(before.pop("searched_for")) - set(own["searched_for"])
         if before != {name: own[name] for name in before} or left_out:
-            what = f"it also searched for {min(left_out)!r}" if left_out else f"it is of {before}"
+            what = f"it also searched for {min(left_out)!r}" if left_out else f"it was made with {before}"
             raise ConfigError(
-                f"{folder} holds another collection ({what}): add to it, or name another folder with --out"
+                f"{folder} holds another collection ({what}): use the same options and keywords, which you may extend, "
+                "or give another folder with --out"
             )
     elif {file.name for file in folder.iterdir()} - {".lock"}:
-        raise ConfigError(f"{folder} is not empty and holds no collection: name another folder with --out")
+        raise ConfigError(f"{folder} is not empty and holds no collection: give another folder with --out")
     write_text(path, json.dumps(own, indent=2, ensure_ascii=False) + "\n")

@@ -1,6 +1,6 @@
-"""Where images are searched: three services and any REST search, all described by one record of addresses and paths.
+"""Image search services: records of three services, and any REST search by configuration.
 
-How often they are called and what is downloaded is decided in ``collect``; the paths are JMESPath (jmespath.org).
+The paths into replies are JMESPath (jmespath.org). Rates, retries and downloads are in ``collect``.
 """
 
 import json
@@ -8,6 +8,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from html import unescape
@@ -26,15 +27,15 @@ from pipeline.config.flags import Section
 from pipeline.config.options import ConfigError
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-_GAP = re.compile(r"\{(query|count|page|start|offset|licences)\}")
+_PLACEHOLDER = re.compile(_VARIABLE.pattern + r"|\{(query|count|page|start|offset|licences)\}")
 _TAG = re.compile(r"<[^>]*>")
 _PATHS = ("results", "image", "source_page", "title", "creator", "licence", "licence_url", "error")
-_LONGEST = 500  # characters of a field that a service sent
+_MAX_FIELD = 500  # characters of a field of a reply
 
 
 @dataclass(frozen=True)
 class Found:
-    """One result of a search, as the service describes it; ``licence`` is its code, empty where it names none."""
+    """One search result as the service describes it; ``licence`` is its code, empty if unknown."""
 
     image: str
     source_page: str = ""
@@ -48,9 +49,10 @@ class Found:
 class Search(Section):
     """A REST search for images by configuration.
 
-    In ``query`` and ``headers``, ``{query}`` is what is searched for, ``{count}`` results a page, ``{page}`` (from 1),
-    ``{start}`` (first result, from 1), ``{offset}`` (from 0), ``{licences}`` the codes that are wanted, with commas; a
-    parameter of which nothing is left is not sent. ``${NAME}`` is an environment variable, and only its name is kept.
+    Placeholders in ``query`` and ``headers``: ``{query}`` the search text, ``{count}`` results per page, ``{page}``
+    (from 1), ``{start}`` the first result (from 1), ``{offset}`` the same from 0, ``{licences}`` the accepted codes
+    separated by commas. Parameters that end up empty are not sent. ``${NAME}`` is an environment variable, of which
+    only the name is stored.
     """
 
     name: str = "http"
@@ -64,16 +66,16 @@ class Search(Section):
     creator: str | None = None
     licence: str | None = None
     licence_url: str | None = None
-    error: str | None = Field(None, description="the path of the words for an error that comes with status 200")
-    count: int = Field(20, ge=1, le=1000, description="results a page")
-    most: int = Field(1000, ge=1, description="results of one search at most, all pages together")
+    error: str | None = Field(None, description="the path of an error message in replies of status 200")
+    count: int = Field(20, ge=1, le=1000, description="results per page")
+    most: int = Field(1000, ge=1, description="maximum results of one search over all pages")
     rate: float = Field(1.0, gt=0, le=10, description="searches per second")
-    per_day: int | None = Field(None, ge=1, description="searches a day that the service allows")
+    per_day: int | None = Field(None, ge=1, description="searches per day that the service allows")
     usd_per_1000: float = Field(0.0, ge=0)
-    free: int = Field(0, ge=0, description="searches a day that cost nothing")
+    free: int = Field(0, ge=0, description="free searches per day")
     ends: date | None = None
     note: str = ""
-    contact: bool = Field(False, description="the service wants to know whom to write to")
+    contact: bool = Field(False, description="the service requires a contact in the User-Agent header")
 
     @model_validator(mode="after")
     def _usable(self) -> "Search":
@@ -84,37 +86,37 @@ class Search(Section):
         if planted:
             raise ValueError(f"{planted} looks like a credential: name an environment variable, as in ${{MY_KEY}}")
         if not any("{query}" in text for text in self.query.values()):
-            raise ValueError("no parameter in 'query' holds {query}")
+            raise ValueError("no parameter in 'query' contains {query}")
         return self
 
     @property
     def host(self) -> str:
-        """Where searches go."""
+        """The service's host."""
         return urlsplit(self.url).netloc
 
     @property
     def variables(self) -> list[str]:
-        """The environment variables that are sent."""
+        """The environment variables in the query and the headers."""
         texts = [*self.query.values(), *self.headers.values()]
         return sorted({name for text in texts for name in _VARIABLE.findall(text)})
 
     @property
     def states_licences(self) -> bool:
-        """Whether results say under which licence they are."""
+        """Whether results state their licence."""
         return self.licence is not None or self.licence_url is not None
 
     def pages(self, wanted: int) -> int:
-        """The most calls of one search that is to give so many results."""
+        """Return the number of pages that hold the first ``wanted`` results."""
         return -(-min(wanted, self.most) // self.count)
 
     def call(self, text: str, page: int, *, licences: Sequence[str], agent: str) -> Call:
-        """The call for one page of results (from 1).
+        """Build the call for one page of results (from 1).
 
         Raises:
             ConfigError: an environment variable is not set.
         """
         offset = (page - 1) * self.count
-        gaps = {
+        fields = {
             "query": text, "count": str(min(self.count, self.most - offset)), "page": str(page),
             "start": str(offset + 1), "offset": str(offset), "licences": ",".join(licences),
         }  # fmt: skip
@@ -124,8 +126,7 @@ class Search(Section):
             raise ConfigError(f"the source {self.name!r} needs the environment variable {missing[0]}")
 
         def filled(template: str) -> str:
-            known = _GAP.sub(lambda gap: gaps[gap[1]], _VARIABLE.sub("\0\\1\0", template))
-            return re.sub("\0(\\w+)\0", lambda name: values[name[1]], known)
+            return _PLACEHOLDER.sub(lambda found: values[found[1]] if found[1] else fields[found[2]], template)
 
         query = {name: filled(template) for name, template in self.query.items()}
         headers = {name: filled(template) for name, template in self.headers.items()}
@@ -138,17 +139,17 @@ class Search(Section):
         )
 
     def found(self, body: bytes) -> list[Found]:
-        """The results of a reply, in its order; one without an address of an image is left out.
+        """Return the results in a reply, in order; results without an image URL are left out.
 
         Raises:
-            ValueError: the reply is no JSON, or the service's own error.
+            ValueError: the reply is not JSON, or holds an error message of the service.
         """
         try:
             content = json.loads(body)
         except RecursionError as error:
-            raise ValueError("the reply is no JSON that can be read") from error
-        if words := at(self.error, content):
-            raise ValueError(_plain(words))
+            raise ValueError("the reply is JSON that is nested too deeply") from error
+        if message := at(self.error, content):
+            raise ValueError(_plain(message))
         rows = at(self.results, content)
         return [self._found(row) for row in rows if at(self.image, row)] if isinstance(rows, list) else []
 
@@ -166,15 +167,15 @@ class Search(Section):
 
 
 def search_of(name: str, *, config: Path | None, endpoint: str | None) -> Search:
-    """The record of a source by its name.
+    """Return the record of a source.
 
     Args:
-        name: of ``SOURCES``, or ``http``.
+        name: a key of ``SOURCES``, or ``http``.
         config: for ``http``: a TOML file with the fields of ``Search``.
-        endpoint: an address in place of the service's own, one that speaks its protocol.
+        endpoint: a URL to use in place of the service's own; it must speak the same protocol.
 
     Raises:
-        ConfigError: the file cannot be read or does not fit, or the service is no longer there.
+        ConfigError: the file cannot be read or is not valid, or the service has ended.
     """
     changes = {} if endpoint is None else {"url": endpoint}
     try:
@@ -191,29 +192,27 @@ def search_of(name: str, *, config: Path | None, endpoint: str | None) -> Search
     except (OSError, tomllib.TOMLDecodeError, AdapterError) as error:
         raise ConfigError(f"the search {config or endpoint} cannot be used: {error}") from error
     except ValidationError as error:
-        wrong = [f"{'.'.join(map(str, one['loc']))} {one['msg']}".strip() for one in error.errors(include_url=False)]
-        raise ConfigError(f"the search {config or name} does not fit: {'; '.join(wrong)}") from error
+        problems = [f"{'.'.join(map(str, each['loc']))} {each['msg']}".strip() for each in error.errors()]
+        raise ConfigError(f"the search {config or name} is not valid: {'; '.join(problems)}") from error
     if search.ends is not None and search.ends <= date.today() and endpoint is None:
         raise ConfigError(f"{search.host} ended this service on {search.ends}: choose another --source")
     return search
 
 
 def hosts_of(found: Iterable[Found]) -> set[str]:
-    """The hosts, with their ports where they are named, from which results are downloaded."""
+    """Return the hosts, with ports if given, of the results' images."""
     hosts = set()
-    for one in found:
-        try:
-            parts = urlsplit(one.image)
+    for result in found:
+        with suppress(ValueError):
+            parts = urlsplit(result.image)
             hosts |= {parts.netloc.lower()} if parts.scheme in ("http", "https") else set()
-        except ValueError:
-            continue
     return hosts
 
 
 def _plain(value: Any) -> str:
-    """A field on one line, without markup."""
+    """Convert a field to one line of text without markup."""
     text = "" if value is None else value if isinstance(value, str) else json.dumps(value)
-    return " ".join(unescape(_TAG.sub(" ", text)).split())[:_LONGEST]
+    return " ".join(unescape(_TAG.sub(" ", text)).split())[:_MAX_FIELD]
 
 
 _OPENVERSE = Search(
@@ -231,12 +230,12 @@ _OPENVERSE = Search(
     most=240,
     rate=1 / 3,
     per_day=200,
-    note="without a token; with OPENVERSE_TOKEN 10,000 searches a day. Its terms forbid scraping the catalogue",
+    note="without a token; with OPENVERSE_TOKEN 10,000 searches per day. Its terms forbid scraping the catalogue",
 )
 _OPENVERSE_REGISTERED = _OPENVERSE.model_copy(
     update={
         "headers": {"Authorization": "Bearer ${OPENVERSE_TOKEN}"}, "count": 50, "most": 1000, "rate": 1.0,
-        "per_day": 10_000, "note": "with a token (it holds for some hours). Its terms forbid scraping the catalogue",
+        "per_day": 10_000, "note": "the token expires after hours. Its terms forbid scraping the catalogue",
     }
 )  # fmt: skip
 SOURCES: dict[str, Search] = {
@@ -262,7 +261,7 @@ SOURCES: dict[str, Search] = {
         most=1000,
         rate=1.0,
         contact=True,
-        note="one request at a time; images of at most 1280 pixels across",
+        note="one request at a time; images at most 1280 pixels wide",
     ),
     "google": Search(
         name="google",
@@ -283,6 +282,6 @@ SOURCES: dict[str, Search] = {
         usd_per_1000=5.0,
         free=100,
         ends=date(2027, 1, 1),
-        note="closed to new customers, ends on 2027-01-01; names no licences; at most 100 results a search",
+        note="closed to new customers, ends on 2027-01-01; states no licences; at most 100 results per search",
     ),
 }  # fmt: skip

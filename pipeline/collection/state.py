@@ -1,4 +1,4 @@
-"""What a collection's folder holds: replies of searches, photos named by their addresses, and what became of each."""
+"""A collection's folder: stored search replies, photos named by the hash of their URL, and the outcome of each URL."""
 
 import json
 import os
@@ -16,15 +16,15 @@ ENDINGS = {b"\xff\xd8\xff": ".jpg", b"\x89PNG": ".png", b"GIF8": ".gif", b"RIFF"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one address.
+    """The outcome of one download.
 
     Attributes:
-        url: the address.
-        reason: why there is no photo; empty where there is one.
-        again: whether another try may help.
-        file: the photo, from the collection's folder.
-        sha256: of its bytes.
-        phash: its perceptual hash, 64 bits in hex digits.
+        url: the image's URL.
+        reason: why there is no photo; empty if there is one.
+        again: whether a later command should try again.
+        file: the photo, relative to the collection's folder.
+        sha256: of the photo's bytes.
+        phash: its perceptual hash, 64 bits in hex digits; empty if near-duplicates are kept.
     """
 
     url: str
@@ -36,7 +36,7 @@ class Outcome:
 
 
 class CollectionFolder:
-    """A folder that one process at a time works on; every file is whole or absent, so that it survives a kill."""
+    """A collection's folder, used by one process at a time. Files are written atomically, so a kill leaves it valid."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -45,15 +45,15 @@ class CollectionFolder:
         if self._journal.is_file():
             for line in self._journal.read_text(encoding="utf-8", errors="replace").splitlines():
                 try:
-                    one = Outcome(**json.loads(line))
-                except (ValueError, TypeError):  # a line that a kill cut
+                    outcome = Outcome(**json.loads(line))
+                except (ValueError, TypeError):  # a line that a kill cut short
                     continue
-                if not one.file or (folder / one.file).is_file():
-                    self.outcomes[one.url] = one
+                if not outcome.file or (folder / outcome.file).is_file():
+                    self.outcomes[outcome.url] = outcome
 
     @contextmanager
     def opened(self) -> Iterator[None]:
-        """Take outcomes with `note` while this is open."""
+        """Open the journal of outcomes for `note`."""
         self.folder.mkdir(parents=True, exist_ok=True)
         cut = self._journal.is_file() and not self._journal.read_bytes().endswith(b"\n")
         with self._journal.open("a", encoding="utf-8") as self._stream:
@@ -61,31 +61,31 @@ class CollectionFolder:
             yield
 
     def note(self, outcome: Outcome) -> None:
-        """Keep an outcome, at once and for good."""
+        """Append an outcome to the journal and sync it to disk."""
         self.outcomes[outcome.url] = outcome
         self._stream.write(json.dumps(asdict(outcome)) + "\n")
         self._stream.flush()
         os.fsync(self._stream.fileno())
 
     def reply(self, search: Mapping[str, Any]) -> bytes | None:
-        """The kept reply to a search; None where there is none."""
+        """Return the stored reply to a search (see ``search_key``); None if there is none."""
         path = self._reply_path(search)
         return path.read_bytes() if path.is_file() else None
 
     def keep_reply(self, search: Mapping[str, Any], body: bytes) -> None:
-        """Keep the reply to a search."""
+        """Store the reply to a search."""
         write_bytes(self._reply_path(search), body)
 
     def _reply_path(self, search: Mapping[str, Any]) -> Path:
         return self.folder / "searches" / f"{digest(dict(search))}.json"
 
     def photo(self, url: str) -> Path | None:
-        """The photo of an address, where its file is there."""
+        """Return the path of a URL's photo; None if it is not there."""
         found = (self.folder / "photos").glob(f"{_name(url)}.*")
         return next((path for path in found if path.suffix != PARTIAL), None)
 
     def keep_photo(self, url: str, content: bytes) -> Path:
-        """Write the bytes of an address; what is no image gets the ending ``.bin``."""
+        """Write the content of a URL; its suffix is ``.bin`` if it is not an image of a known format."""
         ending = next((ending for start, ending in ENDINGS.items() if content.startswith(start)), ".bin")
         path = self.folder / "photos" / f"{_name(url)}{ending}"
         write_bytes(path, content)

@@ -103,7 +103,7 @@ def _share(measure: str, attribute: Any, sample: Any, rows: "pd.DataFrame", hits
 
 
 def review_checks(answers: "pd.DataFrame") -> "list[Check]":
-    """Return the lines of the validity card that rest on people: whether edits are seen in their direction, or at all."""
+    """Return the lines of the validity card that rest on people: are edits seen in their direction, and as edits?"""
     return [
         line(
             f"people: {row['measure']}",

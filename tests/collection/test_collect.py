@@ -104,7 +104,7 @@ def test_each_service_gives_a_manifest_with_credits_that_audits_take(service, tm
 
 
 def test_nothing_is_sent_without_consent_and_the_plan_counts_what_is_known(web, tmp_path):
-    with pytest.raises(PlanError, match="nobody confirmed"):
+    with pytest.raises(PlanError, match="not confirmed"):
         collect(web.wanted(), tmp_path, consent=lambda plan: False)
     assert not web.search.received
     assert not web.images.received
@@ -368,7 +368,7 @@ def test_the_command_shows_the_plan_and_writes_the_manifest(web, tmp_path, invok
     ]  # fmt: skip
     done = invoke(*words)
     assert done.exit_code == 2
-    assert "nobody confirmed" in done.output
+    assert "not confirmed" in done.output
     assert "1 search term, at most 3 photos" in done.stderr
     done = invoke(*words, "--yes")
     assert done.exit_code == 0, done.output
