@@ -1,6 +1,6 @@
-"""Statistics of an audit: pure functions over arrays and frames. Nothing here reads a file or loads a network.
+"""Statistics of an audit: pure functions over arrays and frames, without files or networks.
 
-The public names are listed here; the module of a name is loaded when it is first used.
+The module of a public name is imported when the name is first used.
 """
 
 from functools import cache
@@ -78,8 +78,8 @@ __all__ = [
 
 
 @cache
-def _places() -> dict[str, str]:
-    """Public name -> its module, read from the imports above: they are written once, for type checkers and for this."""
+def _modules() -> dict[str, str]:
+    """Public name -> module, read from the imports for type checkers above, so that the list is written once."""
     import ast
 
     nodes = ast.walk(ast.parse(Path(__file__).read_text(encoding="utf-8")))
@@ -92,7 +92,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_places()[name]), name)
+    return getattr(import_module(_modules()[name]), name)
 
 
 def __dir__() -> list[str]:

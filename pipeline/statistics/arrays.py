@@ -1,6 +1,6 @@
-"""Labels, predictions, scores and options as they come, checked: shapes, values, names, rows that belong together.
+"""Checks of labels, predictions, scores and options: shapes, values, names and matching rows.
 
-Only checked and narrowed here; what is counted in them is in ``amplification.counts``.
+Counting is in ``amplification.counts``.
 """
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
@@ -24,34 +24,34 @@ NOT_BINARY = "column {column} of {name} must hold 0 and 1, but has {value:g} in 
 NOT_SHARE = "column {column} of {name} must lie in 0-1, but has {value:g} in row {row}, counting from 0"
 OTHER_ROWS = "{name} must have {wanted} rows, as the labels have, not {rows}"
 OTHER_COLUMNS = "{name} must have {wanted} columns, not {columns}"
-OTHER_INDEX = "the index of {name} names other rows than that of {first}: give both the same index, or arrays"
-OTHER_NAMES = "the columns of {name} are {given}, those of {first} {wanted}: name them alike, or give an array"
-BAD_NAMES = "the names of {name} must be {wanted} different ones, not {given}"
+OTHER_INDEX = "the index of {name} does not match that of {first}: give both the same index, or pass arrays"
+OTHER_NAMES = "the columns of {name} are {given}, but those of {first} are {wanted}: use the same names, or pass arrays"
+BAD_NAMES = "the names of {name} must be {wanted} distinct names, not {given}"
 
 MISSING_CATEGORY = "{name} has a missing value in row {row}, counting from 0"
-NOT_CATEGORIES = "{name} holds {value} in row {row}, which is no category (rows count from 0): give labels, not scores"
-MIXED = "{name} holds {kind} and {first} {other}: give the same labels in both"
+NOT_CATEGORIES = "{name} holds {value} in row {row} (counting from 0), which is not a category: pass labels, not scores"
+MIXED = "{name} holds {kind}, but {first} holds {other}: use the same labels in both"
 DIFFERENT = "{name} has {size} {what}, but {first} has {expected}"
 
 BAD_LEVEL = "{name} must lie between 0 and 1, not {value}"
 BAD_COUNT = "{name} must be a whole number of {least} or more, not {value!r}"
-UNKNOWN = "there is no {name} {value!r}; there are {known}"
+UNKNOWN = "{name} must be one of {known}, not {value!r}"
 BAD_CLUSTERS = "clusters must name one cluster for each of {rows} rows, not {given}"
-NO_CLUSTER = "clusters names no cluster for row {row}, counting from 0"
+NO_CLUSTER = "clusters has no cluster for row {row}, counting from 0"
 
 # Tables of numbers
 
 
 def binary(values: ArrayLike, name: str, *, rows: int | None = None, columns: int | None = None) -> NDArray[np.int8]:
-    """0 and 1, ``(rows, columns)``, from an array or a frame.
+    """Return an array or frame of 0 and 1 as int8 ``(rows, columns)``.
 
     Args:
-        values: what is checked.
-        name: of the argument, for the error.
-        rows, columns: how many there must be.
+        values: the table to check.
+        name: name of the argument, for error messages.
+        rows, columns: required size; any size by default.
 
     Raises:
-        ValueError: another shape, nothing at all, missing or other values; the column is named.
+        ValueError: wrong shape, empty, or missing or other values; the message names the column.
     """
     table = _table(values, name, rows=rows, columns=columns)
     _refuse(NOT_BINARY, table, (table != 0) & (table != 1), values, name)
@@ -59,7 +59,7 @@ def binary(values: ArrayLike, name: str, *, rows: int | None = None, columns: in
 
 
 def shares(values: ArrayLike, name: str, *, rows: int | None = None, columns: int | None = None) -> NDArray[Any]:
-    """Predictions in 0-1: int8 where all are 0 or 1, else float64. Arguments and errors as for ``binary``."""
+    """Return predictions in 0-1: int8 if all are 0 or 1, else float64. Arguments and errors as for ``binary``."""
     table = _table(values, name, rows=rows, columns=columns)
     if ((table == 0) | (table == 1)).all():
         return table.astype(np.int8, copy=False)
@@ -68,35 +68,35 @@ def shares(values: ArrayLike, name: str, *, rows: int | None = None, columns: in
 
 
 def numbers(values: ArrayLike, name: str, *, columns: int | None = None) -> Floats:
-    """Any finite numbers, such as scores. Arguments and errors as for ``binary``."""
+    """Return finite numbers, such as scores. Arguments and errors as for ``binary``."""
     table = _table(values, name, rows=None, columns=columns).astype(np.float64)
     _refuse(NOT_FINITE, table, np.isinf(table), values, name)
     return table
 
 
 def scores(values: ArrayLike, name: str) -> Floats:
-    """``(n, F)`` finite numbers from ``(n,)`` or ``(n, F)``. Errors as for ``binary``."""
+    """Return ``(n,)`` or ``(n, F)`` finite numbers as ``(n, F)``. Errors as for ``binary``."""
     return numbers(_two_dimensional(name, np.asarray(values)), name)
 
 
 def aligned(values: Any, first: Any, name: str, *, to: str, rows: bool = True, columns: bool = False) -> Any:
-    """``values`` with their rows, their columns or both in the order of ``first``, by their names.
+    """Reorder the rows, columns or both of ``values`` to match ``first``.
 
-    Arrays are taken as they stand. Frames and series are matched by index. Columns are matched by name where two frames
-    have the same names; where they have none in common, they are taken to stand in the same order.
+    Arrays are returned unchanged. Frames and series are matched by index. Columns of two frames are matched by name,
+    or by position if they have no name in common.
 
     Args:
-        values, first: what is put in order, and what gives the order.
-        name, to: what the two are called in errors.
-        rows, columns: what is matched; columns must mean the same in both.
+        values, first: the table to reorder, and the one that defines the order.
+        name, to: names of the two for error messages.
+        rows, columns: whether to match rows and columns; columns must mean the same in both.
 
     Raises:
-        ValueError: other rows, or column names of which only some agree.
+        ValueError: different rows, or column names that agree only in part.
     """
     index, wanted = getattr(values, "index", None), getattr(first, "index", None)
     if rows and isinstance(index, pd.Index) and isinstance(wanted, pd.Index) and not index.equals(wanted):
         if len(index) != len(wanted):
-            return values  # the number of rows is refused by name where it is looked at
+            return values  # the caller's own check of the number of rows has the better message
         if not (index.is_unique and wanted.is_unique and index.isin(wanted).all()):
             raise ValueError(OTHER_INDEX.format(name=name, first=to))
         values = values.loc[wanted]
@@ -111,10 +111,10 @@ def aligned(values: Any, first: Any, name: str, *, to: str, rows: bool = True, c
 
 
 def names_of(values: ArrayLike, names: Sequence[str] | None, name: str) -> tuple[str, ...]:
-    """The names given, or a frame's own, or numbers from 0, for the columns of ``values``.
+    """Return the names of the columns of ``values``: ``names`` if given, else a frame's own, else numbers from 0.
 
     Raises:
-        ValueError: no table, another number of names than of columns, or one twice.
+        ValueError: not a table, or names that are repeated or do not match the number of columns.
     """
     shape = np.shape(values)
     if len(shape) != 2:
@@ -133,19 +133,19 @@ def names_of(values: ArrayLike, names: Sequence[str] | None, name: str) -> tuple
 class Categories:
     """``n`` rows of ``C`` categorical columns."""
 
-    codes: Codes  # (n, C) integers, the place of each entry in its column's names
-    names: tuple[NDArray[Any], ...]  # the categories of each column, sorted. A column of only 0 and 1 always has both
+    codes: Codes  # (n, C) index of each entry in its column's names
+    names: tuple[NDArray[Any], ...]  # sorted categories of each column; a column of 0s or 1s only still has both
 
     def __len__(self) -> int:
         return len(self.codes)
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """How many categories each column has."""
+        """Number of categories of each column."""
         return tuple(len(names) for names in self.names)
 
     def features(self) -> Floats:
-        """``(n, F)`` numbers for an attacker: a column of two categories as 0 and 1, others one-hot."""
+        """Return ``(n, F)`` features for an attacker: columns of two categories as 0 and 1, others one-hot."""
         parts = [
             self.codes[:, [column]] if size <= 2 else self.codes[:, [column]] == np.arange(size)
             for column, size in enumerate(self.sizes)
@@ -153,27 +153,27 @@ class Categories:
         return np.concatenate(parts, axis=1).astype(np.float64)
 
     def with_codes(self, codes: Codes) -> "Categories":
-        """The same columns with other entries."""
+        """Return the same columns with other entries."""
         return Categories(codes, self.names)
 
     def take(self, rows: Codes) -> "Categories":
-        """Some rows, in the order given."""
+        """Return the rows at these positions."""
         return self.with_codes(self.codes[rows])
 
     def joint(self) -> Codes:
-        """``(n,)`` one code for each different row, in the order of the rows' codes."""
+        """Return ``(n,)`` codes of the distinct rows, see ``row_numbers``."""
         return row_numbers(self.codes)
 
 
 def categories(**arrays: ArrayLike) -> tuple[Categories, ...]:
-    """Labels that share their categories, such as a task and its predictions, rows in the order of the first.
+    """Encode labels that share their categories, such as a task and its predictions, with the rows of the first.
 
     Args:
-        arrays: name -> ``(n,)`` or ``(n, C)`` numbers, booleans or text, all of one shape.
+        arrays: name -> ``(n,)`` or ``(n, C)`` numbers, booleans or text, all of the same shape.
 
     Raises:
-        ValueError: a shape that does not fit, nothing in it, a missing value, numbers that are no whole numbers, text
-            in one and numbers in another, or rows that cannot be matched; the message names the argument.
+        ValueError: wrong shape, empty, missing values, fractions, text in one and numbers in another, or rows that
+            cannot be matched; the message names the argument.
     """
     first = next(iter(arrays))
     ordered = {name: aligned(values, arrays[first], name, to=first) for name, values in arrays.items()}
@@ -198,16 +198,16 @@ def categories(**arrays: ArrayLike) -> tuple[Categories, ...]:
 
 
 def row_numbers(table: NDArray[Any]) -> Codes:
-    """``(n,)`` one number for each different row of ``(n, C)``, in the order of the rows."""
+    """Number the distinct rows of an ``(n, C)`` table in sorted order: ``(n,)``."""
     column = table[:, 0] if table.shape[1] == 1 else table
     return np.unique(column, axis=0, return_inverse=True)[1].reshape(-1)
 
 
 def cluster_codes(clusters: Sequence[Hashable], *, rows: int) -> Codes:
-    """``(n,)`` a number for each row's cluster, in the order in which the clusters first appear.
+    """Number the cluster of each row, ``(n,)``, in order of first appearance.
 
     Raises:
-        ValueError: not one cluster a row, or a missing one.
+        ValueError: the number of clusters is not ``rows``, or one is missing.
     """
     if len(clusters) != rows:
         raise ValueError(BAD_CLUSTERS.format(rows=rows, given=len(clusters)))
@@ -217,11 +217,11 @@ def cluster_codes(clusters: Sequence[Hashable], *, rows: int) -> Codes:
     return codes
 
 
-# Options: each raises ValueError and names the argument
+# Options: each check raises a ValueError that names the argument
 
 
 def check_rows(tables: Mapping[str, Any]) -> None:
-    """All tables must have as many rows as the first."""
+    """Check that all tables have as many rows as the first."""
     first, *others = tables
     for name in others:
         if len(tables[name]) != len(tables[first]):
@@ -230,25 +230,25 @@ def check_rows(tables: Mapping[str, Any]) -> None:
 
 
 def check_level(level: float, name: str = "level") -> None:
-    """A probability must lie between 0 and 1, neither of them."""
+    """Check that a probability lies strictly between 0 and 1."""
     if not 0 < level < 1:
         raise ValueError(BAD_LEVEL.format(name=name, value=level))
 
 
 def check_count(value: Any, name: str, *, least: int = 0) -> None:
-    """A number must be whole, and ``least`` or more."""
+    """Check that a number is an integer of at least ``least``."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise ValueError(BAD_COUNT.format(name=name, least=least, value=value))
 
 
 def check_choice(value: Any, name: str, known: Collection[str]) -> None:
-    """A word must be one of those known."""
+    """Check that a value is one of those known."""
     if value not in known:
         raise ValueError(UNKNOWN.format(name=name, value=value, known=", ".join(known)))
 
 
 def _table(values: ArrayLike, name: str, *, rows: int | None, columns: int | None) -> NDArray[Any]:
-    """A table of numbers without missing ones, of the size wanted."""
+    """Return a table of numbers of the required size, without missing values."""
     table = np.asarray(values)
     if table.ndim != 2:
         raise ValueError(NOT_TABLE.format(name=name, shape=table.shape))
@@ -271,7 +271,7 @@ def _table(values: ArrayLike, name: str, *, rows: int | None, columns: int | Non
 
 
 def _labels(name: str, values: ArrayLike) -> NDArray[Any]:
-    """``(n, C)`` labels: whole numbers, booleans or text."""
+    """Return ``(n, C)`` labels: whole numbers, booleans or text."""
     array = np.asarray(values)
     if array.dtype == object:
         _refuse(MISSING_CATEGORY, array, pd.isna(array), values, name)
@@ -293,8 +293,8 @@ def _two_dimensional(name: str, array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _refuse(message: str, table: NDArray[Any], wrong: NDArray[np.bool_], values: ArrayLike, name: str) -> None:
-    """The error about the first wrong cell, if there is any, by its column's name in a frame."""
+    """Raise an error about the first wrong cell, if any; a column of a frame is named."""
     if wrong.any():
-        row, *column = (int(place) for place in np.argwhere(wrong)[0])
-        named = repr(str(values.columns[column[0]])) if hasattr(values, "columns") and column else sum(column)
-        raise ValueError(message.format(column=named, name=name, row=row, value=table[(row, *column)]))
+        row, *column = map(int, np.argwhere(wrong)[0])
+        label = repr(str(values.columns[column[0]])) if hasattr(values, "columns") and column else sum(column)
+        raise ValueError(message.format(column=label, name=name, row=row, value=table[(row, *column)]))

@@ -1,6 +1,6 @@
-"""Two sweeps of the same photos compared, photo by photo: of two runs, of two adapters, of an edit and its placebo.
+"""Paired comparison of two sweeps of the same photos: two runs, two adapters, or an edit and its placebo.
 
-Slopes of groups of photos within one sweep are compared in ``subgroups``.
+Groups of photos within one sweep are compared in ``subgroups``.
 """
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -29,9 +29,10 @@ from pipeline.statistics.photo_slopes import (
 from pipeline.statistics.sweeps import Sweeps
 
 OTHER_VALUES = (
-    "the column 'value' of {first} holds {first_values}, that of {second} {second_values}: not the same sweep"
+    "the column 'value' of {first} holds {first_values}, but that of {second} holds {second_values}: compare sweeps of "
+    "the same values"
 )
-OTHER_RESPONSE = "{first} and {second} must both be presence or both be confidence"
+OTHER_RESPONSE = "the responses of {first} and {second} must both be presence or both be confidence"
 COMPARISON_COLUMNS = (
     *("attribute", "arm", "first", "second", "label", "photos", "first_y_c", "second_y_c"),
     *("first_slope", "second_slope", "difference", "difference_low", "difference_high", "p", "q"),
@@ -39,19 +40,19 @@ COMPARISON_COLUMNS = (
 )
 
 
-Sides = tuple[Ratio, Ratio]  # slopes of z, which divide by y_c, and of y
+Ratios = tuple[Ratio, Ratio]  # of z (divided by y_c) and of y
 
 
-def differ(first: Sides, second: Sides, *, names: tuple[str, str], level: float) -> dict[str, Floats]:
-    """Columns of two slopes of z, called ``names``, of their difference with its t interval and p, and of that of y."""
+def difference_columns(first: Ratios, second: Ratios, *, names: tuple[str, str], level: float) -> dict[str, Floats]:
+    """Columns of the two slopes of z and of their differences in z and y, with t intervals and p."""
     of_z, of_y = (inference.difference(one, other, level=level) for one, other in zip(first, second, strict=True))
-    found = {f"{name}_slope": side[0].value for name, side in zip(names, (first, second), strict=True)}
-    found |= dict(zip(("difference", "difference_low", "difference_high", "p"), of_z, strict=True))
-    return found | dict(zip(("rd_difference", "rd_low", "rd_high", "rd_p"), of_y, strict=True))
+    columns = {f"{name}_slope": slopes[0].value for name, slopes in zip(names, (first, second), strict=True)}
+    columns |= dict(zip(("difference", "difference_low", "difference_high", "p"), of_z, strict=True))
+    return columns | dict(zip(("rd_difference", "rd_low", "rd_high", "rd_p"), of_y, strict=True))
 
 
 def only_in(sweeps: Sweeps, other: Sweeps) -> tuple[str, ...]:
-    """The photos, with a complete sweep or without, that do not have one in both."""
+    """Photos of ``sweeps``, complete or not, that do not have a complete sweep in both."""
     paired = set(sweeps.photos) & set(other.photos)
     return tuple(photo for photo in (*sweeps.photos, *sweeps.incomplete) if photo not in paired)
 
@@ -65,28 +66,27 @@ def compare(
     level: float = 0.95,
     clusters: Mapping[str, Hashable] | None = None,
     block: int | None = None,
-    second_still: bool = False,
+    keep_flat_second: bool = False,
 ) -> pd.DataFrame:
-    """The difference of each label's slope between two sweeps of the same photos, paired by photo.
+    """Difference of each label's slope between two sweeps of the same photos, paired by photo.
 
-    A row for every label that either returned, of the photos with a complete sweep in both, with the columns of
-    ``COMPARISON_COLUMNS``: first less second, NaN where either is not estimable, which ``reason`` explains; q over the
-    labels of this comparison.
-
-    Both slopes are estimated anew on the photos that both have. The interval is the t interval of the linearised
-    difference (``inference.difference``): what both see in a photo cancels out, so it is narrower than the two
-    slopes' own intervals suggest, and a sweep compared with itself differs by exactly 0.
+    Both slopes are estimated on the photos with a complete sweep in both. The interval is the t interval of the
+    linearised difference (``inference.difference``). Variation between photos that both share cancels out, so it is
+    narrower than the intervals of the two slopes suggest, and a sweep compared with itself differs by exactly 0.
 
     Args:
-        first, second: the responses; of the same attribute values.
-        names: what they are called.
+        first, second: the responses, at the same attribute values.
+        names: names of the two.
         min_count: y_c * n below which a label is too rare in either.
         level, clusters, block: as for ``slope_table``.
-        second_still: a label that is constant or rare in the second is no reason to leave it out: its slope there is
-            what it is.
+        keep_flat_second: also compare labels that are constant or too rare in ``second``.
+
+    Returns:
+        A row for every label of either, with ``COMPARISON_COLUMNS``: first less second, NaN with a ``reason`` where
+        either is not estimable; q over the labels of this comparison.
 
     Raises:
-        ValueError: the sweeps have other values or another response, or ``clusters`` lacks a photo.
+        ValueError: the sweeps have different values or responses, or ``clusters`` lacks a photo.
     """
     _check_alike(first, second, names)
     known = set(second.photos)
@@ -94,16 +94,16 @@ def compare(
     labels = sorted({*first.labels, *second.labels})
     both = [sweeps.of_photos(photos).of_labels(labels) for sweeps in (first, second)]
     units, rates = units_of(both[0], clusters), [sweeps.rates() for sweeps in both]
-    each = [reasons_of(rate, photos=len(photos), units=len(units), min_count=min_count) for rate in rates]
-    if second_still:
-        each[1] = np.where(np.isin(each[1], (CONSTANT, TOO_RARE)), ESTIMABLE, each[1])
-    reason = _joined(each, names)
+    reasons = [reasons_of(rate, photos=len(photos), units=len(units), min_count=min_count) for rate in rates]
+    if keep_flat_second:
+        reasons[1] = np.where(np.isin(reasons[1], (CONSTANT, TOO_RARE)), ESTIMABLE, reasons[1])
+    reason = _joined(reasons, names)
 
     def parts() -> Iterator[Part]:
         for rows in blocks(np.flatnonzero(reason == ESTIMABLE), photos=len(photos), size=block):
             sums = [[units.sums(part) for part in slopes_and_centre(sweeps, rows)] for sweeps in both]
             one, two = ((Ratio.of(top, centre), Ratio.of(top, units.sizes[None])) for top, centre in sums)
-            yield rows, differ(one, two, names=("first", "second"), level=level)
+            yield rows, difference_columns(one, two, names=("first", "second"), level=level)
 
     y_c = [rate[:, len(first.values) // 2] for rate in rates]
     own: dict[str, Any] = {"arm": first.arm, "first": names[0], "second": names[1]}
@@ -113,12 +113,7 @@ def compare(
 
 
 def comparison_frame(comparisons: Sequence[pd.DataFrame], *, family: Sequence[str] = ()) -> pd.DataFrame:
-    """Many comparisons as one frame; q over the declared family, by default all labels compared in an arm.
-
-    Args:
-        comparisons: of any attributes, arms and adapters.
-        family: columns in which the labels of one family agree, next to the arm.
-    """
+    """Concatenate comparisons, with q over the family declared by the columns ``family`` and the arm."""
     return within_families(stacked(comparisons, COMPARISON_COLUMNS), by=family)
 
 
@@ -133,7 +128,7 @@ def _check_alike(first: Sweeps, second: Sweeps, names: tuple[str, str]) -> None:
 
 
 def _joined(reasons: Sequence[NDArray[np.str_]], names: tuple[str, str]) -> NDArray[np.str_]:
-    """``(L,)`` the reasons of both sides, each with the side's name."""
+    """Combine the reasons of both sides, each with the side's name: ``(L,)``."""
     lines = [
         "; ".join(f"{name}: {reason}" for name, reason in zip(names, pair, strict=True) if reason != ESTIMABLE)
         for pair in zip(*reasons, strict=True)

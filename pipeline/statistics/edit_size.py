@@ -1,7 +1,7 @@
-"""What a slope owes to the attribute's direction, and what to the size of the edit: one regression within photos.
+"""Split each slope into the effect of the attribute's direction and that of the size of the edit.
 
-A version is edited the more the farther it is from the face's own value a0. Where photos sit on one side of the scale,
-|a - a0| falls or rises along a, so that whatever grows with the size of an edit makes a slope.
+An edit is larger the farther its value a is from the face's own value a0. If most photos lie on one side of the scale,
+|a - a0| is correlated with a, so that anything that grows with the size of an edit contributes to the slope.
 """
 
 from collections.abc import Hashable, Iterator, Mapping
@@ -20,7 +20,7 @@ EDIT_SIZE_COLUMNS = (
     *("direction", "direction_low", "direction_high", "direction_p", "size", "size_low", "size_high", "size_p"),
     *("estimable", "reason"),
 )
-SIDE = 0.05  # own values nearer to a = 0 are on no side
+MIN_DISTANCE = 0.05  # own values nearer to a = 0 are on neither side
 
 
 def edit_size(
@@ -31,12 +31,11 @@ def edit_size(
     level: float = 0.95,
     clusters: Mapping[str, Hashable] | None = None,
 ) -> pd.DataFrame:
-    """Direction and size of every label: d and s of y = c_i + d a + s |a - a0_i|, divided by y_c.
+    """Regress y on direction and size: d and s of y = c_i + d a + s |a - a0_i|, divided by y_c, for every label.
 
-    Both are common to all photos, c_i is a photo's own; errors are clustered by photo. ``slope`` is of the same photos
-    without the second term, so slope = direction + lean * size, where ``lean`` is the mean slope of |a - a0| on a.
-    Photos whose own value is not known, or does not lie inside the sweep, are left out: there nothing separates
-    the two.
+    d and s are common to all photos, c_i differs by photo; errors are clustered by photo. ``slope`` is of the same
+    photos without the size term, so slope = direction + lean * size, where ``lean`` is the mean slope of |a - a0| on a.
+    Photos whose own value is unknown or outside the sweep are left out, because they cannot separate the two.
 
     Args:
         sweeps: of one edit.
@@ -44,7 +43,7 @@ def edit_size(
         min_count, level, clusters: as for ``slope_table``.
 
     Returns:
-        The columns of ``EDIT_SIZE_COLUMNS``; intervals are Fieller's, p of the t test over photos.
+        The columns of ``EDIT_SIZE_COLUMNS``; intervals are Fieller's, p is of the t test over photos.
     """
     values, reach = sweeps.values, float(sweeps.values[-1])
     photos = [photo for photo in sweeps.photos if abs(own.get(photo, np.nan)) < reach]
@@ -62,29 +61,35 @@ def edit_size(
             yield rows, {"slope": top.sum(axis=1) / centre.sum(axis=1)}
             products = np.einsum("lkn,ckn->cln", sweeps.block(rows), design, optimize=True)
             fitted = np.einsum("cd,dl->cl", inverse, products.sum(axis=2))
-            # What each photo adds to the coefficients, around their values: its mean over photos is the coefficient.
-            left = products - np.einsum("cdn,dl->cln", squares, fitted)
-            added = len(photos) * np.einsum("cd,dln->cln", inverse, left) + fitted[:, :, None]
-            for name, found in zip(("direction", "size"), added, strict=True):
-                spread = Spread.of(units.sums(found), units)
+            # The influence of each photo on the coefficients, shifted so that its mean over photos is the coefficient.
+            residuals = products - np.einsum("cdn,dl->cln", squares, fitted)
+            influences = len(photos) * np.einsum("cd,dln->cln", inverse, residuals) + fitted[:, :, None]
+            for name, influence in zip(("direction", "size"), influences, strict=True):
+                spread = Spread.of(units.sums(influence), units)
                 low, high = inference.ratio_interval(spread, bottom, units, level=level)
-                numbers = {"": spread.total / bottom.total, "_low": low, "_high": high}
-                numbers["_p"] = inference.t_test(spread, units)
-                yield rows, {f"{name}{end}": column for end, column in numbers.items()}
+                yield (
+                    rows,
+                    {
+                        name: spread.total / bottom.total,
+                        f"{name}_low": low,
+                        f"{name}_high": high,
+                        f"{name}_p": inference.t_test(spread, units),
+                    },
+                )
 
     return label_frame(sweeps, EDIT_SIZE_COLUMNS, reason, parts(), y_c=rates[:, len(values) // 2], lean=lean)
 
 
 def balance(own: Mapping[str, float]) -> dict[str, float]:
-    """How many photos there are, the shares below and above the middle of the scale, and the mean own value."""
+    """Number of photos with a known own value, shares below and above the middle of the scale, and the mean value."""
     known = np.array([value for value in own.values() if not np.isnan(value)])
     count = max(len(known), 1)
-    low, high = (float((sign * known > SIDE).sum() / count) for sign in (-1, 1))
+    low, high = (float((sign * known > MIN_DISTANCE).sum() / count) for sign in (-1, 1))
     return {"photos": len(known), "low": low, "high": high, "mean": float(known.mean()) if len(known) else np.nan}
 
 
 def _design(values: Floats, own: Floats) -> Floats:
-    """``(2, K, n)``: value and size of the edit at each step of each photo, less their means over the steps."""
+    """Design ``(2, K, n)``: value and size of the edit at each step of each photo, less their means over the steps."""
     sizes = np.abs(values[:, None] - own)
     both = np.stack(np.broadcast_arrays(values[:, None], sizes))
     return np.asarray(both - both.mean(axis=1, keepdims=True))

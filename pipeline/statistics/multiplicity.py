@@ -1,7 +1,4 @@
-"""Many labels are tested at once: false discovery rates over a declared family.
-
-What makes a family is the caller's choice (see ``slopes_of``); the tests themselves live in ``inference``.
-"""
+"""False discovery rates over declared families of tests."""
 
 from collections.abc import Sequence
 
@@ -10,7 +7,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 ARM = "arm"  # a placebo is never in the family of the edits
-NO_FAMILY_COLUMN = "a family cannot be declared by the column {column!r}, which the table lacks; it has {columns}"
+NO_FAMILY_COLUMN = "a family cannot be declared by {column!r}: the table has only the columns {columns}"
 
 
 def benjamini_hochberg(p: ArrayLike) -> NDArray[np.float64]:
@@ -19,7 +16,7 @@ def benjamini_hochberg(p: ArrayLike) -> NDArray[np.float64]:
     Source: Benjamini & Hochberg 1995.
 
     Args:
-        p: ``(L,)`` probabilities in 0-1. NaN was not tested: it stays NaN and does not count as a test.
+        p: ``(L,)`` p-values in 0-1. NaN stays NaN and does not count as a test.
 
     Raises:
         ValueError: ``p`` is not one-dimensional or leaves 0-1.
@@ -38,15 +35,14 @@ def benjamini_hochberg(p: ArrayLike) -> NDArray[np.float64]:
 
 
 def within_families(frame: pd.DataFrame, *, by: Sequence[str] = ()) -> pd.DataFrame:
-    """The frame with q adjusted within declared families: rows that agree in their arm and in the columns ``by``.
+    """Set q, ``family`` (its description) and ``tested`` (its number of tests) for every row.
 
     Args:
-        frame: with p, NaN where nothing was tested; and ``arm``, unless there is one arm only. Its q is written, and
-            ``family`` (in words) and ``tested`` (how many tests) join it.
-        by: columns that declare a family, next to the arm; with none it is all labels tested in an arm.
+        frame: with p, NaN where nothing was tested, and ``arm`` if there are several arms.
+        by: columns that, with the arm, declare a family; by default a family is all tests of an arm.
 
     Raises:
-        ValueError: a column of ``by`` is not there.
+        ValueError: ``frame`` lacks a column of ``by``.
     """
     for column in by:
         if column not in frame.columns:
@@ -58,12 +54,12 @@ def within_families(frame: pd.DataFrame, *, by: Sequence[str] = ()) -> pd.DataFr
 
 
 def within(p: NDArray[np.float64], families: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """q within each family, and how many tests it has; ``(L,)`` each, for ``(L,)`` p and the families' names."""
+    """q within each family and its number of tests, ``(L,)`` each, given p and the families' names."""
     grouped = pd.Series(p, dtype=np.float64).groupby(np.array(families, dtype=object))
     return grouped.transform(benjamini_hochberg).to_numpy(np.float64), grouped.transform("count").to_numpy(np.int64)
 
 
 def family_names(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:
-    """The family of every row in words, such as ``adapter opencv, arm edit``."""
+    """Describe the family of every row, such as ``adapter opencv, arm edit``."""
     parts = [[f"{column} {value}" for value in frame[column]] for column in columns]
     return [", ".join(line) for line in zip(*parts, strict=True)] if parts else ["all"] * len(frame)

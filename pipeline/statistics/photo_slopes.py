@@ -1,6 +1,6 @@
-"""What every result about labels is made of: each photo's own slope, the units that are summed, reasons, frames.
+"""Shared parts of all results about labels: slopes of single photos, units, reasons, and frames.
 
-Slopes of labels live in ``slopes``, how sure they are in ``inference``.
+Slopes of labels are in ``slopes``, their uncertainty in ``inference``.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -14,48 +14,47 @@ from pipeline.statistics.arrays import Floats
 from pipeline.statistics.inference import Units
 from pipeline.statistics.sweeps import Sweeps
 
-# Why a label has no slope. Of several reasons the first in this order is given.
+# Reasons why a label has no slope, by priority.
 TOO_FEW_PHOTOS = "too few photos"  # fewer than two photos or clusters have a complete sweep
-NEVER_AT_CENTRE = "never present at a = 0"  # y_c = 0: there is nothing to divide by
+NEVER_AT_CENTRE = "never present at a = 0"  # y_c = 0, so z is not defined
 CONSTANT = "constant"  # the same rate at every step
 TOO_RARE = "too rare"  # y_c * n < min_count
 ESTIMABLE = ""
 
 # A standard deviation below this share of the rates is rounding noise.
 NOISE = 1e-13
-# More labels at a time fall out of the processor's cache, fewer leave its matrix units idle.
+# Larger blocks of labels exceed the processor's cache, smaller ones leave its matrix units idle.
 BLOCK_LABELS = 256
 BLOCK_CELLS = 4_000_000
 
-UNKNOWN_CLUSTER = "clusters names no cluster for the photo {photo!r}"
+UNKNOWN_CLUSTER = "clusters has no cluster for the photo {photo!r}"
 
-
-Part = tuple[NDArray[np.intp], Mapping[str, Floats]]  # places of some labels, and their numbers by column
+Part = tuple[NDArray[np.intp], Mapping[str, Floats]]  # rows of some labels, and their values by column
 
 
 def label_frame(
     sweeps: Sweeps, columns: Sequence[str], reason: NDArray[np.str_], parts: Iterable[Part] = (), **known: Any
 ) -> pd.DataFrame:
-    """One row a label: what it is of, why it has no estimate, and numbers, NaN where it has none.
+    """Build a frame with a row per label; numbers are NaN where a label has no estimate.
 
     Args:
-        sweeps: the responses that the numbers are of.
-        columns: of the frame; some of adapter, attribute, arm, label, photos, estimable, reason, and the numbers.
-        reason: ``(L,)`` as ``reasons_of`` gives it.
+        sweeps: the responses; they give adapter, attribute, arm, label and photos.
+        columns: of the frame, in order.
+        reason: ``(L,)``, see ``reasons_of``; it gives the columns ``estimable`` and ``reason``.
         parts: numbers of some labels at a time.
-        **known: column -> a number or name of all labels, or ``(L,)``.
+        **known: column -> a value for all labels, or ``(L,)``.
     """
     own = {name: getattr(sweeps, name) for name in ("adapter", "attribute", "arm")} | {"label": list(sweeps.labels)}
     own |= {"photos": len(sweeps.photos), "estimable": reason == ESTIMABLE, "reason": reason.tolist()}
     numbers = {name: np.full(len(sweeps.labels), np.nan) for name in columns if name not in own | known}
-    for rows, found in parts:
-        for name, column in found.items():
+    for rows, part in parts:
+        for name, column in part.items():
             numbers[name][rows] = column
     return pd.DataFrame(own | known | numbers, columns=list(columns), index=range(len(sweeps.labels)))
 
 
 def stacked(frames: Sequence[pd.DataFrame], columns: Sequence[str]) -> pd.DataFrame:
-    """Frames under each other with the columns named, also where all are empty."""
+    """Concatenate frames with the given columns, even if all frames are empty."""
     kept = [frame for frame in frames if len(frame)] or [pd.DataFrame(columns=list(columns))]
     return pd.concat(kept, ignore_index=True).reindex(columns=list(columns))
 
@@ -66,7 +65,7 @@ def photo_slopes(y: NDArray[Any], *, reach: int) -> NDArray[Any]:
     ``sum over j = 1..reach of j (y_(c+j) - y_(c-j))``: an integer for presence, and exactly 0 for equal responses.
 
     Args:
-        y: ``(L, K, n)``, as ``Sweeps.block`` gives it.
+        y: ``(L, K, n)``, see ``Sweeps.block``.
         reach: steps on either side of the centre, 1 to (K - 1) / 2.
 
     Returns:
@@ -80,24 +79,20 @@ def photo_slopes(y: NDArray[Any], *, reach: int) -> NDArray[Any]:
 
 
 def slope_unit(values: Floats, *, reach: int) -> float:
-    """What ``photo_slopes`` are to be multiplied with to be slopes per unit of a."""
+    """Factor that converts ``photo_slopes`` to slopes per unit of a."""
     step = (values[-1] - values[0]) / (len(values) - 1)
     return float(1 / (step * 2 * sum(j * j for j in range(1, reach + 1))))
 
 
 def slopes_and_centre(sweeps: Sweeps, rows: NDArray[np.intp]) -> tuple[Floats, NDArray[Any]]:
-    """Each photo's slope per unit of a, and its response at a = 0, ``(len(rows), n)`` each."""
+    """Slope per unit of a, and response at a = 0, of each photo; ``(len(rows), n)`` each."""
     y = sweeps.block(rows)
     reach = y.shape[1] // 2
     return slope_unit(sweeps.values, reach=reach) * photo_slopes(y, reach=reach), y[:, reach]
 
 
 def units_of(sweeps: Sweeps, clusters: Mapping[str, Hashable] | None) -> Units:
-    """The photos, or their clusters, as units of resampling.
-
-    Raises:
-        ValueError: ``clusters`` lacks a photo.
-    """
+    """Units of resampling: the photos, or their clusters; ValueError if ``clusters`` lacks a photo."""
     if clusters is None:
         return Units.of(len(sweeps.photos))
     for photo in sweeps.photos:
@@ -110,21 +105,21 @@ def units_of(sweeps: Sweeps, clusters: Mapping[str, Hashable] | None) -> Units:
 def counted(
     sweeps: Sweeps, *, min_count: float, clusters: Mapping[str, Hashable] | None
 ) -> tuple[Units, Floats, NDArray[np.str_]]:
-    """Units as ``units_of`` gives them, ``(L, K)`` rates y_k, and ``(L,)`` reasons as of ``reasons_of``."""
+    """Units (``units_of``), rates y_k ``(L, K)``, and reasons ``(L,)`` (``reasons_of``)."""
     units, rates = units_of(sweeps, clusters), sweeps.rates()
     return units, rates, reasons_of(rates, photos=len(sweeps.photos), units=len(units), min_count=min_count)
 
 
 def reasons_of(rates: Floats, *, photos: int, units: int, min_count: float) -> NDArray[np.str_]:
-    """``(L,)`` why a label has no slope, ``ESTIMABLE`` where it has one.
+    """Reason why each label has no slope, ``(L,)``; ``ESTIMABLE`` where it has one.
 
     Args:
         rates: ``(L, K)`` y_k.
-        photos, units: n, and how many photos or clusters of them there are.
+        photos, units: number of photos n, and of units (photos or clusters).
         min_count: y_c * n below which a label is too rare.
 
     Raises:
-        ValueError: ``min_count`` is no number of 0 or more.
+        ValueError: ``min_count`` is negative or NaN.
     """
     if not min_count >= 0:
         raise ValueError(f"min_count must be 0 or more, not {min_count}")
@@ -138,7 +133,7 @@ def reasons_of(rates: Floats, *, photos: int, units: int, min_count: float) -> N
 
 
 def blocks(rows: NDArray[np.intp], *, photos: int, size: int | None = None) -> Iterator[NDArray[np.intp]]:
-    """Labels in blocks that fit into memory; ``size`` labels each, if given."""
+    """Split the rows of labels into blocks of ``size`` (default: as many as fit into the cache)."""
     size = size or max(1, min(BLOCK_LABELS, BLOCK_CELLS // max(photos, 1)))
     for start in range(0, len(rows), size):
         yield rows[start : start + size]

@@ -1,6 +1,6 @@
-"""A number measured again and again: across seeds or trained models, how far is its mean to be trusted?
+"""Means over repeated runs (seeds or trained models), with the papers' interval and a t interval.
 
-Two intervals, named: the papers' own, and t. They speak of other runs on the same data, not of other data.
+Both intervals are about further runs on the same data, not about other data.
 """
 
 from dataclasses import asdict, dataclass
@@ -14,7 +14,7 @@ from pipeline.statistics.arrays import check_level
 
 TABLE_COLUMNS = ("quantity", "value", "sd", "repeats", "papers_low", "papers_high", "t_low", "t_high")
 NORMAL_95 = 1.96
-BAD_VALUES = "values must be a list of finite numbers, one for each run"
+BAD_VALUES = "values must be a list of finite numbers, one per run"
 
 
 @dataclass(frozen=True)
@@ -23,25 +23,25 @@ class Repeats:
 
     runs: int
     value: float
-    # papers_low, papers_high: 1.96 sd / sqrt(runs) on either side, sd with ddof 0: what Wang & Russakovsky 2021 and
-    # Zhao et al. 2023 print. With 5 runs a t interval is 1.58 times as wide
+    # papers_low, papers_high: mean -/+ 1.96 sd / sqrt(runs), sd with ddof 0, as in Wang & Russakovsky 2021 and Zhao et
+    # al. 2023. With 5 runs a t interval is 1.58 times as wide
     papers_low: float
     papers_high: float
-    # t_low, t_high: Student's t with ddof 1, which holds its level for few runs; NaN for one
+    # t_low, t_high: Student's t with ddof 1, which keeps its level for few runs; NaN for a single run
     t_low: float
     t_high: float
-    level: float  # of the t interval, 0-1; the papers' is for 0.95 whatever it is
+    level: float  # of the t interval, 0-1; the papers' level is always 0.95
 
     def to_frame(self) -> pd.DataFrame:
-        """One row, a column for each attribute."""
+        """One row, a column per field."""
         return pd.DataFrame([asdict(self)])
 
 
 def across_runs(values: ArrayLike, *, level: float = 0.95) -> Repeats:
-    """The mean of ``(runs,)`` numbers, one for each seed or trained model, and how sure it is.
+    """Mean and intervals of ``(runs,)`` values, one per seed or trained model.
 
     Raises:
-        ValueError: no numbers, numbers that are not finite, or a level out of range.
+        ValueError: no values, values that are not finite, or a level out of range.
     """
     x = np.asarray(values, dtype=np.float64)
     if x.ndim != 1 or x.size == 0 or not np.isfinite(x).all():
@@ -54,9 +54,9 @@ def across_runs(values: ArrayLike, *, level: float = 0.95) -> Repeats:
 
 
 def repeats_table(repeats: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
-    """A row for each column of ``repeats`` (a row each): mean, sd with the divisor n - 1, and both intervals.
+    """Summarise each column of ``repeats``, a frame with a row per repeat: mean, sd (ddof 1) and both intervals.
 
-    There is no interval (NaN) of one repeat, in which nothing was drawn, nor where a repeat has no finite value.
+    Intervals are NaN for a single repeat and where a repeat is not finite.
     """
     rows = []
     for name, column in repeats.items():

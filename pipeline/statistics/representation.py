@@ -1,6 +1,6 @@
-"""Who is shown: shares of perceived groups, how sure they are, and what they are without the classifier's errors.
+"""Shares of perceived groups among photos, with intervals, raw and corrected for the classifier's errors.
 
-Which photos are counted and who perceives them is decided elsewhere; the correction itself is in ``corrected_shares``.
+The correction itself is in ``corrected_shares``.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -17,7 +17,7 @@ from pipeline.statistics.photo_slopes import stacked
 
 ShareMethod = Literal["wilson", "exact"]
 NOT_CARRIED_OVER = (
-    "{group}: the classifier's own probabilities contradict the corrected shares of {names}: its errors on held-out "
+    "{group}: the classifier's own probabilities contradict the corrected shares of {names}. Its errors on held-out "
     "faces do not carry over to these photos, so read the uncorrected shares"
 )
 REPRESENTATION_COLUMNS = (
@@ -40,22 +40,22 @@ def represent(
     seed: int = 0,
     level: float = 0.95,
 ) -> pd.DataFrame:
-    """Shares of the categories among photos, raw and corrected: one row a category.
+    """Shares of the categories among photos, raw and corrected: a row per category.
 
-    The columns are those of ``REPRESENTATION_COLUMNS`` and ``contradicted``, for which see ``doubts``. The corrected
-    ones are NaN without a confusion matrix; their intervals count its own uncertainty.
+    The columns are ``REPRESENTATION_COLUMNS`` and ``contradicted`` (see ``doubts``). The corrected shares are NaN
+    without a confusion matrix; their intervals include its uncertainty.
 
-    The raw share's interval is Wilson's or Clopper and Pearson's; with clusters it is the bootstrap's over them. The
-    corrected shares are those of ``true_shares`` with ``corrected_interval``, which with clusters takes as many photos
-    as would tell as much if they were independent.
+    The interval of a raw share is Wilson's or Clopper and Pearson's, or with clusters a bootstrap interval. The
+    corrected shares are those of ``true_shares`` with ``corrected_interval``; with clusters the interval uses the
+    effective number of independent photos.
 
     Args:
         perceived: the category of each photo.
-        categories: all there are, in the order of the result.
+        categories: all categories, in the order of the result.
         group, attribute: names of the group of photos and of what is perceived.
-        confusion: ``(C, C)`` counts of held-out faces, one row a true category, one column a perceived one; the errors
-            on the photos are taken to be like those on the held-out faces.
-        probabilities: ``(n, C)`` of each photo, which tell where that cannot be: see ``contradicted``.
+        confusion: ``(C, C)`` counts of held-out faces, a row per true and a column per perceived category. The errors
+            on the photos are assumed to be like those on the held-out faces.
+        probabilities: ``(n, C)`` for each photo, used to check that assumption: see ``contradicted``.
         method: "wilson" or "exact".
         clusters: of each photo, where photos are not independent (several of one person).
         resamples, seed: of the bootstrap; the same seed gives the same bytes.
@@ -68,11 +68,10 @@ def represent(
         raise ValueError(f"the group {group!r} has no photo with a perceived {attribute or 'category'}")
     check_level(level)
     check_count(resamples, "resamples", least=1)
-    place = {name: number for number, name in enumerate(categories)}
-    unknown = sorted({str(name) for name in perceived if name not in place})
+    codes = pd.Index(categories).get_indexer(pd.Index(perceived))
+    unknown = sorted({str(name) for name, code in zip(perceived, codes, strict=True) if code < 0})
     if unknown:
         raise ValueError(f"the column {attribute!r} holds {', '.join(unknown)}, but may hold {', '.join(categories)}")
-    codes = np.array([place[name] for name in perceived], dtype=np.intp)
     table = _by_cluster(codes, clusters, categories=len(categories))
     counts = table.sum(axis=0)
     corrected, *ends = np.full((3, len(categories)), np.nan)
@@ -99,10 +98,13 @@ def represent(
 
 
 def resampled_counts(table: NDArray[np.int64], *, resamples: int, seed: int) -> Floats:
-    """``(R, C)`` weights of the categories in each resample of clusters, ``(G, C)`` photos perceived as each category.
+    """Resample clusters, ``(G, C)`` photos by category, by the Bayesian bootstrap (Rubin 1981).
 
-    The Bayesian bootstrap (Rubin 1981): clusters get exponential weights. One cluster's worth, shared out among the
-    categories, is added, so that the spread of a category that was not seen is not 0.
+    Clusters get exponential weights. The photos of one average cluster, divided among the categories, are added, so
+    that an unobserved category does not have zero variance.
+
+    Returns:
+        ``(R, C)`` weights of the categories in each resample.
     """
     random = np.random.default_rng([seed, 2])
     clusters, categories = table.shape
@@ -112,25 +114,25 @@ def resampled_counts(table: NDArray[np.int64], *, resamples: int, seed: int) -> 
 
 
 def effective_counts(table: NDArray[np.int64]) -> Floats:
-    """``(C,)`` counts of as many independent photos as tell as much as the clustered ones, ``(G, C)``.
+    """Effective counts ``(C,)``: those of independent photos with the same information as clusters ``(G, C)``.
 
-    The photos are divided by the mean design effect (Rao & Scott 1981), at least 1; where all photos are alike, so
-    that it cannot be known, by the mean size of a cluster.
+    The counts are divided by the mean design effect (Rao & Scott 1981), at least 1. If all photos are of the same
+    category, the effect is unknown and the mean size of a cluster is used instead.
     """
     counts = table.sum(axis=0)
     photos, shares = counts.sum(), counts / counts.sum()
-    seen = (shares > 0) & (shares < 1)
+    observed = (shares > 0) & (shares < 1)
     effect = photos / len(table)
-    if seen.any() and len(table) > 1:
-        rest = table - shares * table.sum(axis=1, keepdims=True)
-        variance = (rest**2).sum(axis=0) * len(table) / (len(table) - 1) / photos**2
-        effects = variance[seen] / (shares * (1 - shares) / photos)[seen]
-        effect = ((1 - shares[seen]) * effects).sum() / (1 - shares[seen]).sum()
+    if observed.any() and len(table) > 1:
+        deviations = table - shares * table.sum(axis=1, keepdims=True)
+        variance = (deviations**2).sum(axis=0) * len(table) / (len(table) - 1) / photos**2
+        effects = variance[observed] / (shares * (1 - shares) / photos)[observed]
+        effect = ((1 - shares[observed]) * effects).sum() / (1 - shares[observed]).sum()
     return np.asarray(counts / max(effect, 1.0))
 
 
 def _by_cluster(codes: NDArray[np.intp], clusters: Sequence[Hashable] | None, *, categories: int) -> NDArray[np.int64]:
-    """``(G, C)`` counts of every cluster; one row where photos are independent."""
+    """Counts ``(G, C)`` of every cluster; a single row for independent photos."""
     if clusters is None:
         return np.bincount(codes, minlength=categories)[None].astype(np.int64)
     units = cluster_codes(clusters, rows=len(codes))
@@ -140,11 +142,7 @@ def _by_cluster(codes: NDArray[np.intp], clusters: Sequence[Hashable] | None, *,
 
 
 def doubts(shares: pd.DataFrame) -> tuple[str, ...]:
-    """What one should know of each group before its corrected shares are read.
-
-    A category is ``contradicted`` where the classifier's own probabilities expect another share than the corrected
-    interval holds: the matrix does not carry over to these photos.
-    """
+    """Warn of each group whose corrected shares the classifier's own probabilities contradict (``contradicted``)."""
     rows = shares[shares["contradicted"].astype(bool)].groupby(["group", "attribute"], sort=False)["category"]
     return tuple(NOT_CARRIED_OVER.format(group=group, names=", ".join(names)) for (group, _), names in rows)
 
@@ -162,18 +160,17 @@ def shares_by_group(
     """``represent`` for every group of photos and every attribute in one frame, groups sorted.
 
     Args:
-        perceived, categories: attribute -> the category of each photo, and all that there are.
+        perceived, categories: attribute -> the category of each photo, and all its categories.
         groups: the group of each photo.
-        confusion, probabilities: attribute -> counts on held-out faces, and ``(n, C)`` probabilities of each photo.
+        confusion, probabilities: attribute -> counts on held-out faces, and ``(n, C)`` probabilities.
         clusters, **options: as for ``represent``.
     """
-    names = np.array(groups, dtype=object)
     confusion, probabilities, parts = confusion or {}, probabilities or {}, []
     for group in sorted(set(groups)):
-        rows = np.flatnonzero(names == group).tolist()
+        rows = [row for row, name in enumerate(groups) if name == group]
         own = {"group": group, "clusters": None if clusters is None else [clusters[row] for row in rows], **options}
-        for attribute, seen in perceived.items():
+        for attribute, names in perceived.items():
             table = np.asarray(probabilities[attribute])[rows] if attribute in probabilities else None
-            how = {"attribute": attribute, "confusion": confusion.get(attribute), "probabilities": table, **own}
-            parts.append(represent([seen[row] for row in rows], categories[attribute], **how))
+            own |= {"attribute": attribute, "confusion": confusion.get(attribute), "probabilities": table}
+            parts.append(represent([names[row] for row in rows], categories[attribute], **own))
     return stacked(parts, [*REPRESENTATION_COLUMNS, "contradicted"])

@@ -1,7 +1,4 @@
-"""Normalised label slopes (Joo & Kärkkäinen 2020) with honest uncertainty: how each label moves with the attribute.
-
-How sure they are is computed by ``inference``, the arrays come from ``sweeps``; tables to print are the report's.
-"""
+"""Normalised label slopes (Joo & Kärkkäinen 2020) with intervals and tests over photos."""
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, Literal
@@ -30,9 +27,9 @@ from pipeline.statistics.photo_slopes import (
 from pipeline.statistics.sweep_tables import sweeps_of
 from pipeline.statistics.sweeps import Sweeps
 
-# Responses of a block where drawing the resamples takes longer than all else; a byte each, eight with ``confidence``.
+# Responses in a block where resamples are drawn again for every block, which then dominates the time.
 LARGE_BLOCK_CELLS = 2**28
-INNER_REACH = 1.0  # the labels of photos lie within; a face further out exists as a counterfactual only
+INNER_REACH = 1.0  # faces of photos lie within |a| <= 1; beyond are counterfactuals only
 
 SLOPE_COLUMNS = (
     *("adapter", "attribute", "arm", "label", "photos", "count_centre", "y_c"),
@@ -46,17 +43,16 @@ CURVE_COLUMNS = ("adapter", "attribute", "arm", "label", "value", "y", "z", "z_l
 def ols(y: Floats, values: Floats) -> tuple[Floats, Floats]:
     """Slope of each row of ``y`` on ``values`` and its p by ordinary least squares, K - 2 degrees of freedom.
 
-    The papers' own test. The K means share their photos, so it rejects a true null far too often when every photo
-    reacts smoothly but differently. p does not change when a row is divided by a constant. In closed form, because a
-    run has thousands of labels and statsmodels fits them one by one; a test holds both to the same numbers.
+    This is the papers' test. The K means share their photos, so it rejects a true null far too often when every photo
+    reacts smoothly but differently. p does not change when a row is divided by a constant. The closed form handles
+    thousands of labels at once; statsmodels fits them one by one (a test compares the two).
 
     Args:
         y: ``(L, K)``.
         values: ``(K,)``.
 
     Returns:
-        slope and p, ``(L,)``. A constant row has slope 0 and p NaN, never a p from rounding noise; a row exactly on a
-        line has p 0.
+        slope and p, ``(L,)``. A constant row has slope 0 and p NaN; a row exactly on a line has p 0.
     """
     a = values - values.mean()
     spread, freedom = a @ a, y.shape[1] - 2
@@ -86,22 +82,22 @@ def slope_table(
 
     With y_ik the response to photo i at step k, y_k its mean over photos, c = (K + 1) / 2 and z_k = y_k / y_c, the
     slope is that of the least-squares line of z on a. It equals the mean of the photos' own slopes b_i divided by y_c;
-    p and intervals come from how b_i and y_ic vary between photos. All numbers of a label but q (Benjamini-Hochberg
-    over the labels of this table) do not depend on the other labels.
+    p and intervals follow from the variation of b_i and y_ic between photos. All numbers of a label except q
+    (Benjamini-Hochberg over the labels of this table) are independent of the other labels.
 
-    ``slope`` is of z = y / y_c on a, with Fieller's interval, that of the bootstrap, p of the t test and
-    ``permutation_p`` of the sign-flip test over photos; ``ols_p`` is the papers' own p, of OLS on the K points, not to
-    be relied on (see ``ols``). ``rd_slope`` is of y on a, with its t interval; ``inner_slope`` that of z over |a| <= 1.
+    ``slope`` is of z = y / y_c on a, with Fieller's interval, a bootstrap interval, p of the t test and
+    ``permutation_p`` of the sign-flip test over photos. ``ols_p`` is the papers' p, of OLS on the K points, and not
+    reliable (see ``ols``). ``rd_slope`` is of y on a, with its t interval; ``inner_slope`` is of z over |a| <= 1.
 
     Args:
         sweeps: the responses.
         min_count: y_c * n below which a label is too rare.
-        resamples: bootstrap resamples and sign flips, R.
+        resamples: number R of bootstrap resamples and of sign flips.
         seed: of both; the same seed gives the same bytes.
         level: of the intervals, 0-1.
-        clusters: photo -> cluster (e.g. the person), where photos are not independent; resampled in the photos' place.
+        clusters: photo -> cluster (e.g. the person) if photos are not independent; clusters are then resampled.
         block: labels handled at a time; bounds the memory and changes no result.
-        advance: is called with how many labels were done; of all labels in the end.
+        advance: called with the number of labels done since the last call.
 
     Raises:
         ValueError: ``clusters`` lacks a photo, or an option is out of range.
@@ -115,7 +111,7 @@ def slope_table(
         counts = inference.bootstrap_draws(units, resamples=resamples, seed=seed)
         flips = inference.sign_flips(units, resamples=resamples, seed=seed)
         yield estimable, {"ols_p": ols(rates[estimable], sweeps.values)[1]}
-        if block is None and isinstance(counts, inference.Draws):  # drawn anew for every block: few large ones
+        if block is None and isinstance(counts, inference.Draws):  # drawn again for every block
             block = max(1, LARGE_BLOCK_CELLS // (len(sweeps.photos) * len(sweeps.values)))
         for rows in blocks(estimable, photos=len(sweeps.photos), size=block):
             yield rows, _block(sweeps.block(rows), sweeps.values, units, counts=counts, flips=flips, level=level)
@@ -129,18 +125,18 @@ def slope_table(
 
 
 def slope_frame(sweeps: Sequence[Sweeps], *, family: Sequence[str] = (), **options: Any) -> pd.DataFrame:
-    """Slopes of many sweeps: one row for every adapter, attribute, arm and label, the columns of ``SLOPE_COLUMNS``.
+    """Slopes of many sweeps: a row per adapter, attribute, arm and label, with ``SLOPE_COLUMNS``.
 
-    q is Benjamini-Hochberg within a declared family, which the columns ``family`` and ``tested`` name and count.
-    By default it is all labels tested in an arm, of all adapters and attributes.
+    q is Benjamini-Hochberg within a declared family, described by the columns ``family`` and ``tested``.
 
     Args:
         sweeps: of any adapters, attributes and arms.
-        family: columns in which the labels of one family agree, such as adapter and attribute; the arm always is one.
+        family: columns that, with the arm, declare a family, such as adapter and attribute; by default a family is all
+            labels tested in an arm.
         **options: of ``slope_table``.
 
     Raises:
-        ValueError: as ``slope_table``; and a column of ``family`` that there is not.
+        ValueError: as ``slope_table``, or an unknown column in ``family``.
     """
     frames = [slope_table(each, **options) for each in sweeps if each.labels]
     return within_families(stacked(frames, SLOPE_COLUMNS), by=family)
@@ -154,7 +150,7 @@ def slopes_of(
     confidence: bool = False,
     **options: Any,
 ) -> pd.DataFrame:
-    """Slopes of a whole run: ``slope_frame`` of ``sweeps_of`` its tables. Arguments and errors are those of the two."""
+    """Slopes of a run: ``slope_frame`` of ``sweeps_of`` its tables, with the arguments and errors of both."""
     return slope_frame(sweeps_of(labels, answers, presence=presence, confidence=confidence), **options)
 
 
@@ -167,28 +163,28 @@ def curve_frame(
 ) -> pd.DataFrame:
     """Rates y and normalised rates z against a, with Fieller's pointwise bands: the columns of ``CURVE_COLUMNS``.
 
-    z is NaN where y_c = 0, the band too where there are fewer than two photos. At a = 0 z is 1 by definition.
+    z is NaN where y_c = 0; the band is also NaN for fewer than two photos. At a = 0, z is 1 by definition.
 
     Args:
         sweeps: the responses.
-        labels: which ones; all unless given.
+        labels: default: all.
         level, clusters: as for ``slope_table``.
 
     Raises:
-        KeyError: a label that the sweeps do not have.
+        KeyError: the sweeps lack a label.
     """
-    place = {label: row for row, label in enumerate(sweeps.labels)}
+    row_of = {label: row for row, label in enumerate(sweeps.labels)}
     units, rates, steps = units_of(sweeps, clusters), sweeps.rates(), len(sweeps.values)
     frames = []
     for label in sweeps.labels if labels is None else labels:
-        if label not in place:
+        if label not in row_of:
             raise KeyError(f"no label {label!r} was returned by {sweeps.adapter!r}")
-        y = rates[place[label]]
+        y = rates[row_of[label]]
         z, low, high = np.full((3, steps), np.nan)
         if y[steps // 2] > 0:
             z = y / y[steps // 2]
             if len(units) > 1:
-                sums = units.sums(sweeps.block([place[label]])[0])
+                sums = units.sums(sweeps.block([row_of[label]])[0])
                 centre = Spread.of(sums[[steps // 2] * steps], units)
                 low, high = inference.ratio_interval(Spread.of(sums, units), centre, units, level=level)
         curve = {"label": label, "value": sweeps.values, "y": y, "z": z, "z_low": low, "z_high": high}
@@ -203,25 +199,25 @@ def findings(
     min_slope: float = 0.03,
     by: Literal["p", "q", "permutation_p", "ols_p"] = "p",
 ) -> pd.DataFrame:
-    """The rows with p < ``max_p`` and |slope| > ``min_slope`` (the papers' rule), largest |slope| first.
+    """Select the rows with p < ``max_p`` and |slope| > ``min_slope`` (the papers' rule).
 
-    Where there are placebos, the slope must also exceed theirs: ``exceeds_placebos`` of ``with_placebos``.
-    A column ``direction`` is added: -1 where the label rises towards the attribute's lower pole (perceived femininity,
-    the race at -1), +1 where it rises towards the higher one. Rows are sorted by adapter, attribute, arm and direction
-    first.
+    Where there are placebos, the slope must also exceed theirs: ``exceeds_placebos`` of ``with_placebos``. The column
+    ``direction`` is -1 where the label rises towards the attribute's lower pole (perceived femininity, the race at -1)
+    and +1 where it rises towards the higher one. Rows are sorted by adapter, attribute, arm, direction and descending
+    |slope|.
 
     Args:
-        frame: as ``slopes_of`` gives it.
-        max_p, min_slope: largest p, smallest |slope|.
+        frame: the result of ``slopes_of``.
+        max_p, min_slope: exclusive limits of p and |slope|.
         by: the column that is compared with ``max_p``.
     """
-    called = frame[(frame[by] < max_p) & (frame["slope"].abs() > min_slope)]
-    if "exceeds_placebos" in called:
-        called = called[called["exceeds_placebos"].ne(False).to_numpy(dtype=bool)]
-    called = called.assign(direction=np.sign(called["slope"].astype(float)).astype(int), size=called["slope"].abs())
+    rows = frame[(frame[by] < max_p) & (frame["slope"].abs() > min_slope)]
+    if "exceeds_placebos" in rows:
+        rows = rows[rows["exceeds_placebos"].ne(False).to_numpy(dtype=bool)]
+    rows = rows.assign(direction=np.sign(rows["slope"].astype(float)).astype(int), size=rows["slope"].abs())
     keys = ["adapter", "attribute", "arm", "direction", "size", "label"]
     ascending = [key != "size" for key in keys]
-    return called.sort_values(keys, ascending=ascending, ignore_index=True).drop(columns="size")
+    return rows.sort_values(keys, ascending=ascending, ignore_index=True).drop(columns="size")
 
 
 def _block(
@@ -233,15 +229,15 @@ def _block(
     flips: NDArray[np.float32] | inference.Draws,
     level: float,
 ) -> dict[str, Floats]:
-    """All numbers that need the photos one by one, for a ``(L, K, n)`` block of labels."""
+    """All columns that depend on the single photos, for a block ``(L, K, n)`` of labels."""
     centre, size = y.shape[1] // 2, units.sizes.sum()
     at_centre = units.sums(y[:, centre])
     bottom = Spread.of(at_centre, units)
     numbers: dict[str, Floats] = {}
 
-    def per_unit(name: str, ends: tuple[Floats, Floats], more: Floats) -> None:
-        """Both ends of an interval, per unit of a, with what is added to either side."""
-        numbers[f"{name}_low"], numbers[f"{name}_high"] = unit * (ends[0] - more), unit * (ends[1] + more)
+    def add_interval(name: str, ends: tuple[Floats, Floats], margin: Floats) -> None:
+        """Add both ends of an interval, widened by a margin and converted to slopes per unit of a."""
+        numbers[f"{name}_low"], numbers[f"{name}_high"] = unit * (ends[0] - margin), unit * (ends[1] + margin)
 
     inner = int(np.count_nonzero((values > 0) & (values <= INNER_REACH * (1 + 1e-9))))
     for name, reach in (("slope", centre), ("inner", inner)):
@@ -249,17 +245,17 @@ def _block(
             continue
         sums = units.sums(photo_slopes(y, reach=reach))
         top, unit = Spread.of(sums, units), slope_unit(values, reach=reach)
-        # Where all photos agree, the intervals allow for photos that were not seen: the responses lie in 0-1, so a
-        # photo's slope can be this far from the one that all have.
+        # If all photos agree, the intervals allow for photos outside the sample. Responses lie in 0-1, so the slope of
+        # such a photo can differ from the common one by at most this.
         largest = reach * (reach + 1) / 2 + np.abs(top.total / size)
         unseen = inference.unseen_reach(top, units, largest=largest, level=level)
         relative = unseen / (bottom.total / size)
         numbers["slope" if name == "slope" else "inner_slope"] = unit * top.total / bottom.total
         numbers["p" if name == "slope" else "inner_p"] = inference.t_test(top, units)
-        per_unit(name, inference.ratio_interval(top, bottom, units, level=level), relative)
+        add_interval(name, inference.ratio_interval(top, bottom, units, level=level), relative)
         if name == "slope":
             numbers["permutation_p"] = inference.sign_flip_test(sums, flips)
             numbers["rd_slope"] = unit * top.total / size
-            per_unit("rd", inference.mean_interval(top, units, level=level), unseen)
-            per_unit("bootstrap", inference.percentile_interval(sums, at_centre, counts, level=level), relative)
+            add_interval("rd", inference.mean_interval(top, units, level=level), unseen)
+            add_interval("bootstrap", inference.percentile_interval(sums, at_centre, counts, level=level), relative)
     return numbers

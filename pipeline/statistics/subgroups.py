@@ -1,4 +1,4 @@
-"""Slopes of groups of photos (by the source face's perceived group, by task, by any column), and how they differ.
+"""Slopes by group of photos (perceived group of the source face, task, any column) and their differences.
 
 Two sweeps of the same photos are compared in ``comparison``.
 """
@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from pipeline.statistics.comparison import Sides, differ
+from pipeline.statistics.comparison import Ratios, difference_columns
 from pipeline.statistics.inference import Ratio, Units
 from pipeline.statistics.multiplicity import within_families
 from pipeline.statistics.photo_slopes import (
@@ -32,8 +32,6 @@ DIFFERENCE_COLUMNS = (
     *("difference", "difference_low", "difference_high", "p", "q", "rd_difference", "rd_low", "rd_high", "rd_p"),
     *("family", "tested"),
 )
-
-
 Frames = tuple[pd.DataFrame, pd.DataFrame]
 
 
@@ -48,18 +46,19 @@ def subgroup_slopes(
 ) -> Frames:
     """Slopes of every label in every group of photos, and the differences between every two groups.
 
-    The first frame has a row for each group, sorted, and label, with ``SUBGROUP_COLUMNS``; the second one for each pair
-    of groups and label that both can estimate, with ``DIFFERENCE_COLUMNS``: the group that is last by name less the
-    other, with Satterthwaite's degrees of freedom. q is over all rows of a frame.
-
-    A group's slopes are those of ``slope_table`` on its photos alone, divided by its own y_c, with ``min_count`` for
-    each group. Clusters may lie in several groups (a person photographed for two tasks): then what they share is
-    counted.
+    The slopes of a group are those of ``slope_table`` on its photos alone: divided by its own y_c, with ``min_count``
+    applied to each group. A cluster may lie in several groups (a person photographed for two tasks); the differences
+    then account for the dependence.
 
     Args:
         sweeps: the responses.
-        groups: photo -> group; photos that it lacks are left out.
+        groups: photo -> group; other photos are left out.
         level, clusters, block, **options: as for ``slope_table``.
+
+    Returns:
+        A frame with a row per group and label, ``SUBGROUP_COLUMNS``, groups sorted; and one with a row per pair of
+        groups and label that both can estimate, ``DIFFERENCE_COLUMNS``: the group whose name sorts last less the
+        other, with Satterthwaite's degrees of freedom. q is over all rows of a frame.
 
     Raises:
         ValueError: as ``slope_table``.
@@ -68,23 +67,16 @@ def subgroup_slopes(
     for photo in sweeps.photos:
         if photo in groups:
             of_group.setdefault(groups[photo], []).append(photo)
-    drawing: dict[str, Any] = {"level": level, "clusters": clusters, "block": block, **options}
-    tables = {group: slope_table(sweeps.of_photos(photos), **drawing) for group, photos in sorted(of_group.items())}
-    frames = [table.assign(group=group) for group, table in tables.items()]
+    options |= {"level": level, "clusters": clusters, "block": block}
+    tables = {group: slope_table(sweeps.of_photos(photos), **options) for group, photos in sorted(of_group.items())}
     reasons = {group: table["reason"].to_numpy(dtype=np.str_) for group, table in tables.items()}
     differences = _differences(sweeps, reasons, groups, units_of(sweeps, clusters), level=level, block=block)
-    found = stacked(frames, SUBGROUP_COLUMNS), stacked(differences, DIFFERENCE_COLUMNS)
-    slopes, between = (within_families(frame, by=("adapter", "attribute")) for frame in found)
-    return slopes, between
+    slopes = stacked([table.assign(group=group) for group, table in tables.items()], SUBGROUP_COLUMNS)
+    return subgroup_frames([(slopes, stacked(differences, DIFFERENCE_COLUMNS))], family=("adapter", "attribute"))
 
 
 def subgroup_frames(subgroups: Sequence[Frames], *, family: Sequence[str] = ()) -> Frames:
-    """Slopes and differences of many sweeps, each with q over the declared family, by default all of an arm.
-
-    Args:
-        subgroups: of any adapters, attributes and arms, as ``subgroup_slopes`` gives them.
-        family: columns in which the rows of one family agree, such as adapter, attribute and group.
-    """
+    """Concatenate results of ``subgroup_slopes``, with q over the family declared by ``family`` and the arm."""
     slopes = stacked([each for each, _ in subgroups], SUBGROUP_COLUMNS)
     differences = stacked([each for _, each in subgroups], DIFFERENCE_COLUMNS)
     return within_families(slopes, by=family), within_families(differences, by=family)
@@ -99,7 +91,7 @@ def _differences(
     level: float,
     block: int | None,
 ) -> list[pd.DataFrame]:
-    """Differences between every two groups; ``reasons``: group -> why a label has no slope in it."""
+    """Differences between every two groups; ``reasons``: group -> ``(L,)`` reasons as of ``reasons_of``."""
     names = list(reasons)
     pairs = [(last, first) for first, last in combinations(range(len(names)), 2)]  # a gap is the last less the first
     belongs = [np.array([groups.get(photo) == group for photo in sweeps.photos], dtype=bool) for group in names]
@@ -110,8 +102,8 @@ def _differences(
         ratios = _ratios(sweeps, rows, belongs, units)
         for one, two in pairs:
             both = estimable[one, rows] & estimable[two, rows]
-            found = differ(ratios[one], ratios[two], names=("group", "other"), level=level)
-            parts[one, two].append((rows[both], {name: column[both] for name, column in found.items()}))
+            columns = difference_columns(ratios[one], ratios[two], names=("group", "other"), level=level)
+            parts[one, two].append((rows[both], {name: column[both] for name, column in columns.items()}))
     return [
         label_frame(
             sweeps, DIFFERENCE_COLUMNS, reasons[names[one]], parts[one, two], group=names[one], other=names[two]
@@ -120,7 +112,7 @@ def _differences(
     ]
 
 
-def _ratios(sweeps: Sweeps, rows: NDArray[np.intp], belongs: Sequence[NDArray[np.bool_]], units: Units) -> list[Sides]:
+def _ratios(sweeps: Sweeps, rows: NDArray[np.intp], belongs: Sequence[NDArray[np.bool_]], units: Units) -> list[Ratios]:
     """Slopes of z and of y in every group, over the units of all photos."""
     top, centre = slopes_and_centre(sweeps, rows)
     ratios = []

@@ -1,4 +1,4 @@
-"""Sweeps from the tables ``labels`` and ``answers`` of a run, which are checked; of labels as a stream of frames."""
+"""Sweeps from the tables ``labels`` and ``answers`` of a run; ``labels`` may be a stream of frames."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
@@ -19,11 +19,11 @@ MISSING = "the column {column!r} of the table {table} has {count} missing values
 NOT_A_SCORE = "the column 'score' of the table labels must lie in 0-1 where a label was returned; row {row}: {score}"
 DUPLICATE_ANSWER = "the table answers has more than one row for {group}, photo {photo!r}, step {step}"
 DUPLICATE_LABEL = "the table labels has more than one row for {group}, photo {photo!r}, step {step}, label {label!r}"
-UNKNOWN_GROUP = "the table labels has rows for {group}, which the table answers does not know"
-UNKNOWN_PHOTO = "the column 'photo' of the table labels names {photo!r}, which {group} has no answers for"
-UNKNOWN_STEP = "the column 'step' of the table labels has {step}, which {group} has no answers for"
+UNKNOWN_GROUP = "the table labels has rows for {group}, but the table answers has none"
+UNKNOWN_PHOTO = "the table labels has rows for the photo {photo!r} of {group}, but the table answers has none"
+UNKNOWN_STEP = "the table labels has rows for the step {step} of {group}, but the table answers has none"
 TWO_VALUES = "the column 'value' of the table answers has more than one value for step {step} of {group}"
-NO_THRESHOLD = "no presence threshold is given for the adapter {adapter!r}"
+NO_THRESHOLD = "there is no presence threshold for the adapter {adapter!r}"
 
 
 def sweeps_of(
@@ -33,24 +33,23 @@ def sweeps_of(
     presence: float | Mapping[str, float] = 0.5,
     confidence: bool = False,
 ) -> list[Sweeps]:
-    """The sweeps of every (adapter, attribute, arm) of a run, in this order.
+    """Sweeps of every (adapter, attribute, arm) of a run, sorted in this order.
 
     A label that was not returned counts as absent: y = 0 (with ``confidence``, score 0).
 
     Args:
-        labels: the run's table of that name; the columns of ``LABEL_COLUMNS`` are used. In several frames it is never
-            held as a whole.
-        answers: likewise, ``ANSWER_COLUMNS``: it says which photos were sent, and which steps were answered.
-        presence: the score in 0-1 from which a returned label is present; by adapter if they differ.
-        confidence: take the score itself as the response.
+        labels: the run's table with ``LABEL_COLUMNS``, whole or as frames that are read one by one.
+        answers: the run's table with ``ANSWER_COLUMNS``, which defines the photos sent and the steps answered.
+        presence: the score in 0-1 from which a returned label is present, for all adapters or by adapter.
+        confidence: use the score itself as the response.
 
     Raises:
-        ValueError: a column is missing, or holds missing, repeated, contradictory or impossible entries. Each message
+        ValueError: a column is missing, or has missing, repeated, contradictory or impossible entries. Each message
             is a constant of this module.
     """
     _check(answers, ANSWER_COLUMNS, "answers")
-    found = {
-        group: _Gathered(group, answers.iloc[rows], threshold=None if confidence else _threshold(presence, group[0]))
+    builders = {
+        group: _Builder(group, answers.iloc[rows], threshold=None if confidence else _threshold(presence, group[0]))
         for group, rows in _groups(answers).items()
     }
     for frame in [labels] if isinstance(labels, pd.DataFrame) else labels:
@@ -62,14 +61,14 @@ def sweeps_of(
             row = int(np.argmax(wrong))
             raise ValueError(NOT_A_SCORE.format(row=returned.index[row], score=returned["score"].iloc[row]))
         for group, rows in _groups(returned).items():
-            if group not in found:
+            if group not in builders:
                 raise ValueError(UNKNOWN_GROUP.format(group=_in_words(group)))
-            found[group].add(returned.iloc[rows])
-    return [each.sweeps() for each in found.values()]
+            builders[group].add(returned.iloc[rows])
+    return [builder.sweeps() for builder in builders.values()]
 
 
-class _Gathered:
-    """One group's sweeps while the table of labels is read; no threshold means that the score is the response."""
+class _Builder:
+    """Collects the labels of one group; without a threshold the score is the response."""
 
     def __init__(self, group: tuple[str, str, str], answers: pd.DataFrame, *, threshold: float | None) -> None:
         self._group, self._threshold = group, threshold
@@ -88,31 +87,31 @@ class _Gathered:
         self._parts: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]] = []
 
     def add(self, labels: pd.DataFrame) -> None:
-        """Take the returned labels of some rows."""
+        """Add rows of returned labels."""
         codes, names = _factorized(labels["label"])
         known = [self._label_codes.setdefault(str(name), len(self._label_codes)) for name in names]
-        photo, step = _places(labels, self._photos, self._step_of, self._group)
+        photo, step = _positions(labels, self._photos, self._step_of, self._group)
         score = labels["score"].to_numpy(dtype=np.float64)
         response = score if self._threshold is None else score >= self._threshold
         cell = (step * len(self._photos) + photo).astype(self._cell_kind)
         self._parts.append((np.array(known, dtype=np.int32)[codes], cell, response))
 
     def sweeps(self) -> Sweeps:
-        """All that was taken."""
+        """Build the sweeps; the collected rows are consumed."""
         names = sorted(self._label_codes)
         cells, photos = len(self._photos) * len(self._values), len(self._photos)
         key, response = self._sorted({name: rank for rank, name in enumerate(names)}, cells)
         repeated = key[1:] == key[:-1]
         if repeated.any():
-            rank, place = divmod(int(key[int(np.argmax(repeated))]), cells)
-            self._refuse(DUPLICATE_LABEL, place % photos, place // photos, label=names[rank])
-        among = np.cumsum(self._complete) - 1  # of a photo, among the complete ones
+            rank, cell = divmod(int(key[int(np.argmax(repeated))]), cells)
+            self._refuse(DUPLICATE_LABEL, cell % photos, cell // photos, label=names[rank])
+        position = np.cumsum(self._complete) - 1  # of a photo among the complete photos
         ends = np.searchsorted(key, np.arange(len(names) + 1) * cells)
         found, responses = [np.empty(0, dtype=np.int64)], [response[:0]]
-        for rank, (first, last) in enumerate(pairwise(ends)):  # one label at a time: a whole table's places are large
+        for rank, (first, last) in enumerate(pairwise(ends)):  # label by label, to save memory
             step, photo = np.divmod(key[first:last] - rank * cells, max(photos, 1))
             kept = self._complete[photo] & (response[first:last] > 0)
-            found.append(step[kept] * int(self._complete.sum()) + among[photo[kept]])
+            found.append(step[kept] * int(self._complete.sum()) + position[photo[kept]])
             responses.append(response[first:last][kept])
         del key, response
         return Sweeps(
@@ -128,21 +127,21 @@ class _Gathered:
         )
 
     def _sorted(self, rank: Mapping[str, int], cells: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
-        """Every entry as its label's rank times ``cells`` plus its cell, ascending, and its response."""
+        """Keys of all entries (rank of the label times ``cells``, plus the cell), ascending, and their responses."""
         if not self._parts:
             return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float64)
         ranks = np.array([rank[name] for name in self._label_codes], dtype=np.int64)
         key = np.empty(sum(len(codes) for codes, _, _ in self._parts), dtype=np.int64)
         response = np.empty(len(key), dtype=self._parts[0][2].dtype)
         end = len(key)
-        while self._parts:  # each part is given up as it is taken in
+        while self._parts:  # frees each part once it is copied
             codes, cell, own = self._parts.pop()
-            place = slice(end - len(codes), end)
-            key[place], response[place], end = ranks[codes] * cells + cell, own, end - len(codes)
+            rows = slice(end - len(codes), end)
+            key[rows], response[rows], end = ranks[codes] * cells + cell, own, end - len(codes)
         if self._threshold is None:
             order = np.argsort(key)
             return key[order], response[order]
-        # Whether the label is present becomes the last bit: sorted in place, without a second array of places.
+        # The presence is stored in the last bit, so that the keys are sorted in place without an index array.
         key <<= 1
         key |= response
         key.sort()
@@ -158,7 +157,7 @@ class _Gathered:
 
 
 def _factorized(column: "pd.Series[Any]") -> tuple[NDArray[np.intp], NDArray[np.object_]]:
-    """Codes and names, sorted, of a column of text or of categories, whose own order is that of a file."""
+    """Codes and sorted names of a column of text or of categories, which may themselves be in any order."""
     codes, found = pd.factorize(column)
     names = np.asarray(found, dtype=object)
     order = np.argsort(names)
@@ -168,7 +167,7 @@ def _factorized(column: "pd.Series[Any]") -> tuple[NDArray[np.intp], NDArray[np.
 
 
 def _steps(answers: pd.DataFrame, group: tuple[str, str, str]) -> tuple[dict[int, int], NDArray[np.float64]]:
-    """Step number -> place in the sweep, and the values in that order."""
+    """Step number -> position in the sweep, and the values in that order."""
     pairs = answers[["step", "value"]].drop_duplicates().sort_values("value")
     twice = pairs["step"].duplicated()
     if twice.any():
@@ -176,24 +175,24 @@ def _steps(answers: pd.DataFrame, group: tuple[str, str, str]) -> tuple[dict[int
     return {int(step): k for k, step in enumerate(pairs["step"])}, checked_values(pairs["value"].to_numpy(np.float64))
 
 
-def _places(
-    labels: pd.DataFrame, names: Any, step_of: Mapping[int, int], group: tuple[str, str, str]
+def _positions(
+    labels: pd.DataFrame, photos: Any, step_of: Mapping[int, int], group: tuple[str, str, str]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Photo and step of every row of labels, as places in the sweeps."""
-    codes, seen = _factorized(labels["photo"])
-    photo = pd.Index(names).get_indexer(pd.Index(seen))
+    """Photo and step of every row of labels, as positions in the sweeps."""
+    codes, names = _factorized(labels["photo"])
+    photo = pd.Index(photos).get_indexer(pd.Index(names))
     if (photo < 0).any():
-        raise ValueError(UNKNOWN_PHOTO.format(photo=seen[int(np.argmax(photo < 0))], group=_in_words(group)))
+        raise ValueError(UNKNOWN_PHOTO.format(photo=names[int(np.argmax(photo < 0))], group=_in_words(group)))
     step_codes, steps = pd.factorize(labels["step"])
     for step in steps:
         if step not in step_of:
             raise ValueError(UNKNOWN_STEP.format(step=step, group=_in_words(group)))
-    places = np.array([step_of[int(step)] for step in steps], dtype=np.int64)
-    return photo[codes].astype(np.int64), places[step_codes]
+    positions = np.array([step_of[int(step)] for step in steps], dtype=np.int64)
+    return photo[codes].astype(np.int64), positions[step_codes]
 
 
 def _check(frame: pd.DataFrame, columns: Sequence[str], table: str, *, complete: Sequence[str] | None = None) -> None:
-    """Refuse a table that lacks a column, or a value in one of those that must be complete, all unless given."""
+    """Refuse a table without one of ``columns``, or with missing values in ``complete`` (default: ``columns``)."""
     for column in columns:
         if column not in frame.columns:
             raise ValueError(NO_COLUMN.format(column=column, table=table))
@@ -205,9 +204,9 @@ def _check(frame: pd.DataFrame, columns: Sequence[str], table: str, *, complete:
 
 
 def _groups(frame: pd.DataFrame) -> dict[tuple[str, str, str], NDArray[np.intp]]:
-    """Rows of every (adapter, attribute, arm), sorted by their names."""
-    numbers: Mapping[Any, Any] = frame.groupby(GROUP, sort=True, observed=True).indices
-    return {(str(key[0]), str(key[1]), str(key[2])): rows for key, rows in sorted(numbers.items())}
+    """Rows of every (adapter, attribute, arm), sorted."""
+    rows_of: Mapping[Any, Any] = frame.groupby(GROUP, sort=True, observed=True).indices
+    return {(str(key[0]), str(key[1]), str(key[2])): rows for key, rows in sorted(rows_of.items())}
 
 
 def _threshold(presence: float | Mapping[str, float], adapter: str) -> float:

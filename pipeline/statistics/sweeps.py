@@ -1,6 +1,6 @@
-"""Who was shown which label at which step: one ``Sweeps`` is one adapter's answers to one attribute in one arm.
+"""Responses to sweeps: a ``Sweeps`` holds one adapter's answers for one attribute in one arm.
 
-They are made from an array, or from the tables of a run by ``sweep_tables``. No statistics here.
+It is made from an array, or by ``sweep_tables`` from the tables of a run.
 """
 
 from collections.abc import Sequence
@@ -20,19 +20,19 @@ class Sweeps:
     """Responses of one adapter to ``n`` complete sweeps of ``K`` steps, for ``L`` labels.
 
     The response y is 1 where a label is present and 0 where it is absent; with ``confidence`` it is the score.
-    Only responses other than 0 are stored, label after label, so that thousands of rare labels cost little.
+    Only non-zero responses are stored, label by label, because most labels are rare.
     """
 
-    # adapter, attribute, arm: the classifier, what was changed, and "edit" or the placebo's name
+    # adapter, attribute, arm: the classifier, the attribute edited, and "edit" or the placebo's name
     adapter: str
     attribute: str
     arm: str
     values: NDArray[np.float64]  # (K,) the attribute values a, ascending, evenly spaced around 0
     photos: tuple[str, ...]  # the n photos whose K steps were all answered, sorted
     incomplete: tuple[str, ...]  # photos left out because a step failed, was excluded or was never sent
-    labels: tuple[str, ...]  # the L labels ever returned, sorted
+    labels: tuple[str, ...]  # the L labels returned at least once, sorted
     confidence: bool  # whether y is the score rather than the presence
-    starts: NDArray[np.int64]  # (L + 1,) where each label's entries begin in cells and responses
+    starts: NDArray[np.int64]  # (L + 1,) position of each label's first entry in cells and responses
     cells: NDArray[np.int64]  # (m,) position of an entry in a (K, n) array
     responses: NDArray[np.float64]  # (m,) y in 0-1
 
@@ -54,11 +54,11 @@ class Sweeps:
         Args:
             y: the responses.
             values: ``(K,)`` the attribute values, ascending or descending.
-            labels, photos: names; their numbers unless given.
+            labels, photos: names; by default numbers.
             adapter, attribute, arm, confidence: as for ``Sweeps``.
 
         Raises:
-            ValueError: shapes that do not fit, names used twice, responses or values that cannot be.
+            ValueError: shapes that do not match, repeated names, or responses or values out of range.
         """
         y, values = np.asarray(y), np.asarray(values, dtype=np.float64)
         if y.ndim != 3 or y.shape[1:2] != values.shape:
@@ -71,9 +71,9 @@ class Sweeps:
                 raise ValueError(f"{what} must be {count} different names")
         if confidence and not np.all((y >= 0) & (y <= 1)):
             raise ValueError("y must hold scores in 0-1")
-        # Of integers the ends tell it, without three more arrays as large as y.
-        whole = y.dtype.kind in "iub" and y.size and y.min() >= 0 and y.max() <= 1
-        if not confidence and not (whole or np.all((y == 0) | (y == 1))):
+        # For integers the range is enough, which saves three arrays of the size of y.
+        binary = y.dtype.kind in "iub" and y.size and y.min() >= 0 and y.max() <= 1
+        if not confidence and not (binary or np.all((y == 0) | (y == 1))):
             raise ValueError("y must hold 0 and 1; give confidence=True for scores")
         order = np.argsort(values)
         flat = y[:, order].transpose(2, 1, 0).reshape(label_count, steps * photo_count)
@@ -87,13 +87,13 @@ class Sweeps:
             incomplete=(),
             labels=tuple(labels),
             confidence=confidence,
-            starts=_starts(label, label_count),
+            starts=np.searchsorted(label, np.arange(label_count + 1)),
             cells=cells,
             responses=flat[label, cells].astype(np.float64) if confidence else ones(len(cells)),
         )
 
     def rates(self) -> NDArray[np.float64]:
-        """``(L, K)`` mean response y_k of every label and step: the presence rate, or the mean score."""
+        """Mean response y_k of every label and step, ``(L, K)``: the presence rate or the mean score."""
         steps, photos = len(self.values), len(self.photos)
         sums = np.zeros((len(self.labels), steps))
         for line, first, last in zip(sums, self.starts, self.starts[1:], strict=False):
@@ -103,7 +103,7 @@ class Sweeps:
         return sums / max(photos, 1)
 
     def block(self, rows: Sequence[int] | NDArray[np.intp]) -> NDArray[Any]:
-        """Responses of some labels, ``(len(rows), K, n)``: int8 for presence, float64 for scores."""
+        """Responses of the labels at ``rows``, ``(len(rows), K, n)``: int8 for presence, float64 for scores."""
         kind = np.float64 if self.confidence else np.int8
         dense = np.zeros((len(rows), len(self.values) * len(self.photos)), dtype=kind)
         for line, row in zip(dense, rows, strict=True):
@@ -112,49 +112,38 @@ class Sweeps:
         return dense.reshape(len(rows), len(self.values), len(self.photos))
 
     def of_photos(self, photos: Sequence[str]) -> Self:
-        """The same labels on some of the photos, in the order given.
+        """Restrict to photos, in the order given.
 
         Raises:
             KeyError: a photo without a complete sweep here.
         """
-        place = {photo: number for number, photo in enumerate(self.photos)}
-        moved = np.full(len(self.photos), -1, dtype=np.int64)
-        moved[[place[photo] for photo in photos]] = np.arange(len(photos))
+        number = {photo: place for place, photo in enumerate(self.photos)}
+        target = np.full(len(self.photos), -1, dtype=np.int64)
+        target[[number[photo] for photo in photos]] = np.arange(len(photos))
         step, photo = np.divmod(self.cells, max(len(self.photos), 1))
-        kept = moved[photo] >= 0
-        return replace(
-            self,
-            photos=tuple(photos),
-            starts=np.concatenate([[0], np.cumsum(kept)])[self.starts],
-            cells=step[kept] * len(photos) + moved[photo[kept]],
-            responses=self.responses[kept],
-        )
+        kept = target[photo] >= 0
+        return self._kept(kept, step[kept] * len(photos) + target[photo[kept]], photos=tuple(photos))
 
     def of_values(self, values: NDArray[np.float64]) -> Self:
-        """The same sweeps at some of their values, ascending.
+        """Restrict to attribute values, ascending.
 
         Raises:
-            ValueError: a value is none of theirs, or they are not evenly spaced around 0.
+            ValueError: a value is not in the sweep, or the values are not evenly spaced around 0.
         """
-        apart = np.abs(self.values[:, None] - values)
-        if (apart.min(axis=0) > 1e-6).any():
+        distance = np.abs(self.values[:, None] - values)
+        if (distance.min(axis=0) > 1e-6).any():
             raise ValueError(UNEVEN.format(values=", ".join(f"{value:g}" for value in values)))
-        moved = np.full(len(self.values), -1, dtype=np.int64)
-        moved[apart.argmin(axis=0)] = np.arange(len(values))
+        target = np.full(len(self.values), -1, dtype=np.int64)
+        target[distance.argmin(axis=0)] = np.arange(len(values))
         step, photo = np.divmod(self.cells, max(len(self.photos), 1))
-        kept = moved[step] >= 0
-        return replace(
-            self,
-            values=checked_values(np.asarray(values, dtype=np.float64)),
-            starts=np.concatenate([[0], np.cumsum(kept)])[self.starts],
-            cells=moved[step[kept]] * len(self.photos) + photo[kept],
-            responses=self.responses[kept],
-        )
+        kept = target[step] >= 0
+        checked = checked_values(np.asarray(values, dtype=np.float64))
+        return self._kept(kept, target[step[kept]] * len(self.photos) + photo[kept], values=checked)
 
     def of_labels(self, labels: Sequence[str]) -> Self:
-        """The same photos with these labels, in the order given; one that was never returned is absent everywhere."""
-        place = {label: row for row, label in enumerate(self.labels)}
-        rows = [place.get(label) for label in labels]
+        """Restrict to labels, in the order given; a label that was never returned is absent everywhere."""
+        number = {label: row for row, label in enumerate(self.labels)}
+        rows = [number.get(label) for label in labels]
         parts = [slice(0) if row is None else slice(self.starts[row], self.starts[row + 1]) for row in rows]
         return replace(
             self,
@@ -164,17 +153,18 @@ class Sweeps:
             responses=np.concatenate([self.responses[:0], *(self.responses[part] for part in parts)]),
         )
 
+    def _kept(self, kept: NDArray[np.bool_], cells: NDArray[np.int64], **fields: Any) -> Self:
+        """The entries ``kept``, at their new cells, and other new fields."""
+        starts = np.concatenate([[0], np.cumsum(kept)])[self.starts]
+        return replace(self, starts=starts, cells=cells, responses=self.responses[kept], **fields)
+
     def to_array(self) -> NDArray[Any]:
-        """All responses, ``(n, K, L)``: the inverse of ``from_array``. Large: n K L cells."""
+        """All responses as a dense ``(n, K, L)`` array: the inverse of ``from_array``."""
         return self.block(range(len(self.labels))).transpose(2, 1, 0)
 
 
 def checked_values(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Attribute values as they are, if they are an odd number, ascending and evenly spaced around 0.
-
-    Raises:
-        ValueError: they are not.
-    """
+    """Return attribute values if they are an odd number, ascending and evenly spaced around 0; else a ValueError."""
     gaps = np.diff(values)
     tolerance = 1e-6 * gaps[0] if len(gaps) else 0.0
     even = len(values) >= 3 and len(values) % 2 == 1 and tolerance > 0 and np.ptp(gaps) <= tolerance
@@ -184,9 +174,5 @@ def checked_values(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def ones(count: int) -> NDArray[np.float64]:
-    """``(count,)`` of 1 that take the memory of one."""
+    """``(count,)`` ones, a view of a single number."""
     return np.broadcast_to(1.0, (count,))
-
-
-def _starts(rows: NDArray[Any], count: int) -> NDArray[np.int64]:
-    return np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=count))]).astype(np.int64)

@@ -65,11 +65,11 @@ def test_dpa_of_a_file_in_both_directions(invoke, file):
     [
         (("--attribute", "sex", "--task", "cooking", "--prediction", "guess"), "no column 'sex'"),
         (("--attribute", "gender", "--task", "unknown", "--prediction", "guess"), "'unknown'"),
-        (("--attribute", "gender", "--task", "score", "--prediction", "guess"), "which is no category"),
+        (("--attribute", "gender", "--task", "score", "--prediction", "guess"), "which is not a category"),
         (("--attribute", "gender", "--task", "cooking"), "name --prediction"),
         (
             ("--attribute", "gender", "--task", "cooking", "--prediction", "guess", "--attacker", "oracle"),
-            "no attacker 'oracle'",
+            "attacker must be one of majority, logistic, network, wang, not 'oracle'",
         ),
     ],
 )

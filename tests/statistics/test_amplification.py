@@ -295,11 +295,11 @@ def test_the_table_names_groups_and_tasks_by_the_frames_columns():
         ({"train": (np.ones((4, 2)), np.ones((5, 3)))}, "train tasks must have 4 rows"),
         ({"train": (np.ones((4, 2)), np.ones((4, 3))), "base": np.ones((2, 3))}, "give train or base, not both"),
         ({"clusters": ["a"]}, "clusters must name one cluster"),
-        ({"attribute_names": ["a", "a"]}, "names of attributes must be 2 different ones"),
+        ({"attribute_names": ["a", "a"]}, "names of attributes must be 2 distinct names"),
         ({"level": 95}, "level must lie between 0 and 1, not 95"),
         ({"resamples": 2.5}, "resamples must be a whole number of 0 or more, not 2.5"),
-        ({"clusters": ["a", None] * 30}, "clusters names no cluster for row 1"),
-        ({"clusters": [1.0, float("nan")] * 30}, "clusters names no cluster for row 1"),
+        ({"clusters": ["a", None] * 30}, "clusters has no cluster for row 1"),
+        ({"clusters": [1.0, float("nan")] * 30}, "clusters has no cluster for row 1"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(change, message):
@@ -330,10 +330,10 @@ def test_frames_are_matched_by_names_of_rows_and_columns():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda guesses: guesses.set_axis(range(60)), "the index of predictions names other rows than that of tasks"),
+        (lambda guesses: guesses.set_axis(range(60)), "the index of predictions does not match that of tasks"),
         (
             lambda guesses: guesses.set_axis(list("xyw"), axis=1),
-            "the columns of predictions are x, y, w, those of tasks",
+            "the columns of predictions are x, y, w, but those of tasks",
         ),
     ],
 )

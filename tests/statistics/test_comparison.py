@@ -138,7 +138,7 @@ def test_clusters_widen_and_the_family_is_the_callers():
 
 def test_other_values_are_refused_and_named():
     y = np.ones((3, 5, 1))
-    with pytest.raises(ValueError, match="column 'value' of old holds -2, -1, 0, 1, 2, that of new"):
+    with pytest.raises(ValueError, match="column 'value' of old holds -2, -1, 0, 1, 2, but that of new"):
         compare(named(y, FIVE), named(y, FIVE / 2), names=("old", "new"))
     with pytest.raises(ValueError, match="both be presence"):
         compare(named(y, FIVE), named(y, FIVE, confidence=True))

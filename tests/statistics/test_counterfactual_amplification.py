@@ -99,7 +99,7 @@ def test_clusters_are_resampled_whole():
     change = own.to_array()[:, 4, 2].astype(int) - own.to_array()[:, 0, 2]
     means = [np.mean([change[int(p)] for p in own.photos if person[p] == k]) / 2 for k in range(4)]
     assert min(means) <= found["low"] <= found["amplification"] <= found["high"] <= max(means)
-    with pytest.raises(ValueError, match="clusters names no cluster for the photo"):
+    with pytest.raises(ValueError, match="clusters has no cluster for the photo"):
         counterfactual_amplification(own, signs={}, clusters={})
 
 
@@ -111,7 +111,7 @@ def test_clusters_are_resampled_whole():
             r"values must be two steps of the sweep, the lower first, not -1\.5, 1; its steps are -2",
         ),
         ({"values": (1, -1)}, "the lower first"),
-        ({"tasks": {"tie": "work"}}, "tasks names the label 'tie', which 'a' never returned"),
+        ({"tasks": {"tie": "work"}}, "tasks has the label 'tie', which 'a' never returned"),
         ({"signs": {"apron": 2}}, "the sign of 'apron' must be -1, 0 or 1"),
         ({"level": 0}, "level must lie"),
     ],

@@ -6,7 +6,7 @@ from hypothesis.extra import numpy as hnp
 from scipy import stats
 
 from pipeline.statistics.amplification import counts
-from pipeline.statistics.amplification.counts import Resamples, together
+from pipeline.statistics.amplification.counts import Resamples, cooccurrences
 from pipeline.statistics.inference import Units, exact_product, interval
 
 tables = st.integers(1, 12).flatmap(
@@ -24,15 +24,15 @@ def drawn(rows, *, clusters=None, resamples=20):
 @given(tables)
 def test_counts_are_exact_integers(arrays):
     left, right = arrays
-    found = together(left, right)
+    found = cooccurrences(left, right)
     assert found.dtype == np.int64
     assert (found == left.T.astype(int) @ right.astype(int)).all()
 
 
 def test_shares_are_added_up():
     left, right = np.array([[1, 0], [1, 1], [0, 1]], dtype=np.int8), np.array([[0.25], [0.5], [0.125]])
-    assert together(left, right).tolist() == [[0.75], [0.625]]
-    assert together(right, left).tolist() == [[0.75, 0.625]]
+    assert cooccurrences(left, right).tolist() == [[0.75], [0.625]]
+    assert cooccurrences(right, left).tolist() == [[0.75, 0.625]]
 
 
 @given(tables, st.booleans())
@@ -40,7 +40,7 @@ def test_resampled_counts_equal_counts_of_the_rows_drawn(arrays, clustered):
     left, right = arrays
     clusters = [row // 2 for row in range(len(left))] if clustered else None
     resamples = drawn(len(left), clusters=clusters)
-    found = resamples.together(left, right)
+    found = resamples.cooccurrences(left, right)
     for number, weights in enumerate(resamples.weights.astype(int)):
         of_rows = weights[clusters] if clustered else weights
         assert (found[:, :, number] == left.T.astype(int) @ (of_rows[:, None] * right)).all()
@@ -52,7 +52,7 @@ def test_resampled_shares_do_not_depend_on_the_order_of_rows():
     left, right = random.integers(0, 2, size=(50, 2)).astype(np.int8), random.random((50, 3))
     resamples, order = drawn(50), random.permutation(50)
     again = Resamples(resamples.units, resamples.weights[:, order], 0.95)
-    assert (again.together(left[order], right[order]) == resamples.together(left, right)).all()
+    assert (again.cooccurrences(left[order], right[order]) == resamples.cooccurrences(left, right)).all()
 
 
 @pytest.mark.parametrize("soft", [False, True])
@@ -60,9 +60,9 @@ def test_many_resamples_at_a_time_or_few_give_the_same_bytes(monkeypatch, soft):
     random = np.random.default_rng(0)
     left, right = random.integers(0, 2, size=(40, 2)).astype(np.int8), random.integers(0, 2, size=(40, 3))
     right = right * 0.3 if soft else right.astype(np.int8)
-    at_once = drawn(40).together(left, right)
-    monkeypatch.setattr(counts, "MOST_WEIGHTS", 100)
-    assert (drawn(40).together(left, right) == at_once).all()
+    at_once = drawn(40).cooccurrences(left, right)
+    monkeypatch.setattr(counts, "MAX_WEIGHTS", 100)
+    assert (drawn(40).cooccurrences(left, right) == at_once).all()
 
 
 def test_a_million_rows_take_a_byte_for_each_row_and_resample():

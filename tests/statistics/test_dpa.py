@@ -181,5 +181,5 @@ def test_intervals_hold_the_truth_where_labels_are_balanced_and_predictions_ampl
 
 
 def test_unknown_names_of_attackers_are_refused():
-    with pytest.raises(ValueError, match="no attacker 'wang-coco'; there are majority, logistic, network, wang"):
+    with pytest.raises(ValueError, match="attacker must be one of majority, logistic, network, wang"):
         dpa(A, T, predictions=P, attacker="wang-coco")

@@ -97,5 +97,5 @@ def test_a_group_without_negatives_has_no_false_positive_rate():
 
 
 def test_an_unknown_group_is_refused():
-    with pytest.raises(ValueError, match="between names 'others', which is not a group; there are 'women', 'men'"):
+    with pytest.raises(ValueError, match="between must name two of the groups 'women', 'men', not 'others'"):
         group_rates(ATTRIBUTES, LABELS, predictions=GUESSES, between=("men", "others"))

@@ -105,8 +105,8 @@ def test_draws_too_many_to_be_held_give_what_held_ones_give(monkeypatch):
     top, bottom = random.integers(-6, 7, (3, 40)), random.integers(0, 2, (3, 40)).astype(np.int8)
     options = {"resamples": 60, "seed": 4}
     held = inference.bootstrap_draws(units, **options), inference.sign_flips(units, **options)
-    monkeypatch.setattr(inference, "MOST_HELD", 100)
-    monkeypatch.setattr(inference, "DRAWN", 40 * 7)
+    monkeypatch.setattr(inference, "MAX_HELD", 100)
+    monkeypatch.setattr(inference, "CHUNK", 40 * 7)
     drawn = inference.bootstrap_draws(units, **options), inference.sign_flips(units, **options)
     assert len(list(drawn[0])) == 9
     ends = [inference.percentile_interval(top, bottom, counts, level=0.9) for counts in (held[0], drawn[0])]

@@ -136,12 +136,14 @@ def test_frames_are_matched_by_index():
     expected = leakage(a, t, p, resamples=0).amplification
     shuffled = p.sample(frac=1, random_state=0)
     assert leakage(a, t, shuffled, resamples=0).amplification == expected
-    with pytest.raises(ValueError, match="the index of predictions names other rows than that of attributes"):
+    with pytest.raises(ValueError, match="the index of predictions does not match that of attributes"):
         leakage(a, t, shuffled.set_axis(range(1, 1001)))
 
 
 def test_labels_in_words_and_predictions_in_numbers_are_not_compared():
-    with pytest.raises(ValueError, match="predictions holds text and tasks numbers: give the same labels in both"):
+    with pytest.raises(
+        ValueError, match="predictions holds text, but tasks holds numbers: use the same labels in both"
+    ):
         leakage([0, 1, 1], [0, 1, 0], ["no", "yes", "no"])
     # Numbers and booleans are the same labels however they are written.
     assert leakage([0, 1, 1], [0, 1, 0], [0.0, 1.0, 0.0]).changed == (0,)
@@ -269,7 +271,7 @@ def test_the_rounds_of_the_published_code():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"equalise": "recall"}, "no rule to equalise by 'recall'"),
+        ({"equalise": "recall"}, "equalise must be one of accuracy, macro_f1, none, not 'recall'"),
         ({"equalise": "macro_f1", "grid": []}, "grid must hold shares"),
         ({"flips": "some"}, "flips must be 'expected' or 'drawn'"),
         ({"flips": "expected", "attacker": "network"}, "'network' takes no weights"),

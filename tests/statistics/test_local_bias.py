@@ -229,8 +229,8 @@ def test_clusters_without_enough_rows_are_stated_and_nothing_is_permuted():
         ({"clusters": 5}, "clusters = 5 needs as many different rows of features, but there are 4"),
         ({"clusters": 1}, "clusters must be a whole number of 2 or more"),
         ({"strength": -1.0}, "strength must be 0 or more"),
-        ({"objective": "mean"}, "no objective 'mean'; there are literal, weighted"),
-        ({"null": "both"}, "no null 'both'; there are rerun, fixed"),
+        ({"objective": "mean"}, "objective must be one of literal, weighted"),
+        ({"null": "both"}, "null must be one of rerun, fixed"),
         ({"scale": "unit"}, "scale must be 'none' or 'variance'"),
         ({"permutations": -1}, "permutations must be a whole number of 0 or more"),
     ],
@@ -310,7 +310,7 @@ def test_labels_that_are_written_differently_are_not_compared():
     features, group = np.arange(8.0)[:, None], [0, 1] * 4
     words = ["yes", "no"] * 4
     for truth, guess, message in (
-        (words, [1, 0] * 4, "prediction holds numbers and truth text"),
+        (words, [1, 0] * 4, "prediction holds numbers, but truth holds text"),
         (words, ["1", "0"] * 4, "no label occurs in both truth and prediction"),
         (np.array([0, 1, np.nan, 1] * 2, dtype=object), [0, 1] * 4, "truth has missing values"),
     ):

@@ -137,7 +137,7 @@ def test_the_accuracy_of_several_columns_is_an_exact_match():
         ({"prediction": [1, 0]}, "the metric 'accuracy' needs truth"),
         ({"prediction": [1, 0], "truth": [1]}, "truth has 1 rows, but prediction has 2"),
         ({"prediction": [1, 0], "truth": [1, 2], "metric": "fpr"}, "truth must hold 0 and 1 .* 2 in row 1"),
-        ({"prediction": [1, 0], "truth": [1, 0], "metric": "mood"}, "no metric 'mood'; there are accuracy"),
+        ({"prediction": [1, 0], "truth": [1, 0], "metric": "mood"}, "metric must be one of accuracy"),
         ({"prediction": [1, np.nan], "metric": "presence"}, "prediction has no finite number in row 1"),
         ({"prediction": ["a", "b"], "metric": "presence"}, "prediction must be"),
         ({"prediction": [], "metric": "presence"}, "n > 0"),

@@ -58,9 +58,9 @@ def test_equals_trying_every_subset(seed, min_rows):
 
 
 def test_too_many_sets_are_refused_with_what_to_do(monkeypatch):
-    monkeypatch.setattr(sets_module, "MOST_SETS", 100)
+    monkeypatch.setattr(sets_module, "MAX_SETS", 100)
     everything = np.ones((2, 1)), np.ones((2, 10))
-    with pytest.raises(ValueError, match=r"more than 100 sets .* limit largest"):
+    with pytest.raises(ValueError, match=r"more than 100 sets .* lower largest"):
         task_sets(everything, everything, rule="paper")
 
 
@@ -149,7 +149,7 @@ def test_rows_without_a_group_are_left_out_or_the_first_groups():
 
 
 @pytest.mark.parametrize(
-    ("sets", "message"), [([], "no set of tasks"), ([(4,)], "from 0 to 3"), ([(1, 1)], "different")]
+    ("sets", "message"), [([], "no set of tasks"), ([(4,)], "from 0 to 3"), ([(1, 1)], "distinct")]
 )
 def test_sets_that_cannot_be_are_refused(sets, message):
     _, test, guessed = data(0)
@@ -165,14 +165,14 @@ def test_soft_predictions_are_no_sets():
 
 @pytest.mark.parametrize("direction", ["A→T", "a->t", "both", ""])
 def test_another_word_for_a_direction_is_refused(direction):
-    with pytest.raises(ValueError, match="there are A->T, T->A"):
+    with pytest.raises(ValueError, match="must be one of A->T, T->A"):
         multi_amplification(direction, [[1, 0]], [[1]], predictions=[[1]], sets=[(0,)])
 
 
 def test_another_word_for_a_rule_is_refused():
-    with pytest.raises(ValueError, match="there is no rule 'foo'; there are code, paper"):
+    with pytest.raises(ValueError, match="rule must be one of code, paper"):
         task_sets(([[1, 0]], [[1]]), ([[1, 0]], [[1]]), rule="foo")
-    with pytest.raises(ValueError, match="there is no rows_without_group 'last group'"):
+    with pytest.raises(ValueError, match="rows_without_group must be one of"):
         multi_mals(
             [[1, 0]], [[1]], predicted_attributes=[[1, 0]], predictions=[[1]], sets=[(0,)],
             rows_without_group="last group",

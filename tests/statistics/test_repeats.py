@@ -24,5 +24,5 @@ def test_one_run_has_no_t_interval():
 
 @pytest.mark.parametrize("values", [[], [np.nan], [[1.0]]])
 def test_what_cannot_be_is_refused(values):
-    with pytest.raises(ValueError, match="one for each run"):
+    with pytest.raises(ValueError, match="one per run"):
         across_runs(values)

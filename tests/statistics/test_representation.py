@@ -207,7 +207,7 @@ def test_a_matrix_that_the_classifier_s_own_confidence_contradicts_is_named():
     assert found.contradicted.tolist() == [True, True]
     (doubt,) = doubts(found)
     assert doubt.startswith("all: ")
-    assert "corrected shares of Black, White: " in doubt
+    assert "corrected shares of Black, White. " in doubt
     assert "read the uncorrected shares" in doubt
     # Probabilities that expect as many errors as the matrix has are no reason to doubt it.
     unsure = np.where(np.array(perceived)[:, None] == ["Black", "White"], [0.05, 0.998], [0.002, 0.95])

@@ -36,8 +36,8 @@ def test_shares_of_counts_give_the_signs_of_the_rows():
     ("shares", "weights", "message"),
     [
         ([[1.2]], None, "column 0 of group_shares must lie in 0-1"),
-        ([[0.5, 0.5]], [1], "one positive number for each of 2 tasks"),
-        ([[0.5, 0.5]], [1, 0], "one positive number"),
+        ([[0.5, 0.5]], [1], "a positive number for each of 2 tasks"),
+        ([[0.5, 0.5]], [1, 0], "a positive number"),
     ],
 )
 def test_shares_that_cannot_be_are_refused(shares, weights, message):

@@ -312,8 +312,8 @@ def test_a_label_that_dips_alike_on_both_sides_has_an_interval():
         ({"min_count": -1}, "min_count must be 0 or more, not -1"),
         ({"level": 95}, "level must lie between 0 and 1"),
         ({"resamples": 2.5}, "resamples must be a whole number of 1 or more, not 2.5"),
-        ({"clusters": {"0": None, "1": 1}}, "clusters names no cluster for the photo '0'"),
-        ({"clusters": {"0": float("nan"), "1": 1}}, "clusters names no cluster for the photo '0'"),
+        ({"clusters": {"0": None, "1": 1}}, "clusters has no cluster for the photo '0'"),
+        ({"clusters": {"0": float("nan"), "1": 1}}, "clusters has no cluster for the photo '0'"),
     ],
 )
 def test_options_that_cannot_be_are_refused(options, message):

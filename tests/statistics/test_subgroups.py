@@ -124,5 +124,5 @@ def test_families_are_declared_and_counted():
     assert slopes["tested"].tolist() == [4] * 8
     assert slopes["family"].unique().tolist() == ["group group 0, arm edit", "group group 1, arm edit"]
     assert differences["tested"].tolist() == [4] * 4
-    with pytest.raises(ValueError, match="declared by the column 'keyword'"):
+    with pytest.raises(ValueError, match="declared by 'keyword'"):
         subgroup_frames([found], family=["keyword"])

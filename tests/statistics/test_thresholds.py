@@ -126,5 +126,5 @@ def test_scores_out_of_range_are_refused():
 
 
 def test_another_word_for_what_is_averaged_over_is_refused():
-    with pytest.raises(ValueError, match="there is no over 'foo'; there are scores, ranks"):
+    with pytest.raises(ValueError, match="over must be one of scores, ranks"):
         threshold_free(attribute_to_task, [[1, 0]], [[1]], scores=[[0.5]], over="foo")

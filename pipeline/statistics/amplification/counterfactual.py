@@ -1,7 +1,7 @@
-"""Directional bias amplification with the attribute intervened on: A->T of a sweep, in place of observed groups.
+"""Counterfactual bias amplification: A->T with two steps of a sweep in place of observed groups.
 
-The groups are two steps of the sweep, so both hold the same photos and whatever differs between them was caused by the
-edit. With observed groups it is ``directional``; the slopes over all steps are in ``slopes``.
+Both steps have the same photos, so every difference between them is caused by the edit. For observed groups see
+``directional``, for slopes over all steps ``slopes``.
 """
 
 from collections.abc import Hashable, Mapping
@@ -17,9 +17,9 @@ from pipeline.statistics.sweeps import Sweeps
 
 NOT_IN_BASE = "not in the base"
 NO_PHOTOS = "no photo with a complete sweep"
-OVERALL = ""  # the row of the mean over all tasks
+OVERALL = ""  # task of the row with the mean over all tasks
 BAD_VALUES = "values must be two steps of the sweep, the lower first, not {given}; its steps are {steps}"
-UNKNOWN_LABEL = "tasks names the label {label!r}, which {adapter!r} never returned"
+UNKNOWN_LABEL = "tasks has the label {label!r}, which {adapter!r} never returned"
 BAD_SIGN = "the sign of {task!r} must be -1, 0 or 1, not {sign}"
 COUNTERFACTUAL_COLUMNS = (
     *("adapter", "attribute", "arm", "task", "labels", "photos", "value_low", "value_high"),
@@ -41,37 +41,38 @@ def counterfactual_amplification(
 ) -> pd.DataFrame:
     """BiasAmp_A->T with ``do(A = a)`` in place of the observed group.
 
-    With the two groups "shown at the lower value" and "shown at the higher value" of the same photos,
+    The two groups are the same photos at the lower and at the higher value:
 
         D_at = P(That_t = 1 | do(a)) - P(T_t = 1),    value = mean over a and t of y_at D_at,
 
-    as in Wang & Russakovsky 2021 (Eq. 2-3), where P(T_t = 1 | A_a) is P(T_t = 1) at either value, for a photo's true
-    task does not move with the edit. So the task's own rate cancels between the groups (y is opposite in them), no
-    label of the photos is needed, and per task the value is half of ``y_t (P(That | do high) - P(That | do low))``.
+    as in Wang & Russakovsky 2021 (Eq. 2-3), where P(T_t = 1 | A_a) is P(T_t = 1) at both values, because an edit does
+    not change a photo's true task. The task's own rate cancels between the groups (their y are opposite), so no labels
+    of the photos are needed, and the value of a task is half of ``y_t (P(That | do high) - P(That | do low))``.
 
-    For the same reason the photos cannot tell the sign: in them task and attribute are independent, a tie. It comes
-    from a base: a training set, the observed attributes and tasks of the photos, or labour statistics (``signs``).
-    A positive value means that the classifier, shown the attribute alone, leans the way the base leans.
+    For the same reason the photos cannot give the sign: task and attribute are independent in them, a tie. The signs
+    are those of a base: a training set, the observed attributes and tasks of the photos, or labour statistics
+    (``signs``). A positive value means that changing the attribute alone moves the predictions in the direction of the
+    association in the base.
 
-    The interval is the percentile bootstrap's over photos; the base is held fixed.
+    The interval is a percentile bootstrap over photos; the base is fixed.
 
     Args:
-        sweeps: the responses; a mean score stands for a rate where they are scores.
-        signs: task -> +1 where the base has it more with the attribute's higher pole, -1 with the lower, 0 for a tie.
-            Tasks that it lacks are NaN and leave the mean.
-        tasks: label -> task; a task is predicted where any of its labels is present (for scores: their largest). Labels
-            that it lacks are left out. Every label is its own task unless given.
-        values: the two values a; the ends of the sweep unless given. Photos themselves lie within |a| <= 1.
+        sweeps: the responses; for scores, the mean score takes the place of a rate.
+        signs: task -> +1 where the base associates it with the attribute's higher pole, -1 with the lower, 0 for a tie.
+            Other tasks are NaN and do not enter the mean.
+        tasks: label -> task; a task is predicted where any of its labels is present (for scores: their largest). Other
+            labels are left out. By default every label is its own task.
+        values: the two values a, by default the ends of the sweep. Faces of photos lie within |a| <= 1.
         resamples, seed, level: as for ``attribute_to_task``.
-        clusters: photo -> cluster, resampled in the photos' place.
+        clusters: photo -> cluster; clusters are then resampled.
 
     Returns:
-        A row for the mean over the tasks that the base knows, task empty, then one for each task, with
-        ``COUNTERFACTUAL_COLUMNS``; NaN where the base does not know the task. ``rate_low`` and ``rate_high`` are
-        P(That | do(a)) at the two values, and ``reason`` says why a task is NaN or counts as 0.
+        A row with the mean over the tasks of the base (task empty), then a row per task, with
+        ``COUNTERFACTUAL_COLUMNS``; NaN for tasks that are not in the base. ``rate_low`` and ``rate_high`` are
+        P(That | do(a)) at the two values; ``reason`` says why a task is NaN or counts as 0.
 
     Raises:
-        ValueError: values that are no two steps, a label that was never returned, a sign that is none, a photo without
+        ValueError: values that are not two steps, a label that was never returned, an invalid sign, a photo without a
             cluster, or an option out of range.
     """
     steps = _steps(sweeps, values)
@@ -90,10 +91,9 @@ def counterfactual_amplification(
     total = np.zeros(len(drawn))
     size = max(1, BLOCK_CELLS // max(photos, 1))
     for rows in np.split(np.arange(len(names)), range(size, len(names), size)) if photos else ():
-        # A task is shown where any of its labels is; of scores it is the largest.
-        shown = np.stack([sweeps.block(members[names[row]]).max(axis=0)[list(steps)] for row in rows])
-        rates[rows] = shown.mean(axis=2)
-        halves = drawn.sums((shown[:, 1] - shown[:, 0]).T) * (sign[rows, None] / 2) / sizes
+        responses = np.stack([sweeps.block(members[names[row]]).max(axis=0)[list(steps)] for row in rows])
+        rates[rows] = responses.mean(axis=2)
+        halves = drawn.sums((responses[:, 1] - responses[:, 0]).T) * (sign[rows, None] / 2) / sizes
         low[rows], high[rows] = interval(halves, level, units=len(drawn.units))
         total += halves[known[rows]].sum(axis=0)
     amplification = np.where(known, sign * (rates[:, 1] - rates[:, 0]) / 2, np.nan)
@@ -118,14 +118,14 @@ def counterfactual_amplification(
 
 
 def _steps(sweeps: Sweeps, values: tuple[float, float] | None) -> tuple[int, int]:
-    """The places of two values in the sweep; its ends unless given."""
+    """Steps of two values in the sweep, by default its ends."""
     if values is None:
         return 0, len(sweeps.values) - 1
-    places = [np.flatnonzero(np.isclose(sweeps.values, value, rtol=0, atol=1e-6)) for value in values]
-    if len(values) != 2 or any(len(place) == 0 for place in places) or values[0] >= values[1]:
-        steps = ", ".join(f"{value:g}" for value in sweeps.values)
-        raise ValueError(BAD_VALUES.format(given=", ".join(f"{value:g}" for value in values), steps=steps))
-    return int(places[0][0]), int(places[1][0])
+    steps = [np.flatnonzero(np.isclose(sweeps.values, value, rtol=0, atol=1e-6)) for value in values]
+    if len(values) != 2 or any(len(step) == 0 for step in steps) or values[0] >= values[1]:
+        given, known = (", ".join(f"{value:g}" for value in each) for each in (values, sweeps.values))
+        raise ValueError(BAD_VALUES.format(given=given, steps=known))
+    return int(steps[0][0]), int(steps[1][0])
 
 
 def _members(sweeps: Sweeps, tasks: Mapping[str, str] | None) -> dict[str, list[int]]:

@@ -1,8 +1,4 @@
-"""Directional bias amplification, BiasAmp-> (Wang & Russakovsky 2021): A->T and T->A, with intervals.
-
-The older measure is in ``mals``, sets of tasks in ``multi_attribute``, the attribute intervened on in
-``counterfactual``. Counts come from ``counts``, signs from ``signs``.
-"""
+"""Directional bias amplification, BiasAmp-> (Wang & Russakovsky 2021): A->T and T->A, with intervals."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,15 +9,15 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from pipeline.statistics.amplification.counts import (
+    BootstrapOptions,
     Direction,
-    Drawing,
     LabelTable,
     Resamples,
+    cooccurrences,
     harmonic_mean,
-    names_in,
+    name_options,
     pairs_frame,
     ratio,
-    together,
 )
 from pipeline.statistics.amplification.signs import (
     CODE,
@@ -36,7 +32,7 @@ from pipeline.statistics.amplification.signs import (
 from pipeline.statistics.arrays import Floats
 from pipeline.statistics.inference import interval
 
-# Why a pair has no difference, or counts as 0.
+# Reasons why a pair is NaN or counts as 0.
 NO_ROWS_OF_GROUP = "no row of this group"
 NO_ROWS_OF_TASK = "no row of this task"
 TIE = "tie in the base"
@@ -52,9 +48,9 @@ Train = tuple[ArrayLike, ArrayLike] | None
 
 @dataclass(frozen=True, eq=False)
 class Differences:
-    """How far predicted conditional rates are from those of the labels, pair by pair: tables ``(|A|, |T|)``."""
+    """Differences between conditional rates of predictions and of labels by pair, ``(|A|, |T|)``."""
 
-    # rows, units: rows of the event that is given, and rows or clusters that hold it
+    # rows, units: number of rows, and of rows or clusters, in which the condition holds
     rows: NDArray[np.int64]
     units: NDArray[np.int64]
     # label_rate, predicted_rate: P(T|A) and P(That|A), or P(A|T) and P(Ahat|T); NaN without rows
@@ -66,28 +62,27 @@ class Differences:
 
 @dataclass(frozen=True, eq=False)
 class Amplification:
-    """Directional bias amplification of a classifier, as a whole and by pair of a group and a task."""
+    """Directional bias amplification of a classifier, overall and by pair of a group and a task, ``(|A|, |T|)``."""
 
     direction: Direction  # "A->T" or "T->A"
     attributes: tuple[str, ...]
     tasks: tuple[str, ...]
     value: float  # the mean over pairs of sign times delta; NaN where no pair is defined
-    # low, high: ends of its interval; NaN without resamples
+    # low, high: interval of value; NaN without resamples
     low: float
     high: float
-    # either_low, either_high: ends of a wider one, which allows every sign that is not sure to be the other: from the
-    # low end at the signs that make the value smallest to the high end at those that make it largest
+    # either_low, either_high: a wider interval that allows either sign for every unsure pair: from the low end for the
+    # signs that minimise the value to the high end for those that maximise it
     either_low: float
     either_high: float
-    sign: Signs  # (|A|, |T|) of the base
-    # (|A|, |T|) share of the resamples that have the same sign; 1 where it comes from elsewhere
-    sign_support: Floats
-    unsure: NDArray[np.bool_]  # (|A|, |T|) signs that fewer than (1 + level) / 2 of the resamples support
+    sign: Signs  # of the base
+    sign_support: Floats  # share of the resamples with the same sign; 1 for a base other than the test set
+    unsure: NDArray[np.bool_]  # signs that fewer than (1 + level) / 2 of the resamples support
     differences: Differences  # of the pairs
-    # delta_low, delta_high: (|A|, |T|) ends of each delta's interval
+    # delta_low, delta_high: interval of each delta
     delta_low: Floats
     delta_high: Floats
-    reason: NDArray[np.str_]  # (|A|, |T|) why a pair is NaN or counts as 0; empty where neither
+    reason: NDArray[np.str_]  # why a pair is NaN or counts as 0, else empty
 
     @property
     def delta(self) -> Floats:
@@ -96,11 +91,11 @@ class Amplification:
 
     @property
     def contributions(self) -> Floats:
-        """``(|A|, |T|)`` sign times delta, of which ``value`` is the mean."""
+        """``(|A|, |T|)`` sign times delta, whose mean is ``value``."""
         return self.sign * self.differences.delta
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a pair, group after group: the columns of ``PAIR_COLUMNS``."""
+        """A row per pair, group by group: the columns of ``PAIR_COLUMNS``."""
         columns = {**vars(self.differences), **vars(self), "amplification": self.contributions}
         own = {name: columns[name] for name in PAIR_COLUMNS if name not in ("attribute", "task")}
         return pairs_frame(self.attributes, self.tasks, own)[list(PAIR_COLUMNS)]
@@ -114,34 +109,34 @@ def attribute_to_task(
     train: Train = None,
     base: ArrayLike | None = None,
     rule: SignRule = CODE,
-    **options: Unpack[Drawing],
+    **options: Unpack[BootstrapOptions],
 ) -> Amplification:
-    """BiasAmp_A->T: does the group change the prediction of the task more than the labels' own bias?
+    """BiasAmp_A->T: does the group change the prediction of the task more than the bias of the labels does?
 
-    ``D_at = P(That_t=1 | A_a=1) - P(T_t=1 | A_a=1)`` on the test set, ``y_at`` the sign of the base, and the value the
-    mean over pairs of ``y_at D_at``. Source: Wang & Russakovsky 2021, Eq. 2-3; rules where paper and published code
-    differ: ``SignRule``. A pair without any row of the group is NaN and leaves the mean; a group that the base lacks is
-    a tie and stays in it as 0.
+    ``D_at = P(That_t=1 | A_a=1) - P(T_t=1 | A_a=1)`` on the test set, ``y_at`` is the sign of the base, and the value
+    is the mean over pairs of ``y_at D_at``. Source: Wang & Russakovsky 2021, Eq. 2-3; ``SignRule`` lists where paper
+    and published code differ. A pair without rows of the group is NaN and does not enter the mean; a group that is not
+    in the base is a tie and enters it as 0.
 
-    The interval is the bootstrap's percentile interval over rows or clusters, expanded for small groups. Signs from
-    ``train`` or ``base`` are held fixed. Signs of the test set are drawn anew in every resample; near independence they
-    mislead, because a sign comes from the same noise as its delta: ``unsure`` names those pairs, and ``either_low`` to
-    ``either_high`` allows them either sign. ``docs/methods.md`` has the measured coverage. Give a base where there is
-    one.
+    The interval is the percentile bootstrap over rows or clusters, expanded for small groups. Signs of ``train`` or
+    ``base`` are fixed. Signs of the test set are computed in every resample. Near independence they are unreliable,
+    because a sign and its delta share the same noise: ``unsure`` marks those pairs, and the interval from
+    ``either_low`` to ``either_high`` allows them either sign. ``docs/methods.md`` has the measured coverage. Give a
+    base if there is one.
 
     Args:
         attributes: ``(n, |A|)`` labels of the test set, 0 and 1; groups may overlap or be missing in a row.
         tasks: ``(n, |T|)`` labels of the test set, 0 and 1.
         predictions: ``(n, |T|)`` of the tasks, 0 and 1, or probabilities, which are averaged. Frames are matched by
-            index, and by column name where they share names.
-        train: attributes and tasks of the training set; their signs count.
-        base: ``(|A|, |T|)`` signs from elsewhere, as ``signs`` or ``signs_of_shares`` gives them. With neither
-            ``train`` nor ``base`` the test labels are the base.
-        rule: the code's, unless given.
-        **options: resamples, seed, level, clusters, attribute_names, task_names: see ``counts.Drawing``.
+            index, and by column name if they share names.
+        train: attributes and tasks of a training set, as the base.
+        base: ``(|A|, |T|)`` signs, see ``signs`` and ``signs_of_shares``. Without ``train`` and ``base`` the test
+            labels are the base.
+        rule: default: that of the published code.
+        **options: resamples, seed, level, clusters, attribute_names, task_names: see ``counts.BootstrapOptions``.
 
     Raises:
-        ValueError: shapes that do not fit, values that cannot be, an option out of range.
+        ValueError: shapes that do not match, or values or options out of range.
     """
     return _directed("A->T", attributes, tasks, predictions, train=train, base=base, rule=rule, options=options)
 
@@ -154,12 +149,12 @@ def task_to_attribute(
     train: Train = None,
     base: ArrayLike | None = None,
     rule: SignRule = CODE,
-    **options: Unpack[Drawing],
+    **options: Unpack[BootstrapOptions],
 ) -> Amplification:
-    """BiasAmp_T->A: does the task change the prediction of the group more than the labels' own bias?
+    """BiasAmp_T->A: does the task change the prediction of the group more than the bias of the labels does?
 
-    ``D_at = P(Ahat_a=1 | T_t=1) - P(A_a=1 | T_t=1)``; ``predictions`` are ``(n, |A|)`` of the groups. All else as for
-    ``attribute_to_task``, with a pair NaN where no row has the task.
+    ``D_at = P(Ahat_a=1 | T_t=1) - P(A_a=1 | T_t=1)``; ``predictions`` are ``(n, |A|)`` of the groups, and a pair
+    without rows of the task is NaN. Otherwise as ``attribute_to_task``.
     """
     return _directed("T->A", attributes, tasks, predictions, train=train, base=base, rule=rule, options=options)
 
@@ -173,29 +168,28 @@ def base_signs(
     rule: SignRule,
     columns: Callable[[NDArray[np.int8]], NDArray[np.int8]] = lambda tasks: tasks,
 ) -> tuple[Signs, Signs]:
-    """The signs of ``base``, else of ``train``, else of the test labels; and those of every resample.
+    """Signs of ``base``, else of ``train``, else of the test labels; and those in every resample.
 
-    ``columns`` makes of the tasks what stands in their place, such as sets of them; the rest as for
-    ``attribute_to_task``.
+    ``columns`` transforms the tasks, such as into sets of tasks; the rest as for ``attribute_to_task``.
 
     Returns:
-        ``(|A|, |T|)`` and ``(|A|, |T|, R)``, or ``(|A|, |T|, 1)`` where resampling the test set changes none.
+        ``(|A|, |T|)`` and ``(|A|, |T|, R)``, or ``(|A|, |T|, 1)`` for fixed signs.
 
     Raises:
-        ValueError: both are given, or one does not fit the test set.
+        ValueError: both are given, or one does not match the test set.
     """
-    seen = columns(table.tasks)
+    tasks = columns(table.tasks)
     if train is not None and base is not None:
         raise ValueError(TWO_BASES)
     if base is not None:
-        fixed = checked_signs(base, (table.attributes.shape[1], seen.shape[1]))
+        fixed = checked_signs(base, (table.attributes.shape[1], tasks.shape[1]))
     elif train is not None:
-        groups, tasks = table.other(*train, names=("train attributes", "train tasks"))
-        fixed = signs(groups, columns(tasks), rule=rule, counted=counted_rows(groups, tasks, rule))
+        groups, labels = table.other(*train, names=("train attributes", "train tasks"))
+        fixed = signs(groups, columns(labels), rule=rule, counted=counted_rows(groups, labels, rule))
     else:
         counted = counted_rows(table.attributes, table.tasks, rule)
-        own = signs(table.attributes, seen, rule=rule, counted=counted)
-        return own, signs_drawn(table.attributes, seen, drawn, rule=rule, counted=counted)
+        own = signs(table.attributes, tasks, rule=rule, counted=counted)
+        return own, signs_drawn(table.attributes, tasks, drawn, rule=rule, counted=counted)
     return fixed, fixed[:, :, None]
 
 
@@ -206,28 +200,28 @@ def differences(
     predictions: NDArray[Any],
     drawn: Resamples,
 ) -> Differences:
-    """The differences of all pairs, from counts; arrays as ``LabelTable`` gives them."""
+    """Differences of all pairs, from checked labels and predictions."""
     if direction == "A->T":
         given, axis, left, right = attributes, 1, attributes, predictions - tasks
-        predicted = together(attributes, predictions)
+        predicted = cooccurrences(attributes, predictions)
     else:
         given, axis, left, right = tasks, 0, predictions - attributes, tasks
-        predicted = together(predictions, tasks)
-    rows, pairs = np.expand_dims(given.sum(axis=0, dtype=np.int64), axis), together(attributes, tasks)
+        predicted = cooccurrences(predictions, tasks)
+    rows, pairs = np.expand_dims(given.sum(axis=0, dtype=np.int64), axis), cooccurrences(attributes, tasks)
     return Differences(
         rows=np.broadcast_to(rows, pairs.shape),
-        units=np.broadcast_to(np.expand_dims(drawn.holding(given), axis), pairs.shape),
+        units=np.broadcast_to(np.expand_dims(drawn.units_with(given), axis), pairs.shape),
         label_rate=ratio(pairs, rows),
         predicted_rate=ratio(predicted, rows),
         delta=ratio(predicted - pairs, rows),
-        samples=ratio(drawn.together(left, right), np.expand_dims(drawn.sums(given), axis)),
+        samples=ratio(drawn.cooccurrences(left, right), np.expand_dims(drawn.sums(given), axis)),
     )
 
 
 def interval_of_mean(
     contributions: Floats, pairs: Differences, drawn: Resamples, rule: SignRule
 ) -> tuple[float, float]:
-    """Ends of the interval of a mean over pairs, from ``(|A|, |T|, R)`` resampled contributions."""
+    """Interval of a mean over pairs, from resampled contributions ``(|A|, |T|, R)``."""
     low, high = interval(mean_of_pairs(contributions, rule)[None], drawn.level, units=harmonic_mean(pairs.units))
     return float(low[0]), float(high[0])
 
@@ -241,9 +235,9 @@ def _directed(
     train: Train,
     base: ArrayLike | None,
     rule: SignRule,
-    options: Drawing,
+    options: BootstrapOptions,
 ) -> Amplification:
-    table = LabelTable.of(attributes, tasks, **names_in(options))
+    table = LabelTable.of(attributes, tasks, **name_options(options))
     drawn = Resamples.of_rows(len(table.tasks), options)
     predicted = table.predicted(predictions, direction)
     sign = base_signs(table, drawn, train=train, base=base, rule=rule)
@@ -260,7 +254,7 @@ def amplification_of(
     *,
     rule: SignRule,
 ) -> Amplification:
-    """The result of differences and signs; ``names`` are of groups and tasks, ``base`` is as `base_signs` gives it."""
+    """Combine differences with the signs of ``base_signs``; ``names`` are those of groups and tasks."""
     sign, sign_drawn = base
     resampled = sign_drawn.shape[2]
     support = (sign_drawn == sign[:, :, None]).sum(axis=2) / resampled if resampled else np.full(sign.shape, np.nan)

@@ -1,7 +1,4 @@
-"""Fairness metrics next to amplification: true and false positive rates and accuracy by group, with score intervals.
-
-What the labels' own bias has to do with them is ``directional``'s.
-"""
+"""True and false positive rates and accuracy by group, their differences and means, with score intervals."""
 
 from collections.abc import Hashable, Sequence
 from typing import Any, Unpack
@@ -18,8 +15,8 @@ from pipeline.statistics.inference import Estimate, Ratio, Units, share_interval
 RATES = ("tpr", "fpr", "accuracy")
 MEANS = ("mean group accuracy", "mean subgroup accuracy")
 ENDS = ("value", "low", "high")
-UNKNOWN_GROUP = "between names {group!r}, which is not a group; there are {groups}"
-BLOCK_CELLS = 4_000_000  # of a block of tasks, held at a time; changes no result
+UNKNOWN_GROUP = "between must name two of the groups {groups}, not {group!r}"
+BLOCK_CELLS = 4_000_000  # per block of tasks; bounds the memory and changes no result
 
 
 def group_rates(
@@ -32,27 +29,29 @@ def group_rates(
     clusters: Sequence[Hashable] | None = None,
     **names: Unpack[Names],
 ) -> pd.DataFrame:
-    """Rates of a classifier by group, with intervals that do not shrink to a point at rates of 0 and 1.
+    """Rates of a classifier by group, with intervals that have a positive width even at rates of 0 and 1.
 
-    One row a number: metric, attribute, task, value, low, high. The metrics are the rates of every group, "tpr"
-    P(That | T, A), "fpr" P(That | not T, A) and "accuracy" P(That = T | A); the "tpr difference" and so on of two
-    groups, the last less the first; and means over groups of the accuracy: "mean group accuracy", and "mean subgroup
-    accuracy", where present and absent count alike.
+    The metrics are the rates of every group, "tpr" P(That | T, A), "fpr" P(That | not T, A) and "accuracy"
+    P(That = T | A); the "tpr difference" and so on of two groups, the last less the first; and means of the accuracy
+    over groups, "mean group accuracy", or over groups and presence of the task, "mean subgroup accuracy".
 
-    A rate has Wilson's score interval. With clusters or probabilities the rows are replaced by as many independent ones
-    as would give the variance seen (Korn & Graubard 1998). Differences and means of rates combine the rates' own
-    intervals by squaring and adding, with the correlation seen where groups share rows or clusters (Newcombe 1998,
-    method 10; Zou & Donner 2008).
+    A rate has Wilson's score interval. With clusters or probabilities it uses the number of independent rows that would
+    have the observed variance (Korn & Graubard 1998). Differences and means combine the intervals of the rates by
+    squaring and adding, with the observed correlation where groups share rows or clusters (Newcombe 1998, method 10;
+    Zou & Donner 2008).
 
     Args:
         attributes: ``(n, |A|)`` labels, 0 and 1.
         tasks: ``(n, |T|)`` labels.
-        predictions: ``(n, |T|)``, 0 and 1, or probabilities: then the rates are expected ones.
-        between: names of the two groups compared, the first and the last of the columns unless given.
+        predictions: ``(n, |T|)``, 0 and 1, or probabilities, which give expected rates.
+        between: names of the two groups to compare, by default the first and the last column.
         level, clusters, **names: as for ``attribute_to_task``.
 
+    Returns:
+        A row per number: metric, attribute, task, value, low, high.
+
     Raises:
-        ValueError: shapes that do not fit, values that cannot be, an unknown group.
+        ValueError: shapes that do not match, values out of range, or an unknown group.
     """
     check_level(level)
     table = LabelTable.of(attributes, tasks, **names)
@@ -90,24 +89,24 @@ def _block(
     level: float,
     pair: tuple[int, int],
 ) -> dict[str, Estimate]:
-    """All rates, differences and means of some tasks; ``pair`` is the places of the two groups compared."""
+    """All rates, differences and means of a block of tasks; ``pair``: columns of the two groups to compare."""
     count = attributes.shape[1]
     right = predictions * tasks + (1 - predictions) * (1 - tasks)
     kinds = {"tpr": (predictions, tasks), "fpr": (predictions, 1 - tasks), "accuracy": (right, np.ones_like(tasks))}
-    ratios, held, rows = [], [], []
+    ratios, unit_counts, rows = [], [], []
     for numbers, condition in kinds.values():
         for group in attributes.T:
             given = (condition * group[:, None]).T
-            below = units.sums(given)
-            ratios.append(Ratio.of(units.sums(numbers.T * given), below))
-            held.append(np.count_nonzero(below, axis=1))
+            denominator = units.sums(given)
+            ratios.append(Ratio.of(units.sums(numbers.T * given), denominator))
+            unit_counts.append(np.count_nonzero(denominator, axis=1))
             rows.append(given.sum(axis=1))
-    value = np.array([each.value for each in ratios])  # (3 |A|, T)
+    value = np.array([ratio.value for ratio in ratios])  # (3 |A|, T)
     n = np.array(rows, dtype=np.float64)
     if not independent:
-        n = _independent_rows(value, np.array([each.error() for each in ratios]), np.array(held), n, level)
+        n = _independent_rows(value, np.array([ratio.error() for ratio in ratios]), np.array(unit_counts), n, level)
     low, high = share_interval(np.nan_to_num(value) * n, n, level=level)
-    correlation = _correlation([each.errors for each in ratios])
+    correlation = _correlation([ratio.errors for ratio in ratios])
     rate, (first, last), found = Estimate(value, low, high), pair, {}
     for number, name in enumerate(kinds):
         own = slice(number * count, (number + 1) * count)
@@ -120,18 +119,18 @@ def _block(
     return found
 
 
-def _independent_rows(value: Floats, error: Floats, held: NDArray[Any], rows: Floats, level: float) -> Floats:
-    """As many independent rows as have the variance seen, with a t quantile's width; the units where none is seen."""
+def _independent_rows(value: Floats, error: Floats, units: NDArray[Any], rows: Floats, level: float) -> Floats:
+    """Effective number of independent rows, reduced for the t quantile; the number of units if the variance is 0."""
     binomial = value * (1 - value)
-    seen = (error > 0) & (binomial > 0)
-    n = np.divide(binomial, error**2, out=held.astype(np.float64), where=seen)
-    few = held >= 2
-    widened = (ndtri((1 + level) / 2) / stdtrit(np.where(few, held - 1, 1), (1 + level) / 2)) ** 2
-    return np.where(rows > 0, np.where(few, n * widened, held), 0.0)
+    known = (error > 0) & (binomial > 0)
+    n = np.divide(binomial, error**2, out=units.astype(np.float64), where=known)
+    several = units >= 2
+    factor = (ndtri((1 + level) / 2) / stdtrit(np.where(several, units - 1, 1), (1 + level) / 2)) ** 2
+    return np.where(rows > 0, np.where(several, n * factor, units), 0.0)
 
 
 def _correlation(errors: Sequence[Floats]) -> Floats:
-    """``(T, J, J)`` of the rates' sampling errors, from ``J`` arrays ``(T, G)``."""
+    """Correlation of the rates' sampling errors, ``(T, J, J)`` from ``J`` arrays ``(T, G)``."""
     stacked = np.nan_to_num(np.stack(errors, axis=1))
     length = np.sqrt((stacked**2).sum(axis=2, keepdims=True))
     scaled = np.divide(stacked, length, out=np.zeros_like(stacked), where=length > 0)
@@ -141,7 +140,7 @@ def _correlation(errors: Sequence[Floats]) -> Floats:
 
 
 def _combined(rate: Estimate, correlation: Floats, weights: dict[int, float], *, offset: float = 0.0) -> Estimate:
-    """A weighted sum of rates with the interval of squaring and adding; ``weights`` by place."""
+    """Weighted sum of rates, with an interval by squaring and adding; ``weights``: row of ``rate`` -> weight."""
     places, factors = list(weights), np.array(list(weights.values()), dtype=np.float64)
     value, low, high = (part[places] for part in (rate.value, rate.low, rate.high))
     own = correlation[:, places][:, :, places]

@@ -1,7 +1,7 @@
-"""Bias amplification as Zhao et al. 2017 ("men also like shopping") measure it: BiasAmp_MALS, with an interval.
+"""BiasAmp_MALS, the bias amplification of Zhao et al. 2017 ("men also like shopping"), with an interval.
 
-Kept for comparison with published figures: it sees only what a group has too much of, and mixes the two directions that
-``directional`` holds apart (Wang & Russakovsky 2021, section 3).
+For comparison with published figures only: it counts only what a group has too much of, and mixes the two directions
+that ``directional`` separates (Wang & Russakovsky 2021, section 3).
 """
 
 from collections.abc import Sequence
@@ -13,19 +13,19 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from pipeline.statistics.amplification.counts import (
-    Drawing,
+    BootstrapOptions,
     LabelTable,
     Resamples,
+    cooccurrences,
     harmonic_mean,
-    names_in,
+    name_options,
     pairs_frame,
     ratio,
-    together,
 )
 from pipeline.statistics.arrays import Floats, names_of, shares
 from pipeline.statistics.inference import interval
 
-# Why a pair counts as 0.
+# Reasons why a pair counts as 0.
 NOT_IN_BASE = "the task is with no group in the base"
 NOT_MORE = "not more than an even share in the base"
 NEVER_PREDICTED = "the task is predicted with no group"
@@ -41,24 +41,24 @@ PAIR_COLUMNS = (
 
 @dataclass(frozen=True, eq=False)
 class Mals:
-    """BiasAmp_MALS as a whole and by pair of a group and a task: tables ``(|A|, |T|)``."""
+    """BiasAmp_MALS overall and by pair of a group and a task, ``(|A|, |T|)``."""
 
     attributes: tuple[str, ...]
     tasks: tuple[str, ...]
     value: float  # sum of delta / |T| over the pairs counted
-    # low, high: ends of its interval; NaN without resamples
+    # low, high: interval of value; NaN without resamples
     low: float
     high: float
     base_count: NDArray[Any]
     predicted_count: NDArray[Any]
-    # base_share, predicted_share: b_at and bh_at; NaN where the task is with no group
+    # base_share, predicted_share: b_at and bh_at; NaN where no row of the task has a group
     base_share: Floats
     predicted_share: Floats
-    delta: Floats  # bh_at - b_at where the pair counts, else 0; NaN where the task is predicted with no group
+    delta: Floats  # bh_at - b_at where the pair counts, else 0; NaN where the task is never predicted with a group
     reason: NDArray[np.str_]  # why a pair counts as 0; empty where it counts
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a pair, group after group: the columns of ``PAIR_COLUMNS``."""
+        """A row per pair, group by group: the columns of ``PAIR_COLUMNS``."""
         return pairs_frame(self.attributes, self.tasks, {name: vars(self)[name] for name in PAIR_COLUMNS[2:]})
 
 
@@ -68,32 +68,32 @@ def mals(
     *,
     predicted_attributes: ArrayLike,
     predictions: ArrayLike,
-    **options: Unpack[Drawing],
+    **options: Unpack[BootstrapOptions],
 ) -> Mals:
     """BiasAmp_MALS of predictions against a base.
 
     ``1/|T| sum over a, t of 1[b_at > 1/|A|] (bh_at - b_at)`` with b_at = P(A_a | T_t) on the base and bh_at =
     P(Ahat_a | That_t) on the predictions, both among the rows that have a group. Source: Zhao et al. 2017, as restated
-    in Wang & Russakovsky 2021, Eq. 1; published code and paper agree. ``>`` is strict and exact; a task that the base
-    or the predictions have with no group adds 0, and |T| stays. A binary task may be one column or two (present,
-    absent): the values differ, and both are in print.
+    in Wang & Russakovsky 2021, Eq. 1; published code and paper agree. ``>`` is strict and exact. A task that is with no
+    group in the base or in the predictions adds 0 and is still counted in |T|. A binary task may be one column or two
+    (present, absent). The values differ; both are used in publications.
 
     Args:
         attributes, tasks: ``(m, |A|)`` and ``(m, |T|)`` labels of the base, usually the training set, 0 and 1.
-        predicted_attributes, predictions: ``(n, |A|)`` and ``(n, |T|)`` on the test set, 0 and 1, or probabilities, of
-            which a co-occurrence is the product.
-        **options: see ``counts.Drawing``; the predictions are resampled, the base is held fixed.
+        predicted_attributes, predictions: ``(n, |A|)`` and ``(n, |T|)`` on the test set, 0 and 1, or probabilities,
+            whose product is the co-occurrence.
+        **options: see ``counts.BootstrapOptions``; the predictions are resampled, the base is fixed.
 
     Raises:
-        ValueError: shapes that do not fit, values that cannot be, an option out of range.
+        ValueError: shapes that do not match, or values or options out of range.
     """
-    table = LabelTable.of(attributes, tasks, **names_in(options))
+    table = LabelTable.of(attributes, tasks, **name_options(options))
     a_hat, t_hat = table.other(predicted_attributes, predictions, names=PREDICTIONS, check=shares)
-    drawn = Resamples.of_rows(len(a_hat), options)
-    base, predicted = together(table.attributes, table.tasks), together(a_hat, t_hat)
-    delta_drawn, _ = _deltas(base, drawn.together(a_hat, t_hat))
-    value_drawn = np.nansum(delta_drawn, axis=(0, 1)) / len(table.task_names)
-    low, high = interval(value_drawn[None], drawn.level, units=harmonic_mean(drawn.holding(t_hat)))
+    resamples = Resamples.of_rows(len(a_hat), options)
+    base, predicted = cooccurrences(table.attributes, table.tasks), cooccurrences(a_hat, t_hat)
+    deltas, _ = _deltas(base, resamples.cooccurrences(a_hat, t_hat))
+    values = np.nansum(deltas, axis=(0, 1)) / len(table.task_names)
+    low, high = interval(values[None], resamples.level, units=harmonic_mean(resamples.units_with(t_hat)))
     names = table.attribute_names, table.task_names
     return _mals(names, base, predicted, ends=(float(low[0]), float(high[0])))
 
@@ -105,10 +105,10 @@ def mals_of_counts(
     attribute_names: Sequence[str] | None = None,
     task_names: Sequence[str] | None = None,
 ) -> Mals:
-    """The same from co-occurrence counts alone, ``(|A|, |T|)`` each; without an interval.
+    """BiasAmp_MALS from co-occurrence counts, ``(|A|, |T|)`` each, without an interval.
 
     Raises:
-        ValueError: other shapes, or numbers below 0.
+        ValueError: different shapes, or negative counts.
     """
     tables: list[NDArray[Any]] = []
     for name, values in (("base", base), ("predicted", predicted)):
@@ -138,7 +138,7 @@ def _mals(
 
 
 def _deltas(base: NDArray[Any], predicted: NDArray[Any]) -> tuple[Floats, NDArray[np.bool_]]:
-    """``(|A|, |T|)`` and ``(|A|, |T|, R)`` counts -> the deltas of every resample, and which pairs count."""
+    """Deltas of every resample and which pairs count, from counts ``(|A|, |T|)`` and ``(|A|, |T|, R)``."""
     counted = base * len(base) > base.sum(axis=0)
     share = ratio(base, base.sum(axis=0))[:, :, None]
     return np.where(counted[:, :, None], ratio(predicted, predicted.sum(axis=0)) - share, 0.0), counted

@@ -1,7 +1,6 @@
 """Multi-attribute bias amplification (Zhao, Andrews & Xiang 2023): Multi-> in both directions, and Multi_MALS.
 
-A set of tasks (the paper's "attributes") is present where all of its tasks are, whatever else is; differences and
-counts are those of ``directional`` and ``mals``.
+A set of tasks (the paper's "attributes") is present in a row if all of its tasks are.
 """
 
 from collections.abc import Sequence
@@ -14,12 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from pipeline.statistics.amplification.counts import (
     DIRECTIONS,
+    BootstrapOptions,
     Direction,
-    Drawing,
     LabelTable,
     Names,
     Resamples,
-    names_in,
+    name_options,
     pairs_frame,
 )
 from pipeline.statistics.amplification.directional import Train, base_signs, differences, interval_of_mean
@@ -33,15 +32,14 @@ Sets = tuple[tuple[int, ...], ...]
 PAIR_COLUMNS = ("direction", "attribute", "tasks", "size", "sign", "delta", "delta_low", "delta_high")
 WITHOUT_GROUP = ("left out", "first group")
 RULES = ("code", "paper")
-MOST_SETS = 200_000
+MAX_SETS = 200_000
 TOO_MANY_SETS = (
-    "more than {most} sets of tasks occur in both train and test: raise min_rows or limit largest, "
-    "or choose sets by their full label sets (rule 'code')"
+    "more than {most} sets of tasks occur in both train and test: raise min_rows, lower largest, or use the rule 'code'"
 )
-NO_SETS = "no set of tasks fits the rule: train and test share none"
-BAD_SET = "a set must hold different numbers of tasks from 0 to {last}, not {given}"
+NO_SETS = "no set of tasks satisfies the rule in both train and test: lower min_rows"
+BAD_SET = "a set must hold distinct numbers of tasks from 0 to {last}, not {given}"
 
-# Which sets are looked at
+# Selection of sets
 
 
 def task_sets(
@@ -53,44 +51,43 @@ def task_sets(
     largest: int | None = None,
     min_rows: int = 1,
 ) -> Sets:
-    """The sets of tasks M that are looked at; a number of Multi-> says which rule it used.
+    """Select the sets of tasks M of Multi->.
 
-    "code": sets that are the full label set of ``min_rows`` training rows or more, and that as many test rows contain.
-    "paper": every combination of tasks that as many rows with a group contain, in train and in test. On COCO the first
-    gives about a thousand sets, the second ten times as many.
+    "code": sets that are the full label set of at least ``min_rows`` training rows and are contained in at least as
+    many test rows. "paper": every combination of tasks contained in at least ``min_rows`` rows with a group, in train
+    and in test. On COCO the first gives about a thousand sets, the second ten times as many.
 
     Args:
         train, test: attributes ``(m, |A|)`` and tasks ``(m, |T|)`` of each, 0 and 1.
-        rule: as above.
-        smallest, largest: tasks in a set; no upper limit unless given.
-        min_rows: rows of each; the published code's ``thresh`` plus 1.
+        rule: "code" or "paper".
+        smallest, largest: number of tasks in a set; by default without an upper limit.
+        min_rows: number of rows of each; the published code's ``thresh`` plus 1.
 
     Returns:
-        sets of column numbers, the smaller first.
+        sets of column numbers, smaller sets first.
 
     Raises:
-        ValueError: labels that do not fit, or more than ``MOST_SETS`` sets.
+        ValueError: labels that do not match, or more than ``MAX_SETS`` sets.
     """
     check_choice(rule, "rule", RULES)
     check_count(smallest, "smallest", least=1)
     check_count(min_rows, "min_rows", least=1)
     table = LabelTable.of(*train)
-    found_in = table.other(*test, names=("test attributes", "test tasks"))
-    grouped, tasks = (table.attributes, found_in[0]), (table.tasks, found_in[1])
-    most = tasks[0].shape[1] if largest is None else largest
+    test_groups, test_tasks = table.other(*test, names=("test attributes", "test tasks"))
+    limit = table.tasks.shape[1] if largest is None else largest
     if rule == "code":
-        full, counts = np.unique(tasks[0], axis=0, return_counts=True)
+        full, counts = np.unique(table.tasks, axis=0, return_counts=True)
         candidates = [tuple(np.flatnonzero(row).tolist()) for row in full[counts >= min_rows]]
-        fitting = [chosen for chosen in candidates if smallest <= len(chosen) <= most]
-        found = [chosen for chosen in fitting if np.count_nonzero(tasks[1][:, chosen].all(axis=1)) >= min_rows]
+        candidates = [chosen for chosen in candidates if smallest <= len(chosen) <= limit]
+        sets = [chosen for chosen in candidates if np.count_nonzero(test_tasks[:, chosen].all(axis=1)) >= min_rows]
     else:
-        with_group = [labels[groups.any(axis=1)] for labels, groups in zip(tasks, grouped, strict=True)]
-        found = [chosen for chosen in _combinations(with_group, most, min_rows) if len(chosen) >= smallest]
-    return tuple(sorted(found, key=lambda chosen: (len(chosen), chosen)))
+        with_group = table.tasks[table.attributes.any(axis=1)], test_tasks[test_groups.any(axis=1)]
+        sets = [chosen for chosen in _combinations(with_group, limit, min_rows) if len(chosen) >= smallest]
+    return tuple(sorted(sets, key=lambda chosen: (len(chosen), chosen)))
 
 
 def present(tasks: NDArray[np.int8], sets: Sequence[Sequence[int]]) -> NDArray[np.int8]:
-    """``(n, |M|)`` 1 where all tasks of a set are."""
+    """``(n, |M|)`` 1 where all tasks of a set are present."""
     columns = np.empty((len(sets), len(tasks)), dtype=np.int8)
     for line, tasks_of in zip(columns, sets, strict=True):
         line[:] = tasks[:, tasks_of].all(axis=1)
@@ -98,7 +95,7 @@ def present(tasks: NDArray[np.int8], sets: Sequence[Sequence[int]]) -> NDArray[n
 
 
 def _checked_sets(sets: Sequence[Sequence[int]], tasks: int) -> Sets:
-    """Sets from outside, of ``tasks`` tasks; ValueError unless there are some, of different tasks that there are."""
+    """Check sets of column numbers below ``tasks``; ValueError if there are none, or one is invalid."""
     chosen = tuple(tuple(int(task) for task in tasks_of) for tasks_of in sets)
     if not chosen:
         raise ValueError(NO_SETS)
@@ -109,56 +106,56 @@ def _checked_sets(sets: Sequence[Sequence[int]], tasks: int) -> Sets:
 
 
 def _combinations(tables: Sequence[NDArray[np.int8]], largest: int, min_rows: int) -> list[tuple[int, ...]]:
-    """Every set that enough rows of every table contain: depth first, only along sets that still do."""
+    """All sets that at least ``min_rows`` rows of every table contain, by depth-first search; rows are bit sets."""
     rows = [[int.from_bytes(np.packbits(column).tobytes(), "big") for column in table.T] for table in tables]
     found: list[tuple[int, ...]] = []
     open_sets: list[tuple[tuple[int, ...], list[int]]] = [((), [-1] * len(tables))]
     while open_sets:
-        chosen, holding = open_sets.pop()
+        chosen, containing = open_sets.pop()
         if len(chosen) == largest:
             continue
         for task in range(chosen[-1] + 1 if chosen else 0, tables[0].shape[1]):
-            left = [own[task] & others for own, others in zip(rows, holding, strict=True)]
+            left = [own[task] & others for own, others in zip(rows, containing, strict=True)]
             if all(part.bit_count() >= min_rows for part in left):
                 found.append((*chosen, task))
                 open_sets.append((found[-1], left))
-                if len(found) > MOST_SETS:
-                    raise ValueError(TOO_MANY_SETS.format(most=MOST_SETS))
+                if len(found) > MAX_SETS:
+                    raise ValueError(TOO_MANY_SETS.format(most=MAX_SETS))
     return found
 
 
-# What is measured on them
+# Measures
 
 
 @dataclass(frozen=True, eq=False)
 class MultiAmplification:
-    """Multi-attribute amplification as a whole and by pair of a group and a set of tasks."""
+    """Multi-attribute amplification overall and by pair of a group and a set of tasks."""
 
     direction: Direction | Literal["MALS"]  # "A->T" (the paper's G->M), "T->A" (M->G) or "MALS"
     # attributes, sets: names of the groups, and names of the tasks of each set
     attributes: tuple[str, ...]
     sets: tuple[tuple[str, ...], ...]
-    value: float  # mean of |delta|; of Multi_MALS their sum over |M|. Never negative, so it cannot show a reduction
-    signed: float  # mean of sign times delta (of Multi_MALS the plain sum over |M|): the published code's other variant
-    variance: float  # of delta over all pairs, ddof 0, signs not applied (the published code)
-    oriented_variance: float  # of sign times delta, ddof 0 (as the paper's Delta is defined)
-    sign: Signs  # (|A|, |M|) of the base; of Multi_MALS 1 where the pair counts
-    delta: Floats  # (|A|, |M|); NaN where nothing is given, 0 where Multi_MALS leaves the pair out
-    # delta_low, delta_high: (|A|, |M|) ends of each delta's interval; NaN for Multi_MALS
+    value: float  # mean of |delta|; for Multi_MALS their sum / |M|. Never negative, so it cannot show a reduction
+    signed: float  # mean of sign times delta (for Multi_MALS the sum / |M|): the published code's other variant
+    variance: float  # of delta over all pairs, ddof 0, without signs (the published code)
+    oriented_variance: float  # of sign times delta, ddof 0 (the paper's definition of Delta)
+    sign: Signs  # (|A|, |M|) of the base; for Multi_MALS 1 where the pair counts
+    delta: Floats  # (|A|, |M|); NaN where the condition never holds, 0 where Multi_MALS leaves the pair out
+    # delta_low, delta_high: (|A|, |M|) interval of each delta; NaN for Multi_MALS
     delta_low: Floats
     delta_high: Floats
-    # low, high: ends of the percentile interval of value
+    # low, high: percentile interval of value
     low: float = float("nan")
     high: float = float("nan")
-    # the value that sampling noise alone would give, the mean over resamples of |delta drawn - delta|: |.| adds noise
-    # up instead of averaging it out, so a value that is hardly larger is no evidence of anything
+    # the value that sampling noise alone would give: the mean over resamples of |resampled delta - delta|. Absolute
+    # values accumulate noise, so a value that is hardly larger is no evidence of amplification
     noise: float = float("nan")
-    # signed_low, signed_high: ends of its interval
+    # signed_low, signed_high: interval of signed
     signed_low: float = float("nan")
     signed_high: float = float("nan")
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a pair, group after group: the columns of ``PAIR_COLUMNS``; tasks joined by " + "."""
+        """A row per pair, group by group: the columns of ``PAIR_COLUMNS``; tasks joined by " + "."""
         columns = {name: vars(self)[name] for name in ("direction", "sign", "delta", "delta_low", "delta_high")}
         columns["size"] = [len(names) for names in self.sets] * len(self.attributes)
         frame = pairs_frame(self.attributes, [" + ".join(names) for names in self.sets], columns)
@@ -175,27 +172,28 @@ def multi_amplification(
     train: Train = None,
     base: ArrayLike | None = None,
     rule: SignRule = CODE,
-    **options: Unpack[Drawing],
+    **options: Unpack[BootstrapOptions],
 ) -> MultiAmplification:
     """Multi->: ``1/(|G||M|) sum |Delta_gm|`` over groups g and sets of tasks m.
 
     "A->T" (G->M): Delta = P(mhat | g) - P(m | g). "T->A" (M->G): Delta = P(ghat | m) - P(g | m). Source: Zhao,
-    Andrews & Xiang 2023. Groups are meant to be disjoint. A pair where nothing is given is NaN and leaves the mean.
+    Andrews & Xiang 2023. Groups should be disjoint. A pair whose condition never holds is NaN and does not enter the
+    mean.
 
     Args:
         direction: "A->T" or "T->A".
         attributes, tasks: labels of the test set, as for ``attribute_to_task``.
         predictions: of the tasks ``(n, |T|)`` or of the groups ``(n, |A|)``, 0 and 1.
-        sets: as ``task_sets`` gives them.
-        train: attributes and tasks of the training set; their signs count in ``signed``.
-        base: ``(|A|, |M|)`` signs instead; the test set's without either.
+        sets: see ``task_sets``.
+        train: attributes and tasks of the training set, which give the signs of ``signed``.
+        base: ``(|A|, |M|)`` signs instead; by default the test set gives them.
         rule, **options: as for ``attribute_to_task``.
 
     Raises:
-        ValueError: another direction, shapes that do not fit, values that cannot be, no sets.
+        ValueError: unknown direction, shapes that do not match, values out of range, or no sets.
     """
     check_choice(direction, "direction", DIRECTIONS)
-    table = LabelTable.of(attributes, tasks, **names_in(options))
+    table = LabelTable.of(attributes, tasks, **name_options(options))
     chosen = _checked_sets(sets, len(table.task_names))
     predicted = binary(table.predicted(predictions, direction), "predictions")
     predicted = present(predicted, chosen) if direction == "A->T" else predicted
@@ -235,19 +233,19 @@ def multi_mals(
 ) -> MultiAmplification:
     """Multi_MALS: ``1/|M| sum |1[bias_train(m,g) > 1/|G|] (bias_pred(m,g) - bias_train(m,g))|``, without intervals.
 
-    ``bias(m,g) = co(m,g) / sum over g' of co(m,g')``. Source: Zhao, Andrews & Xiang 2023. Their published code compares
-    with 1 / (number of groups - 1) as it is called, which for two groups no share exceeds: its value is 0 for any data.
+    ``bias(m,g) = co(m,g) / sum over g' of co(m,g')``. Source: Zhao, Andrews & Xiang 2023. Their published code uses the
+    threshold 1 / (number of groups - 1), which no share of two groups exceeds, so its value is then always 0.
 
     Args:
         attributes, tasks: labels of the base, as for ``mals``.
         predicted_attributes, predictions: predictions on the test set, 0 and 1.
-        sets: as ``task_sets`` gives them.
-        rows_without_group: "left out", as the formula has it, or counted as the "first group", as the published code
-            does (a row with several groups is then of the first of them).
-        **names: attribute_names, task_names; a frame's own, or numbers, unless given.
+        sets: see ``task_sets``.
+        rows_without_group: "left out", as in the formula, or "first group", as in the published code, which counts them
+            as the first group (and a row with several groups as the first of them).
+        **names: see ``Names``.
 
     Raises:
-        ValueError: shapes that do not fit, values that cannot be, no sets, another word for ``rows_without_group``.
+        ValueError: shapes that do not match, values out of range, no sets, or unknown ``rows_without_group``.
     """
     check_choice(rows_without_group, "rows_without_group", WITHOUT_GROUP)
     table = LabelTable.of(attributes, tasks, **names)
@@ -258,19 +256,19 @@ def multi_mals(
     sets_of = present(t_hat, chosen)
     found = mals(a, present(table.tasks, chosen), predicted_attributes=a_hat, predictions=sets_of, resamples=0)
     counted = found.base_count * a.shape[1] > found.base_count.sum(axis=0)
-    nothing = np.full(found.delta.shape, np.nan)
+    unknown = np.full(found.delta.shape, np.nan)
     return MultiAmplification(
         **_of_deltas(table, chosen, counted.astype(np.int8), found.delta),
         direction="MALS",
         value=float(np.nansum(np.abs(found.delta)) / len(chosen)),
         signed=found.value,
-        delta_low=nothing,
-        delta_high=nothing,
+        delta_low=unknown,
+        delta_high=unknown,
     )
 
 
 def _of_deltas(table: LabelTable, sets: Sets, sign: Signs, delta: Floats) -> dict[str, Any]:
-    """The fields of a ``MultiAmplification`` that both measures make alike."""
+    """The fields of a ``MultiAmplification`` that are the same for both measures."""
     names = tuple(tuple(table.task_names[task] for task in tasks_of) for tasks_of in sets)
     known = (~np.isnan(delta)).any()
     variances = [float(np.nanvar(part)) if known else float("nan") for part in (delta, sign * delta)]

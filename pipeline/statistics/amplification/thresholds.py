@@ -1,7 +1,4 @@
-"""From scores to predictions: thresholds calibrated on a validation set, and amplification without any one threshold.
-
-Amplification itself is ``directional``'s.
-"""
+"""Predictions from scores: thresholds calibrated on a validation set, and amplification averaged over thresholds."""
 
 from collections.abc import Callable
 from typing import Any, Literal
@@ -15,25 +12,25 @@ from pipeline.statistics.amplification.directional import Amplification
 from pipeline.statistics.arrays import Floats, binary, check_choice, numbers
 
 OVER = ("scores", "ranks")
-BAD_SCORES = "scores must lie in 0-1 to be integrated over thresholds; integrate over ranks, or rescale them"
+BAD_SCORES = "scores must lie in 0-1 to be integrated over thresholds: use over='ranks', or rescale them"
 
 
 def calibrated_as_in_paper(validation_scores: ArrayLike, train_labels: ArrayLike) -> Floats:
-    """Thresholds at which as large a share of a validation set is positive as was of the training set.
+    """Thresholds at which the positive share of a validation set equals that of the training set.
 
     With p the positive share in training, the N p highest-scoring of N validation examples are positive (Wang &
-    Russakovsky 2021, section 3.3). N p is rounded half up. Where tied scores leave no such threshold, the one whose
-    count of positives is nearest is taken, of two equally near the higher.
+    Russakovsky 2021, section 3.3). N p is rounded half up. If tied scores allow no such threshold, the one with the
+    nearest number of positives is used, of two equally near ones the higher.
 
     Args:
-        validation_scores: ``(N, L)`` any numbers.
+        validation_scores: ``(N, L)`` finite numbers.
         train_labels: ``(m, L)`` 0 and 1.
 
     Returns:
-        ``(L,)``; a score above it is positive. -inf where all are to be positive.
+        ``(L,)``; scores above it are positive. -inf if all are positive.
 
     Raises:
-        ValueError: shapes that do not fit, values that cannot be.
+        ValueError: shapes that do not match, or values out of range.
     """
     scores = numbers(validation_scores, "validation_scores")
     labels = binary(train_labels, "train_labels", columns=scores.shape[1])
@@ -42,13 +39,13 @@ def calibrated_as_in_paper(validation_scores: ArrayLike, train_labels: ArrayLike
 
 
 def calibrated_as_in_code(validation_scores: ArrayLike, validation_labels: ArrayLike) -> Floats:
-    """The same as the published code of Wang & Russakovsky and of Zhao et al. 2023 has it.
+    """Calibrate thresholds like the published code of Wang & Russakovsky and of Zhao et al. 2023.
 
-    It takes the count of positives from the ``(N, L)`` validation labels themselves, and the score that follows the so
-    many highest as the threshold; where ties make the count miss, the next higher score if that comes closer. With
-    positives in all rows or all but one it is the lowest score, which itself stays negative. Where the code fails (no
-    next higher score, e.g. constant scores) the threshold stays, and nothing is positive. Arguments, result and errors
-    as for ``calibrated_as_in_paper``.
+    The number of positives k is that of the ``(N, L)`` validation labels, and the threshold is the score after the k
+    highest. If ties make the number of positives differ from k, the next higher score is used if it comes closer. With
+    k >= N - 1 the threshold is the lowest score, which itself is negative. Where the code fails (no next higher score,
+    e.g. constant scores), the threshold is kept and nothing is positive. Arguments, result and errors as for
+    ``calibrated_as_in_paper``.
     """
     scores = numbers(validation_scores, "validation_scores")
     labels = binary(validation_labels, "validation_labels", rows=len(scores), columns=scores.shape[1])
@@ -64,7 +61,7 @@ def calibrated_as_in_code(validation_scores: ArrayLike, validation_labels: Array
 
 
 def at_thresholds(scores: ArrayLike, thresholds: ArrayLike) -> NDArray[np.int8]:
-    """``(n, L)`` 1 where a score is above its column's threshold: strictly, as in the published code."""
+    """``(n, L)`` 1 where a score is strictly above its column's threshold, as in the published code."""
     table = numbers(scores, "scores")
     limits = np.broadcast_to(np.asarray(thresholds, dtype=np.float64), (table.shape[1],))
     return (table > limits).astype(np.int8)
@@ -79,38 +76,38 @@ def threshold_free(
     over: Literal["scores", "ranks"] = "scores",
     **options: Any,
 ) -> Amplification:
-    """BiasAmp-> averaged over all thresholds, so that none need be chosen.
+    """BiasAmp-> averaged over all thresholds.
 
-    Averaging over thresholds is linear and only the predicted rate depends on them, so the average is that of one soft
-    prediction, and is exact:
+    Averaging over thresholds is linear, and only the predicted rate depends on them, so the average is exactly that of
+    a soft prediction:
 
-    - over "scores", thresholds evenly spread in 0-1: the mean over thresholds of P(s > threshold) is the mean of s;
-    - over "ranks", thresholds that call every share of the rows positive equally often, a rule that no monotone change
-      of the scores alters: the share of the rows with a lower score, ties counting half.
+    - over "scores", with thresholds uniform in 0-1: the mean over thresholds of P(s > threshold) is the mean of s;
+    - over "ranks", with thresholds that make the positive share uniform, which is invariant to monotone transformations
+      of the scores: the share of the rows with a lower score, ties counting half.
 
-    With "ranks" half of the rows are positive on average, whatever the labels' share; with two groups that are opposite
-    in sign this offset nearly cancels. Resamples keep the ranks of the whole sample.
+    With "ranks" half of the rows are positive on average, whatever the share of the labels; for two groups of opposite
+    sign this offset nearly cancels. Resamples keep the ranks of the whole sample.
 
     Args:
-        measure: ``attribute_to_task`` or ``task_to_attribute``; attributes, tasks and options are its own.
-        scores: ``(n, |T|)`` or ``(n, |A|)``, in the predictions' place; in 0-1 for "scores".
-        over: what the thresholds are spread over.
+        measure: ``attribute_to_task`` or ``task_to_attribute``, called with attributes, tasks and options.
+        scores: ``(n, |T|)`` or ``(n, |A|)``, in place of predictions; in 0-1 for "scores".
+        over: "scores" or "ranks".
 
     Raises:
-        ValueError: as ``measure``; scores out of 0-1 for "scores".
+        ValueError: as ``measure``, or scores outside 0-1 for "scores".
     """
     check_choice(over, "over", OVER)
     table = numbers(scores, "scores")
     if over == "scores" and not (table.min() >= 0 and table.max() <= 1):
         raise ValueError(BAD_SCORES)
     soft = table if over == "scores" else (2 * rankdata(table, axis=0) - 1) / (2 * len(table))
-    # A frame stays one, so that its rows and columns are matched by name.
+    # A frame stays a frame, so that its rows and columns are matched by name.
     predictions = pd.DataFrame(soft, scores.index, scores.columns) if isinstance(scores, pd.DataFrame) else soft
     return measure(attributes, tasks, predictions=predictions, **options)
 
 
 def _nearest(scores: Floats, positives: int) -> float:
-    """The threshold, of those between scores, above which there are most nearly so many."""
+    """The score above which the number of scores is nearest to ``positives``."""
     candidates = np.concatenate([np.unique(scores)[::-1], [-np.inf]])
     counts = len(scores) - np.searchsorted(np.sort(scores), candidates, side="right")
     return float(candidates[np.argmin(np.abs(counts - positives))])

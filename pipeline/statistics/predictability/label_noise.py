@@ -40,7 +40,7 @@ def labels_to_change(
     Raises:
         ValueError: there is no such rule, or the grid is empty or leaves 0-1.
     """
-    check_choice(rule, "rule to equalise by", RULES)
+    check_choice(rule, "equalise", RULES)
     if rule == "none":
         return np.zeros(labels.codes.shape[1], dtype=np.intp)
     each = np.ones(len(labels)) if weights is None else weights
