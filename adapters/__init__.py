@@ -1,1 +1,1 @@
-"""Classifiers: the contract, the registry, and one file each. Nothing here knows the pipeline that uses them."""
+"""Adapters of classifiers: the contract, the registry, and one file per adapter. Nothing here imports ``pipeline``."""

@@ -1,6 +1,6 @@
-"""The raw answer that local classifiers share, ``{"labels": [["smile", 0.71]], ...}``, and what parsers share.
+"""The raw answer of local classifiers, ``{"labels": [["smile", 0.71]], ...}``, and helpers of all parsers.
 
-Nothing in an answer has the type that it should have until that has been checked.
+Answers come from outside, so nothing in them is assumed to have the right type until it has been checked.
 """
 
 import json
@@ -13,20 +13,20 @@ from typing import Any
 from adapters.base import AnswerError, Label, RawAnswer
 
 DECIMALS = 6
-_ROUNDING = 1e-6  # a softmax in single precision may well end at 1.0000001
+_ROUNDING = 1e-6  # a softmax in single precision may reach 1.0000001
 
 
 def checked(labels: Iterable[tuple[object, object]], *, most: float = 1.0, repeats: bool = False) -> list[Label]:
-    """Pairs of name and score as labels.
+    """Convert pairs of name and score to labels.
 
     Args:
         labels: the pairs.
-        most: the top of the scores' own scale; they are divided by it.
-        repeats: a name may be there several times; the highest score counts.
+        most: the maximum of the scores' scale, by which they are divided.
+        repeats: whether a name may occur several times; the highest score then counts.
 
     Raises:
-        AnswerError: a name that is no text, empty, not encodable or (without ``repeats``) there twice; a score that is
-            no number in 0-``most``.
+        AnswerError: a name is not text, empty, not encodable or (without ``repeats``) repeated; a score is not a number
+            in 0-``most``.
     """
     found: dict[str, Label] = {}
     for name, score in labels:
@@ -37,7 +37,7 @@ def checked(labels: Iterable[tuple[object, object]], *, most: float = 1.0, repea
         except UnicodeEncodeError as error:
             raise AnswerError(f"the label {_short(name)} cannot be written as UTF-8") from error
         if name in found and not repeats:
-            raise AnswerError(f"the label {_short(name)} is there twice")
+            raise AnswerError(f"the label {_short(name)} occurs twice")
         if isinstance(score, bool) or not isinstance(score, Real):
             raise AnswerError(f"the score of {_short(name)} must be a number, not {_short(score)}")
         share = _as_float(score) / most
@@ -50,7 +50,7 @@ def checked(labels: Iterable[tuple[object, object]], *, most: float = 1.0, repea
 
 
 def json_object(body: bytes) -> dict[str, Any]:
-    """The JSON object that a reply's body is, not to be changed; AnswerError where it is anything else."""
+    """Parse a body that must be a JSON object, else AnswerError; the result is cached and must not be modified."""
     try:
         content = _loaded(body)
     except (ValueError, RecursionError) as error:
@@ -61,7 +61,7 @@ def json_object(body: bytes) -> dict[str, Any]:
 
 
 def json_or_empty(body: bytes) -> dict[str, Any]:
-    """The JSON object that a reply's body is, or an empty one where it is anything else; not to be changed."""
+    """Parse a body as ``json_object`` does; return an empty object if it is anything else."""
     try:
         return json_object(body)
     except AnswerError:
@@ -69,7 +69,7 @@ def json_or_empty(body: bytes) -> dict[str, Any]:
 
 
 def part_of(answer: RawAnswer, name: str) -> dict[str, Any]:
-    """The image's own part of an answer: the object at its position in the list ``name``; AnswerError without one."""
+    """Return the image's part of an answer, the object at its position in the list ``name``; AnswerError if missing."""
     parts = objects(json_object(answer.body), name)
     if not 0 <= answer.position < len(parts):
         raise AnswerError(f"the answer's {name!r} holds {len(parts)} items, none at position {answer.position}")
@@ -77,7 +77,7 @@ def part_of(answer: RawAnswer, name: str) -> dict[str, Any]:
 
 
 def objects(content: Mapping[str, Any], name: str, *, needed: bool = True) -> list[dict[str, Any]]:
-    """The list of objects that is called ``name``, which may be missing unless ``needed``; AnswerError otherwise."""
+    """Return the member ``name``, a list of objects that may be missing unless ``needed``; AnswerError otherwise."""
     items = content.get(name, None if needed else [])
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise AnswerError(f"the answer's {name!r} must be a list of objects, not {_short(items)}")
@@ -85,26 +85,26 @@ def objects(content: Mapping[str, Any], name: str, *, needed: bool = True) -> li
 
 
 def scored(items: Iterable[Mapping[str, Any]], name: str, score: str) -> Iterator[tuple[object, object]]:
-    """Two members of each object, unchecked: the pairs that ``checked`` takes."""
+    """Return two members of each object, unchecked, as pairs for ``checked``."""
     return ((item.get(name), item.get(score)) for item in items)
 
 
 def inner(content: object, *names: str) -> object:
-    """What lies that deep in objects within objects; None where nothing does."""
+    """Return the value at a path of member names in nested objects; None if there is none."""
     for name in names:
         content = content.get(name) if isinstance(content, dict) else None
     return content
 
 
 def to_answer(labels: Iterable[Label], **facts: Any) -> RawAnswer:
-    """Labels as a raw answer, scores to six decimals; ``facts`` (JSON values) are kept with them."""
+    """Encode labels as a raw answer with scores rounded to six decimals; ``facts`` are further JSON members."""
     rows = [[label.name, round(label.score, DECIMALS)] for label in labels]
     body = json.dumps({"labels": rows, **facts}, ensure_ascii=False, allow_nan=False)
     return RawAnswer(body=body.encode())
 
 
 def from_answer(answer: RawAnswer) -> list[Label]:
-    """The labels of a raw answer that ``to_answer`` made; AnswerError where the body is anything else."""
+    """Decode the labels of a raw answer that ``to_answer`` made; AnswerError if the body is anything else."""
     rows = json_object(answer.body).get("labels")
     if not isinstance(rows, list):
         raise AnswerError('the answer has no list "labels"')
@@ -115,7 +115,7 @@ def from_answer(answer: RawAnswer) -> list[Label]:
 
 
 class LabelAnswers:
-    """An adapter that gives its answers in the format of `to_answer`."""
+    """Mixin of adapters whose answers are made by `to_answer`."""
 
     def parse(self, answer: RawAnswer) -> list[Label]:
         """See ``Adapter.parse``."""
@@ -123,16 +123,16 @@ class LabelAnswers:
 
 
 def one_line(text: object, *, most: int = 200) -> str:
-    """A service's words, if they are text at all: on one line, without control characters, at most ``most`` long."""
+    """Put text on one line without control characters, at most ``most`` characters long; "" if it is not text."""
     if not isinstance(text, str):
         return ""
-    plain = " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
+    plain = " ".join("".join(character if character.isprintable() else " " for character in text).split())
     return plain if len(plain) <= most else f"{plain[: most - 3]}..."
 
 
 @lru_cache(maxsize=1)
 def _loaded(body: bytes) -> Any:
-    """One reply may answer 128 images, each of which looks for its part of it: it is read once."""
+    """Parse JSON, cached because one reply may answer 128 images, each of which is parsed separately."""
     return json.loads(body)
 
 

@@ -1,7 +1,7 @@
-"""The contract between the pipeline and a classifier: bytes of images in, raw answers out, labels parsed from them.
+"""The contract between the pipeline and a classifier: encoded images in, raw answers out, labels parsed from them.
 
-Sending and parsing are separate on purpose: a raw answer is kept for ever and can be parsed again, years later and
-without the classifier. Nothing here knows the pipeline; retries, rates, caching and limits are the caller's work.
+Sending and parsing are separate: a raw answer is stored permanently and can be parsed again years later without the
+classifier. Retries, rate limits and caching are up to the caller.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Label:
-    """One label of one image: ``name`` in the classifier's own words, ``score`` in 0-1."""
+    """One label of one image: ``name`` as the classifier gives it, ``score`` in 0-1."""
 
     name: str
     score: float
@@ -28,31 +28,31 @@ Landmarks = tuple[tuple[float, float], ...]  # both eyes, nose, both corners of 
 
 @dataclass(frozen=True)
 class RawAnswer:
-    """What came back for one image, before anyone interprets it.
+    """The answer about one image, not yet interpreted.
 
-    Where one answer covers several images, all of them have the whole body.
+    If one reply covers several images, each has the whole body.
     """
 
-    body: bytes  # kept byte for byte
-    status: int | None = None  # HTTP's
-    headers: Mapping[str, str] = field(default_factory=dict)  # worth keeping (request ids, versions), no credential
-    position: int = 0  # which part of the body is this image's
+    body: bytes  # stored byte for byte
+    status: int | None = None  # HTTP status
+    headers: Mapping[str, str] = field(default_factory=dict)  # to be stored (request ids, versions); no credentials
+    position: int = 0  # index of the image's part of the body
 
 
 @dataclass(frozen=True)
 class NoAnswer:
-    """Why an image got no answer, and whether asking again can help: a value that the caller decides by."""
+    """Why an image got no answer, and whether to retry."""
 
-    reason: str  # what happened, in words for the user; never holds a secret
-    retry: Literal["never", "later", "slower"] = "never"  # the same again; it may pass; too many requests
-    wait: float | None = None  # the seconds that the service asked to wait
-    billed: bool = False  # the service may charge for it (its answer was lost on the way, say)
-    reply: RawAnswer | None = None  # what came instead of an answer; it is kept
+    reason: str  # what happened, for the user; never contains a secret
+    retry: Literal["never", "later", "slower"] = "never"  # permanent; may be temporary; too many requests
+    wait: float | None = None  # seconds that the service asked to wait
+    billed: bool = False  # the service may charge for it, e.g. if its answer was lost on the way
+    reply: RawAnswer | None = None  # the reply in place of an answer, to be stored
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What an image must satisfy before it is sent; None where there is no limit."""
+    """Requirements on an image to be sent; None: no limit."""
 
     max_bytes: int | None = None
     max_pixels: int | None = None
@@ -61,99 +61,107 @@ class Limits:
     formats: tuple[str, ...] = ("png", "jpeg")
 
     def misfits(self, *, kind: str, width: int, height: int, size: int) -> list[str]:
-        """Why an image of a format ("png", "jpeg"), so many pixels and bytes may not be sent; empty where it may."""
-        most = (
+        """Return the limits that an image breaks, in words.
+
+        Args:
+            kind: the image's format ("png", "jpeg").
+            width, height: in pixels.
+            size: in bytes.
+        """
+        maxima = (
             ("a side of {} pixels", max(width, height), self.max_side),
             ("{} pixels", width * height, self.max_pixels),
             ("{} bytes", size, self.max_bytes),
         )
-        found = [] if kind in self.formats else [f"{kind}, where {', '.join(self.formats)} are accepted"]
+        broken = [] if kind in self.formats else [f"{kind}, where {', '.join(self.formats)} are accepted"]
         if self.min_side is not None and min(width, height) < self.min_side:
-            found.append(f"a side of {min(width, height)} pixels, where {self.min_side} are needed")
-        return found + [
+            broken.append(f"a side of {min(width, height)} pixels, where {self.min_side} are needed")
+        return broken + [
             f"{what.format(number)}, where {limit} are accepted"
-            for what, number, limit in most
+            for what, number, limit in maxima
             if limit is not None and number > limit
         ]
 
 
 @dataclass(frozen=True)
 class Price:
-    """What a service charges, as far as it is known: for an estimate, never a promise."""
+    """A service's price as far as it is known, for estimates."""
 
-    usd_per_1000: float  # US$ for a thousand images and one feature
-    as_of: date  # when the source said so
-    source: str  # where this was read
-    note: str = ""  # free allowances, tiers, how sure it is
-    # US$ for a million tokens sent and received, where replies count them; ``usd_per_1000`` then is an estimate.
+    usd_per_1000: float  # US$ for 1,000 images and one feature
+    as_of: date  # date of the source
+    source: str
+    note: str = ""  # free allowance, tiers, uncertainty
+    # US$ for a million tokens sent and received, if replies count tokens; ``usd_per_1000`` is then an estimate.
     tokens: tuple[float, float] | None = None
-    calls: float = 1.0  # what an image sent in a call of its own costs, in multiples of this price
-    jobs: float = 1.0  # the same of one sent in a job
+    calls: float = 1.0  # price of an image sent in a call, in multiples of this price
+    jobs: float = 1.0  # price of an image sent in a job, in multiples of this price
 
     def usd(self, images: float, *, features: int = 1) -> float:
-        """US$ for so many images with so many features each, free allowances not taken off."""
+        """Compute the price in US$, without deducting free allowances."""
         return images * features * self.usd_per_1000 / 1000
 
 
 @dataclass(frozen=True)
 class Service:
-    """What an auditor should know before sending faces to somebody else's computer."""
+    """Facts about a remote service to know before sending faces to it."""
 
     provider: str  # who runs it
     host: str  # where the images go
-    retention: str  # what the provider says it keeps
-    version: str  # how the model's version can be pinned and where answers report it, or that they do not
+    retention: str  # what the provider says it stores
+    version: str  # how the model's version can be pinned, and whether answers report it
     lifecycle: Literal["live", "ends", "discontinued"] = "live"
-    ends: date | None = None  # when it ends or ended
-    credentials: tuple[str, ...] = ()  # the environment variables that they are read from
-    rate: float = 5.0  # requests per second that are allowed unless the user knows better
-    price: Price | None = None  # for one image and one feature; None where nothing is charged or nothing is known
+    ends: date | None = None  # date of its end
+    credentials: tuple[str, ...] = ()  # environment variables of the credentials
+    rate: float = 5.0  # default limit of requests per second
+    price: Price | None = None  # None: free of charge, or unknown
 
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a classifier declares about itself; scores are in 0-1 unless it says otherwise."""
+    """A classifier's declaration about itself."""
 
-    service: Service | None = None  # the service that answers; None for a classifier on this machine
-    features: tuple[str, ...] = ("labels",)  # requested for each image; each is billed on its own
-    labels: tuple[str, ...] | None = None  # every label it can return; None for an open vocabulary
-    scale: str = "0-1"  # what its own scores span before they are brought to 0-1: "0-1", "0-100", "decision"
-    cut_off: float | None = None  # the score below which it returns nothing; None where it returns all its labels
-    presence: float = 0.5  # the score from which a returned label counts as present, unless the user says otherwise
-    top_k: int | None = None  # how many labels it returns at most
-    batch: int = 1  # images per call at most
-    batch_bytes: int | None = None  # bytes of images per call at most, before they are encoded for sending
-    concurrency: int = 1  # calls that may run at once
-    faces: bool = False  # it takes from the run where an image's face is; see `FaceClassifier`
-    jobs: bool = False  # ``batch`` images are sent as one job, which is answered later; see `JobService`
-    processes: bool = False  # copies of it (pickled) may be queried in several processes of this machine at once
-    limits: Limits = Limits()  # what an image must satisfy
+    service: Service | None = None  # None: the classifier runs on this machine
+    features: tuple[str, ...] = ("labels",)  # requested for each image, billed separately
+    labels: tuple[str, ...] | None = None  # every label it can return; None: open vocabulary
+    scale: str = "0-1"  # range of its own scores before they are mapped to 0-1: "0-1", "0-100", "decision"
+    cut_off: float | None = None  # the score (0-1) below which labels are not returned; None: all are returned
+    presence: float = 0.5  # default threshold (0-1) from which a returned label counts as present
+    top_k: int | None = None  # maximum number of labels per image
+    batch: int = 1  # maximum images per call
+    batch_bytes: int | None = None  # maximum bytes of images per call, before they are encoded for sending
+    concurrency: int = 1  # maximum concurrent calls
+    faces: bool = False  # it takes face landmarks; see `FaceClassifier`
+    jobs: bool = False  # ``batch`` images are sent as one job that is answered later; see `JobService`
+    processes: bool = False  # pickled copies of it may be queried in several processes of this machine
+    limits: Limits = Limits()
 
     @property
     def remote(self) -> bool:
-        """Images leave this machine."""
+        """Whether images leave this machine."""
         return self.service is not None
 
 
 class AdapterError(Exception):
-    """A classifier cannot be set up or used at all (credentials, billing, a missing file): no further call can succeed.
+    """A classifier cannot be set up or used (credentials, billing, a missing file), so no further call can succeed.
 
-    The message says what is wrong and what to do; it never holds a secret.
+    The message says what is wrong and what to do. It never contains a secret.
     """
 
 
 class AnswerError(Exception):
-    """One raw answer does not hold labels; the message says what is wrong with it."""
+    """A raw answer holds no labels; the message says what is wrong with it."""
 
 
 class Adapter(Protocol):
-    """A classifier. Its class may declare a nested ``Options`` (see `adapters.options`) and is then made as
-    ``Class(options)``, else as ``Class()``; ``capabilities`` as a class attribute can be shown before that. Making one
-    raises ``AdapterError`` where it cannot be set up: an option that does not fit, no credentials, a missing file.
+    """A classifier.
 
-    ``name`` identifies it within a run (no two adapters of a run share it). ``model`` is the version as far as it is
-    known: together with ``parameters`` and the bytes of an image it decides whether an answer is already there, so it
-    must change whenever the answers could. ``parameters`` holds plain JSON values and never a secret.
+    A class with a nested ``Options`` (see `adapters.options`) is constructed as ``Class(options)``, any other as
+    ``Class()``. The constructor raises ``AdapterError`` if the adapter cannot be set up: an invalid option, no
+    credentials, a missing file. ``capabilities`` may also be a class attribute, to be shown before construction.
+
+    ``name`` is unique within a run. ``model`` is the version as far as it is known. ``parameters`` holds plain JSON
+    values and never a secret. Answers are cached by ``model``, ``parameters`` and the image's bytes, so ``model`` must
+    change whenever answers could change.
     """
 
     name: str
@@ -162,19 +170,19 @@ class Adapter(Protocol):
     capabilities: Capabilities
 
     def send(self, images: Sequence[bytes]) -> Sequence[RawAnswer | NoAnswer]:
-        """Send up to ``capabilities.batch`` encoded images once; one outcome each, in their order.
+        """Send up to ``capabilities.batch`` encoded images in one attempt; return one outcome per image, in order.
 
-        Whatever a service gave for an image is its raw answer, even if it cannot be understood: it was paid for. It is
-        called from several threads at once where ``capabilities.concurrency`` is more than one.
+        Whatever a service returned for an image is its raw answer, even if it cannot be parsed, because it was paid
+        for. Called from several threads concurrently if ``capabilities.concurrency`` is more than one.
 
         Raises:
             AdapterError: no further call can succeed either.
-            Exception: any other is taken as the failure of these images alone.
+            Exception: any other exception counts as the failure of these images only.
         """
         ...
 
     def parse(self, answer: RawAnswer) -> list[Label]:
-        """The labels of a raw answer, each name once; pure, and needs neither the classifier nor its credentials.
+        """Return the labels of a raw answer, each name once. Needs neither the classifier nor its credentials.
 
         Raises:
             AnswerError: the answer does not hold labels.
@@ -184,14 +192,14 @@ class Adapter(Protocol):
 
 @runtime_checkable
 class FaceClassifier(Protocol):
-    """An adapter that looks at one face of an image, and need not look for it where its place is known.
+    """An adapter that classifies one face of an image and can be given the face's landmarks.
 
-    Where ``capabilities.faces`` is true, images are sent by ``send_faces`` in place of ``send``. All versions of a
-    photo come with the landmarks of the photo's face, so that they are aligned alike and labels move with pixels alone.
+    If ``capabilities.faces`` is true, ``send_faces`` is called in place of ``send``. All versions of a photo come with
+    the landmarks of the photo's face: alignment is then the same for all of them, and labels depend on pixels only.
     """
 
     def send_faces(self, images: Sequence[bytes], faces: Sequence[Landmarks | None]) -> Sequence[RawAnswer | NoAnswer]:
-        """As ``Adapter.send``, with the landmarks of each image's face; None where they are not known."""
+        """Send images as ``Adapter.send`` does, with the landmarks of each image's face; None if they are unknown."""
         ...
 
 
@@ -199,58 +207,60 @@ class FaceClassifier(Protocol):
 class JobService(Protocol):
     """An adapter whose service also takes many images as one job and answers hours later.
 
-    Where ``capabilities.jobs`` is true, images are sent by ``submit`` in place of ``send``. Each method raises
-    ``AdapterError`` where no further call can succeed, and may be called from several threads at once.
+    If ``capabilities.jobs`` is true, ``submit`` is called in place of ``send``. Each method raises ``AdapterError`` if
+    no further call can succeed, and may be called from several threads concurrently.
     """
 
-    seconds_between_looks: float
+    seconds_between_looks: float  # polling interval
 
     def submit(self, name: str, images: Mapping[str, bytes]) -> str | NoAnswer:
-        """Send the images (by their sha256) as one job under a name; the service's id for it.
+        """Send the images (by their sha256) as one named job; return the service's id of the job.
 
-        A ``NoAnswer`` that is ``billed`` leaves open whether there is such a job now: `find` tells.
+        After a ``NoAnswer`` that is ``billed`` it is unknown whether the job exists; `find` answers that.
         """
         ...
 
     def find(self, name: str) -> str | NoAnswer | None:
-        """The id of the job of that name; None where the service has none."""
+        """Return the id of the job of that name; None if the service has none."""
         ...
 
     def collect(self, job: str, images: Sequence[str]) -> Mapping[str, RawAnswer | NoAnswer] | NoAnswer | str:
-        """The outcomes of a job that has ended, one for each of its images (sha256).
+        """Return the outcomes of a finished job, one for each of its images (sha256).
 
-        Text says how far a job is that has not ended; ``NoAnswer``, why that cannot be known now.
+        Text describes the progress of an unfinished job; ``NoAnswer`` says why its state is unknown.
         """
         ...
 
     def forget(self, job: str) -> NoAnswer | None:
-        """Delete what the service holds of a job whose outcomes are kept; why it could not be deleted."""
+        """Delete the service's data of a job whose outcomes are stored; return why that failed, if it did."""
         ...
 
 
 @runtime_checkable
 class Differentiable(Protocol):
-    """A local network whose scores have gradients, so that they can be attributed to pixels (see ``capabilities``
-    for the labels, in the order of the scores)."""
+    """A local network whose scores have gradients and can be attributed to pixels.
+
+    ``capabilities.labels`` are in the order of the scores.
+    """
 
     capabilities: Capabilities
 
     def network_input(self, image: bytes) -> "NDArray[np.float32] | None":
-        """One encoded image as the network's input ``(3, h, w)``; None where it looks at nothing in it."""
+        """Convert an encoded image to the network's input ``(3, h, w)``; None if nothing in it is classified."""
         ...
 
     def map_on_input(self, image: bytes, regions: "NDArray[np.uint8]") -> "NDArray[np.uint8]":
-        """A map ``(H, W)`` of the image's pixels carried to the input's ``(h, w)``, by the nearest pixel."""
+        """Resample a map ``(H, W)`` of the image's pixels to the input's ``(h, w)`` by nearest neighbour."""
         ...
 
     def scores(self, inputs: "torch.Tensor") -> "torch.Tensor":
-        """Scores in 0-1 ``(B, labels)`` of inputs ``(B, 3, h, w)``, through which gradients flow back."""
+        """Compute differentiable scores (0-1) ``(B, labels)`` of inputs ``(B, 3, h, w)``."""
         ...
 
 
 def address_of(adapter: Adapter) -> str | None:
-    """The address that a remote adapter sends to: its parameter ``endpoint`` or ``url``, else https to its host."""
+    """Return the URL that a remote adapter sends to: its parameter ``endpoint`` or ``url``, else https to its host."""
     service = adapter.capabilities.service
-    given = [adapter.parameters.get(name) for name in ("endpoint", "url")]
-    named = [one for one in given if isinstance(one, str) and one.startswith(("http://", "https://"))]
-    return None if service is None else named[0] if named else f"https://{service.host}"
+    given = (adapter.parameters.get(name) for name in ("endpoint", "url"))
+    urls = [url for url in given if isinstance(url, str) and url.startswith(("http://", "https://"))]
+    return None if service is None else urls[0] if urls else f"https://{service.host}"

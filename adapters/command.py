@@ -1,4 +1,4 @@
-"""Any local program as a classifier, in an environment of its own: lines of JSON in, lines of JSON out."""
+"""Any local program as a classifier, run as a separate process that exchanges lines of JSON."""
 
 import json
 import shlex
@@ -23,7 +23,7 @@ from adapters.program import Program, ProgramEndedError, ProgramError
 
 
 class _ProtocolError(Exception):
-    """The program wrote something that answers none of its images; ``line`` is what it wrote."""
+    """The program wrote a ``line`` that is not an answer to one of its images."""
 
     def __init__(self, reason: str, line: bytes) -> None:
         super().__init__(reason)
@@ -31,36 +31,36 @@ class _ProtocolError(Exception):
 
 
 class Command(LabelAnswers):
-    """A local program of yours: command:./classify, an exchange in lines of JSON.
+    """Your own local program: command:./classify, which exchanges lines of JSON.
 
-    The program reads lines ``{"id": "7", "image": "<base64 of a PNG or JPEG file>"}`` and writes, for each, in any
-    order and flushed, ``{"id": "7", "labels": [["smile", 0.71]]}`` or ``{"id": "7", "error": "no face"}``; scores in
-    0-1. Lines that do not start with { are passed over. It is started once, kept for all images, and ends when its
-    input ends. Words are split as a shell splits them, but no shell reads them; secrets belong into the environment.
+    The program reads lines ``{"id": "7", "image": "<base64 of a PNG or JPEG file>"}`` and writes a line for each, in
+    any order and flushed: ``{"id": "7", "labels": [["smile", 0.71]]}`` with scores in 0-1, or ``{"id": "7", "error":
+    "no face"}``. Lines that do not start with { are ignored. The program is started once for all images and must end
+    when its input ends. Its arguments are split as in a shell, but no shell is involved; pass secrets in the
+    environment.
 
-    The digest of the files among the words (the program, a script, weights) is its version, so editing one asks
-    again; what else it uses is not seen: name its version with ``version``.
+    The version is the digest of the files among the arguments (the program, a script, weights), so images are sent
+    again after one of them was edited. Give the version of anything else that the program uses as ``version``.
     """
 
     class Options(AdapterOptions):
         target: str
         """the program's path, or its path and arguments."""
         folder: Path = Path()
-        """where it runs; the current one unless given."""
+        """working directory; default: the current one."""
         version: str = ""
-        """the version of whatever the program uses; another version asks again."""
+        """version of whatever the program uses; images are sent again when it changes."""
         presence: Presence = 0.5
         processes: int = Field(1, ge=1, le=64)
-        """how many of it run at once."""
+        """number of processes of the program."""
         batch: int = Field(1, ge=1, le=1024)
-        """images given to one of them at once."""
+        """images sent to a process together."""
         timeout: float = Field(60.0, ge=0.001, le=86_400)
-        """seconds for one image."""
+        """seconds per image."""
         start: float = Field(300.0, ge=0, le=86_400)
-        """seconds more for the first image of a process (it may have to load a network)."""
+        """additional seconds for the first image of a process, e.g. to load a network."""
         restarts: int = Field(20, ge=0, le=1_000_000)
-        """how often in a row it may fail without an answer in between before the run stops (twice, before its first
-        answer)."""
+        """consecutive failures without an answer after which the run stops (at most 2 before the first answer)."""
 
     capabilities = Capabilities()
 
@@ -77,30 +77,30 @@ class Command(LabelAnswers):
         self._idle: SimpleQueue[Program | None] = SimpleQueue()
         for _ in range(options.processes):
             self._idle.put(None)
-        self._stop = finalize(self, _stop_all, self._running)  # at the latest when this program ends
+        self._stop = finalize(self, _stop_all, self._running)  # at interpreter exit at the latest
 
     @cached_property
     def model(self) -> str:
-        """The digest of the files among the command's words."""
+        """The digest of the files among the command's arguments."""
         return f"sha256 {digest_of([Path(self._words[0]), *self._files(self._words[1:])])}"
 
     def send(self, images: Sequence[bytes]) -> list[RawAnswer | NoAnswer]:
-        """Send images to a process that is free; one that ends or hangs is replaced. See ``Adapter.send``."""
+        """Send images to an idle process; a process that ends or hangs is replaced. See ``Adapter.send``."""
         outcomes = self._exchange(images, final=False)
-        for place, outcome in enumerate(outcomes):
-            if outcome is None:
-                outcomes[place] = self._exchange([images[place]], final=True)[0]
-        return [outcome for outcome in outcomes if outcome is not None]
+        retried = (
+            outcome or self._exchange([image], final=True)[0] for image, outcome in zip(images, outcomes, strict=True)
+        )
+        return [outcome for outcome in retried if outcome is not None]
 
     def close(self) -> None:
-        """Stop the processes; the next image starts them again."""
+        """Stop the processes; the next call starts them again."""
         _stop_all(self._running)
 
     def _exchange(self, images: Sequence[bytes], *, final: bool) -> list[RawAnswer | NoAnswer | None]:
-        """One outcome each.
+        """Send images to one process; return an outcome or None for each.
 
-        Unless it is ``final``, an image has None that may not be the one to blame for the loss of its process: one of
-        several, or one whose process had been there before and may have ended by itself.
+        None, never given if ``final``, means that the process failed but the image may not have caused it, and should
+        be sent again: it was one of several, or the process had been idle and may have ended by itself.
         """
         numbers = [str(next(self._numbers)) for _ in images]
         answers: dict[str, RawAnswer | NoAnswer] = {}
@@ -114,13 +114,13 @@ class Command(LabelAnswers):
             self._count(answered=True)
             kept = program
         except (ProgramError, _ProtocolError) as error:
-            some = bool(answers)
+            answered = bool(answers)
             blameless = len(images) > 1 or (isinstance(error, ProgramEndedError) and not fresh)
             if final or not blameless:
                 reply = RawAnswer(error.line) if isinstance(error, _ProtocolError) else None
                 lost = NoAnswer(f"the program {error}", reply=reply)
                 answers |= {number: lost for number in numbers if number not in answers}
-            self._count(answered=some, failure=str(error))
+            self._count(answered=answered, failure=str(error))
         finally:
             if kept is None:
                 self._drop(program)
@@ -142,37 +142,37 @@ class Command(LabelAnswers):
                 self._running.remove(program)
 
     def _count(self, *, answered: bool, failure: str | None = None) -> None:
-        """Keep count of the failures in a row; AdapterError where there are too many."""
+        """Count consecutive failures; AdapterError if there are too many."""
         with self._lock:
             self._answered = self._answered or answered
             self._failures = (0 if answered else self._failures) + (failure is not None)
             allowed = self._options.restarts if self._answered else min(2, self._options.restarts)
             if failure is not None and self._failures > allowed:
                 raise AdapterError(
-                    f"{self.name} failed {self._failures} times in a row without an answer; last, it {failure}. "
-                    'Try it by hand: it must answer the line {"id": "1", "image": "..."} with one line of JSON'
+                    f"{self.name} failed {self._failures} times in a row without an answer; the last time, it "
+                    f'{failure}. Test it: it must answer the line {{"id": "1", "image": "..."}} with one line of JSON'
                 )
 
     def _split(self, target: str) -> list[str]:
-        """The words, the first as the path of a program that can be run."""
+        """Split the command into the path of an executable and its arguments."""
         try:
             words = [target] if _is_file(self._folder / target) else shlex.split(target)
         except ValueError as error:
             raise AdapterError(f"{self.name}: the command cannot be split into words: {error}") from error
         if not words:
-            raise AdapterError("command: names no program: write command:PATH")
+            raise AdapterError("command: no program is named: write command:PATH")
         inside = self._folder / words[0]
         found = shutil.which(inside) or (None if "/" in words[0] else shutil.which(words[0]))
         if found is None:
             remedy = "make it executable with chmod +x, or name its interpreter before it"
             remedy = remedy if _is_file(inside) else "check the path"
-            raise AdapterError(f"{self.name}: there is no program {words[0]!r} that can be run: {remedy}")
+            raise AdapterError(f"{self.name}: there is no executable program {words[0]!r}: {remedy}")
         return [found, *words[1:]]
 
     def _files(self, words: Sequence[str]) -> list[Path]:
-        """The files that the words name, also as --option=FILE."""
-        named = (self._folder / part for word in words for part in dict.fromkeys((word, word.partition("=")[2])))
-        return [path for path in named if _is_file(path)]
+        """Return the files among the arguments, including --option=FILE."""
+        paths = (self._folder / part for word in words for part in dict.fromkeys((word, word.partition("=")[2])))
+        return [path for path in paths if _is_file(path)]
 
 
 def _is_file(path: Path) -> bool:
@@ -188,7 +188,7 @@ def _lines(numbers: Sequence[str], images: Sequence[bytes]) -> bytes:
 
 
 def _take(answers: dict[str, RawAnswer | NoAnswer], numbers: Sequence[str], line: bytes) -> bool:
-    """Take one line of the program's; whether every image has its outcome now. Labels are parsed later."""
+    """Add the answer in a line of the program; return whether every image has one. Labels are parsed later."""
     if line.lstrip().startswith(b"{"):
         try:
             content = json.loads(line)
@@ -196,7 +196,7 @@ def _take(answers: dict[str, RawAnswer | NoAnswer], numbers: Sequence[str], line
             raise _ProtocolError("wrote a line that starts with { and is not JSON", line) from error
         number, answer = content.get("id"), RawAnswer(line)
         if not isinstance(number, str) or number not in numbers or number in answers:
-            reason = f"answered {str(number)[:40]!r}, an id that it was not given or had answered"
+            reason = f"answered {str(number)[:40]!r}, an id that it was not given or had already answered"
             raise _ProtocolError(reason, line)
         reported = f"the program reports: {str(content.get('error'))[:500]}"
         answers[number] = NoAnswer(reported, reply=answer) if "error" in content else answer

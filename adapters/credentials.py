@@ -1,4 +1,4 @@
-"""Secrets and where they may go: read from the environment, sent over https or to this machine alone, never shown."""
+"""Secrets: read from the environment, sent only over https or to this machine, recognised and redacted elsewhere."""
 
 import json
 import os
@@ -22,7 +22,7 @@ _WORDS = frozenset(
         *("auth", "authorization", "bearer", "pat", "signature", "sig", "cookie"),
     )
 )
-# An option that names a variable, a file or a place in an answer, not the secret itself.
+# Words that make a name refer to a variable, a file or a path, not to the secret itself.
 _NAMES_OF_THINGS = frozenset(("env", "variable", "variables", "var", "vars", "file", "path", "field", "name", "from"))
 _SHAPES = re.compile(
     r"^(bearer|basic|key|apikey|token)\s+\S{8,}$|^sk-[\w-]{16,}$|^(AKIA|ASIA)[A-Z0-9]{16}$|^AIza[\w-]{30,}$"
@@ -36,7 +36,7 @@ _needed = ContextVar("_needed", default=True)
 
 @contextmanager
 def without_credentials() -> Iterator[None]:
-    """Adapters made in this block need no credentials: they can be planned with and can parse, but not send."""
+    """Context in which adapters can be constructed without credentials, to plan and parse but not to send."""
     token = _needed.set(False)
     try:
         yield
@@ -50,10 +50,10 @@ def credentials_needed() -> bool:
 
 
 def secret(name: str, *, adapter: str, hint: str = "") -> str:
-    """The value of the environment variable ``name``; ``hint`` says where to get one.
+    """Read a secret from the environment variable ``name``; ``hint`` says where to get one.
 
     Raises:
-        AdapterError: it is not set, or holds what no HTTP header can (the value is not shown).
+        AdapterError: it is not set, or has characters that an HTTP header cannot carry (the value is not shown).
     """
     value = os.environ.get(name, "").strip()
     if not value:
@@ -62,20 +62,20 @@ def secret(name: str, *, adapter: str, hint: str = "") -> str:
         wanted = f"export {name}=... {hint}".strip()
         raise AdapterError(f"the adapter {adapter!r} needs the environment variable {name}: {wanted}")
     if not value.isascii() or not value.isprintable():
-        raise AdapterError(f"the environment variable {name} holds line breaks or other characters that no key has")
+        raise AdapterError(f"the environment variable {name} has line breaks or other characters that no key has")
     return value
 
 
 def checked_url(url: str, *, adapter: str, option: str, credential: bool, query: bool = False, hint: str = "") -> str:
-    """``url`` if images (and credentials) may be sent there, without a slash at its end.
+    """Check that images (and credentials) may be sent to a URL; return it without a trailing slash.
 
     Args:
         url: the address of a service.
         adapter: the adapter's name, for messages.
         option: the option that gave the address, for messages.
-        credential: something secret will be sent with the images.
-        query: the address may hold a query (``?…``); an address that paths are added to may not.
-        hint: another way out where a credential would go over plain http.
+        credential: whether a secret will be sent with the images.
+        query: whether the URL may have a query (``?…``), which is impossible if paths are appended to it.
+        hint: an alternative, for the message about a credential over plain http.
 
     Raises:
         AdapterError: not http or https, no host, a password in it, or a credential over plain http to another machine.
@@ -98,14 +98,14 @@ def checked_url(url: str, *, adapter: str, option: str, credential: bool, query:
 
 
 def on_this_machine(address: str) -> bool:
-    """Whether a URL, a host name or an IP address, with or without a port, is this machine's own (loopback)."""
+    """Tell whether a URL, host name or IP address, with or without a port, is loopback."""
     place = address.partition("://")[2] or address
     try:
-        return ip_address(place).is_loopback  # an address alone, whose colons are no port's
+        return ip_address(place).is_loopback  # a bare address: the colons of IPv6 do not separate a port
     except ValueError:
         pass
     try:
-        # Where a backslash ends a host is read in two ways; such an address is not trusted.
+        # Parsers disagree on whether a backslash ends the host, so such an address is not trusted.
         host = "" if "\\" in place else (urlsplit(f"//{place}").hostname or "").rstrip(".")
         return host == "localhost" or host.endswith(".localhost") or ip_address(host).is_loopback
     except ValueError:
@@ -113,7 +113,7 @@ def on_this_machine(address: str) -> bool:
 
 
 def redacted(text: bytes, secrets: Iterable[str]) -> bytes:
-    """``text`` in which each secret is three stars, should a service repeat what it received."""
+    """Replace secrets in a text by three asterisks, in case a service repeats what it received."""
     values = {form for value in secrets if len(value) >= SHORTEST for form in encoded_forms(value)}
     for value in sorted(values, key=len, reverse=True):
         text = text.replace(value.encode(), _HIDDEN.encode())
@@ -121,7 +121,7 @@ def redacted(text: bytes, secrets: Iterable[str]) -> bytes:
 
 
 def encoded_forms(value: str) -> set[str]:
-    """A secret as it may come back: plain, in an address, in JSON, on a page, in Basic authentication's encoding."""
+    """Return a secret as it may be repeated: plain, URL-encoded, in JSON, in HTML, in base64 (Basic authentication)."""
     in_json = json.dumps(value)[1:-1]
     return {
         value,
@@ -136,20 +136,20 @@ def encoded_forms(value: str) -> set[str]:
 
 
 def sounds_secret(name: str) -> bool:
-    """Whether a name of an option, a header or a variable promises a credential: ``api_key``, ``Authorization``."""
+    """Tell whether the name of an option, header or variable suggests a credential: ``api_key``, ``Authorization``."""
     words = words_of(name)
     return not _WORDS.isdisjoint(words) and _NAMES_OF_THINGS.isdisjoint(words)
 
 
 def words_of(name: str) -> list[str]:
-    """The words of a name, in lower case: ``apiKey`` and ``API_KEY`` are "api" and "key"."""
+    """Split a name into lower-case words: ``apiKey`` and ``API_KEY`` become "api" and "key"."""
     return re.split(r"[^a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())
 
 
 def planted_secret(options: Mapping[str, Any]) -> str | None:
-    """The name of the first option with a value that looks like a credential; None where there is none.
+    """Return the name of the first option whose value looks like a credential; None if there is none.
 
-    A reference to an environment variable, such as ``${MY_TOKEN}`` or ``MY_TOKEN``, is none.
+    A reference to an environment variable, such as ``${MY_TOKEN}`` or ``MY_TOKEN``, is not a credential.
     """
     for name, value in _leaves(options):
         if not isinstance(value, str) or not value.strip() or _REFERENCE.search(value):

@@ -173,7 +173,7 @@ def test_a_program_that_never_answers_stops_the_run_with_its_last_words(program:
     adapter = program("sys.exit('no module named torch')", restarts=2)
     assert "no module named torch" in refused(adapter).reason
     assert "no module named torch" in refused(adapter).reason
-    with pytest.raises(AdapterError, match=r"3 times in a row.*no module named torch(.|\n)*Try it by hand"):
+    with pytest.raises(AdapterError, match=r"3 times in a row.*no module named torch(.|\n)*Test it"):
         adapter.send([b"x"])
 
 
@@ -263,7 +263,7 @@ def test_editing_a_file_of_the_command_is_another_version(program: Callable[...,
     ("target", "message"),
     [
         ("", "needs a target: write command:"),
-        ("no-such-program-anywhere", "no program 'no-such-program-anywhere' that can be run: check the path"),
+        ("no-such-program-anywhere", "no executable program 'no-such-program-anywhere': check the path"),
         ("./readable.txt", r"make it executable with chmod \+x"),
         ("'unclosed", "cannot be split"),
     ],

@@ -75,7 +75,7 @@ def test_three_kinds_of_result(
         ("{'a': True}", "must be a number"),
         ("{1: 0.5}", "must be text, not 1"),
         ("{' ': 0.5}", "must be text"),
-        ("['a', 'a']", "'a' is there twice"),
+        ("['a', 'a']", "'a' occurs twice"),
         ("{chr(0xD800): 0.5}", "UTF-8"),
     ],
 )
