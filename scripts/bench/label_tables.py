@@ -1,4 +1,4 @@
-"""How long slopes take of tables of labels that are larger than memory, and how much memory: a run without images.
+"""Time and memory of estimating slopes from large label tables, on a generated run without images.
 
 python scripts/bench/label_tables.py --photos 1000000    # 140 million rows: 7 steps x 20 labels
 """
@@ -24,7 +24,7 @@ VALUES = np.linspace(-2, 2, STEPS)
 
 
 def write_run(folder: Path, *, photos: int, labels: int) -> int:
-    """The tables of a run whose adapter returns every label of every version with a score; returns the rows."""
+    """Write a run whose adapter returned a score for every label of every version; return the number of label rows."""
     random = np.random.default_rng(0)
     level = random.uniform(0.2, 0.8, size=labels)
     writers = {
@@ -53,28 +53,28 @@ def write_run(folder: Path, *, photos: int, labels: int) -> int:
 
 def _write(writer: pq.ParquetWriter, columns: dict[str, np.ndarray]) -> None:
     rows = len(next(iter(columns.values())))
-    same = {"adapter": "bench", "attribute": "gender", "arm": "edit"}
+    constants = {"adapter": "bench", "attribute": "gender", "arm": "edit"}
     arrays = [
         pa.array(columns[field.name], type=field.type)
         if field.name in columns
-        else pa.repeat(pa.scalar(same.get(field.name), type=field.type), rows)
+        else pa.repeat(pa.scalar(constants.get(field.name), type=field.type), rows)
         for field in writer.schema
     ]
     writer.write_table(pa.Table.from_arrays(arrays, schema=writer.schema))
 
 
 def slopes_of_run(folder: Path) -> str:
-    """How many slopes were estimated, with q, and the largest error of one with its true size."""
-    known = run_sweeps(folder)
-    frame = slope_frame(known.sweeps, **known.drawing, **known.rules)
+    """Estimate the slopes of a run and summarise the result."""
+    loaded = run_sweeps(folder)
+    frame = slope_frame(loaded.sweeps, **loaded.drawing, **loaded.rules)
     return f"{int(frame['estimable'].sum())} slopes, q and bootstrap intervals of all: {bool(frame['q'].notna().all())}"
 
 
 def main(
-    photos: Annotated[int, typer.Option(help="How many.")] = 100_000,
-    labels: Annotated[int, typer.Option(help="Labels a version.")] = 20,
+    photos: Annotated[int, typer.Option(help="Number of photos.")] = 100_000,
+    labels: Annotated[int, typer.Option(help="Labels per version.")] = 20,
 ) -> None:
-    """Write the tables, then measure a process that reads them and estimates."""
+    """Write the tables, then measure a process that reads them and estimates slopes."""
     with tempfile.TemporaryDirectory() as folder:
         rows = write_run(Path(folder), photos=photos, labels=labels)
         size = sum(file.stat().st_size for file in Path(folder).iterdir()) / 2**20

@@ -1,10 +1,10 @@
-"""How often local bias is found where there is some, and called where there is none:
+"""Power and false positives of the tests for local bias, on simulated photos:
 
     python scripts/bench/local_bias.py --sets 100
 
-Made-up photos lie in five clouds of features, or in one; both groups in each. Planted: one cloud (a fifth of the
-photos) in which one group is wrong more often by the gap. None: no gap, a gap that is the same everywhere, clouds of
-unequal difficulty.
+The features of the photos form five clouds, or a single one; both groups occur in each. In "planted" data the answers
+for one group are wrong more often by the gap in one cloud (a fifth of the photos). The null data have no gap, the same
+gap everywhere, or clouds of unequal difficulty.
 """
 
 from itertools import product
@@ -17,17 +17,17 @@ from pipeline.statistics.local.figures import STATISTICS
 from pipeline.statistics.local.logan import local_bias
 
 CLOUDS = 5
-RIGHT = 0.8  # of the answers, where nothing is planted
+ACCURACY = 0.8  # where nothing is planted
 KINDS = ("planted", "no gap", "same gap", "unequal clouds")
 
 
-def made_up(
+def simulated(
     *, kind: str, rows: int, gap: float, apart: float, random: np.random.Generator
 ) -> tuple[NDArray[np.float64], NDArray[np.intp], NDArray[np.intp]]:
-    """Features ``(n, 8)``, groups and whether the answer is right ``(n,)``; ``apart`` 0 makes one cloud of all."""
+    """Draw features ``(n, 8)``, groups and correctness of the answers ``(n,)``; with ``apart`` 0 there is one cloud."""
     cloud, group = random.integers(0, CLOUDS, size=rows), random.integers(0, 2, size=rows)
     features = random.normal(size=(rows, 8)) + apart * np.eye(CLOUDS, 8)[cloud]
-    chance = np.full(rows, RIGHT)
+    chance = np.full(rows, ACCURACY)
     if kind == "planted":
         chance -= gap * (group == 1) * (cloud == 0)
     elif kind == "same gap":
@@ -37,14 +37,14 @@ def made_up(
     return features, group, (random.random(rows) < chance).astype(np.intp)
 
 
-def called(
+def detection_rates(
     *, kind: str, rows: int, gap: float, apart: float, strength: float, sets: int, permutations: int
 ) -> dict[str, float]:
-    """Statistic -> share of the sets in which its p is 0.05 or less; "kmeans": of the largest gap of k-means."""
+    """Map each statistic to the share of sets with p <= 0.05; "kmeans" is the largest gap of k-means."""
     found: list[list[float]] = []
     for number in range(sets):
         random = np.random.default_rng([number, rows, round(100 * gap)])
-        features, group, right = made_up(kind=kind, rows=rows, gap=gap, apart=apart, random=random)
+        features, group, right = simulated(kind=kind, rows=rows, gap=gap, apart=apart, random=random)
         result = local_bias(
             features, group, prediction=right, truth=np.ones(rows, dtype=np.intp), clusters=CLOUDS,
             strength=strength, permutations=permutations, starts=3, seed=number,
@@ -61,12 +61,12 @@ def main(
     rows: str = "250,500,1000",
     gaps: str = "0.2,0.4,0.6",
 ) -> None:
-    """Print a line for each kind of data, number of rows and gap."""
-    print("share of sets with p <= 0.05, in per cent; kmeans: of its largest gap")
+    """Print the detection rates for each kind of data, number of rows and gap."""
+    print("share of sets with p <= 0.05, in per cent; kmeans: largest gap of k-means")
     wanted = {kind: [0.0] if kind == "no gap" else [float(gap) for gap in gaps.split(",")] for kind in KINDS}
     for kind, apart, n in product(KINDS, (4.0, 0.0), map(int, rows.split(","))):
         for gap in wanted[kind] if apart or kind != "planted" else ():
-            shares = called(
+            shares = detection_rates(
                 kind=kind, rows=n, gap=gap, apart=apart, strength=strength, sets=sets, permutations=permutations
             )
             words = "  ".join(f"{name} {100 * share:.0f}" for name, share in shares.items())

@@ -1,4 +1,4 @@
-"""What the benchmarks share: a function measured in a process of its own, and how often intervals hold the truth."""
+"""Shared by the benchmarks: time and memory of a function in a new process, and the coverage of intervals."""
 
 import multiprocessing
 import os
@@ -19,8 +19,15 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Measured(Generic[Result]):
-    """What a call returned, its seconds by the clock and of the processor (workers' too), and the most memory that its
-    process and its workers held together, with what they share counted once (PSS, looked at twice a second)."""
+    """Result and cost of a call.
+
+    Attributes:
+        result: the returned value.
+        seconds: wall-clock time.
+        processor: processor time, workers included, in seconds.
+        peak_mib: peak memory of the process and its workers together, shared pages counted once (PSS, sampled twice a
+            second).
+    """
 
     result: Result
     seconds: float
@@ -28,23 +35,23 @@ class Measured(Generic[Result]):
     peak_mib: float
 
     def __str__(self) -> str:
-        return f"{self.seconds:8.2f} s  {self.processor:8.2f} s of processor  peak {self.peak_mib:6.0f} MiB"
+        return f"{self.seconds:8.2f} s  {self.processor:8.2f} s processor time  peak {self.peak_mib:6.0f} MiB"
 
 
-def measured(work: Callable[..., Result], *given: Any, **named: Any) -> Measured[Result]:
-    """Call a function of a module in a new process: a forked one's peak would begin with its parent's size."""
+def measured(function: Callable[..., Result], *args: Any, **kwargs: Any) -> Measured[Result]:
+    """Call a module-level function in a spawned process; the peak of a forked one would include its parent's memory."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(_measure, (work, given, named))
+        return pool.apply(_measure, (function, args, kwargs))
 
 
 def tree_mib(process: int) -> float:
-    """What a process and its descendants hold at this moment, in MiB; pages that they share count once."""
-    held = 0.0
-    for one in _tree(process):
+    """Return the current memory of a process and its descendants in MiB; shared pages count once."""
+    total = 0.0
+    for member in _tree(process):
         with suppress(OSError):  # it ended
-            text = Path(f"/proc/{one}/smaps_rollup").read_text(encoding="ascii")
-            held += sum(map(int, re.findall(r"^Pss:\s+(\d+)", text, re.MULTILINE))) / 1024
-    return held
+            text = Path(f"/proc/{member}/smaps_rollup").read_text(encoding="ascii")
+            total += sum(map(int, re.findall(r"^Pss:\s+(\d+)", text, re.MULTILINE))) / 1024
+    return total
 
 
 def _tree(process: int) -> Iterator[int]:
@@ -55,18 +62,18 @@ def _tree(process: int) -> Iterator[int]:
                 yield from _tree(int(child))
 
 
-def held(found: Sequence[tuple[float, float, float]], truth: float) -> tuple[float, float, float]:
-    """Share of intervals that hold the truth, their mean width, and the mean estimate.
+def interval_coverage(estimates: Sequence[tuple[float, float, float]], truth: float) -> tuple[float, float, float]:
+    """Return the share of intervals that contain the truth, their mean width, and the mean estimate.
 
     Args:
-        found: estimate, and both ends of its interval.
-        truth: what was simulated.
+        estimates: estimate, lower and upper end of each interval.
+        truth: the simulated value.
     """
-    values, low, high = np.array(found).T
+    values, low, high = np.array(estimates).T
     return float(((low <= truth) & (truth <= high)).mean()), float((high - low).mean()), float(values.mean())
 
 
-def _measure(work: Callable[..., Result], given: Sequence[Any], named: Mapping[str, Any]) -> Measured[Result]:
+def _measure(function: Callable[..., Result], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Measured[Result]:
     peak, done = 0.0, Event()
 
     def watch() -> None:
@@ -76,10 +83,10 @@ def _measure(work: Callable[..., Result], given: Sequence[Any], named: Mapping[s
 
     watcher = Thread(target=watch, daemon=True)
     watcher.start()
-    started, busy = time.perf_counter(), time.process_time()
-    result = work(*given, **named)
-    of_workers = resource.getrusage(resource.RUSAGE_CHILDREN)
-    processor = time.process_time() - busy + of_workers.ru_utime + of_workers.ru_stime
+    started, processor_start = time.perf_counter(), time.process_time()
+    result = function(*args, **kwargs)
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    processor = time.process_time() - processor_start + children.ru_utime + children.ru_stime
     seconds = time.perf_counter() - started
     done.set()
     watcher.join()

@@ -1,8 +1,8 @@
-"""How fast photos become counterfactuals, a dataset or an audited run, and whether memory grows with their number:
+"""Time and memory from photos to counterfactuals, a dataset or an audited run, for increasing numbers of photos:
 
     python scripts/bench/photos.py PHOTOS --out /tmp/bench --sizes 200,2000 --what audit
 
-Takes the first photos of a folder for each size, in a process of its own, and prints the stages' own record.
+Each size uses the first photos of the folder in a new process; the times of the stages come from the run's record.
 """
 
 import shutil
@@ -21,23 +21,24 @@ What = Literal["versions", "dataset", "audit"]
 
 
 def main(
-    photos: Annotated[Path, typer.Argument(help="A folder.")],
-    out: Annotated[Path, typer.Option(help="A folder of its own; emptied first.")],
-    sizes: Annotated[str, typer.Option(help="Numbers of photos.")] = "200",
+    photos: Annotated[Path, typer.Argument(help="A folder of photos.")],
+    out: Annotated[Path, typer.Option(help="Output folder; emptied first.")],
+    sizes: Annotated[str, typer.Option(help="Numbers of photos, joined by commas.")] = "200",
     attribute: str = "gender",
     editor: str = "residual",
-    placebo: Annotated[str, typer.Option(help="Joined by commas; none leaves them out.")] = "random,colour",
-    what: Annotated[What, typer.Option(help="The stages up to the versions, or a dataset, or an audit.")] = "versions",
-    workers: Annotated[int | None, typer.Option(help="Processes; as many as there are cores unless given.")] = None,
+    placebo: Annotated[str, typer.Option(help="Placebos, joined by commas, or none.")] = "random,colour",
+    what: Annotated[What, typer.Option(help="Only the versions, a dataset, or an audit.")] = "versions",
+    workers: Annotated[int | None, typer.Option(help="Worker processes. [default: all cores]")] = None,
 ) -> None:
-    """Print photos per second of the clock and of the processor, and the peak memory, by size and stage."""
+    """Print photos per second of wall-clock and processor time, and the peak memory, by size and stage."""
     found = sorted(photos.glob("*.jpg"))
     for size in map(int, sizes.split(",")):
         placebos = [] if placebo == "none" else placebo.split(",")
         sweep = {"attributes": [attribute], "editor": editor, "placebos": placebos}
         done = measured(make, found[:size], out, sweep=sweep, what=what, workers=workers)
-        rate, own = len(found[:size]) / done.seconds, len(found[:size]) / done.processor
-        print(f"{size:>7,} photos: {rate:.1f} a second, {own:.1f} a second of the processor; {done}")
+        count = len(found[:size])
+        rates = f"{count / done.seconds:.1f} per second, {count / done.processor:.1f} per second of processor time"
+        print(f"{size:>7,} photos: {rates}; {done}")
         for name, stage in done.result.items():
             print(f"        {name:<16} {stage.seconds:8.2f} s   peak {stage.peak_mib:7.0f} MiB   {stage.counts}")
 
@@ -45,7 +46,7 @@ def main(
 def make(
     photos: Sequence[Path], out: Path, *, sweep: Mapping[str, Any], what: What, workers: int | None
 ) -> dict[str, Stage]:
-    """What is wanted of photos in an empty folder, and what the run's record says of its stages."""
+    """Process photos in an empty folder; return the stages of the run's record."""
     from pipeline.dataset.make import make_dataset, run_folder
     from pipeline.stages.audit import audit, make_counterfactuals, start_run
     from pipeline.stages.base import started_engine

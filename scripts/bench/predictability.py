@@ -1,12 +1,15 @@
-"""How often the intervals of DPA and leakage hold the truth, where a maximum over guesses is tied and where it is not:
+"""Coverage of the intervals of DPA and leakage, with and without ties between the best guesses:
 
     python scripts/bench/predictability.py --runs 1000
 
-Balanced: groups and tasks are independent and even, predictions follow the group in 60 %. Ten categories: a task
-that has nothing to do with the group, evenly spread or not. Favourite: one of ten categories a little ahead in
-predictions or in labels. Twelve tasks, attacked by cross-fitted logistic regression: nothing to do with the group, or
-four of them leaning with it and predictions more so; their truth is the mean of all runs, or 0. Forty tasks, as Wang et
-al. have many: nothing depends on the group but a quarter of the predictions, which copy it.
+Populations:
+
+* balanced: groups and tasks are independent and even, predictions follow the group in 60 %;
+* ten categories: a task independent of the group, evenly spread or not;
+* favourite: one of ten categories is slightly ahead, in predictions or in labels;
+* twelve tasks, attacked by cross-fitted logistic regression: independent of the group (truth 0), or four of them depend
+  on it and their predictions more so (truth: the mean of all runs);
+* forty tasks, as Wang et al. have many: only a quarter of the predictions depend on the group, which they copy.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import typer
-from measure import held
+from measure import interval_coverage
 from numpy.typing import NDArray
 
 from pipeline.statistics import dpa, leakage
@@ -24,7 +27,7 @@ Measure = Callable[[Any, Any, Any, int], tuple[float, float, float]]
 
 
 def balanced() -> Floats:
-    """``(2, 2, 2)`` P(group, task, prediction)."""
+    """Return P(group, task, prediction) ``(2, 2, 2)``."""
     shares = np.zeros((2, 2, 2))
     for (group, task, guess), share in {
         (0, 0, 0): 0.25, (0, 1, 0): 0.05, (0, 1, 1): 0.2, (1, 1, 1): 0.25, (1, 0, 1): 0.05, (1, 0, 0): 0.2
@@ -34,7 +37,7 @@ def balanced() -> Floats:
 
 
 def independent(task: Floats, guess: Floats | None = None, *, right: float = 0.7) -> Floats:
-    """``(2, K, K)``: nothing depends on the group; predictions are right in ``right``, or drawn from ``guess``."""
+    """Return ``(2, K, K)`` independent of the group, with accuracy ``right`` or predictions drawn from ``guess``."""
     count = len(task)
     if guess is not None:
         joint = np.outer(task, guess)
@@ -44,7 +47,7 @@ def independent(task: Floats, guess: Floats | None = None, *, right: float = 0.7
 
 
 def favourite(ahead: float, rows: int, *, categories: int = 10) -> Floats:
-    """``(K,)`` even shares but for the first, which is so many standard errors of a difference ahead."""
+    """Return shares ``(K,)``: even, with the first ``ahead`` by that many standard errors of a difference."""
     even = 1 / categories
     shares = np.full(categories, even)
     gap = ahead * np.sqrt(2 * even / rows)
@@ -54,7 +57,7 @@ def favourite(ahead: float, rows: int, *, categories: int = 10) -> Floats:
 
 
 def truths(shares: Floats) -> tuple[float, float]:
-    """DPA A->T and leakage amplification that endless rows would have."""
+    """Return DPA A->T and leakage amplification in the limit of infinitely many rows."""
     labels, guesses = shares.sum(axis=2), shares.sum(axis=1)
     wrong = 1 - np.einsum("att->", shares)
     noisy = (1 - wrong) * labels + wrong * (labels.sum(axis=1, keepdims=True) - labels) / (labels.shape[1] - 1)
@@ -64,19 +67,19 @@ def truths(shares: Floats) -> tuple[float, float]:
 
 
 def dpa_of(group: Any, task: Any, guess: Any, seed: int) -> tuple[float, float, float]:
-    """DPA A->T and the ends of its interval."""
+    """Return DPA A->T and its interval."""
     (found,) = dpa(group, task, predictions=guess, resamples=500, seed=seed)
     return found.dpa, *found.intervals.loc["dpa"]
 
 
 def leakage_of(group: Any, task: Any, guess: Any, seed: int) -> tuple[float, float, float]:
-    """Leakage amplification and the ends of its interval."""
+    """Return leakage amplification and its interval."""
     found = leakage(group, task, guess, resamples=500, repeats=2, seed=seed)
     return found.amplification, *found.intervals.loc["amplification"]
 
 
 def sampled(shares: Floats, measure: Measure, *, rows: int, runs: int) -> list[tuple[float, float, float]]:
-    """What a measure finds in samples of a population."""
+    """Estimate a measure in samples of a population."""
     found = []
     for run in range(runs):
         random = np.random.default_rng([run, rows])
@@ -87,7 +90,7 @@ def sampled(shares: Floats, measure: Measure, *, rows: int, runs: int) -> list[t
 
 
 def twelve_tasks(lean: float, *, rows: int, runs: int) -> dict[str, list[tuple[float, float, float]]]:
-    """DPA T->A and leakage of twelve tasks, of which four lean with the group, and predictions more so."""
+    """Estimate DPA T->A and leakage of twelve tasks; four depend on the group by ``lean``, predictions more so."""
     found: dict[str, list[tuple[float, float, float]]] = {"DPA T->A": [], "leakage": []}
     for run in range(runs):
         random = np.random.default_rng([run, rows])
@@ -107,7 +110,7 @@ def twelve_tasks(lean: float, *, rows: int, runs: int) -> dict[str, list[tuple[f
 
 
 def forty_tasks(*, rows: int, runs: int) -> list[tuple[float, float, float]]:
-    """Leakage of forty tasks of which nothing depends on the group, but a quarter of the predictions copy it."""
+    """Estimate leakage of forty tasks that are independent of the group; a quarter of the predictions copy it."""
     found = []
     for run in range(runs):
         random = np.random.default_rng([run, rows])
@@ -119,7 +122,7 @@ def forty_tasks(*, rows: int, runs: int) -> list[tuple[float, float, float]]:
 
 
 def cells(rows: int) -> Iterator[tuple[str, Floats]]:
-    """The populations by name."""
+    """Yield the populations with their names."""
     even, uneven = np.full(10, 0.1), np.arange(10, 0, -1) / 55
     yield "balanced", balanced()
     yield "ten categories, even", independent(even)
@@ -130,14 +133,14 @@ def cells(rows: int) -> Iterator[tuple[str, Floats]]:
 
 
 def main(runs: int = 1000, rows: str = "100,500,2000", cross_fitted: bool = False) -> None:
-    """Print a line for each population, measure and number of rows, from so many simulated samples of each.
+    """Print the coverage for each population, measure and number of rows.
 
     Args:
-        runs: samples of each population.
-        rows: of a sample, one or more numbers.
-        cross_fitted: only the populations of twelve tasks.
+        runs: simulated samples of each population.
+        rows: rows of a sample; several numbers are joined by commas.
+        cross_fitted: only the populations of twelve and forty tasks.
     """
-    print("95 % intervals that hold the truth, in per cent; mean width; truth and mean estimate")
+    print("coverage of 95 % intervals in per cent; mean width; truth and mean estimate")
     for n in map(int, rows.split(",")):
         for lean in (0.0, 0.1):
             for kind, found in twelve_tasks(lean, rows=n, runs=runs if cross_fitted else max(1, runs // 10)).items():
@@ -147,15 +150,15 @@ def main(runs: int = 1000, rows: str = "100,500,2000", cross_fitted: bool = Fals
         show(f"n {n:5d}  forty tasks, a quarter copied, leakage", forty, float(np.mean(forty, axis=0)[0]))
         for name, shares in () if cross_fitted else cells(n):
             measures: dict[str, Measure] = {"DPA": dpa_of}
-            if n >= 300 or shares.shape[1] == 2:  # below, ten categories are too many to be known by heart
+            if n >= 300 or shares.shape[1] == 2:  # with fewer rows ten categories are cross-fitted
                 measures["leakage"] = leakage_of
             for (kind, measure), truth in zip(measures.items(), truths(shares), strict=False):
                 show(f"n {n:5d}  {name}, {kind}", sampled(shares, measure, rows=n, runs=runs), truth)
 
 
 def show(what: str, found: Sequence[tuple[float, float, float]], truth: float) -> None:
-    """Print a line."""
-    inside, width, mean = held(found, truth)
+    """Print a line of the result."""
+    inside, width, mean = interval_coverage(found, truth)
     print(f"{what}: {100 * inside:.1f}  {width:.3f}  {truth:.4f} {mean:.4f}", flush=True)
 
 

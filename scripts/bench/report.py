@@ -1,9 +1,9 @@
-"""How large the report of a run is, how long it takes to write and to open, and how much memory that takes:
+"""Size of a run's report, and the time and memory to write and open it:
 
     python scripts/bench/report.py --photos 1000 --out /tmp/bench-report
 
-Plants a run: versions of the sample's photos that are tinted inside a mask, and labels with known slopes, so that no
-network is needed. The time to open is that of a browser, from going to the file until the viewer's image is drawn.
+The run is generated without networks: versions are photos of the sample tinted inside a mask, labels have known slopes.
+Opening is timed in a browser, from navigation until the viewer's image is decoded.
 """
 
 import shutil
@@ -30,38 +30,38 @@ from pipeline.stages.audit import estimate_run
 Format = Literal["png", "jpeg"]
 
 STEPS = 7
-MISSED_EVERY = 40  # photos of which one misses a check and one has an unanswered version
+MISSED_EVERY = 40  # among so many photos one fails a check and another has an unanswered version
 
 
 def main(
-    out: Annotated[Path, typer.Option(help="A folder of its own; emptied first.")],
+    out: Annotated[Path, typer.Option(help="Output folder; emptied first.")],
     photos: int = 1000,
     labels: int = 50,
     adapters: int = 1,
     placebos: int = 0,
-    side: Annotated[int, typer.Option(help="Pixels of a photo.")] = 640,
+    side: Annotated[int, typer.Option(help="Side of a photo in pixels.")] = 640,
     format: Annotated[Format, typer.Option()] = "png",
 ) -> None:
-    """Print what the report costs."""
+    """Print time, memory and size of the report."""
     shutil.rmtree(out, ignore_errors=True)
     arms = ("edit", *(f"placebo{number}" for number in range(1, placebos + 1)))
     sizes = {"photos": photos, "labels": labels, "adapters": adapters, "side": side}
-    print(f"planted    {measured(plant, out, arms=arms, image_format=format, **sizes)}")
+    print(f"generated  {measured(generate_run, out, arms=arms, image_format=format, **sizes)}")
     print(f"tables     {measured(estimate, out)}, and the report")
     report = out / "report.html"
     shutil.rmtree(out / FILMS)
     print(f"report     {measured(estimate, out)}  {report.stat().st_size / 1e6:.1f} MB")
-    print(f"again      {measured(estimate, out)}, with films that are there")
+    print(f"again      {measured(estimate, out)}, with existing film strips")
     print(f"opened in  {opening_seconds(report):8.2f} s")
 
 
 def estimate(folder: Path) -> None:
-    """Write what a run lacks of tables and report, and the report in any case."""
+    """Write the report and any missing tables."""
     estimate_run(folder, changes={})
 
 
 def opening_seconds(report: Path) -> float:
-    """The median of three, each in a new browser."""
+    """Return the median opening time of three new browsers."""
     from playwright.sync_api import sync_playwright
 
     found = []
@@ -77,15 +77,15 @@ def opening_seconds(report: Path) -> float:
     return float(np.median(found))
 
 
-def plant(
+def generate_run(
     folder: Path, *, photos: int, labels: int, adapters: int, arms: tuple[str, ...], side: int, image_format: Format
 ) -> None:
-    """Write a run of one attribute as if classifiers had answered; ``report.html`` and its tables are not made."""
+    """Write a run of one attribute with answers of classifiers, without ``report.html`` and its tables."""
     run = Run(folder)
     settings = load_settings(given={"sweep": {"steps": {"gender": STEPS}}}, environment={})
     values = settings.sweep.values("gender")
     names = [f"photo {number:05d}.jpg" for number in range(photos)]
-    made = plant_images(folder, values=values, side=side, image_format=image_format)
+    made = generate_images(folder, values=values, side=side, image_format=image_format)
     rng = np.random.default_rng(0)
     rows = [
         version(name, arm, step, float(value), *made[place % len(made)], missed=place % MISSED_EVERY == 0, rng=rng)
@@ -95,20 +95,20 @@ def plant(
     ]
     versions = pd.DataFrame(rows)
     write(folder, "counterfactuals", versions, COUNTERFACTUALS)
-    known = {"photo": names, "status": "ok"}
-    write(folder, "photos", pd.DataFrame({**known, "path": names, "sha256": names}), PHOTOS)
-    write(folder, "faces", pd.DataFrame({**known, "gender": 0.0, "race_White": 1.0}), FACES)
-    planted = [plant_answers(versions, f"classifier {number}", labels=labels, rng=rng) for number in range(adapters)]
-    write(folder, "answers", pd.concat([answers for answers, _ in planted]), ANSWERS)
-    write(folder, "labels", pd.concat([scores for _, scores in planted]), LABELS)
+    common = {"photo": names, "status": "ok"}
+    write(folder, "photos", pd.DataFrame({**common, "path": names, "sha256": names}), PHOTOS)
+    write(folder, "faces", pd.DataFrame({**common, "gender": 0.0, "race_White": 1.0}), FACES)
+    answers = [generate_answers(versions, f"classifier {n}", labels=labels, rng=rng) for n in range(adapters)]
+    write(folder, "answers", pd.concat([rows for rows, _ in answers]), ANSWERS)
+    write(folder, "labels", pd.concat([scores for _, scores in answers]), LABELS)
     run.note(settings=settings, presence_thresholds={f"classifier {n}": 0.5 for n in range(adapters)})
 
 
-def plant_images(
+def generate_images(
     folder: Path, *, values: tuple[float, ...], side: int, image_format: Format
 ) -> list[tuple[list[str], str]]:
-    """Of every sample photo its versions' files and its mask's, relative to the run."""
-    # It loads networks' code, which writing a report does not and their memory would be counted there.
+    """Write versions and a mask for each sample photo; return their paths relative to the run."""
+    # Imported late: this loads the networks' code, whose memory must not count for the report.
     from pipeline.counterfactuals.files import ImageFile
 
     file = ImageFile(image_format)
@@ -138,7 +138,7 @@ def version(
     missed: bool,
     rng: Generator,
 ) -> dict[str, object]:
-    """A row of the counterfactuals table, as if a judge had seen it."""
+    """Return a row of the counterfactuals table with simulated judge outputs."""
     known = {"attribute": "gender", "arm": arm, "photo": photo, "step": step, "value": value, "status": "ok"}
     known |= {"file": files[step - 1], "sha256": f"{arm} {photo} {step}", "mask": mask, "mask_share": 0.2}
     figures = {"background_kept": 1.0, "clipped_share": 0.4 if missed else 0.0, "mask_line": 0.0}
@@ -147,10 +147,10 @@ def version(
     return known | figures | {"judge_age": 40.0, "judge_young": 0.0, "judge_smiling": 0.0}
 
 
-def plant_answers(
+def generate_answers(
     versions: pd.DataFrame, adapter: str, *, labels: int, rng: Generator
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """A classifier's answers and its labels; their scores lean more or less on a."""
+    """Simulate a classifier's answers and labels, whose scores depend on a to different degrees."""
     keys = versions[["attribute", "arm", "photo", "step", "value", "sha256"]].assign(adapter=adapter)
     numbers = keys["photo"].str.extract(r"(\d+)", expand=False).astype(int)
     failed = (numbers % MISSED_EVERY == 1) & (keys["step"] == 2)
@@ -166,9 +166,11 @@ def plant_answers(
 
 
 def write(folder: Path, name: str, frame: pd.DataFrame, columns: dict[str, str]) -> None:
-    """A table of the run; columns that the frame lacks are null."""
-    whole = frame.reindex(columns=list(columns)).astype(object).where(lambda cells: cells.notna(), None)
-    write_table(pa.Table.from_pandas(whole, schema=schema(columns), preserve_index=False), folder / f"{name}.parquet")
+    """Write a table of the run; missing columns are null."""
+    complete = frame.reindex(columns=list(columns)).astype(object).where(lambda cells: cells.notna(), None)
+    write_table(
+        pa.Table.from_pandas(complete, schema=schema(columns), preserve_index=False), folder / f"{name}.parquet"
+    )
 
 
 if __name__ == "__main__":

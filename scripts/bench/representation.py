@@ -1,9 +1,9 @@
-"""How often the intervals of corrected shares hold the truth, over a grid of samples and confusion matrices:
+"""Coverage of the intervals of corrected shares, over a grid of samples and confusion matrices:
 
     python scripts/bench/representation.py --runs 800
 
-Two and five groups, 20 to 1,000 photos, true shares of 0 to 98 %, and a matrix that is right for 80 or 97 % of the
-faces, known from 100 to 2,000 judged ones.
+The grid has two and five groups, 20 to 1,000 photos, true shares of 0 to 98 %, and confusion matrices with an accuracy
+of 80 or 97 % estimated from 100 to 2,000 judged faces.
 """
 
 from itertools import product
@@ -14,24 +14,24 @@ from numpy.typing import NDArray
 
 from pipeline.statistics.corrected_shares import recall, share_scores, true_shares
 
-LIMIT = 1.959964  # of 95 % intervals
+LIMIT = 1.959964  # normal quantile of 95 % intervals
 SHARES = (0.0, 0.02, 0.05, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98)
-OTHERS = {2: (1.0,), 5: (0.7, 0.2, 0.08, 0.02)}  # how the rest is shared out
-JUDGED = {2: (0.5, 0.5), 5: (0.1, 0.4, 0.25, 0.125, 0.125)}  # of the held-out faces
+OTHERS = {2: (1.0,), 5: (0.7, 0.2, 0.08, 0.02)}  # shares of the other groups in the rest
+JUDGED = {2: (0.5, 0.5), 5: (0.1, 0.4, 0.25, 0.125, 0.125)}  # shares of the groups among the held-out faces
 Floats = NDArray[np.float64]
 
 
 def errors(groups: int, right: float) -> Floats:
-    """``(C, C)`` P(perceived | true): uneven errors, so that some groups are mostly taken for one other."""
+    """Return P(perceived | true) ``(C, C)`` with uneven errors: some groups are mostly mistaken for one other group."""
     random = np.random.default_rng(5)
     wrong = [random.dirichlet(np.full(groups - 1, 0.7)) * (1 - right) for _ in range(groups)]
     return np.array([np.insert(row, group, right) for group, row in enumerate(wrong)])
 
 
 def coverage(*, groups: int, right: float, faces: int, photos: int, share: float, runs: int) -> Floats:
-    """``(C,)`` how often each group's true share is in its interval: the first one's is ``share``.
+    """Return the coverage ``(C,)`` of each group's interval; the first group's true share is ``share``.
 
-    A share is in the interval where its own hypothesis is not rejected, so that no interval need be made.
+    The interval contains a share if the score test does not reject it, so the interval itself need not be computed.
     """
     random = np.random.default_rng([groups, faces, photos, round(100 * share)])
     truth, matrix = np.array([share, *(np.array(OTHERS[groups]) * (1 - share))]), errors(groups, right)
@@ -46,8 +46,8 @@ def coverage(*, groups: int, right: float, faces: int, photos: int, share: float
 
 
 def main(runs: int = 800) -> None:
-    """Print every cell of so many simulated sets of photos and of judged faces, then the lowest, mean and highest."""
-    print("groups, right, judged faces, photos, share of the first: intervals that hold the truth, in per cent")
+    """Print the coverage of each cell from ``runs`` simulations, then the lowest, mean and highest."""
+    print("groups, right, judged faces, photos, share of the first: coverage in per cent")
     cells = []
     for groups, right, faces, photos, share in product(
         OTHERS, (0.97, 0.8), (100, 400, 2000), (20, 50, 200, 1000), SHARES

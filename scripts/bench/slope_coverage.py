@@ -1,10 +1,10 @@
-"""Are planted slopes recovered? Coverage of the 95 % intervals, false calls without an effect, and what survives BH:
+"""Coverage of slope intervals, false positives without an effect, and false discoveries after BH:
 
     python scripts/bench/slope_coverage.py --photos 200 --seeds 60
 
-Goes the way of an audit from answers on: the `planted` classifier labels made-up images, its raw answers are
-parsed into labels, and the slopes are estimated from them. Then a grid of simulated responses: few and many photos,
-rare and common labels, faces that react alike or differently, with and without an effect; and a constant label.
+The first part follows an audit from answers on: the `planted` classifier labels generated images, its raw answers are
+parsed into labels, and slopes are estimated. The second part is a grid of simulated responses: few and many photos,
+rare and common labels, faces that respond alike or differently, with and without an effect, and a constant label.
 """
 
 import tempfile
@@ -33,8 +33,8 @@ INTERVALS = ("slope", "bootstrap")
 
 def main(
     photos: int = 200,
-    seeds: Annotated[int, typer.Option(help="Of the planted classifier; 0 leaves it out.")] = 60,
-    labels: Annotated[int, typer.Option(help="Of every cell of the grid; 0 leaves it out.")] = 1000,
+    seeds: Annotated[int, typer.Option(help="Seeds of the planted classifier; 0 skips this part.")] = 60,
+    labels: Annotated[int, typer.Option(help="Labels per cell of the grid; 0 skips this part.")] = 1000,
 ) -> None:
     """Print all parts."""
     if seeds:
@@ -45,7 +45,7 @@ def main(
 
 
 def planted(*, photos: int, seeds: int) -> None:
-    """Coverage and false calls on the way of an audit."""
+    """Print coverage and false positives of slopes estimated as in an audit."""
     rates, slopes = (0.2, 0.3, 0.4, 0.5), (-0.15, -0.08, 0.0, 0.08, 0.15)
     effect = {f"{rate} {slope}": PlantedLabel(rate=rate, slope=slope) for rate in rates for slope in slopes}
     nothing = {f"label {index}": PlantedLabel(rate=rates[index % 4], slope=0.0) for index in range(20)}
@@ -65,7 +65,7 @@ def planted(*, photos: int, seeds: int) -> None:
 
 @dataclass(frozen=True)
 class Faces:
-    """A probit model: a label's level, its mean reaction to a, how much faces differ in it, and chance."""
+    """A probit model of a label: level, mean response to a, spread of the response over faces, and noise."""
 
     level: float
     effect: float
@@ -73,7 +73,7 @@ class Faces:
     noise: float
 
     def draw(self, photos: int, labels: int, random: np.random.Generator) -> NDArray[np.int8]:
-        """Presence ``(n, K, L)``."""
+        """Draw presence ``(n, K, L)``."""
         level = self.level * np.sqrt(1 + self.noise**2) + random.normal(size=(photos, 1, labels))
         reaction = self.effect + self.spread * random.normal(size=(photos, 1, labels))
         chance = self.noise * random.normal(size=(photos, len(VALUES), labels))
@@ -82,7 +82,7 @@ class Faces:
 
     @property
     def slope(self) -> float:
-        """The normalised slope that endless photos would have."""
+        """The normalised slope in the limit of infinitely many photos."""
         a = np.array(VALUES)
         total = np.sqrt(1 + self.noise**2 + (self.spread * a) ** 2)
         rate = ndtr((self.level * np.sqrt(1 + self.noise**2) + self.effect * a) / total)
@@ -90,7 +90,7 @@ class Faces:
 
 
 def grid(*, labels: int) -> None:
-    """Coverage of both intervals and rejections, cell by cell; labels too rare to be estimated are not counted."""
+    """Print coverage of both intervals and rejections per cell; labels too rare to be estimated are not counted."""
     print(f"{labels} labels a cell; in per cent: truth in Fieller's interval, in the bootstrap's, p < 0.05")
     constant_called = 0
     # About 70 %, 30 % and 6 % of the photos have the label at a = 0: it must be 30 photos or more.
@@ -110,7 +110,7 @@ def grid(*, labels: int) -> None:
 
 
 def discoveries(*, labels: int, runs: int = 20) -> None:
-    """The share of false calls among the labels with q <= 0.05, a tenth of which have an effect."""
+    """Print the share of false discoveries among labels with q <= 0.05, where a tenth of all labels have an effect."""
     random = np.random.default_rng(7)
     share, true = [], max(1, labels // 10)
     for _ in range(runs):
@@ -123,7 +123,7 @@ def discoveries(*, labels: int, runs: int = 20) -> None:
 
 
 def write_images(table: Path, *, photos: int) -> None:
-    """A table of versions with images that are nothing but their own names."""
+    """Write a table of versions; the image of a version is just its name."""
     rows = [
         {"attribute": "gender", "arm": EDIT_ARM, "photo": f"p{photo}", "step": step, "value": value, "status": "ok"}
         | {"sha256": sha256(content(f"p{photo}", step)).hexdigest()}
@@ -138,7 +138,7 @@ def content(photo: str, step: int) -> bytes:
 
 
 def estimate(table: Path, labels: dict[str, PlantedLabel], *, seed: int) -> pd.DataFrame:
-    """The slopes that an audit with one seed of the classifier finds."""
+    """Estimate the slopes of an audit with one seed of the classifier."""
     adapter = Planted(Planted.Options(run=table, labels=labels, seed=seed))
     versions = pd.read_parquet(table)
     images = [content(photo, step) for photo, step in zip(versions["photo"], versions["step"], strict=True)]

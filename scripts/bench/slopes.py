@@ -1,7 +1,7 @@
-"""How fast slopes are: against a plain matrix formulation in NumPy and against a statsmodels loop over labels.
+"""Processor time of the slope table, compared with a plain NumPy bootstrap and a statsmodels loop over labels.
 
-Run it pinned, e.g. ``taskset -c 1 python scripts/bench/slopes.py``. Seconds of the processor are printed too, for
-machines that others use. Tables larger than memory are in ``label_tables.py``.
+Run it pinned, e.g. ``taskset -c 1 python scripts/bench/slopes.py``. For tables larger than memory see
+``label_tables.py``.
 """
 
 import time
@@ -23,20 +23,20 @@ Responses = NDArray[np.int8]
 
 
 def responses(*, photos: int, labels: int, seed: int) -> Responses:
-    """Presence ``(n, K, L)`` of labels with rates from 5 to 95 %, on faces that react differently."""
+    """Draw presence ``(n, K, L)`` of labels with rates from 5 to 95 %, on faces that respond differently."""
     random = np.random.default_rng(seed)
     level = random.uniform(-1.6, 1.6, size=labels) + random.normal(size=(photos, 1, labels))
     reaction = random.normal(0, 0.1, size=(photos, 1, labels))
     return (level + reaction * VALUES[:, None] + random.normal(0, 0.3, size=(photos, 7, labels)) > 0).astype(np.int8)
 
 
-def ours(y: Responses) -> int:
-    """Everything in the table: slopes, Fieller, t, bootstrap, sign flips, q."""
+def table(y: Responses) -> int:
+    """Compute the complete table: slopes, Fieller's intervals, t tests, bootstrap, sign flips, q."""
     return len(slope_table(Sweeps.from_array(y, VALUES), resamples=RESAMPLES))
 
 
 def plain(y: Responses) -> int:
-    """The matrix formulation one would write first: resampled rates of all steps, slopes, percentiles; nothing else."""
+    """Compute only the bootstrap, as matrix products: resampled rates of all steps, slopes, percentiles."""
     photos, steps, labels = y.shape
     counts = np.random.default_rng(0).multinomial(photos, np.full(photos, 1 / photos), size=RESAMPLES)
     flat = y.reshape(photos, -1).astype(np.float32)
@@ -46,18 +46,8 @@ def plain(y: Responses) -> int:
     return len(np.percentile(slopes, [2.5, 97.5], axis=0))
 
 
-def reduced(y: Responses) -> int:
-    """The same for those who first reduce each photo to its slope: two products instead of one for every step."""
-    photos, steps, _ = y.shape
-    counts = np.random.default_rng(0).multinomial(photos, np.full(photos, 1 / photos), size=RESAMPLES)
-    weights = counts.astype(np.float32)
-    slopes = np.einsum("k,ikl->il", (VALUES / (VALUES @ VALUES)).astype(np.float32), y.astype(np.float32))
-    ratios = (weights @ slopes) / (weights @ y[:, steps // 2].astype(np.float32))
-    return len(np.percentile(ratios, [2.5, 97.5], axis=0))
-
-
 def loop(y: Responses) -> float:
-    """CPU seconds for all labels, extrapolated: one OLS a label, and one for each resample of its photos."""
+    """Return the extrapolated processor seconds of one OLS fit per label and resample."""
     random = np.random.default_rng(0)
     design = add_constant(VALUES)
     photos, steps, labels = y.shape
@@ -71,16 +61,14 @@ def loop(y: Responses) -> float:
 
 
 def main(photos: int = 2000, labels: int = 1000) -> None:
-    """Print the costs of all of them."""
+    """Print the cost of each."""
     y = responses(photos=photos, labels=labels, seed=0)
     print(f"{photos} photos x 7 steps x {labels} labels, {RESAMPLES} resamples")
-    own = measured(ours, y)
-    print(f"  ours               {own}")
-    for name, work in (("plain matrices", plain), ("reduced to slopes", reduced)):
-        cost = measured(work, y)
-        print(f"  {name:<18} {cost}  {cost.processor / own.processor:.1f} times the processor time")
+    own = measured(table, y)
+    print(f"  slope table        {own}")
+    print(f"  plain bootstrap    {measured(plain, y)}")
     estimate = loop(y)
-    print(f"  statsmodels by label {estimate:8.0f} s of processor (extrapolated), {estimate / own.processor:.0f} times")
+    print(f"  statsmodels loop   {estimate:8.0f} s processor time (extrapolated), {estimate / own.processor:.0f} times")
 
 
 if __name__ == "__main__":
