@@ -1,7 +1,6 @@
-"""The stages of an audit, in the order in which data flows through them: photos, faces, counterfactuals, answers,
-statistics, report. Importing the package loads none of them; the names of its Python API are loaded when first used.
-"""
+"""The pipeline of an audit, and the names of its Python API, which are imported when first used."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -27,27 +26,26 @@ __all__ = [
     "generate",
     "open_run",
 ]
-_PLACES = {
+_MODULES = {
     "AdapterError": "adapters.base",
     "ConfigError": "pipeline.config.options",
     "InputError": "pipeline.analyses.inputs",
     "NoUsablePhotos": "pipeline.photos.listing",
     "PlanError": "pipeline.querying.plan",
-    "RunView": "pipeline.stages.run_view",
     "RunError": "pipeline.run.record",
+    "RunView": "pipeline.stages.run_view",
     "analyse": "pipeline.api",
     "audit": "pipeline.api",
     "generate": "pipeline.api",
     "open_run": "pipeline.api",
 }
+__all__ = [*_MODULES]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _PLACES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(_PLACES[name]), name)
+    return getattr(import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -1,7 +1,4 @@
-"""The Python API: what the command line does. ``from pipeline import audit, open_run`` is how it is meant to be used.
-
-What a run has to show is in ``stages.run_view``; ``docs/python.md`` shows all of it.
-"""
+"""The Python API, to be imported from the package: ``from pipeline import audit, open_run``. See ``docs/python.md``."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,7 +20,7 @@ Paths = str | Path | Sequence[str | Path]
 
 
 def open_run(folder: str | Path) -> "RunView":
-    """A run's folder, for reading.
+    """Open a run's folder for reading.
 
     Example:
         >>> run = open_run("runs/portraits")
@@ -36,22 +33,22 @@ def open_run(folder: str | Path) -> "RunView":
 
 
 def analyse(name: str, source: str | Path, **options: Any) -> "Tables":
-    """Run one analysis on a file with one row a photo, or on a run, as the command of its name does.
+    """Run an analysis on a file with one row per photo, or on a run, like the command of the same name.
 
     Example:
         >>> analyse("leakage", "predictions.csv", attribute="gender", task="cooking", prediction="guess")
 
     Args:
-        name: such as "amplification", "leakage", "dpa" or "local".
-        source: a CSV, TSV or Parquet file, or a run's folder; nothing is written.
-        options: by the names of the command's options.
+        name: the analysis, such as "amplification", "leakage", "dpa" or "local".
+        source: a CSV, TSV or Parquet file, or a run's folder. It is only read.
+        options: the command's options, named as there.
 
     Returns:
-        The table, or where there are several, name -> table; what to know about them is in ``attrs["notes"]``.
+        The table, or name -> table if there are several. Notes for the reader are in ``attrs["notes"]``.
 
     Raises:
-        ConfigError, InputError, RunError: an option, a file or a run that does not fit, with what to do.
-        ValueError: values that the measure cannot take.
+        ConfigError, InputError, RunError: an option, the file or the run is not usable; the message says what to do.
+        ValueError: the measure is not defined for these values.
     """
     from pipeline.analyses.registry import compute
 
@@ -69,7 +66,7 @@ def audit(
     send_faces: bool = False,
     progress: bool | None = None,
 ) -> "RunView":
-    """Audit classifiers on photos, as ``counterslope audit`` does; the same call continues the same run.
+    """Audit classifiers on photos, like ``counterslope audit``. Repeating the call continues the same run.
 
     Example:
         >>> def classify(image: bytes) -> dict[str, float]:
@@ -77,21 +74,21 @@ def audit(
         >>> run = audit("portraits/", out="runs/mine", adapters=[classify, "opencv"])
 
     Args:
-        photos: a folder, files, or one manifest, or their URLs; the embedded sample unless given.
+        photos: a folder, files, or one manifest, or their URLs. Default: the embedded sample.
         out: the run's folder.
-        adapters: classifiers by name (see ``counterslope adapters``), functions that take the bytes of an image and
-            return a dict of label -> score in 0-1, or objects with the methods of ``adapters.base.Adapter``.
-        attributes: "gender", "race" or both.
+        adapters: names of classifiers (see ``counterslope adapters``), functions from the bytes of an image to a dict
+            of label -> score in 0-1, or objects with the methods of ``adapters.base.Adapter``.
+        attributes: the attributes to sweep, such as "gender" and "race".
         options: section -> option -> value, as in a TOML file: ``{"statistics": {"min_slope": 0.05}}``.
         config: a TOML file.
-        send_faces: agree that faces are sent to the remote classifiers named; without it they are refused.
-        progress: show bars: in a notebook below the cell, unless False; elsewhere on standard error, if True.
+        send_faces: consent to sending faces to the remote classifiers among ``adapters``.
+        progress: whether to show progress bars. Default: only in a notebook.
 
     Raises:
         NoUsablePhotos: there is nothing to audit.
-        ConfigError: an option is unknown or does not fit.
+        ConfigError: an option is unknown or its value is invalid.
         AdapterError: a classifier cannot be used.
-        PlanError: faces would leave this machine without ``send_faces``, or a limit would be passed.
+        PlanError: faces would leave this machine without ``send_faces``, or a limit would be exceeded.
         RunError: the folder cannot be used.
 
     Warns:
@@ -122,22 +119,18 @@ def generate(
     config: str | Path | None = None,
     progress: bool | None = None,
 ) -> "Dataset":
-    """Make the counterfactual versions of photos as a dataset that can be published, as ``counterslope generate`` does.
+    """Make a publishable dataset of counterfactual versions of photos, like ``counterslope generate``.
 
     Example:
-        >>> made = generate("portraits/", out="faces", options={"dataset": {"licence": "cc-by-nc-4.0"}})
-        >>> made.facts.images
+        >>> dataset = generate("portraits/", out="faces", options={"dataset": {"licence": "cc-by-nc-4.0"}})
+        >>> dataset.facts.images
 
     Args:
-        photos: a folder, files, or one manifest; the embedded sample unless given.
-        out: the dataset's folder; the run's tables lie next to it, in ``OUT.run``.
-        attributes: "gender", "race" or both.
-        options: section -> option -> value, as in a TOML file.
-        config: a TOML file.
-        progress: show bars: in a notebook below the cell, unless False; elsewhere on standard error, if True.
+        photos, attributes, options, config, progress: as for ``audit``.
+        out: the dataset's folder. The run's tables lie next to it, in ``OUT.run``.
 
     Raises:
-        NoUsablePhotos, ConfigError, RunError: with what to do about it.
+        NoUsablePhotos, ConfigError, RunError: as for ``audit``.
     """
     from pipeline.dataset.make import make_dataset
 

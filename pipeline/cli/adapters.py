@@ -1,7 +1,4 @@
-"""``counterslope adapters``: list the classifiers, show what one declares, find out what is wrong with one.
-
-What they declare is read in ``adapters.registry``; what is wrong is found in ``adapters.doctor``.
-"""
+"""``counterslope adapters``: lists the classifiers, shows the details of one, and diagnoses one."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -24,12 +21,12 @@ PORTRAIT = SAMPLE / "female-asian-30-3.jpg"
 
 app = typer.Typer(invoke_without_command=True, rich_markup_mode="rich", help="The classifiers that can be audited.")
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="A classifier, as --adapter takes it.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="A classifier, named as for --adapter.")]
 
 
 @app.callback(epilog="Examples: counterslope adapters --json · counterslope adapters info google")
 def listing(context: typer.Context, as_json: AsJson = False) -> None:
-    """List the classifiers that can be audited; info and doctor say more of one."""
+    """List the classifiers that can be audited; info and doctor give details of one."""
     if context.invoked_subcommand is not None:
         return
     from adapters.registry import describe_all
@@ -43,7 +40,7 @@ def listing(context: typer.Context, as_json: AsJson = False) -> None:
 
 @app.command(epilog="Example: counterslope adapters info rekognition")
 def info(name: Name, as_json: AsJson = False) -> None:
-    """Everything a classifier declares: where images go, limits, price, version, options. Needs no credentials."""
+    """Show a classifier's properties: where images are sent, limits, price, version, options. Needs no credentials."""
     from adapters.base import AdapterError
     from adapters.registry import describe
 
@@ -62,7 +59,7 @@ def info(name: Name, as_json: AsJson = False) -> None:
 def doctor(name: Name, given: Given = NOT_GIVEN, yes: Yes = False, as_json: AsJson = False) -> None:
     """Check packages, credentials, host, clock and limits, then send one sample portrait (one billed call).
 
-    Ends with 0 if an audit can start, else with 1; every problem comes with what to do.
+    Exits with 0 if an audit can start, otherwise with 1. Each problem is shown with a remedy.
     """
     from rich.console import Console
 
@@ -70,7 +67,7 @@ def doctor(name: Name, given: Given = NOT_GIVEN, yes: Yes = False, as_json: AsJs
 
     options = given["query"]["options"] or {}
     if others := [other for other in options if other != name]:
-        stop(f"--adapter-option {others[0]}.… is for another classifier than {name!r}: write {name}.OPTION=VALUE")
+        stop(f"--adapter-option {others[0]}.… does not belong to {name!r}: write {name}.OPTION=VALUE")
     checks: list[Check] = []
     with user_errors():
         check_adapter_name(name)
@@ -78,7 +75,7 @@ def doctor(name: Name, given: Given = NOT_GIVEN, yes: Yes = False, as_json: AsJs
         for check in examine(
             name, options.get(name, {}), portrait=PORTRAIT, agreed=(lambda *_: True) if yes else _agreed
         ):
-            # The words may be a service's: no credential in them, and nothing that a terminal would obey.
+            # The text may come from a service, so credentials and control characters are removed.
             checks.append(replace(check, finding=harmless(check.finding), fix=harmless(check.fix)))
             if not as_json:
                 _print_check(console, checks[-1])
@@ -92,12 +89,12 @@ def _agreed(service: "Service", price: str) -> bool:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     typer.echo(f"One sample portrait would be sent to {service.host} ({service.provider}); {price}.", err=True)
-    typer.echo(f"What is kept: {service.retention}", err=True)
+    typer.echo(f"Retention: {service.retention}", err=True)
     return typer.confirm("Send it?", err=True)
 
 
 def _row(found: "Description") -> "dict[str, Any]":
-    """An adapter as it is listed; null where something is not known."""
+    """Return an adapter's row of the list; None for what is unknown."""
     from adapters.registry import lifecycle
 
     declared = found.capabilities
@@ -125,7 +122,7 @@ def _print_list(rows: Iterable[dict[str, Any]]) -> None:
         price = "" if row["usd_per_1000"] is None else f"{row['usd_per_1000']:.2f}"
         table.add_row(row["name"], escape(what), where, row["lifecycle"] or "", price)
     Console(emoji=False).print(table)
-    typer.echo("\ncounterslope adapters info NAME shows what one declares; doctor NAME checks it.")
+    typer.echo("\ncounterslope adapters info NAME shows the details of one; doctor NAME checks it.")
 
 
 def _print_details(found: "Description") -> None:
@@ -160,26 +157,26 @@ def _facts(found: "Description") -> Iterator[tuple[str, str]]:
         yield "provider", service.provider
         yield "where", f"remote: images are sent to {service.host}"
         yield "state", lifecycle(service)
-        yield "what it keeps", service.retention
+        yield "retention", service.retention
         yield "credentials", ", ".join(service.credentials) or "none"
         yield "version", service.version
-        yield "rate", f"{service.rate:g} requests a second, unless --rate says otherwise"
+        yield "rate", f"{service.rate:g} requests per second; change it with --rate"
         if price := service.price:
-            known = f"US$ {price.usd_per_1000:g} for 1,000 images and one feature ({price.as_of}, {price.source})"
+            known = f"US$ {price.usd_per_1000:g} per 1,000 images and feature ({price.as_of}, {price.source})"
             yield "price", f"{known}; {price.note}" if price.note else known
         else:
-            yield "price", "not known here; --price NAME=USD estimates with yours"
+            yield "price", "unknown; state it with --price NAME=USD"
     else:
         yield "where", "local: no image leaves this machine"
     yield "features", ", ".join(declared.features)
     yield "labels", "open" if declared.labels is None else ", ".join(declared.labels)
-    yield "scores", f"{declared.scale}, kept as 0-1; present from {declared.presence:g}"
+    yield "scores", f"{declared.scale}, stored as 0-1; a label is present from {declared.presence:g}"
     if declared.cut_off is not None:
-        yield "cut-off", f"nothing below {declared.cut_off:g} is returned"
+        yield "cut-off", f"scores below {declared.cut_off:g} are not returned"
     if declared.top_k is not None:
-        yield "at most", f"{declared.top_k} labels an image"
+        yield "at most", f"{declared.top_k} labels per image"
     most = "one image each" if declared.batch == 1 else f"up to {declared.batch} images each"
-    yield "calls", f"{most}, {declared.concurrency} at once"
+    yield "calls", f"{most}, {declared.concurrency} at a time"
     yield "images", _limits(declared.limits)
 
 

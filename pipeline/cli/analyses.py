@@ -1,4 +1,4 @@
-"""The commands of the analyses, made from the registry: ``counterslope NAME SOURCE --option value``."""
+"""The commands of the analyses, generated from the registry: ``counterslope NAME SOURCE --option value``."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -18,15 +18,15 @@ from pipeline.run.progress import Watch, unwatched
 
 OfRun = Annotated[
     Path | None,
-    typer.Option("--run", help="Leave the tables in this run's folder, for its report.", show_default=False),
+    typer.Option("--run", help="Store the tables in this run's folder, for its report.", show_default=False),
 ]
 Each = Annotated[
     str | None,
-    typer.Option(help="Column of the file: the rows of each of its values apart, in one table.", show_default=False),
+    typer.Option(help="Column of the file: analyse the rows of each value separately.", show_default=False),
 ]
 PhotosOrRun = Annotated[
     list[Path] | None,
-    typer.Argument(help="As of audit, or a run's folder: its photos, and its report shows the result."),
+    typer.Argument(help="Photos, as for audit; or a run's folder, whose report then shows the result."),
 ]
 RunOut = Annotated[
     Path | None, typer.Option("--out", help="The run's folder.", show_default="runs/NAME-representation")
@@ -45,7 +45,7 @@ def add_analyses(app: typer.Typer) -> None:
 
 
 def _command(analysis: Analysis[Any]) -> Callable[..., None]:
-    """A function that takes the source, the options, and how the result is printed and kept."""
+    """Return a command that takes the source, the options, and how to print and store the result."""
     of_photos = "photos" in analysis.reads
     parameters: dict[str, tuple[Any, Any]] = {
         "source": (PhotosOrRun, None) if of_photos else (_source(analysis), Parameter.empty),
@@ -106,20 +106,20 @@ def _perform(
         if each is None:
             result = compute(analysis.name, folder, options, watch=shown)
         elif folder.is_dir() or run is not None:
-            stop("--each is for a file alone: the report shows the measures of all rows")
+            stop("--each needs a file and no --run, because the report shows the measures of all rows")
         else:
             result = compute_each(analysis.name, folder, options, column=each, watch=shown)
         for note in result.notes:
             typer.echo(note, err=True)
         parts = _published(folder, options, result, printed) if of_slopes else _parts(result, printed)
         if table is not None and table not in parts:
-            stop(f"there is no table {table!r}; there are {', '.join(parts)}")
+            stop(f"there is no table {table!r}; choose from {', '.join(parts)}")
         names = [table] if table else result.shown or list(parts)
         print_text(_joined(parts, names, printed), None if of_photos else out)
         left_out = sum(len(result.tables[n]) - len(result.printed[n]) for n in names if n in result.printed)
         if left_out and printed not in ("csv", "json"):
             rows = pluralise(left_out, "more row")
-            typer.echo(f"{rows} of placebos and of labels that cannot be estimated: --format csv", err=True)
+            typer.echo(f"{rows} of placebos and of labels that cannot be estimated; see --format csv", err=True)
         target = run or (folder if folder.is_dir() else None)
         if target is not None:
             _keep(target, analysis.name, result, shown)
@@ -128,11 +128,11 @@ def _perform(
 def _folder_of_photos(
     photos: list[str] | None, options: Options, *, out: Path | None, config: Path | None, shown: Watch
 ) -> Path:
-    """A run's folder as it is; else that of a run made of the photos, as far as their faces."""
+    """Return a run's folder; for photos, first find their faces in a new run."""
     folder = run_folder(photos)
     if folder is not None:
         if out is not None or config is not None:
-            stop("a run's folder stands alone: its options are its own")
+            stop("--out and --config cannot be used with a run's folder")
         return folder
     from pipeline.config.sources import load_settings
     from pipeline.stages.audit import find_faces
@@ -144,7 +144,7 @@ def _folder_of_photos(
 
 
 def _estimate_first(folder: Path, shown: Watch) -> None:
-    """Write the tables of a run that has answers and no tables yet."""
+    """Write the tables of a run that has answers but no tables yet."""
     from pipeline.stages.audit import estimate_run
     from pipeline.stages.run_view import RunView
 
@@ -153,7 +153,7 @@ def _estimate_first(folder: Path, shown: Watch) -> None:
 
 
 def _published(folder: Path, options: Options, result: Result, format: str) -> dict[str, Callable[[], str]]:
-    """The findings in the layout of the published tables, and the other tables of the result."""
+    """Return the findings in the layout of the published tables, and the other tables of the result."""
     from pipeline.report.tables import RENDERERS
     from pipeline.stages.run_view import RunView
 
@@ -167,7 +167,7 @@ def _published(folder: Path, options: Options, result: Result, format: str) -> d
 
 
 def _parts(result: Result, format: str) -> dict[str, Callable[[], str]]:
-    """Name -> how the table is printed."""
+    """Return name -> a function that renders the table."""
     from pipeline.report.markup import render_frame
 
     def part(name: str) -> Callable[[], str]:
@@ -178,7 +178,7 @@ def _parts(result: Result, format: str) -> dict[str, Callable[[], str]]:
 
 
 def _joined(parts: Mapping[str, Callable[[], str]], names: Sequence[str], format: str) -> str:
-    """One table, or several: one after the other, in JSON as one object, in CSV the first alone."""
+    """Return tables one after the other; in JSON one object, in CSV only the first table."""
     if len(names) == 1 or format == "csv":
         return parts[names[0]]()
     if format == "json":
@@ -187,7 +187,7 @@ def _joined(parts: Mapping[str, Callable[[], str]], names: Sequence[str], format
 
 
 def _keep(folder: Path, name: str, result: Result, shown: Watch) -> None:
-    """Leave the tables in a run and say so."""
+    """Store the tables in a run and print where."""
     from pipeline.stages.audit import keep_result
 
     tables = keep_result(folder, name, result, watch=shown)

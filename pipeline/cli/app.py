@@ -1,4 +1,4 @@
-"""The command line, ``counterslope``: options become settings here; the work is in ``pipeline.stages``.
+"""The commands of ``counterslope``. They turn options into settings and call ``pipeline.stages``.
 
 Heavy modules are imported inside the commands, so that --help stays fast.
 """
@@ -70,7 +70,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
-    help="Audit image classifiers with counterfactual faces: how every label moves with perceived gender or race.",
+    help="Audit image classifiers with counterfactual faces: how each label changes with perceived gender or race.",
 )
 
 
@@ -85,10 +85,10 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def program(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and end.", callback=_version, is_eager=True)
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Audit image classifiers with counterfactual faces: how every label moves with perceived gender or race."""
+    """Audit image classifiers with counterfactual faces: how each label changes with perceived gender or race."""
 
 
 @app.command(
@@ -110,7 +110,7 @@ def audit(
     verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
-    """From photos to slopes and a report. The same command again continues the same run."""
+    """Audit classifiers: photos in, slopes and a report out. Repeat the command to continue an interrupted run."""
     with user_errors(verbose=verbose):
         chosen = inputs(photos)
         given = _for_sample(given) if not photos else given
@@ -165,7 +165,7 @@ def query(
     retry: Annotated[
         Literal["failed", "unreadable"] | None,
         typer.Option(
-            help="failed: send again whatever has no labels; unreadable: only what was answered without labels.",
+            help="failed: resend all versions without labels; unreadable: only those whose answer held no labels.",
             show_default=False,
         ),
     ] = None,
@@ -174,7 +174,7 @@ def query(
     verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
-    """Send classifiers the versions that a run has, but for those that they answered; others of the run stay in it."""
+    """Send a run's versions to classifiers; versions already answered are skipped. Its other classifiers stay."""
     with user_errors(verbose=verbose):
         from pipeline.stages.audit import query_run
 
@@ -201,7 +201,7 @@ def labels(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Derive a run's labels anew from its raw answers, with other options of how they are read; nothing is sent."""
+    """Derive a run's labels again from its raw answers, with changed options of the adapters. Sends nothing."""
     with user_errors():
         from pipeline.stages.audit import label_run
 
@@ -230,7 +230,7 @@ app.command(
 )
 @with_options(StatisticsOptions)
 def report(run: RunFolder, given: Given = NOT_GIVEN, quiet: Quiet = False, as_json: AsJson = False) -> None:
-    """Write a run's tables and report.html anew; options given here are the run's from now on."""
+    """Rewrite a run's tables and report.html. Options given here become the run's."""
     with user_errors():
         from pipeline.stages.audit import estimate_run
 
@@ -240,14 +240,14 @@ def report(run: RunFolder, given: Given = NOT_GIVEN, quiet: Quiet = False, as_js
 
 @app.command(epilog="Example: counterslope status runs/portraits")
 def status(run: RunFolder, as_json: AsJson = False) -> None:
-    """What a run has done so far, whether it is running, stopped or complete."""
+    """Show what a run has done, and whether it is running, stopped or complete."""
     with user_errors():
         show_run(run, as_json=as_json)
 
 
 @app.command(epilog="Example: counterslope repair runs/portraits")
 def repair(run: RunFolder) -> None:
-    """Check a run's file of answers and tables; save the answers that can be read, and say what makes the rest anew."""
+    """Check a run's answers and tables, save the answers that can be read, and say how to recreate the rest."""
     with user_errors():
         from pipeline.stages.repair import repair_run
 
@@ -258,7 +258,10 @@ def repair(run: RunFolder) -> None:
 @app.command(epilog="Examples: counterslope plan portraits/ --adapter google · counterslope plan runs/portraits")
 @with_options(PhotoOptions, SweepOptions, QueryOptions)
 def plan(photos: Photos = None, given: Given = NOT_GIVEN, config: Config = None, as_json: AsJson = False) -> None:
-    """Calls, money, time, and where the faces would go: of a run (exact), or of photos (before it). Sends nothing."""
+    """Estimate calls, cost, time and destinations of a query: exact for a run, an upper bound for photos.
+
+    Sends nothing.
+    """
     from adapters.credentials import without_credentials
 
     with user_errors(), without_credentials():
@@ -279,12 +282,10 @@ def plan(photos: Photos = None, given: Given = NOT_GIVEN, config: Config = None,
             found = plan_of_photos(chosen, make_adapters(settings, Path("runs")), settings)
         if as_json:
             rows = [
-                asdict(one) | {"to_ask": one.to_send, "usd": one.usd, "seconds": one.seconds} for one in found.adapters
+                asdict(row) | {"to_ask": row.to_send, "usd": row.usd, "seconds": row.seconds} for row in found.adapters
             ]
-            content = {name: getattr(found, name) for name in ("exact", "calls", "usd", "placebos")} | {
-                "adapters": rows
-            }
-            print_json(content)
+            totals = {name: getattr(found, name) for name in ("exact", "calls", "usd", "placebos")}
+            print_json(totals | {"adapters": rows})
         else:
             print_plan(found, error=False)
 
@@ -293,31 +294,27 @@ app.add_typer(adapters, name="adapters")
 
 
 def main() -> None:
-    """The program's entry point."""
+    """Run the program."""
     app()
 
 
 def _warn_of_few(photos: "list[Location]", settings: Settings) -> None:
-    """Say before any work that so few photos end in no slopes, and what to do."""
+    """Warn in advance if there are too few photos for any slope."""
     from pipeline.photos.listing import find_photos
 
     listed, needed = len(find_photos(photos).names), settings.statistics.min_count
     if listed < needed:
         typer.echo(
-            f"{pluralise(listed, 'photo')}, but a label gets a slope from {plain(needed)} photos with it at a = 0: "
-            "there will be none. Give more photos, or a lower --min-count for a first look.",
+            f"{pluralise(listed, 'photo')}, but a slope needs {plain(needed)} photos with the label at a = 0, so there "
+            "will be none. Add photos, or lower --min-count for a first look.",
             err=True,
         )
 
 
 def _for_sample(given: Given) -> dict[str, dict[str, Any]]:
-    """The options for the embedded sample: the attributes that name its groups, unless some are given."""
+    """Return the options for the embedded sample. Default attributes: those that name its groups."""
     sections = {section: dict(options) for section, options in given.items()}
     sections["sweep"]["attributes"] = sections["sweep"]["attributes"] or [
         name for name, attribute in ATTRIBUTES.items() if attribute.names_groups
     ]
     return sections
-
-
-if __name__ == "__main__":
-    main()

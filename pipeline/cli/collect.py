@@ -1,4 +1,4 @@
-"""``counterslope collect``: photos by keyword from a search service, with their licences, as a manifest to audit."""
+"""``counterslope collect``: downloads photos by keyword from a search service, with licences and a manifest."""
 
 import json
 import sys
@@ -20,47 +20,50 @@ if TYPE_CHECKING:
 
 def collect(
     keywords: Annotated[
-        str, typer.Argument(help="A CSV file with a column keyword; occupations: the 129 job titles that are included.")
+        str, typer.Argument(help="A CSV file with the column keyword; occupations: the embedded 129 job titles.")
     ],
-    out: Annotated[Path, typer.Option(help="The collection's folder; the same command again continues.")],
+    out: Annotated[Path, typer.Option(help="The collection's folder; repeat the command to continue.")],
     source: Annotated[
         Literal["openverse", "wikimedia", "google", "http", "folder"],
-        typer.Option(help="Where images are searched; http: a REST search by --from; folder: photos that you have."),
+        typer.Option(help="The search service; http: a REST service described by --from; folder: your own photos."),
     ] = "openverse",
-    per_keyword: Annotated[int, typer.Option(min=1, help="Photos of each keyword and modifier.")] = 250,
+    per_keyword: Annotated[int, typer.Option(min=1, help="Photos per keyword and modifier.")] = 250,
     modifiers: Annotated[
-        str, typer.Option(help="none (the keyword alone), gender, race, or words of your own, with commas between.")
+        str, typer.Option(help="none (the keyword alone), gender, race, or your own words, separated by commas.")
     ] = "none",
     licence: Annotated[
-        str, typer.Option(help="open, commercial, modification, codes such as cc0,by, or any (also not stated).")
+        str, typer.Option(help="open, commercial, modification, codes such as cc0,by, or any (even unstated).")
     ] = "open",
     origin: Annotated[
         Path | None,
         typer.Option(
             "--from",
-            help="For http: the TOML file of the search. For folder: a folder with a subfolder a keyword.",
+            help="For http: a TOML file that describes the search. For folder: a folder with a subfolder per keyword.",
             show_default=False,
         ),
     ] = None,
     contact: Annotated[
-        str, typer.Option(help="Your e-mail or web address, by which services and hosts know you.", show_default=False)
+        str, typer.Option(help="Your e-mail or web address, sent to services and hosts.", show_default=False)
     ] = "",
     near_duplicates: Annotated[
-        int, typer.Option(help="Bits (of 64) in which the looks of near-duplicates differ at most; -1: keep them.")
+        int, typer.Option(help="Largest Hamming distance (of 64 bits) of near-duplicates' hashes; -1: keep duplicates.")
     ] = 2,
-    max_bytes: Annotated[int, typer.Option(min=1000, help="Of one file; longer ones are not downloaded.")] = 20_000_000,
+    max_bytes: Annotated[int, typer.Option(min=1000, help="Size of the largest file to download.")] = 20_000_000,
     host_rate: Annotated[float, typer.Option(min=0.01, max=20, help="Downloads per second from one host.")] = 2.0,
     endpoint: Annotated[
-        str | None, typer.Option(help="An address that speaks the service's protocol.", show_default=False)
+        str | None, typer.Option(help="Another address with the service's protocol.", show_default=False)
     ] = None,
     allow_host: Annotated[
-        str, typer.Option(help="HOST:PORT of your own network; private addresses are refused.", show_default=False)
+        str,
+        typer.Option(
+            help="HOST:PORT to allow although its address is private; others are refused.", show_default=False
+        ),
     ] = "",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Agree to the plan (for scripts).")] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Collect photos by keyword from openly licensed sources, with a manifest that audit and represent take."""
+    """Collect photos by keyword from openly licensed sources, with a manifest for audit and represent."""
     with user_errors():
         from pipeline.collection.collect import collect as perform
         from pipeline.collection.download import DownloadLimits
@@ -93,7 +96,7 @@ def collect(
 
 
 def _consent(yes: bool, licences: tuple[str, ...]) -> "Consent":
-    """Show the plan, and ask on a terminal unless ``yes`` answers; without a terminal: no."""
+    """Return a function that shows the plan and asks for consent unless ``yes``. Without a terminal it refuses."""
 
     def agreed(plan: "CollectionPlan") -> bool:
         for line in _plan_lines(plan, licences):
@@ -116,17 +119,17 @@ def _plan_lines(plan: "CollectionPlan", licences: tuple[str, ...]) -> list[str]:
         f"{plan.host}: {calls.format(**facts)} searches to make ({plan.known:,} known){cost}, "
         f"{duration(plan.seconds)} or more{days}.",
         *([f"  {plan.note}."] if plan.note else []),
-        f"  Licences: {', '.join(licences) or 'any, also not stated'}. Images come from the hosts that results name.",
+        f"  Licences: {', '.join(licences) or 'any, even unstated'}. Images come from the hosts of the results.",
     ]
 
 
 def _print(found: "Collected") -> None:
-    lines = [f"{found.folder / 'manifest.csv'}: {pluralise(found.photos, 'photo')}; whom to credit: ATTRIBUTION.md"]
+    lines = [f"{found.folder / 'manifest.csv'}: {pluralise(found.photos, 'photo')}; credits: ATTRIBUTION.md"]
     lines += [
         f"  {status}: {count:,} {reason}"
         for (status, reason), count in sorted(found.counts.items(), key=lambda item: -item[1])
         if reason
     ]
     if found.short:
-        lines.append(f"{pluralise(found.short, 'search term')} had fewer photos than --per-keyword.")
+        lines.append(f"{pluralise(found.short, 'search term')} found fewer photos than --per-keyword.")
     typer.echo("\n".join(harmless(line) for line in lines))

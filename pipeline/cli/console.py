@@ -1,4 +1,4 @@
-"""What the command line prints, asks and ends with: a run, a plan, tables, errors, exit codes."""
+"""Console output and input: runs, plans, tables, questions of consent, errors and exit codes."""
 
 import json
 import logging
@@ -26,12 +26,12 @@ STRONGEST = 5
 
 
 def print_json(content: Any) -> None:
-    """Print plain values for machines."""
+    """Print plain values as JSON."""
     typer.echo(json.dumps(content, indent=2, default=str))
 
 
 def columns(*left: str, right: Sequence[str] = (), header: bool = True) -> "Table":
-    """A table without lines for a terminal: the columns aligned to the left, then those aligned to the right."""
+    """Return an empty terminal table without lines, with left-aligned and then right-aligned columns."""
     from rich.table import Table
 
     table = Table(*left, box=None, show_header=header, pad_edge=False, padding=(0, 2, 0, 0))
@@ -41,21 +41,7 @@ def columns(*left: str, right: Sequence[str] = (), header: bool = True) -> "Tabl
 
 
 def show_run(folder: Path, *, as_json: bool) -> None:
-    """Print a run, for people or machines.
-
-    Raises:
-        RunError: the folder holds no run.
-    """
-    from pipeline.stages.status import summary
-
-    if as_json:
-        print_json(summary(folder))
-    else:
-        print_run(folder)
-
-
-def print_run(folder: Path) -> None:
-    """Print a run for people.
+    """Print the state and findings of a run.
 
     Raises:
         RunError: the folder holds no run.
@@ -65,8 +51,11 @@ def print_run(folder: Path) -> None:
 
     from pipeline.stages.status import summary
 
-    console = Console(highlight=False, emoji=False)
     content = summary(folder)
+    if as_json:
+        print_json(content)
+        return
+    console = Console(highlight=False, emoji=False)
     _print_stages(console, content["stages"])
     _print_accounts(console, content["query"], busy=content["running"])
     _print_validity(console, content["validity"])
@@ -78,41 +67,42 @@ def print_run(folder: Path) -> None:
 
 
 def print_plan(plan: "Plan", *, error: bool = True) -> None:
-    """Print what a query would come to, on standard error or on standard output."""
+    """Print the calls, cost and destinations of a query, on standard error or standard output."""
     from rich.console import Console
     from rich.markup import escape
 
     console = Console(stderr=error, highlight=False, emoji=False)
     table = columns("classifier", right=("images", "known", "to send", "calls", "US$", "at least"))
-    for one in plan.adapters:
-        usd = "unknown" if one.usd is None else f"{one.usd:,.2f}" if one.service is not None else "–"
-        numbers = [f"{number:,}" for number in (one.images, one.known, one.to_send, one.calls)]
+    for row in plan.adapters:
+        usd = "unknown" if row.usd is None else f"{row.usd:,.2f}" if row.service is not None else "–"
+        numbers = [f"{number:,}" for number in (row.images, row.known, row.to_send, row.calls)]
         table.add_row(
-            escape(visible(one.adapter)), *numbers, usd, "–" if one.seconds is None else duration(one.seconds)
+            escape(visible(row.adapter)), *numbers, usd, "–" if row.seconds is None else duration(row.seconds)
         )
-    about = "" if plan.exact else "at most "
-    total = f"Together {about}{plan.calls:,} calls, {about}US$ {plan.usd:,.2f} as far as prices are known."
+    bound = "" if plan.exact else "at most "
+    total = f"In total {bound}{plan.calls:,} calls and {bound}US$ {plan.usd:,.2f}, as far as prices are known."
     console.print(table)
-    console.print(total if plan.exact else f"{total} The versions are not made yet.")
+    console.print(total if plan.exact else f"{total} The versions do not exist yet.")
     if plan.placebos:
-        console.print(f"{pluralise(plan.placebos, 'image')} of these show placebos; --placebo none makes none.")
-    for one in plan.adapters:
-        if one.service is None:
+        console.print(f"{pluralise(plan.placebos, 'image')} of these are placebos; --placebo none omits them.")
+    for row in plan.adapters:
+        if row.service is None:
             continue
-        service, price = one.service, one.price
+        service, price = row.service, row.price
         lines = [
-            f"{one.adapter}: faces go to {one.host} ({service.provider}). Kept there: {service.retention}.",
-            "  Price: not known; give it with --price."
+            f"{row.adapter}: faces are sent to {row.host} ({service.provider}). Retention: {service.retention}.",
+            "  Price: unknown; state it with --price."
             if price is None
-            else f"  Price: US$ {price.usd_per_1000:g} per 1,000 images and feature ({one.features}), as of "
-            f"{price.as_of}, {price.source}{f'; {price.note}' if price.note else ''}. An estimate, not a promise.",
+            else f"  Price: US$ {price.usd_per_1000:g} per 1,000 images and feature ({row.features}), as of "
+            f"{price.as_of}, {price.source}{f'; {price.note}' if price.note else ''}. This is an estimate.",
         ]
-        if one.waiting:
-            wait = f"{pluralise(one.waiting, 'image')} in jobs that were sent before"
-            lines.append(f"  The answers to {wait} are fetched; these are not sent again.")
-        if one.sentinels:
-            portraits = pluralise(one.sentinels, "synthetic portrait")
-            lines.append(f"  Calls and cost include {portraits}, to detect a service that changes.")
+        if row.waiting:
+            lines.append(
+                f"  {pluralise(row.waiting, 'image')} of earlier jobs: answers are fetched, nothing is resent."
+            )
+        if row.sentinels:
+            portraits = pluralise(row.sentinels, "synthetic portrait")
+            lines.append(f"  Calls and cost include {portraits}, which detect a change of the service.")
         for line in lines:
             console.print(escape(visible(line)), soft_wrap=True)
 
@@ -139,8 +129,9 @@ def _print_accounts(console: Any, query: Mapping[str, Mapping[str, Any]], *, bus
         if not busy and facts.get("without_outcome") and "possibly_billed" not in facts:
             parts.append(f"{pluralise(facts['without_outcome'], 'request')} without outcome, possibly billed")
         console.print(escape(visible(f"{name}: {', '.join(parts)}")), soft_wrap=True)
-        for one in facts.get("reasons", []):
-            console.print(escape(visible(f"  {pluralise(one['count'], 'time')}: {one['reason']}")), soft_wrap=True)
+        for failure in facts.get("reasons", []):
+            line = f"  {pluralise(failure['count'], 'time')}: {failure['reason']}"
+            console.print(escape(visible(line)), soft_wrap=True)
 
 
 def _print_validity(console: Any, checks: Sequence[Mapping[Hashable, Any]]) -> None:
@@ -180,12 +171,12 @@ def _print_findings(console: Any, content: Mapping[str, Any]) -> None:
 
 
 def watch(quiet: bool, as_json: bool) -> Watch:
-    """Progress bars, where output is a terminal."""
+    """Return progress bars, or nothing for quiet and machine-readable output."""
     return unwatched if quiet or as_json else Bars()
 
 
 def consent(yes: bool) -> "Consent":
-    """Show what would be sent where, and ask on a terminal unless ``yes`` answers; without a terminal: no."""
+    """Return a function that shows the plan and asks for consent unless ``yes``. Without a terminal it refuses."""
     from pipeline.querying.plan import no_consent
 
     def shown(plan: Any) -> bool:
@@ -202,19 +193,24 @@ def consent(yes: bool) -> "Consent":
 
 
 def table_format(format: str | None, out: Path | None) -> str:
-    """The format of a table by option or file; ends the program where there is none, or no place for the file."""
+    """Return the format of a table, from the option or the file's name; exit if it is unknown or ``out`` unusable."""
     from pipeline.report.markup import chosen_format
 
-    if out is not None and not out.parent.is_dir():
-        stop(f"--out {out}: there is no folder {out.parent}")
+    check_folder(out)
     try:
         return chosen_format(format, out)
     except ValueError as error:
         stop(str(error))
 
 
+def check_folder(out: Path | None) -> None:
+    """Exit if the folder of an output file does not exist."""
+    if out is not None and not out.parent.is_dir():
+        stop(f"--out {out}: there is no folder {out.parent}")
+
+
 def print_text(text: str, out: Path | None) -> None:
-    """Put a whole text on standard output or in a file."""
+    """Print a text or write it to a file."""
     if out is None:
         typer.echo(text, nl=not text.endswith("\n"))
         return
@@ -225,7 +221,7 @@ def print_text(text: str, out: Path | None) -> None:
 
 
 def stop_if_incomplete(folder: Path) -> None:
-    """End with exit code 2 where a classifier stopped early or labelled nothing, with 4 where it labelled little."""
+    """Exit with code 2 if a classifier stopped early or labelled nothing, or with 4 if it labelled few versions."""
     from pipeline.stages.status import few_labels, stop_reasons
 
     few = few_labels(folder)
@@ -237,7 +233,7 @@ def stop_if_incomplete(folder: Path) -> None:
 
 @contextmanager
 def user_errors(*also: type[Exception], verbose: bool = False) -> Iterator[None]:
-    """Errors that a user can correct, and those of ``also``, end with their message and exit code 2, no traceback."""
+    """On an error that a user can correct, or one of ``also``, print its message and exit with code 2."""
     from pipeline.stages.audit import USER_ERRORS
 
     if verbose:
@@ -255,7 +251,7 @@ def user_errors(*also: type[Exception], verbose: bool = False) -> Iterator[None]
 
 
 def stop(message: str, *, code: int = BAD_INPUT) -> NoReturn:
-    """End with a message on standard error."""
+    """Print a message on standard error and exit."""
     typer.echo(f"counterslope: {harmless(message)}", err=True)
     sys.exit(code)
 
@@ -274,7 +270,7 @@ def _log_to_stderr() -> None:
 
 
 def harmless(message: str) -> str:
-    """A text without the environment's credentials or control characters: some of it may come from a service."""
+    """Return a text, parts of which may come from a service, without credentials and control characters."""
     from pipeline.config.redaction import environment_redactor
     from pipeline.run.text import visible
 

@@ -1,4 +1,4 @@
-"""``counterslope generate``: counterfactual versions of photos as a dataset that can be published."""
+"""``counterslope generate``: makes a publishable dataset of counterfactual versions of photos."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -40,9 +40,9 @@ def generate(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make the counterfactual versions of photos as a dataset, without querying any classifier.
+    """Make a dataset of counterfactual versions of photos, without querying any classifier.
 
-    Placebos are made only where --placebo names them.
+    Placebos are made only if --placebo names them.
     """
     with user_errors():
         chosen, settings = inputs(photos), settings_of_command(given, config)
@@ -82,13 +82,13 @@ def _print_dataset(made: "Dataset") -> None:
     splits = ", ".join(f"{name} {pluralise(split.photos, 'photo')}" for name, split in facts.splits.items())
     size = f"{pluralise(facts.images, 'image')} of {pluralise(facts.photos, 'photo')}"
     lines = [f"Dataset: {made.folder}: {size} ({splits})"]
-    lines += [f"Left out: {count:,} {reason}" for reason, count in facts.left_out.items()]
+    lines += [f"Omitted: {count:,} {reason}" for reason, count in facts.left_out.items()]
     lines.append(f"Validity card, {facts.validity_counts}.")
     if failed := [f"{check.attribute}, {check.name}" for check in facts.validity if check.state == "fails"]:
         lines.append(f"Failed on the validity card (see README.md): {'; '.join(failed)}")
     if made.unmatched:
         lines.append(f"No photo matches these entries of the opt-out list: {', '.join(made.unmatched)}")
     if not_stated := _not_stated(made):
-        lines.append(f"Before you publish, state {', '.join(not_stated)}: the same command again.")
-    lines.append(f"To continue or withdraw photos later, keep {made.run.folder} (do not publish it).")
+        lines.append(f"Before you publish, repeat the command with {', '.join(not_stated)}.")
+    lines.append(f"Keep {made.run.folder} to continue or to withdraw photos later, and do not publish it.")
     typer.echo("\n".join(harmless(line) for line in lines))

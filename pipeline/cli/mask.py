@@ -1,4 +1,4 @@
-"""``counterslope mask``: photos with their people hidden, to see what a classifier takes from the rest."""
+"""``counterslope mask``: hides the people in photos, to test what a classifier infers from the background."""
 
 from pathlib import Path
 from typing import Annotated
@@ -33,7 +33,7 @@ def mask(
     annotations: Annotated[
         Path | None,
         typer.Option(
-            help="COCO file of instances; else the face parser finds the person, from hair to shoulders.",
+            help="COCO file of instances; default: the face parser segments the person from hair to shoulders.",
             show_default=False,
         ),
     ] = None,
@@ -41,7 +41,7 @@ def mask(
     config: Config = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write photos with their people hidden, one image a condition, and a manifest of them for your own classifier."""
+    """Write photos with the people in them hidden, one image per condition, and a manifest for your classifier."""
     with user_errors():
         chosen, settings = inputs(photos), settings_of_command(given, config)
         from pipeline.config.sources import only_given
@@ -58,4 +58,4 @@ def mask(
             watch=watch(quiet, False),
         )
         counts = run.record.stages["masked"].counts
-        typer.echo(f"{counts['ok']} of {counts['planned']} images; {run.path('masked.csv')} names them.")
+        typer.echo(f"{counts['ok']} of {counts['planned']} images, listed in {run.path('masked.csv')}.")

@@ -1,4 +1,4 @@
-"""What a run shows: ``counterslope validity``, ``compare-editors`` and ``figures``."""
+"""Commands that show results of a run: ``counterslope validity``, ``compare-editors`` and ``figures``."""
 
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +12,7 @@ Names = list[str] | None
 
 
 def validity(run: RunFolder, format: TableFormat = None, out: TableFile = None) -> None:
-    """The validity card of a run: what was checked about the edits, the figures, and whether they hold."""
+    """Show a run's validity card: each check of the edits, its figure and threshold, and whether it holds."""
     printed = table_format(format, out)
     with user_errors():
         from pipeline.report.card import card_frame, card_title, check_results
@@ -26,7 +26,7 @@ def validity(run: RunFolder, format: TableFormat = None, out: TableFile = None) 
 
 
 def compare_editors(run: RunFolder, other: RunFolder, format: TableFormat = None, out: TableFile = None) -> None:
-    """The validity cards of two runs next to each other, such as of the same photos with two editors."""
+    """Compare the validity cards of two runs, such as of the same photos with two editors."""
     printed = table_format(format, out)
     with user_errors():
         from pipeline.report.card import cards_next_to_each_other
@@ -44,23 +44,23 @@ def compare_editors(run: RunFolder, other: RunFolder, format: TableFormat = None
 
 def figures(
     run: RunFolder,
-    format: Annotated[str, typer.Option(help="pdf (fonts inside), svg or png (300 pixels per inch).")] = "pdf",
+    format: Annotated[str, typer.Option(help="pdf (fonts embedded), svg or png (300 pixels per inch).")] = "pdf",
     out: Annotated[
-        Path | None, typer.Option(help="Folder for the files.", show_default="the run's folder figures")
+        Path | None, typer.Option(help="Folder for the files.", show_default="figures in the run's folder")
     ] = None,
     label: Annotated[
         Names,
-        typer.Option(help="Labels with curves; else the strongest findings. Repeatable.", show_default=False),
+        typer.Option(help="Labels to plot; default: the strongest findings. Repeatable.", show_default=False),
     ] = None,
     adapter: Annotated[Names, typer.Option(help="Only this classifier. Repeatable.", show_default=False)] = None,
     attribute: Annotated[Names, typer.Option(help="Only this attribute. Repeatable.", show_default=False)] = None,
     photo: Annotated[
         Names, typer.Option(help="Only the sweep of this photo, with its scores. Repeatable.", show_default=False)
     ] = None,
-    columns: Annotated[int, typer.Option(help="Width: 1 or 2 columns of a page.")] = 1,
+    columns: Annotated[int, typer.Option(help="Width of a figure in page columns: 1 or 2.")] = 1,
     quiet: Quiet = False,
 ) -> None:
-    """Contact sheets, curves, intervals, effectiveness and lightness of a run, each with its caption in a text file."""
+    """Write a run's contact sheets, curves, intervals, effectiveness and lightness, with captions in text files."""
     with user_errors(ValueError):
         from pipeline.stages.run_view import RunView
 

@@ -1,4 +1,4 @@
-"""``counterslope review``: people check how faces are perceived, and what they see of the edits."""
+"""``counterslope review``: asks people on a local page how they perceive faces, and whether they see the edits."""
 
 import webbrowser
 from pathlib import Path
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 def review(
     run: RunFolder,
-    reviewer: Annotated[str, typer.Option(help="Who answers: a name or a code, kept with the answers.")] = "reviewer",
-    unsure: Annotated[int, typer.Option(help="Faces that the estimator is least sure of.", min=0)] = 40,
-    sure: Annotated[int, typer.Option(help="Other faces, drawn at random.", min=0)] = 20,
-    pairs: Annotated[int, typer.Option(help="Pairs of versions for each attribute.", min=0)] = 20,
-    seed: Annotated[int, typer.Option(help="Of what is drawn: reviewers with the same one are asked the same.")] = 0,
-    port: Annotated[int, typer.Option(help="Of the page; 0 takes a free one.", min=0, max=65535)] = 0,
+    reviewer: Annotated[str, typer.Option(help="Reviewer's name or code, stored with the answers.")] = "reviewer",
+    unsure: Annotated[int, typer.Option(help="Number of faces with the least certain estimates.", min=0)] = 40,
+    sure: Annotated[int, typer.Option(help="Number of other faces, drawn at random.", min=0)] = 20,
+    pairs: Annotated[int, typer.Option(help="Pairs of versions per attribute.", min=0)] = 20,
+    seed: Annotated[int, typer.Option(help="Random seed; the same seed gives reviewers the same questions.")] = 0,
+    port: Annotated[int, typer.Option(help="Port of the page; 0: any free port.", min=0, max=65535)] = 0,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
 ) -> None:
-    """Ask people, on a local page: how they perceive faces, and whether they see the edits; Ctrl-C ends it."""
+    """Ask people on a local page how they perceive faces, and whether they see the edits. Ctrl-C ends it."""
     with user_errors():
         opened = _review(run, reviewer, unsure=unsure, sure=sure, pairs=pairs, seed=seed)
         from pipeline.review.server import ReviewServer
@@ -31,9 +31,9 @@ def review(
         try:
             server = ReviewServer(opened, port=port)
         except OSError as error:
-            stop(f"port {port} cannot be used ({error}): name another with --port, or leave it out")
+            stop(f"port {port} cannot be used ({error}): choose another with --port, or omit it")
         typer.echo(
-            f"{len(opened.questions)} questions for {reviewer} at {server.url}\nCtrl-C ends it; every answer is kept."
+            f"{len(opened.questions)} questions for {reviewer} at {server.url}\nEnd with Ctrl-C; all answers are kept."
         )
         if browser:
             webbrowser.open(server.url)
@@ -45,7 +45,7 @@ def review(
 
 
 def _review(run: Path, reviewer: str, *, unsure: int, sure: int, pairs: int, seed: int) -> "Review":
-    """What the reviewer is asked."""
+    """Return the review: a run and its questions for the reviewer."""
     from pipeline.review.questions import face_questions, in_order, pair_questions
     from pipeline.review.server import Review
     from pipeline.run.folder import Run, settings_of
@@ -54,7 +54,7 @@ def _review(run: Path, reviewer: str, *, unsure: int, sure: int, pairs: int, see
 
     settings = settings_of(opened := Run(run))
     if not opened.path("faces.parquet").is_file():
-        raise RunError(f"the faces of {run} are not found yet: finish the run first")
+        raise RunError(f"{run} has no table of faces yet: finish the run first")
     photos, faces = read_frame(opened.path("photos.parquet")), read_frame(opened.path("faces.parquet"))
     questions = face_questions(photos, faces, unsure=unsure, sure=sure, seed=seed)
     if opened.path("counterfactuals.parquet").is_file():

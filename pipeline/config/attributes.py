@@ -1,6 +1,6 @@
-"""The table of attributes: for each, its ends, its steps, how it is read, what an edit of it moves and must not move.
+"""The table of attributes: the poles and steps of each, how it is measured, what an edit may and must not change.
 
-A new attribute is a new row of ``ATTRIBUTES``; nothing else in the house names one.
+To add an attribute, add a row to ``ATTRIBUTES``; no other module names one.
 """
 
 import re
@@ -19,17 +19,17 @@ _NEUTRAL = frozenset(["adult", "appearance", "face", "human", "looking", "of", "
 
 EDIT_ARM = "edit"  # the arm of the real edit; the other arms of a sweep are placebos
 CROSSED = "*"  # between two attributes of an intersection, such as gender*race
-AT = "@"  # in the name of a sweep on faces that are edited to a pole of another attribute first, such as gender@Black
+AT = "@"  # gender@Black: a sweep of gender on faces that are first edited to the pole Black of race
 
 
 @dataclass(frozen=True)
 class Control:
-    """A judged attribute that an edit of another one must not move.
+    """A judged attribute that an edit of another attribute must not change.
 
     Attributes:
-        name: how the validity card calls it.
-        columns: of the counterfactuals table; several are the probabilities of exclusive categories.
-        scale: turns a change of the columns into one on a 0-1 scale.
+        name: its name on the validity card.
+        columns: columns of the counterfactuals table. Several columns are the probabilities of exclusive categories.
+        scale: factor from a change of the columns to a change on a 0-1 scale.
     """
 
     name: str
@@ -48,28 +48,28 @@ class Attribute:
     """One perceived attribute that a sweep changes, from one pole at a = -1 to the other at a = +1.
 
     Attributes:
-        name: as options, tables and files have it.
-        poles: the words for a = -1 and a = +1; of a categorical attribute, two of its ``categories``.
-        directions: how a label is described that rises towards the lower and the higher pole; may name ``{low}`` and
-            ``{high}``.
+        name: its name in options, tables and files.
+        poles: the words for a = -1 and a = +1; for a categorical attribute, two of its ``categories``.
+        directions: phrases for a label that rises towards the lower and towards the higher pole; ``{low}`` and
+            ``{high}`` stand for the poles.
         default_steps: K, the number of values of a sweep; odd.
-        inputs: the columns of the faces table that hold a face's own values. A categorical attribute has one a
+        inputs: the columns of the faces table that hold a face's own values; for a categorical attribute one per
             category, in the order of ``categories``.
-        judged: the columns of the counterfactuals table in which the versions are judged, in the same order.
-        judged_as: what the probability of the higher pole is a probability of.
-        must_not_move: what an edit must leave as it is.
-        may_move: what is reported only, because people take it from the attribute, too.
-        moves_colour: whether skin colour belongs to the attribute, so that skin tone is moved, and lightness and the
-            placebo of colour are reported without a threshold.
-        fields: what one unit of the sweep is in units of the residual editor's fields of features.
-        editors: those of the program's own editors that can change it.
-        scale: of an axis that is measured, such as in years: the figure at a = 0, and how many of them are a unit of a.
-        relative: whether a counts from each face's own figure, which is a = 0.
+        judged: the corresponding columns of the counterfactuals table, in the same order.
+        judged_as: the event whose probability is that of the higher pole.
+        must_not_move: the controls that an edit must not change.
+        may_move: the controls whose change is only reported, because people infer them from the attribute.
+        moves_colour: whether skin colour belongs to the attribute. If so, skin tone is edited, and lightness and the
+            colour placebo are reported without a threshold.
+        fields: one unit of the sweep, in units of the residual editor's feature fields.
+        editors: the built-in editors that can change it.
+        scale: for an axis in other units, such as years: the figure at a = 0, and the figure per unit of a.
+        relative: whether a = 0 is each face's own figure.
         categories: the classes of a categorical attribute; empty for an axis.
-        given: of an intersection: the other attribute, and its value that the faces are edited to as well.
-        synonyms: what manifests and tables call each pole, next to its own word.
+        given: for an intersection: the other attribute, and the value of it that faces are edited to first.
+        synonyms: other words for each pole in manifests and tables.
         control_words: further words by which labels restate the attribute, such as "girl" for gender.
-        names_groups: whether source groups of photos are named by it, such as "feminine, Black".
+        names_groups: whether it is part of the names of source groups, such as "feminine, Black".
     """
 
     name: str
@@ -94,22 +94,22 @@ class Attribute:
 
     @property
     def base(self) -> str:
-        """The name of what is swept, also in an intersection: "gender" of gender@Black."""
+        """The name of the swept attribute without its intersection: "gender" for gender@Black."""
         return self.name.partition(AT)[0]
 
     @property
     def subject(self) -> str:
-        """What is perceived, such as "perceived gender"."""
+        """The attribute in a sentence, such as "perceived gender"."""
         return f"perceived {self.base.replace('-', ' ')}{self.where}"
 
     @property
     def where(self) -> str:
-        """Of an intersection, which faces: " on faces edited to perceived Black"; else empty."""
+        """The faces of an intersection, such as " on faces edited to perceived Black"; otherwise empty."""
         return f" on faces edited to perceived {self.name.partition(AT)[2]}" if self.given else ""
 
     @property
     def unit(self) -> Mapping[str, float]:
-        """What one unit of the sweep is in units of the residual editor's fields; of a category, half of each pole."""
+        """One unit of the sweep in units of the residual editor's fields; for categories, half of each pole."""
         if not self.categories:
             return self.fields
         low, high = (self.inputs[self.categories.index(pole)] for pole in self.poles)
@@ -117,24 +117,24 @@ class Attribute:
 
     @property
     def by_network(self) -> bool:
-        """Whether the judges perceive it; else it is measured in the picture."""
+        """Whether judge networks estimate it; otherwise it is measured in the image."""
         return all(name.startswith("judge_") for name in self.judged)
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The classes that faces are counted in: the categories, or the two poles of an axis."""
+        """The classes of faces: the categories, or the two poles of an axis."""
         return self.categories or self.poles
 
     @property
     def pole_names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Every word for the lower and for the higher pole."""
+        """All words for the lower and for the higher pole."""
         return (self.poles[0], *self.synonyms[0]), (self.poles[1], *self.synonyms[1])
 
     def is_restated_by(self, label: str) -> bool:
-        """Whether a label names the attribute itself, such as "woman" or "masculine appearance" for gender.
+        """Return whether a label names the attribute itself, such as "woman" or "masculine appearance" for gender.
 
-        A slope of such a label is a positive control: it shows that the classifier sees the edit, not that it treats
-        people differently.
+        The slope of such a label is a positive control. It shows that the classifier detects the edit, not that it
+        treats people differently.
         """
         names = {self.name, *self.classes, *self.control_words}.union(*self.pole_names)
         known = {word for name in names for word in re.findall(r"[^\W\d_]+", name.lower())}
@@ -142,48 +142,38 @@ class Attribute:
         return bool(words & known) and words <= known | _NEUTRAL
 
     def with_poles(self, poles: Sequence[str]) -> "Attribute":
-        """The same attribute between two other categories.
-
-        Args:
-            poles: the categories at a = -1 and a = +1.
+        """Return the attribute with other categories at a = -1 and a = +1.
 
         Raises:
-            ValueError: the attribute is an axis, or these are not two different categories of it.
+            ValueError: the attribute is an axis, or ``poles`` are not two different categories of it.
         """
         low, high = poles
         if (low, high) == self.poles:
             return self
         if not self.categories:
-            raise ValueError(f"the ends of {self.name} are {self.poles[0]} and {self.poles[1]}; it has no others")
+            raise ValueError(f"the poles of {self.name} are always {self.poles[0]} and {self.poles[1]}")
         for pole in (low, high):
             if pole not in self.categories:
-                raise ValueError(f"{self.name} has no {pole!r}; there are {', '.join(self.categories)}")
+                raise ValueError(f"{self.name} has no category {pole!r}; choose from {', '.join(self.categories)}")
         if low == high:
-            raise ValueError(f"the poles of {self.name} must be two different ones, not {low} twice")
+            raise ValueError(f"the poles of {self.name} must differ; both are {low}")
         return replace(self, poles=(low, high))
 
     def at(self, other: "Attribute", value: int) -> "Attribute":
-        """This attribute on faces that are edited to another one's pole first.
-
-        Args:
-            other: the other attribute.
-            value: -1 or 1: its lower or higher pole.
-        """
+        """Return this attribute on faces first edited to the lower (-1) or higher (1) pole of another attribute."""
         pole = other.poles[value > 0]
         named = replace(self, name=f"{self.name}{AT}{pole}", given=(other, value))
         low, high = self.directions
         return replace(named, directions=(f"{low}{named.where}", f"{high}{named.where}"))
 
     def own_value(self, faces: Any) -> Any:
-        """Where faces are between the poles before any edit.
+        """Return the position of unedited faces between the poles.
 
         Args:
-            faces: anything that gives a value or a column by its name: a row or frame of the faces table, or a
-                mapping from an input's name to a tensor.
+            faces: a row or frame of the faces table, or a mapping from an input's name to a tensor.
 
         Returns:
-            Values of the same kind: in -1..1, or also beyond on a scale that is measured. A face between more than two
-            categories is changed at every value.
+            Values of the same kind, in -1..1, or beyond for an attribute with a ``scale``.
         """
         if not self.categories:
             return self._scaled(faces[self.inputs[0]]) * (0.0 if self.relative else 1.0)
@@ -191,15 +181,15 @@ class Attribute:
         return high - low
 
     def perceived(self, versions: Any) -> Any:
-        """The judge's probability of the higher pole; of a categorical attribute, given one of the two poles.
+        """Return the judge's probability of the higher pole; for categories, given that it is one of the two poles.
 
-        What is measured in other units stands in for it, 0 where the sweep begins at -2 and 1 where it ends at +2.
+        An attribute with a ``scale`` is mapped linearly instead: 0 at a = -2, 1 at a = +2.
 
         Args:
-            versions: rows or frame of the counterfactuals table.
+            versions: a row or frame of the counterfactuals table.
 
         Returns:
-            Probabilities in 0..1 of the same kind.
+            Values of the same kind, in 0..1.
         """
         if not self.categories:
             seen = versions[self.judged[0]]
@@ -208,7 +198,7 @@ class Attribute:
         return high / (low + high)
 
     def classes_of(self, faces: "pd.DataFrame") -> list[str]:
-        """The class in which each face of the faces table is perceived: the likeliest one, or the nearer pole."""
+        """Return the perceived class of each face of the faces table: the likeliest category, or the nearer pole."""
         if self.categories:
             return [self.categories[place] for place in faces[list(self.inputs)].to_numpy().argmax(axis=1)]
         return [self.poles[int(value >= 0)] for value in self._scaled(faces[self.inputs[0]])]
@@ -220,8 +210,8 @@ class Attribute:
         return (figures - middle) / unit
 
 
-# Skin tone: from the L* of Monk 8 at a = -2 over about that of Monk 7 at -1 and of Monk 6 at 0 to that of Monk 5 at +2.
-# It is the range of skin in photos (95 % of the training faces); the scale's four lightest colours are lighter.
+# Skin tone: from the L* of Monk 8 at a = -2, over about Monk 7 at -1 and Monk 6 at 0, to Monk 5 at +2. This range holds
+# 95 % of the training faces; the four lightest colours of the Monk scale are outside it.
 TONE_SCALE = (MONK_LIGHTNESS[7] + MONK_LIGHTNESS[4]) / 2, (MONK_LIGHTNESS[4] - MONK_LIGHTNESS[7]) / 4
 
 ATTRIBUTES: Mapping[str, Attribute] = MappingProxyType(
@@ -313,7 +303,7 @@ ATTRIBUTES: Mapping[str, Attribute] = MappingProxyType(
 
 
 def attribute_of(name: str, known: Mapping[str, Attribute] = ATTRIBUTES) -> Attribute:
-    """An attribute by its name, also of an intersection; one that is in no table has the poles "low" and "high"."""
+    """Return an attribute by its name, which may be an intersection; an unknown one has the poles "low" and "high"."""
     base, _, pole = name.partition(AT)
     if pole and name not in known and base in known:
         for other in ATTRIBUTES.values():
@@ -333,10 +323,10 @@ def attribute_of(name: str, known: Mapping[str, Attribute] = ATTRIBUTES) -> Attr
 
 
 def source_groups(faces: "pd.DataFrame") -> dict[str, str]:
-    """Photo -> the group its unchanged face is perceived in, such as "feminine, Black".
+    """Return photo -> the group in which its unedited face is perceived, such as "feminine, Black".
 
     Args:
-        faces: the faces table; photos without a usable face have no group.
+        faces: the faces table. Photos without a usable face have no group.
     """
     usable = faces[faces["status"] == "ok"]
     named = [attribute.classes_of(usable) for attribute in ATTRIBUTES.values() if attribute.names_groups]

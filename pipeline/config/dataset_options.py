@@ -1,4 +1,4 @@
-"""Options of a dataset of counterfactuals: its splits, and what its card states."""
+"""Options of a dataset of counterfactuals: its splits and the statements of its card."""
 
 from collections.abc import Mapping
 from datetime import date
@@ -13,11 +13,11 @@ NOT_STATED = "not stated: state it before you publish"
 
 
 class DatasetOptions(Section):
-    """How a dataset of counterfactuals is split, and what its card says that no program can know."""
+    """The splits of a dataset of counterfactuals, and the statements of its card that only its publisher can make."""
 
-    name: Annotated[str | None, Flag()] = Field(None, description="the dataset's name; its folder's unless given")
+    name: Annotated[str | None, Flag()] = Field(None, description="the dataset's name; default: the name of its folder")
     split: Annotated[Mapping[Split, Annotated[float, Field(ge=0, le=1)]], Flag(metavar="NAME=SHARE,…")] = Field(
-        {"train": 0.8, "test": 0.2}, description="share of the photos, by split"
+        {"train": 0.8, "test": 0.2}, description="share of the photos in each split"
     )
     seed: Annotated[int, Flag(("--split-seed",))] = Field(0, ge=0, description="seed of the split")
     cluster: Annotated[str | None, Flag(metavar="COLUMN")] = Field(
@@ -26,15 +26,17 @@ class DatasetOptions(Section):
     licence: Annotated[str, Flag()] = Field(NOT_STATED, description="licence under which the dataset is published")
     source_licence: Annotated[str, Flag()] = Field(NOT_STATED, description="licence of the source photos")
     source: Annotated[str, Flag()] = Field(NOT_STATED, description="where the photos come from")
-    contact: Annotated[str, Flag()] = Field(NOT_STATED, description="where people ask to be left out")
+    contact: Annotated[str, Flag()] = Field(NOT_STATED, description="where people can ask for their photo's removal")
     creator: Annotated[str, Flag()] = Field(NOT_STATED, description="who publishes the dataset")
-    url: Annotated[str | None, Flag()] = Field(None, description="where the dataset will be found")
+    url: Annotated[str | None, Flag()] = Field(None, description="address at which the dataset will be published")
     published: Annotated[date | None, Flag(metavar="YYYY-MM-DD")] = Field(
-        None, description="the day of publication; the day the work began unless given"
+        None, description="date of publication; default: the date on which the run was started"
     )
-    photo_names: Annotated[bool, Flag()] = Field(False, description="name the photos' files, not only their sha256")
+    photo_names: Annotated[bool, Flag()] = Field(
+        False, description="publish the photos' file names, not only their sha256"
+    )
     columns: Annotated[tuple[str, ...], Flag(("--manifest-column",), metavar="COLUMN")] = Field(
-        (), description="manifest columns that metadata.csv gets, too"
+        (), description="manifest columns to copy into metadata.csv"
     )
     originals: Annotated[bool, Flag()] = Field(False, description="publish the source photos, too")
 
@@ -42,5 +44,5 @@ class DatasetOptions(Section):
     @classmethod
     def _whole(cls, split: Mapping[Split, float]) -> Mapping[Split, float]:
         if abs(sum(split.values()) - 1) > 1e-9:
-            raise ValueError(f"the shares must add up to 1, not {sum(split.values()):g}")
+            raise ValueError(f"the shares must sum to 1, not {sum(split.values()):g}")
         return split

@@ -1,4 +1,4 @@
-"""What a group of options is, and how one is written as text: its flag, and the value that texts stand for."""
+"""Sections of options, the command-line flag of an option, and parsers from text to an option's value."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -8,11 +8,11 @@ from typing import Any, get_origin
 from pydantic import BaseModel, ConfigDict
 from pydantic.fields import FieldInfo
 
-EVERY = "*"  # in place of an adapter's name: all remote ones
+EVERY = "*"  # in place of an adapter's name: all remote adapters
 
 
 class Section(BaseModel):
-    """A group of options; ``[name]`` in a file."""
+    """A group of options: ``[name]`` in a TOML file."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", hide_input_in_errors=True, allow_inf_nan=False, defer_build=True
@@ -21,14 +21,14 @@ class Section(BaseModel):
 
 @dataclass(frozen=True)
 class Flag:
-    """An option that commands take.
+    """The command-line form of an option.
 
     Attributes:
-        names: the flag and its short form; made from the option's name unless given.
-        metavar: what stands for the value in the help.
-        parse: makes the value of the texts given; see ``value_of_texts`` for what holds unless given.
-        keys: one flag for each key of a table, in place of ``{}`` in the name; each gives one of the table's values.
-        argument: stands by its place among the words of the command, without a name.
+        names: the flag and its short form; default: made from the option's name.
+        metavar: the placeholder for the value in the help.
+        parse: converts the texts of a repeated flag to the value; default: see ``value_of_texts``.
+        keys: for a table, one flag per key, which replaces ``{}`` in the name.
+        argument: whether it is a positional argument.
     """
 
     names: tuple[str, ...] = ()
@@ -39,17 +39,17 @@ class Flag:
 
 
 def listed(texts: Sequence[str]) -> list[str]:
-    """Names from texts that hold one or several, separated by commas."""
+    """Split every text at its commas."""
     return [part.strip() for text in texts for part in text.split(",") if part.strip()]
 
 
 def named_or_none(texts: Sequence[str]) -> list[str]:
-    """Names from texts as `listed` takes them; ``none`` alone stands for no name."""
-    return [] if [text.strip() for text in texts] == ["none"] else listed(texts)
+    """Split every text at its commas; ``none`` alone is the empty list."""
+    return [] if (names := listed(texts)) == ["none"] else names
 
 
 def paired(texts: Sequence[str]) -> dict[str, str]:
-    """NAME=VALUE, repeated or separated by commas, as a table.
+    """Parse NAME=VALUE, repeated or separated by commas, into a table.
 
     Raises:
         ValueError: a text has no equals sign.
@@ -62,15 +62,15 @@ def paired(texts: Sequence[str]) -> dict[str, str]:
 
 
 def by_adapter(texts: Sequence[str]) -> dict[str, str]:
-    """[NAME=]NUMBER, repeated, as a table; a number without a name is for every remote classifier."""
+    """Parse repeated [NAME=]NUMBER into a table; a number without a name applies to all remote classifiers."""
     return {name or EVERY: number for name, _, number in (text.rpartition("=") for text in texts)}
 
 
 def adapter_options(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """NAME.OPTION=VALUE, repeated, as nested tables; a value that is JSON is taken as such.
+    """Parse repeated NAME.OPTION=VALUE into nested tables. A value that is valid JSON is decoded.
 
     Raises:
-        ValueError: a text has another form; the value is not repeated, because it may be a secret.
+        ValueError: a text has another form. The message omits the value, which may be a secret.
     """
     options: dict[str, dict[str, Any]] = {}
     for text in texts:
@@ -86,23 +86,23 @@ def adapter_options(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def families(texts: Sequence[str]) -> list[str]:
-    """Columns separated by commas; ``all`` stands for none of them."""
-    return [] if [text.strip() for text in texts] == ["all"] else listed(texts)
+    """Split every text at its commas; ``all`` alone is the empty list."""
+    return [] if (columns := listed(texts)) == ["all"] else columns
 
 
 def flag_of(field: FieldInfo) -> Flag | None:
-    """How commands take an option; None where they do not."""
+    """Return the command-line form of an option, or None if it has none."""
     return next((found for found in field.metadata if isinstance(found, Flag)), None)
 
 
 def value_of_texts(field: FieldInfo, texts: Sequence[str]) -> Any:
-    """The value of an option that was given as texts, on the command line or in the environment.
+    """Return the value of an option given as text on the command line or in the environment.
 
-    A list is separated by commas; a table is JSON or NAME=VALUE; anything else is the last text itself, which is
-    converted when the option is checked.
+    A list is separated by commas. A table is JSON or NAME=VALUE pairs. For any other type the last text is returned,
+    and pydantic converts it.
 
     Raises:
-        ValueError: a text has not the option's form.
+        ValueError: a text does not have the option's form.
     """
     flag, kind = flag_of(field), get_origin(field.annotation)
     table = isinstance(kind, type) and issubclass(kind, Mapping)

@@ -1,7 +1,7 @@
-"""Where options come from, and which source wins: command line > TOML file (``--config``) > environment > default.
+"""Sources of options, by precedence: command line > TOML file (``--config``) > environment > default.
 
-A table by adapter or attribute is overridden key by key. In TOML an option lies in its section (``[sweep]``, then
-``mode = "delta"``); in the environment it is ``COUNTERSLOPE_SWEEP__MODE=delta``, a list separated by commas.
+Tables by adapter or attribute are overridden key by key. In the environment, the option ``mode`` of the section
+``sweep`` is ``COUNTERSLOPE_SWEEP__MODE``; lists are separated by commas.
 """
 
 import os
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 PREFIX = "COUNTERSLOPE_"
 COMMAND_LINE = "the command line"
-KEY = "[key]"  # where pydantic speaks of a table's key
-# What options were called, and what to write now.
+KEY = "[key]"  # marks a table's key in the locations of pydantic's errors
+# Former names of options -> what to write now.
 RENAMED = {
     "sweep.gender_steps": "sweep.steps.gender",
     "sweep.race_steps": "sweep.steps.race",
@@ -38,18 +38,18 @@ RENAMED = {
 def load_settings(
     *, given: Mapping[str, Mapping[str, Any]], file: Path | None = None, environment: Mapping[str, str] | None = None
 ) -> Settings:
-    """Settings from all sources by their precedence.
+    """Return the settings from all sources by their precedence.
 
     Args:
         given: section -> option -> value from the command line; None means "not given".
         file: a TOML file.
-        environment: the process's environment unless given.
+        environment: the environment variables; default: those of the process.
 
     Raises:
-        ConfigError: an unknown section or option, or a value that does not fit; names the source.
+        ConfigError: a section or option is unknown, or a value is invalid. The message names the source.
     """
     merged: dict[str, dict[str, Any]] = {}
-    # (section, option) -> the source that won; (section,) -> all that set anything in it.
+    # (section, option) -> the sources of its value; (section,) -> the sources of any option in it.
     origins: dict[tuple[str, ...], list[str]] = {}
     try:
         sources = (
@@ -60,7 +60,7 @@ def load_settings(
         for source, sections in sources:
             for section, options in sections.items():
                 if not isinstance(options, Mapping):
-                    raise ConfigError(f"{section!r} in {source} is outside any section, e.g. [sweep]")
+                    raise ConfigError(f"{section!r} in {source} belongs to no section, such as [sweep]")
                 merged[section] = overlaid(merged.get(section, {}), options)
                 origins.setdefault((section,), []).append(source)
                 for name, value in options.items():
@@ -72,18 +72,15 @@ def load_settings(
 
 
 def only_given(given: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Section -> option -> value, without the options that were not given and the sections that are empty then."""
+    """Return section -> option -> value without the values None and without sections that are then empty."""
     kept = {section: {n: v for n, v in options.items() if v is not None} for section, options in given.items()}
     return {section: options for section, options in kept.items() if options}
 
 
 def overlaid(below: Mapping[str, Any], above: Mapping[str, Any], *, depth: int = 2) -> dict[str, Any]:
-    """A section's options with others over them: tables by adapter are replaced by adapter and option, not as a whole.
+    """Merge a section's options (option -> value); ``above`` wins.
 
-    Args:
-        below: option -> value.
-        above: option -> value; these win.
-        depth: how deep tables within tables are merged: adapter, then its options.
+    Tables are merged key by key to the given depth, by default: adapter, then its options.
     """
     found = dict(below)
     for name, value in above.items():
@@ -97,14 +94,14 @@ def overlaid(below: Mapping[str, Any], above: Mapping[str, Any], *, depth: int =
 def settings_from(
     sections: Mapping[str, Any], origins: Mapping[tuple[str, ...], Sequence[str]] | None = None
 ) -> Settings:
-    """Settings from sections of options.
+    """Return the settings from section -> option -> value.
 
     Args:
         sections: section -> option -> value.
-        origins: (section, option) or (section,) -> where it was set, for the message.
+        origins: (section, option) or (section,) -> where it was set, for error messages.
 
     Raises:
-        ConfigError: an unknown section or option, or a value that does not fit.
+        ConfigError: a section or option is unknown, or a value is invalid.
     """
     try:
         return Settings.model_validate(sections)
@@ -115,7 +112,7 @@ def settings_from(
 def problems(
     error: ValidationError, model: type[BaseModel], origins: Mapping[tuple[str, ...], Sequence[str]] | None = None
 ) -> list[str]:
-    """What is wrong with options, one sentence each: the option, where it was set, what it must be."""
+    """Return one sentence per invalid option: its name, where it was set, what it must be."""
     lines = []
     for problem in error.errors(include_url=False):
         place = tuple(str(part) for part in problem["loc"])
@@ -125,7 +122,7 @@ def problems(
         field = known.get(rest[0])
         source = " and ".join((origins or {}).get(place[:2], (origins or {}).get(place[:1], ())))
         if source == COMMAND_LINE and field is not None and (flag := flag_of(field)) is not None and flag.names:
-            source += f", {flag.names[0]}"
+            source += f", {' or '.join(flag.names[0].format(key) for key in flag.keys or ('',))}"
         if problem["type"] == "extra_forbidden":
             renamed = RENAMED.get(".".join(place))
             what = "section" if model is Settings and len(place) == 1 else "option"
@@ -140,7 +137,10 @@ def problems(
 
 
 def _leaf(field: FieldInfo, places: Sequence[str]) -> tuple[FieldInfo, int]:
-    """The field of a value in a table or a list, and how many of the ``places`` lead there: not those in a union."""
+    """Return the field of a value within a table or a list, and the number of ``places`` that lead to it.
+
+    Places that pydantic adds for the members of a union are not counted.
+    """
     for depth, _ in enumerate(places):
         kinds = [kind for kind in get_args(field.annotation) if kind not in (NoneType, Ellipsis)]
         if get_origin(field.annotation) in (Union, UnionType) and len(kinds) == 1:
@@ -155,7 +155,7 @@ def _leaf(field: FieldInfo, places: Sequence[str]) -> tuple[FieldInfo, int]:
 
 
 def upgraded(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The resolved settings of an older run's record, in today's names."""
+    """Return the settings of an older run's record under their current names."""
     sections = {section: dict(options) for section, options in settings.items()}
     sweep, statistics = sections.get("sweep", {}), sections.get("statistics", {})
     if "race_pair" in sweep:
@@ -183,14 +183,14 @@ def _from_file(file: Path) -> dict[str, Any]:
 
 
 def _from_environment(variables: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """The variables ``COUNTERSLOPE_SECTION__OPTION``, and ``…__KEY`` for one value of a table."""
+    """Read the variables ``COUNTERSLOPE_SECTION__OPTION``, and ``…__KEY`` for one value of a table."""
     from pydantic_settings import EnvSettingsSource
 
     own = {name.lower(): text for name, text in variables.items() if name.startswith(PREFIX) and "__" in name}
     source = EnvSettingsSource(_readable(), case_sensitive=False)
     source.env_vars = own
     sections: dict[str, dict[str, Any]] = source()
-    for name in own:  # sections that there are not: an error that names them
+    for name in own:  # unknown sections, so that validation names them
         sections.setdefault(name.removeprefix(PREFIX.lower()).partition("__")[0], {})
     for section, options in sections.items():
         for name, given in options.items():
@@ -210,7 +210,7 @@ def _from_environment(variables: Mapping[str, str]) -> dict[str, dict[str, Any]]
 
 @cache
 def _readable() -> "type[BaseSettings]":
-    """The settings as pydantic-settings reads them, loaded late; texts are converted by ``value_of_texts``."""
+    """Return the settings as a pydantic-settings class, imported late. ``value_of_texts`` converts the texts."""
     from pydantic_settings import BaseSettings, SettingsConfigDict
 
     class Sources(Settings, BaseSettings):
@@ -220,6 +220,6 @@ def _readable() -> "type[BaseSettings]":
 
 
 def _fields(model: type[BaseModel] | FieldInfo | None) -> Mapping[str, FieldInfo]:
-    """The options of a section, or the sections of the settings."""
+    """Return the options of a section, or the sections of the settings."""
     kind = model.annotation if isinstance(model, FieldInfo) else model
     return kind.model_fields if isinstance(kind, type) and issubclass(kind, BaseModel) else {}

@@ -1,6 +1,6 @@
-"""From files to photos with one aligned face each; nothing is edited here."""
+"""Photos: listing and decoding the files, and finding one face in each."""
 
 from pathlib import Path
 
-# Portraits of people who do not exist: what is audited where no photo is named, and what sentinels are.
+# Synthetic portraits: audited if no photos are given, and sent as sentinels.
 SAMPLE = Path(__file__).parent / "sample"

@@ -1,7 +1,4 @@
-"""From an image file to upright RGB pixels of bounded size, or to a named reason why not.
-
-Which files are looked at, and the table that is kept of them, are in ``pipeline.photos.listing``.
-"""
+"""Decoding of image files to upright RGB pixels of bounded size, or to the reason why a file cannot be used."""
 
 import fcntl
 import os
@@ -35,9 +32,9 @@ from pipeline.run.storage import Fetched, File
 from pipeline.run.tables import Status
 
 ACCEPTED = "JPEG, PNG, WebP, BMP, GIF and TIFF"
-SMALLEST_SIDE = 32  # pixels: no face in less can be aligned
+SMALLEST_SIDE = 32  # pixels; faces in smaller photos cannot be aligned
 STRIP = 2**22  # pixels whose colours are converted at once
-# A progressive JPEG is decoded once a scan: small files can take minutes.
+# Every scan of a progressive JPEG decodes the whole image, so that a small file can take minutes.
 USUAL_SCANS = 12
 MOST_SCANNED = 1000  # megapixels, all scans together
 
@@ -51,8 +48,8 @@ _UPRIGHT: dict[int, Callable[[NDArray[np.uint8]], NDArray[np.uint8]]] = {
     7: lambda pixels: pixels[::-1, ::-1].swapaxes(0, 1),
     8: lambda pixels: pixels[:, ::-1].swapaxes(0, 1),
 }
-# The readers are called directly: ``Image.open`` would try every format there is, some of which start other programs,
-# and would refuse large photos by a limit of its own.
+# The readers are called directly, because ``Image.open`` tries every format, some of which start other programs, and
+# refuses large photos by its own limit.
 _READERS: tuple[tuple[bytes, Callable[[BinaryIO], ImageFile]], ...] = (
     (b"\xff\xd8\xff", jpeg_factory),
     (b"\x89PNG\r\n\x1a\n", PngImageFile),
@@ -64,7 +61,7 @@ _READERS: tuple[tuple[bytes, Callable[[BinaryIO], ImageFile]], ...] = (
 
 
 class Reason(StrEnum):
-    """Why a photo is not used; the value is the sentence that the table keeps."""
+    """Why a photo is not used; the value is the text in the table of photos."""
 
     MISSING = "missing: there is no such file"
     NOT_A_FILE = "not a file: only regular files are read"
@@ -83,7 +80,7 @@ class Reason(StrEnum):
 
     @property
     def status(self) -> Status:
-        """``excluded`` where the photo could be read but is not wanted, else ``failed``."""
+        """``excluded`` if the photo is rejected by a rule, ``failed`` if it cannot be read."""
         return "excluded" if self in _UNWANTED else "failed"
 
 
@@ -91,7 +88,7 @@ _UNWANTED = (Reason.OVERSIZED, Reason.TOO_MANY_SCANS, Reason.TOO_SMALL, Reason.D
 
 
 class PhotoError(Exception):
-    """One photo cannot be used; ``reason`` says why."""
+    """A photo cannot be used; ``reason`` says why."""
 
     def __init__(self, reason: Reason, detail: str = "") -> None:
         super().__init__(f"{reason.value} ({detail})" if detail else reason.value)
@@ -100,31 +97,31 @@ class PhotoError(Exception):
 
 @dataclass(frozen=True)
 class Photo:
-    """One photo, upright: ``pixels`` ``(H, W, 3)`` uint8 RGB."""
+    """An upright photo: ``pixels`` ``(H, W, 3)`` uint8 RGB."""
 
     pixels: NDArray[np.uint8]
 
     @property
     def width(self) -> int:
-        """Pixels across."""
+        """Width in pixels."""
         return int(self.pixels.shape[1])
 
     @property
     def height(self) -> int:
-        """Pixels down."""
+        """Height in pixels."""
         return int(self.pixels.shape[0])
 
 
 def read_photo(path: File | Fetched, *, options: PhotoOptions, sha256: str | None = None) -> Photo:
-    """One photo, upright RGB, at most ``options.long_side`` pixels long.
+    """Read a photo, upright and at most ``options.long_side`` pixels long.
 
     Args:
         path: the file.
-        options: how large it may be.
-        sha256: of the file that is meant; another one is refused.
+        options: the size limits.
+        sha256: the expected hash of the file's bytes.
 
     Raises:
-        PhotoError: the file cannot be used; its ``reason`` says why.
+        PhotoError: the file cannot be used, or its hash differs.
     """
     with open_photo(path, options=options) as stream:
         if sha256 is not None:
@@ -135,13 +132,13 @@ def read_photo(path: File | Fetched, *, options: PhotoOptions, sha256: str | Non
 
 
 def open_photo(path: File | Fetched, *, options: PhotoOptions) -> BufferedReader | BytesIO:
-    """The bytes of a file, if it is a regular one and not too long to hold a picture of the size that is allowed.
+    """Open a regular file that is small enough to hold an image within the size limit.
 
     Raises:
-        PhotoError: the file cannot be used; its ``reason`` says why.
+        PhotoError: the file cannot be used.
         StorageError: an object store cannot be reached.
     """
-    # Four channels of 16 bits, uncompressed, and a megabyte of everything else.
+    # Four uncompressed channels of 16 bits, and a megabyte of metadata.
     most = options.max_megapixels * 8e6 + 1e6
     try:
         if not isinstance(path, Path):
@@ -150,7 +147,7 @@ def open_photo(path: File | Fetched, *, options: PhotoOptions) -> BufferedReader
             return path.open("rb")
         str(path).encode("utf-8")
         state = path.stat()
-        if not stat.S_ISREG(state.st_mode):  # reading a pipe would wait for ever
+        if not stat.S_ISREG(state.st_mode):  # reading a pipe could block for ever
             if stat.S_ISDIR(state.st_mode) and not os.access(path, os.R_OK | os.X_OK):
                 raise PhotoError(Reason.NOT_PERMITTED, "a folder")
             raise PhotoError(Reason.NOT_A_FILE)
@@ -163,48 +160,48 @@ def open_photo(path: File | Fetched, *, options: PhotoOptions) -> BufferedReader
         raise PhotoError(Reason.NOT_PERMITTED) from error
     except UnicodeEncodeError as error:
         raise PhotoError(Reason.BAD_NAME) from error
-    except (OSError, ValueError) as error:  # ValueError: a name with a null in it
+    except (OSError, ValueError) as error:  # ValueError: the name holds a null byte
         raise PhotoError(Reason.UNREADABLE, str(error)) from error
 
 
 def decode(stream: BinaryIO, *, options: PhotoOptions) -> Photo:
-    """The first picture of an image file, upright and of bounded size.
+    """Decode the first image of a file, upright and of bounded size.
 
-    Transparent parts show white; 16 bits are scaled to 8; CMYK is converted without a colour profile. Threads and
-    processes decode large pictures one after another (see `PixelBudget`).
+    Transparent parts become white. 16 bits are scaled to 8. CMYK is converted without a colour profile. Threads and
+    processes decode large images one after another (see ``PixelBudget``).
 
     Args:
-        stream: the file's bytes, from their start.
-        options: pictures longer than ``long_side`` pixels are shrunk by area; those of more than ``max_megapixels`` are
-            refused by their header, before any pixel is decoded.
+        stream: the file's bytes, from the start.
+        options: images longer than ``long_side`` pixels are shrunk by area averaging. Those of more than
+            ``max_megapixels`` are refused by their header, before any pixel is decoded.
 
     Raises:
-        PhotoError: the bytes hold no picture that can be used; never any other error.
+        PhotoError: the bytes hold no usable image. No other error is raised.
     """
     _silence_pillow()
     try:
         with _reader(stream)(stream) as image:
             _check_size(image, stream, options.max_megapixels)
             whole = image.width * image.height
-            # JPEG can be decoded at a half, a quarter or an eighth of its size; a no-op for the other formats.
+            # JPEG can be decoded at a half, a quarter or an eighth of its size. Other formats ignore the call.
             image.draft(None, (options.long_side, options.long_side))
-            # Of a progressive one the whole is held all the same, as coefficients.
+            # The coefficients of a progressive JPEG are held in full all the same.
             with _BUDGET.spent(whole if "progressive" in image.info else image.width * image.height):
                 return Photo(_pixels(image, stream, options.long_side))
     except PhotoError:
         raise
     except Image.DecompressionBombError as error:
         raise PhotoError(Reason.OVERSIZED, str(error)) from error
-    # A decoder that is fed hostile bytes raises anything at all.
+    # Decoders may raise any exception on hostile bytes.
     except Exception as error:
         cut = _ends_early(stream, error)
         raise PhotoError(Reason.TRUNCATED if cut else Reason.UNREADABLE, "" if cut else _words(error)) from error
 
 
 class PixelBudget:
-    """Bounds the pixels that threads decode at once: a picture waits until it fits, or is the only one.
+    """Bounds the pixels that threads decode at once: an image waits until it fits or no other is being decoded.
 
-    One of more than half as many also waits until no other process of this machine decodes such a one.
+    Images of more than half the budget are also decoded by only one process of this machine at a time.
     """
 
     def __init__(self, most: float) -> None:
@@ -212,7 +209,7 @@ class PixelBudget:
 
     @contextmanager
     def spent(self, pixels: int) -> Iterator[None]:
-        """A context in which so many pixels count as being decoded."""
+        """Reserve pixels of the budget within the context."""
         with self._changed:
             self._changed.wait_for(lambda: self._used == 0 or self._used + pixels <= self._most)
             self._used += pixels
@@ -225,13 +222,13 @@ class PixelBudget:
                 self._changed.notify_all()
 
 
-_BUDGET = PixelBudget(40e6)  # a decoder takes up to 16 bytes a pixel
+_BUDGET = PixelBudget(40e6)  # decoders take up to 16 bytes per pixel
 
 
 @contextmanager
 def _one_process() -> Iterator[None]:
-    """A context that one process at a time is in, as far as files can be locked here; it keeps no freed memory."""
-    with Path(__file__).open("rb") as file:  # closing it, or dying, ends the turn
+    """Exclude other processes, if files can be locked here, and return freed memory to the system at the end."""
+    with Path(__file__).open("rb") as file:  # closing the file, or dying, releases the lock
         with suppress(OSError):
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
@@ -239,9 +236,9 @@ def _one_process() -> Iterator[None]:
 
 
 def _silence_pillow() -> None:
-    """Silence Pillow's warnings for good: what they warn of either fails with a reason or does not matter here.
+    """Silence Pillow's warnings for the process. Whatever matters of them is raised as a ``PhotoError``.
 
-    ``warnings.catch_warnings`` cannot be used, as photos are read in threads and it would change their filters too.
+    ``warnings.catch_warnings`` is not safe with threads, in which photos are read.
     """
     if not any(entry[3] is not None and entry[3].pattern == r"PIL\." for entry in warnings.filters[:1]):
         warnings.filterwarnings("ignore", module=r"PIL\.")
@@ -275,17 +272,19 @@ def _check_size(image: ImageFile, stream: BinaryIO, max_megapixels: float) -> No
 
 
 def _pixels(image: ImageFile, stream: BinaryIO, long_side: int) -> NDArray[np.uint8]:
-    """``(H, W, 3)`` uint8, upright and of bounded size."""
+    """Return ``(H, W, 3)`` uint8 pixels, upright and of bounded size."""
     loaded = _webp(image, stream) or image
     loaded.load()
     turn, pixels = _turn(image), _rgb(loaded)
-    loaded.close()  # frees its own copy of the pixels
+    loaded.close()  # frees Pillow's copy of the pixels
     return _bounded(np.ascontiguousarray(turn(pixels)), long_side)
 
 
 def _webp(image: ImageFile, stream: BinaryIO) -> Image.Image | None:
-    """A WebP by OpenCV: the same pixels in a third of Pillow's memory. None for other formats, and for an animation
-    whose first frame does not cover it."""
+    """Decode a WebP by OpenCV, which takes a third of Pillow's memory for the same pixels.
+
+    Returns None for other formats, damaged files, and animations whose first frame does not cover the canvas.
+    """
     if not isinstance(image, WebPImageFile):
         return None
     stream.seek(0)
@@ -293,14 +292,14 @@ def _webp(image: ImageFile, stream: BinaryIO) -> Image.Image | None:
     if image.is_animated:
         content = _first_frame(content, image.size)
     pixels = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_UNCHANGED) if content else None
-    if pixels is None:  # damaged: Pillow says how
+    if pixels is None:  # Pillow names the damage
         return None
     code = cv2.COLOR_BGRA2RGBA if pixels.shape[2] == 4 else cv2.COLOR_BGR2RGB
     return Image.fromarray(cv2.cvtColor(pixels, code, dst=pixels))
 
 
 def _first_frame(content: bytes, size: tuple[int, int]) -> bytes:
-    """The first frame of an animated WebP as a file of its own; nothing where it does not cover the whole picture.
+    """Return the first frame of an animated WebP as a still WebP; empty if it does not cover the canvas.
 
     Source: the WebP container specification (chunks ANMF and VP8X), developers.google.com/speed/webp.
     """
@@ -308,7 +307,8 @@ def _first_frame(content: bytes, size: tuple[int, int]) -> bytes:
     while content[at : at + 4] != b"ANMF":
         if at + 8 > len(content):
             return b""
-        at += 8 + _padded(int.from_bytes(content[at + 4 : at + 8], "little"))
+        length = int.from_bytes(content[at + 4 : at + 8], "little")
+        at += 8 + length + length % 2  # chunks are padded to even length
     frame = content[at + 8 : at + 8 + int.from_bytes(content[at + 4 : at + 8], "little")]
     left, top, width, height = (int.from_bytes(frame[first : first + 3], "little") for first in (0, 3, 6, 9))
     if (left, top) != (0, 0) or (width + 1, height + 1) != size:
@@ -319,21 +319,17 @@ def _first_frame(content: bytes, size: tuple[int, int]) -> bytes:
     return b"RIFF" + len(body).to_bytes(4, "little") + body
 
 
-def _padded(length: int) -> int:
-    return length + length % 2
-
-
 def _turn(image: Image.Image) -> Callable[[NDArray[np.uint8]], NDArray[np.uint8]]:
-    """What turns the pixels of a picture upright."""
+    """Return a function that turns the pixels of an image upright."""
     try:
         orientation = image.getexif().get(_ORIENTATION)
-    except Exception:  # damaged EXIF data does not make the picture unusable
+    except Exception:  # damaged EXIF data does not make the image unusable
         orientation = None
     return _UPRIGHT.get(orientation if isinstance(orientation, int) else 1, lambda pixels: pixels)
 
 
 def _rgb(image: Image.Image) -> NDArray[np.uint8]:
-    """``(H, W, 3)`` uint8, from any of Pillow's modes; strip by strip, as a whole picture may take gigabytes."""
+    """Convert an image of any mode to ``(H, W, 3)`` uint8, strip by strip to bound memory."""
     rows = max(1, STRIP // image.width)
     strips = [(0, top, image.width, min(top + rows, image.height)) for top in range(0, image.height, rows)]
     deep = image.mode.startswith("I") or image.mode == "F"
@@ -353,9 +349,9 @@ def _rgb(image: Image.Image) -> NDArray[np.uint8]:
 
 
 def _white_level(strips: Iterable[NDArray[np.generic]]) -> float:
-    """The level that becomes 255 in a grey picture of 16 or 32 bits.
+    """Return the level of a grey image of 16 or 32 bits that becomes 255.
 
-    Pillow does not say how deep an ``I`` or ``F`` picture really is, so its brightest pixel decides.
+    Pillow does not tell the depth of an ``I`` or ``F`` image, so it is inferred from the brightest pixel.
     """
     brightest, kinds = zip(*((float(_finite(strip).max()), strip.dtype) for strip in strips), strict=True)
     most = max(brightest)
@@ -380,10 +376,10 @@ def _bounded(pixels: NDArray[np.uint8], long_side: int) -> NDArray[np.uint8]:
 
 
 def _ends_early(stream: BinaryIO, error: Exception) -> bool:
-    """Whether a picture that could not be decoded is one whose file was cut off."""
+    """Return whether decoding failed because the file is truncated."""
     if "truncated" in str(error).lower() or isinstance(error, EOFError):
         return True
-    # WebP's decoder does not say so, but the header holds the file's length.
+    # WebP's decoder does not report truncation, but the header holds the file's length.
     stream.seek(0)
     start = stream.read(16)
     return start.startswith(b"RIFF") and stream.seek(0, 2) < int.from_bytes(start[4:8], "little") + 8

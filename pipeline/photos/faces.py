@@ -1,7 +1,4 @@
-"""The face of each photo: found, chosen, checked, aligned, and its attributes estimated.
-
-The networks are in ``models``; which pixels of the face may change is decided in ``pipeline.counterfactuals``.
-"""
+"""Detection of one face per photo, the checks that it must pass, and estimates of its attributes."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,9 +16,9 @@ if TYPE_CHECKING:
     from models.detector import Detection, FaceDetector
     from models.judge import Classifier
 
-FINE_SEARCH = 0.05  # of the shorter side: the smallest face of the second search
-BORDER = 0.25  # of the shorter side: the border put around the photo for the third search
-CROP = 128  # pixels a side of the aligned face that the estimator sees
+FINE_SEARCH = 0.05  # smallest face of the second search, in shorter sides of the photo
+BORDER = 0.25  # width of the border around the photo in the third search, in shorter sides
+CROP = 128  # side of the aligned crop for the estimator, in pixels
 
 NO_FACE = "no face found"
 LOW_SCORE = "score below the option min_score"
@@ -33,10 +30,10 @@ DEGENERATE = "landmarks do not form a face"
 
 @dataclass(frozen=True)
 class Face:
-    """The face that stands for its photo.
+    """The selected face of a photo.
 
-    ``box`` (left, top, right, bottom) and ``landmarks`` ``(5, 2)`` in the photo's pixels; ``score`` in 0-1;
-    ``rotation`` in degrees in the image plane; ``faces_found`` counts all faces of the photo with a sufficient score.
+    ``box`` (left, top, right, bottom) and ``landmarks`` ``(5, 2)`` are in the photo's pixels, ``score`` is in 0-1 and
+    ``rotation`` in degrees in the image plane. ``faces_found`` counts all faces with a sufficient score.
     """
 
     box: tuple[float, float, float, float]
@@ -48,14 +45,14 @@ class Face:
 
 @dataclass(frozen=True)
 class Excluded:
-    """A photo without a face that can be edited, and why."""
+    """A photo without an editable face, and the reason."""
 
     reason: str
     faces_found: int
 
 
 def check_face(landmarks: NDArray[np.float64], *, width: int, height: int, options: FaceOptions) -> str | None:
-    """Why a face with these landmarks ``(5, 2)`` cannot be edited; None where it can."""
+    """Return why a face with these landmarks ``(5, 2)`` cannot be edited, or None."""
     try:
         rotation = rotation_degrees(similarity_to_template(landmarks, size=CROP))
     except ValueError:
@@ -78,15 +75,14 @@ def find_faces(
     options: FaceOptions,
     advance: Callable[[float], None] = lambda _: None,
 ) -> list[Face | Excluded]:
-    """The face of each ``(H, W, 3)`` uint8 RGB photo, in photo order, or why there is none.
+    """Return the face of each ``(H, W, 3)`` uint8 RGB photo, or the reason why there is none, in order.
 
-    The detector's own search comes first. Only where it finds no face with a sufficient score is the photo searched
-    for smaller faces, and then with a border around it, because a face that fills the photo can be missed.
+    If the detector finds no face with a sufficient score, it searches for smaller faces, and then with a border around
+    the photo, because a face that fills the photo can be missed.
     """
     faces = []
     for photo in photos:
-        (first,) = detector.detect([photo])
-        faces.append(_face_of(photo, first, detector=detector, options=options))
+        faces.append(_face_of(photo, detector=detector, options=options))
         advance(1)
     return faces
 
@@ -100,7 +96,7 @@ def face_rows(
     options: FaceOptions,
     advance: Callable[[float], None] = lambda _: None,
 ) -> list[dict[str, Any]]:
-    """Rows of ``run.tables.FACES``, one a photo ``(H, W, 3)`` uint8 RGB; a row does not depend on the other photos."""
+    """Return a row of ``run.tables.FACES`` per ``(H, W, 3)`` uint8 RGB photo, independent of the other photos."""
     found = find_faces(photos, detector=detector, options=options, advance=advance)
     crops = [
         aligned_crop(photo, face.landmarks, size=CROP)
@@ -120,25 +116,22 @@ def face_rows(
 
 
 def estimate(crops: Sequence[NDArray[np.uint8]], *, estimator: "Classifier") -> list[dict[str, float]]:
-    """The attributes perceived in aligned ``(128, 128, 3)`` uint8 crops, by the columns of ``run.tables.FACES``."""
+    """Estimate the attributes of aligned ``(128, 128, 3)`` uint8 crops, as columns of ``run.tables.FACES``."""
     from models.judge import perceive_crops
 
     if not crops:
         return []
-    columns = {
-        name: column.tolist() for name, column in perceive_crops(estimator, crops).named().items() if name in FACES
-    }
-    return [{name: column[place] for name, column in columns.items()} for place in range(len(crops))]
+    perceived = perceive_crops(estimator, crops).named()
+    columns = {name: column.tolist() for name, column in perceived.items() if name in FACES}
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def _face_of(
-    photo: NDArray[np.uint8], first: "list[Detection]", *, detector: "FaceDetector", options: FaceOptions
-) -> Face | Excluded:
+def _face_of(photo: NDArray[np.uint8], *, detector: "FaceDetector", options: FaceOptions) -> Face | Excluded:
     from models.detector import central_face
 
     height, width = photo.shape[:2]
     best = 0.0
-    for detections in _searches(photo, first, detector):
+    for detections in _searches(photo, detector):
         chosen = central_face(detections, width=width, height=height, min_score=options.min_score)
         if chosen is None:
             best = max([best, *(face.score for face in detections)])
@@ -152,11 +145,9 @@ def _face_of(
     return Excluded(f"{LOW_SCORE} ({best:.2f} < {options.min_score:g})" if best else NO_FACE, 0)
 
 
-def _searches(
-    photo: NDArray[np.uint8], first: "list[Detection]", detector: "FaceDetector"
-) -> "Iterator[list[Detection]]":
-    """What each search finds, in the photo's pixels; the next is made only when it is needed."""
-    yield first
+def _searches(photo: NDArray[np.uint8], detector: "FaceDetector") -> "Iterator[list[Detection]]":
+    """Yield the detections of one search after the other, in the photo's pixels."""
+    yield detector.detect([photo])[0]
     yield detector.detect([photo], smallest_face=FINE_SEARCH)[0]
     border = round(BORDER * min(photo.shape[:2]))
     framed = cv2.copyMakeBorder(photo, border, border, border, border, cv2.BORDER_REPLICATE)
@@ -164,7 +155,7 @@ def _searches(
 
 
 def _moved(face: "Detection", *, by: int) -> "Detection":
-    """The face, so many pixels further right and down."""
+    """Return the face shifted right and down by this number of pixels."""
     from models.detector import Detection
 
     left, top, right, bottom = face.box
@@ -172,12 +163,7 @@ def _moved(face: "Detection", *, by: int) -> "Detection":
 
 
 def _measures(face: Face) -> dict[str, Any]:
-    left, top, right, bottom = face.box
-    return {
-        "left": left,
-        "top": top,
-        "right": right,
-        "bottom": bottom,
+    return dict(zip(("left", "top", "right", "bottom"), face.box, strict=True)) | {
         "score": face.score,
         "rotation": face.rotation,
         "landmarks": face.landmarks.ravel().tolist(),

@@ -1,7 +1,4 @@
-"""The photos of a run: the files of a folder, a list or a manifest; which can be used, and why not; who opted out.
-
-How a file becomes pixels is in ``pipeline.photos.decoding``.
-"""
+"""The photos of a run: files from a folder, a list or a manifest, the check of each, and the opt-out list."""
 
 import codecs
 import hashlib
@@ -25,9 +22,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 CHUNK = 64
-THREADS = 2  # decoding lets go of Python's lock, so they do run at once
+THREADS = 2  # decoding releases the global interpreter lock
 MANIFEST_ENDINGS = (".csv", ".parquet")
-# What a text file may begin with; UTF-32's mark begins with UTF-16's.
+# Byte order marks; UTF-32's come first, because they begin with UTF-16's.
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -38,16 +35,16 @@ _MARKS = (
 _SHA256 = re.compile(r"(?:sha256:)?([0-9a-f]{64})", re.IGNORECASE)
 
 
-class NoUsablePhotos(Exception):  # noqa: N818 - says what it is
-    """The input holds nothing to audit; the message counts why, and says what is accepted."""
+class NoUsablePhotos(Exception):  # noqa: N818 - the name states the problem
+    """The input holds nothing to audit. The message counts the reasons and says what is accepted."""
 
 
 @dataclass(frozen=True)
 class PhotoList:
-    """The candidates of a run, not opened yet.
+    """The files of a run, not opened yet.
 
-    ``paths`` are absolute, or files of an object store with their marks; ``names`` are what the tables call them,
-    unique; ``columns`` holds a manifest's other columns, row for row.
+    ``names`` are their unique names in the tables. ``paths`` are absolute paths or files of an object store.
+    ``columns`` holds the other columns of a manifest, one row per file.
     """
 
     names: tuple[str, ...]
@@ -59,7 +56,7 @@ class PhotoList:
 
     @property
     def fingerprint(self) -> str:
-        """Hex digits that change when a file is added, removed, moved or written, or a manifest's column is."""
+        """Hex digits that change if a file is added, removed, moved or written, or a manifest's columns change."""
         content = hashlib.sha256()
         for name, path in zip(self.names, self.paths, strict=True):
             content.update(f"{name}\0{path}\0{_state(path)}\0".encode("utf-8", "surrogateescape"))
@@ -71,17 +68,16 @@ class PhotoList:
 
 
 def find_photos(inputs: Sequence[Location]) -> PhotoList:
-    """List the photos of a folder (with its subfolders; hidden files are left out), of files, or of one manifest.
-    Each may lie in an object store.
+    """List the photos of one folder, of files, or of one manifest, each on disk or in an object store.
 
-    A photo is named by its path from the folder, from the manifest's folder, or from the folder that the files share.
-    Every file is listed, whatever its name; one that is named twice is listed once.
+    Folders are searched recursively, without hidden files. All other files are listed, whatever their ending, and only
+    once. A photo's name is its path relative to the folder, the manifest's folder, or the files' common folder.
 
     Raises:
-        NoUsablePhotos: nothing is listed, a folder stands among other inputs, or a manifest cannot be used.
+        NoUsablePhotos: nothing is listed, a folder is given with other inputs, or a manifest cannot be used.
     """
     if not inputs:
-        raise NoUsablePhotos("no photos were named: give a folder, files, or a CSV or Parquet manifest")
+        raise NoUsablePhotos("no photos were given: name a folder, files, or a CSV or Parquet manifest")
     # Absolute, so that the same run can be continued from another working folder.
     paths = list(dict.fromkeys(map(_absolute, inputs)))
     if len(paths) == 1 and paths[0].name.lower().endswith(MANIFEST_ENDINGS) and paths[0].is_file():
@@ -100,11 +96,11 @@ def find_photos(inputs: Sequence[Location]) -> PhotoList:
 
 
 def read_manifest(path: Location) -> PhotoList:
-    """Read a manifest: a column ``photo`` (paths from the manifest's folder, absolute ones or URLs) and any others.
+    """Read a manifest with a column ``photo`` of URLs or paths relative to its folder, and any other columns.
 
     Raises:
-        NoUsablePhotos: it cannot be read, lists nothing, has no column ``photo``, names a photo twice or none in some
-            row, or has a column that the table of photos needs for itself.
+        NoUsablePhotos: the manifest cannot be read, is empty, has no column ``photo``, has an empty or repeated photo,
+            or has a column whose name is reserved.
     """
     table = _manifest_table(path)
     names = table.column_names
@@ -116,8 +112,7 @@ def read_manifest(path: Location) -> PhotoList:
     clashes = [name for name in names if name in PHOTOS and name != "photo"]
     if clashes:
         raise NoUsablePhotos(
-            f"the manifest {path} has the column {_quoted(clashes)}, "
-            "which the table of photos needs for itself: rename it"
+            f"the manifest {path} has the column {_quoted(clashes)}, a name reserved for the table of photos: rename it"
         )
     if table.num_rows == 0:
         raise NoUsablePhotos(f"the manifest {path} lists no photo")
@@ -127,7 +122,7 @@ def read_manifest(path: Location) -> PhotoList:
 
 @dataclass(frozen=True)
 class OptOut:
-    """The entries of a list: ``names`` of photos, whole or their last part; ``hashes`` in lower case."""
+    """The entries of an opt-out list: ``names`` (full names or file names) and sha256 ``hashes`` in lower case."""
 
     names: frozenset[str] = frozenset()
     hashes: frozenset[str] = frozenset()
@@ -136,11 +131,11 @@ class OptOut:
         return bool(self.names or self.hashes)
 
     def names_photo(self, photo: str) -> bool:
-        """Whether an entry is this photo's name, whole or the last part."""
+        """Return whether an entry is this photo's full name or file name."""
         return photo in self.names or PurePosixPath(photo).name in self.names
 
     def with_hashes_of(self, names: Sequence[str], paths: Sequence[Location]) -> "OptOut":
-        """The list with the sha256 of every photo that it names, as far as the files can be read."""
+        """Return the list with the sha256 of all photos added that it names and that can be read."""
         found = set(self.hashes)
         for name, path in zip(names, paths, strict=True):
             if self.names_photo(name) and path.is_file():
@@ -149,16 +144,16 @@ class OptOut:
         return OptOut(self.names, frozenset(found))
 
     def near_misses(self, photos: Iterable[str]) -> dict[str, str]:
-        """Entries that name no photo, but would in other letter case, Unicode form or image ending -> such a photo."""
+        """Return entries -> photos whose names differ from them only in letter case, Unicode form or JPEG ending."""
         photos = list(photos)
         strays = self.names - {*photos, *(PurePosixPath(photo).name for photo in photos)}
-        alike = (
-            {_folded(name): photo for photo in photos for name in (PurePosixPath(photo).name, photo)} if strays else {}
-        )
-        return {entry: alike[_folded(entry)] for entry in sorted(strays) if _folded(entry) in alike}
+        if not strays:
+            return {}
+        similar = {_folded(name): photo for photo in photos for name in (PurePosixPath(photo).name, photo)}
+        return {entry: similar[_folded(entry)] for entry in sorted(strays) if _folded(entry) in similar}
 
     def unmatched(self, photos: Sequence[str], hashes: Sequence[str | None]) -> list[str]:
-        """The entries that are no photo's name and no photo's sha256: perhaps misspelt."""
+        """Return the entries that match no photo's name or sha256 and may be misspelt."""
         known = {*photos, *(PurePosixPath(photo).name for photo in photos)}
         return sorted(self.names - known) + sorted(self.hashes - set(hashes))
 
@@ -167,24 +162,24 @@ NOBODY = OptOut()
 
 
 def opt_outs(found: PhotoList, *, options: PhotoOptions) -> OptOut:
-    """The opt-out list of the options, checked against the photos.
+    """Read the opt-out list of the options and compare it with the photos.
 
     Raises:
-        ConfigError: the list cannot be read, or an entry all but names a photo and ``opt_out_allow_unmatched`` is off.
+        ConfigError: the list cannot be read, or an entry nearly names a photo and ``opt_out_allow_unmatched`` is off.
     """
     opt_out = read_opt_out(options.opt_out)
     missed = {} if options.opt_out_allow_unmatched else opt_out.near_misses(found.names)
     if missed:
         named = "; ".join(f"{entry!r} (there is {photo!r})" for entry, photo in list(missed.items())[:5])
         raise ConfigError(
-            f"{len(missed)} entries of the opt-out list {options.opt_out} name no photo, but nearly: {named}. Correct "
-            "them, or say with --opt-out-allow-unmatched that other photos are meant"
+            f"entries of the opt-out list {options.opt_out} ({len(missed)}) nearly match a photo: {named}. Correct the "
+            "list, or confirm with --opt-out-allow-unmatched that other photos are meant"
         )
     return opt_out
 
 
 def read_opt_out(path: str | Path | None) -> OptOut:
-    """Read a list: one photo a line, by name or by sha256 (64 hex digits); empty lines and ``#`` comments are skipped.
+    """Read an opt-out list: one name or sha256 (64 hex digits) per line; ``#`` starts a comment line.
 
     Raises:
         ConfigError: the file cannot be read.
@@ -202,10 +197,10 @@ def read_opt_out(path: str | Path | None) -> OptOut:
 
 
 def photo_rows(found: PhotoList, *, options: PhotoOptions, opt_out: OptOut = NOBODY) -> Iterator[dict[str, Any]]:
-    """Check every photo by decoding it; rows of ``PHOTOS`` in the list's order, as they are done.
+    """Check each photo by decoding it; yield rows of ``PHOTOS`` in the list's order.
 
-    ``width`` and ``height`` are those of the pixels that `read_photo` gives, in which faces are measured. A photo that
-    ``opt_out`` lists, or a copy of one, is not decoded.
+    ``width`` and ``height`` are those of the image that ``read_photo`` returns. Photos listed in ``opt_out``, and
+    copies of them, are not decoded.
     """
     opt_out = opt_out.with_hashes_of(found.names, found.paths)
 
@@ -216,7 +211,7 @@ def photo_rows(found: PhotoList, *, options: PhotoOptions, opt_out: OptOut = NOB
     with ThreadPoolExecutor(READERS if any(isinstance(path, RemoteFile) for path in found.paths) else THREADS) as pool:
         for start in range(0, len(found), CHUNK):
             names, paths = found.names[start : start + CHUNK], found.paths[start : start + CHUNK]
-            # Chunk by chunk, because a pool takes in all its work at once.
+            # In chunks, because ``map`` submits all its tasks at once.
             for name, path, checked in zip(names, paths, pool.map(check, paths), strict=True):
                 row = {"photo": name, "path": _utf8(path), **checked}
                 if row["status"] == "ok" and first.setdefault(row["sha256"], name) != name:
@@ -231,10 +226,10 @@ def check_photos(
     opt_out: OptOut = NOBODY,
     advance: Callable[[int], None] = lambda count: None,
 ) -> "pa.Table":
-    """The table of photos: the columns of ``PHOTOS``, then those of the manifest; see ``photo_rows``.
+    """Return the table of photos: the columns of ``PHOTOS``, then those of the manifest. See ``photo_rows``.
 
     Raises:
-        NoUsablePhotos: not one of them can be used.
+        NoUsablePhotos: no photo can be used.
     """
     rows = []
     for row in photo_rows(found, options=options, opt_out=opt_out):
@@ -257,7 +252,7 @@ def _manifest_table(path: Location) -> "pa.Table":
     try:
         if path.name.lower().endswith(".csv"):
             content = BytesIO(_text_of(path.read_bytes()).encode())
-            # A photo called 007 is not the number seven.
+            # Photos may be named like numbers, such as 007.
             convert = csv.ConvertOptions(column_types={"photo": pa.string()}, strings_can_be_null=True)
             return csv.read_csv(
                 content, convert_options=convert, parse_options=csv.ParseOptions(newlines_in_values=True)
@@ -269,10 +264,10 @@ def _manifest_table(path: Location) -> "pa.Table":
 
 
 def _text_of(content: bytes) -> str:
-    """The text of a file: UTF-8, or UTF-16 or UTF-32 with its byte order mark.
+    """Decode a text in UTF-8, or in UTF-16 or UTF-32 with a byte order mark.
 
     Raises:
-        ValueError: it is in another encoding; the message names the line.
+        ValueError: the text has another encoding. The message names the line.
     """
     encoding = next((name for mark, name in _MARKS if content.startswith(mark)), "utf-8")
     try:
@@ -283,7 +278,7 @@ def _text_of(content: bytes) -> str:
 
 
 def _located(values: Iterable[object], manifest: Location) -> tuple[Location, ...]:
-    """Each row's path, joined to the manifest's folder."""
+    """Return the photos' paths, relative ones joined to the manifest's folder."""
     rows: dict[Location, int] = {}
     for row, value in enumerate(values, start=1):
         if not isinstance(value, str) or not value.strip():
@@ -302,7 +297,7 @@ def _quoted(names: Iterable[str]) -> str:
 
 
 def _files(folder: Location) -> list[Location]:
-    """Every file below a folder, sorted by name; a subfolder that may not be read stands for its files."""
+    """Return all files below a folder, sorted by name; an unreadable subfolder takes the place of its files."""
     if isinstance(folder, RemoteFile):
         below = ((file, file.url[len(folder.url) :]) for file in folder.files())
         return sorted((file for file, name in below if "/." not in name), key=str)
@@ -315,7 +310,7 @@ def _files(folder: Location) -> list[Location]:
 
 
 def _names(paths: Sequence[Location], folder: Location) -> tuple[str, ...]:
-    """The paths from ``folder``; one that lies elsewhere keeps its whole path."""
+    """Return the paths relative to ``folder``; paths outside it stay absolute."""
     start = f"{folder.as_posix().rstrip('/')}/"
     return tuple(_utf8(path).removeprefix(_utf8(start)) for path in paths)
 
@@ -331,7 +326,7 @@ def _absolute(path: Location) -> Location:
 
 
 def _joined(folder: Location, name: str) -> Location:
-    """A path or URL as a manifest names it."""
+    """Return the location of a path or URL in a manifest."""
     if "://" in name:
         return location(name)
     if isinstance(folder, RemoteFile):
@@ -340,30 +335,30 @@ def _joined(folder: Location, name: str) -> Location:
 
 
 def _state(path: Location) -> str:
-    """What changes when a file is written."""
+    """Return a text that changes when the file is written."""
     if isinstance(path, RemoteFile):
         return f"{path.size} {path.mark}"
     try:
         state = path.stat()
     except (OSError, ValueError):
         return "missing"
-    # With the time of change: a file may be replaced by one of the same size and time of writing.
+    # The change time is included, because a file may be replaced by another of the same size and modification time.
     return f"{state.st_size} {state.st_mtime_ns} {state.st_ctime_ns}"
 
 
 def _folded(name: str) -> str:
-    """What a name has in common with those that differ from it in letter case, Unicode form or a JPEG's ending."""
+    """Return a name without differences of letter case, Unicode form or JPEG ending."""
     return unicodedata.normalize("NFKC", name).casefold().replace(".jpeg", ".jpg")
 
 
 def _utf8(path: Location | str) -> str:
-    """The path as text that can be stored; the bytes of a name that is not UTF-8 are spelt out."""
+    """Return the path as text, with bytes that are not UTF-8 escaped."""
     text = path if isinstance(path, str) else path.as_posix()
     return os.fsencode(text).decode("utf-8", "backslashreplace")
 
 
 def _check(path: Location, options: PhotoOptions, *, opted_out: Set[str]) -> dict[str, Any]:
-    """What the table says of one file, but for its name."""
+    """Return the row of the table of photos for a file, without its name and path."""
     row: dict[str, Any] = {"sha256": None, "width": None, "height": None}
     try:
         with open_photo(path, options=options) as stream:
@@ -387,4 +382,4 @@ def _counted(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _accepted() -> str:
-    return f"accepted are {ACCEPTED} files, in a folder, one by one, or listed in a CSV or Parquet manifest"
+    return f"accepted are {ACCEPTED} files, named individually, in a folder, or in a CSV or Parquet manifest"

@@ -136,7 +136,7 @@ def test_who_is_shown_in_a_run(invoke, run):
     assert Run(run).record.plain()["settings"] == before
     refused = CliRunner().invoke(app, ["represent", str(run), "--out", str(run)])
     assert refused.exit_code == 2
-    assert "stands alone" in refused.output
+    assert "cannot be used with a run's folder" in refused.output
 
 
 def test_power_and_predictability_are_kept(invoke, run, tmp_path):

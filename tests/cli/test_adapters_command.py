@@ -85,7 +85,7 @@ def test_options_reach_the_classifier_and_others_are_refused(invoke) -> None:
     assert "must be in 24-1024" in result.output
     result = invoke("doctor", "opencv", "--adapter-option", "google.region=eu")
     assert result.exit_code == 2
-    assert "is for another classifier" in result.output
+    assert "does not belong to 'opencv'" in result.output
     result = invoke("doctor", "opncv")
     assert result.exit_code == 2
     assert "did you mean 'opencv'?" in result.output

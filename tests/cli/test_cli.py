@@ -80,7 +80,7 @@ def test_a_placebo_that_there_is_not_or_twice_is_explained(invoke, tmp_path: Pat
     result = invoke("generate", str(tmp_path), *words, "--out", str(tmp_path / "out"))
     assert result.exit_code == 2
     assert "sweep" in result.output
-    assert "placebos" in result.output
+    assert "placebo" in result.output
     assert not (tmp_path / "out").exists()
 
 

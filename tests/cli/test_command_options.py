@@ -11,7 +11,7 @@ import typer
 from pydantic import BaseModel, Field
 from typer.testing import CliRunner
 
-from pipeline.cli.console import print_run
+from pipeline.cli.console import show_run
 from pipeline.cli.options import NOT_GIVEN, Given, with_options
 from pipeline.config.attributes import ATTRIBUTES
 from pipeline.config.flags import flag_of
@@ -139,7 +139,7 @@ def test_an_old_flag_names_the_new_one(invoke, words, now):
         (["--steps", "7"], "--steps: '7' is not of the form NAME=VALUE"),
         (["--rate", "opencv=fast"], "query.rate.opencv (from the command line): must be a number"),
         (["--race-pair", "Black"], "sweep.poles.race"),
-        (["--race-pair", "Black,Blak"], "race has no 'Blak'"),
+        (["--race-pair", "Black,Blak"], "race has no category 'Blak'"),
         (["--mode", "dleta"], "must be delta | reconstruction, not 'dleta'; did you mean 'delta'?"),
         (["--quality", "20"], "sweep.jpeg_quality (from the command line, --quality): must be in 50-100, not "),
     ],
@@ -157,7 +157,7 @@ def test_bounds_and_names_are_checked_before_any_work(invoke, tmp_path, words, m
     [
         ("[sweep]\nregion = []", "sweep.region (from options.toml): must be a list of at least 1"),
         ('[sweep]\nregion = ["skin", "skn"]', "no face class is called 'skn'"),
-        ('[sweep]\nregion = ["eyes", "l_eye"]', "every face class must be named once"),
+        ('[sweep]\nregion = ["eyes", "l_eye"]', "each face class may be named only once"),
         ("[query]\nadapters = []", "query.adapters (from options.toml): must be a list of at least 1"),
         ('[query]\nadapters = ["opncv"]', "there is no adapter 'opncv'; did you mean 'opencv'?"),
         ("[statistics]\nresamples = 1000000000000", "statistics.resamples (from options.toml): must be in 100-100000"),
@@ -236,7 +236,7 @@ def test_one_is_one_and_findings_not_shown_are_counted(monkeypatch, capsys, tmp_
         }  # fmt: skip
         monkeypatch.setattr("pipeline.stages.status.summary", lambda _: content)
         monkeypatch.setattr("pipeline.run.folder.settings_of", lambda _: Settings())
-        print_run(tmp_path)
+        show_run(tmp_path, as_json=False)
         return " ".join(capsys.readouterr().out.split())
 
     assert "1 finding among 1 slope that could be estimated" in printed(1)
@@ -271,7 +271,7 @@ def test_a_run_without_slopes_says_why_by_classifier_and_what_to_do(invoke, tmp_
 def test_too_few_photos_are_warned_of_before_any_work(invoke, tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.jpg").write_bytes(b"not a photo")
-    warning = "1 photo, but a label gets a slope from 30 photos with it at a = 0"
+    warning = "1 photo, but a slope needs 30 photos with the label at a = 0"
     assert warning in " ".join(invoke("audit", tmp_path / "in", "--out", tmp_path / "out").output.split())
     assert "a label gets" not in invoke("audit", tmp_path / "in", "--min-count", 1, "--out", tmp_path / "out").output
 

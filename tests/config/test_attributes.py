@@ -55,7 +55,7 @@ def test_the_command_line_takes_the_toy_attribute_and_checks_its_steps(toy, tmp_
     assert "in" in audit("--steps", "glasses=5")
     assert "sweep" not in audit("--steps", "glasses=5")
     assert "glasses=4 must be odd" in audit("--steps", "glasses=4")
-    assert "there is no attribute 'hat'; there are gender, race, skin-tone, age, smile, glasses" in audit("-a", "hat")
+    assert "there is no attribute 'hat'; choose from gender, race, skin-tone, age, smile, glasses" in audit("-a", "hat")
 
 
 def test_columns_of_the_table_are_columns_of_a_run():
@@ -85,9 +85,9 @@ def test_a_face_s_own_value_and_what_the_judge_perceives():
 @pytest.mark.parametrize(
     ("name", "poles", "message"),
     [
-        ("race", ("White", "White"), "must be two different ones"),
-        ("race", ("White", "Green"), "no 'Green'; there are White, Black"),
-        ("gender", ("young", "old"), "the ends of gender are feminine and masculine"),
+        ("race", ("White", "White"), "must differ"),
+        ("race", ("White", "Green"), "no category 'Green'; choose from White, Black"),
+        ("gender", ("young", "old"), "the poles of gender are always feminine and masculine"),
     ],
 )
 def test_poles_that_there_are_not_are_refused(name, poles, message):

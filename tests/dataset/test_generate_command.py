@@ -16,7 +16,7 @@ def test_a_dataset_is_reported_and_what_is_left_to_state(portrait, tmp_path, inv
     assert first.exit_code == 0, first.output
     output = " ".join(first.output.split())
     assert "3 images of 1 photo (" in output
-    assert "state --licence, --source-licence, --source, --creator, --contact" in output
+    assert "with --licence, --source-licence, --source, --creator, --contact" in output
     assert "No photo matches these entries of the opt-out list: misspelt.jpg" in output
 
     stated = ["--licence", "CC-BY-NC-4.0", "--source-licence", "CC-BY-4.0", "--source", "drawn\x1b[31m"]
@@ -35,7 +35,7 @@ def test_a_dataset_is_reported_and_what_is_left_to_state(portrait, tmp_path, inv
     ("words", "message"),
     [
         (["--split", "train:0.5"], "is not of the form"),
-        (["--split", "train=0.5,test=0.6"], "must add up to 1, not 1.1"),
+        (["--split", "train=0.5,test=0.6"], "must sum to 1, not 1.1"),
         (["--split", "learn=1"], "dataset.split"),
         (["--published", "tomorrow"], "dataset.published"),
         (["--quality", "20", "--image-format", "jpeg"], "sweep.jpeg_quality"),

@@ -117,7 +117,7 @@ def test_a_folder_without_a_usable_photo_is_an_error_that_counts_the_reasons(tmp
         check_photos(find_photos([tmp_path / "nowhere"]), options=OPTIONS)
     with pytest.raises(NoUsablePhotos, match="folder among other inputs"):
         find_photos([tmp_path, tmp_path / "a.txt"])
-    with pytest.raises(NoUsablePhotos, match="no photos were named"):
+    with pytest.raises(NoUsablePhotos, match="no photos were given"):
         find_photos([])
 
 
@@ -165,7 +165,7 @@ def test_a_changed_column_of_a_manifest_is_another_fingerprint(folder: Path) -> 
         ("", "cannot be read"),
         ("photo\n", "lists no photo"),
         ("file\na.jpg\n", "no column 'photo'; its columns are 'file'"),
-        ("photo,task,status\na.jpg,x,y\n", "column 'status', which the table of photos needs"),
+        ("photo,task,status\na.jpg,x,y\n", "column 'status', a name reserved for the table"),
         ("photo,task,task\na.jpg,x,y\n", "more than one column 'task'"),
         ("photo,task\na.jpg,x\nb.png,y\n./a.jpg,z\n", r"names './a.jpg' twice, in rows 1 and 3"),
         ("photo,task\na.jpg,x\n,y\n", "row 2 .* names no photo"),

@@ -99,7 +99,7 @@ def test_a_list_in_no_known_encoding_is_an_error(photos, tmp_path):
     ("entry", "photo"), [("A.PNG", "a.png"), ("MORE/b.png", "more/b.png"), ("B.Png", "more/b.png")]
 )
 def test_an_entry_in_other_letter_case_is_an_error_that_names_the_photo(photos, tmp_path, entry, photo):
-    with pytest.raises(ConfigError, match=rf"no photo, but nearly: '{entry}' \(there is '{photo}'\)"):
+    with pytest.raises(ConfigError, match=rf"nearly match a photo: '{entry}' \(there is '{photo}'\)"):
         opt_outs(photos, options=options_with(tmp_path, entry.encode()))
 
 

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from adapters.answers import to_answer
 from adapters.base import AdapterError, Label, Landmarks, Limits, Price, RawAnswer
 from pipeline.cli.app import app
-from pipeline.cli.console import consent, print_plan, print_run
+from pipeline.cli.console import consent, print_plan, show_run
 from pipeline.config.options import Settings
 from pipeline.config.sources import load_settings
 from pipeline.querying.limits import RetryPolicy
@@ -290,7 +290,7 @@ def test_a_hostile_name_or_reason_does_not_reach_the_terminal_as_it_is(
         print_plan(plan_of_run(run, [adapter], settings()), error=False)
         service.fault = lambda number, _: "unauthorised" if number > 3 else None
         ask(run, adapter, sentinels=0)
-    print_run(run.folder)
+    show_run(run.folder, as_json=False)
     shown = capsys.readouterr().out
     assert "evil[U+001B][2J[U+202E][red]" in shown
     assert not set("\x1b\x07\u202e") & set(shown)
@@ -312,7 +312,7 @@ def test_on_a_terminal_the_plan_is_shown_and_asked_about(
                 query_stage(audit, "v", [LoopbackAdapter(service.url)])
         assert len(service.times) == (12 if agrees else 0)
     shown = capsys.readouterr().err
-    assert "faces go to 127.0.0.1" in shown
+    assert "faces are sent to 127.0.0.1" in shown
     assert "kept for a day" in shown
 
 

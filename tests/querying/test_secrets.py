@@ -7,8 +7,9 @@ from counting import write_images
 
 from adapters import registry
 from adapters.base import NoAnswer, RawAnswer
+from adapters.credentials import planted_secret, sounds_secret
 from pipeline.config.options import ConfigError
-from pipeline.config.redaction import Redactor, environment_redactor, planted_secret, sounds_secret
+from pipeline.config.redaction import Redactor, environment_redactor
 from pipeline.config.sources import load_settings
 from pipeline.querying.client import query_adapter
 from pipeline.querying.limits import CallPolicy

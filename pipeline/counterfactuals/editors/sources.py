@@ -27,7 +27,7 @@ from adapters.credentials import on_this_machine
 from adapters.http_client import Call, HttpClient, Reply, failure_of
 from pipeline.config.attributes import Attribute
 from pipeline.config.options import ConfigError
-from pipeline.config.sweep_options import EDITOR_KINDS
+from pipeline.config.sweep_options import EXTERNAL_EDITORS
 from pipeline.counterfactuals.editors.base import Subject
 from pipeline.run.files import digest, digest_of_files
 
@@ -95,7 +95,7 @@ def source_of(spec: str, *, timeout: float) -> Source:
         ConfigError: it is none, or a file or function is not there.
     """
     kind, _, target = spec.partition(":")
-    if kind not in EDITOR_KINDS or not target:
+    if kind not in EXTERNAL_EDITORS or not target:
         raise ConfigError(UNKNOWN.format(spec=spec))
     match kind:
         case "images":
