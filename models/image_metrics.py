@@ -164,8 +164,9 @@ def _steps(field: NDArray[np.float32], sigma: float) -> NDArray[np.float32]:
     Gaussian scale space, times what makes it the height of an ideal step (Lindeberg 1998)."""
     smooth = cv2.GaussianBlur(field, (0, 0), sigma)
     across, down = (cv2.Scharr(smooth, cv2.CV_32F, *axis, scale=1 / 32) for axis in ((1, 0), (0, 1)))
-    energy = np.einsum("hwc,hwc->hw", across, across) + np.einsum("hwc,hwc->hw", down, down)
-    return np.asarray(np.sqrt(energy / 3) * (sigma * np.sqrt(2 * np.pi)), dtype=np.float32)
+    mean = np.full((1, 3), 1 / 3, dtype=np.float32)
+    energy = cv2.transform(across * across + down * down, mean)  # several times as fast as NumPy's sum over channels
+    return np.asarray(np.sqrt(energy) * (sigma * np.sqrt(2 * np.pi)), dtype=np.float32)
 
 
 def _fitted(image: NDArray[Any], size: tuple[int, int]) -> NDArray[Any]:

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from models.attributes import RACES
 from models.image_metrics import batch_luma
-from models.precision import device_of, unit_batch
+from models.precision import autocast, device_of, to_unit
 
 AGE_STEPS = (20, 30, 40, 50, 60, 70)  # an output each: at least this many years old
 # gender, races, AGE_STEPS, age, smiling
@@ -117,18 +117,25 @@ class Classifier(nn.Module):
 
 
 @torch.inference_mode()
-def perceive_crops(network: Classifier, crops: Sequence[NDArray[np.uint8]]) -> Perception:
+def perceive_crops(network: Classifier, crops: Sequence[NDArray[np.uint8]], *, half: bool = False) -> Perception:
     """What a network perceives in any number of aligned ``(S, S, 3)`` uint8 crops of one size.
 
     Batches are always full, filled up with black: a face's last digits do not depend on the faces that it came with.
+
+    Args:
+        network: perceives.
+        crops: the faces.
+        half: compute in `models.precision.network_dtype` instead of float32.
     """
+    device = device_of(network)
     parts = []
     for start in range(0, max(1, len(crops)), BATCH):
         some = crops[start : start + BATCH]
         batch = np.zeros((BATCH, *(some[0].shape if len(some) else (network.size, network.size, 3))), dtype=np.uint8)
         for place, crop in enumerate(some):
             batch[place] = crop
-        parts.append(network.perceive(unit_batch(list(batch)).to(device_of(network))))
+        with autocast(device.type, half=half):
+            parts.append(network.perceive(to_unit(torch.from_numpy(batch).permute(0, 3, 1, 2)).to(device)))
     names = [field.name for field in fields(Perception)]
     return Perception(
         **{name: torch.cat([getattr(part, name) for part in parts])[: len(crops)].cpu() for name in names}

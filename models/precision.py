@@ -12,11 +12,12 @@ from models.errors import DeviceError
 
 # Of torch.cpu.get_capabilities: x86's two ways of multiplying bfloat16, and ARM's.
 _NATIVE = ("amx_bf16", "avx512_bf16", "bf16")
+CPU_BATCH = 16  # faces at once on a processor: what a network computes of more does not fit into its caches
 
 
 def to_unit(pixels: Tensor) -> Tensor:
     """Pixel levels 0..255 of any shape as float32 in -1..1."""
-    return pixels.float() / 127.5 - 1
+    return pixels.to(torch.float32, copy=True).div_(127.5).sub_(1)
 
 
 def unit_batch(images: Sequence[NDArray[np.uint8]]) -> Tensor:
@@ -50,9 +51,12 @@ def compute(call: Callable[..., Tensor], *inputs: Tensor, network: nn.Module) ->
         network: says which device.
     """
     device = device_of(network)
+    size = CPU_BATCH if device.type == "cpu" else max(1, len(inputs[0]))
+    results = []
     with autocast(device.type):
-        result = call(*(one.to(device, memory_format=_format_of(one)) for one in inputs))
-    return result.float().cpu()
+        for some in zip(*(one.split(size) for one in inputs), strict=True):
+            results.append(call(*(one.to(device, memory_format=_format_of(one)) for one in some)).float().cpu())
+    return torch.cat(results)
 
 
 def _format_of(tensor: Tensor) -> torch.memory_format:
@@ -60,11 +64,10 @@ def _format_of(tensor: Tensor) -> torch.memory_format:
     return torch.channels_last if tensor.dim() == 4 else torch.preserve_format
 
 
-def autocast(device: str = "cpu") -> torch.autocast:
-    """A context in which networks run on ``device`` in `network_dtype`."""
-    return torch.autocast(
-        device.partition(":")[0], dtype=torch.bfloat16, enabled=network_dtype(device) != torch.float32
-    )
+def autocast(device: str = "cpu", *, half: bool = True) -> torch.autocast:
+    """A context in which networks run on ``device`` in `network_dtype`, or in float32 without ``half``."""
+    enabled = half and network_dtype(device) != torch.float32
+    return torch.autocast(device.partition(":")[0], dtype=torch.bfloat16, enabled=enabled)
 
 
 def network_dtype(device: str = "cpu") -> torch.dtype:

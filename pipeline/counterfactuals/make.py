@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from models.alignment import warp_to_template
 from models.identity import load_recogniser, similarity
 from models.image_metrics import mask_edge, mean_lightness, psnr, ssim
-from models.judge import Classifier
+from models.judge import Classifier, perceive_crops
 from models.parser import BiSeNet, SmallParser
-from models.precision import autocast, device_of, unit_batch
+from models.precision import unit_batch
 from models.tone import load_tone_table
 from models.weights import load_fader, load_judge, load_parser, load_residual
 from pipeline.config.attributes import EDIT_ARM
@@ -225,7 +225,8 @@ def compose(
             return []
         patch, composites = found.patch, found.versions
         mask = layout.mask(subject.photo, attribute=edit.attribute)
-        _write_mask(subject, patch, folder / mask)
+        if edit.arm == EDIT_ARM:  # placebos have the edit's
+            _write_mask(subject, patch, folder / mask)
     elif patch is None:
         return []
     else:
@@ -367,14 +368,11 @@ def _identity(network: nn.Module, versions: Sequence[Version], reference: Tensor
     return [{"identity": float(alike)} for alike in similarity(network, crops, reference.expand_as(crops))]
 
 
-@torch.inference_mode()
 def _judge(judge: Classifier, crops: Sequence[NDArray[np.uint8]], *, name: str = "judge") -> list[dict[str, float]]:
     """A judge's columns of the counterfactuals table for aligned crops."""
     if not crops:
         return []
-    device = device_of(judge)
-    with autocast(device.type):
-        seen = judge.perceive(unit_batch(crops).to(device, memory_format=torch.channels_last))
-    numbers = {f"{name}_{figure}": column.float().tolist() for figure, column in seen.named().items()}
+    seen = perceive_crops(judge, crops, half=True)
+    numbers = {f"{name}_{figure}": column.tolist() for figure, column in seen.named().items()}
     columns = [column for column in numbers if column in COUNTERFACTUALS]
     return [{column: numbers[column][place] for column in columns} for place in range(len(crops))]

@@ -187,29 +187,39 @@ def to_patch(image: NDArray[np.float32], subject: Subject, patch: Patch) -> NDAr
 
 def add_change(photo: NDArray[np.uint8], patch: Patch, change: NDArray[np.float32]) -> Composite:
     """``delta``: the photo plus ``mask * change`` ``(h, w, 3)``; the photo's own texture stays."""
-    return _replace(photo, patch, photo[patch.window].astype(np.float32) + patch.mask[..., None] * change)
+    return replaced(
+        photo,
+        patch.window,
+        photo[patch.window].astype(np.float32) + patch.mask[..., None] * change,
+        patch.mask > 0,
+    )
 
 
 def paste(photo: NDArray[np.uint8], patch: Patch, face: NDArray[np.float32]) -> Composite:
     """``reconstruction``: the decoded face ``(h, w, 3)`` blended over the photo by the mask."""
     mask = patch.mask[..., None]
-    return _replace(photo, patch, photo[patch.window] * (1 - mask) + mask * face)
+    return replaced(photo, patch.window, photo[patch.window] * (1 - mask) + mask * face, patch.mask > 0)
 
 
-def _replace(photo: NDArray[np.uint8], patch: Patch, levels: NDArray[np.float32]) -> Composite:
+def replaced(
+    photo: NDArray[np.uint8], window: tuple[slice, slice], levels: NDArray[np.float32], inside: NDArray[np.bool_]
+) -> Composite:
+    """The photo with rounded ``levels`` ``(h, w, 3)`` in its window, where ``inside`` ``(h, w)``: rounding must not
+    touch a pixel that may not change."""
     rounded = np.rint(levels)
-    beyond = ((rounded < 0) | (rounded > 255)).any(axis=2) & (patch.mask > 0)
+    limited = np.clip(rounded, 0, 255)
+    clipped = int((_any_channel(rounded != limited) & inside).sum())
     changed = photo.copy()
-    window = changed[patch.window]
-    # Only inside the mask: rounding must not touch a pixel that may not change.
-    np.copyto(window, np.clip(rounded, 0, 255).astype(np.uint8), where=patch.mask[..., None] > 0)
-    return Composite(changed, float(beyond.sum() / max(1, np.count_nonzero(patch.mask))))
+    cv2.copyTo(limited.astype(np.uint8), inside.view(np.uint8), changed[window])  # 40 times as fast as NumPy's
+    return Composite(changed, clipped / max(1, int(inside.sum())))
 
 
 def is_grey(pixels: NDArray[np.uint8]) -> bool:
     """Whether all pixels of ``(h, w, 3)`` are (within two levels of) shades of grey."""
-    levels = pixels.astype(np.int16)
-    return bool((levels.max(axis=2) - levels.min(axis=2)).max(initial=0) <= 2)
+    if not pixels.size:
+        return True
+    red, green, blue = cv2.split(pixels)
+    return all(int(cv2.absdiff(*pair).max()) <= 2 for pair in ((red, green), (green, blue), (blue, red)))
 
 
 def without_colour(change: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -219,11 +229,15 @@ def without_colour(change: NDArray[np.float32]) -> NDArray[np.float32]:
 
 def background_kept(photo: NDArray[np.uint8], version: NDArray[np.uint8], patch: Patch) -> float:
     """Share of the pixels outside the mask that are the same in the version as in the photo."""
-    red, green, blue = np.moveaxis(photo != version, 2, 0)
-    differs = red | green | blue  # ten times as fast as any() of three
-    inside = np.count_nonzero(patch.mask)
-    changed_outside = np.count_nonzero(differs) - np.count_nonzero(differs[patch.window] & (patch.mask > 0))
-    return float(1.0 - changed_outside / max(1, differs.size - inside))
+    differs = _any_channel(photo != version)
+    inside = patch.mask > 0
+    changed_outside = int(differs.sum()) - int((differs[patch.window] & inside).sum())
+    return 1.0 - changed_outside / max(1, differs.size - int(inside.sum()))
+
+
+def _any_channel(flags: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Whether any of three channels ``(h, w, 3)`` is set; ten times as fast as ``any`` along the last axis."""
+    return np.asarray(flags[..., 0] | flags[..., 1] | flags[..., 2])
 
 
 def _within_crop(

@@ -64,9 +64,10 @@ def concentration(changes: Values, masks: Masks, *, share: float = 0.05) -> NDAr
     """
     shares = np.full(len(changes), np.nan)
     for place, (energy, mask) in enumerate(zip(np.square(changes, dtype=np.float64) * masks, masks, strict=True)):
-        ordered = np.sort(energy[mask > 0.5])[::-1]
-        if ordered.sum() > 0:
-            shares[place] = ordered[: max(1, round(share * len(ordered)))].sum() / ordered.sum()
+        inside = energy[mask > 0.5]
+        if inside.any():
+            densest = max(1, round(share * len(inside)))
+            shares[place] = np.partition(inside, -densest)[-densest:].sum() / inside.sum()
     return shares
 
 
@@ -90,12 +91,18 @@ def blurred(fields: NDArray[np.floating], *, share: float = 0.04) -> NDArray[np.
 
 def median_colours(pictures: Pictures, masks: Masks, *, least: int = 40) -> NDArray[np.float64]:
     """The median CIELAB ``(N, 3)`` inside each mask (above 0.9); NaN where fewer than ``least`` pixels are."""
-    colours = np.full((len(pictures), 3), np.nan)
-    for place, (picture, mask) in enumerate(zip(pictures, masks, strict=True)):
-        sure = mask > 0.9
-        if int(sure.sum()) >= least:
-            colours[place] = np.median(lab(picture[sure][None])[0], axis=0)
-    return colours
+    colours = [median_colour(picture[mask > 0.9], least=least) for picture, mask in zip(pictures, masks, strict=True)]
+    return np.array(colours).reshape(-1, 3)
+
+
+def median_colour(pixels: Pictures, *, least: int = 40) -> NDArray[np.float64]:
+    """The median CIELAB ``(3,)`` of pixels ``(n, 3)``; NaN for fewer than ``least``."""
+    count = len(pixels)
+    if count < least:
+        return np.full(3, np.nan)
+    middle = [(count - 1) // 2, count // 2]
+    ordered = np.partition(lab(pixels[None])[0].T, middle, axis=1)  # np.median takes ten times as long
+    return np.asarray(ordered[:, middle].mean(axis=1), dtype=np.float64)
 
 
 def shift_gap(before: tuple[Values, Values], after: tuple[Values, Values]) -> NDArray[np.float64]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from models.image_metrics import luma
 from pipeline.counterfactuals.editors.base import Composite, Patch
+from pipeline.counterfactuals.mask import replaced
 
 LEVELS = (0.0, 250.0)  # the darkest and the lightest level that a change of features shall reach
 ROOM = 70.0  # levels from there, within which a change is scaled down
@@ -136,12 +137,7 @@ def compose(
         features[:] = _moved(features, displacement, within=region.face[region.features])
     if colour is not None:
         features += headroom(features, colour)[..., None] * colour
-    rounded = np.rint(levels)
-    limited = np.clip(rounded, 0, 255)
-    beyond = _any_channel(rounded != limited) & region.inside
-    changed = photo.copy()
-    np.copyto(changed[region.window], limited.astype(np.uint8), where=region.inside[..., None])
-    return Composite(changed, float(beyond.sum()) / max(1.0, float(region.inside.sum())))
+    return replaced(photo, region.window, levels, region.inside)
 
 
 def headroom(levels: NDArray[np.float32], colour: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -184,8 +180,3 @@ def _moved(
     # Interpolation leaves a pixel that does not move as it is only up to rounding errors: take it as it is.
     np.copyto(moved, levels, where=((moves[..., 0] == 0) & (moves[..., 1] == 0))[..., None])
     return moved
-
-
-def _any_channel(flags: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Whether any of three channels ``(h, w, 3)`` is set; several times as fast as ``any`` along the last axis."""
-    return np.asarray(flags[..., 0] | flags[..., 1] | flags[..., 2])

@@ -13,10 +13,11 @@ from models.alignment import warp_to_template
 from models.parser import class_indices
 from pipeline.counterfactuals.editors.base import CROP, Subject
 from pipeline.counterfactuals.mask import parser_view
-from pipeline.counterfactuals.measures import asymmetry, concentration, lab, median_colours, shift_gap
+from pipeline.counterfactuals.measures import asymmetry, concentration, lab, median_colour, shift_gap
 
 FACE, NECK = ("skin", "nose"), ("neck", "l_ear", "r_ear")
 SIDE = 112  # pixels of the view in which colours are measured: enough for a median
+SURE = 0.9  # the parser's probability above which a pixel counts as a part's
 SKIN = ("skin_l", "skin_a", "skin_b")
 
 
@@ -29,7 +30,7 @@ class Reference:
         light: ``(128, 128)`` L* of the aligned crop.
         mask: ``(128, 128)`` where the crop may change.
         view: from the photo to the square of `SIDE` pixels in which colours are measured.
-        parts: ``(2, SIDE, SIDE)`` how surely a pixel is of the face's skin, and of neck or ears.
+        parts: the pixels there that surely show the face's skin, and neck or ears, as places in the flat view.
         colours: ``(2, 3)`` the median CIELAB of both; NaN where too little is seen.
     """
 
@@ -37,7 +38,7 @@ class Reference:
     light: NDArray[np.float32]
     mask: NDArray[np.float32]
     view: NDArray[np.float64]
-    parts: NDArray[np.float32]
+    parts: tuple[NDArray[np.intp], ...]
     colours: NDArray[np.float64]
 
     def figures(self, pixels: NDArray[np.uint8], crop: NDArray[np.uint8]) -> dict[str, float]:
@@ -67,16 +68,20 @@ def references(
         masks: ``(B, 128, 128)`` where each crop may change.
     """
     size = chances.shape[-1]
-    parts = np.stack([chances[:, list(class_indices(names))].sum(axis=1) for names in (FACE, NECK)], axis=1)
     rows = np.arange(SIDE) * size // SIDE
+    shown = chances[:, :, rows[:, None], rows]
+    sure = [shown[:, list(class_indices(names))].sum(axis=1) > SURE for names in (FACE, NECK)]
     found = []
-    for subject, part, mask in zip(subjects, parts[:, :, rows[:, None], rows], masks, strict=True):
+    for subject, mask, *both in zip(subjects, masks, *sure, strict=True):
         view = parser_view(subject.landmarks, size=SIDE)
         light = lab(warp_to_template(subject.pixels, subject.to_crop, size=CROP))[..., 0]
-        found.append(Reference(subject, light, mask, view, part, _colours(subject.pixels, view, part)))
+        parts = tuple(map(np.flatnonzero, both))
+        found.append(Reference(subject, light, mask, view, parts, _colours(subject.pixels, view, parts)))
     return found
 
 
-def _colours(pixels: NDArray[np.uint8], view: NDArray[np.float64], parts: NDArray[np.float32]) -> NDArray[np.float64]:
-    seen = warp_to_template(pixels, view, size=SIDE)
-    return median_colours(np.stack([seen, seen]), parts)
+def _colours(
+    pixels: NDArray[np.uint8], view: NDArray[np.float64], parts: Sequence[NDArray[np.intp]]
+) -> NDArray[np.float64]:
+    seen = warp_to_template(pixels, view, size=SIDE).reshape(-1, 3)
+    return np.array([median_colour(seen[part]) for part in parts])

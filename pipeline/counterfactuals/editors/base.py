@@ -5,6 +5,7 @@ Where an edit is put back into the photo, its files, checks and placebos of colo
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -34,7 +35,7 @@ class Subject:
     landmarks: NDArray[np.float64]
     own: Mapping[str, float]
 
-    @property
+    @cached_property
     def to_crop(self) -> NDArray[np.float64]:
         """The ``(2, 3)`` transform from photo to aligned crop pixels."""
         return similarity_to_template(self.landmarks, size=CROP)

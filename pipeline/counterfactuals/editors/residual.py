@@ -233,7 +233,7 @@ class ResidualBatch:
         colour = self.masks * (1 - self.kept_crops) * change.colour
         colour = colour / (1 + (colour * 127.5 / LIGHT).square().mean(dim=1, keepdim=True)).sqrt()
         moved = self.rims * change.displacement
-        moved = moved / (1 + (moved.norm(dim=1, keepdim=True) / FARTHEST) ** 2).sqrt()
+        moved = moved / (1 + (moved / FARTHEST).square().sum(dim=1, keepdim=True)).sqrt()
         changed = displaced(crops, moved) + colour
         return list(((changed.clamp(-1, 1) + 1) * 127.5).round().byte().movedim(1, -1).numpy())
 
