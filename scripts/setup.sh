@@ -1,5 +1,5 @@
-# Sourced by scripts/audit and scripts/test: makes .venv with the pinned versions, once for each state of the lock file.
-# What is needed beforehand: Python >= 3.11, git, and a package registry.
+# Sourced by scripts/audit and scripts/test: creates .venv with the pinned versions, again whenever the lock file changes.
+# Requirements: Python >= 3.11, git, and a package registry.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 uv=$(command -v uv || true)
@@ -26,5 +26,5 @@ set_up() {
     echo "$wanted" > "$mark"
 }
 
-# Convolutions run about twice as fast when freed memory is kept instead of being given back each time.
+# Convolutions run about twice as fast if freed memory is kept by the process instead of returned to the system.
 export MALLOC_MMAP_THRESHOLD_=2000000000 MALLOC_TRIM_THRESHOLD_=2000000000

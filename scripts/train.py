@@ -1,6 +1,6 @@
-"""Training of the networks: ``python scripts/train.py --help``; the order of the steps is in models/weights/README.md.
+"""Train the networks: ``python scripts/train.py --help``; the order of the steps is in models/weights/README.md.
 
-Every step is seeded, keeps checkpoints in its folder OUT, and goes on where it was stopped when it is started again.
+Every step is seeded, keeps checkpoints in its folder OUT, and continues from them when it is started again.
 """
 
 from dataclasses import replace
@@ -26,7 +26,7 @@ from models.training.tones import fit_tones, write_tones
 from models.weights import load_judge, read_weights, write_weights
 
 app = typer.Typer(help="Train the shipped networks.", no_args_is_help=True, add_completion=False)
-prepare = typer.Typer(help="From the archives of photos to the arrays that training reads.", no_args_is_help=True)
+prepare = typer.Typer(help="Convert the archives of photos to the arrays used in training.", no_args_is_help=True)
 app.add_typer(prepare, name="prepare")
 
 
@@ -44,17 +44,17 @@ Edits = Annotated[Path, typer.Argument(help="folder written by `prepare edits`")
 Out = Annotated[Path, typer.Argument(help="folder for checkpoints, log and the finished weights")]
 Device = Annotated[str, typer.Option(help="cpu or cuda; cuda where there is one")]
 Compile = Annotated[bool, typer.Option("--compile", help="faster; needs a C++ compiler")]
-Start = Annotated[Path | None, typer.Option(help="go on from these finished weights instead of from nothing")]
+Start = Annotated[Path | None, typer.Option(help="initialise from these weights instead of at random")]
 Data = Annotated[Path, typer.Option(envvar="COUNTERSLOPE_DATA", help="folder of the archives")]
-Limit = Annotated[int | None, typer.Option(help="only so many photos, for a trial")]
-SKIN_PIXELS = 200  # a face with fewer, of 72 x 72, does not count for the table of tones
+Limit = Annotated[int | None, typer.Option(help="use only this many photos, for a trial run")]
+SKIN_PIXELS = 200  # of 72 x 72; faces with fewer are excluded from the table of tones
 TONE_SOURCE = "UTKFace, age of 12 and more, training faces (90 %): median CIELAB of skin and nose per face"
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 @prepare.command("faces")
 def prepare_faces(out: Path, data: Data, limit: Limit = None) -> None:
-    """Find and cut the labelled faces of UTKFace."""
+    """Detect and crop the labelled faces of UTKFace."""
     typer.echo(f"{preparation.prepare_faces(data, out, limit=limit)} prepared in {out}")
 
 
@@ -72,7 +72,7 @@ def prepare_edits(
     guide: Annotated[Path, typer.Option(help="weights from `classifier guide`")],
     parser: Annotated[Path, typer.Option(help="weights from `parser`")],
 ) -> None:
-    """Join both sets for the Fader network, with the regions that may change."""
+    """Combine both data sets for the Fader network, with the regions that may change."""
     networks = read_weights(SmallParser(), parser).eval(), read_weights(classifiers.PLANS["guide"][0](), guide).eval()
     count = preparation.prepare_edits(faces, masks, out, parser=networks[0], guide=networks[1])
     typer.echo(f"{count} prepared in {out}")
@@ -89,7 +89,7 @@ def prepare_small_faces(faces: Faces, parser: Annotated[Path, typer.Argument(hel
 def prepare_evaluation(
     out: Path,
     data: Data,
-    each: Annotated[int, typer.Option(help="photos of every gender and race")] = 30,
+    each: Annotated[int, typer.Option(help="photos per gender and race")] = 30,
     portraits: Annotated[int, typer.Option(help="official portraits")] = 200,
 ) -> None:
     """Collect held-out faces, others to calibrate on, and official portraits for scripts/reproduce/."""
@@ -106,7 +106,7 @@ def train_parser(
     out: Out,
     device: Device = DEVICE,
     steps: int = parser.ParserPlan.steps,
-    rate: Annotated[float, typer.Option(help="the peak of the learning rate")] = parser.ParserPlan.peak_rate,
+    rate: Annotated[float, typer.Option(help="peak learning rate")] = parser.ParserPlan.peak_rate,
     start: Start = None,
 ) -> None:
     """Train the small face parser."""
@@ -144,7 +144,7 @@ def train_fader(
     start: Start = None,
     compiled: Compile = False,
 ) -> None:
-    """Train the coarse Fader network, the shipped one's teacher."""
+    """Train the coarse Fader network, the teacher of the shipped one."""
     plan = replace(fader.FaderPlan(), steps=steps)
     torch.manual_seed(plan.seed)
     network, against = Fader(fader.COARSE), read_weights(classifiers.PLANS["guide"][0](), guide)
@@ -176,10 +176,10 @@ def distil_fader(
 def calibrate_fader(
     edits: Edits,
     estimator: Annotated[Path, typer.Argument(help="weights from `classifier estimator`")],
-    weights: Annotated[Path, typer.Argument(help="the Fader network's weights; written anew")],
-    coarse: Annotated[bool, typer.Option("--coarse", help="they are those of `fader`, not of `distil`")] = False,
+    weights: Annotated[Path, typer.Argument(help="weights of the Fader network; overwritten")],
+    coarse: Annotated[bool, typer.Option("--coarse", help="the weights are from `fader`, not from `distil`")] = False,
 ) -> None:
-    """Set how strong a unit of the attributes' values is."""
+    """Calibrate the strength of a unit of gender and race."""
     network = read_weights(Fader(fader.COARSE if coarse else None), weights, strict=False).eval()
     calibrate_strength(network, read_weights(Estimator(), estimator).eval(), load_faces(edits), _masks(edits))
     typer.echo(f"strength of gender and race: {network.strength.tolist()}")
@@ -199,8 +199,8 @@ def fit_tone(faces: Faces, out: Annotated[Path, typer.Argument(help="the table, 
 
 
 @app.command("prototypes")
-def measure_prototypes(faces: Faces, out: Out) -> None:
-    """Measure the residual editor's common fields: the differences of mean faces."""
+def compute_prototypes(faces: Faces, out: Out) -> None:
+    """Compute the prototypes of the residual editor, which are differences of mean faces."""
     data = load_small(faces)
     prototypes = Prototypes()
     set_prototypes(prototypes, data, data.labels.rows(0, 1))
@@ -210,7 +210,7 @@ def measure_prototypes(faces: Faces, out: Out) -> None:
 
 @app.command("outside-judge")
 def train_outside_judge(faces: Faces, out: Out) -> None:
-    """Train the outside judge, which only checks editors."""
+    """Train the outside judge, which is only used to evaluate editors."""
     plan, data = outside_judge.OutsidePlan(), load_small(faces)
     torch.manual_seed(plan.first)
     judge = outside_judge.OutsideJudge()

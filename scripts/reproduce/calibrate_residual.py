@@ -1,6 +1,6 @@
-"""Set how strong the residual editor's prototypes are: ``calibrate_residual.py CALIBRATION.npz residual.safetensors``.
+"""Calibrate the residual editor: ``calibrate_residual.py CALIBRATION.npz residual.safetensors``.
 
-A strength is searched for at which the estimator perceives the wanted rise, on faces that no figure is reported on.
+Finds the strengths at which the estimator perceives the target rises, on faces that are not used for any figure.
 """
 
 from dataclasses import replace
@@ -21,18 +21,18 @@ from models.weights import load_judge, load_parser, read_weights, write_weights
 from pipeline.config.attributes import ATTRIBUTES
 from pipeline.counterfactuals.editors.residual import ResidualBatch, ToneAndFields
 
-BETWEEN = (0.3, 2.7)  # the strengths that are searched
+STRENGTHS = (0.3, 2.7)  # the search interval
 PLACES = {"gender": slice(GENDER, GENDER + 1), "race": RACE}
 
 
 def main(
     calibration: Annotated[Path, typer.Argument(help="calibration.npz of `train.py prepare evaluation`")],
-    weights: Annotated[Path, typer.Argument(help="weights from `train.py prototypes`; written anew")],
-    gender: Annotated[float, typer.Option(help="wanted rise of the mean probability from -1 to +1")] = 0.35,
+    weights: Annotated[Path, typer.Argument(help="weights from `train.py prototypes`; overwritten")],
+    gender: Annotated[float, typer.Option(help="target rise of the mean probability from -1 to +1")] = 0.35,
     race: Annotated[float, typer.Option(help="the same for race")] = 0.51,
-    limit: Annotated[int, typer.Option(help="faces, spread over the set")] = 60,
+    limit: Annotated[int, typer.Option(help="number of faces, spread over the set")] = 60,
 ) -> None:
-    """Search for the strengths."""
+    """Find the strengths by bisection."""
     faces = load_evaluation_set(calibration)
     parser = load_parser()
     subjects = subjects_of(faces.take(np.linspace(0, len(faces) - 1, min(limit, len(faces))).astype(int)), parser)
@@ -40,22 +40,22 @@ def main(
     assert isinstance(editor, ToneAndFields)
     prototypes, batch = read_weights(Prototypes(), weights).eval(), editor.read(subjects)
     ages = torch.tensor([float(subject.own["age"]) for subject in subjects])
-    for name, wanted in (("gender", gender), ("race", race)):
-        below, above = BETWEEN
+    for name, target in (("gender", gender), ("race", race)):
+        below, above = STRENGTHS
         for _ in range(6):
             strength = (below + above) / 2
             prototypes.strength[PLACES[name]] = strength
             found = rise(replace(batch, fields=prototypes(ages)), name)
             typer.echo(f"{name}: strength {strength:.3f}, rise {found:.3f}")
-            if abs(found - wanted) < 0.01:
+            if abs(found - target) < 0.01:
                 break
-            below, above = (strength, above) if found < wanted else (below, strength)
+            below, above = (strength, above) if found < target else (below, strength)
     typer.echo(dict(zip(INPUTS, prototypes.strength.tolist(), strict=True)))
     write_weights(prototypes, weights)
 
 
 def rise(faces: ResidualBatch, name: str) -> float:
-    """Of the mean probability of the higher pole from -1 to +1, as the estimator perceives it."""
+    """Return the rise of the estimator's mean probability of the higher pole from -1 to +1."""
     attribute, means, estimator = ATTRIBUTES[name], [], load_judge("estimator")
     changes = faces.changes(attribute)
     units = faces.units(attribute, changes)

@@ -3,7 +3,7 @@
     python scripts/reproduce/compas.py figure-6 --unfiltered
     python scripts/reproduce/compas.py dpa --attacker network
 
-Those of the two largest races count. The file lies in ``COUNTERSLOPE_DATA``, or is named with --path.
+Only the two largest races are used. The file is in the folder ``COUNTERSLOPE_DATA``, or given with --path.
 """
 
 import os
@@ -23,7 +23,7 @@ from pipeline.statistics.predictability.dpa import dpa
 from pipeline.statistics.predictability.leakage import leakage
 from pipeline.statistics.predictability.qualities import QUALITIES
 
-GROUPS = ("Caucasian", "African-American")  # a difference is the last one less the first
+GROUPS = ("Caucasian", "African-American")  # differences are last minus first
 RACE, OUTCOME, DECILE = "race", "two_year_recid", "decile_score"
 FEATURES = ["age", "juv_fel_count", "juv_misd_count", "juv_other_count", "priors_count"]
 FILTER = ["days_b_screening_arrest", "is_recid", "c_charge_degree", "score_text"]
@@ -31,21 +31,24 @@ FILTER = ["days_b_screening_arrest", "is_recid", "c_charge_degree", "score_text"
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
 Table = Annotated[Path | None, typer.Option("--path", help="compas-scores-two-years.csv")]
 Format = Annotated[str, typer.Option("--format", help=f"{', '.join(FORMATS)} or text")]
-Depth = Annotated[int | None, typer.Option(help="Of the trees; none unless given.")]
+Depth = Annotated[int | None, typer.Option(help="Depth of the trees. [default: unlimited]")]
 
 
 def data_path() -> Path:
-    """Where the table lies: in ``COUNTERSLOPE_DATA``, else in the folder at hand."""
+    """Return the path of the table in ``COUNTERSLOPE_DATA`` or, without it, the current folder."""
     return Path(os.environ.get("COUNTERSLOPE_DATA", "")) / "compas-scores-two-years.csv"
 
 
 def people(path: Path, *, filtered: bool, also: Sequence[str] = ()) -> pd.DataFrame:
-    """The rows of both groups; ``filtered`` as by ProPublica: charge within 30 days, outcome known, no traffic case.
+    """Read the rows of both groups.
 
-    ``also``: further columns to read.
+    Args:
+        path: the table.
+        filtered: apply ProPublica's filter: charge within 30 days, outcome known, no traffic case.
+        also: further columns to read.
     """
     if not path.is_file():
-        raise SystemExit(f"there is no {path}: name the file, or its folder in COUNTERSLOPE_DATA")
+        raise SystemExit(f"{path} does not exist: give the file with --path, or its folder in COUNTERSLOPE_DATA")
     table = pd.read_csv(path, usecols=[*also, RACE, DECILE, OUTCOME, *FILTER], keep_default_na=False, na_values=[""])
     if filtered:
         near = table["days_b_screening_arrest"].between(-30, 30)
@@ -55,9 +58,10 @@ def people(path: Path, *, filtered: bool, also: Sequence[str] = ()) -> pd.DataFr
 
 
 def figure_6(table: pd.DataFrame, *, resamples: int = 1000, seed: int = 0) -> pd.DataFrame:
-    """A row for each threshold: A->T and the difference of false positive rates, with 95 % intervals.
+    """Compute A->T and the difference of false positive rates for each threshold, with 95 % intervals.
 
-    T is recidivism within two years, That a decile of at least the threshold, A the group; the sign is the data's own.
+    T is recidivism within two years, A the group, and the prediction a decile of at least the threshold. The sign is
+    that of the same data.
     """
     attributes = pd.DataFrame({group: (table[RACE] == group).astype("int8") for group in GROUPS})
     tasks, rows = table[[OUTCOME]], []
@@ -74,7 +78,7 @@ def figure_6(table: pd.DataFrame, *, resamples: int = 1000, seed: int = 0) -> pd
 
 
 def balanced(table: pd.DataFrame, *, seed: int) -> pd.DataFrame:
-    """As many rows of every race and outcome as of the rarest pair, drawn at random."""
+    """Draw as many rows of each race and outcome as the rarest pair has."""
     groups = table.groupby([RACE, OUTCOME])
     fewest, random = int(groups.size().min()), np.random.default_rng(seed)
     kept = [random.choice(rows, size=fewest, replace=False) for rows in groups.indices.values()]
@@ -82,10 +86,10 @@ def balanced(table: pd.DataFrame, *, seed: int) -> pd.DataFrame:
 
 
 def amplification(table: pd.DataFrame, *, depth: int | None, attacker: str, quality: str, seed: int) -> pd.DataFrame:
-    """DPA in both directions and leakage amplification of two trees, measured on the rows that they have learnt.
+    """Compute DPA in both directions and leakage amplification of two trees on their training rows.
 
-    One predicts recidivism (T), one the race (A), of at most ``depth`` (None: until pure): the setup of Tokas, Nair &
-    Kerner.
+    One tree predicts recidivism (T), the other race (A), with at most ``depth`` levels (None: until pure), as in Tokas,
+    Nair & Kerner.
     """
     from sklearn.tree import DecisionTreeClassifier
 
@@ -99,7 +103,7 @@ def amplification(table: pd.DataFrame, *, depth: int | None, attacker: str, qual
 
 @app.command("figure-6")
 def print_figure_6(path: Table = None, unfiltered: bool = False, format: Format = "text") -> None:
-    """Directional bias amplification and false positive rates, as in Fig. 6 of Wang & Russakovsky 2021."""
+    """Print bias amplification and false positive rates, as in Fig. 6 of Wang & Russakovsky 2021."""
     table = people(path or data_path(), filtered=not unfiltered)
     title = f"COMPAS, {len(table):,} people: A->T and the difference of false positive rates"
     print(render_frame(figure_6(table), format, title=title), end="")
@@ -115,7 +119,7 @@ def print_dpa(
     seed: int = 0,
     format: Format = "text",
 ) -> None:
-    """Directional predictability amplification of two decision trees, on all rows and on balanced ones."""
+    """Print directional predictability amplification of two decision trees, on all and on balanced rows."""
     everyone = people(path or data_path(), filtered=filtered, also=FEATURES)
     parts = []
     for rows, table in (("all", everyone), ("balanced", balanced(everyone, seed=seed))):

@@ -1,6 +1,6 @@
-"""A sheet of edited photos to look at: ``edit_sheet.py FACES.npz OUT.png --attribute race --rows 0,5,9``.
+"""Draw a contact sheet of edited photos: ``edit_sheet.py FACES.npz OUT.png --attribute race --rows 0,5,9``.
 
-One row a photo: the photo, then its versions from the lowest to the highest value.
+Each row shows a photo and its versions from the lowest to the highest value.
 """
 
 from pathlib import Path
@@ -21,20 +21,24 @@ def main(
     out: Annotated[Path, typer.Argument(help="picture to write")],
     attribute: str = "race",
     editor: EditorName = EditorName.RESIDUAL,
-    weights: Annotated[Path | None, typer.Option(help="the residual editor's; the shipped ones unless given")] = None,
-    rows: Annotated[str, typer.Option(help="which photos, joined by commas; 12 spread over the set unless given")] = "",
+    weights: Annotated[
+        Path | None, typer.Option(help="weights of the residual editor. [default: the shipped ones]")
+    ] = None,
+    rows: Annotated[
+        str, typer.Option(help="indices of photos, joined by commas. [default: 12 spread over the set]")
+    ] = "",
     values: Annotated[str, typer.Option(help="values of the sweep, joined by commas")] = "-2,-1,1,2",
     height: Annotated[int, typer.Option(help="pixels of a photo's row")] = 275,
 ) -> None:
-    """Draw a sheet."""
+    """Draw the sheet."""
     chosen, parser = load_evaluation_set(faces), load_parser()
     places = [int(row) for row in rows.split(",")] if rows else np.linspace(0, len(chosen) - 1, 12).astype(int)
     subjects = subjects_of(chosen.take(places), parser)
     steps = tuple(float(value) for value in values.split(","))
     made = versions_of(editor_of(editor, parser, weights), parser, subjects, ATTRIBUTES[attribute], values=steps)
     lines = []
-    for subject, one in zip(subjects, made, strict=True):
-        pictures = [subject.pixels, *(one[1] if one else [subject.pixels] * len(steps))]
+    for subject, versions in zip(subjects, made, strict=True):
+        pictures = [subject.pixels, *(versions[1] if versions else [subject.pixels] * len(steps))]
         width = round(height * subject.pixels.shape[1] / subject.pixels.shape[0])
         lines.append(np.hstack([cv2.resize(p, (width, height), interpolation=cv2.INTER_AREA) for p in pictures]))
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The figures that a counterfactual editor is held to, on held-out faces: a JSON file and a table.
+"""Evaluate a counterfactual editor on held-out faces; write the figures to a JSON file and print them.
 
 ``evaluate_editor.py FACES.npz OUT.json --editor residual``, with a set of faces from ``train.py prepare evaluation``.
 """
@@ -63,9 +63,9 @@ class Pictures:
         photos: ``(N, 128, 128, 3)`` uint8.
         versions: ``(N, K, 128, 128, 3)`` uint8.
         regions: where the versions may differ.
-        faces: skin and nose, as the parser sees them.
+        faces: skin and nose, according to the parser.
         necks: neck and ears.
-        rows: ``(N,)`` which photos of the set these are.
+        rows: ``(N,)`` indices of the photos in the set.
     """
 
     photos: NDArray[np.uint8]
@@ -80,13 +80,15 @@ def main(
     faces: Annotated[Path, typer.Argument(help="set of faces, written by `train.py prepare evaluation`")],
     out: Annotated[Path, typer.Argument(help="file for the figures")],
     editor: Annotated[EditorName, typer.Option(help="which editor makes the versions")],
-    weights: Annotated[Path | None, typer.Option(help="the residual editor's; the shipped ones unless given")] = None,
+    weights: Annotated[
+        Path | None, typer.Option(help="weights of the residual editor. [default: the shipped ones]")
+    ] = None,
     without: Annotated[Part | None, typer.Option(help="leave out one part of the residual editor")] = None,
     outside: Annotated[
-        Path | None, typer.Option(help="weights from `outside-judge`, which perceives the versions too")
+        Path | None, typer.Option(help="weights from `outside-judge`; also evaluate the versions with it")
     ] = None,
-    limit: Annotated[int | None, typer.Option(help="only so many faces, spread over the set")] = None,
-    attributes: Annotated[str, typer.Option(help="rows of the table of attributes, joined by commas")] = "gender,race",
+    limit: Annotated[int | None, typer.Option(help="number of faces, spread over the set. [default: all]")] = None,
+    attributes: Annotated[str, typer.Option(help="attributes, joined by commas")] = "gender,race",
 ) -> None:
     """Measure an editor on a set of faces."""
     chosen, parser = load_evaluation_set(faces), load_parser()
@@ -109,7 +111,7 @@ def main(
 def editor_of(
     editor: EditorName, parser: SmallParser | BiSeNet, weights: Path | None = None, *, without: Part | None = None
 ) -> Editor:
-    """The editor of that name, with the shipped weights or the residual editor's others."""
+    """Load an editor, with the shipped weights or, for the residual editor, other ones."""
     if editor is EditorName.FADER:
         return FaderEditor(load_fader())
     network = load_residual() if weights is None else read_weights(Prototypes(), weights).eval()
@@ -118,7 +120,7 @@ def editor_of(
 
 
 def subjects_of(faces: EvaluationSet, parser: SmallParser | BiSeNet) -> list[Subject]:
-    """The photos as subjects of a sweep, with the L* of their skin, which is not a number where too little shows."""
+    """Convert photos to subjects of a sweep, with the L* of their skin (NaN where too little is visible)."""
     columns, found = [str(name) for name in faces.columns], []
     for name, pixels, landmarks, own in zip(faces.files, faces.pixels, faces.landmarks, faces.own, strict=True):
         known = dict(zip(columns, map(float, own), strict=True))
@@ -130,7 +132,7 @@ def subjects_of(faces: EvaluationSet, parser: SmallParser | BiSeNet) -> list[Sub
 
 
 def swept_values(attribute: Attribute) -> tuple[NDArray[np.float64], list[int]]:
-    """The values of an attribute's default sweep with -1 and 1 between them, and the places of the sweep's own."""
+    """Return the values of an attribute's default sweep with -1 and 1 added, and the indices of the original values."""
     sweep = np.linspace(-2, 2, attribute.default_steps)
     values = np.union1d(sweep, (-1.0, 1.0))
     return values, [int(np.abs(values - value).argmin()) for value in sweep]
@@ -138,7 +140,7 @@ def swept_values(attribute: Attribute) -> tuple[NDArray[np.float64], list[int]]:
 
 @torch.inference_mode()
 def pictures(editor: Editor, parser: SmallParser | BiSeNet, faces: EvaluationSet, attribute: Attribute) -> Pictures:
-    """All versions of all faces that the editor can change, as aligned crops."""
+    """Make all versions of all faces that the editor can change, as aligned crops."""
     found: list[tuple[NDArray[Any], ...]] = []
     rows, subjects = [], subjects_of(faces, parser)
     for start in range(0, len(subjects), BATCH):
@@ -165,7 +167,7 @@ def versions_of(
     *,
     values: tuple[float, ...] | None = None,
 ) -> list[tuple[Patch, list[NDArray[np.uint8]]] | None]:
-    """Each face's patch and K versions in its photo, put back as an audit does; None where nothing may change."""
+    """Make each face's patch and K versions in its photo, composited as in an audit; None where nothing may change."""
     edit = editor.read(subjects).edit(attribute, values or tuple(map(float, swept_values(attribute)[0])))
     if isinstance(edit, PhotoEdit):
         made = [edit.make(place) for place in range(len(subjects))]
@@ -180,7 +182,7 @@ def versions_of(
 
 
 def figures(found: Pictures, faces: EvaluationSet, attribute: Attribute, outside: Path | None) -> dict[str, Any]:
-    """One attribute's figures: what judge, estimator and outside judge perceive, and measures of the pictures."""
+    """Compute an attribute's figures: outputs of judge, estimator and outside judge, and measures of the pictures."""
     values, _ = swept_values(attribute)
     low, high = int(np.argmin(np.abs(values + 1))), int(np.argmin(np.abs(values - 1)))
     photos, versions, skin = found.photos, found.versions, found.faces
@@ -222,14 +224,13 @@ def figures(found: Pictures, faces: EvaluationSet, attribute: Attribute, outside
 def along_sweep(
     seen: Mapping[str, NDArray[np.float64]], attribute: Attribute, groups: NDArray[np.str_], *, low: int, high: int
 ) -> dict[str, Any]:
-    """What is perceived along the sweep: the effect, its order, its groups, and what goes along with it.
+    """Summarise the effect along the sweep, its order, its size per group, and side effects.
 
     Args:
-        seen: what a network perceives in the versions, or is measured in them ``(N, K)``, by the columns of the
-            counterfactuals table.
-        attribute: what is swept.
+        seen: outputs of a network or measurements of the versions ``(N, K)``, by column of the counterfactuals table.
+        attribute: the swept attribute.
         groups: ``(N,)`` the faces' groups.
-        low, high: the places of -1 and 1 among the values.
+        low, high: the indices of the values -1 and 1.
     """
     target, age, smile = attribute.perceived(seen), seen["judge_age"], seen["judge_smiling"]
     values, sweep = swept_values(attribute)
@@ -254,7 +255,7 @@ def along_sweep(
 
 @torch.inference_mode()
 def seen_outside(weights: Path, versions: NDArray[np.uint8]) -> dict[str, NDArray[np.float64]]:
-    """What the outside judge perceives in versions ``(N, K, 128, 128, 3)``: columns ``(N, K)``."""
+    """Evaluate versions ``(N, K, 128, 128, 3)`` with the outside judge; return columns ``(N, K)``."""
     judge, found = read_weights(OutsideJudge(), weights).eval(), []
     for step in range(versions.shape[1]):
         faces = F.avg_pool2d(unit_batch(list(versions[:, step])), 2)
@@ -266,14 +267,14 @@ def seen_outside(weights: Path, versions: NDArray[np.uint8]) -> dict[str, NDArra
 
 
 def shortened(found: Mapping[str, Any]) -> str:
-    """Figures in one line."""
+    """Format figures on one line."""
     return " ".join(
         f"{key}={value:.3f}" if isinstance(value, float) else f"{key}={value}" for key, value in found.items()
     )
 
 
 def _in_crop(subject: Subject, chances: NDArray[np.float32], names: tuple[str, ...]) -> NDArray[np.float32]:
-    """The probability of some classes, from the parser's near view, over the aligned crop."""
+    """Map the probability of some classes from the parser's near view to the aligned crop."""
     to_photo = invert(parser_view(subject.landmarks, size=chances.shape[-1]))
     there = subject.to_crop @ np.vstack([to_photo, [0, 0, 1]])
     membership = chances[list(class_indices(names))].sum(axis=0)

@@ -1,7 +1,7 @@
-"""The model cards' figures, on faces that no network was trained on.
+"""Compute the figures of the model cards on held-out faces.
 
-``python scripts/reproduce/evaluate_models.py OUT``, the folder with faces, masks and edits, writes
-models/weights/confusion.json too, by which shares of perceived groups are corrected.
+``python scripts/reproduce/evaluate_models.py OUT``, where OUT is the folder with faces, masks and edits. It also writes
+models/weights/confusion.json, which is used to correct shares of perceived groups.
 """
 
 from pathlib import Path
@@ -34,7 +34,7 @@ SWEEP = (-2.0, -4 / 3, -2 / 3, 0.0, 2 / 3, 4 / 3, 2.0)
 
 def main(
     prepared: Annotated[Path, typer.Argument(help="Folder with faces, masks and edits, from train.py prepare.")],
-    held_out: Annotated[int, typer.Option("--faces", help="Held-out faces for the Fader network.")] = 400,
+    held_out: Annotated[int, typer.Option("--faces", help="Number of held-out faces for the Fader network.")] = 400,
     only_confusion: Annotated[bool, typer.Option("--confusion", help="Only write the confusion matrices.")] = False,
 ) -> None:
     """Print the figures of every network."""
@@ -60,9 +60,9 @@ def main(
 
 @torch.inference_mode()
 def calibration_errors(network: Classifier, faces: FaceSet, rows: Tensor) -> dict[str, float]:
-    """Expected calibration errors of perceived gender and race (Guo et al. 2017, eq. 3)."""
+    """Return the expected calibration errors of perceived gender and race (Guo et al. 2017, eq. 3)."""
     seen = [network.perceive(to_unit(faces.pixels(chunk))) for chunk in rows.split(256)]
-    masculine, race = torch.cat([one.masculine for one in seen]), torch.cat([one.race for one in seen])
+    masculine, race = torch.cat([part.masculine for part in seen]), torch.cat([part.race for part in seen])
     return {
         "gender_calibration_error": calibration_error(
             torch.maximum(masculine, 1 - masculine), (masculine > 0.5) == (faces.gender[rows] > 0)
@@ -72,7 +72,7 @@ def calibration_errors(network: Classifier, faces: FaceSet, rows: Tensor) -> dic
 
 
 def calibration_error(confidence: Tensor, right: Tensor, *, bins: int = 15) -> float:
-    """Mean gap of confidence and accuracy over equal-width bins of confidence, weighted by their faces."""
+    """Return the mean gap of confidence and accuracy over equal-width bins, weighted by the number of faces."""
     place = (confidence * bins).long().clamp(max=bins - 1)
     gaps = [
         (place == b).float().mean() * (confidence[place == b].mean() - right[place == b].float().mean()).abs()
@@ -83,7 +83,7 @@ def calibration_error(confidence: Tensor, right: Tensor, *, bins: int = 15) -> f
 
 
 def evaluate_code(fader: Fader, faces: FaceSet) -> dict[str, float]:
-    """Accuracy of fresh gender probes on frozen codes, trained and tested on as many feminine as masculine faces."""
+    """Return the accuracy of new gender probes on frozen codes, trained and tested on balanced faces."""
     train, test = (
         balanced_rows(faces, rows, seed=seed) for rows, seed in ((faces.rows(0, 1), 1), (report_rows(faces), 2))
     )
@@ -95,7 +95,7 @@ def evaluate_code(fader: Fader, faces: FaceSet) -> dict[str, float]:
 
 
 def frechet_distance(one: Tensor, other: Tensor) -> float:
-    """The Fréchet distance of two sets of features ``(N, F)`` as Gaussians (Heusel et al. 2017, eq. 6)."""
+    """Return the Fréchet distance of two sets of features ``(N, F)`` as Gaussians (Heusel et al. 2017, eq. 6)."""
     a, b = (features.double().numpy() for features in (one, other))
     covariances = np.cov(a, rowvar=False), np.cov(b, rowvar=False)
     root = sqrtm(covariances[0] @ covariances[1]).real
@@ -104,7 +104,7 @@ def frechet_distance(one: Tensor, other: Tensor) -> float:
 
 @torch.inference_mode()
 def confusion(name: ClassifierName, faces: FaceSet, rows: Tensor) -> Confusion:
-    """How one network perceives held-out faces of every annotated gender and race."""
+    """Count a network's perceived gender and race against the annotations of held-out faces."""
     network = load_judge(name)
     seen = [network.perceive(to_unit(faces.pixels(chunk))) for chunk in rows.split(256)]
     perceived = torch.cat([len(RACES) * (each.gender >= 0).long() + each.race.argmax(dim=1) for each in seen])
@@ -123,9 +123,9 @@ def confusion(name: ClassifierName, faces: FaceSet, rows: Tensor) -> Confusion:
 def evaluate_fader(
     fader: Fader, judge: Classifier, faces: FaceSet, masks: np.ndarray, rows: Tensor
 ) -> dict[str, float]:
-    """The judge's view of composites along both sweeps, and the reconstruction's error inside the mask.
+    """Evaluate composites along both sweeps with the judge, and the reconstruction error inside the mask.
 
-    The Fréchet distances are between the judge's features of edits at -1 and +1 and of reconstructions (their mean).
+    The Fréchet distance is the mean of those between the judge's features of reconstructions and of edits at -1 and +1.
     """
     crops = to_unit(faces.pixels(rows))
     mask = mask_pixels(masks, rows)
@@ -146,24 +146,24 @@ def evaluate_fader(
             edited = fader.decode(codes, with_value(own, attribute, value))
             change = smooth_difference(null + fader.strength_of(attribute) * (edited - null), null)
             seen.append(judge.perceive((crops + mask * change).clamp(-1, 1)))
-        target = [high_end(one, attribute) for one in seen]
+        target = [high_end(perceived, attribute) for perceived in seen]
         along = torch.stack(target[: len(SWEEP)], dim=1)
         spearman = spearman_per_row(np.array(SWEEP), along.double().numpy())
         figures |= {
             f"{attribute}_1": float((target[-1] - target[-2]).mean()),
             f"{attribute}_2": float((along[:, -1] - along[:, 0]).mean()),
             f"{attribute}_monotone": float((spearman >= 0.9).mean()),
-            f"{attribute}_frechet": float(np.mean([frechet_distance(one.features, rebuilt) for one in seen[-2:]])),
+            f"{attribute}_frechet": float(np.mean([frechet_distance(edit.features, rebuilt) for edit in seen[-2:]])),
         }
         for control in ("young", "smiling"):
-            moved = [getattr(one, control) / 2 for one in seen]
+            moved = [getattr(perceived, control) / 2 for perceived in seen]
             figures[f"{attribute}_moves_{control}"] = float((moved[-1] - moved[-2]).mean())
             figures[f"{attribute}_moves_{control}_2"] = float((moved[len(SWEEP) - 1] - moved[0]).mean())
     return figures
 
 
 def show(name: str, figures: dict[str, float]) -> None:
-    """Print the figures of a network."""
+    """Print the rounded figures of a network."""
     print(name, {name: round(figure, 3) for name, figure in figures.items()})
 
 

@@ -1,6 +1,6 @@
-"""Blending several photos into one portrait of nobody: registration, averaging, and joining a face to a head.
+"""Blend several photos into a synthetic portrait: registration, averaging, and joining a face to a head.
 
-Pure functions on arrays; which photos are blended is in ``selection``, reading and writing them in ``make_sample``.
+Pure functions on arrays; photos are selected in ``selection`` and read and written in ``make_sample``.
 Fields are ``(S, S)`` or ``(S, S, C)`` float32 on one canvas of ``SIDE`` pixels; colours are CIE L*a*b*.
 """
 
@@ -29,11 +29,11 @@ from numpy.typing import NDArray
 
 from models.parser import class_indices
 
-# Where the five landmarks lie on the canvas: as in the mean face parsing photo, so that the whole head is seen.
+# Positions of the five landmarks on the canvas, as in the mean face parsing photo, so that the whole head is visible.
 LANDMARKS = np.array([[117.1, 153.8], [201.9, 153.8], [159.5, 206.3], [121.4, 243.5], [197.6, 243.5]])
 
 FACE = class_indices(("skin", "nose", "brows", "eyes", "eyeglasses", "mouth", "lips"))
-# The layers of a head, from front to back; each is averaged by itself, so that hair never fades into wall.
+# The layers of a head, from front to back; each is averaged separately, so that hair does not fade into the wall.
 LAYERS = (
     FACE,
     class_indices(("ears",)),
@@ -43,7 +43,7 @@ LAYERS = (
     class_indices(("background", "hat", "earring")),
 )
 _FACE, _EARS, _HAIR, _NECK, _CLOTH, _BACKGROUND = range(len(LAYERS))
-# Grey levels that keep neighbouring layers far apart, for registration by optical flow.
+# Grey levels that separate neighbouring layers, for registration by optical flow.
 _LAYER_GREY = np.array([255, 235, 110, 190, 50, 0], dtype=np.float32)
 # Neck and ears are a little darker than the face, in L*.
 _SHADE = {_EARS: 5.0, _NECK: 9.0}
@@ -73,9 +73,9 @@ class Placed:
 
 @dataclass(frozen=True)
 class Face:
-    """A blended face: ``colour``; the share of the photos that show face (``shape``) or anything at all (``seen``).
+    """A blended face: ``colour``; the share of the photos that show face (``shape``) or any content (``seen``).
 
-    ``hair`` ``(3,)`` is the usual colour of the hair around it, not a number where none is seen.
+    ``hair`` ``(3,)`` is the median colour of the surrounding hair, NaN where none is visible.
     """
 
     colour: Field
@@ -86,14 +86,14 @@ class Face:
 
 @dataclass(frozen=True)
 class Head:
-    """A blended head: ``layers`` ``(S, S, 6)``, how likely each of ``LAYERS`` is; ``colours`` of all but the last."""
+    """A blended head: ``layers`` ``(S, S, 6)``, probabilities of ``LAYERS``; ``colours`` of all but the last."""
 
     layers: Field
     colours: tuple[Field, ...]
 
 
 def place(source: Source) -> Placed:
-    """Move a photo onto the canvas by the similarity that fits its landmarks best (least squares)."""
+    """Map a photo to the canvas by the least-squares similarity of its landmarks."""
     points, target = (p[:, 0] + 1j * p[:, 1] for p in (source.landmarks, LANDMARKS))
     spread = points - points.mean()
     turn = np.vdot(spread, target - target.mean()) / np.vdot(spread, spread)
@@ -112,7 +112,7 @@ def place(source: Source) -> Placed:
 
 
 def face_guides(faces: Sequence[Placed]) -> list[NDArray[np.uint8]]:
-    """What faces are registered by: contrast-normalised lightness plus the parser's features, grey outside the face."""
+    """Make the images for registering faces: normalised lightness plus parsed features, grey outside the face."""
     guides: list[NDArray[np.uint8]] = []
     for face in faces:
         inside = blur(dilated(face.share(FACE), 5) * face.seen, 2)
@@ -127,15 +127,15 @@ def face_guides(faces: Sequence[Placed]) -> list[NDArray[np.uint8]]:
 
 
 def head_guides(heads: Sequence[Placed]) -> list[NDArray[np.uint8]]:
-    """What heads are registered by: their layers alone."""
+    """Make the images for registering heads, from their layers only."""
     return [blur(_layers(head) @ _LAYER_GREY, 2).astype(np.uint8) for head in heads]
 
 
 def congeal(guides: Sequence[NDArray[np.uint8]]) -> tuple[list[Field], list[float]]:
-    """Flows ``(S, S, 2)`` that take every guide onto their common mean, and how badly each still fits it (grey levels).
+    """Compute flows ``(S, S, 2)`` that register every guide to the common mean, and the residuals in grey levels.
 
-    Dense optical flow (DIS, Kroeger et al. 2016) to the mean, again and again, ever less smoothed, as in
-    congealing (Learned-Miller 2006); the mean flow is taken out each time, so the mean shape is the group's.
+    Dense optical flow (DIS, Kroeger et al. 2016) to the mean is repeated with less and less smoothing, as in
+    congealing (Learned-Miller 2006). The mean flow is subtracted each time, so the mean shape is that of the group.
     """
     search = cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_MEDIUM)
     search.setFinestScale(1)
@@ -153,13 +153,13 @@ def congeal(guides: Sequence[NDArray[np.uint8]]) -> tuple[list[Field], list[floa
 
 
 def blend_face(faces: Sequence[Placed]) -> Face:
-    """The mean face of a group, in the group's mean shape."""
+    """Blend the mean face of a group, in the group's mean shape."""
     flows, _ = congeal(face_guides(faces))
     pairs = list(zip(faces, flows, strict=True))
     colours = [warp(face.colour, flow) for face, flow in pairs]
     shown = [blur(eroded(face.share(FACE) * face.seen, 3), 3) for face in faces]
     weights = np.stack([warp(w, flow, beyond=0) for w, flow in zip(shown, flows, strict=True)]) + 0.01
-    # What one photo alone shows (a strand of hair, a shadow, the rim of glasses) hardly counts.
+    # Content of a single photo (a strand of hair, a shadow, the rim of glasses) gets little weight.
     lightness = np.stack([colour[..., 0] for colour in colours])
     odd = np.stack([blur(one, 1.5) for one in np.abs(lightness - np.median(lightness, axis=0))])
     weights /= 1 + (odd / 8) ** 4
@@ -172,7 +172,7 @@ def blend_face(faces: Sequence[Placed]) -> Face:
 
 
 def blend_head(heads: Sequence[Placed]) -> Head:
-    """The mean head of a group, layer by layer. The face layer is bare skin: a face is put on it later."""
+    """Blend the mean head of a group, layer by layer. The face layer is bare skin, onto which a face is put later."""
     flows, _ = congeal(head_guides(heads))
     pairs = list(zip(heads, flows, strict=True))
     colours = [warp(head.colour, flow) for head, flow in pairs]
@@ -194,7 +194,7 @@ def blend_head(heads: Sequence[Placed]) -> Head:
 
 
 def join(face: Face, head: Head, wall: Field) -> Field:
-    """The portrait in L*a*b*: the face in the head, the head's skin in the face's colour, before a plain ``wall``."""
+    """Compose the portrait in L*a*b*: the face in the head, the head's skin in the face's colour, a plain ``wall``."""
     shape = largest_part(face.shape > 0.5)
     flow = _outline_flow(shape, blur(head.layers[..., _FACE], 1))
     colours = [warp(colour, flow) for colour in head.colours]
@@ -220,13 +220,13 @@ def join(face: Face, head: Head, wall: Field) -> Field:
 
 
 def hair_colour(photo: Placed) -> Field:
-    """The median L*a*b* ``(3,)`` of the hair, not a number where there is hardly any."""
+    """Return the median L*a*b* ``(3,)`` of the hair, NaN where there is hardly any."""
     hair = photo.colour[photo.share(LAYERS[_HAIR]) * photo.seen > 0]
     return np.asarray(np.median(hair, axis=0) if len(hair) > 300 else np.full(3, np.nan), dtype=np.float32)
 
 
 def _bare_skin(head: Placed) -> Field:
-    """Skin well away from brows, eyes and mouth, which would look through next to those of the face that is put on."""
+    """Return skin away from brows, eyes and mouth, which would show through next to those of the added face."""
     features = head.share(class_indices(("brows", "eyes", "mouth", "lips")))
     return eroded(head.share(class_indices(("skin",))), 3) * (1 - dilated(features, 25))
 
@@ -236,10 +236,10 @@ def _layers(head: Placed) -> Field:
 
 
 def _mean_with_detail(colours: Sequence[Field], weights: Field, *, gains: tuple[float, ...]) -> Field:
-    """Weighted mean; its finest bands get back the strength they have in the photos, by at most ``gains``.
+    """Return the weighted mean, with its finest bands amplified to their strength in the photos, by at most ``gains``.
 
-    Averaging n unrelated textures (hair, pores) divides their contrast by sqrt(n); the remedy is that of
-    variance-preserving blending (Heitz and Neyret 2018). Every photo still counts by its weight alone.
+    Averaging n unrelated textures (hair, pores) divides their contrast by sqrt(n); this restores it as in
+    variance-preserving blending (Heitz and Neyret 2018). The weights of the photos are unchanged.
     """
     weights = weights / weights.sum(axis=0)
     smooths: list[Callable[[Field], Field]] = [lambda x: x, *(partial(blur, sigma=s) for s in (1, 2.2, 4.5))]
@@ -259,7 +259,7 @@ def _mean_with_detail(colours: Sequence[Field], weights: Field, *, gains: tuple[
 
 
 def _cut_out(layers: Field) -> Field:
-    """Crisp shares of the layers, summing to one; bits that hang in the air become background."""
+    """Return sharpened shares of the layers, summing to one; disconnected parts become background."""
     sharp = np.stack([blur(np.clip(layers[..., k], 0, 1), 2.4) for k in range(len(LAYERS))], axis=-1) ** 4
     sharp /= sharp.sum(axis=-1, keepdims=True)
     body = largest_part(sharp[..., _BACKGROUND] < 0.5)
@@ -269,7 +269,7 @@ def _cut_out(layers: Field) -> Field:
 
 
 def _outline_flow(face: Field, head: Field) -> Field:
-    """The flow that gives ``head`` the jaw and cheeks of ``face``: radial, fading out away from the face."""
+    """Return the radial flow that gives ``head`` the jaw and cheeks of ``face``; it fades out away from the face."""
     centre_x, centre_y = LANDMARKS[:, 0].mean(), (LANDMARKS[2, 1] + LANDMARKS[3, 1]) / 2 - 10
     degrees = np.arange(360)
     own, wanted = (_radii(mask, centre_x, centre_y) for mask in (head, face))
@@ -285,14 +285,14 @@ def _outline_flow(face: Field, head: Field) -> Field:
     edge = np.interp(angle, degrees, np.where(low, wanted, np.median(wanted[low])), period=360)
     fade = 1 - np.clip((np.hypot(dx, dy) / edge - 1.3) / 1.1, 0, 1)
     push = (np.interp(angle, degrees, ratio, period=360) - 1) * fade**2 * (3 - 2 * fade)
-    # Neck and hair are squeezed or stretched up to the canvas's edge; beyond it there is nothing to show.
+    # Neck and hair are compressed or stretched up to the edge of the canvas.
     chin = min(centre_y + wanted[90], SIDE - 8)
     within = np.clip((SIDE - 1 - Y) / (SIDE - 1 - chin), 0, 1) * np.clip(Y / 60, 0, 1)
     return np.stack([dx * push, dy * push * within], axis=-1).astype(np.float32)
 
 
 def _radii(mask: Field, centre_x: float, centre_y: float) -> NDArray[np.float64]:
-    """Distance from the centre to the mask's edge, for each of 360 degrees."""
+    """Return the distance from the centre to the mask's edge for each of 360 degrees."""
     angles, steps = np.radians(np.arange(360))[:, None], np.arange(10, 190, 0.5)
     x, y = ((c + f(angles) * steps).astype(np.float32) for c, f in ((centre_x, np.cos), (centre_y, np.sin)))
     outside = cv2.remap(mask.astype(np.float32), x, y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_CONSTANT) < 0.5

@@ -1,7 +1,7 @@
 """Make the embedded sample: portraits of people who do not exist, each a blend of at least five faces.
 
 ``python scripts/sample/make_sample.py`` blends the groups of pipeline/photos/sample/sources.csv into the portraits.
-With ``--choose FILE`` it chooses groups anew, more than wanted: delete the rows with poor portraits, and keep the
+With ``--choose FILE`` it selects new groups, more than needed: delete the rows with poor portraits and keep the
 file as sources.csv.
 """
 
@@ -37,7 +37,7 @@ SEED = 20
 QUALITY = 88
 USES = 3  # no photo is blended into more portraits than this
 AGES = ((18, 29), (30, 44), (45, 59), (60, 80))
-# Portraits of each gender wanted: by race, in each band of AGES. Others above 45 are too few to blend.
+# Portraits per gender, by race and band of AGES. There are too few photos of Others above 45.
 WANTED = {
     "White": (3, 3, 3, 3),
     "Black": (3, 3, 2, 2),
@@ -45,17 +45,17 @@ WANTED = {
     "Indian": (3, 3, 2, 2),
     "Others": (2, 2, 0, 0),
 }
-PALE = 9.0  # b* of the cheeks below which a photo is bleached or cast in blue
-TRIALS = 3  # groups of faces tried for each portrait; the one with faces that fit each other best is taken
-POOL = 70  # candidates looked at for each gender, race and band
-PADDING = 100  # black pixels around UTKFace's tight crops, for the detector to see the whole face
-# Text is printed across the hair: it would show in the blend.
+PALE = 9.0  # b* of the cheeks below which a photo is bleached or has a blue cast
+TRIALS = 3  # groups of faces tried per portrait; the best registered one is used
+POOL = 70  # candidates per gender, race and band
+PADDING = 100  # black pixels around UTKFace's tight crops, so that the detector sees the whole face
+# Photos with text across the hair, which would be visible in the blend.
 UNFIT = ("111eb00db3e4456098add42dc0d3d037.jpg", "80d007e132f84e2b9f9eac6ad84ea412.jpg")
 
 
 @dataclass(frozen=True)
 class Group:
-    """One row of ``sources.csv``: a portrait and the photos blended into it, names apart by spaces."""
+    """One row of ``sources.csv``: a portrait and the photos blended into it, names separated by spaces."""
 
     photo: str
     gender: str
@@ -66,7 +66,7 @@ class Group:
 
 
 class Photos:
-    """The photos of the two archives (or of the folders they were unpacked into), landmarks and classes found."""
+    """Photos of the two archives (or of the unpacked folders), with landmarks and classes."""
 
     def __init__(self, data: Path) -> None:
         self._data = data
@@ -75,7 +75,7 @@ class Photos:
         self._parser = load_parser()
 
     def face(self, name: str) -> Source | None:
-        """A UTKFace photo; none where no clear face is found."""
+        """Read a UTKFace photo; None if no clear face is found."""
         pixels = self.pixels(f"utkface/{name}")
         edges = (PADDING,) * 4
         landmarks = self._landmarks(np.asarray(cv2.copyMakeBorder(pixels, *edges, cv2.BORDER_CONSTANT), np.uint8))
@@ -90,7 +90,7 @@ class Photos:
         return Source(pixels, np.asarray(classes, np.uint8), landmarks - PADDING)
 
     def head(self, name: str) -> Source | None:
-        """A photo and mask of CelebAMask-HQ; none where no clear face is found."""
+        """Read a photo and mask of CelebAMask-HQ; None if no clear face is found."""
         pixels = self.pixels(f"faceparsing/images/{name}")
         landmarks = self._landmarks(pixels)
         if landmarks is None:
@@ -99,13 +99,13 @@ class Photos:
         return Source(pixels, classes, landmarks)
 
     def head_names(self) -> list[str]:
-        """All photos of CelebAMask-HQ."""
+        """List the usable photos of CelebAMask-HQ."""
         folder = self._data / "faceparsing" / "images"
         names = [p.name for p in folder.iterdir()] if folder.is_dir() else self._archive("faceparsing").getnames()
         return sorted({Path(name).name for name in names if name.endswith(".jpg")} - set(UNFIT))
 
     def pixels(self, path: str, *, colour: bool = True) -> NDArray[np.uint8]:
-        """An image by its path in the archive."""
+        """Read an image by its path in the archive."""
         if (self._data / path).is_file():
             content = (self._data / path).read_bytes()
         else:
@@ -128,7 +128,7 @@ class Photos:
 
 
 def make(groups: Sequence[Group], photos: Photos, out: Path) -> None:
-    """Blend every group, write its portrait to ``out``, and the manifest next to them."""
+    """Blend every group; write the portraits and their manifest to ``out``."""
     out.mkdir(parents=True, exist_ok=True)
     with (out / "manifest.csv").open("w", newline="") as table:
         manifest = csv.writer(table, lineterminator="\n")
@@ -142,7 +142,7 @@ def make(groups: Sequence[Group], photos: Photos, out: Path) -> None:
 
 
 def blend(faces: Sequence[Placed], heads: Sequence[Placed], *, seed: str) -> NDArray[np.uint8]:
-    """The portrait as ``(320, 320, 3)`` uint8 RGB; ``seed`` draws the wall's colour and the film's grain."""
+    """Blend a portrait ``(320, 320, 3)`` uint8 RGB; ``seed`` determines the wall's colour and the grain."""
     random = np.random.default_rng(list(seed.encode()))
     lightness, chroma, hue = random.uniform(58, 80), random.uniform(0, 7), random.uniform(0, 2 * np.pi)
     wall = studio_wall(lightness=lightness, chroma=chroma, hue=hue)
@@ -152,7 +152,7 @@ def blend(faces: Sequence[Placed], heads: Sequence[Placed], *, seed: str) -> NDA
 
 
 def choose(data: Path, photos: Photos) -> Iterator[Group]:
-    """Groups of faces alike in labels, expression, age and skin tone, with heads alike in shape and hair."""
+    """Select groups of faces similar in labels, expression, age and skin tone, with heads similar in shape and hair."""
     random = np.random.default_rng(SEED)
     everyone = list(head_candidates(photos))
     for gender in ("female", "male"):
@@ -178,7 +178,7 @@ def choose(data: Path, photos: Photos) -> Iterator[Group]:
 def face_candidates(
     data: Path, photos: Photos, labels: tuple[str, str], ages: tuple[int, int], random: np.random.Generator
 ) -> Iterator[Candidate]:
-    """Sharp, frontal UTKFace photos in colour, without glasses, of one labelled gender, race and band of ages."""
+    """Yield sharp, frontal UTKFace photos in colour, without glasses, of one labelled gender, race and band of ages."""
     table = pd.read_csv(data / "utkface.csv", keep_default_na=False)
     gender, race = labels
     table = table[(table["gender"] == gender) & (table["race"] == race) & table["age"].between(*ages)]
@@ -204,7 +204,7 @@ def face_candidates(
 
 
 def head_candidates(photos: Photos) -> Iterator[Candidate]:
-    """Frontal photos of CelebAMask-HQ without hat, glasses and large earrings, and what the judge perceives in them."""
+    """Yield frontal photos of CelebAMask-HQ without hat, glasses and large earrings, with the judge's outputs."""
     judge = load_judge("judge")
     for name in photos.head_names():
         source = photos.head(name)
@@ -222,7 +222,7 @@ def head_candidates(photos: Photos) -> Iterator[Candidate]:
 
 
 def _frontal(source: Source, *, most: float) -> bool:
-    """Whether nose and mouth lie in the middle, within ``most`` face widths, and the head is upright."""
+    """Check that nose and mouth are central, within ``most`` face widths, and the head is upright."""
     move = similarity_to_template(source.landmarks, size=1)
     x = source.landmarks @ move[0, :2] + move[0, 2]
     return abs(x[2]) + abs((x[3] + x[4]) / 2) < most and abs(rotation_degrees(move)) < 12
@@ -242,10 +242,12 @@ def _placed(find: Callable[[str], Source | None], names: Sequence[str]) -> list[
 def main(
     data: Annotated[Path, typer.Option(envvar="COUNTERSLOPE_DATA", help="Folder of the archives.")],
     out: Annotated[Path, typer.Option(help="Folder of the portraits.")] = SAMPLE,
-    sources: Annotated[Path, typer.Option(help="The groups to blend.")] = SAMPLE / "sources.csv",
-    chosen: Annotated[Path | None, typer.Option("--choose", help="Choose groups anew and write them here.")] = None,
+    sources: Annotated[Path, typer.Option(help="Table of the groups to blend.")] = SAMPLE / "sources.csv",
+    chosen: Annotated[
+        Path | None, typer.Option("--choose", help="Select new groups and write them to this file.")
+    ] = None,
 ) -> None:
-    """Blend portraits, or choose what to blend."""
+    """Blend portraits, or select the photos to blend."""
     torch.set_num_threads(1)  # the same sums in the same order on every machine
     cv2.setNumThreads(1)
     photos = Photos(data)

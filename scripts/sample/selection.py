@@ -1,6 +1,6 @@
-"""Which photos to blend into one portrait: faces alike in labels and looks, heads alike in shape and hair.
+"""Select the photos of a portrait: faces similar in labels and appearance, heads similar in shape and hair.
 
-Reading the photos and blending them is in ``make_sample`` and ``blending``.
+Photos are read in ``make_sample`` and blended in ``blending``.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from models.attributes import RACES
 
 FACES, HEADS = 6, 7  # photos in a blend
-SPARE = 2  # photos more are tried, and those that fit the others worst are left out
-BEST = 18  # groups of heads kept, those with outlines that agree best
+SPARE = 2  # additional photos tried; the worst registered ones are dropped
+BEST = 18  # groups of heads kept, those whose outlines agree best
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A photo that could be blended, and what groups are chosen by.
+    """A candidate photo and the properties by which groups are formed.
 
     ``tone`` and ``hair`` are L*a*b*; ``smile`` is the width of the mouth in eye distances; ``outline`` describes the
     head's shape; ``masculine`` and ``race`` are probabilities (of heads, which carry no labels).
@@ -41,7 +41,7 @@ class Candidate:
 def describe(
     name: str, source: Source, age: float, *, masculine: float = 0.5, race: tuple[float, ...] = ()
 ) -> Candidate:
-    """The candidate that a photo makes; ``masculine`` and ``race`` where they are known."""
+    """Describe a photo as a candidate; ``masculine`` and ``race`` are given only for heads."""
     placed = blending.place(source)
     cheeks = placed.colour[150:240, 110:210].reshape(-1, 3)
     x = source.landmarks
@@ -63,7 +63,7 @@ def describe(
 def choose_faces(
     pool: Sequence[Candidate], random: np.random.Generator, *, smiling: bool
 ) -> tuple[list[Candidate], float]:
-    """Six faces alike, a wide mouth or not, of a random seed and those near it; and how badly they fit each other."""
+    """Choose six faces similar to a random one with a wide (or narrow) mouth; also return their registration error."""
     tones = np.array([face.tone for face in pool])
     spread = np.median(np.abs(tones - np.median(tones, axis=0)), axis=0)
     usual = (np.abs(tones - np.median(tones, axis=0)) < 2.5 * spread + 1).all(axis=1)
@@ -86,7 +86,7 @@ def choose_faces(
 
 
 def head_groups(pool: Sequence[Candidate], random: np.random.Generator) -> list[list[Candidate]]:
-    """Groups of seven heads alike in shape and hair, no head in two; those with outlines that agree best."""
+    """Form disjoint groups of seven heads similar in shape and hair; return those whose outlines agree best."""
     left = [pool[k] for k in random.permutation(len(pool))]
     groups: list[tuple[float, list[Candidate]]] = []
     while len(left) >= HEADS + SPARE:
@@ -103,7 +103,7 @@ def head_groups(pool: Sequence[Candidate], random: np.random.Generator) -> list[
 
 
 def choose_heads(groups: Sequence[list[Candidate]], faces: Sequence[Candidate], race: str) -> list[Candidate]:
-    """The group of heads nearest to the faces in hair, perceived race and age."""
+    """Choose the group of heads most similar to the faces in hair, perceived race and age."""
     hair = np.nanmedian([face.hair for face in faces], axis=0)
     age = float(np.mean([face.age for face in faces]))
 
@@ -117,7 +117,7 @@ def choose_heads(groups: Sequence[list[Candidate]], faces: Sequence[Candidate], 
 
 
 def _apart(one: NDArray[np.floating], other: NDArray[np.floating]) -> float:
-    """Squared distance of two hair colours; of bald heads, as between dark and fair."""
+    """Return the squared distance of two hair colours; for bald heads that of dark and fair hair."""
     distance = float(((one - other) ** 2).sum())
     return distance if np.isfinite(distance) else 300.0
 
@@ -125,14 +125,14 @@ def _apart(one: NDArray[np.floating], other: NDArray[np.floating]) -> float:
 def _best_fitting(
     tried: Sequence[Candidate], guides: Callable[[Sequence[Placed]], list[NDArray[np.uint8]]], count: int
 ) -> tuple[list[Candidate], float]:
-    """The ``count`` photos that can be registered best, and how far they are from their mean on average."""
+    """Return the ``count`` best registered photos, and their mean distance from the common mean."""
     _, misfits = blending.congeal(guides([c.placed for c in tried]))
     best = np.argsort(misfits)[:count]
     return [tried[k] for k in best], float(np.mean([misfits[k] for k in best]))
 
 
 def _different(near: Sequence[Candidate]) -> list[Candidate]:
-    """Without second copies of a photo: faces with a lightness that agrees almost everywhere."""
+    """Drop duplicates: faces whose lightness agrees almost everywhere."""
     kept: list[Candidate] = []
     views: list[NDArray[np.float32]] = []
     for candidate in near[: 6 * HEADS]:
