@@ -136,7 +136,7 @@ def test_networks_of_other_sizes_can_be_named_and_stand_for_ten(tmp_path):
     assert found["dpa_robustness"]["attackers"].tolist() == [10, 10, 10]
     assert len(set(found["dpa"]["attacker"])) == 10
     for name in ("network:0", "network:4x", "network:4:-1", "network:4:x"):
-        with pytest.raises(ValueError, match="is no network"):
+        with pytest.raises(ValueError, match="is not a network"):
             compute("dpa", tmp_path / "rows.csv", given | {"attacker": name})
 
 

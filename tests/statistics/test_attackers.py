@@ -161,7 +161,7 @@ def test_folded_accuracy_is_never_below_a_half():
         ({"quality": "auc"}, "quality must be one of accuracy"),
         ({"balance": "even"}, "balance must be one of none"),
         ({"held_out": 1.0}, "held_out must lie in 0-1"),
-        ({"held_out": 0.01}, "leaves nothing to learn from or to ask about"),
+        ({"held_out": 0.01}, "leaves no rows to train on or to test on"),
         ({"attacker": "network", "balance": "weights"}, "'network' takes no weights"),
         ({"quality": "f1", "folded": True}, "folded is for the accuracy"),
     ],

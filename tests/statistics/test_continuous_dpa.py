@@ -56,7 +56,7 @@ def test_groups_by_name_both_directions_and_the_same_seed():
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ({"predictions": ["a"] * 20}, "numbers"), ({"predictions": np.ones(19)}, "as many"), ({}, "predictions"),
+        ({"predictions": ["a"] * 20}, "numbers"), ({"predictions": np.ones(19)}, "same number"), ({}, "predictions"),
         ({"predictions": np.full(20, np.nan)}, "finite"), ({"predictions": np.ones(20), "attacker": "guru"}, "linear"),
     ],
 )  # fmt: skip

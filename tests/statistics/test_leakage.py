@@ -112,12 +112,12 @@ def test_many_tasks_are_attacked_on_rows_that_were_not_learnt():
     assert found.amplification == pytest.approx(0.42, abs=0.06)
     low, high = found.intervals.loc["amplification"]
     assert 0.3 < low < found.amplification < high < 0.55
-    assert any("600 different rows of labels among 600" in note and "cross-fitted" in note for note in found.notes)
-    with pytest.raises(ValueError, match="'majority' would learn them by heart"):
+    assert any("600 distinct rows of labels among 600" in note and "cross-fitted" in note for note in found.notes)
+    with pytest.raises(ValueError, match="'majority' would memorise them"):
         leakage(a, t, p, attacker="majority")
     in_sample = leakage(a, t, p, attacker="majority", held_out=0, repeats=1, resamples=0)
     assert in_sample.model == 1
-    assert any("know by heart counts as predictable" in note for note in in_sample.notes)
+    assert any("memorise counts as predictable" in note for note in in_sample.notes)
 
 
 def test_rows_of_a_cluster_are_held_out_together():
@@ -275,9 +275,9 @@ def test_the_rounds_of_the_published_code():
         ({"equalise": "macro_f1", "grid": []}, "grid must hold shares"),
         ({"flips": "some"}, "flips must be 'expected' or 'drawn'"),
         ({"flips": "expected", "attacker": "network"}, "'network' takes no weights"),
-        ({"flips": "expected", "held_out": 0.5}, "flips='expected' is for all rows"),
+        ({"flips": "expected", "held_out": 0.5}, "flips='expected' needs all rows"),
         ({"repeats": 0, "flips": "drawn"}, "repeats must be a whole number of 1 or more"),
-        ({"outputs": [0.1, 0.2, 0.3], "attacker": "majority"}, "'majority' counts labels and cannot read outputs"),
+        ({"outputs": [0.1, 0.2, 0.3], "attacker": "majority"}, "'majority' counts labels and cannot use outputs"),
         ({"outputs": [0.1, np.inf, 0.3], "attacker": "logistic"}, "outputs"),
     ],
 )
@@ -289,5 +289,5 @@ def test_what_cannot_be_is_named(arguments, message):
 def test_predictions_must_have_the_tasks_columns():
     with pytest.raises(ValueError, match="predictions has 2 columns, but tasks has 1"):
         leakage([0, 1], [0, 1], [[0, 1], [1, 0]])
-    with pytest.raises(ValueError, match="flips='expected' is for one column, but tasks has 2"):
+    with pytest.raises(ValueError, match="flips='expected' takes one column, but tasks has 2"):
         leakage([0, 1], [[0, 1], [1, 0]], [[0, 1], [1, 1]], flips="expected")

@@ -1,7 +1,6 @@
-"""Clusters in which two groups fare differently: k-means, and from there the objective of Zhao & Chang 2020 (LOGAN).
+"""Clustering by k-means and then by the objective of Zhao & Chang 2020 (LOGAN).
 
-What is done with the clusters is in ``logan``. Points here are in a fixed order, and equal points move together:
-so the clusters do not depend on the order of the rows.
+Points are in a fixed order and equal points move together, so the clusters do not depend on the order of the rows.
 """
 
 from dataclasses import dataclass
@@ -22,35 +21,32 @@ ROUNDING = 1e-10  # of the objective's scale: a smaller gain is rounding noise
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """``m`` different rows, in a fixed order: features ``(m, D)``, centred on the mean of all rows, and ``(m,)`` each.
+    """``m`` distinct rows in a fixed order."""
 
-    ``weights``: how many rows each stands for; ``group``: 0 or 1.
-    """
-
-    features: Floats
-    weights: Floats
-    group: Codes
-    outcome: Outcome
+    features: Floats  # (m, D), centred on the mean of all rows
+    weights: Floats  # (m,) number of rows of each
+    group: Codes  # (m,) 0 or 1
+    outcome: Outcome  # of m rows
 
     @cached_property
     def squares(self) -> Floats:
-        """``(m,)`` squared distance of each to the mean of all rows."""
+        """Squared distance of each point to the mean of all rows, ``(m,)``."""
         return np.asarray(np.einsum("md,md->m", self.features, self.features))
 
     @cached_property
     def spread(self) -> float:
-        """The inertia of all rows as one cluster."""
+        """Inertia of all rows as one cluster."""
         return float(self.weights @ self.squares)
 
 
 @dataclass(frozen=True)
 class Aim:
-    """What is made small: ``inertia - strength * sum_j scale_j gap_j^2``.
+    """The objective to minimise: ``inertia - strength * sum_j scale_j gap_j^2``.
 
-    ``inertia``: squared distances of the rows to their cluster's mean, summed. ``gap_j``: the metric of group 1 less
-    that of group 0 in cluster j; a cluster that lacks either has none and adds 0 (in the authors' code a group that is
-    not there counts as accuracy 0). ``scale_j``: 1 for "literal", Eq. 2 as printed; the rows n_j of the cluster for
-    "weighted", which is what the authors' code comes to, since it adds its penalty for every point.
+    ``inertia`` is the sum of squared distances of the rows to their cluster's mean. ``gap_j`` is the metric of group 1
+    less that of group 0 in cluster j, or 0 if it is not defined for both (in the authors' code an absent group has
+    accuracy 0). ``scale_j`` is 1 for "literal", Eq. 2 as printed, and the number of rows n_j for "weighted", which is
+    the objective of the authors' code, since that adds its penalty for every point.
     """
 
     strength: float
@@ -64,7 +60,7 @@ class Aim:
 
 @dataclass(frozen=True, eq=False)
 class Clustering:
-    """``labels`` ``(m,)`` of the points, what they cost, and whether no single move would lower it further."""
+    """Clusters ``labels`` ``(m,)`` of the points, their cost, and whether no single move would lower it further."""
 
     labels: Codes
     inertia: float
@@ -73,7 +69,7 @@ class Clustering:
 
 
 def kmeans_labels(features: Floats, weights: Floats, *, clusters: int, seed: int, starts: int = 10) -> Codes:
-    """k-means++ and Lloyd (scikit-learn's), the best of several starts: ``(m,)`` cluster of each different point."""
+    """Cluster of each distinct point, ``(m,)``, by scikit-learn's k-means, best of several starts."""
     from sklearn.cluster import KMeans
 
     with one_thread():
@@ -90,7 +86,7 @@ def cost(points: Points, labels: Codes, aim: Aim, *, clusters: int) -> tuple[flo
 
 
 def gaps_of(points: Points, labels: Codes, *, clusters: int) -> Floats:
-    """``(k,)`` the metric of group 1 less that of group 0 in each cluster; NaN where a group has none."""
+    """Metric of group 1 less that of group 0 in each cluster, ``(k,)``; NaN where a group has none."""
     metric = points.outcome.by_cell(2 * labels + points.group, points.weights, count=2 * clusters).reshape(-1, 2)
     return metric[:, 1] - metric[:, 0]
 
@@ -98,9 +94,9 @@ def gaps_of(points: Points, labels: Codes, *, clusters: int) -> Floats:
 def improve(points: Points, start: Codes, aim: Aim, *, clusters: int) -> Clustering:
     """Move points between clusters while that lowers the objective; it is never higher than at the start.
 
-    Each round computes what every single move would change (for a metric that is a mean exactly, for others from
-    jackknife pseudo-values), and tries the promising moves together, then the better half of them, a quarter, ... and
-    at last the best one alone, each against the true objective; the lowest is kept. No cluster is emptied.
+    Each round computes the change by every single move (exactly if the metric is a mean, else from jackknife
+    pseudo-values). It evaluates the objective after all improving moves together, after the better half of them, a
+    quarter, and so on down to the single best move, and keeps the best. No cluster is emptied.
     """
     cells = 2 * start + points.group
     values = points.outcome.contributions(cells, points.weights)
@@ -109,14 +105,15 @@ def improve(points: Points, start: Codes, aim: Aim, *, clusters: int) -> Cluster
     converged = False
     for _ in range(ROUNDS):
         target, change = _moves(points, labels, values, state, aim)
-        ahead = np.flatnonzero(change < -noise)
-        ahead = ahead[np.argsort(change[ahead], kind="stable")]
+        improving = np.flatnonzero(change < -noise)
+        improving = improving[np.argsort(change[improving], kind="stable")]
         best, best_labels = state, labels
-        count = len(ahead)
+        count = len(improving)
         while count:
+            rows = improving[:count]
             moved = labels.copy()
-            moved[ahead[:count]] = target[ahead[:count]]
-            tried = state.after(points, labels, moved, ahead[:count], aim)
+            moved[rows] = target[rows]
+            tried = state.after(points, labels, moved, rows, aim)
             if tried is not None and tried.value < best.value - noise:
                 best, best_labels = tried, moved
             count //= 2
@@ -132,7 +129,7 @@ def improve(points: Points, start: Codes, aim: Aim, *, clusters: int) -> Cluster
 
 @dataclass(frozen=True, eq=False)
 class _State:
-    """What is known of each cluster: rows ``(k,)``, sums of features ``(k, D)``, gaps ``(k,)``; and the objective."""
+    """Number of rows ``(k,)``, sums of features ``(k, D)`` and gaps ``(k,)`` of the clusters, and the objective."""
 
     sizes: Floats
     sums: Floats
@@ -146,7 +143,7 @@ class _State:
         return cls(sizes, sums, gaps, aim.value(_inertia(points, sizes, sums), sizes, gaps))
 
     def after(self, points: Points, labels: Codes, moved: Codes, rows: Codes, aim: Aim) -> "_State | None":
-        """The state once ``rows`` have moved; None if that empties a cluster."""
+        """State after ``rows`` have moved; None if that empties a cluster."""
         count = len(self.sizes)
         weights = points.weights[rows]
         change = _one_hot(moved[rows], count) - _one_hot(labels[rows], count)
@@ -159,7 +156,7 @@ class _State:
 
 
 def _moves(points: Points, labels: Codes, values: Floats, state: _State, aim: Aim) -> tuple[Codes, Floats]:
-    """For every point the cluster that is best to move to, and what that would change the objective by."""
+    """Best cluster to move each point to, and the change of the objective by that move."""
     count, everyone = len(state.sizes), np.arange(len(labels))
     weights, own = points.weights[:, None], labels[:, None]
     centres = state.sums / state.sizes[:, None]
@@ -167,7 +164,7 @@ def _moves(points: Points, labels: Codes, values: Floats, state: _State, aim: Ai
     distances += points.squares[:, None]
     distances += (centres**2).sum(axis=1)  # in place: a table of all points by all clusters
     np.maximum(distances, 0, out=distances)
-    # Hartigan & Wong 1979: what a point adds to a cluster that it joins, and takes from the one that it leaves.
+    # Hartigan & Wong 1979: change of the inertia of the cluster that a point joins, and of the one that it leaves.
     step = np.where(np.arange(count) == own, -weights, weights)
     rest = state.sizes + step
     alone = rest[everyone, labels] < 0.5
@@ -184,9 +181,9 @@ def _moves(points: Points, labels: Codes, values: Floats, state: _State, aim: Ai
 def _bias_change(
     points: Points, labels: Codes, values: Floats, step: Floats, rest: Floats, state: _State, aim: Aim
 ) -> Floats:
-    """``(m, k)`` change of ``scale_j gap_j^2`` when cluster j gains (or loses) ``step`` rows of the point's kind.
+    """Change ``(m, k)`` of ``scale_j gap_j^2`` if cluster j gains (or loses) ``step`` rows like the point.
 
-    ``rest`` ``(m, k)``: the rows that the cluster then has.
+    ``rest`` ``(m, k)``: number of rows of the cluster after the move.
     """
     count = len(state.sizes)
     weighed = points.weights * points.outcome.counted

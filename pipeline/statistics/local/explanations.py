@@ -1,7 +1,4 @@
-"""What makes a cluster: its nearest rows of each group and the words of its texts; and features without the groups.
-
-Clusters themselves are found in ``clustering``.
-"""
+"""Descriptions of clusters by central rows and by words of texts; and features centred by group."""
 
 from collections.abc import Sequence
 
@@ -17,19 +14,19 @@ EXEMPLAR_COLUMNS = ("cluster", "group", "rank", "row", "distance")
 
 
 def exemplars(features: ArrayLike, labels: ArrayLike, groups: ArrayLike, *, count: int = 3) -> pd.DataFrame:
-    """The rows nearest their cluster's mean, of each group: the columns of ``EXEMPLAR_COLUMNS``.
+    """Rows of each group nearest to their cluster's mean.
 
     Args:
-        features: ``(n, D)`` as given to ``local_bias``.
+        features: ``(n, D)``, as for ``local_bias``.
         labels, groups: ``(n,)`` cluster and group of each row.
-        count: how many of each group and cluster; fewer where there are not as many.
+        count: largest number of rows of each group and cluster.
 
     Returns:
-        ``row`` counts from 0, ``rank`` from 1, nearest first (of equally near the earlier row); ``distance`` is
-        Euclidean, in the features' unit.
+        The columns of ``EXEMPLAR_COLUMNS``: ``row`` counts from 0, ``rank`` from 1, nearest first (of equally near
+        rows the earlier); ``distance`` is Euclidean, in units of the features.
 
     Raises:
-        ValueError: arrays that cannot be, named.
+        ValueError: invalid arrays; the message names them.
     """
     table = scores(features, "features")
     (cluster,), (group,) = categories(labels=labels), categories(groups=groups)
@@ -50,23 +47,24 @@ def exemplars(features: ArrayLike, labels: ArrayLike, groups: ArrayLike, *, coun
 def topic_words(
     texts: Sequence[str], labels: ArrayLike, *, count: int = 10, min_texts: int = 3, language: str | None = "english"
 ) -> pd.DataFrame:
-    """For each cluster the words most over-represented in it, by chi-squared: the columns of ``TOPIC_COLUMNS``.
+    """Words most over-represented in each cluster, by chi-squared.
 
-    Words are counted once a text, in lower case, of two letters or more.
+    Words have two letters or more and are counted once per text, in lower case.
 
     Args:
-        texts: ``n`` of them.
+        texts: ``n`` texts.
         labels: ``(n,)`` cluster of each.
-        count: words a cluster; fewer where no more are over-represented.
-        min_texts: texts that a word must stand in to be considered.
-        language: of the commonest words that are left out: "english", or None for none.
+        count: largest number of words of each cluster.
+        min_texts: number of texts that must contain a word for it to be used.
+        language: of the stop words: "english", or None for no stop words.
 
     Returns:
-        ``texts``: those of the cluster that have the word; shares 0-1 of the texts inside and outside the cluster;
-        ``chi2`` of the two by two table (1 degree of freedom, no correction), largest first, then by the alphabet.
+        The columns of ``TOPIC_COLUMNS``: ``texts`` is the number of texts of the cluster with the word, shares are of
+        the texts inside and outside the cluster, ``chi2`` is of the 2 x 2 table (1 degree of freedom, no correction),
+        largest first, then alphabetically.
 
     Raises:
-        ValueError: as many labels as texts are needed, and texts must be text.
+        ValueError: the numbers of labels and texts differ, or an entry is not text.
     """
     (cluster,) = categories(labels=labels)
     check_rows({"labels": cluster, "texts": texts})
@@ -77,39 +75,39 @@ def topic_words(
 
     vectors = CountVectorizer(binary=True, stop_words=language, token_pattern=WORD)
     try:
-        there = vectors.fit_transform(texts).tocsc()
+        contains = vectors.fit_transform(texts).tocsc()
     except ValueError:  # no word is left
         return pd.DataFrame(columns=list(TOPIC_COLUMNS))
     words = vectors.get_feature_names_out()
-    total = np.asarray(there.sum(axis=0), dtype=np.float64).reshape(-1)
+    total = np.asarray(contains.sum(axis=0), dtype=np.float64).reshape(-1)
     rows = []
     for number, name in enumerate(cluster.names[0]):
         inside = cluster.codes[:, 0] == number
         size, n = int(inside.sum()), len(inside)
         if not 0 < size < n:
             continue
-        have = np.asarray(there[inside].sum(axis=0), dtype=np.float64).reshape(-1)
-        share_in, share_out, pooled = have / size, (total - have) / (n - size), total / n
+        within = np.asarray(contains[inside].sum(axis=0), dtype=np.float64).reshape(-1)
+        share_in, share_out, pooled = within / size, (total - within) / (n - size), total / n
         variance = pooled * (1 - pooled) * (1 / size + 1 / (n - size))
         chi2 = np.divide((share_in - share_out) ** 2, variance, out=np.zeros_like(variance), where=variance > 0)
         chosen = np.flatnonzero((share_in > share_out) & (total >= min_texts))
         chosen = chosen[np.lexsort((words[chosen], -chi2[chosen]))][:count]
         rows += [
-            (name, rank, words[word], int(have[word]), share_in[word], share_out[word], chi2[word])
+            (name, rank, words[word], int(within[word]), share_in[word], share_out[word], chi2[word])
             for rank, word in enumerate(chosen, start=1)
         ]
     return pd.DataFrame(rows, columns=list(TOPIC_COLUMNS))
 
 
 def centred_by_group(features: ArrayLike, groups: ArrayLike) -> Floats:
-    """``(n, D)`` features less the mean of their ``(n,)`` group.
+    """Features ``(n, D)`` less the mean of their group.
 
-    A network that was trained to tell the groups apart, as the judge was, puts them in places of their own; clusters of
-    one group have no gap. With equal means, rows are alike by what else there is. Outcomes are not used, so the
-    permutation tests of ``local_bias`` stay valid.
+    A network that was trained to separate the groups, as the judge was, embeds them apart, and clusters of a single
+    group have no gap. With equal means, clusters depend on other features. Outcomes are not used, so the permutation
+    tests of ``local_bias`` remain valid.
 
     Raises:
-        ValueError: arrays that cannot be, named.
+        ValueError: invalid arrays; the message names them.
     """
     table = scores(features, "features")
     (group,) = categories(groups=groups)

@@ -1,8 +1,4 @@
-"""Figures of a clustering: which clusters are reported, how the groups fare in each, and how biased they are together.
-
-Zhao & Chang 2020: BCR, BIR, |Bias|, maximum gap. Where clusters come from is in ``clustering``; whether the figures are
-more than chance, in ``logan``.
-"""
+"""Bias statistics of a clustering (Zhao & Chang 2020), such as gaps between groups and BCR; merging of clusters."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,50 +9,50 @@ from numpy.typing import NDArray
 from pipeline.statistics.arrays import Codes, Floats
 from pipeline.statistics.local.outcomes import Outcome
 
-# The gaps first: chance alone calls most clusters biased, so that BCR and BIR find next to nothing.
+# The gaps come first: most clusters are biased by chance, so BCR and BIR have almost no power.
 STATISTICS = ("max_gap", "mean_gap", "mean_biased_gap", "bcr", "bir")
 
 
 @dataclass(frozen=True)
 class ClusterRules:
-    """Which clusters count, and when one is called biased."""
+    """Rules for reporting and merging clusters and for calling them biased."""
 
-    min_rows: int = 20  # rows (that the metric is about) of each group that a cluster must have to be reported
-    fewest: int = 5  # clusters are merged until all have as many, or no more than fewest are left
+    min_rows: int = 20  # counted rows of each group that a cluster needs to be reported
+    fewest: int = 5  # clusters are merged until all have min_rows, or only this many are left
     min_gap: float = 0.05  # |gap| in 0-1 from which a cluster is called biased
 
 
 @dataclass(frozen=True, eq=False)
 class LocalFigures:
-    """The figures of ``k`` clusters."""
+    """Bias statistics of ``k`` clusters."""
 
     rows: NDArray[Any]  # (k,) all rows
-    # counted, metric: (k, 2) rows of each group that the metric is about, and its value, NaN where not defined
+    # counted, metric: (k, 2) counted rows of each group, and their metric, NaN where not defined
     counted: NDArray[Any]
     metric: Floats
-    # reported, biased: (k,) clusters with enough rows of both groups and both metrics, and with a large gap
+    # reported, biased: (k,) clusters with enough rows and a metric of both groups; and those of them with a large gap
     reported: NDArray[np.bool_]
     biased: NDArray[np.bool_]
-    bcr: float  # share of the reported clusters that are biased
-    bir: float  # share of the reported clusters' rows that are in biased ones
-    mean_biased_gap: float  # mean |gap| of the biased clusters ("|Bias|"); 0 where none is
+    bcr: float  # share of biased clusters among the reported ones
+    bir: float  # share of rows in biased clusters among those in reported ones
+    mean_biased_gap: float  # mean |gap| of the biased clusters ("|Bias|"); 0 if there are none
     # max_gap, mean_gap: of |gap| over the reported clusters
     max_gap: float
     mean_gap: float
 
     @property
     def gaps(self) -> Floats:
-        """``(k,)`` the metric of group 1 less that of group 0."""
+        """Metric of group 1 less that of group 0, ``(k,)``."""
         return self.metric[:, 1] - self.metric[:, 0]
 
     @property
     def statistics(self) -> Floats:
-        """The figures in the order of ``STATISTICS``; NaN where no cluster is reported."""
+        """Values in the order of ``STATISTICS``; NaN if no cluster is reported."""
         return np.array([getattr(self, name) for name in STATISTICS])
 
 
 def figures_of(labels: Codes, group: Codes, outcome: Outcome, *, weights: Floats, rules: ClusterRules) -> LocalFigures:
-    """The figures of clusters 0 .. k-1; of ``n`` rows their cluster, group (0 or 1), outcome and weight."""
+    """Statistics of clusters 0 .. k-1 from the cluster, group (0 or 1), outcome and weight of ``n`` rows."""
     count = int(labels.max()) + 1
     cells = 2 * labels + group
     counted = np.bincount(cells, weights=weights * outcome.counted, minlength=2 * count).reshape(-1, 2)
@@ -65,10 +61,10 @@ def figures_of(labels: Codes, group: Codes, outcome: Outcome, *, weights: Floats
 
 
 def figures_of_cells(rows: NDArray[Any], counted: NDArray[Any], metric: Floats, *, rules: ClusterRules) -> LocalFigures:
-    """The figures from what each cluster holds: see ``LocalFigures``."""
+    """Statistics from rows, counted rows and metric of each cluster, see ``LocalFigures``."""
     gaps = np.abs(metric[:, 1] - metric[:, 0])
     reported = (counted >= rules.min_rows).all(axis=1) & np.isfinite(gaps)
-    # 0.80 - 0.75 is a hair below 0.05 in floating point.
+    # 0.80 - 0.75 is slightly below 0.05 in floating point.
     biased = reported & (np.nan_to_num(gaps) >= rules.min_gap - 1e-12)
     figures = [float("nan")] * len(STATISTICS)
     if reported.any():
@@ -81,10 +77,11 @@ def figures_of_cells(rows: NDArray[Any], counted: NDArray[Any], metric: Floats, 
 def merge_small(
     features: Floats, labels: Codes, group: Codes, counted: NDArray[np.bool_], *, weights: Floats, rules: ClusterRules
 ) -> Codes:
-    """Clusters merged, smallest first, each into the one with the nearest mean, as the rules say; numbered by size.
+    """Merge small clusters, smallest first, into the cluster with the nearest mean, as the rules say.
 
-    The smallest is the one with the fewest rows of its rarer group. (The authors' code merges into the cluster with the
-    smallest dot product of the means, which is the most dissimilar one.) Returns ``(n,)`` labels; 0 is the largest.
+    The smallest cluster has the fewest counted rows of its rarer group. (The authors' code merges into the cluster with
+    the smallest dot product of the means, which is the most dissimilar one.) Returns ``(n,)`` labels by size; 0 is the
+    largest.
     """
     count = int(labels.max()) + 1
     rare = np.bincount(2 * labels + group, weights=weights * counted, minlength=2 * count).reshape(-1, 2)

@@ -1,7 +1,4 @@
-"""Local group bias (LOGAN, Zhao & Chang 2020): where two groups fare differently, and whether by chance.
-
-Clusters are found in ``clustering``, their figures are ``figures``', what explains them is in ``explanations``.
-"""
+"""Local group bias (LOGAN, Zhao & Chang 2020): clusters in which two groups differ, with permutation tests."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,53 +18,49 @@ from pipeline.statistics.predictability.attackers import one_thread
 Null = Literal["rerun", "fixed"]
 NULLS = ("rerun", "fixed")
 STRATA = ("group", "cluster")
-TOO_FEW = "clusters = {clusters} needs as many different rows of features, but there are {different}"
-NONE_REPORTED = "no cluster has {min_rows} rows of both groups (min_rows) and a metric: nothing was permuted"
-NOT_CONVERGED = "the search for clusters was stopped before it had converged"
+TOO_FEW = "clusters = {clusters} needs as many distinct rows of features, but there are {different}"
+NONE_REPORTED = "no cluster has {min_rows} rows of both groups (min_rows) and a metric: no permutation test was made"
+NOT_CONVERGED = "the search for clusters stopped before it had converged"
 SHARES_FIND_LITTLE = (
-    "the p of bcr and bir find next to nothing (0 to 1 % of planted biases, simulated), since chance calls most "
-    "clusters biased: read those of the gaps"
+    "the tests of bcr and bir have almost no power (they find 0 to 1 % of simulated biases), because most clusters are "
+    "biased by chance: use those of the gaps"
 )
 PARTS = ("p", "p_within_group", "p_within_cluster")
 STRENGTHS = (1.0, 5.0, 10.0, 100.0)
-FIXED = (
-    "the clusters were chosen to widen the gaps and then held fixed: their p are too small; null='rerun' allows for it"
-)
+FIXED = "p is too small, because the clusters were chosen to widen the gaps and then fixed: null='rerun' corrects this"
 
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """One way to cluster: plain k-means, or the objective."""
+    """Results of a clustering, by plain k-means or by the objective."""
 
     labels: Codes  # (n,) cluster of each row after merging; 0 is the largest
     figures: LocalFigures  # of these clusters
-    # statistic -> permutation p: the larger of the two below. NaN where there is no statistic or no permutation
+    # statistic -> permutation p, the larger of the two below; NaN without a statistic or permutations
     p: dict[str, float]
-    # outcomes permuted within each group: where a row is does not matter, given its group (a gap that is the same
-    # everywhere is allowed)
+    # null: given the group, outcomes are independent of the position (the gap may be the same everywhere)
     p_within_group: dict[str, float]
-    # outcomes permuted within each k-means cluster: the group does not matter, given where a row is (clusters may
-    # differ in difficulty)
+    # null: given the k-means cluster, outcomes are independent of the group (clusters may differ in difficulty)
     p_within_cluster: dict[str, float]
-    # (k,) of each cluster's |gap| against the largest |gap| of all clusters under the same two nulls
+    # (k,) p of each cluster's |gap| against the largest |gap| of all clusters under the same two nulls
     cluster_p: Floats
-    inertia: float  # squared distances to the clusters' means before merging
-    objective: float  # its value before merging
+    inertia: float  # sum of squared distances to the cluster means before merging
+    objective: float  # before merging
 
 
 @dataclass(frozen=True, eq=False)
 class LocalBias:
     """Local bias of a metric between two groups."""
 
-    found: Side  # the clusters of the objective
-    kmeans: Side  # those of plain k-means, from which the search started; found.objective <= kmeans.objective
+    found: Side  # clusters of the objective
+    kmeans: Side  # clusters of plain k-means, where the search started; found.objective <= kmeans.objective
     groups: tuple[str, str]  # names of group 0 and group 1; a gap is the metric of group 1 less that of group 0
     metric: str
     overall: tuple[float, float]  # the metric of each group over all rows
-    permutations: int  # how many, under each null
-    null: Null  # "rerun": the clusters were searched anew for every permutation; "fixed": they were not
-    strength: float  # lambda, as given or as chosen
-    notes: tuple[str, ...]  # what one should know about the result
+    permutations: int  # under each null
+    null: Null  # "rerun": the search was repeated for every permutation; "fixed": it was not
+    strength: float  # lambda
+    notes: tuple[str, ...]  # on how to read the result
 
     @property
     def labels(self) -> Codes:
@@ -76,11 +69,11 @@ class LocalBias:
 
     @property
     def inertia_ratio(self) -> float:
-        """Inertia of the clusters found to that of k-means, both before merging."""
+        """Inertia of the clusters found divided by that of k-means, both before merging."""
         return self.found.inertia / self.kmeans.inertia if self.kmeans.inertia > 0 else float("nan")
 
     def to_frame(self) -> pd.DataFrame:
-        """A row for each statistic: value, p (and its two parts), and the same of k-means; then the inertia ratio."""
+        """A row per statistic: value, p and its two parts, value and p of k-means; then the inertia ratio."""
         found, names = self.found, list(STATISTICS)
         columns = {"statistic": names, "value": found.figures.statistics}
         columns |= {name: [getattr(found, name)[each] for each in names] for name in PARTS}
@@ -90,7 +83,7 @@ class LocalBias:
         return rows.assign(metric=self.metric, null=self.null, permutations=self.permutations)
 
     def clusters_frame(self) -> pd.DataFrame:
-        """A row for each cluster: its rows, each group's rows and metric, gap, whether it is reported and biased."""
+        """A row per cluster: rows, rows and metric of each group, gap, whether it is reported and biased, p."""
         figures = self.found.figures
         columns: dict[str, Any] = {"cluster": np.arange(len(figures.rows)), "rows": figures.rows.astype(np.int64)}
         columns |= {f"rows {name}": rows for name, rows in zip(self.groups, figures.counted.T.astype(int), strict=True)}
@@ -117,37 +110,35 @@ def local_bias(
     seed: int = 0,
     advance: Callable[[int], None] = lambda _: None,
 ) -> LocalBias:
-    """Clusters in which the groups' metrics differ, found from k-means by lowering ``inertia - strength * bias``.
+    """Find clusters in which the metric differs between groups, minimising ``inertia - strength * bias`` from k-means.
 
-    Two permutation tests, and the larger p counts: outcomes are shuffled within each group, and within each k-means
-    cluster. So neither a gap that is the same everywhere nor clusters that are merely harder for both groups are called
-    local bias. The paper has no test; at 5 % and 20 to 100 rows most of BCR and BIR is noise.
-
-    ``docs/methods.md`` has how often null data are called and planted biases found. The result does not depend on the
-    order of the rows, nor on the number of cores.
+    p is the larger of two permutation tests, which shuffle outcomes within each group and within each k-means cluster.
+    So neither a constant gap nor clusters that are harder for both groups count as local bias. The paper has no test;
+    with a gap of 5 % and 20 to 100 rows, most of BCR and BIR is noise. ``docs/methods.md`` has the measured false
+    positive rate and power. The result does not depend on the order of the rows or the number of cores.
 
     Args:
         features: ``(n, D)`` finite numbers, such as a network's embedding.
         groups: ``(n,)`` labels of exactly two groups.
         prediction, truth, metric: see ``outcome_of``.
-        clusters: k before merging; the paper has 10.
-        strength: lambda; 0 gives k-means. Of several, such as the paper's ``STRENGTHS``, the one is chosen that finds
-            the largest share of biased clusters (then the largest mean gap of these, then the smallest lambda) at an
-            inertia of at most 1.05 times that of k-means; so it is in every permutation with ``null="rerun"``.
-        objective: "literal": Eq. 2, one term a cluster, ``sum_j gap_j^2``; "weighted": ``sum_j n_j gap_j^2``.
-        scale: "none"; "variance": features are divided by one number so that their total variance is 1. k-means stays
-            the same; ``strength`` is then in the same unit whatever the features.
-        rules: merging, reporting, and what is called biased.
-        permutations: under each of the two nulls; 0: none.
-        null: "rerun": every permutation searches its own clusters from the same k-means, which is valid; "fixed": the
-            clusters are held, which is valid only for k-means (whose own p are always of this kind).
-        starts: of k-means, of which the best is taken.
+        clusters: k before merging; 10 in the paper.
+        strength: lambda; 0 gives k-means. Of several, such as the paper's ``STRENGTHS``, the one with the largest share
+            of biased clusters is chosen (then the largest mean gap of these, then the smallest lambda) whose inertia is
+            at most 1.05 times that of k-means; with ``null="rerun"``, in every permutation.
+        objective: "literal": Eq. 2, a term per cluster, ``sum_j gap_j^2``; "weighted": ``sum_j n_j gap_j^2``.
+        scale: "none"; "variance": divide the features by a constant so that their total variance is 1, which makes
+            ``strength`` comparable between features and does not change k-means.
+        rules: for merging, reporting, and calling clusters biased.
+        permutations: under each of the two nulls; 0 for no tests.
+        null: "rerun": repeat the search from the same k-means in every permutation, which is valid; "fixed": keep the
+            clusters, which is valid for k-means only (whose own p are always of this kind).
+        starts: number of starts of k-means.
         seed: of k-means and the permutations.
-        advance: is called with 1 after each of the ``2 * permutations`` permutations. None is made where no cluster is
-            reported: then there is nothing to test.
+        advance: called with 1 after each of the ``2 * permutations`` permutations, which are skipped if no cluster is
+            reported.
 
     Raises:
-        ValueError: an argument that cannot be, named.
+        ValueError: invalid arguments; the message names them.
     """
     strengths = tuple(strength) if isinstance(strength, Sequence) else (strength,)
     check_count(clusters, "clusters", least=2)
@@ -167,7 +158,7 @@ def local_bias(
         searching = plain if strengths == (0,) else Search(rows, start, aims, rules, clusters)
         kmeans, found = plain.clusters(rows.outcome), searching.clusters(rows.outcome)
         if not (kmeans.figures.reported.any() or found.figures.reported.any()):
-            advance(2 * permutations)  # there is nothing that they could test
+            advance(2 * permutations)  # nothing to test
             permutations = 0
         nulls: dict[str, tuple[Floats, Floats]] = {}
         for number, strata in enumerate((rows.group, kmeans.labels)):
@@ -207,16 +198,16 @@ def local_bias(
 
 
 def _side(rows: SortedRows, found: Found, aim: Aim, *, clusters: int, nulls: dict[str, Floats]) -> Side:
-    """One side's result in the order in which the rows came."""
+    """Results of a clustering, in the original order of the rows."""
     points, which = rows.points(rows.outcome)
     labels = np.empty(len(points.weights), dtype=np.intp)
     labels[which] = found.unmerged
     inertia, value = cost(points, labels, aim, clusters=clusters)
     restored = np.empty(len(found.labels), dtype=np.intp)
     restored[rows.order] = found.labels
-    seen = found.figures.statistics
+    observed = found.figures.statistics
     largest = STATISTICS.index("max_gap")
-    by_null = {name: dict(zip(STATISTICS, _p(seen, null), strict=True)) for name, null in nulls.items()}
+    by_null = {name: dict(zip(STATISTICS, _p(observed, null), strict=True)) for name, null in nulls.items()}
     gaps = np.where(found.figures.reported, np.abs(found.figures.gaps), np.nan)
     cluster_p = np.max([_p(gaps, null[:, [largest]]) for null in nulls.values()], axis=0)
     return Side(
@@ -231,18 +222,18 @@ def _side(rows: SortedRows, found: Found, aim: Aim, *, clusters: int, nulls: dic
     )
 
 
-def _p(seen: Floats, null: Floats) -> Floats:
-    """``(1 + #{permuted >= seen}) / (1 + R)`` for each of ``(s,)`` against ``(R, s)`` or ``(R, 1)``."""
+def _p(observed: Floats, null: Floats) -> Floats:
+    """``(1 + #{permuted >= observed}) / (1 + R)`` of ``(s,)`` statistics, given ``(R, s)`` or ``(R, 1)``."""
     if not len(null):
-        return np.full(len(seen), np.nan)
-    as_large = (np.nan_to_num(null) >= seen - 1e-12).sum(axis=0)
-    return np.where(np.isnan(seen), np.nan, (1 + as_large) / (1 + len(null)))
+        return np.full(len(observed), np.nan)
+    as_large = (np.nan_to_num(null) >= observed - 1e-12).sum(axis=0)
+    return np.where(np.isnan(observed), np.nan, (1 + as_large) / (1 + len(null)))
 
 
 def _statistics(
     drawn: list[Outcome], figures: Callable[[Outcome], LocalFigures], advance: Callable[[int], None] = lambda _: None
 ) -> Floats:
-    """``(R, s)`` the figures of every permutation."""
+    """Statistics ``(R, s)`` of every permutation."""
     found = []
     for outcome in drawn:
         found.append(figures(outcome).statistics)

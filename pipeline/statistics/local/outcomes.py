@@ -1,7 +1,4 @@
-"""What is compared between two groups in every cluster: accuracy, FPR, TPR, presence, AUC, or any callable.
-
-How clusters are found is in ``clustering``.
-"""
+"""Metrics that are compared between two groups in every cluster: accuracy, FPR, TPR, presence, AUC, or a callable."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -19,36 +16,36 @@ Metric = Callable[[NDArray[Any], NDArray[Any]], float]
 METRICS = ("accuracy", "presence", "fpr", "tpr", "auc")
 NO_TRUTH = "the metric {metric!r} needs truth"
 NOT_BINARY = "{name} must hold 0 and 1 for the metric {metric!r}, but has {value} in row {row}"
-NOTHING_SHARED = "no label occurs in both truth and prediction: are they written alike?"
+NOTHING_SHARED = "no label occurs in both truth and prediction: write the same labels in the same way"
 NOT_FINITE = "{name} has no finite number in row {row}"
 
 
 class Outcome(ABC):
-    """The outcomes of ``n`` rows under one metric; ``counted`` ``(n,)`` are the rows that it is about."""
+    """Outcomes of ``n`` rows under a metric; ``counted`` ``(n,)`` marks the rows that enter it."""
 
     counted: NDArray[np.bool_]
 
     @property
     @abstractmethod
     def codes(self) -> Codes:
-        """``(n,)`` the same number for rows with the same outcome."""
+        """``(n,)`` codes, equal for rows with the same outcome."""
 
     @abstractmethod
     def take(self, rows: Codes) -> Self:
-        """The outcomes of some rows, in their order."""
+        """Return the outcomes of the rows at these positions."""
 
     @abstractmethod
     def by_cell(self, cells: Codes, weights: Floats, *, count: int) -> Floats:
-        """``(count,)`` the metric of the rows in each cell; NaN where it is not defined."""
+        """Metric of the rows in each cell, ``(count,)``; NaN where it is not defined."""
 
     @abstractmethod
     def contributions(self, cells: Codes, weights: Floats) -> Floats:
-        """``(n,)`` numbers of which the metric of a cell is, or nearly is, the mean over its counted rows."""
+        """Numbers ``(n,)`` whose mean over a cell's counted rows is, at least nearly, the cell's metric."""
 
 
 @dataclass(frozen=True, eq=False)
 class MeanOutcome(Outcome):
-    """A metric that is the mean of finite ``values`` over the rows that count, such as an accuracy or an FPR."""
+    """A metric that is the mean of finite ``values`` over the counted rows, such as an accuracy or an FPR."""
 
     values: Floats
     counted: NDArray[np.bool_]
@@ -72,7 +69,7 @@ class MeanOutcome(Outcome):
 
 @dataclass(frozen=True, eq=False)
 class CallableOutcome(Outcome):
-    """Any metric of (truth, prediction), such as the AUC; all rows count. A value that cannot be given is NaN."""
+    """Any metric of (truth, prediction), such as the AUC, or NaN where it is not defined; all rows count."""
 
     truth: NDArray[Any]
     prediction: NDArray[Any]
@@ -117,7 +114,7 @@ class CallableOutcome(Outcome):
 
 
 def auc(truth: NDArray[Any], score: NDArray[Any]) -> float:
-    """Chance that a positive has a higher score than a negative, ties half; NaN where either is missing."""
+    """Probability that a positive has a higher score than a negative, ties half; NaN if there are none of either."""
     positive = truth == 1
     high, low = int(positive.sum()), int((~positive).sum())
     if not high or not low:
@@ -126,17 +123,16 @@ def auc(truth: NDArray[Any], score: NDArray[Any]) -> float:
 
 
 def outcome_of(prediction: ArrayLike, truth: ArrayLike | None = None, *, metric: str | Metric = "accuracy") -> Outcome:
-    """The outcomes under a metric.
+    """Compute the outcomes of rows under a metric.
 
     Args:
-        prediction: ``(n,)`` or ``(n, C)``: labels; scores for "auc"; whatever a callable takes.
-        truth: of the same rows; "presence" needs none.
-        metric: "accuracy": the prediction equals the truth (in all columns: exact match); "presence": the mean
-            prediction, 0-1; "fpr", "tpr": the mean prediction among truth 0, or 1; "auc"; or a callable of (truth,
-            prediction) -> float, NaN where it is not defined.
+        prediction: ``(n,)`` or ``(n, C)`` labels; scores for "auc"; any array for a callable.
+        truth: of the same rows; not needed for "presence".
+        metric: "accuracy" (exact match of all columns), "presence" (mean prediction, 0-1), "fpr", "tpr" (mean
+            prediction among truth 0, or 1), "auc", or a callable (truth, prediction) -> float, NaN where undefined.
 
     Raises:
-        ValueError: an unknown metric, a missing truth, or values that the metric cannot take; the argument is named.
+        ValueError: an unknown metric, missing truth, or invalid values; the message names the argument.
     """
     predicted = _column("prediction", prediction)
     if metric == "presence":
@@ -167,7 +163,7 @@ def outcome_of(prediction: ArrayLike, truth: ArrayLike | None = None, *, metric:
 
 
 def _column(name: str, values: ArrayLike) -> NDArray[Any]:
-    """Rows of anything, none of them missing."""
+    """Return rows of any type, without missing values."""
     array = np.asarray(values)
     if array.ndim not in (1, 2) or array.size == 0:
         raise ValueError(f"{name} must have the shape (n,) or (n, C) with n > 0, but has {array.shape}")

@@ -1,7 +1,6 @@
-"""The rows of a search for local bias in an order of their own, their permutations, and one search on them.
+"""The rows of a search for local bias, their permutations, and a single search.
 
-Rows are sorted by their bytes, so that nothing depends on how they came. What is tested, and the result, are
-``logan``'s.
+Rows are sorted by their bytes, so that results do not depend on their original order.
 """
 
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from pipeline.statistics.local.clustering import Aim, Points, cost, improve
 from pipeline.statistics.local.figures import ClusterRules, LocalFigures, figures_of, merge_small
 from pipeline.statistics.local.outcomes import Outcome
 
-MOST_INERTIA = 1.05  # of the clusters of a strength that is chosen, in terms of k-means'
+MAX_INERTIA = 1.05  # of the clusters of a chosen strength, relative to k-means
 SCALES = ("none", "variance")
 TWO_GROUPS = "groups must hold two groups, but holds {count}: {names}"
 
@@ -24,11 +23,11 @@ TWO_GROUPS = "groups must hold two groups, but holds {count}: {names}"
 class SortedRows:
     """All ``n`` rows in a fixed order."""
 
-    order: Codes  # (n,) where each row stood
-    # unique, times: (u, D) the different features, centred on the mean of all rows; (u,) rows that have them
+    order: Codes  # (n,) original position of each row
+    # unique, times: (u, D) distinct features, centred on the mean of all rows; (u,) number of rows of each
     unique: Floats
     times: Floats
-    # which, group: (n,) the features of each row, and its group, 0 or 1
+    # which, group: (n,) position of each row's features in unique, and its group, 0 or 1
     which: Codes
     group: Codes
     outcome: Outcome  # of the rows
@@ -36,7 +35,7 @@ class SortedRows:
 
     @classmethod
     def of(cls, features: ArrayLike, groups: ArrayLike, outcome: Outcome, *, scale: str) -> "SortedRows":
-        """Checked and sorted rows; see ``local_bias`` for the arguments."""
+        """Check and sort rows; see ``local_bias`` for the arguments."""
         if scale not in SCALES:
             raise ValueError(f"scale must be 'none' or 'variance', not {scale!r}")
         table = scores(features, "features")
@@ -47,7 +46,7 @@ class SortedRows:
         if len(names) != 2:
             shown = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
             raise ValueError(TWO_GROUPS.format(count=len(names), names=shown))
-        # The bytes of a row, with -0 written as 0, give an order that is the same however the rows came.
+        # The bytes of a row, with -0 as 0, give an order that is independent of the original one.
         keyed = np.column_stack([table, codes, outcome.codes]) + 0.0
         order = np.argsort(np.ascontiguousarray(keyed).view(f"V{keyed.shape[1] * 8}").reshape(-1), kind="stable")
         table = table[order]
@@ -61,19 +60,18 @@ class SortedRows:
         return cls(order, unique, times, which, codes[order], outcome.take(order), (names[0], names[1]))
 
     def points(self, outcome: Outcome) -> tuple[Points, Codes]:
-        """The different rows under an outcome, and ``(n,)`` which of them each row is."""
+        """The distinct rows under an outcome, and the position ``(n,)`` of each row in them."""
         codes = outcome.codes
         key = (self.which * 2 + self.group) * (int(codes.max()) + 1) + codes
         _, first, which, times = np.unique(key, return_index=True, return_inverse=True, return_counts=True)
-        points = Points(
-            self.unique[self.which[first]], times.astype(np.float64), self.group[first], outcome.take(first)
-        )
+        features = self.unique[self.which[first]]
+        points = Points(features, times.astype(np.float64), self.group[first], outcome.take(first))
         return points, which.reshape(-1)
 
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """``unmerged`` and ``labels`` ``(n,)`` of all rows, in the fixed order."""
+    """Clusters ``(n,)`` of all rows in the fixed order, before and after merging."""
 
     unmerged: Codes
     labels: Codes
@@ -84,7 +82,7 @@ class Found:
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """From an outcome to merged clusters: those of k-means without an aim, the most biased ones of several aims."""
+    """Search for merged clusters given an outcome: of k-means without an aim, else the most biased of several aims."""
 
     rows: SortedRows
     start: Codes
@@ -93,21 +91,20 @@ class Search:
     count: int
 
     def clusters(self, outcome: Outcome) -> Found:
-        """What is found if the outcome is this."""
+        """Find clusters for an outcome."""
         labels = self.start[self.rows.which]
         if not self.aims:
             return self._merged(labels, outcome, None, True)
         points, which = self.rows.points(outcome)
         start = np.empty(len(points.weights), dtype=np.intp)
         start[which] = labels
-        inertia = cost(points, start, self.aims[0], clusters=self.count)[0]
-        best: Found | None = None
+        limit = MAX_INERTIA * cost(points, start, self.aims[0], clusters=self.count)[0]
+        found: list[Found] = []
         for aim in self.aims:
             better = improve(points, start, aim, clusters=self.count)
-            found = self._merged(better.labels[which], outcome, aim, better.converged)
-            if best is None or (better.inertia <= MOST_INERTIA * inertia and _bias(found) > _bias(best)):
-                best = found
-        return best if best is not None else self._merged(labels, outcome, None, True)
+            if not found or better.inertia <= limit:
+                found.append(self._merged(better.labels[which], outcome, aim, better.converged))
+        return max(found, key=_bias)
 
     def _merged(self, labels: Codes, outcome: Outcome, aim: Aim | None, converged: bool) -> Found:
         rows, each = self.rows, np.ones(len(labels))
@@ -116,24 +113,24 @@ class Search:
         return Found(labels, merged, self.figures(merged, outcome), converged, aim)
 
     def figures(self, labels: Codes, outcome: Outcome) -> LocalFigures:
-        """The figures of given clusters if the outcome is this."""
+        """Figures of given clusters for an outcome."""
         return figures_of(labels, self.rows.group, outcome, weights=np.ones(len(labels)), rules=self.rules)
 
 
 def _bias(found: Found) -> tuple[float, float]:
-    """What is to be large: the share of biased clusters, then their mean gap."""
+    """Criterion for choosing an aim: the share of biased clusters, then their mean gap."""
     figures = found.figures
     return float(np.nan_to_num(figures.bcr)), float(np.nan_to_num(figures.mean_biased_gap))
 
 
 def shuffled(strata: Codes, random: np.random.Generator) -> Codes:
-    """A random order of the rows that leaves each in its stratum."""
+    """Random permutation of the rows within each stratum."""
     order = np.empty(len(strata), dtype=np.intp)
     order[np.argsort(strata, kind="stable")] = np.lexsort((random.random(len(strata)), strata))
     return order
 
 
 def _different(groups: ArrayLike, codes: Codes) -> list[tuple[Any, ...]]:
-    """The groups' own values, in the order of their codes."""
+    """Values of the groups, in the order of their codes."""
     table: NDArray[Any] = np.asarray(groups).reshape(len(codes), -1)
     return [tuple(table[np.argmax(codes == code)]) for code in np.unique(codes)]

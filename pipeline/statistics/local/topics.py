@@ -1,7 +1,4 @@
-"""Topics of texts by latent Dirichlet allocation, and how much more of each a cluster holds than the other rows.
-
-Single words of clusters are in ``explanations``.
-"""
+"""Topics of texts by latent Dirichlet allocation, and their shares inside and outside each cluster."""
 
 from collections.abc import Sequence
 
@@ -25,27 +22,27 @@ def cluster_topics(
     language: str | None = "english",
     seed: int = 0,
 ) -> pd.DataFrame:
-    """For each cluster the topics, the one first of which it holds most beyond the rows outside it.
+    """Rank the topics of each cluster by the difference of their shares inside and outside it.
 
-    The topics are scikit-learn's LDA (variational Bayes) of the words of all texts; the share of a topic is the mean of
-    its weight over texts. They depend on the number of topics and the seed, and describe clusters; nothing is tested.
+    The topics are those of scikit-learn's LDA (variational Bayes) on all texts; the share of a topic is its mean weight
+    over texts. They depend on the number of topics and the seed. The description is not a test.
 
     Args:
-        texts: ``n`` of them.
+        texts: ``n`` texts.
         labels: ``(n,)`` cluster of each.
-        topics: how many.
-        words: named of each topic, the heaviest first.
-        min_texts: texts that a word must stand in to be considered.
-        language: of the commonest words that are left out: "english", or None for none.
+        topics: number of topics.
+        words: number of words to name for each topic, by descending weight.
+        min_texts: number of texts that must contain a word for it to be used.
+        language: of the stop words: "english", or None for no stop words.
         seed: of LDA.
 
     Returns:
-        The columns of ``CLUSTER_TOPIC_COLUMNS``, ``rank`` from 1; empty where no word is left.
+        The columns of ``CLUSTER_TOPIC_COLUMNS``, ``rank`` from 1; empty if no word is left.
 
     Raises:
-        ValueError: as many labels as texts are needed.
+        ValueError: the numbers of labels and texts differ.
 
-    Source: Blei, Ng & Jordan 2003; Zhao & Chang 2020 describe their clusters of texts so.
+    Source: Blei, Ng & Jordan 2003; Zhao & Chang 2020 describe clusters of texts in this way.
     """
     (cluster,) = categories(labels=labels)
     check_rows({"labels": cluster, "texts": texts})

@@ -1,11 +1,10 @@
-"""Attackers: what guesses a category from other labels or from a model's outputs. Every attack starts afresh.
+"""Attackers: classifiers that predict a category from other labels or from a model's outputs.
 
-How well they do is in ``qualities``; on which rows they learn and are tested, in ``measurement``.
+Their quality is computed in ``qualities``, their training and test rows are chosen in ``measurement``.
 """
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -15,27 +14,29 @@ from pipeline.statistics.arrays import Codes, Floats, check_choice, row_numbers
 
 NOT_CONVERGED = "the attacker {name!r} had not converged after {iterations} iterations"
 BAD_NETWORK = (
-    "the attacker {name!r} is no network: give the units of its layers and its L2 penalty, as network:32x32:0.01"
+    "the attacker {name!r} is not a network: give the units of its layers and its L2 penalty, as network:32x32:0.01"
 )
-ONE_CLASS = "only one category to learn: the attacker {name!r} always guesses it"
-NO_VALIDATION = "too few rows of a category to set some aside: the attacker {name!r} kept its last epoch, not its best"
+ONE_CLASS = "the training rows have a single category: the attacker {name!r} always predicts it"
+NO_VALIDATION = (
+    "too few rows of a category for a validation set: the attacker {name!r} kept its last epoch, not its best"
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Guess:
-    """``chances`` ``(m, K)`` of each class for the rows tested; ``note``: what is to be known of how it learnt."""
+    """Probabilities ``(m, K)`` of the classes for the test rows, and a note on the training, if any."""
 
     chances: Floats
     note: str | None = None
 
 
 class Attacker(Protocol):
-    """Learns from rows and guesses others.
+    """A classifier that is trained anew for every attack.
 
     Attributes:
-        name: what results call it.
-        weighted: rows may have weights.
-        exact: the same rows always give the same guess; no seed matters.
+        name: name in results.
+        weighted: whether rows may have weights.
+        exact: whether it is deterministic, independent of the seed.
     """
 
     @property
@@ -47,16 +48,16 @@ class Attacker(Protocol):
     def attack(
         self, features: Floats, target: Codes, weights: Floats, tested: Floats, *, classes: int, seed: int
     ) -> Guess:
-        """Learn ``target`` ``(n,)`` from ``features`` ``(n, F)``, and guess it for ``tested`` ``(m, F)``."""
+        """Learn ``target`` ``(n,)`` from ``features`` ``(n, F)``, and predict it for ``tested`` ``(m, F)``."""
         ...
 
 
 @dataclass(frozen=True)
 class Majority:
-    """For each different row of features the frequencies of the classes; the likeliest class is the majority's.
+    """Predicts the class frequencies of each distinct row of features.
 
-    Exact: its accuracy on the rows that it has learnt is ``sum_t max_a n(a, t) / n``. Among equally frequent classes
-    the first one is guessed. A row that was never seen gets the frequencies of all.
+    Its accuracy on the training rows is exactly ``sum_t max_a n(a, t) / n``. Of equally frequent classes the first is
+    predicted. A row that is not in the training set gets the overall frequencies.
     """
 
     name: str = "majority"
@@ -68,10 +69,10 @@ class Majority:
     ) -> Guess:
         """See ``Attacker``."""
         patterns = row_numbers(np.concatenate([features, tested]))
-        learnt, size = patterns[: len(features)] * classes + target, (patterns.max() + 1) * classes
-        table = np.bincount(learnt, weights=weights, minlength=size).reshape(-1, classes)
-        seen = table.sum(axis=1, keepdims=True)
-        frequencies = np.where(seen > 0, table, table.sum(axis=0)) / np.where(seen > 0, seen, table.sum())
+        cells, size = patterns[: len(features)] * classes + target, (patterns.max() + 1) * classes
+        table = np.bincount(cells, weights=weights, minlength=size).reshape(-1, classes)
+        total = table.sum(axis=1, keepdims=True)
+        frequencies = np.where(total > 0, table, table.sum(axis=0)) / np.where(total > 0, total, table.sum())
         return Guess(frequencies[patterns[len(features) :]])
 
 
@@ -90,9 +91,10 @@ class Logistic:
         """See ``Attacker``."""
         from sklearn.linear_model import LogisticRegression
 
-        model = LogisticRegression(max_iter=self.iterations)
-        how: dict[str, Any] = {"name": self.name, "iterations": self.iterations}
-        return _learn(model, features, target, tested, classes=classes, weights=weights, **how)
+        model, limit = LogisticRegression(max_iter=self.iterations), self.iterations
+        return _learn(
+            model, features, target, tested, classes=classes, weights=weights, name=self.name, iterations=limit
+        )
 
 
 @dataclass(frozen=True)
@@ -102,13 +104,12 @@ class Network:
     name: str
     hidden: tuple[int, ...]  # units of each hidden layer
     activation: str = "relu"  # "logistic" (sigmoid), "relu", "tanh"
-    # "lbfgs" learns from all rows at once until it converges; "adam" runs through iterations epochs
-    solver: str = "adam"
+    solver: str = "adam"  # "lbfgs" fits all rows until it converges; "adam" runs a fixed number of epochs
     iterations: int = 100
     rate: float = 1e-3  # Adam's learning rate
     decay: float = 1e-4  # L2 penalty
-    batch: int = 128  # rows a step of Adam
-    best_epoch: bool = False  # set a tenth of the rows aside and keep the epoch that is most accurate on it
+    batch: int = 128  # Adam's batch size
+    best_epoch: bool = False  # keep the epoch with the best accuracy on a tenth of the rows, held out for validation
     weighted: bool = False
     exact: bool = False
 
@@ -122,7 +123,7 @@ class Network:
         early = self.best_epoch and counts[counts > 0].min() > 1 and len(target) >= 10 * (counts > 0).sum()
         options: dict[str, Any] = {}
         if self.solver == "adam":
-            # As many epochs as were wanted, unless the best one is kept by another rule than the loss's.
+            # Do not stop before the given number of epochs.
             options = {"batch_size": min(self.batch, len(target)), "n_iter_no_change": self.iterations, "tol": 0.0}
         model = MLPClassifier(
             hidden_layer_sizes=self.hidden,
@@ -143,9 +144,9 @@ class Network:
         return guess
 
 
-# The papers' networks as far as scikit-learn has their parts. DENSE: dense layers with sigmoids (Tokas et al.).
-# "wang": what Wang et al. use for COCO, with ReLU for LeakyReLU and standardised inputs for batch normalisation; for
-# imSitu they have a fourth layer of 300.
+# The papers' networks, as far as scikit-learn can build them. DENSE: dense layers with sigmoids (Tokas et al.). "wang":
+# the network of Wang et al. for COCO, with ReLU for LeakyReLU and standardised inputs for batch normalisation; their
+# network for imSitu has a fourth layer of 300 units.
 DENSE = Network("network", (4, 4), activation="logistic", solver="lbfgs", iterations=1000)
 ATTACKERS: dict[str, Attacker] = {
     "majority": Majority(),
@@ -155,7 +156,7 @@ ATTACKERS: dict[str, Attacker] = {
 }
 
 
-# DENSE with other depths, widths and penalties: a choice of this project's, to see how far a measure depends on them.
+# DENSE with other depths, widths and penalties, chosen by this project to test how much a measure depends on them.
 NETWORKS = (
     *("network:1", "network:4", "network:32", "network:4x4", "network:32x32", "network:4x4x4", "network:32x32x32"),
     *("network:4x4:1e-6", "network:4x4:0.01", "network:4x4:1"),
@@ -163,10 +164,10 @@ NETWORKS = (
 
 
 def attacker_of(attacker: str | Attacker) -> Attacker:
-    """An attacker, by its name if it has one here; ValueError if there is none of that name.
+    """Look up an attacker by name; ValueError if the name is unknown.
 
-    ``network:32x32:0.01`` is ``network`` with hidden layers of 32 and 32 units and an L2 penalty of 0.01 (1e-4 unless
-    given).
+    ``network:32x32:0.01`` is ``network`` with hidden layers of 32 and 32 units and an L2 penalty of 0.01 (default:
+    1e-4).
     """
     if not isinstance(attacker, str):
         return attacker
@@ -195,7 +196,7 @@ def _learn(
     iterations: int | None,
     weights: Floats | None = None,
 ) -> Guess:
-    """Fit a classifier of scikit-learn on standardised features; a class that it never saw has the chance 0."""
+    """Fit a scikit-learn classifier on standardised features; a class without training rows has probability 0."""
     chances = np.zeros((len(tested), classes))
     present = np.unique(target)
     if len(present) == 1:
@@ -219,10 +220,9 @@ def _learn(
     return Guess(chances, NOT_CONVERGED.format(name=name, iterations=iterations) if failed else None)
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Sums in one order whatever the number of cores, so that the same seed gives the same bytes."""
+def one_thread() -> AbstractContextManager[Any]:
+    """Limit numerical libraries to one thread, so that the same seed gives the same bytes on any number of cores."""
     from threadpoolctl import threadpool_limits
 
-    with threadpool_limits(limits=1):
-        yield
+    limits: AbstractContextManager[Any] = threadpool_limits(limits=1)
+    return limits

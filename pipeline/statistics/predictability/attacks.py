@@ -1,6 +1,6 @@
-"""Labels and predictions attacked side by side: options, repeats, intervals over examples, notes.
+"""Comparison of attacks on labels and on predictions: options, repeats, intervals over examples, notes.
 
-``dpa`` and ``leakage`` are two comparisons of this kind; one attack is in ``measurement``.
+``dpa`` and ``leakage`` are such comparisons; a single attack is in ``measurement``.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -28,39 +28,38 @@ from pipeline.statistics.predictability.tie_bounds import Bracket, Guessing, acc
 from pipeline.statistics.repeats import repeats_table
 
 Flips = Literal["expected", "drawn"]
-ONE_COLUMN = "flips='expected' is for one column, but {name} has {columns}: choose flips='drawn'"
-SAME_ROWS = (
-    "flips='expected' is for all rows, each as it is: choose flips='drawn' with held-out rows or balance='redraw'"
-)
+ONE_COLUMN = "flips='expected' takes one column, but {name} has {columns}: use flips='drawn'"
+SAME_ROWS = "flips='expected' needs all rows once: use flips='drawn' with held-out rows or balance='redraw'"
 BAD_FLIPS = "flips must be 'expected' or 'drawn', not {flips!r}"
 NO_INTERVAL = (
-    "no interval over examples: it is for the majority's rule with nothing drawn, and for the accuracy of cross-fitted "
-    "attackers"
+    "no interval over examples: there is one only for the majority rule without random draws and for the accuracy of "
+    "cross-fitted attackers"
 )
-F1_INTERVAL = "the F1 jumps where guesses are tied, and its interval is then too narrow: read the accuracy's"
-EXAMPLES = 3  # what the random numbers are for, next to the purposes in ``measurement``
+F1_INTERVAL = "the F1 jumps where guesses are tied, and its interval is then too narrow: use that of the accuracy"
+EXAMPLES = 3  # purpose of random numbers, next to those in ``measurement``
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """How labels and predictions are attacked: the options that ``leakage`` and ``dpa`` share.
+    """The options that ``leakage`` and ``dpa`` share.
 
     Attributes:
-        attacker: "auto", "majority", "logistic", "network", "wang", or one of your own. "auto" is the majority's rule
-            where the rows are of few kinds, and else logistic regression.
+        attacker: "auto", "majority", "logistic", "network", "wang", or an ``Attacker``. "auto" is the majority rule if
+            there are few distinct rows, else logistic regression.
         quality: "accuracy", "f1", "inverse_mse", "inverse_bce".
-        equalise, grid: how labels are made as wrong as the predictions: see ``labels_to_change``.
-        flips: "expected" or "drawn"; by default the former where it can be (one column, an attacker that takes weights,
-            all rows).
-        repeats: how often labels are changed, rows drawn and attackers started; 1 where none of it is random.
-        held_out: share of rows that attackers are tested on and have not learnt; 0 for the rows they have learnt.
-            Unless given it is 0 where the rows are of few kinds; else attackers are cross-fitted, and a note says so.
-        balance: "none"; "redraw" rows so that every group has as many as the smallest; "weights" to the same end.
+        equalise, grid: how many errors are added to the labels, see ``labels_to_change``.
+        flips: whether label errors enter as "expected" counts or are "drawn" at random. Default: "expected" where
+            possible (one column, an attacker that takes weights, all rows).
+        repeats: number of draws of label errors, rows and attackers; 1 if nothing is random.
+        held_out: share of rows held out for testing; 0 tests on the training rows. Default: 0 if there are few distinct
+            rows, else attackers are cross-fitted and a note says so.
+        balance: "none", "redraw" (as many rows of every group as of the smallest), or "weights" (groups of equal
+            weight).
         folded: report 0.5 + |accuracy - 0.5|.
         resamples: of the rows, for ``intervals``; 0 for none.
         level: of the intervals, 0-1.
-        clusters: the cluster of each row (e.g. the person), resampled in the rows' place.
-        seed: of everything that is drawn.
+        clusters: the cluster of each row (e.g. the person); clusters are then resampled.
+        seed: of all random numbers.
     """
 
     attacker: str | Attacker = AUTO
@@ -78,7 +77,7 @@ class Plan:
     seed: int = 0
 
     def method(self, *features: Floats) -> tuple[Method, tuple[str, ...]]:
-        """How each attack is made on rows with these features, and notes on the choice."""
+        """The method for rows with these features, and notes on the choice."""
         names = ("attacker", "quality", "held_out", "balance", "folded", "seed")
         patterns = max(int(row_numbers(table).max()) + 1 for table in features)
         return Method.of(**{name: getattr(self, name) for name in names}, patterns=patterns, rows=len(features[0]))
@@ -86,60 +85,59 @@ class Plan:
 
 @dataclass(frozen=True, eq=False)
 class Attack:
-    """One variable guessed from another."""
+    """One variable predicted from another."""
 
-    name: str  # what results call how well it is guessed
+    name: str  # of the predictability in results
     inputs: Categories | Floats  # n rows of labels, or (n, F) scores
-    target: Categories  # n rows, what is guessed
-    noisy: str = ""  # which of the two is made as wrong as the predictions: "inputs", "target", or "" for neither
+    target: Categories  # n rows
+    noisy: str = ""  # the variable to which label errors are added: "inputs", "target", or "" for neither
 
     @property
     def features(self) -> Floats:
-        """``(n, F)`` what the attacker is given."""
+        """``(n, F)`` features for the attacker."""
         return self.inputs.features() if isinstance(self.inputs, Categories) else self.inputs
 
     @property
     def labels(self) -> Categories:
-        """The inputs, if they are labels."""
+        """The inputs, which must be labels."""
         if not isinstance(self.inputs, Categories):
-            raise TypeError("labels are needed, not scores")
+            raise TypeError("the inputs must be labels, not scores")
         return self.inputs
 
 
 @dataclass(frozen=True, eq=False)
 class Attacked:
-    """How predictable variables are, side by side."""
+    """Predictability of labels and of predictions."""
 
-    repeats: pd.DataFrame  # one row each: repeat, then a column for each quantity
-    # a row for each quantity, low and high: an interval over other examples of the same kind; NaN where there
-    # is none, which a note then explains
+    repeats: pd.DataFrame  # a row per repeat: repeat, then a column per quantity
+    # a row per quantity, with low and high: the interval over examples; NaN if there is none, which a note explains
     intervals: pd.DataFrame
-    changed: tuple[int, ...]  # how many labels of each column were changed to equalise
-    # "expected": from the counts to be expected; "drawn": the mean over random changes, which is larger near a tie,
-    # for E[max] > max(E)
+    changed: tuple[int, ...]  # number of labels of each column that were changed to equalise
+    # "expected": from expected counts; "drawn": mean over random changes, which is larger near a tie since
+    # E[max] > max(E)
     flips: Flips
     attacker: str
     quality: str
     level: float
-    units: int  # examples, or clusters of them
-    notes: tuple[str, ...]  # what one should know about the attacks
+    units: int  # number of examples or clusters
+    notes: tuple[str, ...]  # on how to read the results
 
     def mean(self, quantity: str) -> float:
-        """The mean over repeats; NaN where a repeat has none."""
+        """Mean over repeats; NaN if it is NaN in a repeat."""
         return float(self.repeats[quantity].mean(skipna=False))
 
     @property
     def data(self) -> float:
-        """How well the attacker guesses with the labels, made as wrong as the predictions; the mean over repeats."""
+        """Mean predictability with the labels, after label errors are added."""
         return self.mean("data")
 
     @property
     def model(self) -> float:
-        """How well it guesses with the predictions; the mean over repeats."""
+        """Mean predictability with the predictions."""
         return self.mean("model")
 
     def to_frame(self) -> pd.DataFrame:
-        """A row for each quantity: see ``repeats_table``; and the interval over examples."""
+        """A row per quantity: the columns of ``repeats_table``, and the interval over examples."""
         table = repeats_table(self.repeats.drop(columns="repeat"), level=self.level)
         over = self.intervals.loc[table["quantity"]]
         table = table.assign(examples_low=over["low"].to_numpy(), examples_high=over["high"].to_numpy())
@@ -148,35 +146,34 @@ class Attacked:
 
 @dataclass(frozen=True, eq=False)
 class AttackComparison:
-    """Attacks, among them "model" and "data", and what these two come to."""
+    """Attacks, among them "model" and "data", and a quantity that compares these two."""
 
-    # plan, method: the options, and what they come to for these rows
     plan: Plan
-    method: Method
-    attacks: tuple[Attack, ...]  # what is guessed from what
-    # name, of: the quantity made of (model, data), larger for a larger "model"
+    method: Method  # the plan's, for these rows
+    attacks: tuple[Attack, ...]
+    # name, of: the quantity as a function of (model, data), increasing in "model"
     name: str
     of: Callable[[Any, Any], Any]
-    # truth, predicted: labels and predictions that say how many labels are to be made wrong
+    # truth, predicted: labels and predictions, which determine the number of label errors to add
     truth: Categories
     predicted: Categories
-    groups: Categories  # what is balanced, if anything is
-    noisy: str  # name of the labels made wrong, for errors
+    groups: Categories  # groups to balance
+    noisy: str  # name of the labels that are changed, for errors
 
     @cached_property
     def units(self) -> Codes:
-        """``(n,)`` the rows, or their clusters, as numbers."""
+        """``(n,)`` number of each row or of its cluster."""
         rows = len(self.truth)
         return np.arange(rows) if self.plan.clusters is None else cluster_codes(self.plan.clusters, rows=rows)
 
     @cached_property
     def counts(self) -> Codes:
-        """``(C,)`` how many labels of each column are to be made wrong."""
+        """``(C,)`` number of labels of each column to change."""
         return labels_to_change(self.truth, self.predicted, rule=self.plan.equalise, grid=self.plan.grid)
 
     @cached_property
     def flips(self) -> Flips:
-        """Whether labels are changed on average or at random; by default the former if it can be."""
+        """The plan's choice, or by default "expected" where possible; ValueError if it is not possible."""
         wanted, attacker = self.plan.flips, self.method.attacker
         if wanted not in (None, "expected", "drawn"):
             raise ValueError(BAD_FLIPS.format(flips=wanted))
@@ -194,10 +191,10 @@ class AttackComparison:
         return "expected" if expected else "drawn"
 
     def run(self, notes: Sequence[str] = ()) -> dict[str, Any]:
-        """The fields of an ``Attacked``; ``notes`` come first in its own.
+        """Compute the fields of an ``Attacked``; its notes start with ``notes``.
 
         Raises:
-            ValueError: an option out of range, or options that do not go together.
+            ValueError: an option out of range, or incompatible options.
         """
         plan, method = self.plan, self.method
         check_level(plan.level)
@@ -235,7 +232,7 @@ class AttackComparison:
         }
 
     def _measured(self, attack: Attack, repeat: int) -> AttackResult:
-        """One attack of one repeat."""
+        """Measure one attack in one repeat."""
         features, target, weights = attack.features, attack.target, None
         groups, units = self.groups.joint(), self.units
         if attack.noisy and self.counts.any():
@@ -252,7 +249,7 @@ class AttackComparison:
         return measure(self.method, features, target, groups=groups, weights=weights, units=units, repeat=repeat)
 
     def _by_resampling(self) -> dict[str, tuple[float, float]]:
-        """Intervals of the majority's rule from counts of the different examples in every resample."""
+        """Intervals of the majority rule, from counts of the distinct examples in every resample."""
         plan, size = self.plan, int(self.units.max()) + 1
         inputs = [attack.inputs.codes for attack in self.attacks if isinstance(attack.inputs, Categories)]
         labels = [self.truth.codes, self.predicted.codes, self.groups.codes]
@@ -275,9 +272,9 @@ class AttackComparison:
         brackets = {}
         for attack in self.attacks:
             tables = _guessing(attack, first).tables(weights, wrong)
-            seen, drawn = [table[:1] for table in tables], [table[1:] for table in tables]
+            observed, drawn = [table[:1] for table in tables], [table[1:] for table in tables]
             if plan.quality == "accuracy":
-                brackets[attack.name] = accuracy_bracket(seen, drawn, units=size, level=plan.level)
+                brackets[attack.name] = accuracy_bracket(observed, drawn, units=size, level=plan.level)
             else:
                 values = np.array([self._quality([table[row] for table in drawn]) for row in range(len(drawn[0]))])
                 brackets[attack.name] = Bracket(values, values)
@@ -290,17 +287,19 @@ class AttackComparison:
         return {name: (float(low[row]), float(high[row])) for row, name in enumerate(known)}
 
     def _counts(self, cells: Codes) -> Floats:
-        """``(1 + R, m)`` how often each different example is there: in all, and in every resample of the units."""
+        """Counts ``(1 + R, m)`` of each distinct example in the sample and in every resample of the units."""
         random = np.random.default_rng([self.plan.seed, EXAMPLES])
-        here = np.bincount(cells).astype(np.float64)
+        observed = np.bincount(cells).astype(np.float64)
         if self.plan.clusters is None:
-            return np.vstack([here, random.multinomial(len(cells), here / len(cells), size=self.plan.resamples)])
+            drawn = random.multinomial(len(cells), observed / len(cells), size=self.plan.resamples)
+            return np.vstack([observed, drawn])
         size = int(self.units.max()) + 1
-        often = (np.bincount(random.integers(size, size=size), minlength=size) for _ in range(self.plan.resamples))
-        return np.vstack([here, *(np.bincount(cells, weights=each[self.units], minlength=len(here)) for each in often)])
+        times = (np.bincount(random.integers(size, size=size), minlength=size) for _ in range(self.plan.resamples))
+        rows = (np.bincount(cells, weights=each[self.units], minlength=len(observed)) for each in times)
+        return np.vstack([observed, *rows])
 
     def _quality(self, tables: Sequence[Floats]) -> float:
-        """The quality of the majority's rule from ``(X, K)`` joint shares of each column."""
+        """Quality of the majority rule, from joint shares ``(X, K)`` of each column."""
         measures = []
         for table in tables:
             size, total = table.shape[1], table.sum(axis=1, keepdims=True)
@@ -312,10 +311,7 @@ class AttackComparison:
     def _by_row(
         self, repeats: pd.DataFrame, parts: Sequence[dict[str, AttackResult]]
     ) -> dict[str, tuple[float, float]]:
-        """Intervals of cross-fitted attackers: t over rows, guessed by attackers that have not learnt them.
-
-        What differs from repeat to repeat (labels changed, folds) is added to the variance.
-        """
+        """Intervals of cross-fitted attackers: t over rows, plus the variance between repeats."""
         clusters = Units.of(len(self.units), clusters=None if self.plan.clusters is None else self.units.tolist())
         rights = {name: np.mean([np.asarray(part[name].right) for part in parts], axis=0) for name in parts[0]}
         ratios = {name: Ratio.of(clusters.sums(right[None]), clusters.sizes[None]) for name, right in rights.items()}

@@ -1,4 +1,4 @@
-"""DPA of numbers: a continuous attribute, task or output, with 1 / RMSE as the quality. Categories are in ``dpa``."""
+"""DPA of a continuous attribute, task or output, with 1 / RMSE as the quality. For categories see ``dpa``."""
 
 from typing import Any, Literal
 
@@ -25,27 +25,27 @@ def dpa_of_numbers(
     repeats: int = 20,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """DPA where what is guessed is a number: ``Psi = 1 / RMSE`` of an attacker, on rows that it has not learnt.
+    """DPA of a numeric target: ``Psi = 1 / RMSE`` of cross-validated predictions by an attacker.
 
-    T in Psi_D (A, in T->A) is first made as wrong as the predictions: the predictions' own errors are added to it in a
-    random order, so that both have the same RMSE against the truth. 1 / RMSE also grows where the target merely spreads
-    less, as predictions often do; ``dpa_shuffled`` is what remains with the attacker's input in a random order, so only
-    the difference between the two speaks of the attribute.
+    The errors of the predictions, in random order, are first added to T in Psi_D (in T->A: to A), so that both have the
+    same RMSE against the truth. 1 / RMSE also grows if the target merely varies less, as predictions often do.
+    ``dpa_shuffled`` is measured with the attacker's input in random order, so only the difference between the two is
+    about the attribute.
 
     Args:
-        attributes: ``(n,)`` or ``(n, C)`` numbers, or names of groups; as what is guessed from, or in T->A guessed.
+        attributes: ``(n,)`` or ``(n, C)`` numbers or names of groups; one column of numbers if they are the target.
         tasks: ``(n,)`` or ``(n, C)``, likewise.
-        predictions, predicted_attributes: ``(n,)`` numbers of the task (A->T) and of the attribute (T->A), or both.
-        attacker: least squares, or a random forest; each row is guessed by one that was fitted to the other folds.
-        repeats: how often errors, folds and shuffled inputs are drawn.
-        seed: of them.
+        predictions, predicted_attributes: ``(n,)`` predictions of the task (A->T), of the attribute (T->A), or both.
+        attacker: "linear" (least squares) or "forest" (random forest).
+        repeats: number of draws of errors, folds and shuffled inputs.
+        seed: of the draws.
 
     Returns:
-        Rows data (Psi_D), model (Psi_M), dpa and dpa_shuffled of each direction: the mean and standard deviation over
-        the repeats; NaN where a target is guessed without error.
+        Rows data (Psi_D), model (Psi_M), dpa and dpa_shuffled for each direction: mean and standard deviation over
+        the repeats; NaN where a target is predicted without error.
 
     Raises:
-        ValueError: what is guessed is no single column of finite numbers, or as many rows are not there.
+        ValueError: the target is not a single column of finite numbers, or the numbers of rows differ or are too small.
 
     Source: Tokas, Nair & Kerner, arXiv 2412.11060.
     """
@@ -63,7 +63,8 @@ def dpa_of_numbers(
         x, t, guess = _inputs(given), _numbers(truth, "the truth"), _numbers(predicted, "the predictions")
         if not len(x) == len(t) == len(guess) or len(t) < 2 * FOLDS:
             raise ValueError(
-                f"{direction}: {len(x)}, {len(t)} and {len(guess)} rows; as many are needed, {2 * FOLDS} or more"
+                f"{direction}: the inputs have {len(x)}, {len(t)} and {len(guess)} rows; give all the same number, at "
+                f"least {2 * FOLDS}"
             )
         random, drawn = np.random.default_rng(seed), []
         for _ in range(repeats):
@@ -82,7 +83,7 @@ def dpa_of_numbers(
 
 
 def _quality(x: Floats, target: Floats, folds: "np.ndarray[Any, Any]", attacker: str) -> float:
-    """1 / RMSE of guesses of the target by attackers that were fitted to the other folds."""
+    """1 / RMSE of predictions of the target by attackers that were fitted to the other folds."""
     guesses = np.empty(len(target))
     for fold in range(FOLDS):
         out = folds == fold
@@ -102,10 +103,9 @@ def _attacker(name: str) -> Any:
 
 
 def _inputs(values: ArrayLike) -> Floats:
-    """``(n, D)``: columns of numbers as they are, of names as 0 and 1 for each name."""
+    """Features ``(n, D)``: columns of numbers unchanged, columns of names one-hot."""
     frame = pd.DataFrame(np.asarray(values))
-    table: Floats = pd.get_dummies(frame.infer_objects()).to_numpy(dtype=np.float64)
-    return table
+    return np.asarray(pd.get_dummies(frame.infer_objects()), dtype=np.float64)
 
 
 def _numbers(values: ArrayLike, name: str) -> Floats:

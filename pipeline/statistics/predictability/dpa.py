@@ -1,7 +1,6 @@
 """Directional predictability amplification, DPA (Tokas, Nair & Kerner, arXiv 2412.11060).
 
-Attribute to task and task to attribute, each as the relative change of predictability. ``leakage`` is the metric
-without a direction that it builds on.
+The relative change of predictability, from attribute to task and from task to attribute.
 """
 
 from dataclasses import dataclass
@@ -27,11 +26,11 @@ class Dpa(Attacked):
 
     @property
     def dpa(self) -> float:
-        """``(Psi_M - Psi_D) / (Psi_M + Psi_D)`` of each repeat, then the mean; NaN where a repeat has none."""
+        """Mean over repeats of ``(Psi_M - Psi_D) / (Psi_M + Psi_D)``; NaN if it is undefined in a repeat."""
         return self.mean("dpa")
 
     def to_frame(self) -> pd.DataFrame:
-        """A row for each quantity, with the direction."""
+        """A row per quantity, with the direction."""
         table = super().to_frame()
         table.insert(0, "direction", self.direction)
         return table
@@ -46,29 +45,28 @@ def dpa(
     repeats: int = 20,
     **options: Any,
 ) -> tuple[Dpa, ...]:
-    """DPA in each direction that predictions are given for: A->T by the tasks', T->A by the attributes'.
+    """DPA in each direction with predictions: A->T for predicted tasks, T->A for predicted attributes.
 
     A->T: ``Psi_D = Q(f(A), T)``, ``Psi_M = Q(f'(A), That)``; T->A: ``Psi_D = Q(f(T), A)``, ``Psi_M = Q(f'(T), Ahat)``.
-    What the attackers are given is the truth in both. T in Psi_D (A, in T->A) is first made as wrong as the
-    predictions, by changing as many labels at random as there are wrong predictions. Every attack starts afresh; in the
-    authors' code f' goes on from the trained f, and one f serves all repeats.
+    The inputs of the attackers are the true labels in both. Random errors are first added to T in Psi_D (in T->A: to
+    A), as many as there are wrong predictions. Every attack trains a new attacker; in the authors' code f' continues
+    from the trained f, and the same f is used in all repeats.
 
-    In -1..1, and above 0 where predictions give away more than labels. With the accuracy the bound is narrower, since a
-    majority is guessed rightly in any case: for two categories Psi is in 0.5-1, and |DPA| at most 1/3.
-
-    The paper asks the attacker about the rows it has learnt (``held_out=0``) and has as attacker "network". Its code's
-    default quality is "inverse_mse".
+    DPA lies in -1 to 1 and is positive if the predictions are more predictable than the labels. With the accuracy the
+    range is narrower, because the majority class is always guessed correctly: for two categories Psi is in 0.5-1, and
+    |DPA| is at most 1/3. The paper tests the attacker on its training rows (``held_out=0``) with the attacker
+    "network". The default quality of its code is "inverse_mse".
 
     Args:
-        attributes: ``(n,)`` or ``(n, C)`` true groups; of several columns each is guessed by itself, and the quality
+        attributes: ``(n,)`` or ``(n, C)`` true groups; several columns are predicted separately and the quality is
             averaged.
         tasks: ``(n,)`` or ``(n, C)`` true labels.
-        predictions, predicted_attributes: of the tasks' and of the attributes' shape.
-        repeats: how often labels are changed, rows drawn and attackers started; 1 where none of it is random.
+        predictions, predicted_attributes: of the same shape as tasks and attributes.
+        repeats: number of draws of label errors, rows and attackers; 1 if nothing is random.
         **options: the others of ``attacks.Plan``.
 
     Raises:
-        ValueError: arrays or options that cannot be, named; neither predictions.
+        ValueError: invalid arrays or options, which the message names, or no predictions.
     """
     (groups,) = categories(attributes=attributes)
     ordered = aligned(tasks, attributes, "tasks", to="attributes")
@@ -96,7 +94,7 @@ def dpa(
 
 
 def relative_change(model: Any, data: Any) -> Any:
-    """``(model - data) / (model + data)``, its limit where one is infinite; NaN where both are 0 or both infinite."""
+    """``(model - data) / (model + data)``, or its limit if one is infinite; NaN if both are 0 or both infinite."""
     model, data = np.asarray(model, dtype=np.float64), np.asarray(data, dtype=np.float64)
     infinite, total = np.isinf(model) | np.isinf(data), model + data
     finite = np.where(infinite, 1.0, model), np.where(infinite, 1.0, data)

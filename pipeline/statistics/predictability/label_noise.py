@@ -1,7 +1,7 @@
-"""Labels made as wrong as a model's predictions are, so that both can be compared: how many to change, and which.
+"""Random label errors that make labels as wrong as a model's predictions, so that both can be compared.
 
-A model that is often wrong gives less away than its labels do, whatever its bias. So before labels and predictions are
-attacked, a share of the labels is changed at random (Wang et al. 2019; Tokas, Nair & Kerner 2025).
+A model that is often wrong leaks less than the labels, whatever its bias. So a share of the labels is changed at random
+before the attacks (Wang et al. 2019; Tokas, Nair & Kerner 2025).
 """
 
 from collections.abc import Sequence
@@ -24,21 +24,20 @@ def labels_to_change(
     grid: Sequence[float] | None = None,
     weights: Floats | None = None,
 ) -> Codes:
-    """``(C,)`` how many labels of each column are to be changed.
+    """Number of labels of each column to change, ``(C,)``.
 
     Args:
-        labels: the true ones.
-        predictions: of the same categories.
-        rule: "accuracy": as many as there are wrong predictions in the column, counted in integers (the rule of Tokas
-            et al.; their code has a float share, which is one label off for half of all shares). "macro_f1": the share
-            for which the labels' expected F1, averaged over columns, is the predictions' (what Wang et al. match).
-            "none": no label.
-        grid: with "macro_f1", the shares among which the one that comes nearest is taken, as the code of Wang et al.
-            does with a list made by hand; without it the share is solved for.
-        weights: ``(n,)`` how often each row counts, whole numbers; once unless given.
+        labels: the true labels.
+        predictions: predictions with the same categories.
+        rule: "accuracy": the number of wrong predictions in the column (Tokas et al.; their code uses a float share,
+            which is off by one label for half of all shares). "macro_f1": the share for which the labels' expected F1,
+            averaged over columns, equals that of the predictions (Wang et al.). "none": 0.
+        grid: shares among which "macro_f1" chooses the nearest, as the code of Wang et al. does; by default the share
+            is found by root finding.
+        weights: ``(n,)`` whole number of times that each row counts; default: 1.
 
     Raises:
-        ValueError: there is no such rule, or the grid is empty or leaves 0-1.
+        ValueError: an unknown rule, or a grid that is empty or outside 0-1.
     """
     check_choice(rule, "equalise", RULES)
     if rule == "none":
@@ -61,26 +60,26 @@ def labels_to_change(
 
 
 def macro_f1(labels: Categories, predictions: Categories, *, weights: Floats | None = None) -> float:
-    """F1 of predictions, averaged over columns (see ``qualities.f1``)."""
+    """F1 of predictions (``qualities.f1``), averaged over columns."""
     each = np.ones(len(labels)) if weights is None else weights
     columns = zip(labels.codes.T, predictions.codes.T, labels.sizes, strict=True)
     return float(np.mean([f1_of_guesses(truth, guess, each, classes=size) for truth, guess, size in columns]))
 
 
 def expected_macro_f1(labels: Categories, share: float, *, weights: Floats | None = None) -> float:
-    """The F1, from expected counts, of labels of which a share 0-1 was changed to another category each."""
+    """Macro-F1, from expected counts, of labels of which a share in 0-1 is changed to another category."""
     parts = []
     for column, size in enumerate(labels.sizes):
-        there = np.bincount(labels.codes[:, column], weights=weights, minlength=size).astype(np.float64)
+        true = np.bincount(labels.codes[:, column], weights=weights, minlength=size).astype(np.float64)
         changed = share if size > 1 else 0.0
-        right = (1 - changed) * there
-        guessed = right + changed * (there.sum() - there) / max(size - 1, 1)
-        parts.append(f1_of_counts(right, there, guessed))
+        right = (1 - changed) * true
+        predicted = right + changed * (true.sum() - true) / max(size - 1, 1)
+        parts.append(f1_of_counts(right, true, predicted))
     return float(np.mean(parts))
 
 
 def changed(labels: Categories, counts: Codes, *, generator: np.random.Generator) -> Categories:
-    """Labels of which ``counts`` ``(C,)`` in each column, drawn at random, became another category of it."""
+    """Change ``counts`` ``(C,)`` random labels of each column to another of its categories."""
     codes = labels.codes.copy()
     for column, (count, size) in enumerate(zip(counts, labels.sizes, strict=True)):
         rows = generator.choice(len(codes), size=int(count), replace=False)
@@ -89,10 +88,10 @@ def changed(labels: Categories, counts: Codes, *, generator: np.random.Generator
 
 
 def expected_rows(labels: Categories, counts: Codes) -> tuple[NDArray[np.intp], Categories, Floats]:
-    """What ``changed`` gives on average: every row once for each category of its one column, with integer weights.
+    """The expectation of ``changed`` for one column: every row with each of the K categories, with integer weights.
 
     Returns:
-        ``(n K,)`` row each entry comes from, the entries, and their ``(n K,)`` weights.
+        the original rows ``(n K,)``, the labels, and their weights ``(n K,)``.
     """
     (size,), (count,) = labels.sizes, counts
     rows = np.repeat(np.arange(len(labels)), size)
@@ -103,7 +102,7 @@ def expected_rows(labels: Categories, counts: Codes) -> tuple[NDArray[np.intp], 
 
 
 def _solve(labels: Categories, wanted: float, weights: Floats) -> float:
-    """The share of labels to change at which their expected F1 is the one wanted."""
+    """Find the share of labels to change for which their expected F1 is ``wanted``."""
 
     def excess(share: float) -> float:
         return expected_macro_f1(labels, share, weights=weights) - wanted

@@ -1,7 +1,7 @@
 """Leakage and leakage amplification (Wang, Zhao, Yatskar, Chang & Ordonez 2019, "Balanced Datasets Are Not Enough").
 
-How much of the attribute is given away by the task labels, and how much by the model's predictions of them. Leakage has
-no direction; ``dpa`` has.
+How well the attribute can be predicted from the task labels, and how well from the model's predictions. ``dpa`` is the
+directional measure.
 """
 
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from pipeline.statistics.arrays import Categories, Floats, aligned, categories, 
 from pipeline.statistics.predictability.attacks import Attack, AttackComparison, Attacked, Plan
 from pipeline.statistics.predictability.measurement import AUTO
 
-READS_LABELS = "the attacker 'majority' counts labels and cannot read outputs: choose another"
+READS_LABELS = "the attacker 'majority' counts labels and cannot use outputs: choose another attacker"
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +28,7 @@ class Leakage(Attacked):
 
     @property
     def unchanged(self) -> float:
-        """lambda_D, of the labels as they are."""
+        """lambda_D, of the unchanged labels."""
         return self.mean("unchanged")
 
 
@@ -42,23 +42,23 @@ def leakage(
 ) -> Leakage:
     """Leakage amplification: ``lambda_M - lambda_D(a)``, with ``lambda = Q(attacker guesses A)``.
 
-    ``lambda_D(a)``: the labels are first made as wrong as the predictions (``equalise``). With the majority rule, the
-    accuracy and all rows, ``lambda = sum_t max_a n(a, t) / n`` exactly.
+    For ``lambda_D(a)`` random errors are first added to the labels until they are as wrong as the predictions
+    (``equalise``). With the majority rule, the accuracy and all rows, ``lambda = sum_t max_a n(a, t) / n`` exactly.
 
-    The paper and its code. Both: the attacker is tested on rows that it has not learnt (``held_out=0.5`` or so), five
-    rounds. The code alone: rows are redrawn so that every group has as many (``balance="redraw"``), so chance is 0.5;
-    the accuracy is folded (``folded=True``); lambda_M is measured on the model's raw outputs (``outputs``), lambda_D on
-    binary labels, so that part of the gap is that difference and not bias; labels are changed until their macro-F1, not
-    their accuracy, is the model's (``equalise="macro_f1"``, with a ``grid`` of shares); the attacker is "wang".
+    Paper and code both test the attacker on held-out rows (about ``held_out=0.5``), in five rounds. Only the code
+    resamples rows so that all groups have the same size (``balance="redraw"``) and chance is 0.5; folds the accuracy
+    (``folded=True``); measures lambda_M on the model's raw outputs (``outputs``) but lambda_D on binary labels, so that
+    part of the gap is due to that difference and not to bias; and changes labels until their macro-F1, not their
+    accuracy, is the model's (``equalise="macro_f1"``, with a ``grid`` of shares). The attacker is "wang".
 
     Args:
         attributes: ``(n,)`` the group of each row.
-        tasks, predictions: ``(n,)`` or ``(n, C)`` true and predicted labels, of one shape.
+        tasks, predictions: ``(n,)`` or ``(n, C)`` true and predicted labels, of the same shape.
         outputs: ``(n,)`` or ``(n, F)`` the model's scores, attacked in place of the predictions.
         **options: of ``attacks.Plan``.
 
     Raises:
-        ValueError: arrays or options that cannot be, named.
+        ValueError: invalid arrays or options; the message names them.
     """
     (target,) = categories(attributes=attributes)
     truth, predicted = categories(

@@ -1,7 +1,4 @@
-"""Predictability: how well an attacker guesses one variable from another, on which rows, and over how many repeats.
-
-Who attacks is in ``attackers``; what is compared with what, in ``leakage`` (Wang et al.) and ``dpa`` (Tokas et al.).
-"""
+"""Predictability: how well an attacker predicts one variable from another, with its training and test rows."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,25 +14,25 @@ Balance = Literal["none", "redraw", "weights"]
 BALANCES = ("none", "redraw", "weights")
 AUTO = "auto"
 FOLDS = 5
-# In fewer rows of each different kind, an attacker that is tested on the rows it has learnt knows many by heart.
-FEW_PATTERNS, ROWS_A_PATTERN = 16, 30
+# With more distinct rows and fewer rows of each, an attacker that is tested on its training rows memorises many.
+FEW_PATTERNS, ROWS_PER_PATTERN = 16, 30
 
 NO_WEIGHTS = "the attacker {name!r} takes no weights: choose balance='redraw' and flips='drawn'"
 FOLDED = "folded is for the accuracy on two categories: 0.5 + |accuracy - 0.5|"
-FEW_ROWS = "held_out = {held_out:g} of {rows} rows leaves nothing to learn from or to ask about"
+FEW_ROWS = "held_out = {held_out:g} of {rows} rows leaves no rows to train on or to test on"
 BY_HEART = (
-    "{patterns} different rows of labels among {rows}: the attacker 'majority' would learn them by heart. Leave the "
-    "attacker out or choose 'logistic' (both cross-fitted), or give held_out=0 to measure it all the same"
+    "{patterns} distinct rows of labels among {rows}: the attacker 'majority' would memorise them. Leave the attacker "
+    "out or choose 'logistic' (both are cross-fitted), or use held_out=0 to measure it nevertheless"
 )
 CROSS_FITTED = (
-    "{patterns} different rows of labels among {rows}: attackers are cross-fitted in {folds} folds, each tested on "
-    "rows that it has not learnt"
+    "{patterns} distinct rows of labels among {rows}: attackers are cross-fitted in {folds} folds, each tested on "
+    "held-out rows"
 )
 OVERFITTED = (
-    "{patterns} different rows of labels among {rows}, and attackers are tested on the rows that they have learnt: "
-    "what they know by heart counts as predictable"
+    "{patterns} distinct rows of labels among {rows}, and attackers are tested on their training rows: what they "
+    "memorise counts as predictable"
 )
-# What random numbers are for: the same seed draws the same rows and starts the same attackers for both sides.
+# Purposes of random numbers: the same seed gives the same rows and attackers for labels and predictions.
 ROWS, LABELS, ATTACK = range(3)
 
 
@@ -43,15 +40,14 @@ ROWS, LABELS, ATTACK = range(3)
 class Method:
     """How predictability is measured."""
 
-    attacker: Attacker  # who guesses
-    quality: Quality  # how well
-    # share 0-1 of the rows, drawn anew each repeat, that the attacker is tested on and has not learnt; 0: it is tested
-    # on the rows that it has learnt (as Tokas et al. do)
+    attacker: Attacker
+    quality: Quality
+    # share 0-1 of the rows held out for testing, drawn in each repeat; 0: the training rows are the test rows (as in
+    # Tokas et al.)
     held_out: float = 0.0
-    folds: int = 0  # above 0, every row is tested on once, by an attacker that has learnt the other folds
-    # "none"; "redraw": of every group as many rows as of the smallest, drawn anew each repeat, for learning and for
-    # asking (the code of Wang et al.); "weights": every group weighs the same, which is what redrawing comes to on
-    # average
+    folds: int = 0  # if positive, number of folds of a cross-validation
+    # "none"; "redraw": as many rows of every group as of the smallest, drawn in each repeat, for training and testing
+    # (the code of Wang et al.); "weights": groups of equal weight, the expectation of redrawing
     balance: Balance = "none"
     folded: bool = False  # report 0.5 + |accuracy - 0.5| (the code of Wang et al.)
     seed: int = 0
@@ -69,12 +65,12 @@ class Method:
         patterns: int = 1,
         rows: int = 1,
     ) -> "tuple[Method, tuple[str, ...]]":
-        """Checked options (see ``attacks.Plan``) for so many different rows among all, and notes on the choice.
+        """Check options (see ``attacks.Plan``) for data with ``patterns`` distinct rows; also return notes.
 
         Raises:
-            ValueError: an unknown name, options that do not go together, or too many kinds of rows for "majority".
+            ValueError: an unknown name, incompatible options, or too many distinct rows for "majority".
         """
-        many = patterns > FEW_PATTERNS and rows < ROWS_A_PATTERN * patterns
+        many = patterns > FEW_PATTERNS and rows < ROWS_PER_PATTERN * patterns
         chosen = attacker_of(("logistic" if many else "majority") if attacker == AUTO else attacker)
         if held_out is not None and not 0 <= held_out < 1:
             raise ValueError(f"held_out must lie in 0-1, below 1, not {held_out}")
@@ -83,39 +79,36 @@ class Method:
             raise ValueError(NO_WEIGHTS.format(name=chosen.name))
         if folded and quality != "accuracy":
             raise ValueError(FOLDED)
-        folded_in = many and held_out is None
-        if folded_in and chosen.name == "majority":
+        cross_fitted = many and held_out is None
+        if cross_fitted and chosen.name == "majority":
             raise ValueError(BY_HEART.format(patterns=patterns, rows=rows))
-        note = CROSS_FITTED if folded_in else OVERFITTED if many and held_out == 0 else ""
+        note = CROSS_FITTED if cross_fitted else OVERFITTED if many and held_out == 0 else ""
         notes = (note.format(patterns=patterns, rows=rows, folds=FOLDS),) if note else ()
         how: dict[str, Any] = {"balance": balance, "folded": folded, "seed": seed}
-        return cls(chosen, quality_of(quality), held_out or 0.0, FOLDS if folded_in else 0, **how), notes
+        return cls(chosen, quality_of(quality), held_out or 0.0, FOLDS if cross_fitted else 0, **how), notes
 
     @property
     def in_sample(self) -> bool:
-        """Whether attackers are tested on all rows, which they have learnt."""
+        """Whether attackers are trained and tested on all rows."""
         return self.held_out == 0 and self.folds == 0 and self.balance != "redraw"
 
     @property
     def exact(self) -> bool:
-        """Whether nothing is drawn, so that one repeat is all there is."""
+        """Whether nothing is random, so that one repeat is enough."""
         return self.attacker.exact and self.in_sample
 
     def random(self, purpose: int, repeat: int, *more: int) -> np.random.Generator:
-        """Random numbers for one purpose and repeat."""
+        """Random generator for a purpose and repeat."""
         return np.random.default_rng([self.seed, purpose, repeat, *more])
 
 
 @dataclass(frozen=True, eq=False)
 class AttackResult:
-    """A quality, larger = more predictable, and what one should know about how it came about.
+    """Result of an attack."""
 
-    ``right`` ``(n,)``: the share of each row's columns that was guessed rightly, of cross-fitted attackers.
-    """
-
-    value: float
-    notes: tuple[str, ...] = ()
-    right: Floats | None = None
+    value: float  # the quality, larger = more predictable
+    notes: tuple[str, ...] = ()  # on the training
+    right: Floats | None = None  # (n,) share of each row's columns predicted correctly; None unless cross-fitted
 
 
 def measure(
@@ -128,21 +121,21 @@ def measure(
     units: Codes | None = None,
     repeat: int = 0,
 ) -> AttackResult:
-    """How well the target is guessed from features, once.
+    """Measure how well the target is predicted from the features, in one repeat.
 
-    With the majority rule, accuracy and all rows it is exact: ``sum_x max_y n(x, y) / n``.
+    With the majority rule, accuracy and all rows the value is exactly ``sum_x max_y n(x, y) / n``.
 
     Args:
-        method: who guesses, how well, on which rows.
-        features: ``(n, F)`` what the attacker is given.
-        target: ``n`` rows, what it guesses; of several columns each by itself, and the quality is averaged.
-        groups: ``(n,)`` what is balanced, if anything is.
-        weights: ``(n,)``, 1 unless given.
-        units: ``(n,)`` rows or clusters that stay together when rows are held out; each row by itself unless given.
-        repeat: which one; each draws its own rows and starts its own attackers.
+        method: attacker, quality and choice of rows.
+        features: ``(n, F)``.
+        target: ``n`` rows; several columns are predicted separately and the quality is averaged.
+        groups: ``(n,)`` groups to balance.
+        weights: ``(n,)``, default 1.
+        units: ``(n,)`` clusters that are in the same fold; default: each row is its own.
+        repeat: number of the repeat, which determines the random numbers.
 
     Raises:
-        ValueError: rows or categories that do not fit the method.
+        ValueError: rows or categories that the method does not allow.
     """
     if method.folded and max(target.sizes) > 2:
         raise ValueError(FOLDED)
@@ -172,13 +165,13 @@ def measure(
 
 
 def gather_notes(parts: Sequence[AttackResult]) -> tuple[str, ...]:
-    """Every note once, with how many attacks it is about."""
+    """Merge the notes of attacks, each with the number of attacks that it is about."""
     counts = {note: sum(note in part.notes for part in parts) for part in parts for note in part.notes}
     return tuple(f"{note} ({count} of {len(parts)} attacks)" for note, count in counts.items())
 
 
 def _splits(method: Method, groups: Codes, units: Codes, repeat: int) -> Iterator[tuple[Codes, Codes]]:
-    """Rows to learn from and rows to ask about, once for each fold."""
+    """Training and test rows of each fold."""
     everything = np.arange(len(groups))
     if method.in_sample:
         yield everything, everything
@@ -203,16 +196,16 @@ def _splits(method: Method, groups: Codes, units: Codes, repeat: int) -> Iterato
 
 
 def _redrawn(rows: Codes, groups: Codes, random: np.random.Generator) -> Codes:
-    """As many rows of every group as of the smallest."""
+    """Draw as many rows of every group as the smallest has."""
     parts = [rows[groups[rows] == group] for group in np.unique(groups)]
     fewest = min(len(part) for part in parts)
     if fewest == 0:
-        raise ValueError("balance='redraw' needs rows of every group to learn from and to ask about")
+        raise ValueError("balance='redraw' needs rows of every group to train on and to test on")
     return np.sort(np.concatenate([random.choice(part, size=fewest, replace=False) for part in parts]))
 
 
 def _balanced(weights: Floats, groups: Codes, balance: Balance) -> Floats:
-    """Weights by which every group weighs the same, if that is wanted."""
+    """Weights, scaled with ``balance="weights"`` so that every group has the same total."""
     if balance != "weights":
         return weights
     return weights / np.bincount(groups, weights=weights)[groups]

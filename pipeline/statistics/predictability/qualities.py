@@ -1,7 +1,7 @@
-"""How well an attacker guesses: accuracy, F1, 1/MSE, 1/BCE. Who guesses is in ``attackers``.
+"""Quality of an attacker's predictions: accuracy, F1, 1/MSE, 1/BCE.
 
-The papers name the first two (range 0-1); the code of Tokas, Nair & Kerner has the inverse errors as well, and takes
-1/MSE by default.
+The papers use the first two (range 0-1). The code of Tokas, Nair & Kerner also has the inverse errors, with 1/MSE as
+the default.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from pipeline.statistics.arrays import Codes, Floats, check_choice
 
 Measure = Callable[[Codes, Floats, Floats], float]
-LEAST_CHANCE = 1e-12  # a chance of 0 or 1 has an infinite cross-entropy: it is taken as this far from it
+LEAST_CHANCE = 1e-12  # probabilities are clipped to this distance from 0 and 1, where the cross-entropy is infinite
 
 
 @dataclass(frozen=True)
 class Quality:
     """A quality, larger = better: a ``measure`` of (truth ``(n,)``, chances ``(n, K)``, weights ``(n,)``).
 
-    ``inverted``: the measure is an error, and the quality 1 / error; infinite where there is no error.
+    If ``inverted``, the measure is an error and the quality is 1 / error, infinite for an error of 0.
     """
 
     name: str
@@ -29,7 +29,7 @@ class Quality:
     inverted: bool = False
 
     def of(self, measures: Sequence[float]) -> float:
-        """The quality over several columns: of the mean of their measures."""
+        """Quality of several columns, from the mean of their measures."""
         mean = float(np.mean(measures))
         if not self.inverted:
             return mean
@@ -37,17 +37,17 @@ class Quality:
 
 
 def accuracy(truth: Codes, chances: Floats, weights: Floats) -> float:
-    """Share of the weight on which the likeliest class (of equals the first) is right."""
+    """Weighted share of rows whose likeliest class (of equals the first) is correct."""
     return float(weights[chances.argmax(axis=1) == truth].sum() / weights.sum())
 
 
 def f1(truth: Codes, chances: Floats, weights: Floats) -> float:
-    """F1 of the last of two classes; of more, the mean F1 over them. A class that is neither there nor guessed: 0."""
+    """F1 of the second of two classes, or mean F1 of more; 0 for a class that neither occurs nor is predicted."""
     return f1_of_guesses(truth, chances.argmax(axis=1), weights, classes=chances.shape[1])
 
 
 def f1_of_guesses(truth: Codes, guesses: Codes, weights: Floats, *, classes: int) -> float:
-    """As ``f1``, from guessed classes ``(n,)``."""
+    """``f1`` from predicted classes ``(n,)``."""
     right = np.bincount(truth[truth == guesses], weights=weights[truth == guesses], minlength=classes)
     there = np.bincount(truth, weights=weights, minlength=classes)
     guessed = np.bincount(guesses, weights=weights, minlength=classes)
@@ -55,23 +55,23 @@ def f1_of_guesses(truth: Codes, guesses: Codes, weights: Floats, *, classes: int
 
 
 def f1_of_counts(right: NDArray[Any], there: NDArray[Any], guessed: NDArray[Any]) -> float:
-    """As ``f1``, from the classes' ``(K,)`` counts: guessed rightly, there, guessed."""
+    """``f1`` from counts ``(K,)`` of the classes: predicted correctly, true, predicted."""
     either = there + guessed
     each = np.divide(2 * right, either, out=np.zeros_like(either, dtype=np.float64), where=either > 0)
     return float(each[1] if len(each) == 2 else each.mean())
 
 
 def mse(truth: Codes, chances: Floats, weights: Floats) -> float:
-    """Mean squared error of the chances over rows and classes; of two classes that of either one."""
+    """Mean squared error of the probabilities over rows and classes; for two classes, that of either."""
     errors = (chances - _one_hot(truth, chances)) ** 2
     return float(weights @ errors.mean(axis=1) / weights.sum())
 
 
 def bce(truth: Codes, chances: Floats, weights: Floats) -> float:
-    """Mean binary cross-entropy (nats) of the chances over rows and classes; of two classes that of either one."""
+    """Mean binary cross-entropy (nats) of the probabilities over rows and classes; for two classes, that of either."""
     safe = np.clip(chances, LEAST_CHANCE, 1 - LEAST_CHANCE)
     errors = -np.log(np.where(_one_hot(truth, chances), safe, 1 - safe))
-    # What is certain and right has no error at all.
+    # A certain and correct prediction has no error.
     errors = np.where(chances == _one_hot(truth, chances), 0.0, errors)
     return float(weights @ errors.mean(axis=1) / weights.sum())
 
@@ -85,7 +85,7 @@ QUALITIES = {
 
 
 def quality_of(name: str) -> Quality:
-    """A quality by its name; ValueError if there is none."""
+    """Look up a quality by name; ValueError if it is unknown."""
     check_choice(name, "quality", QUALITIES)
     return QUALITIES[name]
 

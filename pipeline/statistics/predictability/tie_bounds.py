@@ -1,8 +1,8 @@
-"""How far what the majority gives away would differ with other examples, although a maximum is not regular at ties.
+"""Intervals for the accuracy of the majority rule, which is not a regular functional where shares are tied.
 
-``sum over x of max over y p(x, y)`` is too large where the largest shares are tied or nearly so, and a bootstrap of it
-does not see by how much. Two laws bracket its error: of the guess that is best here alone, and of the best of all
-guesses that may be the best. Point estimates are ``measurement``'s.
+``sum over x of max over y p(x, y)`` is biased upwards where the largest shares are nearly tied, by an amount that a
+bootstrap does not show. Two distributions bracket its error: that of the best guess in the sample, and that of the
+largest of all guesses that may be tied with it.
 """
 
 from dataclasses import dataclass
@@ -15,65 +15,65 @@ from pipeline.statistics.arrays import Codes, Floats
 
 @dataclass(frozen=True, eq=False)
 class Guessing:
-    """One variable guessed from another, cell by cell of ``m`` different examples."""
+    """One variable predicted from another, for ``m`` distinct examples."""
 
-    # inputs, input_size: (m,) what the guess is made from, and how many categories it has
+    # inputs, input_size: (m,) codes of the input, and its number of categories
     inputs: Codes
-    # target, sizes: (m, C) what is guessed, each column by itself, and how many categories each has
+    # target, sizes: (m, C) codes of the targets, predicted separately, and the number of categories of each
     target: Codes
     sizes: tuple[int, ...]
-    noisy: str  # what is made wrong at random, "inputs" or "target", or "" for neither
+    noisy: str  # the variable with added random errors, "inputs" or "target", or "" for neither
     input_size: int
 
     def tables(self, weights: Floats, wrong: Floats) -> list[Floats]:
-        """``(R, X, K)`` joint shares of inputs and target for each column.
+        """Joint shares ``(R, X, K)`` of input and target, for each target.
 
         Args:
-            weights: ``(R, m)`` of the examples, each row adding up to 1.
-            wrong: ``(R, C)`` share of labels made wrong in each column of what is noisy.
+            weights: ``(R, m)`` of the examples; rows sum to 1.
+            wrong: ``(R, C)`` share of wrong labels in each column of the noisy variable.
         """
-        found = []
+        tables = []
         for column, size in enumerate(self.sizes):
-            place = self.inputs * size + self.target[:, column]
-            cells = np.zeros((len(place), self.input_size * size))
-            cells[np.arange(len(place)), place] = 1.0
-            table = (weights @ cells).reshape(-1, self.input_size, size)
+            cell = self.inputs * size + self.target[:, column]
+            one_hot = np.zeros((len(cell), self.input_size * size))
+            one_hot[np.arange(len(cell)), cell] = 1.0
+            table = (weights @ one_hot).reshape(-1, self.input_size, size)
             if self.noisy:
                 axis, count = (2, size) if self.noisy == "target" else (1, self.input_size)
                 share = wrong[:, column if self.noisy == "target" else 0, None, None]
                 others = table.sum(axis=axis, keepdims=True) - table
                 table = (1 - share) * table + share * others / max(count - 1, 1)
-            found.append(table)
-        return found
+            tables.append(table)
+        return tables
 
 
 @dataclass(frozen=True, eq=False)
 class Bracket:
-    """``low`` and ``high`` ``(R,)``: values that may be true if as many guesses as possible are tied, or if none is."""
+    """Possible true values ``(R,)``: ``low`` if as many guesses as possible are tied, ``high`` if none is."""
 
     low: Floats
     high: Floats
 
 
-def accuracy_bracket(seen: list[Floats], drawn: list[Floats], *, units: int, level: float) -> Bracket:
-    """Values that the true accuracy of the best guesses may have, from its tables here and in every resample.
+def accuracy_bracket(observed: list[Floats], resampled: list[Floats], *, units: int, level: float) -> Bracket:
+    """Bracket the true accuracy of the best guesses.
 
-    With e the resampled error of a guess, the accuracy seen is off by e of the best guess if there is one best guess,
-    and by the largest e of the tied ones if some are tied. A guess counts as possibly tied where its share is less than
-    ``sqrt(2 log n)`` standard errors below the best (moment selection, Andrews & Soares 2010; the law at ties is the
-    directional delta method of Fang & Santos 2019). No accuracy lies below that of an even guess.
+    With e the resampled error of a guess, the error of the observed accuracy is e of the best guess if it is unique,
+    and the largest e of the tied guesses otherwise. A guess is possibly tied if its share is less than
+    ``sqrt(2 log n)`` standard errors below the best (moment selection, Andrews & Soares 2010; the distribution at ties
+    is that of the directional delta method, Fang & Santos 2019). The accuracy is at least that of a uniform guess.
 
     Args:
-        seen: ``(1, X, K)`` for each column.
-        drawn: ``(R, X, K)`` for each column.
-        units: rows or clusters.
-        level: of the interval that is made of the bracket, which is widened as a t interval is.
+        observed: joint shares ``(1, X, K)`` of each column.
+        resampled: joint shares ``(R, X, K)`` of each column.
+        units: number of rows or clusters.
+        level: of the interval computed from the bracket; errors are widened to the t quantile.
     """
     reach = (1 + level) / 2
     widened = np.sqrt(units / max(units - 1, 1)) * stdtrit(max(units - 1, 1), reach) / ndtri(reach)
-    low, high = np.zeros((2, len(drawn[0])))
-    for table, resampled in zip(seen, drawn, strict=True):
-        shares, errors = table[0], (resampled - table) * widened
+    low, high = np.zeros((2, len(resampled[0])))
+    for table, samples in zip(observed, resampled, strict=True):
+        shares, errors = table[0], (samples - table) * widened
         best = shares.argmax(axis=1)[None, :, None]
         own = np.take_along_axis(errors, np.broadcast_to(best, (len(errors), *best.shape[1:])), axis=2)
         behind = shares.max(axis=1, keepdims=True) - shares
@@ -81,11 +81,11 @@ def accuracy_bracket(seen: list[Floats], drawn: list[Floats], *, units: int, lev
         tied = behind <= np.sqrt(2 * np.log(max(units, 2))) * spread
         value, floor = shares.max(axis=1).sum(), shares.sum() / shares.shape[1]
         largest = np.where(tied, errors, -np.inf).max(axis=2).sum(axis=1)
-        low += np.maximum(value - largest, floor) / len(seen)
-        high += np.maximum(value - own[..., 0].sum(axis=1), floor) / len(seen)
+        low += np.maximum(value - largest, floor) / len(observed)
+        high += np.maximum(value - own[..., 0].sum(axis=1), floor) / len(observed)
     return Bracket(low, high)
 
 
 def ends(low: Floats, high: Floats, *, level: float) -> tuple[float, float]:
-    """The interval with its lower end from the one law and its upper end from the other."""
+    """Interval with the lower end from the distribution ``low`` and the upper end from ``high``."""
     return float(np.quantile(low, (1 - level) / 2)), float(np.quantile(high, (1 + level) / 2))
