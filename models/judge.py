@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from models.attributes import RACES
 from models.image_metrics import batch_luma
-from models.precision import autocast, device_of, to_unit
+from models.precision import autocast, batch_size, device_of, to_unit
 
 AGE_STEPS = (20, 30, 40, 50, 60, 70)  # an output each: at least this many years old
 # gender, races, AGE_STEPS, age, smiling
@@ -25,7 +25,6 @@ OUTPUTS = 1 + len(RACES) + len(AGE_STEPS) + 1 + 1
 # The part of an aligned crop that is looked at, in template fractions (left, top, side): brow to chin and
 # a little hair. It is what every training photo really shows; the rest of the crop may be repeated border.
 VIEW = (0.125, 0.12, 0.75)
-BATCH = 16  # faces perceived at once by `perceive_crops`
 
 
 @dataclass(frozen=True)
@@ -128,10 +127,11 @@ def perceive_crops(network: Classifier, crops: Sequence[NDArray[np.uint8]], *, h
         half: compute in `models.precision.network_dtype` instead of float32.
     """
     device = device_of(network)
+    size = batch_size(device)
     parts = []
-    for start in range(0, max(1, len(crops)), BATCH):
-        some = crops[start : start + BATCH]
-        batch = np.zeros((BATCH, *(some[0].shape if len(some) else (network.size, network.size, 3))), dtype=np.uint8)
+    for start in range(0, max(1, len(crops)), size):
+        some = crops[start : start + size]
+        batch = np.zeros((size, *(some[0].shape if len(some) else (network.size, network.size, 3))), dtype=np.uint8)
         for place, crop in enumerate(some):
             batch[place] = crop
         with autocast(device.type, half=half):

@@ -12,7 +12,8 @@ from models.errors import DeviceError
 
 # Of torch.cpu.get_capabilities: x86's two ways of multiplying bfloat16, and ARM's.
 _NATIVE = ("amx_bf16", "avx512_bf16", "bf16")
-CPU_BATCH = 16  # faces at once on a processor: what a network computes of more does not fit into its caches
+# Faces per batch: on a processor, the activations of more do not fit into its caches; a GPU needs more to be busy.
+CPU_BATCH, GPU_BATCH = 16, 128
 
 
 def to_unit(pixels: Tensor) -> Tensor:
@@ -42,6 +43,11 @@ def device_of(network: nn.Module) -> torch.device:
     return next((weights.device for weights in network.parameters()), torch.device("cpu"))
 
 
+def batch_size(device: torch.device) -> int:
+    """How many faces a network computes at once on ``device``."""
+    return CPU_BATCH if device.type == "cpu" else GPU_BATCH
+
+
 def compute(call: Callable[..., Tensor], *inputs: Tensor, network: nn.Module) -> Tensor:
     """What a network, or a method of it, gives for some inputs: on its device, in `network_dtype`; float32 on the CPU.
 
@@ -51,7 +57,7 @@ def compute(call: Callable[..., Tensor], *inputs: Tensor, network: nn.Module) ->
         network: says which device.
     """
     device = device_of(network)
-    size = CPU_BATCH if device.type == "cpu" else max(1, len(inputs[0]))
+    size = batch_size(device)
     results = []
     with autocast(device.type):
         for some in zip(*(one.split(size) for one in inputs), strict=True):
