@@ -48,18 +48,19 @@ def batch_size(device: torch.device) -> int:
     return CPU_BATCH if device.type == "cpu" else GPU_BATCH
 
 
-def compute(call: Callable[..., Tensor], *inputs: Tensor, network: nn.Module) -> Tensor:
+def compute(call: Callable[..., Tensor], *inputs: Tensor, network: nn.Module, half: bool = True) -> Tensor:
     """What a network, or a method of it, gives for some inputs: on its device, in `network_dtype`; float32 on the CPU.
 
     Args:
         call: the network or its method.
         inputs: its arguments, anywhere.
         network: says which device.
+        half: in float32 where this is off.
     """
     device = device_of(network)
     size = batch_size(device)
     results = []
-    with autocast(device.type):
+    with autocast(device.type, half=half):
         for some in zip(*(one.split(size) for one in inputs), strict=True):
             results.append(call(*(one.to(device, memory_format=_format_of(one)) for one in some)).float().cpu())
     return torch.cat(results)

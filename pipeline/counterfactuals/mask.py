@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from models.alignment import invert, similarity_to_template, warp_to_template
 from models.image_metrics import luma
 from models.parser import BiSeNet, SmallParser, class_indices
-from models.precision import device_of, unit_batch
+from models.precision import compute, unit_batch
 from pipeline.counterfactuals.editors.base import CROP, Composite, Patch, Subject
 
 # The parser sees a little more than the editor does: hair and neck show it where the face ends.
@@ -40,13 +40,15 @@ def parser_view(landmarks: NDArray[np.float64], *, size: int) -> NDArray[np.floa
 def chances_of(
     parser: SmallParser | BiSeNet, subjects: Sequence[Subject], *, view: View = parser_view
 ) -> NDArray[np.float32]:
-    """The parser's probabilities of its classes ``(B, 19, S, S)`` in its view of each face, at its own resolution."""
+    """The parser's probabilities of its classes ``(B, 19, S, S)`` in its view of each face, at its own resolution.
+
+    Always in float32: a mask that differs by a pixel would show in every level of a large change.
+    """
     size = parser.size
     images = [warp_to_template(s.pixels, view(s.landmarks, size=size), size=size) for s in subjects]
-    # In float32 everywhere: a mask that differs by a pixel would show in every level of a large change.
-    batch = unit_batch(images).to(device_of(parser), memory_format=torch.channels_last)
-    logits = parser.coarse(batch) if isinstance(parser, SmallParser) else parser(batch)
-    return np.asarray(logits.softmax(dim=1).cpu().numpy(), dtype=np.float32)
+    network = parser.coarse if isinstance(parser, SmallParser) else parser
+    logits = compute(network, unit_batch(images), network=parser, half=False)
+    return np.asarray(logits.softmax(dim=1).numpy(), dtype=np.float32)
 
 
 def patches_of(
