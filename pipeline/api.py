@@ -127,7 +127,7 @@ def generate(
 
     Args:
         photos, attributes, options, config, progress: as for ``audit``.
-        out: the dataset's folder. The run's tables lie next to it, in ``OUT.run``.
+        out: the dataset's folder or its URL. The run's tables lie next to it, in ``OUT.run``.
 
     Raises:
         NoUsablePhotos, ConfigError, RunError: as for ``audit``.
@@ -136,7 +136,7 @@ def generate(
 
     given = _given(options, attributes)
     settings = load_settings(given=given, file=None if config is None else Path(config))
-    return make_dataset(_paths(photos), Path(out), settings=settings, given=given, watch=shown(progress))
+    return make_dataset(_paths(photos), location(out), settings=settings, given=given, watch=shown(progress))
 
 
 def _given(

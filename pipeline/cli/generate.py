@@ -1,6 +1,5 @@
 """``counterslope generate``: makes a publishable dataset of counterfactual versions of photos."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -33,7 +32,12 @@ TO_STATE = ("licence", "source-licence", "source", "creator", "contact")
 def generate(
     photos: Photos = None,
     out: Annotated[
-        Path | None, typer.Option(help="The dataset's folder.", show_default="runs/NAME-counterfactuals")
+        str | None,
+        typer.Option(
+            metavar="PATH|URL",
+            help="The dataset's folder, or a URL (s3://, gs://, abfs://).",
+            show_default="runs/NAME-counterfactuals",
+        ),
     ] = None,
     given: Given = NOT_GIVEN,
     config: Config = None,
@@ -48,8 +52,9 @@ def generate(
         chosen, settings = inputs(photos), settings_of_command(given, config)
         from pipeline.config.sources import only_given
         from pipeline.dataset.make import make_dataset
+        from pipeline.run.storage import location
 
-        folder = out or default_out(photos, ending="-counterfactuals")
+        folder = location(out) if out else default_out(photos, ending="-counterfactuals")
         made = make_dataset(chosen, folder, settings=settings, given=only_given(given), watch=watch(quiet, as_json))
         if as_json:
             print_json(_summary(made))

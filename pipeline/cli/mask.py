@@ -17,13 +17,20 @@ from pipeline.cli.options import (
     settings_of_command,
     with_options,
 )
-from pipeline.config.options import PhotoOptions
+from pipeline.config.options import EngineOptions, PhotoOptions
 
 
-@with_options(PhotoOptions)
+@with_options(PhotoOptions, EngineOptions)
 def mask(
     photos: Photos = None,
-    out: Annotated[Path | None, typer.Option(help="The run's folder.", show_default="runs/NAME-masked")] = None,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH|URL",
+            help="The run's folder, or a URL (s3://, gs://, abfs://).",
+            show_default="runs/NAME-masked",
+        ),
+    ] = None,
     condition: Annotated[
         list[str] | None,
         typer.Option(
@@ -45,12 +52,14 @@ def mask(
     with user_errors():
         chosen, settings = inputs(photos), settings_of_command(given, config)
         from pipeline.config.sources import only_given
-        from pipeline.dataset.masked import mask_people
+        from pipeline.dataset.masked import MANIFEST, mask_people
         from pipeline.dataset.person import CONDITIONS
+        from pipeline.run.storage import location
 
+        folder = location(out) if out else default_out(photos, ending="-masked")
         run = mask_people(
             chosen,
-            out or default_out(photos, ending="-masked"),
+            folder,
             settings=settings,
             conditions=condition or tuple(CONDITIONS),
             annotations=annotations,
@@ -58,4 +67,4 @@ def mask(
             watch=watch(quiet, False),
         )
         counts = run.record.stages["masked"].counts
-        typer.echo(f"{counts['ok']} of {counts['planned']} images, listed in {run.path('masked.csv')}.")
+        typer.echo(f"{counts['ok']} of {counts['planned']} images, listed in {folder / MANIFEST}.")

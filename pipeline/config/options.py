@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from adapters.credentials import planted_secret
 from pipeline.config.dataset_options import DatasetOptions
@@ -274,9 +274,3 @@ class Settings(Section):
     query: QueryOptions = Field(default_factory=QueryOptions)
     statistics: StatisticsOptions = Field(default_factory=StatisticsOptions)
     dataset: DatasetOptions = Field(default_factory=DatasetOptions)
-
-    @model_validator(mode="after")
-    def _shared(self) -> "Settings":
-        if (self.storage.images_to or "").startswith("memory:") and self.engine.workers != 1:
-            raise ValueError("memory:// is not shared between processes; use it with one worker")
-        return self

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from pipeline.config.attributes import EDIT_ARM, Attribute, attribute_of
@@ -11,10 +11,10 @@ from pipeline.counterfactuals.files import ImageFile
 from pipeline.dataset.layout import id_of
 from pipeline.dataset.metadata import ESTIMATED, Column, columns_of
 from pipeline.photos.decoding import PhotoError, read_photo
-from pipeline.run.files import sha256_of, write_bytes
+from pipeline.run.files import write_bytes
 from pipeline.run.folder import Run
 from pipeline.run.progress import Advance
-from pipeline.run.storage import location
+from pipeline.run.storage import ImageStore, location, sizes_of
 from pipeline.run.tables import read_frames
 
 if TYPE_CHECKING:
@@ -26,12 +26,12 @@ OF_VERSIONS = ("step", "value", "perceived", "mask_share", "mask_line")  # what 
 
 @dataclass(frozen=True, eq=False)
 class DatasetContent:
-    """The images, some at a time, as frames with the columns of metadata.csv and ``file``, relative to ``folder``.
+    """The images, some at a time, as frames with the columns of metadata.csv and ``file``, the name in ``images``.
 
     Attributes:
         run: the run whose versions are complete.
         settings: its options.
-        folder: the dataset's.
+        images: the dataset's files.
         photos: the run's photos table.
         faces: the run's faces table.
         advance: is called with how many versions were gone through.
@@ -39,7 +39,7 @@ class DatasetContent:
 
     run: Run
     settings: Settings
-    folder: Path
+    images: ImageStore
     photos: "pd.DataFrame"
     faces: "pd.DataFrame"
     advance: Advance = lambda count, note="": None
@@ -77,13 +77,16 @@ class DatasetContent:
         paths = dict(zip(self.photos["photo"], self.photos["path"], strict=True))
         for frame in self._versions():
             rows = self.first_versions(frame)
-            for photo, file in zip(rows["photo"], self._original_files(rows), strict=True):
-                if not (self.folder / file).exists():
-                    try:
-                        pixels = read_photo(location(paths[photo]), options=self.settings.photos).pixels
-                    except PhotoError:  # gone since its versions were made: it is left out
-                        continue
-                    write_bytes(self.folder / file, encoding.encode(pixels))
+            files = self._original_files(rows)
+            sizes = sizes_of([self.images.file(file) for file in files])
+            with self.images.writing(ORIGINAL) as writing:
+                for photo, file, size in zip(rows["photo"], files, sizes, strict=True):
+                    if size is None:
+                        try:
+                            pixels = read_photo(location(paths[photo]), options=self.settings.photos).pixels
+                        except PhotoError:  # gone since its versions were made: it is left out
+                            continue
+                        write_bytes(writing.folder / file, encoding.encode(pixels))
 
     def _versions(self) -> "Iterator[pd.DataFrame]":
         import pandas as pd
@@ -116,11 +119,9 @@ class DatasetContent:
         """The rows of the originals that are there, of photos with these versions."""
         first = self.first_versions(versions)
         rows = first.assign(file=self._original_files(first), **dict.fromkeys(OF_VERSIONS))
-        rows = rows[[(self.folder / file).is_file() for file in rows["file"]]]
-        sums = [sha256_of(self.folder / file) for file in rows["file"]]
-        return rows.assign(
-            attribute=ORIGINAL, arm=ORIGINAL, file_name=rows["file"].str.split("/", n=1).str[1], sha256=sums
-        )
+        names, sums = rows["file"].str.split("/", n=1).str[1], rows["file"].map(self.images.sums(rows["file"]))
+        rows = rows.assign(attribute=ORIGINAL, arm=ORIGINAL, file_name=names, sha256=sums)
+        return rows[sums.notna()]
 
     def _original_files(self, rows: "pd.DataFrame") -> list[str]:
         """``SPLIT/original/ID-original.png`` of each version's photo, sharded as the versions are."""

@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -19,7 +18,7 @@ from pipeline.dataset.facts import DatasetFacts, facts_of
 from pipeline.dataset.files import CHECKSUMS, IMAGE_FOLDERS, OPT_OUT, one_of, opt_out_text, write_checksums
 from pipeline.dataset.layout import SPLITS
 from pipeline.dataset.metadata import write_dataset_metadata
-from pipeline.run.files import digest, sha256_of, write_text
+from pipeline.run.files import digest, write_text
 from pipeline.run.formats import count, plain
 from pipeline.run.storage import ImageStore
 from pipeline.run.tables import read_frame
@@ -88,40 +87,40 @@ def croissant(facts: DatasetFacts) -> str:
 
 
 def describe(
-    work: Audit, folder: Path, photos: "pd.DataFrame", *, upstream: str, opted_out: Sequence[str]
+    work: Audit, images: ImageStore, photos: "pd.DataFrame", *, upstream: str, opted_out: Sequence[str]
 ) -> DatasetFacts:
     """Remove what does not belong to the dataset (any more), and write all that describes it.
 
     Args:
         work: the audit whose versions are complete.
-        folder: the dataset's.
+        images: the dataset's files.
         photos: the run's table of that name.
         upstream: the fingerprint of the versions.
         opted_out: sha256 of the photos on the opt-out list.
     """
     run = work.run
-    content = DatasetContent(run, work.settings, folder, photos, read_frame(run.path("faces.parquet")))
+    content = DatasetContent(run, work.settings, images, photos, read_frame(run.path("faces.parquet")))
     options = work.settings.dataset.model_dump(mode="json")
-    fingerprint = digest(["dataset", upstream, options, work.settings.validity.model_dump(), folder.name, opted_out])
-    sums = folder / CHECKSUMS
-    if run.is_done("dataset", fingerprint) and sums.exists():
+    name, validity = images.root.name, work.settings.validity.model_dump()
+    fingerprint = digest(["dataset", upstream, options, validity, name, opted_out])
+    if run.is_done("dataset", fingerprint) and images.file(CHECKSUMS).exists():
         return facts_of(content, opted_out)
     total = PASSES * run.record.stages["counterfactuals"].counts["ok"] + 1
     with run.stage("dataset", fingerprint) as counts, work.watch("dataset", total=total) as advance:
         content = replace(content, advance=advance)
-        sums.unlink(missing_ok=True)
+        images.remove([CHECKSUMS])
         if work.settings.dataset.originals:
             content.write_originals()
-        ImageStore(folder).prune(
-            IMAGE_FOLDERS, keep=one_of([*frame["file"], *frame["mask"]] for frame in content.frames())
-        )
+        images.prune(IMAGE_FOLDERS, keep=one_of([*frame["file"], *frame["mask"]] for frame in content.frames()))
         advance(1)
-        counts |= write_dataset_metadata(content.frames(), folder, list(content.columns))
+        with images.writing(METADATA) as writing:
+            counts |= write_dataset_metadata(content.frames(), writing.folder, list(content.columns))
         facts = facts_of(content, opted_out)
-        write_text(folder / CARD, dataset_card(facts))
-        write_text(folder / CROISSANT, croissant(facts))
-        write_text(folder / OPT_OUT, opt_out_text(opted_out))
-        write_checksums(folder, _sums(content, facts))
+        with images.writing(CARD) as writing:
+            write_text(writing.folder / CARD, dataset_card(facts))
+            write_text(writing.folder / CROISSANT, croissant(facts))
+            write_text(writing.folder / OPT_OUT, opt_out_text(opted_out))
+        write_checksums(images, _sums(content, facts))
     return facts
 
 
@@ -148,10 +147,8 @@ def _as_code(text: str) -> str:
 def _sums(content: DatasetContent, facts: DatasetFacts) -> Iterator[tuple[str, str]]:
     """Every file of the dataset and its sha256: the descriptions, then the photos' masks and images."""
 
-    def of(name: str) -> tuple[str, str]:
-        return name, sha256_of(content.folder / name)
-
-    yield from map(of, (CARD, CROISSANT, OPT_OUT, *(f"{split}/{METADATA}" for split in facts.splits)))
+    described = [CARD, CROISSANT, OPT_OUT, *(f"{split}/{METADATA}" for split in facts.splits)]
+    yield from content.images.sums(described).items()
     for frame in content.frames():
-        yield from map(of, content.first_versions(frame)["mask"])
+        yield from content.images.sums(content.first_versions(frame)["mask"]).items()
         yield from zip(frame["file"], frame["sha256"], strict=True)

@@ -12,7 +12,6 @@ from pipeline.dataset.content import ORIGINAL, DatasetContent
 from pipeline.dataset.layout import SPLITS
 from pipeline.dataset.metadata import Column
 from pipeline.report.card import CheckResult, card_counts
-from pipeline.run.files import sha256_of
 from pipeline.run.tables import COUNTERFACTUALS, plain_rows, read_frame
 
 
@@ -130,11 +129,12 @@ def facts_of(content: DatasetContent, opted_out: Sequence[str]) -> DatasetFacts:
     lost = [
         table[table["status"] != "ok"].drop_duplicates("photo") for table in (content.photos, content.faces, versions)
     ]
+    sums = content.images.sums(f"{split}/{METADATA}" for split in images)
     reasons = Counter(str(reason).partition(":")[0] for table in lost for reason in table["reason"])
     return DatasetFacts(
-        name=settings.dataset.name or content.folder.name,
+        name=settings.dataset.name or content.images.root.name,
         splits={
-            split: SplitFacts(used[split], images[split], sha256_of(content.folder / split / METADATA))
+            split: SplitFacts(used[split], images[split], sums[f"{split}/{METADATA}"])
             for split in SPLITS
             if images[split]
         },

@@ -1,8 +1,7 @@
 """The files of a dataset's folder next to its images: checksums, the opt-out list, and what no longer belongs to it."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from hashlib import blake2b
-from pathlib import Path
 
 import numpy as np
 
@@ -27,22 +26,26 @@ def opt_out_text(hashes: Iterable[str]) -> str:
     return "\n".join([*_OPT_OUT_HEAD, *sorted(hashes)]) + "\n"
 
 
-def write_checksums(folder: Path, sums: Iterable[tuple[str, str]]) -> None:
+def write_checksums(images: ImageStore, sums: Iterable[tuple[str, str]]) -> None:
     """Write ``SHA256SUMS`` as ``sha256sum -c`` reads it.
 
     Args:
-        folder: the dataset's.
+        images: the dataset's files.
         sums: file (relative to the folder; no line break or backslash in it) and sha256, in the order they are listed.
     """
-    with atomic_write(folder / CHECKSUMS) as partial, partial.open("w", encoding="utf-8", newline="\n") as file:
+    with (
+        images.writing(CHECKSUMS) as writing,
+        atomic_write(writing.folder / CHECKSUMS) as partial,
+        partial.open("w", encoding="utf-8", newline="\n") as file,
+    ):
         file.writelines(f"{sha256}  {name}\n" for name, sha256 in sums)
 
 
-def withdraw(folder: Path, ids: Collection[str], *, described: Iterable[str]) -> None:
+def withdraw(images: ImageStore, ids: Collection[str], *, described: Sequence[str]) -> None:
     """Remove the images and masks of photos, and with the first of them the files that describe them.
 
     Args:
-        folder: the dataset's.
+        images: the dataset's files.
         ids: of the photos, see ``layout.id_of``.
         described: the descriptions and checksums, relative to the folder.
     """
@@ -50,11 +53,10 @@ def withdraw(folder: Path, ids: Collection[str], *, described: Iterable[str]) ->
     def stays(file: str) -> bool:
         if file.rpartition("/")[2][:ID_DIGITS] not in ids:
             return True
-        for name in described:
-            (folder / name).unlink(missing_ok=True)
+        images.remove(described)
         return False
 
-    ImageStore(folder).prune(IMAGE_FOLDERS, keep=stays)
+    images.prune(IMAGE_FOLDERS, keep=stays)
 
 
 def one_of(names: Iterable[Iterable[str]]) -> Callable[[str], bool]:

@@ -7,7 +7,7 @@ it in ``NAME.run``. The same call continues, and makes again only what other pho
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from pipeline.config.options import ConfigError, Settings, StorageOptions
@@ -17,13 +17,14 @@ from pipeline.dataset.files import CHECKSUMS, withdraw
 from pipeline.dataset.layout import DatasetLayout, id_of, keys_of, shard_digits, split_of
 from pipeline.dataset.metadata import check_manifest_columns
 from pipeline.photos.listing import find_photos, opt_outs
+from pipeline.run.checkpoint import SCRATCH
 from pipeline.run.files import digest
 from pipeline.run.folder import Run
 from pipeline.run.progress import Watch, unwatched
 from pipeline.run.record import RunError
-from pipeline.run.storage import ImageStore, Location
+from pipeline.run.storage import ImageStore, Location, RemoteFile
 from pipeline.run.tables import read_frame
-from pipeline.stages.audit import start_run
+from pipeline.stages.audit import opened_run, start_run
 from pipeline.stages.base import Audit, started_engine
 from pipeline.stages.checks import checks_stage
 from pipeline.stages.counterfactuals import Destination, counterfactuals_stage
@@ -39,20 +40,21 @@ class Dataset:
     """A finished dataset: its ``folder``, the ``run`` that made it, what its card says, and the entries of the opt-out
     list that no photo matches."""
 
-    folder: Path
+    folder: Location
     run: Run
     facts: DatasetFacts
     unmatched: Sequence[str]
 
 
 def make_dataset(
-    photos: Sequence[Location], out: Path, *, settings: Settings, given: Mapping[str, Any], watch: Watch = unwatched
+    photos: Sequence[Location], out: Location, *, settings: Settings, given: Mapping[str, Any], watch: Watch = unwatched
 ) -> Dataset:
     """Make the counterfactual versions of photos as a dataset for publication; placebos only where they are named.
 
     Args:
         photos: a folder, files, or one manifest.
-        out: the dataset's folder.
+        out: the dataset's folder; at a URL, the run's tables lie in ``runs/PROTOCOL/…`` of this machine, with copies in
+            ``OUT.run``.
         settings: all options.
         given: the options as the user gave them.
         watch: opens the progress display of a stage.
@@ -61,45 +63,53 @@ def make_dataset(
         NoUsablePhotos, RunError, ConfigError, WeightsError: with what to do about it.
     """
     if settings.storage != StorageOptions():
-        raise ConfigError("a dataset is a folder of files on a disk: leave out the options of [storage]")
+        raise ConfigError("a dataset's images lie in its folder, as files: leave out the options of [storage]")
     if "placebos" not in settings.sweep.model_fields_set:  # an audit's default
         settings = settings.model_copy(update={"sweep": settings.sweep.model_copy(update={"placebos": ()})})
-    folder = Path(os.path.normpath(out.absolute()))
-    run = Run(run_folder(folder))
+    folder = _absolute(out)
+    run, settings = opened_run(run_folder(folder), settings)
+    images = ImageStore(folder, scratch=run.path(SCRATCH).absolute())
     _check_folder(folder, run, photos)
     with run.locked(), started_engine(settings.engine) as engine:
         work = start_run(run, photos, settings=settings, given=given, watch=watch, engine=engine)
-        if not folder.exists() or not any(folder.iterdir()):  # never begun, or deleted since
+        if not _has_files(folder):  # never begun, or deleted since
             run.note(stages={})
             run.drop_parts("counterfactuals")
-            folder.mkdir(parents=True, exist_ok=True)
         found = find_photos(photos)
         opt_out = opt_outs(found, options=settings.photos).with_hashes_of(found.names, found.paths)
-        withdraw(folder, {id_of(sha256) for sha256 in opt_out.hashes}, described=DESCRIBED)
+        withdraw(images, {id_of(sha256) for sha256 in opt_out.hashes}, described=DESCRIBED)
         checked = photos_stage(work)
         table = read_frame(run.path("photos.parquet"))
         check_manifest_columns(table, settings.dataset.columns)
-        destination = _destination(work, folder, table)
+        destination = _destination(work, images, table)
         versions = counterfactuals_stage(work, faces_stage(work, checked, keep_parts=True), destination=destination)
-        checks_stage(work, versions, images=ImageStore(folder))
-        facts = describe(work, folder, table, upstream=versions, opted_out=sorted(opt_out.hashes))
+        checks_stage(work, versions, images=images)
+        facts = describe(work, images, table, upstream=versions, opted_out=sorted(opt_out.hashes))
     return Dataset(out, run, facts, opt_out.unmatched(table["photo"].tolist(), table["sha256"].tolist()))
 
 
-def run_folder(dataset: Path) -> Path:
+def run_folder(dataset: Location) -> Location:
     """Where the tables of a dataset's run lie."""
-    return dataset.with_name(f"{dataset.name}.run")
+    return dataset.parent / f"{dataset.name}.run"
 
 
-def _check_folder(folder: Path, run: Run, photos: Sequence[Location]) -> None:
+def _absolute(place: Location) -> Location:
+    return Path(os.path.normpath(place.absolute())) if isinstance(place, Path) else place
+
+
+def _has_files(folder: Location) -> bool:
+    return folder.exists() and (isinstance(folder, RemoteFile) or any(folder.iterdir()))
+
+
+def _check_folder(folder: Location, run: Run, photos: Sequence[Location]) -> None:
     for path in photos:
-        if isinstance(path, Path) and path.is_dir() and folder.is_relative_to(os.path.normpath(path.absolute())):
+        if PurePosixPath(str(folder)).is_relative_to(str(_absolute(path))):
             raise RunError(f"{folder} lies in the folder of the photos, {path}: name an --out elsewhere")
-    if folder.exists() and not (folder.is_dir() and (run.path("run.json").exists() or not any(folder.iterdir()))):
+    if folder.is_file() or (_has_files(folder) and not run.path("run.json").exists()):
         raise RunError(f"{folder} exists, but not {run.folder} to continue it from: name another folder with --out")
 
 
-def _destination(work: Audit, folder: Path, photos: "pd.DataFrame") -> Destination:
+def _destination(work: Audit, images: ImageStore, photos: "pd.DataFrame") -> Destination:
     options, sweep = work.settings.dataset, work.settings.sweep
     keys = keys_of(photos[photos["status"] == "ok"], cluster=options.cluster)
     # By the whole list, so that a photo that is left out later moves no file of the others.
@@ -108,7 +118,7 @@ def _destination(work: Audit, folder: Path, photos: "pd.DataFrame") -> Destinati
 
     def layout_of(rows: Sequence[Mapping[str, Any]]) -> DatasetLayout:
         # From the first image on that is made anew, the dataset is not what its checksums say.
-        (folder / CHECKSUMS).unlink(missing_ok=True)
+        images.remove([CHECKSUMS])
         return DatasetLayout(
             hashes={row["photo"]: row["sha256"] for row in rows},
             splits={row["photo"]: row["split"] for row in rows},
@@ -118,7 +128,7 @@ def _destination(work: Audit, folder: Path, photos: "pd.DataFrame") -> Destinati
         )
 
     return Destination(
-        images=ImageStore(folder),
+        images=images,
         splits={photo: split_of(key, shares=options.split, seed=options.seed) for photo, key in keys.items()},
         layout_of=layout_of,
         fingerprint=digest(["dataset", digits, weights]),

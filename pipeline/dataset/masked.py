@@ -1,7 +1,7 @@
 """Photos with their people hidden, under several conditions, as images and one manifest (``masked.csv``)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -15,9 +15,9 @@ from pipeline.run.engine import Step
 from pipeline.run.files import digest, digest_of_files, write_bytes, write_text
 from pipeline.run.folder import Run
 from pipeline.run.progress import Watch, unwatched
-from pipeline.run.storage import Location
+from pipeline.run.storage import ImageStore, Location
 from pipeline.run.tables import frame_to_csv, read_frame
-from pipeline.stages.audit import start_run
+from pipeline.stages.audit import opened_run, start_run
 from pipeline.stages.base import PhotoChunks, Row, decoding_options, make_table, photo_rows, read_photos, started_engine
 from pipeline.stages.faces import faces_stage
 from pipeline.stages.photos import photos_stage
@@ -31,6 +31,7 @@ MASKED = {
     "people": "int32",
     "hidden_share": "double",  # of the photo's pixels
 }
+MANIFEST = "masked.csv"
 CHUNK = 16
 NOT_ANNOTATED = "the annotations do not name this photo"
 UNKNOWN = "there is no condition {name!r}; there are {known}"
@@ -52,29 +53,31 @@ class HidePeople:
     settings: Settings
     conditions: Sequence[str]
     annotations: Path | None
-    folder: Path
+    images: ImageStore
 
     def __call__(self, step: Step) -> list[dict[str, Any]]:
         """Rows of the table of masked photos."""
         found: list[list[dict[str, Any]]] = []
-        for read, lost in read_photos(self.rows, options=self.settings.photos):
-            found += [_missing(row, self.conditions, "failed", reason) for row, reason in lost]
-            if self.annotations is not None:
-                people = _annotated(_annotations(self.annotations), read)
-            else:
-                people = _parsed(_parser(self.settings.sweep.parser, self.settings.sweep.parser_weights), read)
-            for (row, pixels), masks in zip(read, people, strict=True):
-                if isinstance(masks, Absent):
-                    found.append(_missing(row, self.conditions, masks.status, masks.reason))
-                else:
-                    found.append([_write(self.folder, row, pixels, masks, name) for name in self.conditions])
-                step(1)
+        with self.images.writing("masked") as writing:
+            for read, lost in read_photos(self.rows, options=self.settings.photos):
+                found += [_missing(row, self.conditions, "failed", reason) for row, reason in lost]
+                for (row, pixels), masks in zip(read, self._people(read), strict=True):
+                    if isinstance(masks, Absent):
+                        found.append(_missing(row, self.conditions, masks.status, masks.reason))
+                    else:
+                        found.append([_write(writing.folder, row, pixels, masks, name) for name in self.conditions])
+                    step(1)
         return [row for rows in found for row in rows]
+
+    def _people(self, read: Sequence[tuple[Row, Any]]) -> list[list[Any] | Absent]:
+        if self.annotations is not None:
+            return _annotated(_annotations(self.annotations), read)
+        return _parsed(_parser(self.settings.sweep.parser, self.settings.sweep.parser_weights), read)
 
 
 def mask_people(
     photos: Sequence[Location],
-    out: Path,
+    out: Location,
     *,
     settings: Settings,
     conditions: Sequence[str] = tuple(CONDITIONS),
@@ -89,7 +92,7 @@ def mask_people(
 
     Args:
         photos: a folder, files, or one manifest.
-        out: the run's folder.
+        out: the run's folder; at a URL are the images, and copies of the run's other files, see ``opened_run``.
         settings: all options.
         conditions: names of ``CONDITIONS``.
         annotations: COCO instances of the same photos; else the face parser says where the person is.
@@ -106,9 +109,10 @@ def mask_people(
     if annotations is not None:
         _annotations.cache_clear()  # the file may have changed
         _annotations(annotations)  # before any work is done
-    run = Run(out)
+    run, settings = opened_run(out, settings)
     with run.locked(), started_engine(settings.engine) as engine:
         audit = start_run(run, photos, settings=settings, given=given or {}, watch=watch, engine=engine)
+        images = replace(run.images, shards=None)
         upstream = photos_stage(audit)
         rows = photo_rows(run)
         rows = rows[rows["status"] == "ok"].drop(columns="status")
@@ -127,9 +131,10 @@ def mask_people(
                 audit, "masked", PhotoChunks(rows, size=CHUNK),
                 fingerprint=fingerprint, part_fingerprint=digest([*depends, decoding_options(settings.photos)]),
                 columns=MASKED, planned=len(rows) * len(conditions),
-                job=lambda chunk: HidePeople(chunk, settings, conditions, annotations, run.folder.absolute()),
+                job=lambda chunk: HidePeople(chunk, settings, conditions, annotations, images),
             )  # fmt: skip
         _write_manifest(run)
+        run.checkpoint()
     return run
 
 
@@ -195,4 +200,4 @@ def _write_manifest(run: Run) -> None:
     made = made[made["status"] == "ok"].drop(columns=["status", "reason"])
     table = made.merge(own, on="photo").rename(columns={"photo": "source", "file": "photo"})
     first = ["photo", "source", "condition", "people", "hidden_share"]
-    write_text(run.path("masked.csv"), frame_to_csv(table[first + [name for name in table if name not in first]]))
+    write_text(run.path(MANIFEST), frame_to_csv(table[first + [name for name in table if name not in first]]))

@@ -11,12 +11,12 @@ from pipeline.run.record import RunError
 from pipeline.run.storage import RemoteFile
 
 RECORD = "run.json"
-IMAGES = ("images", "masks")
+IMAGES = ("images", "masks", "masked")
 SCRATCH = "scratch"  # folder of a run for files on their way; what a killed process leaves there goes later
 # What is made again from the rest, or is in the object store already.
 LEFT_OUT = (*IMAGES, SCRATCH, "films", "parts", "sent", ".lock")
 ANOTHER = "{url} holds another run than {folder}: name another --images-to, or another --out to continue that run"
-NOT_EMPTY = "{url} holds files of no run: name a folder of its own with --images-to"
+NOT_EMPTY = "{url} holds files of no run: name a folder of its own with --images-to (or --out)"
 
 Marks = dict[str, tuple[int, int]]  # name -> size and time of writing
 

@@ -28,8 +28,8 @@ UNWRITABLE = "{folder} cannot be written ({error}): put that right, or name anot
 NO_TABLE = "{folder} has no table {table!r} (yet): write its tables with `counterslope report {folder}`"
 DAMAGED_TABLE = "{path} is damaged ({error}): write it again with `counterslope report {folder}`"
 NOT_ON_A_DISK = (
-    "{protocol}:// names an object store, and runs, datasets and masked photos are written to a disk of this machine: "
-    "name a folder with --out. An audit's images go to a store with --images-to; a finished dataset can be copied there"
+    "{protocol}:// names an object store, and this is written to a disk of this machine: name a folder with --out. An "
+    "audit's images go to a store with --images-to"
 )
 SHARDS: dict[str, Shards | None] = {"folder": None, "shards": "tar", "parquet": "parquet"}
 # What a run that was killed before its first record leaves behind.

@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
 from pipeline.config.options import ConfigError
-from pipeline.run.files import atomic_write
+from pipeline.run.files import atomic_write, sha256_of
 from pipeline.run.record import RunError
 
 # Protocol of a URL -> the package that it needs; the extra has the protocol's name.
@@ -232,18 +232,6 @@ def sizes_of(files: Sequence[File]) -> list[int | None]:
     return _mapped(size, files)
 
 
-def sums_of(files: Sequence[File]) -> list[str | None]:
-    """The sha256 of each file, in hex digits; None where it is not there."""
-
-    def sum_of(file: File) -> str | None:
-        try:
-            return sha256(file.read_bytes()).hexdigest()
-        except FileNotFoundError:
-            return None
-
-    return _mapped(sum_of, files)
-
-
 def listed(files: Sequence[Location]) -> list[Location]:
     """The same files, those of an object store with their size and mark."""
     return _mapped(lambda file: file if isinstance(file, Path) else file.listed(), files)
@@ -295,6 +283,19 @@ class ImageStore:
         """The file of a name; ``images/KEY.tar#START+SIZE`` (or ``.parquet``) is a part of a shard."""
         found = _SLICE.fullmatch(name)
         return self.root / name if found is None else Slice(self.root / found[1], int(found[2]), int(found[3]))
+
+    def sums(self, names: Iterable[str]) -> dict[str, str]:
+        """Name -> the file's sha256, in hex digits, of those that are there."""
+
+        def sum_of(file: File) -> str | None:
+            try:
+                return sha256_of(file) if isinstance(file, Path) else sha256(file.read_bytes()).hexdigest()
+            except FileNotFoundError:
+                return None
+
+        names = list(names)
+        sums = _mapped(sum_of, [self.file(name) for name in names])
+        return {name: found for name, found in zip(names, sums, strict=True) if found is not None}
 
     @contextmanager
     def writing(self, key: str) -> "Iterator[Writing]":

@@ -73,10 +73,7 @@ def audit(
     Raises:
         NoUsablePhotos, RunError, AdapterError, PlanError: with what to do about it.
     """
-    if (source := settings.storage.images_to) is not None and isinstance(store := location(source), RemoteFile):
-        with locked(out):
-            fetch_run(out, store)
-    run = Run(out)
+    run, settings = opened_run(out, settings)
     if adapters is None and run.record.query and "adapters" not in settings.query.model_fields_set:
         settings = with_kept(settings, run, keep=[name for name in run.record.query if name not in drop])
     adapters = make_adapters(settings, out) if adapters is None else adapters
@@ -217,6 +214,29 @@ def keep_result(out: Path, name: str, result: "Result", *, watch: Watch = unwatc
         if run.path(PAGE).exists():
             estimate_run(out, changes={}, watch=watch)
     return list(tables)
+
+
+def opened_run(out: Location, settings: Settings) -> tuple[Run, Settings]:
+    """A run's folder for work, and its options; what another machine began in an object store is fetched first.
+
+    Args:
+        out: the folder. At a URL are the images and copies of the run's own files, which lie in ``runs/PROTOCOL/…``.
+        settings: all options.
+
+    Raises:
+        RunError: the folder or the store holds something else.
+        ConfigError: several processes would use the memory of one.
+    """
+    if isinstance(out, RemoteFile):
+        storage = settings.storage.model_copy(update={"images_to": out.url})
+        settings = settings.model_copy(update={"storage": storage})
+        out = Path("runs", out.url.replace("://", "/"))
+    if (source := settings.storage.images_to) is not None and isinstance(store := location(source), RemoteFile):
+        if source.startswith("memory:") and settings.engine.workers != 1:
+            raise ConfigError("memory:// is not shared between processes; use it with one worker")
+        with locked(out):
+            fetch_run(out, store)
+    return Run(out), settings
 
 
 def start_run(

@@ -137,9 +137,9 @@ def counterfactuals_stage(audit: Audit, upstream: str, *, destination: Destinati
         if destination is None:
             write_metadata(run.path("counterfactuals.parquet"), images)
             remove_stale(run.path("counterfactuals.parquet"), images)
-            rmtree(run.path(SCRATCH), ignore_errors=True)
             if images.root != run.folder.absolute():  # those that were written before into the run's folder
                 ImageStore(run.folder).prune((IMAGES, MASKS), keep=lambda name: False)
+        rmtree(run.path(SCRATCH), ignore_errors=True)
 
     # Pixels can differ in their last bit between processors: the record says which arithmetic made them.
     run.note(precision=audit.engine_for(len(rows)).call(partial(_precision, device=audit.settings.engine.device)))

@@ -47,11 +47,11 @@ def make(
     photos: Sequence[Path], out: Path, *, sweep: Mapping[str, Any], what: What, workers: int | None
 ) -> dict[str, Stage]:
     """Process photos in an empty folder; return the stages of the run's record."""
-    from pipeline.dataset.make import make_dataset, run_folder
+    from pipeline.dataset.make import make_dataset
     from pipeline.stages.audit import audit, make_counterfactuals, start_run
     from pipeline.stages.base import started_engine
 
-    for folder in (out, run_folder(out)):
+    for folder in (out, out.with_name(f"{out.name}.run")):
         shutil.rmtree(folder, ignore_errors=True)
     settings = load_settings(given={"sweep": sweep, "engine": {"workers": workers}}, environment={})
     if what == "dataset":

@@ -78,8 +78,8 @@ def test_a_dataset_has_one_file_a_split_and_tells_what_the_judge_perceived(tmp_p
     (tmp_path / "run" / "run.json").write_text('{"schema": 2}')
     given = {"sweep": {"attributes": ["gender", "race"]}, "dataset": {"columns": ["person"]}}
     settings = load_settings(given=given, environment={})
-    content = DatasetContent(Run(tmp_path / "run"), settings, tmp_path / "set", photos, faces)
-    written = write_dataset_metadata(content.frames(), content.folder, list(content.columns))
+    content = DatasetContent(Run(tmp_path / "run"), settings, ImageStore(tmp_path / "set"), photos, faces)
+    written = write_dataset_metadata(content.frames(), tmp_path / "set", list(content.columns))
     assert written == {"train": 2, "test": 1}
     train, test = (rows_of(tmp_path / "set" / split / "metadata.csv") for split in ("train", "test"))
     assert [row["file_name"] for row in train] == [
