@@ -1,8 +1,8 @@
-"""The names of what the networks perceive, in the order of their outputs. Anyone may import them: no torch here."""
+"""Names of the networks' outputs, in their order. This module does not import torch."""
 
 from collections.abc import Iterable
 
-GENDERS = ("feminine", "masculine")  # one output: the probability of the second
+GENDERS = ("feminine", "masculine")  # a single output: the probability of the second
 RACES = ("White", "Black", "Asian", "Indian", "Others")
 
 # The ten colours of the Monk Skin Tone scale (Monk 2022, skintone.google) in sRGB, from light to dark, and their CIELAB
@@ -12,7 +12,7 @@ MONK = (
 )  # fmt: skip
 MONK_LIGHTNESS = (94.21, 92.28, 93.09, 87.57, 77.90, 55.14, 42.47, 30.68, 21.07, 14.61)
 
-# The classes of the face parsers, in their order, and the names of several at once.
+# The classes of the face parsers, in their order, and names of groups of classes.
 CLASSES = (
     "background", "skin", "l_brow", "r_brow", "l_eye", "r_eye", "eyeglasses", "l_ear", "r_ear", "earring",
     "nose", "mouth", "u_lip", "l_lip", "neck", "necklace", "cloth", "hair", "hat",
@@ -26,7 +26,7 @@ GROUPS = {
 
 
 def class_indices(names: Iterable[str]) -> tuple[int, ...]:
-    """Indices of classes named singly ("skin") or as a group ("brows").
+    """Return the sorted indices of classes, given by class ("skin") or group ("brows").
 
     Raises:
         ValueError: a name is neither a class nor a group; the message lists both.
@@ -37,7 +37,7 @@ def class_indices(names: Iterable[str]) -> tuple[int, ...]:
         unknown = [member for member in members if member not in CLASSES]
         if unknown:
             raise ValueError(
-                f"no face class is called {unknown[0]!r}; there are {', '.join(CLASSES)} and {', '.join(GROUPS)}"
+                f"there is no face class {unknown[0]!r}; choose from {', '.join(CLASSES)} and {', '.join(GROUPS)}"
             )
         indices += [CLASSES.index(member) for member in members]
     return tuple(sorted(set(indices)))

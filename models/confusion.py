@@ -1,6 +1,6 @@
-"""How often estimator and judges take one face for another: counts on held-out faces, shipped with the weights.
+"""Confusion matrices of estimator and judges: counts on held-out faces, shipped with the weights.
 
-``scripts/reproduce/evaluate_models.py`` writes them. No torch here.
+``scripts/reproduce/evaluate_models.py`` writes them. This module does not import torch.
 """
 
 import json
@@ -20,10 +20,10 @@ class Confusion:
     """Held-out faces by annotated and perceived group.
 
     Attributes:
-        weights: sha256 of the weights file that perceived them.
-        data: which faces they are.
+        weights: sha256 of the network's weights file.
+        data: description of the faces.
         groups: one category of each attribute, such as "feminine, White".
-        counts: ``(G, G)``, one row an annotated group, one column a perceived one.
+        counts: ``(G, G)``, one row per annotated and one column per perceived group.
     """
 
     weights: str
@@ -33,19 +33,19 @@ class Confusion:
 
     @property
     def faces(self) -> int:
-        """How many faces were held out."""
+        """Number of held-out faces."""
         return sum(map(sum, self.counts))
 
     def of(self, categories: Sequence[str]) -> list[list[int]]:
-        """Counts ``(C, C)`` of the attribute that has these categories, in their order.
+        """Return the counts ``(C, C)`` of the attribute with these categories, in the given order.
 
         Raises:
-            ConfusionError: no attribute of the groups has them.
+            ConfusionError: no attribute has these categories.
         """
         attributes = zip(*(group.split(", ") for group in self.groups), strict=True)
         named = next((names for names in attributes if {*names} == {*categories}), None)
         if named is None:
-            raise ConfusionError(f"no confusion matrix is kept for the categories {', '.join(categories)}")
+            raise ConfusionError(f"there is no confusion matrix for the categories {', '.join(categories)}")
         places = [categories.index(name) for name in named]
         counts = [[0] * len(categories) for _ in categories]
         for row, line in zip(places, self.counts, strict=True):
@@ -55,26 +55,26 @@ class Confusion:
 
 
 def write_confusion(matrices: dict[str, Confusion], file: Path = FILE) -> None:
-    """Keep the matrices of networks by name."""
+    """Write the matrices by network name."""
     text = json.dumps({name: asdict(matrix) for name, matrix in matrices.items()}, indent=1)
-    # One line a row of counts.
+    # One line per row of counts.
     lines = text.replace("\n    ", " ").replace("\n   ]", " ]")
     file.write_text(lines + "\n", encoding="utf-8")
 
 
 def read_confusion(name: str, *, weights: str, file: Path | None = None) -> Confusion:
-    """The matrix of one network.
+    """Read the matrix of one network.
 
     Args:
         name: one of ``models.weights.CLASSIFIERS``.
-        weights: sha256 of the weights that are used; a matrix of other weights says nothing of them.
-        file: where matrices are kept; the shipped ones unless given.
+        weights: sha256 of the weights in use; a matrix of other weights does not apply to them.
+        file: file of the matrices. Default: the shipped one.
 
     Raises:
-        ConfusionError: there is none, or it is of other weights.
+        ConfusionError: there is no matrix, or it belongs to other weights.
     """
     file = file or FILE
-    remedy = "make it with scripts/reproduce/evaluate_models.py"
+    remedy = "compute it with scripts/reproduce/evaluate_models.py"
     try:
         kept = json.loads(file.read_text(encoding="utf-8"))[name]
         matrix = Confusion(
@@ -86,5 +86,5 @@ def read_confusion(name: str, *, weights: str, file: Path | None = None) -> Conf
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfusionError(f"there is no confusion matrix of the {name} in {file.name}: {remedy}") from error
     if matrix.weights != weights:
-        raise ConfusionError(f"the confusion matrix of the {name} in {file.name} is of other weights: {remedy}")
+        raise ConfusionError(f"the confusion matrix of the {name} in {file.name} belongs to other weights: {remedy}")
     return matrix

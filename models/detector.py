@@ -1,6 +1,6 @@
-"""Face detection: the cascade of MTCNN (Zhang et al. 2016) over the three networks that facenet-pytorch carries.
+"""Face detection: the MTCNN cascade (Zhang et al. 2016) with the three networks shipped in facenet-pytorch.
 
-Which face of several is meant is not decided here (see ``pipeline.photos.faces``).
+The choice among several faces is made in ``pipeline.photos.faces``.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from models.mtcnn import MTCNNNetwork
 
-SMALLEST_FACE = 20  # pixels: below this the first network, which sees 12 pixels, finds mostly noise
-PYRAMID_STEP = 0.709  # each level has half the area of the one before
-MIN_SCORES = (0.6, 0.7, 0.7)  # a candidate's lowest score in each of the three networks
-_WINDOW, _STRIDE = 12, 2  # pixels: what the first network sees, and how far apart it looks
+SMALLEST_FACE = 20  # pixels; below, the first network, which sees 12 pixels, finds mostly noise
+PYRAMID_STEP = 0.709  # each level has half the area of the previous one
+MIN_SCORES = (0.6, 0.7, 0.7)  # lowest accepted score in each of the three networks
+_WINDOW, _STRIDE = 12, 2  # window and stride of the first network, in pixels
 
 Boxes = NDArray[np.float64]  # (N, 4): left, top, right, bottom
 
@@ -34,13 +34,13 @@ class Detection:
 class FaceDetector:
     """MTCNN, one photo at a time, on one thread.
 
-    A photo is never batched with others: matrix products and the suppression of overlaps would then round
-    differently from batch to batch, and a run that is continued would not give the tables of one that was not. The
-    number of threads changes the last digits too, and with images this small more of them only wait for each other.
+    Photos are not batched: matrix products and non-maximum suppression would round differently from batch to batch,
+    so a continued run would not reproduce the tables of an uninterrupted one. The number of threads also changes the
+    last digits, and more threads do not help with images this small.
 
     Args:
-        long_side: photos are shrunk to at most this many pixels before the search.
-        smallest_face: the smallest face looked for, as a share of the photo's shorter side.
+        long_side: photos are reduced to at most this many pixels before detection.
+        smallest_face: size of the smallest face to detect, as a share of the photo's shorter side.
         device: where the networks run.
     """
 
@@ -55,11 +55,11 @@ class FaceDetector:
     def detect(
         self, photos: Sequence[NDArray[np.uint8]], *, smallest_face: float | None = None
     ) -> list[list[Detection]]:
-        """The faces of each ``(H, W, 3)`` uint8 RGB photo, in photo order, highest score first.
+        """Detect the faces of each ``(H, W, 3)`` uint8 RGB photo, highest score first.
 
         Args:
-            photos: of any sizes.
-            smallest_face: instead of the detector's own.
+            photos: photos of any size.
+            smallest_face: overrides the detector's value.
         """
         share = self._smallest_face if smallest_face is None else smallest_face
         with torch.inference_mode(), _one_thread():
@@ -80,10 +80,10 @@ class FaceDetector:
         ]
 
     def _propose(self, image: NDArray[np.uint8], smallest: float) -> Boxes:
-        """Square candidates of every size from ``smallest`` pixels up."""
+        """Propose square candidates of all sizes from ``smallest`` pixels."""
         found, found_scores = [np.empty((0, 8))], [np.empty(0)]
         for level in _pyramid(image, smallest):
-            scores, shifts = (one[0].cpu().numpy() for one in self._proposer(self._tensor(level[None])))
+            scores, shifts = (output[0].cpu().numpy() for output in self._proposer(self._tensor(level[None])))
             rows, columns = np.nonzero(scores >= MIN_SCORES[0])
             across, down = image.shape[1] / level.shape[1], image.shape[0] / level.shape[0]
             corners = _STRIDE * np.stack([columns, rows, columns, rows], axis=1)
@@ -97,7 +97,7 @@ class FaceDetector:
         return _square(_shift(candidates[:, :4], candidates[:, 4:]))
 
     def _refine(self, image: NDArray[np.uint8], boxes: Boxes) -> Boxes:
-        """The candidates that the second network believes, moved to where it sees the face."""
+        """Filter candidates with the second network and correct their positions."""
         boxes = _within(boxes, image)
         if not len(boxes):
             return boxes
@@ -116,7 +116,7 @@ class FaceDetector:
         scores, shifts, points = (out.cpu().numpy() for out in self._finisher(crops))
         sure = scores > MIN_SCORES[2]
         boxes, scores, shifts, points = boxes[sure], scores[sure], shifts[sure], points[sure]
-        # The network gives five x, then five y, as fractions of the box it was shown.
+        # The network gives five x, then five y, as fractions of the box.
         points = points.reshape(-1, 2, 5).transpose(0, 2, 1)
         points = boxes[:, None, :2] + points * (boxes[:, None, 2:] - boxes[:, None, :2])
         boxes = _shift(boxes, shifts)
@@ -124,7 +124,7 @@ class FaceDetector:
         return boxes[kept], scores[kept].astype(np.float64), points[kept]
 
     def _tensor(self, images: NDArray[np.uint8]) -> torch.Tensor:
-        """``(N, H, W, 3)`` uint8 as the networks take it: ``(N, 3, H, W)``, about -1 to 1."""
+        """Convert ``(N, H, W, 3)`` uint8 to the networks' input ``(N, 3, H, W)``, about -1 to 1."""
         scaled = images.astype(np.float32)
         scaled -= 127.5
         scaled /= 128
@@ -134,13 +134,13 @@ class FaceDetector:
 def central_face(
     detections: Sequence[Detection], *, width: int, height: int, min_score: float = 0.0
 ) -> Detection | None:
-    """The face with its box's centre nearest the photo's; of equals, the one with the higher score.
+    """Return the face whose box centre is nearest to the photo's centre; ties go to the higher score.
 
     Args:
         detections: all faces of the photo.
         width: the photo's width in pixels.
         height: the photo's height in pixels.
-        min_score: the lowest score of a face that may be chosen, 0-1.
+        min_score: lowest accepted score, 0-1.
     """
 
     def rank(face: Detection) -> tuple[float, float]:
@@ -172,7 +172,7 @@ def _resize(image: NDArray[np.uint8], shape: tuple[int, int]) -> NDArray[np.uint
 
 
 def _pyramid(image: NDArray[np.uint8], smallest: float) -> Iterator[NDArray[np.uint8]]:
-    """The image at the scales where faces of ``smallest`` pixels, then larger ones, fill the first network's window."""
+    """Yield the image at scales at which faces of ``smallest`` pixels and larger fill the first network's window."""
     height, width = image.shape[:2]
     scale = _WINDOW / smallest
     while min(height, width) * scale >= _WINDOW:
@@ -181,10 +181,10 @@ def _pyramid(image: NDArray[np.uint8], smallest: float) -> Iterator[NDArray[np.u
 
 
 def _crops(image: NDArray[np.uint8], boxes: Boxes, *, size: int) -> NDArray[np.uint8]:
-    """What lies in each box, ``(N, size, size, 3)``; beyond the image its border pixels are repeated.
+    """Crop each box as ``(N, size, size, 3)``; border pixels are repeated beyond the image.
 
-    Cutting the box at the image's edge instead would stretch the face: on tightly cut portraits that moves the
-    landmarks by half the distance between the eyes.
+    Clipping the box at the image's edge would stretch the face. On tightly cropped portraits that moves the landmarks
+    by half the distance between the eyes.
     """
     height, width = image.shape[:2]
     crops = np.empty((len(boxes), size, size, 3), dtype=np.uint8)
@@ -198,7 +198,7 @@ def _crops(image: NDArray[np.uint8], boxes: Boxes, *, size: int) -> NDArray[np.u
 
 
 def _within(boxes: Boxes, image: NDArray[np.uint8]) -> Boxes:
-    """The boxes with at least two pixels inside the image in each direction."""
+    """Keep the boxes with at least two pixels inside the image in each direction."""
     height, width = image.shape[:2]
     across = np.minimum(boxes[:, 2], width) - np.maximum(boxes[:, 0], 0)
     down = np.minimum(boxes[:, 3], height) - np.maximum(boxes[:, 1], 0)
@@ -206,21 +206,21 @@ def _within(boxes: Boxes, image: NDArray[np.uint8]) -> Boxes:
 
 
 def _shift(boxes: Boxes, shifts: NDArray[np.floating]) -> Boxes:
-    """Each edge moved by its shift, a fraction of the box's width or height."""
+    """Move each edge by its shift, a fraction of the box's width or height."""
     return boxes + shifts * (boxes[:, [2, 3, 2, 3]] - boxes[:, [0, 1, 0, 1]])
 
 
 def _square(boxes: Boxes) -> Boxes:
-    """Squares of the longer side around the same centres."""
+    """Return squares of the longer side around the same centres."""
     centres = (boxes[:, :2] + boxes[:, 2:]) / 2
     half = (boxes[:, 2:] - boxes[:, :2]).max(axis=1, keepdims=True, initial=0) / 2
     return np.hstack([centres - half, centres + half])
 
 
 def _suppress(boxes: Boxes, scores: NDArray[np.floating], *, most: float, of_smaller: bool = False) -> NDArray[np.intp]:
-    """Indices of the boxes, highest score first, that no better one overlaps by more than ``most``.
+    """Non-maximum suppression: indices of boxes, best first, that no better box overlaps by more than ``most``.
 
-    The overlap is a share of the union of the two, or ``of_smaller``, which also drops a box inside another.
+    The overlap is a share of the union or, with ``of_smaller``, of the smaller box, which also drops nested boxes.
     """
     left, top, right, bottom = np.ascontiguousarray(boxes.T)
     areas = (right - left) * (bottom - top)

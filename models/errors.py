@@ -1,9 +1,9 @@
-"""What can be wrong with weights; apart from the networks, so that it can be caught without loading torch."""
+"""Errors of weights and devices, in a module that can be imported without torch."""
 
 
 class WeightsError(Exception):
-    """Weights are missing, damaged or of another network; the message says which and what to do."""
+    """Weights are missing, damaged or belong to another network; the message says what to do."""
 
 
 class DeviceError(Exception):
-    """There is no such device here for the networks; the message says what to do."""
+    """The requested device is not available; the message says what to do."""

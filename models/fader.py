@@ -1,5 +1,5 @@
-"""The Fader network (Lample et al. 2017): an encoder whose code should hold no attribute, and a decoder that takes the
-attributes as inputs of every layer. Any real number is a valid value.
+"""The Fader network (Lample et al. 2017): an encoder whose code should contain no attribute, and a decoder that
+receives the attributes in every layer. Any real number is a valid value.
 """
 
 import math
@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from models.attributes import RACES
 from models.image_metrics import batch_luma
 
-# The decoder's inputs, in order. gender: -1 feminine, +1 masculine. race: a share for each, summing to 1 (a sweep
+# The decoder's inputs, in order. gender: -1 feminine, +1 masculine. race: shares that sum to 1 (a sweep
 # between two races moves along the line through their corners). young and smiling: -1..1, held fixed in a sweep.
 ATTRIBUTES = ("gender", *(f"race_{race}" for race in RACES), "young", "smiling")
 GENDER, RACE = ATTRIBUTES.index("gender"), slice(1, 1 + len(RACES))
@@ -50,37 +50,37 @@ class Fader(nn.Module):
         self.decoder = nn.ModuleList(
             _Up(before, width) for before, width in zip(widths[:0:-1], widths[-2::-1], strict=True)
         )
-        # ``erased``: the difference of the mean codes of feminine and masculine faces; ``reading``: the linear reading
-        # of a code, 1 on that difference, by which so much of it is taken out. The means then agree, as far as the
-        # training faces show, and where they do no linear reading separates the two (LEACE, Belrose et al. 2023,
-        # theorem 3.1). An encoder that learned on afterwards would find other directions, so it is frozen then.
+        # ``erased``: the difference of the mean codes of masculine and feminine faces. ``reading``: a linear reading
+        # of a code, 1 on that difference; this multiple of the difference is subtracted. The class means of the
+        # training faces then agree, and no linear reading separates the classes (LEACE, Belrose et al. 2023,
+        # theorem 3.1). The encoder is frozen afterwards, because it would learn to use other directions.
         self.register_buffer("reading", torch.zeros(math.prod(self.shape.code)))
         self.register_buffer("erased", torch.zeros(math.prod(self.shape.code)))
-        # By how much a change of each of `SCALED` is multiplied, so that one unit of the value means as much for all.
+        # Factors of the changes of each of `SCALED`, so that one unit of the value has the same meaning for all.
         self.register_buffer("strength", torch.ones(len(SCALED)))
-        # Straight to colours: feature maps at full resolution would cost as much as all the rest.
+        # Directly to colours: feature maps at full resolution would cost as much as all other layers together.
         self.to_rgb = nn.ConvTranspose2d(widths[0], 3, 4, stride=2, padding=1)
 
     def encode(self, crops: Tensor) -> Tensor:
-        """``(B, 3, 128, 128)`` RGB in -1..1 -> codes ``(B, 256, 8, 8)``."""
+        """Encode ``(B, 3, 128, 128)`` RGB in -1..1 to codes ``(B, 256, 8, 8)``."""
         return self.erase(self.encoder(crops))
 
     def erase(self, codes: Tensor) -> Tensor:
-        """Codes ``(B, 256, 8, 8)`` without what a linear reading of gender finds in them."""
+        """Remove the linearly readable gender from codes ``(B, 256, 8, 8)``."""
         flat = codes.float().flatten(1)
-        # A sum of products: a matrix product would be rounded to half precision on the way.
+        # A sum of products, because autocast would round a matrix product to half precision.
         part = (flat * self.reading).sum(dim=1, keepdim=True)
         return (flat - part * self.erased).view_as(codes)
 
     def decode(self, codes: Tensor, attributes: Tensor) -> Tensor:
-        """Codes ``(B, 256, 8, 8)``, values ``(B, 8)`` in the order of `ATTRIBUTES` -> ``(B, 3, 128, 128)`` in -1..1."""
+        """Decode codes ``(B, 256, 8, 8)`` with values ``(B, 8)`` of `ATTRIBUTES` to ``(B, 3, 128, 128)`` in -1..1."""
         x = codes
         for layer in self.decoder:
             x = layer(x, attributes)
         return torch.tanh(self.to_rgb(x))
 
     def strength_of(self, attribute: str) -> float:
-        """By how much a change of one attribute is multiplied; 1 for those that were not calibrated."""
+        """Return the factor of an attribute's change; 1 if it was not calibrated."""
         return float(self.strength[SCALED.index(attribute)]) if attribute in SCALED else 1.0
 
     def forward(self, crops: Tensor, attributes: Tensor) -> Tensor:
@@ -96,8 +96,8 @@ class _Down(nn.Sequential):
 
 
 class _Up(nn.Module):
-    """Twice the size; the attribute values scale and shift every channel (FiLM, Perez et al. 2018), which contains the
-    constant maps of the original as its shift."""
+    """Doubles the size; the attribute values scale and shift every channel (FiLM, Perez et al. 2018). The shift is
+    equivalent to the constant input maps of the original network."""
 
     def __init__(self, channels: int, width: int) -> None:
         super().__init__()
@@ -111,13 +111,13 @@ class _Up(nn.Module):
 
 
 def category_line(value: Tensor, low: Tensor, high: Tensor, *, count: int = len(RACES)) -> Tensor:
-    """Points on the line between two categories, such as races: the first at -1, the second at +1, beyond them outside.
+    """Return points on the line through two categories, such as races: the first at -1, the second at +1.
 
     Args:
         value: ``(B,)``, any real numbers.
-        low: ``(B,)`` the number of the category at -1.
-        high: ``(B,)`` the number of the category at +1.
-        count: how many categories there are.
+        low: ``(B,)`` index of the category at -1.
+        high: ``(B,)`` index of the category at +1.
+        count: number of categories.
 
     Returns:
         Shares ``(B, count)``, each row summing to 1.
@@ -128,10 +128,10 @@ def category_line(value: Tensor, low: Tensor, high: Tensor, *, count: int = len(
 
 
 def smooth_difference(edited: Tensor, reference: Tensor) -> Tensor:
-    """The change ``edited - reference`` ``(B, 3, S, S)``: its luma at half resolution, its colour at an eighth.
+    """Return the change ``edited - reference`` ``(B, 3, S, S)``, its luma at half resolution, its colour at an eighth.
 
-    Like in a photo, where colour varies more slowly than light. What a network of this size invents beyond that is
-    noise, and noise is what fools classifiers; the photo keeps its own fine texture.
+    As in a photo, colour varies more slowly than light. Finer changes by a network of this size are noise, which
+    deceives classifiers; the photo keeps its own fine texture.
     """
     change = edited - reference
     luma = batch_luma(change)

@@ -1,6 +1,6 @@
-"""Measures on pictures: luma, lightness, how two pictures differ inside a mask, how much the mask's edge shows.
+"""Image metrics: luma, lightness, PSNR and SSIM inside a mask, visibility of the mask's edge.
 
-Pure functions over arrays (and, for the losses of training, tensors); what is compared with what is decided elsewhere.
+Pure functions over arrays and, for training losses, tensors.
 """
 
 from collections.abc import Callable
@@ -14,32 +14,32 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from torch import Tensor
 
-SEAM_FACE = 128  # pixels a side of a face's crop at which seams are looked for; smaller photos at their own size
-SEEN = 2.0  # levels: a step along a line that people see on smooth skin
-SHADING = 5.0  # levels that smooth skin steps by at the scale of a seam
-TOLERATED = 3.0  # by how many times its own size a photo's edge may grow or shrink without being a seam
+SEAM_FACE = 128  # side in pixels of a face's crop at which seams are measured; smaller photos at their own size
+VISIBLE = 2.0  # levels: a step along a line that people see on smooth skin
+SHADING = 5.0  # levels: steps of smooth skin at the scale of a seam
+TOLERATED = 3.0  # multiple of its own size by which a photo's edge may grow or shrink without being a seam
 LUMA = (0.299, 0.587, 0.114)  # Rec. 601: the weights of R, G and B
 Image = TypeVar("Image", "NDArray[np.floating]", "Tensor")
 
 
 def luma(image: NDArray[np.generic]) -> NDArray[np.float32]:
-    """Rec. 601 luma ``(..., H, W)`` float32 of RGB ``(..., H, W, 3)``, in the levels of the picture."""
+    """Return Rec. 601 luma ``(..., H, W)`` float32 of RGB ``(..., H, W, 3)``, in the levels of the image."""
     return np.asarray(image.astype(np.float32, copy=False) @ np.array(LUMA, dtype=np.float32))
 
 
 def batch_luma(images: "Tensor") -> "Tensor":
-    """Rec. 601 luma ``(B, 1, H, W)`` of RGB ``(B, 3, H, W)``."""
+    """Return Rec. 601 luma ``(B, 1, H, W)`` of RGB ``(B, 3, H, W)``."""
     return (images * images.new_tensor(LUMA)[:, None, None]).sum(dim=1, keepdim=True)
 
 
 def structural_similarity(one: Image, other: Image, mean: Callable[[Image], Image], *, levels: float) -> Image:
-    """Structural similarity of two lumas at every window: 1 where they are the same.
+    """Return the structural similarity of two luma images in every window; 1 where they are equal.
 
     Args:
-        one: the first picture's luma.
-        other: the second's, of the same shape.
-        mean: takes the mean over each window.
-        levels: the largest value that a luma can have.
+        one: luma of the first image.
+        other: luma of the second, of the same shape.
+        mean: computes the mean over each window.
+        levels: the largest possible luma.
 
     Source: Wang et al. 2004, eq. 13, with k1 = 0.01 and k2 = 0.03.
     """
@@ -56,13 +56,13 @@ def structural_similarity(one: Image, other: Image, mean: Callable[[Image], Imag
 def psnr(
     one: NDArray[np.floating], other: NDArray[np.floating], mask: NDArray[np.float32], *, levels: float = 255.0
 ) -> float:
-    """Peak signal-to-noise ratio in dB inside a mask; infinite where nothing differs, NaN where the mask is empty.
+    """Return the peak signal-to-noise ratio in dB inside a mask; infinite for equal images, NaN for an empty mask.
 
     Args:
-        one: the first picture ``(H, W, 3)`` in 0..``levels``.
+        one: the first image ``(H, W, 3)`` in 0..``levels``.
         other: the second, of the same shape and range.
         mask: weights ``(H, W)`` in 0..1.
-        levels: the largest value that a pixel can have.
+        levels: the largest possible pixel value.
     """
     area = float(mask.sum())
     if area == 0:
@@ -74,9 +74,9 @@ def psnr(
 def ssim(
     one: NDArray[np.floating], other: NDArray[np.floating], mask: NDArray[np.float32], *, levels: float = 255.0
 ) -> float:
-    """Structural similarity of the lumas in Gaussian windows (sigma 1.5), averaged inside a mask.
+    """Return the structural similarity in Gaussian windows (sigma 1.5), averaged inside a mask.
 
-    Takes what `psnr` takes; 1 for the same picture, NaN where the mask is empty.
+    Arguments as of `psnr`. 1 for equal images, NaN for an empty mask.
     """
     if not mask.any():
         return float("nan")
@@ -86,15 +86,15 @@ def ssim(
 
 @dataclass(frozen=True, eq=False)
 class MaskEdge:
-    """Where a photo may begin to differ, and how strong an edge the photo has there itself; see `mask_edge`.
+    """The edge of a mask in a photo, and the strength of the photo's own edges there; see `mask_edge`.
 
     Attributes:
-        photo: its window ``(h, w, 3)`` uint8, small enough that a face is at most `SEAM_FACE` pixels large.
+        photo: window of the photo ``(h, w, 3)`` uint8, scaled so that a face has at most `SEAM_FACE` pixels a side.
         outline: ``(h, w)`` the pixels on either side of the mask's outermost edge.
         band: ``(h, w)`` the outline and the mask's soft edge inside it.
         reach: pixels within which a step in the band belongs to the outline next to it.
         sigma: pixels, the scale at which steps are measured.
-        allowed: ``(h, w)`` levels by which a version may step, because the photo does.
+        allowed: ``(h, w)`` levels by which a version may step because of the photo's own edges.
     """
 
     photo: NDArray[np.uint8]
@@ -105,31 +105,31 @@ class MaskEdge:
     allowed: NDArray[np.float32]
 
     def share_shown(self, version: NDArray[np.uint8]) -> float:
-        """The share of the mask's outline at which a version's change steps although the photo does not; 0 is no seam.
+        """Return the share of the outline at which the change steps although the photo does not; 0 means no seam.
 
         Args:
-            version: the same window of the edited photo, at the photo's own size.
+            version: the same window of the edited photo, unscaled.
         """
         if not self.outline.any():
             return 0.0
         small = _fitted(version, self.photo.shape[:2])
         steps = _steps(small.astype(np.float32) - self.photo, self.sigma) - self.allowed
         steps = np.where(self.band, steps, 0).astype(np.float32)
-        return float((cv2.dilate(steps, _square(self.reach))[self.outline] >= SEEN).mean())
+        return float((cv2.dilate(steps, _square(self.reach))[self.outline] >= VISIBLE).mean())
 
 
 def mask_edge(photo: NDArray[np.uint8], mask: NDArray[np.float32], *, face: float) -> MaskEdge:
-    """The edge of a mask in a photo.
+    """Measure the edge of a mask in a photo.
 
-    A change of tone ends where the photo's skin ends: there the photo has an edge, and that it grows is no seam. The
-    line of a mask is a step of the change itself where the photo is smooth. Both steps are measured at one scale, over
-    all channels, so that an ideal step counts with its own levels; the photo's, less what smooth shading has, allows
-    for `TOLERATED` times as much within a scale's width.
+    A change of tone ends where the skin ends. There the photo has an edge of its own, and strengthening it is no seam.
+    A seam is a step of the change where the photo is smooth. Both steps are measured at one scale, over all channels,
+    so that an ideal step has its height in levels. A step of the photo beyond smooth shading allows for `TOLERATED`
+    times as much within a scale's width.
 
     Args:
         photo: a window of the photo ``(h, w, 3)``.
         mask: ``(h, w)`` in 0..1.
-        face: pixels a side of the face's aligned crop in the photo, which sets the scale.
+        face: side of the face's aligned crop in photo pixels, which sets the scale.
     """
     scale = min(1.0, SEAM_FACE / face)
     size = max(1, round(mask.shape[0] * scale)), max(1, round(mask.shape[1] * scale))
@@ -150,7 +150,7 @@ def mask_edge(photo: NDArray[np.uint8], mask: NDArray[np.float32], *, face: floa
 
 
 def mean_lightness(pixels: NDArray[np.uint8], mask: NDArray[np.float32]) -> float:
-    """Mean CIELAB L* (0-100) of RGB ``(h, w, 3)``, weighted by ``(h, w)``."""
+    """Return the mean CIELAB L* (0-100) of RGB ``(h, w, 3)``, weighted by ``mask`` ``(h, w)``."""
     lab = cv2.cvtColor(pixels.astype(np.float32) / 255, cv2.COLOR_RGB2LAB)
     return float((lab[..., 0] * mask).sum() / max(float(mask.sum()), 1e-6))
 
@@ -160,17 +160,17 @@ def _gaussian_mean(image: NDArray[np.floating]) -> NDArray[np.floating]:
 
 
 def _steps(field: NDArray[np.float32], sigma: float) -> NDArray[np.float32]:
-    """How much a field ``(h, w, 3)`` steps at each pixel: the root mean square over channels of the gradient of its
-    Gaussian scale space, times what makes it the height of an ideal step (Lindeberg 1998)."""
+    """Return the step height of a field ``(h, w, 3)`` at each pixel: the root mean square over channels of the gradient
+    of its Gaussian scale space, normalised to the height of an ideal step (Lindeberg 1998)."""
     smooth = cv2.GaussianBlur(field, (0, 0), sigma)
     across, down = (cv2.Scharr(smooth, cv2.CV_32F, *axis, scale=1 / 32) for axis in ((1, 0), (0, 1)))
     mean = np.full((1, 3), 1 / 3, dtype=np.float32)
-    energy = cv2.transform(across * across + down * down, mean)  # several times as fast as NumPy's sum over channels
+    energy = cv2.transform(across * across + down * down, mean)  # several times faster than NumPy's sum over channels
     return np.asarray(np.sqrt(energy) * (sigma * np.sqrt(2 * np.pi)), dtype=np.float32)
 
 
 def _fitted(image: NDArray[Any], size: tuple[int, int]) -> NDArray[Any]:
-    """A picture at another size, height and width; itself where it has that size."""
+    """Resize an image to (height, width) unless it has that size."""
     return image if image.shape[:2] == size else np.asarray(cv2.resize(image, size[::-1], interpolation=cv2.INTER_AREA))
 
 

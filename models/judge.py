@@ -1,7 +1,7 @@
 """Perceived attributes of an aligned face: the *estimator* takes part in the edit, two *judges* only check it.
 
-Three architectures. The judge learnt from the half of the data that estimator and second judge did not see; the
-second judge, `GreyJudge`, sees neither colour nor exposure.
+The three networks have different architectures. The judge was trained on the half of the data that estimator and
+second judge did not see. The second judge, `GreyJudge`, sees neither colour nor exposure.
 """
 
 from collections.abc import Sequence
@@ -18,18 +18,18 @@ from models.attributes import RACES
 from models.image_metrics import batch_luma
 from models.precision import autocast, batch_size, device_of, to_unit
 
-AGE_STEPS = (20, 30, 40, 50, 60, 70)  # an output each: at least this many years old
+AGE_STEPS = (20, 30, 40, 50, 60, 70)  # one output each: at least this many years old
 # gender, races, AGE_STEPS, age, smiling
 OUTPUTS = 1 + len(RACES) + len(AGE_STEPS) + 1 + 1
 
-# The part of an aligned crop that is looked at, in template fractions (left, top, side): brow to chin and
-# a little hair. It is what every training photo really shows; the rest of the crop may be repeated border.
+# The input region of an aligned crop, in template fractions (left, top, side): brow to chin and a little hair.
+# Every training photo contains this region; the rest of the crop may be repeated border.
 VIEW = (0.125, 0.12, 0.75)
 
 
 @dataclass(frozen=True)
 class Perception:
-    """What a network perceives in ``B`` faces; tensors of float32.
+    """Outputs of a network for ``B`` faces; tensors of float32.
 
     ``masculine`` ``(B,)`` probability; ``race`` ``(B, 5)`` probabilities in the order of ``RACES``;
     ``at_least`` ``(B, 6)`` probabilities of being perceived as at least ``AGE_STEPS`` years old;
@@ -54,29 +54,29 @@ class Perception:
         return young_from_age(self.age)
 
     def named(self) -> dict[str, Tensor]:
-        """Each figure ``(B,)`` by its name, a race's probability as ``race_<race>``."""
+        """Return each output ``(B,)`` by name; the probability of a race is ``race_<race>``."""
         races = {f"race_{race}": self.race[:, place] for place, race in enumerate(RACES)}
         figures = {"gender": self.gender, "masculine": self.masculine, **races}
         return figures | {"age": self.age, "young": self.young, "smiling": self.smiling}
 
 
 def young_from_age(age: Tensor) -> Tensor:
-    """``tanh((40 - age) / 15)``: the control "young" as a number in -1..1."""
+    """Return the control "young" in -1..1: ``tanh((40 - age) / 15)``."""
     return torch.tanh((40 - age) / 15)
 
 
 def view(crops: Tensor) -> Tensor:
-    """The square of ``(B, 3, S, S)`` aligned crops that estimator and judge look at: ``(B, 3, 0.75 S, 0.75 S)``."""
+    """Cut the input region of aligned crops ``(B, 3, S, S)``: ``(B, 3, 0.75 S, 0.75 S)``."""
     size = crops.shape[-1]
     left, top, side = (round(part * size) for part in VIEW)
     return crops[..., top : top + side, left : left + side]
 
 
 class Classifier(nn.Module):
-    """What both networks share: the heads' layout, temperatures, and reading the outputs as a `Perception`."""
+    """Base class: layout of the outputs, temperatures, and conversion of outputs to a `Perception`."""
 
     size = 96
-    """Pixels a side of the input, the view of a 128-pixel crop."""
+    """Side of the input in pixels, the `view` of a 128-pixel crop."""
 
     trunk: nn.Module
     heads: nn.Linear
@@ -85,24 +85,24 @@ class Classifier(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        # Fitted on held-out faces after training so that probabilities mean what they say (Guo et al. 2017).
+        # Calibrated on held-out faces after training (Guo et al. 2017).
         self.register_buffer("gender_temperature", torch.ones(()))
         self.register_buffer("race_temperature", torch.ones(()))
 
     def forward(self, faces: Tensor) -> tuple[Tensor, Tensor]:
-        """``(B, 3, size, size)`` in -1..1 -> outputs ``(B, 14)`` and features ``(B, F)``."""
+        """Map ``(B, 3, size, size)`` in -1..1 to outputs ``(B, 14)`` and features ``(B, F)``."""
         features = self.trunk(faces).mean(dim=(2, 3))
         return self.heads(features), features
 
     def look(self, crops: Tensor) -> Tensor:
-        """The `view` of aligned crops ``(B, 3, S, S)``, of any size ``S``, at the network's own size."""
+        """Return the `view` of aligned crops ``(B, 3, S, S)`` of any size, scaled to the network's input size."""
         faces = view(crops)
         if faces.shape[-1] == self.size:
             return faces
         return F.interpolate(faces, size=(self.size, self.size), mode="bilinear", antialias=True)
 
     def perceive(self, crops: Tensor) -> Perception:
-        """Perceived attributes of aligned crops ``(B, 3, S, S)`` in -1..1, of any size ``S``."""
+        """Perceive the attributes of aligned crops ``(B, 3, S, S)`` in -1..1, of any size ``S``."""
         outputs, features = self(self.look(crops))
         gender, race, at_least, age, smiling = split(outputs.float())
         return Perception(
@@ -117,12 +117,12 @@ class Classifier(nn.Module):
 
 @torch.inference_mode()
 def perceive_crops(network: Classifier, crops: Sequence[NDArray[np.uint8]], *, half: bool = False) -> Perception:
-    """What a network perceives in any number of aligned ``(S, S, 3)`` uint8 crops of one size.
+    """Perceive the attributes of aligned crops ``(S, S, 3)`` uint8 of one size.
 
-    Batches are always full, filled up with black: a face's last digits do not depend on the faces that it came with.
+    Batches are padded with black crops, so that the last digits of a face do not depend on the number of faces.
 
     Args:
-        network: perceives.
+        network: the estimator or a judge.
         crops: the faces.
         half: compute in `models.precision.network_dtype` instead of float32.
     """
@@ -130,9 +130,9 @@ def perceive_crops(network: Classifier, crops: Sequence[NDArray[np.uint8]], *, h
     size = batch_size(device)
     parts = []
     for start in range(0, max(1, len(crops)), size):
-        some = crops[start : start + size]
-        batch = np.zeros((size, *(some[0].shape if len(some) else (network.size, network.size, 3))), dtype=np.uint8)
-        for place, crop in enumerate(some):
+        chunk = crops[start : start + size]
+        batch = np.zeros((size, *(chunk[0].shape if len(chunk) else (network.size, network.size, 3))), dtype=np.uint8)
+        for place, crop in enumerate(chunk):
             batch[place] = crop
         with autocast(device.type, half=half):
             parts.append(network.perceive(to_unit(torch.from_numpy(batch).permute(0, 3, 1, 2)).to(device)))
@@ -143,18 +143,18 @@ def perceive_crops(network: Classifier, crops: Sequence[NDArray[np.uint8]], *, h
 
 
 def split(outputs: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """The 14 raw outputs as gender ``(B,)``, race ``(B, 5)``, at_least ``(B, 6)``, age ``(B,)``, smiling ``(B,)``."""
+    """Split raw outputs ``(B, 14)``: gender ``(B,)``, race ``(B, 5)``, at_least ``(B, 6)``, age, smiling ``(B,)``."""
     gender, race, at_least, age, smiling = outputs.split((1, len(RACES), len(AGE_STEPS), 1, 1), dim=1)
     return gender[:, 0], race, at_least, age[:, 0], smiling[:, 0]
 
 
 def age_in_years(raw: Tensor) -> Tensor:
-    """The raw age output in years, 0 at the lowest."""
+    """Convert the raw age output to years, at least 0."""
     return (40 + 20 * raw).clamp(min=0)
 
 
 class Estimator(Classifier):
-    """A residual network (He et al. 2016), four stages; gives the edit its starting values."""
+    """A residual network (He et al. 2016) of four stages; it estimates the starting values of the edit."""
 
     def __init__(self, widths: tuple[int, int, int, int] = (32, 64, 128, 224)) -> None:
         super().__init__()
@@ -189,7 +189,7 @@ class _Residual(nn.Module):
 
 
 class Judge(Classifier):
-    """A plain stack of convolutions with group norm and channel attention (Hu et al. 2018); checks the results."""
+    """A plain stack of convolutions with group norm and channel attention (Hu et al. 2018); used only for checks."""
 
     def __init__(self, widths: tuple[int, int, int, int] = (40, 80, 160, 240)) -> None:
         super().__init__()
@@ -218,9 +218,9 @@ class _AttentionBlock(nn.Module):
 
 
 class GreyJudge(Classifier):
-    """A light network of max-feature-map units (Wu et al. 2018) that sees luminance alone; the second judge.
+    """The second judge: a light network of max-feature-map units (Wu et al. 2018) that sees only luma.
 
-    Each face is brought to one brightness and contrast: what it perceives is neither tint nor exposure.
+    Each face is normalised to one brightness and contrast, so that tint and exposure have no effect.
     """
 
     size = 64
@@ -236,12 +236,12 @@ class GreyJudge(Classifier):
         self.heads = nn.Linear(widths[-1], OUTPUTS)
 
     def forward(self, faces: Tensor) -> tuple[Tensor, Tensor]:
-        """``(B, 3, 64, 64)`` in any range -> outputs ``(B, 14)`` and features ``(B, F)``."""
+        """Map ``(B, 3, 64, 64)`` in any range to outputs ``(B, 14)`` and features ``(B, F)``."""
         return super().forward(one_contrast(batch_luma(faces)))
 
 
 def one_contrast(luma: Tensor) -> Tensor:
-    """Lumas ``(B, 1, S, S)``, each with mean 0 and standard deviation 1 (less where a face is all but flat)."""
+    """Normalise lumas ``(B, 1, S, S)`` to mean 0 and standard deviation 1 (less for nearly flat faces)."""
     spread = luma.std(dim=(2, 3), keepdim=True)
     return (luma - luma.mean(dim=(2, 3), keepdim=True)) / (spread + 0.02)
 

@@ -1,7 +1,7 @@
-"""The three networks of MTCNN (Zhang et al. 2016), with the weights that the package facenet-pytorch carries.
+"""The three networks of MTCNN (Zhang et al. 2016), with the weights shipped in the package facenet-pytorch.
 
-The package itself is not imported: it brings torchvision, which takes as long to load as PyTorch. How the networks are
-used to find faces is in ``detector.py``.
+The package itself is not imported, because it imports torchvision, which takes as long to load as PyTorch. The cascade
+is in ``detector.py``.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, conv2d, max_pool2d, prelu
 from torch.nn.functional import linear
 
-# Side of the max-pooling window after each convolution, in steps of two pixels; 0: none.
+# Side of the max-pooling window (stride 2) after each convolution; 0: none.
 POOLS = {"pnet": (2, 0, 0), "rnet": (3, 3, 0), "onet": (3, 3, 2, 0)}
 Name = Literal["pnet", "rnet", "onet"]
 
@@ -21,11 +21,11 @@ Name = Literal["pnet", "rnet", "onet"]
 class MTCNNNetwork:
     """One of the three networks: ``pnet`` proposes faces, ``rnet`` refines them, ``onet`` also gives landmarks.
 
-    Plain functions on the weights rather than modules: the images are so small that modules' own time would show.
+    Uses functions on the weights rather than modules, whose overhead is noticeable with images this small.
 
     Args:
-        name: which one.
-        device: where it runs.
+        name: the network.
+        device: device of the weights.
     """
 
     def __init__(self, name: Name, *, device: str = "cpu") -> None:
@@ -49,11 +49,11 @@ class MTCNNNetwork:
         self._heads = [(weights[f"{head}_{n}.weight"], weights[f"{head}_{n}.bias"]) for n in range(1, count + 1)]
 
     def __call__(self, images: Tensor) -> list[Tensor]:
-        """What it says of images ``(N, 3, H, W)``.
+        """Evaluate images ``(N, 3, H, W)``.
 
         Returns:
-            The score of a face in 0-1, ``(N, …)``; shifts of the four edges, ``(N, 4, …)``; of ``onet`` also five
-            x and five y of the landmarks, ``(N, 10)``. For ``pnet``, … is a map of the places where it looked.
+            The score of a face in 0-1, ``(N, …)``; shifts of the four edges, ``(N, 4, …)``; for ``onet`` also five
+            x and five y of the landmarks, ``(N, 10)``. For ``pnet``, … is a map of window positions.
         """
         x = images
         for weight, bias, slope, pool in self._convolutions:
@@ -69,7 +69,7 @@ class MTCNNNetwork:
 
 
 def _folder() -> Path:
-    """Where the package keeps its weights."""
+    """Return the package's folder of weights."""
     package = find_spec("facenet_pytorch")
     if package is None or package.origin is None:
         raise ModuleNotFoundError("the package facenet-pytorch is not installed: pip install facenet-pytorch==2.5.3")

@@ -1,7 +1,7 @@
-"""Face parsing: which of 19 classes each pixel of a face photo shows.
+"""Face parsing: one of 19 classes for each pixel of a face photo.
 
-Two networks: `SmallParser`, trained here and embedded, and `BiSeNet` (Yu et al. 2018, as the face-parsing project
-lays it out), whose widely used public weights load by their own key names. Both have the class order of `CLASSES`.
+Two networks: `SmallParser`, trained in this project and embedded, and `BiSeNet` (Yu et al. 2018, in the layout of the
+face-parsing project), which loads the public weights by their key names. Both have the class order of `CLASSES`.
 """
 
 from itertools import pairwise
@@ -14,15 +14,15 @@ from models.attributes import CLASSES as CLASSES
 from models.attributes import GROUPS as GROUPS
 from models.attributes import class_indices as class_indices
 
-# Left and right change places when a photo is mirrored.
+# Class indices after mirroring, which exchanges left and right.
 MIRRORED = (0, 1, 3, 2, 5, 4, 6, 8, 7, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18)
 
 
 class SmallParser(nn.Module):
-    """A U-shaped network of 2 M parameters (Ronneberger et al. 2015); half the input's resolution inside."""
+    """A U-Net of 2 M parameters (Ronneberger et al. 2015) that works at half of the input's resolution."""
 
     size = 224
-    """Pixels a side of the square input it was trained at."""
+    """Side in pixels of the square training input."""
 
     def __init__(self, widths: tuple[int, ...] = (24, 48, 96, 160, 192)) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class SmallParser(nn.Module):
         return F.interpolate(self.coarse(photos), size=photos.shape[-2:], mode="bilinear", align_corners=False)
 
     def coarse(self, photos: Tensor) -> Tensor:
-        """The logits as they are computed, at half the photos' resolution ``(B, 19, H / 2, W / 2)``."""
+        """Return the logits at half of the photos' resolution ``(B, 19, H / 2, W / 2)``."""
         x = self.stem(photos)
         levels = [x]
         for down in self.down:
@@ -64,8 +64,8 @@ class _Block(nn.Sequential):
 class BiSeNet(nn.Module):
     """Bilateral segmentation network with a ResNet-18 context path; 13.3 M parameters, 191 tensors.
 
-    Key names and shapes are those of the public face-parsing weights (no spatial path; 1/8-scale features
-    of the ResNet take its place). Input: RGB, 512 x 512, normalised by ImageNet's mean and deviation.
+    Key names and shapes are those of the public face-parsing weights (1/8-scale features of the ResNet
+    replace the spatial path). Input: RGB, 512 x 512, normalised by ImageNet's mean and deviation.
     """
 
     size = 512
@@ -113,7 +113,7 @@ class _AttentionRefinement(nn.Module):
 
 class _ContextPath(nn.Module):
     def __init__(self) -> None:
-        from torchvision.models import resnet18  # only here: the embedded parser needs no torchvision
+        from torchvision.models import resnet18  # imported late: the embedded parser does not need torchvision
 
         super().__init__()
         self.resnet = resnet18()

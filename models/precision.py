@@ -1,4 +1,4 @@
-"""What networks compute with: pixels in -1..1, on which device, in bfloat16 where it is fast, else in float32."""
+"""Inputs, device and precision of networks: pixels in -1..1; bfloat16 where it is fast, otherwise float32."""
 
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -10,78 +10,80 @@ from torch import Tensor, nn
 
 from models.errors import DeviceError
 
-# Of torch.cpu.get_capabilities: x86's two ways of multiplying bfloat16, and ARM's.
+# Names in torch.cpu.get_capabilities of native bfloat16 multiplication on x86 (two) and ARM.
 _NATIVE = ("amx_bf16", "avx512_bf16", "bf16")
 # Faces per batch: on a processor, the activations of more do not fit into its caches; a GPU needs more to be busy.
 CPU_BATCH, GPU_BATCH = 16, 128
 
 
 def to_unit(pixels: Tensor) -> Tensor:
-    """Pixel levels 0..255 of any shape as float32 in -1..1."""
+    """Convert pixel levels 0..255 of any shape to float32 in -1..1."""
     return pixels.to(torch.float32, copy=True).div_(127.5).sub_(1)
 
 
 def unit_batch(images: Sequence[NDArray[np.uint8]]) -> Tensor:
-    """``(H, W, 3)`` uint8 images of one size as a batch ``(B, 3, H, W)`` in -1..1."""
+    """Stack ``(H, W, 3)`` uint8 images of one size into a batch ``(B, 3, H, W)`` in -1..1."""
     return to_unit(torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2))
 
 
 def choose_device(name: str) -> str:
-    """The device that an option names: "cpu", "cuda", "mps", or "auto" for the fastest one there is.
+    """Return the device for "cpu", "cuda", "mps", or "auto" (the fastest available).
 
     Raises:
-        DeviceError: there is no such device.
+        DeviceError: the device is not available.
     """
-    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
-    if name != "auto" and not there.get(name, False):
-        raise DeviceError(f"there is no device {name!r} here, only {', '.join(one for one in there if there[one])}")
-    return next(one for one in there if there[one]) if name == "auto" else name
+    available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    devices = [device for device, is_available in available.items() if is_available]
+    if name != "auto" and name not in devices:
+        raise DeviceError(f"the device {name!r} is not available here, only {', '.join(devices)}")
+    return devices[0] if name == "auto" else name
 
 
 def device_of(network: nn.Module) -> torch.device:
-    """Where a network's weights are; the processor for one without any."""
+    """Return the device of a network's weights; the CPU for a network without weights."""
     return next((weights.device for weights in network.parameters()), torch.device("cpu"))
 
 
 def batch_size(device: torch.device) -> int:
-    """How many faces a network computes at once on ``device``."""
+    """Return the number of faces per batch on ``device``."""
     return CPU_BATCH if device.type == "cpu" else GPU_BATCH
 
 
 def compute(call: Callable[..., Tensor], *inputs: Tensor, network: nn.Module, half: bool = True) -> Tensor:
-    """What a network, or a method of it, gives for some inputs: on its device, in `network_dtype`; float32 on the CPU.
+    """Evaluate a network or one of its methods on its device in `network_dtype`; return float32 on the CPU.
 
     Args:
         call: the network or its method.
-        inputs: its arguments, anywhere.
-        network: says which device.
-        half: in float32 where this is off.
+        inputs: its arguments, on any device.
+        network: determines the device.
+        half: compute in `network_dtype`; otherwise in float32.
     """
     device = device_of(network)
     size = batch_size(device)
     results = []
     with autocast(device.type, half=half):
-        for some in zip(*(one.split(size) for one in inputs), strict=True):
-            results.append(call(*(one.to(device, memory_format=_format_of(one)) for one in some)).float().cpu())
+        for batch in zip(*(tensor.split(size) for tensor in inputs), strict=True):
+            moved = (tensor.to(device, memory_format=_format_of(tensor)) for tensor in batch)
+            results.append(call(*moved).float().cpu())
     return torch.cat(results)
 
 
 def _format_of(tensor: Tensor) -> torch.memory_format:
-    """Pictures are computed with channels last: several times as fast on processors."""
+    """Return channels last for images, which is several times faster on CPUs."""
     return torch.channels_last if tensor.dim() == 4 else torch.preserve_format
 
 
 def autocast(device: str = "cpu", *, half: bool = True) -> torch.autocast:
-    """A context in which networks run on ``device`` in `network_dtype`, or in float32 without ``half``."""
+    """Return a context in which networks run on ``device`` in `network_dtype`, or in float32 without ``half``."""
     enabled = half and network_dtype(device) != torch.float32
     return torch.autocast(device.partition(":")[0], dtype=torch.bfloat16, enabled=enabled)
 
 
 def network_dtype(device: str = "cpu") -> torch.dtype:
-    """What networks compute in on ``device``.
+    """Return the data type in which networks compute on ``device``.
 
-    Processors that have instructions for bfloat16 run a network some five times as fast in it; others emulate them,
-    several times slower than float32.
+    CPUs with bfloat16 instructions run a network about five times faster in bfloat16; others emulate it, several times
+    slower than float32.
     """
     return torch.bfloat16 if not device.startswith("cpu") or _native() else torch.float32
 

@@ -1,7 +1,7 @@
 """The residual editor's fields: what one unit of an attribute adds to an aligned face (Rowland and Perrett 1995).
 
-Differences of the groups' mean faces at three ages, as light, colour and displacement; an edit is a multiple of them.
-How they are put into a photo is elsewhere (``pipeline.counterfactuals``).
+They are differences of the groups' mean faces at three ages, as light, colour and displacement; an edit is a multiple
+of them. Compositing into a photo is in ``pipeline.counterfactuals``.
 """
 
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ from models.fader import ATTRIBUTES
 COUNT = len(ATTRIBUTES)
 LUMA_SIDE = 64  # light is changed at half the resolution of a crop of 128 pixels,
 COARSE_SIDE = 16  # colour and position at an eighth, as in `models.fader.smooth_difference`
-INNER = 0.14  # crop sides: over so much of a face's rim, displacements fade to zero
-AGES = (25.0, 42.0, 60.0)  # years at which prototypes are measured; between them they are interpolated
+INNER = 0.14  # crop sides: width of the rim of a face over which displacements fade to zero
+AGES = (25.0, 42.0, 60.0)  # years of the prototypes; fields are interpolated between them
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class ChangeFields:
     """Change by one unit of each attribute in the order of ``models.fader.ATTRIBUTES``, for ``B`` faces.
 
     ``luma`` ``(B, 8, 64, 64)`` in units of RGB -1..1; ``chroma`` ``(B, 8, 2, 16, 16)``, Cb and Cr in the same units;
-    ``displacement`` ``(B, 8, 2, 16, 16)``: x and y, in crop sides, of the place that a pixel's content is fetched from.
+    ``displacement`` ``(B, 8, 2, 16, 16)``: x and y, in crop sides, of the position from which a pixel is sampled.
     """
 
     luma: Tensor
@@ -42,7 +42,7 @@ class Change:
 
 
 class Prototypes(nn.Module):
-    """The fields of every attribute at each of `AGES`, symmetric, and how strong a unit of each attribute is."""
+    """The symmetric fields of every attribute at each of `AGES`, and the strength of a unit of each attribute."""
 
     luma: Tensor
     chroma: Tensor
@@ -58,7 +58,7 @@ class Prototypes(nn.Module):
         self.register_buffer("strength", torch.ones(COUNT))
 
     def forward(self, age: Tensor) -> ChangeFields:
-        """Perceived age ``(B,)`` in years -> the fields of change of each face."""
+        """Interpolate the fields of each face at its perceived age ``(B,)`` in years."""
         knots = torch.tensor(AGES)
         place = age.clamp(AGES[0], AGES[-1] - 1e-3)
         above = torch.searchsorted(knots, place, right=True)
@@ -70,9 +70,9 @@ class Prototypes(nn.Module):
 
 
 def changes_along(fields: ChangeFields, directions: Tensor, *, size: int) -> Change:
-    """The changes by one step along each of ``directions`` ``(J, 8)`` of attribute values, at ``size`` pixels a side.
+    """Return the changes by one step along each of the ``directions`` ``(J, 8)``, ``size`` pixels a side.
 
-    Changes add up: a face's change by ``c_1`` steps along the first and so on is the sum of ``c_j`` times the j-th.
+    Changes are additive: the change by ``c_j`` steps along each direction is the sum of ``c_j`` times the j-th change.
     """
     luma = torch.einsum("bahw,ja->bjhw", fields.luma, directions).flatten(0, 1)[:, None]
     chroma, displacement = (
@@ -88,30 +88,28 @@ def changes_along(fields: ChangeFields, directions: Tensor, *, size: int) -> Cha
 
 
 def weighted(change: Change, steps: Tensor) -> Change:
-    """The sum of each face's changes, ``steps`` ``(B, J)`` times."""
+    """Sum each face's changes with the weights ``steps`` ``(B, J)``."""
     return Change(*(torch.einsum("bj,bj...->b...", steps, field) for field in (change.colour, change.displacement)))
 
 
 def inner(masks: Tensor) -> Tensor:
-    """Masks ``(B, 1, S, S)`` that fall to zero inside the face already: content must not be fetched from beyond it."""
+    """Shrink masks ``(B, 1, S, S)`` so that they fall to zero inside the face and no content outside it is sampled."""
     size = 2 * round(INNER * masks.shape[-1] / 2) + 1
-    # A square's mean, rows before columns: much faster than in one go.
+    # The mean over a square, computed separably because that is much faster.
     mean = F.avg_pool2d(masks, (size, 1), stride=1, padding=(size // 2, 0))
     mean = F.avg_pool2d(mean, (1, size), stride=1, padding=(0, size // 2))
     return masks * (2 * mean - 1).clamp(0, 1)
 
 
 def centred(change: Change, masks: Tensor) -> Change:
-    """J changes of each face without their mean colour inside ``masks`` ``(B, 1, S, S)``: skin tone is
-    ``models.tone``'s matter."""
+    """Subtract the mean colour inside ``masks`` ``(B, 1, S, S)``, because ``models.tone`` changes the skin tone."""
     shares = masks / masks.sum(dim=(2, 3), keepdim=True).clamp(min=1e-6)
     means = torch.einsum("bhw,bjchw->bjc", shares[:, 0], change.colour)
     return Change(change.colour - means[..., None, None], change.displacement)
 
 
 def displaced(images: Tensor, displacement: Tensor) -> Tensor:
-    """Images ``(B, C, S, S)`` sampled at each pixel plus ``displacement`` ``(B, 2, S, S)`` (x, y in sides),
-    bilinear."""
+    """Sample images ``(B, C, S, S)`` bilinearly at each pixel plus ``displacement`` ``(B, 2, S, S)`` in sides."""
     side = images.shape[-1]
     centres = (torch.arange(side, device=images.device, dtype=images.dtype) + 0.5) * 2 / side - 1
     y, x = torch.meshgrid(centres, centres, indexing="ij")
@@ -120,12 +118,12 @@ def displaced(images: Tensor, displacement: Tensor) -> Tensor:
 
 
 def symmetric(field: Tensor) -> Tensor:
-    """The mean of a field ``(..., H, W)`` and its mirror image."""
+    """Return the mean of a field ``(..., H, W)`` and its mirror image."""
     return (field + field.flip(-1)) / 2
 
 
 def mirrored_displacement(field: Tensor) -> Tensor:
-    """A displacement ``(..., 2, H, W)`` of the mirrored face: mirrored, and the other way along x."""
+    """Mirror a displacement ``(..., 2, H, W)``, which also reverses its x component."""
     sign = field.new_tensor([-1.0, 1.0])[:, None, None]
     return sign * field.flip(-1)
 

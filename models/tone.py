@@ -1,7 +1,7 @@
-"""Skin tone: the colour that skin has in a group's photos, and one smooth shift of all visible skin towards it.
+"""Skin tone: the distribution of skin colours in a group's photos, and a smooth shift of all visible skin.
 
-Closed form, no network: conditional quantile mapping of the skin's median CIELAB colour, and a gain in linear light
-that keeps shading and highlights. Which pixels are skin is the parser's matter; ``training.tones`` fits the table.
+Closed form, without a network: conditional quantile mapping of the skin's median CIELAB colour, and a gain in linear
+light that preserves shading and highlights. The parser finds the skin; ``training.tones`` fits the table.
 """
 
 import json
@@ -19,22 +19,23 @@ from models.image_metrics import luma
 
 TABLE = Path(__file__).parent / "weights" / "tone.json"
 
-# The parser's classes that show the face and its skin, and how much less of the shift than skin what is unlike skin in
-# them takes: lips some (their blood is as red; between the groups' photos they move 0.6 times as far in linear light),
-# the eye's white nearly all, teeth all. Rims of glasses and brows are dark: a gain in linear light hardly moves them.
+# The parser's classes that show the face and its skin, and by how much less than skin their pixels shift if they differ
+# from skin in colour: lips less (between the groups' photos they move 0.6 times as far in linear light), the white of
+# the eye hardly, teeth not at all. Rims of glasses and brows are dark, so a gain in linear light hardly moves them.
 SHOWN = ("skin", "nose", "l_ear", "r_ear", "neck", "l_brow", "r_brow", "eyeglasses", "u_lip", "l_lip", "l_eye",
          "r_eye", "mouth")  # fmt: skip
 SPARED: Mapping[str, float] = {"eyeglasses": 0.2, "u_lip": 0.4, "l_lip": 0.4, "l_eye": 0.85, "r_eye": 0.85, "mouth": 1}
-# Light above so many times the skin's median is shine: it lies on the skin and keeps its strength.
+# Light above this multiple of the skin's median is shine, which keeps its strength.
 SHINE = 1.8
-# Of the difference between the groups' colours: the labels' and the estimated values' errors widen what is measured.
+# Share of the measured difference between the groups' colours, which errors of labels and estimates widen.
 SHARE = 0.9
-TINT_SHARE = 0.6  # of the tint's where skin is made lighter, which would look ashy with less
+TINT_SHARE = 0.6  # the same for the tint where skin is made lighter; skin with less tint looks ashy
+CERTAIN = 0.9  # probability above which a pixel counts as skin in its median colour
 REACH = 0.06  # crop sides: the standard deviation of the smooth lightness
 GAINS = (0.15, 5.0)
-BRIGHTEST = 250.0  # the luma that a shift lights no pixel beyond
-LIGHTNESS = (12.0, 93.0)  # the range of skin's median L* that a shift by a number of L* stays in
-_STEPS = np.linspace(0, 100, 1001)  # of L*, at which gains are tabled
+BRIGHTEST = 250.0  # largest luma after a shift
+LIGHTNESS = (12.0, 93.0)  # range of the skin's median L* after a shift of L*
+_STEPS = np.linspace(0, 100, 1001)  # values of L* at which gains are tabulated
 _WHITE = np.array([0.95047, 1.0, 1.08883])  # D65
 _TO_RGB = np.linalg.inv(
     np.array([[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]])
@@ -55,7 +56,7 @@ class ToneTable:
     colours: NDArray[np.float64]
 
     def group(self, *, gender: float, race: str, age: float) -> NDArray[np.float64]:
-        """The quantiles ``(3, Q)`` of `ratios` for perceived gender (-1..1), race and age in years, interpolated."""
+        """Interpolate the quantiles ``(3, Q)`` of `ratios` for perceived gender (-1..1), race and age in years."""
         masculine = float(np.clip((1 + gender) / 2, 0, 1))
         of_race = self.colours[:, RACES.index(race)]
         of_gender = (1 - masculine) * of_race[0] + masculine * of_race[1]
@@ -64,29 +65,29 @@ class ToneTable:
         return np.asarray((1 - (place - below)) * of_gender[below] + (place - below) * of_gender[below + 1])
 
     def tint(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """How a* / L* and b* / L* go along with L* from the darkest to the lightest group: their slopes on L* ``(2,)``
-        and values at L* = 0 ``(2,)``, least squares over the groups' means."""
+        """Fit a* / L* and b* / L* on L* by least squares over the groups' means: slopes ``(2,)`` and values at L* = 0
+        ``(2,)``."""
         means = self.colours.mean(axis=-1).transpose(3, 0, 1, 2).reshape(3, -1)
         slopes, starts = np.polyfit(means[0], means[1:].T, 1)
         return slopes, starts
 
     def typical(self, lightness: float) -> NDArray[np.float64]:
-        """The CIELAB ``(3,)`` of skin of that L*, with the tint that goes along with it."""
+        """Return the CIELAB ``(3,)`` of skin with that L* and the corresponding tint."""
         slopes, starts = self.tint()
         return np.concatenate([[lightness], lightness * (starts + lightness * slopes)])
 
 
 def ratios(colours: NDArray[np.floating]) -> NDArray[np.float64]:
-    """CIELAB ``(..., 3)`` as L*, a* / L* and b* / L*, which more or less light on the same skin hardly changes."""
+    """Convert CIELAB ``(..., 3)`` to L*, a* / L* and b* / L*; the ratios hardly depend on the illumination."""
     lightness = np.maximum(np.asarray(colours, dtype=np.float64)[..., :1], 1.0)
     return np.concatenate([lightness, colours[..., 1:] / lightness], axis=-1)
 
 
 def load_tone_table(path: Path = TABLE) -> ToneTable:
-    """The shipped table, or another of the same layout.
+    """Load the shipped table, or another of the same layout.
 
     Raises:
-        ValueError: the file's arrays do not fit each other.
+        ValueError: the shapes of the arrays do not match.
     """
     content = json.loads(path.read_text())
     table = ToneTable(*(np.asarray(content[name], dtype=np.float64) for name in ("quantiles", "ages", "colours")))
@@ -106,17 +107,17 @@ def tone_shifts(
     gender: float,
     age: float,
 ) -> NDArray[np.float64]:
-    """By how much the skin's median colour should move at each value of a race sweep: conditional quantile mapping.
+    """Compute the shifts of the skin's median colour along a race sweep: conditional quantile mapping.
 
-    At -1 and +1 each coordinate of `ratios` has the quantile that it has now, but in the group of that end (up to
-    `SHARE`); at the face's own value the shift is zero exactly; between and beyond, the coordinates are linear in the
-    value, so lightness is monotone, up to the outermost quantiles of lightness in people's photos of the two groups.
+    At -1 and +1 each coordinate of `ratios` moves by `SHARE` of the way to its current quantile in the group of that
+    end. At the face's own value the shift is exactly zero. Between and beyond, the coordinates are linear in the value,
+    so lightness is monotone, up to the outermost quantiles of lightness in the photos of the two groups.
 
     Args:
         table: the groups' colours.
         colour: ``(3,)`` the median CIELAB of the face's skin.
         values: K values of the sweep.
-        own: where the face lies on the sweep, clipped to -1..1.
+        own: the face's own value, clipped to -1..1.
         pair: the races at -1 and +1.
         gender: perceived gender, -1..1.
         age: perceived age in years.
@@ -127,7 +128,7 @@ def tone_shifts(
     low, high = (table.group(gender=gender, race=race, age=age) for race in pair)
     start = float(np.clip(own, -1, 1))
     here, now = low + (1 + start) / 2 * (high - low), ratios(np.asarray(colour))
-    # Beyond the outermost quantiles the outermost difference of the groups holds.
+    # Beyond the outermost quantiles the difference of the groups is constant.
     ranks = [np.interp(now[channel], here[channel], table.quantiles) for channel in range(3)]
     ends = np.array([[np.interp(ranks[k], table.quantiles, group[k]) for k in range(3)] for group in (low, high)])
     steps = np.asarray(values, dtype=np.float64)[:, None] - start
@@ -141,9 +142,9 @@ def tone_shifts(
 
 
 def lightness_shifts(table: ToneTable, colour: NDArray[np.floating], moves: Sequence[float]) -> NDArray[np.float64]:
-    """The shifts ``(K, 3)`` of the skin's median CIELAB ``colour`` ``(3,)`` that move L* by ``moves`` ``(K,)``.
+    """Return the shifts ``(K, 3)`` of the skin's median CIELAB ``colour`` ``(3,)`` that move L* by ``moves`` ``(K,)``.
 
-    The tint goes along as it does between the groups of the table: darker skin has more chroma for its lightness.
+    The tint changes as between the groups of the table: darker skin has more chroma for its lightness.
     """
     steps = np.asarray(moves, dtype=np.float64)[:, None]
     lightness = np.clip(colour[0] + steps, min(LIGHTNESS[0], colour[0]), max(LIGHTNESS[1], colour[0]))
@@ -154,16 +155,16 @@ def lightness_shifts(table: ToneTable, colour: NDArray[np.floating], moves: Sequ
 
 
 def median_colour(pixels: NDArray[np.uint8], membership: NDArray[np.floating]) -> NDArray[np.float64] | None:
-    """The median CIELAB ``(3,)`` of the pixels that are surely skin, which shine and shadow hardly move.
+    """Return the median CIELAB ``(3,)`` of certain skin pixels, which is robust to shine and shadow.
 
     Args:
         pixels: ``(h, w, 3)`` uint8 RGB.
         membership: ``(h, w)`` in 0..1, the parser's probability of skin or nose.
 
     Returns:
-        None where fewer than 50 pixels are skin with a probability of 0.9.
+        None if fewer than 50 pixels are skin with a probability above `CERTAIN`.
     """
-    sure = membership > 0.9
+    sure = membership > CERTAIN
     if int(sure.sum()) < 50:
         return None
     lab = cv2.cvtColor(pixels[sure][None].astype(np.float32) / 255, cv2.COLOR_RGB2LAB)
@@ -171,7 +172,7 @@ def median_colour(pixels: NDArray[np.uint8], membership: NDArray[np.floating]) -
 
 
 def shown_and_spared(chances: NDArray[np.floating], names: Sequence[str]) -> NDArray[np.float32]:
-    """Where a face and its skin show, and how much less of the shift than skin each pixel takes, ``(2, h, w)`` in 0..1.
+    """Map where a face and its skin show, and by how much less than skin each pixel shifts, ``(2, h, w)`` in 0..1.
 
     Args:
         chances: ``(C, h, w)`` the parser's probabilities.
@@ -182,14 +183,14 @@ def shown_and_spared(chances: NDArray[np.floating], names: Sequence[str]) -> NDA
 
 
 def smooth_lightness(pixels: NDArray[np.uint8], weights: NDArray[np.floating], *, reach: float) -> NDArray[np.float32]:
-    """The skin's lightness without its detail: L* ``(h, w)``, a mean over neighbouring skin.
+    """Smooth the skin's lightness: mean L* ``(h, w)`` over neighbouring skin.
 
     Args:
         pixels: ``(h, w, 3)`` uint8 RGB.
-        weights: ``(h, w)`` in 0..1, how much of the shift each pixel takes.
+        weights: ``(h, w)`` in 0..1, share of the shift that each pixel takes.
         reach: standard deviation of the Gaussian, in pixels.
     """
-    factor = min(1.0, 4 / max(reach, 1e-6))  # at four pixels a deviation nothing is lost
+    factor = min(1.0, 4 / max(reach, 1e-6))  # a deviation of four pixels is accurate enough
     height, width = pixels.shape[:2]
     size = max(1, round(width * factor)), max(1, round(height * factor))
     small = cv2.resize(pixels, size, interpolation=cv2.INTER_AREA).astype(np.float32) / 255
@@ -197,7 +198,7 @@ def smooth_lightness(pixels: NDArray[np.uint8], weights: NDArray[np.floating], *
     light = cv2.cvtColor(small, cv2.COLOR_RGB2LAB)[..., 0]
     overall = float((light * known).sum() / max(float(known.sum()), 1e-6))
     near, far = (cv2.GaussianBlur(field, (0, 0), reach * factor) for field in (known, known * light))
-    # Where there is hardly any skin near, the overall mean.
+    # Without skin nearby, the overall mean.
     smooth = (far + 0.02 * overall) / (near + 0.02)
     return np.asarray(cv2.resize(smooth, (width, height), interpolation=cv2.INTER_LINEAR), dtype=np.float32)
 
@@ -211,7 +212,7 @@ def tone_change(
     lightness: NDArray[np.floating],
     grey: bool = False,
 ) -> NDArray[np.float32]:
-    """What one shift ``(3,)`` adds to each pixel; see `tone_changes`."""
+    """Return what one shift ``(3,)`` adds to each pixel; see `tone_changes`."""
     (change,) = tone_changes(pixels, weights, colour, np.asarray(shift)[None], lightness=lightness, grey=grey)
     return change
 
@@ -225,18 +226,18 @@ def tone_changes(
     lightness: NDArray[np.floating],
     grey: bool = False,
 ) -> Iterator[NDArray[np.float32]]:
-    """What each shift adds to each pixel, in levels: a smooth gain of the skin's diffuse light; exactly 0 for no shift.
+    """Yield what each shift adds to each pixel, in levels: a smooth gain of the skin's diffuse light, 0 for no shift.
 
-    Light is taken as albedo times shading plus shine (the dichromatic model, Shafer 1985); the gain is one of the
-    albedo.
-    What is brighter than `SHINE` times its surroundings counts as shine and is not scaled any further. The gain follows
-    the skin's smooth lightness, so that face and shaded neck take the same step of L*, while detail keeps its contrast.
+    Light is modelled as albedo times shading plus shine (the dichromatic model, Shafer 1985), and the gain changes the
+    albedo. Pixels brighter than `SHINE` times their surroundings count as shine and are not scaled further. The gain
+    follows the skin's smooth lightness, so that face and shaded neck change by the same L* and detail keeps its
+    contrast.
 
     Args:
         pixels: ``(h, w, 3)`` uint8 RGB.
-        weights: ``(h, w)`` in 0..1, how much of the shift each pixel takes.
+        weights: ``(h, w)`` in 0..1, share of the shift that each pixel takes.
         colour: ``(3,)`` the skin's median CIELAB.
-        shifts: ``(K, 3)`` by how much that colour should move.
+        shifts: ``(K, 3)`` shifts of that colour.
         lightness: ``(h, w)``, from `smooth_lightness`.
         grey: shift the lightness only, all channels alike, so that a grey photo stays grey.
 
@@ -245,7 +246,7 @@ def tone_changes(
     """
     inside = np.asarray(weights) > 0
     skin = pixels[inside]
-    # Deep shade is followed only in part: no skin turns black.
+    # Deep shade is followed only in part, so that no skin turns black.
     followed = np.clip(np.asarray(lightness, dtype=np.float32)[inside], max(8.0, 0.4 * colour[0]), 100)
     place = np.rint(followed * 10).astype(np.intp)
     before = np.asarray(colour, dtype=np.float64)
@@ -269,10 +270,10 @@ def tone_changes(
 
 
 def _in_gamut(levels: NDArray[np.uint8], added: NDArray[np.float32]) -> NDArray[np.float32]:
-    """A change ``(N, 3)`` of pixels ``(N, 3)`` that lights none of them beyond a luma of `BRIGHTEST`.
+    """Limit a change ``(N, 3)`` of pixels ``(N, 3)`` so that no luma exceeds `BRIGHTEST`.
 
-    Near its limit a highlight rises less, and where one channel would leave the range it turns white, as overexposed
-    skin does: with one channel held alone it would turn green, with all three held stay dark in the midst of light.
+    Near the limit a highlight rises less, and where one channel would leave the range it turns white, as overexposed
+    skin does. Clipping only that channel would turn it green; limiting all three would leave a dark spot in the light.
     """
     light, rise = luma(levels), luma(added)
     squares = (np.maximum(rise, 0) / np.maximum(BRIGHTEST - light, 0.2)) ** 2
@@ -284,9 +285,9 @@ def _in_gamut(levels: NDArray[np.uint8], added: NDArray[np.float32]) -> NDArray[
 
 
 def _linear(lightness: NDArray[np.float64], colours: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The linear light ``(T, 3)`` of L* ``(T,)`` with a* and b* of CIELAB ``colours`` ``(T, 3)`` (D65, IEC 61966-2-1).
+    """Return the linear light ``(T, 3)`` of L* ``(T,)`` with a* and b* of ``colours`` ``(T, 3)`` (D65, IEC 61966-2-1).
 
-    Also beyond 1: cut channel by channel, warm skin in bright light would turn green; `_in_gamut` brings it back.
+    Values may exceed 1, because clipping channels would turn warm skin in bright light green; see `_in_gamut`.
     """
     middle = (lightness + 16) / 116
     ratio = np.stack([middle + colours[:, 1] / 500, middle, middle - colours[:, 2] / 200], axis=1)
@@ -296,12 +297,12 @@ def _linear(lightness: NDArray[np.float64], colours: NDArray[np.float64]) -> NDA
 
 @cache
 def _decoding() -> NDArray[np.float32]:
-    """Linear light 0..1 of each of 256 levels (IEC 61966-2-1)."""
+    """Return the linear light 0..1 of each of 256 levels (IEC 61966-2-1)."""
     level = np.arange(256) / 255
     return np.where(level <= 0.04045, level / 12.92, ((level + 0.055) / 1.055) ** 2.4).astype(np.float32)
 
 
 def _encoded(light: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Linear light as a share of the highest level (IEC 61966-2-1), also beyond it."""
+    """Encode linear light as a share of the highest level (IEC 61966-2-1); values may exceed 1."""
     positive = np.maximum(light, 0)
     return np.where(positive <= 0.0031308, 12.92 * positive, 1.055 * cv2.pow(positive, 1 / 2.4) - 0.055)

@@ -1,6 +1,6 @@
-"""The embedded weights: what each file is, where it comes from, and how it is loaded.
+"""Records of the embedded weights and functions to load them.
 
-Files are safetensors in half precision in ``weights/``; a model card of the same name says how they were made.
+Files are safetensors in half precision in ``weights/``; the model card of the same name describes their training.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar, get_args
 from models.attributes import CLASSES
 from models.errors import WeightsError
 
-if TYPE_CHECKING:  # the records are also read where no network is needed
+if TYPE_CHECKING:  # the records can be read without torch
     from torch import nn
 
     from models.fader import Fader
@@ -33,10 +33,10 @@ class WeightsRecord:
     """One shipped file.
 
     Attributes:
-        sha256: of the file; checked whenever it is loaded.
-        licence: the terms of use of the weights (the code's own licence is another matter).
-        preprocessing: what the network expects of its input.
-        classes: names of the outputs, where they are classes.
+        sha256: hash of the file, checked on every load.
+        licence: the terms of use of the weights, which differ from the code's licence.
+        preprocessing: the expected input of the network.
+        classes: names of the outputs, if they are classes.
     """
 
     file: str
@@ -47,7 +47,7 @@ class WeightsRecord:
 
     @property
     def path(self) -> Path:
-        """Where the file lies."""
+        """Path of the file."""
         return FOLDER / self.file
 
 
@@ -96,31 +96,31 @@ RECORDS = {
 }
 
 
-# The files that each editor is made of.
+# The weights of each editor.
 EDITORS = {"residual": ("residual", "tone"), "fader": ("fader",)}
 
 
 def record(name: str) -> WeightsRecord:
-    """The record of an embedded file: a name of ``RECORDS``."""
+    """Return the record of an embedded file by its name in ``RECORDS``."""
     return RECORDS[name]
 
 
 def load_fader() -> "Fader":
-    """The embedded Fader network, frozen, in evaluation mode."""
+    """Load the embedded Fader network, frozen, in evaluation mode."""
     from models.fader import Fader
 
     return _load(Fader(), record("fader"))
 
 
 def load_residual() -> "Prototypes":
-    """The embedded prototypes of the residual editor, frozen, in evaluation mode."""
+    """Load the embedded prototypes of the residual editor, frozen, in evaluation mode."""
     from models.residual import Prototypes
 
     return _load(Prototypes(), record("residual"))
 
 
 def load_judge(name: ClassifierName) -> "Classifier":
-    """The embedded estimator or one of the judges, frozen, in evaluation mode."""
+    """Load the embedded estimator or a judge, frozen, in evaluation mode."""
     from models.judge import Estimator, GreyJudge, Judge
 
     kinds: dict[ClassifierName, type[Classifier]] = {"estimator": Estimator, "judge": Judge, "grey-judge": GreyJudge}
@@ -128,11 +128,11 @@ def load_judge(name: ClassifierName) -> "Classifier":
 
 
 def load_parser(kind: Literal["small", "bisenet"] = "small", *, weights: Path | None = None) -> "SmallParser | BiSeNet":
-    """A face parser, frozen, in evaluation mode.
+    """Load a face parser, frozen, in evaluation mode.
 
     Args:
         kind: "small" is embedded; "bisenet" needs the path of its public weights.
-        weights: the public ``.pth`` state dict; checked by its sha256, loaded without executing anything in it.
+        weights: the public ``.pth`` state dict; verified by sha256 and loaded without executing code.
 
     Raises:
         WeightsError: BiSeNet without a path, or a file that is not the public one.
@@ -143,17 +143,17 @@ def load_parser(kind: Literal["small", "bisenet"] = "small", *, weights: Path | 
         return _load(SmallParser(), record("parser"))
     if weights is None:
         raise WeightsError(
-            "the BiSeNet parser's weights are not embedded: name the file with --weights "
+            "the weights of the BiSeNet parser are not embedded: give the file with --weights "
             f"(79999_iter.pth of face-parsing.PyTorch, sha256 {PUBLIC_BISENET_SHA256[:12]}…)"
         )
     return _load_public_bisenet(weights)
 
 
 def public_bisenet(path: Path) -> bytes:
-    """The content of the public BiSeNet weights' file.
+    """Read the file of the public BiSeNet weights.
 
     Raises:
-        WeightsError: it cannot be read, or is another file.
+        WeightsError: the file cannot be read, or has another sha256.
     """
     try:
         content = path.read_bytes()
@@ -179,7 +179,7 @@ def _load_public_bisenet(path: Path) -> "BiSeNet":
     try:
         network.load_state_dict(torch.load(BytesIO(content), map_location="cpu", weights_only=True))
     except Exception as error:
-        raise WeightsError(f"{path} does not hold BiSeNet's weights: {error}") from error
+        raise WeightsError(f"{path} does not contain the weights of BiSeNet: {error}") from error
     return network.eval().requires_grad_(False)
 
 
@@ -192,7 +192,7 @@ def read_weights(network: N, path: Path, *, strict: bool = True) -> N:
     Args:
         network: changed in place.
         path: the file.
-        strict: whether the file must hold every tensor of the network, and no other.
+        strict: require that the file has exactly the tensors of the network.
     """
     from safetensors.torch import load_file
 

@@ -1,4 +1,4 @@
-"""How strong a unit of a value is: the changes are scaled until the estimator perceives a given difference."""
+"""Calibrate the strength of a unit: changes are scaled until the estimator perceives a target difference."""
 
 import numpy as np
 import torch
@@ -10,20 +10,20 @@ from models.training.data import FaceSet
 from models.training.edits import composite, held_out_batch, high_end, with_value
 
 STRENGTHS = tuple(1 + step / 20 for step in range(21))
-# The rise that is wanted. Set by trial, with an eye on what the judge makes of the result; not by any theory.
+# Target rises, set by trial after seeing the judge's figures, not derived from theory.
 WANTED = {"gender": 0.45, "race": 0.62}
 
 
 @torch.no_grad()
 def calibrate(fader: Fader, estimator: Classifier, faces: FaceSet, masks: NDArray[np.uint8]) -> None:
-    """Set the network's strengths to the smallest (1 to 2) that raise the mean probability from a = -1 to +1 as wanted.
+    """Set the network's strengths to the smallest (1 to 2) at which the mean probability rises by the target.
 
-    Measured on the held-out faces kept for choosing, by the estimator: the changes meet the preferences of the
-    training's guide anyway.
+    The rise from a = -1 to +1 is measured by the estimator on the held-out faces for model selection; the guide cannot
+    measure it, because the network was trained to satisfy it.
 
     Args:
         fader: the network; its strengths are changed in place.
-        estimator: perceives the composites.
+        estimator: evaluates the composites.
         faces: the labelled faces.
         masks: the faces' edit regions ``(N, 144, 144)`` uint8.
     """

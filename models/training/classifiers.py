@@ -1,4 +1,4 @@
-"""Training of the face classifiers: estimator, both judges, and the guide that steers the Fader network's training."""
+"""Training of the face classifiers: estimator, both judges, and the guide of the Fader network's training."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,15 +13,16 @@ from models.precision import autocast, to_unit
 from models.training.data import FaceSet, balanced_weights, disturb, flip_some, selection_rows, shifts
 from models.training.loop import Schedule, Session, descend, drawn, generator, one_cycle, set_rate
 
-# The guide steers the Fader network's training; smaller than the estimator, never shipped, never the judge.
+# The guide provides the attribute loss of the Fader network; it is smaller than the estimator and not shipped.
 GUIDE_WIDTHS = (24, 48, 96, 128)
 
 
 @dataclass(frozen=True)
 class ClassifierPlan:
-    """One classifier's training: which ``parts`` of the data, how long, how hard, from which seed.
+    """Training parameters of a classifier.
 
-    ``strength`` of the augmentation; ``noise``: standard deviation of what is added to every face on top, in -1..1.
+    ``parts`` of the data; ``strength`` of the augmentation; ``noise``: standard deviation of the noise added to every
+    face, in units of -1..1.
     """
 
     parts: tuple[int, ...]
@@ -34,7 +35,7 @@ class ClassifierPlan:
     seed: int = 0
 
 
-# What each classifier is, and how it is trained.
+# Network and training of each classifier.
 PLANS: Mapping[str, tuple[Callable[[], Classifier], ClassifierPlan]] = {
     "estimator": (Estimator, ClassifierPlan(parts=(0,), epochs=24, strength=0.6, seed=1)),
     "judge": (Judge, ClassifierPlan(parts=(1,), epochs=24, strength=0.6, seed=2)),
@@ -79,7 +80,7 @@ def train(
 
 
 def classifier_losses(outputs: Tensor, faces: FaceSet, rows: Tensor) -> dict[str, Tensor]:
-    """The weighted losses of raw outputs ``(B, 14)`` for the faces ``rows``; labels slightly smoothed."""
+    """Return the weighted losses of raw outputs ``(B, 14)`` for the faces ``rows``, with label smoothing."""
     device = outputs.device
     gender, race, at_least, age, smiling = split(outputs)
     true_age = faces.age[rows].to(device)
@@ -95,7 +96,7 @@ def classifier_losses(outputs: Tensor, faces: FaceSet, rows: Tensor) -> dict[str
 
 @torch.no_grad()
 def outputs_of(network: Classifier, faces: FaceSet, rows: Tensor, *, device: str) -> Tensor:
-    """Raw outputs ``(B, 14)`` of unaugmented faces."""
+    """Compute raw outputs ``(B, 14)`` of unaugmented faces."""
     network.eval()
     batches = []
     for chunk in rows.split(256):
@@ -106,14 +107,14 @@ def outputs_of(network: Classifier, faces: FaceSet, rows: Tensor, *, device: str
 
 
 def evaluate(network: Classifier, faces: FaceSet, rows: Tensor, *, device: str) -> dict[str, float]:
-    """Accuracy of perceived gender and race, error of age in years, correlation with the smiling proxy."""
+    """Return the accuracy of gender and race, the age error in years, and the correlation with the smiling proxy."""
     outputs = outputs_of(network, faces, rows, device=device)
     together = torch.stack([torch.tanh(split(outputs)[-1]), faces.smiling[rows]])
     return accuracy(outputs, faces, rows) | {"smiling_correlation": torch.corrcoef(together)[0, 1].item()}
 
 
 def accuracy(outputs: Tensor, faces: FaceSet, rows: Tensor) -> dict[str, float]:
-    """Accuracy of gender and race and error of age in years, by raw outputs ``(B, 14)`` for the faces ``rows``."""
+    """Return the accuracy of gender and race and the age error in years of raw outputs ``(B, 14)`` for ``rows``."""
     gender, race, _, age, _ = split(outputs)
     return {
         "gender_accuracy": ((gender > 0) == (faces.gender[rows] > 0)).float().mean().item(),
@@ -123,7 +124,7 @@ def accuracy(outputs: Tensor, faces: FaceSet, rows: Tensor) -> dict[str, float]:
 
 
 def calibrate(network: Classifier, faces: FaceSet, rows: Tensor, *, device: str) -> None:
-    """Set the network's temperatures to those of least cross-entropy on ``rows`` (Guo et al. 2017, eq. 9)."""
+    """Set the temperatures that minimise the cross-entropy on ``rows`` (Guo et al. 2017, eq. 9)."""
     gender, race, *_ = split(outputs_of(network, faces, rows, device=device))
     grid = torch.logspace(-0.7, 0.7, 141)
     target = (faces.gender[rows] > 0).float()

@@ -1,4 +1,4 @@
-"""The labelled faces the networks learn from: aligned crops in memory, their labels, splits and augmentation."""
+"""The labelled training faces: aligned crops, labels, splits and augmentation."""
 
 from dataclasses import dataclass
 from hashlib import sha256
@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 CROP = 128
-MARGIN = 8  # pixels kept around each crop so that augmentation can shift without inventing border
+MARGIN = 8  # pixels around each crop, so that augmentation can shift it without border pixels
 
 
 @dataclass(frozen=True)
@@ -34,16 +34,16 @@ class FaceSet:
         return len(self.crops)
 
     def rows(self, *parts: int) -> Tensor:
-        """Row numbers of the faces in the named parts."""
+        """Return the row numbers of the faces in these parts."""
         return torch.isin(self.part, torch.tensor(parts)).nonzero()[:, 0]
 
     def pixels(self, rows: Tensor, shift: Tensor | None = None) -> Tensor:
-        """``(B, 3, 128, 128)`` uint8 crops, each shifted by its row of ``shift`` ``(B, 2)`` in -8..8 pixels."""
+        """Return crops ``(B, 3, 128, 128)`` uint8, each shifted by its row of ``shift`` ``(B, 2)`` in -8..8 pixels."""
         return torch.from_numpy(shifted(self.crops, rows, shift)).permute(0, 3, 1, 2)
 
 
 def shifted(pictures: NDArray[np.uint8], rows: Tensor, shift: Tensor | None = None) -> NDArray[np.uint8]:
-    """The middle ``(B, 128, 128, ...)`` of pictures ``(N, 144, 144, ...)``, each off by its row of ``shift``."""
+    """Cut the centres ``(B, 128, 128, ...)`` of pictures ``(N, 144, 144, ...)``, shifted by the rows of ``shift``."""
     corners = torch.full((len(rows), 2), MARGIN) if shift is None else MARGIN + shift
     cut = [
         pictures[row, top : top + CROP, left : left + CROP]
@@ -53,7 +53,7 @@ def shifted(pictures: NDArray[np.uint8], rows: Tensor, shift: Tensor | None = No
 
 
 def load_faces(folder: Path) -> FaceSet:
-    """The crops that ``scripts/train.py prepare`` wrote to ``folder``."""
+    """Load the crops written by ``scripts/train.py prepare``."""
     table = np.load(folder / "faces.npz")
     return FaceSet(
         crops=np.load(folder / "crops.npy", mmap_mode="r"),
@@ -66,24 +66,24 @@ def load_faces(folder: Path) -> FaceSet:
 
 
 def part_of(file: str) -> int:
-    """Where a face belongs, by its file name alone: 10 % held out (2), the rest in two halves (0, 1)."""
+    """Assign a face to a part by its file name: 10 % held out (2), the rest in two halves (0, 1)."""
     draw = int(sha256(file.encode()).hexdigest()[:8], 16) % 20
     return 2 if draw < 2 else draw % 2
 
 
 def selection_rows(faces: FaceSet) -> Tensor:
-    """Every fourth held-out face: checkpoints are chosen on these, and figures are reported on the others."""
+    """Return every fourth held-out face, for model selection; figures are reported on the others."""
     return faces.rows(2)[::4]
 
 
 def report_rows(faces: FaceSet) -> Tensor:
-    """The held-out faces that no choice was made on."""
+    """Return the held-out faces that are not used for model selection."""
     held_out = faces.rows(2)
     return held_out[torch.arange(len(held_out)) % 4 != 0]
 
 
 def smiling_proxy(landmarks: NDArray[np.floating]) -> NDArray[np.float64]:
-    """How wide the mouth is for the distance of the eyes, as a rank spread over -1..1.
+    """Return the rank, scaled to -1..1, of the mouth's width relative to the distance of the eyes.
 
     Args:
         landmarks: ``(N, 5, 2)``.
@@ -95,7 +95,7 @@ def smiling_proxy(landmarks: NDArray[np.floating]) -> NDArray[np.float64]:
 
 
 def balanced_weights(faces: FaceSet, rows: Tensor, *, power: float = 0.5) -> Tensor:
-    """Sampling weights that even out gender x race x age band (``power`` 1 fully, 0 not at all)."""
+    """Return sampling weights that balance gender x race x age band (``power`` 1 fully, 0 not at all)."""
     band = torch.bucketize(faces.age[rows], torch.tensor([25.0, 40.0, 60.0]))
     cell = (faces.gender[rows] > 0).long() * 100 + faces.race[rows] * 10 + band
     _, index, counts = cell.unique(return_inverse=True, return_counts=True)
@@ -104,7 +104,7 @@ def balanced_weights(faces: FaceSet, rows: Tensor, *, power: float = 0.5) -> Ten
 
 
 def shifts(count: int, *, reach: int, random: torch.Generator) -> Tensor:
-    """Random shifts ``(count, 2)`` in -reach..reach pixels."""
+    """Draw shifts ``(count, 2)`` in -reach..reach pixels."""
     return torch.randint(-reach, reach + 1, (count, 2), generator=random)
 
 
@@ -115,10 +115,10 @@ def flip_some(faces: Tensor, random: torch.Generator) -> Tensor:
 
 
 def disturb(faces: Tensor, random: torch.Generator, *, strength: float = 1.0) -> Tensor:
-    """Photometric and blur augmentation of square ``(B, 3, S, S)`` faces in -1..1, drawn per face.
+    """Augment square faces ``(B, 3, S, S)`` in -1..1, with parameters drawn per face.
 
-    Contrast, brightness and tint always; loss of colour for one in ten; loss of detail (shrunk and
-    enlarged again, all by as much) for a third; noise for a quarter.
+    Contrast, brightness and tint change in all faces; one in ten loses colour; a third lose detail (downscaled and
+    upscaled by a common factor); a quarter get noise.
     """
     count, device = len(faces), faces.device
 

@@ -1,4 +1,4 @@
-"""The networks that the Fader network is trained against; nothing of them is shipped."""
+"""The discriminators of the Fader network's training; they are not shipped."""
 
 import math
 
@@ -9,7 +9,7 @@ from models.fader import FaderShape
 
 
 class LatentDiscriminator(nn.Module):
-    """Tries to read gender and race from a code; the encoder is trained to make it fail. Training only."""
+    """Reads gender and race from a code; the encoder is trained against it."""
 
     def __init__(self, shape: FaderShape | None = None) -> None:
         super().__init__()
@@ -25,13 +25,13 @@ class LatentDiscriminator(nn.Module):
         )
 
     def forward(self, codes: Tensor) -> tuple[Tensor, Tensor]:
-        """Codes ``(B, 256, 8, 8)`` -> logits of masculine ``(B,)`` and of race ``(B, 5)``."""
+        """Map codes ``(B, 256, 8, 8)`` to logits of masculine ``(B,)`` and of race ``(B, 5)``."""
         outputs = self.layers(codes)
         return outputs[:, 0], outputs[:, 1:]
 
 
 class PatchDiscriminator(nn.Module):
-    """Separates photos from edits, patch by patch, spectrally normalised (Miyato et al. 2018). Training only."""
+    """Distinguishes photos from edits per patch, with spectral normalisation (Miyato et al. 2018)."""
 
     def __init__(self, widths: tuple[int, ...] = (32, 64, 128)) -> None:
         super().__init__()
@@ -43,6 +43,6 @@ class PatchDiscriminator(nn.Module):
         self.layers = nn.Sequential(*layers)
 
     def forward(self, crops: Tensor) -> Tensor:
-        """``(B, 3, 128, 128)`` in -1..1 -> one logit a patch, ``(B, 1, 15, 15)``."""
+        """Map ``(B, 3, 128, 128)`` in -1..1 to one logit per patch, ``(B, 1, 15, 15)``."""
         logits: Tensor = self.layers(crops)
         return logits

@@ -1,8 +1,8 @@
-"""Training of the shipped Fader network from a trained, coarser one: the same edits, a code that keeps more of a face.
+"""Distillation of the shipped Fader network from a coarser teacher: the same edits with a more detailed code.
 
-The teacher has learned from a guide and from discriminators what a value looks like; its code is too small for a
-sharp reconstruction. The network that learns from it has only to copy: each photo, and the teacher's change of it. So
-it can have the larger code, and lose what shows gender in it, without the edits being learned anew.
+The teacher has learnt from a guide and from discriminators what a value looks like, but its code is too small for a
+sharp reconstruction. The student copies each photo and the teacher's change of it. It can therefore have a larger code,
+from which gender is erased, without learning the edits again.
 """
 
 from dataclasses import dataclass
@@ -24,9 +24,10 @@ from models.training.weight_averaging import Average
 
 @dataclass(frozen=True)
 class DistillationPlan:
-    """The losses' weights and the run's length.
+    """Training parameters.
 
-    ``reach``: edits are drawn from -reach..reach. ``change``, ``structure``: weights, the reconstruction's L1 being 1.
+    ``reach``: edits are drawn from -reach..reach. ``change``, ``structure``: weights of losses relative to the
+    reconstruction's L1.
     """
 
     steps: int = 1800
@@ -39,7 +40,7 @@ class DistillationPlan:
 
     @property
     def settled(self) -> int:
-        """The step from which the encoder and what is erased are kept, and the decoder gets used to them."""
+        """The step from which encoder and erasure are fixed and only the decoder is trained."""
         return int(0.6 * self.steps)
 
 
@@ -47,9 +48,9 @@ def train(
     fader: Fader, teacher: Fader, faces: FaceSet, masks: NDArray[np.uint8], plan: DistillationPlan, folder: Path,
     *, device: str,
 ) -> Average:  # fmt: skip
-    """Train ``fader`` in place to rebuild photos and to change them as ``teacher`` does; returns its running average.
+    """Train ``fader`` in place to reconstruct and change photos as ``teacher`` does; return its running average.
 
-    The teacher's calibrated strengths go into the changes: the network that has learned them needs none.
+    The teacher's calibrated strengths are part of the target changes, so the student needs none.
 
     Args:
         masks: ``(N, 144, 144)`` uint8 edit regions of ``faces.crops``.
@@ -68,7 +69,7 @@ def train(
         random = generator(plan.seed, step)
         if step == plan.settled:
             fit_erasure(fader, faces, device=device)
-        # An encoder that learned on would write gender along other directions.
+        # The encoder is frozen, because it would otherwise encode gender along other directions.
         fader.encoder.requires_grad_(step < plan.settled)
         set_rate(optimiser, one_cycle(step, steps=plan.steps, peak=plan.rate, warm_up=0.05))
         chosen = drawn(rows, weights, plan.batch, random)
@@ -87,7 +88,7 @@ def train(
             "change": plan.change * (weight * (copied - change).abs()).mean(),
         }
         figures = descend(losses, optimiser, steepest=1.0)
-        # Weights from before belong to other codes: the average begins anew.
+        # Earlier weights belong to other codes, so the average starts again.
         average.update(fader, step - plan.settled if step >= plan.settled else step)
         return figures
 
@@ -97,7 +98,7 @@ def train(
 
 
 def change_of(fader: Fader, crops: Tensor, own: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
-    """The reconstruction of crops ``(B, 3, 128, 128)`` with their own values, and its change with the wanted ones."""
+    """Return the reconstruction of crops ``(B, 3, 128, 128)``, and its change from the own to the wanted values."""
     codes = fader.encode(crops)
     rebuilt, edited = fader.decode(torch.cat([codes, codes]), torch.cat([own, wanted])).chunk(2)
     return rebuilt, edited - rebuilt
@@ -107,8 +108,8 @@ def change_of(fader: Fader, crops: Tensor, own: Tensor, wanted: Tensor) -> tuple
 def evaluate(
     fader: Fader, teacher: Fader, faces: FaceSet, masks: NDArray[np.uint8], *, device: str, count: int = 96
 ) -> dict[str, float]:
-    """On held-out faces kept for choosing, inside the mask: PSNR and mean SSIM of the reconstruction, and the share of
-    the teacher's change at -1 and +1 (in mean square) that is not copied."""
+    """Evaluate on held-out faces for model selection, inside the mask: PSNR and mean SSIM of the reconstruction, and
+    the share of the teacher's change at -1 and +1 (in mean square) that is not copied."""
     crops, mask, own = held_out_batch(faces, masks, count=count, device=device)
     missed, wanted_change = torch.zeros(()), torch.zeros(())
     rebuilt = crops
@@ -127,7 +128,7 @@ def evaluate(
 
 
 def inherit(fader: Fader, teacher: Fader) -> None:
-    """Start ``fader`` from the layers of a teacher with one layer more on each side of its code."""
+    """Initialise ``fader`` from a teacher with one more layer on each side of its code."""
     fader.encoder.load_state_dict(teacher.encoder[: len(fader.encoder)].state_dict())
     fader.decoder.load_state_dict(nn.ModuleList(list(teacher.decoder)[-len(fader.decoder) :]).state_dict())
     fader.to_rgb.load_state_dict(teacher.to_rgb.state_dict())

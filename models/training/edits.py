@@ -1,4 +1,4 @@
-"""The edits that the Fader network is trained on: the value wanted of each face, and the composite that results."""
+"""Edits for training the Fader network: target values of each face, and the resulting composite."""
 
 from dataclasses import dataclass
 
@@ -19,9 +19,9 @@ DEFAULT_PAIR = ("Black", "White")  # the races at -1 and +1
 
 @dataclass(frozen=True)
 class Edits:
-    """What is wanted of each face of a batch.
+    """Target values of a batch of faces.
 
-    ``attributes`` ``(B, 8)`` are the decoder's inputs; ``value`` ``(B,)`` is that of the edited one, which is
+    ``attributes`` ``(B, 8)`` are the decoder's inputs; ``value`` ``(B,)`` is that of the edited attribute, which is
     gender where ``of_gender`` ``(B,)`` is true, else race; ``low`` and ``high`` ``(B,)`` are the races at -1 and +1.
     """
 
@@ -33,7 +33,7 @@ class Edits:
 
 
 def own_attributes(faces: FaceSet, rows: Tensor) -> Tensor:
-    """The labelled attribute values ``(B, 8)`` of faces."""
+    """Return the labelled attribute values ``(B, 8)`` of faces."""
     race = F.one_hot(faces.race[rows], len(RACES)).float()
     young = young_from_age(faces.age[rows])
     return torch.cat([faces.gender[rows, None], race, young[:, None], faces.smiling[rows, None]], dim=1)
@@ -42,7 +42,7 @@ def own_attributes(faces: FaceSet, rows: Tensor) -> Tensor:
 def draw_batch(
     faces: FaceSet, masks: NDArray[np.uint8], rows: Tensor, *, random: torch.Generator, device: str
 ) -> tuple[Tensor, Tensor]:
-    """Crops ``(B, 3, 128, 128)`` in -1..1 and masks ``(B, 1, 128, 128)`` in 0..1, shifted and mirrored at random."""
+    """Draw crops ``(B, 3, 128, 128)`` in -1..1 and masks ``(B, 1, 128, 128)`` in 0..1, shifted and mirrored."""
     shift = shifts(len(rows), reach=3, random=random)
     both = torch.cat([to_unit(faces.pixels(rows, shift)), mask_pixels(masks, rows, shift)], dim=1)
     both = flip_some(both, random).to(device, memory_format=torch.channels_last)
@@ -52,7 +52,7 @@ def draw_batch(
 def held_out_batch(
     faces: FaceSet, masks: NDArray[np.uint8], *, count: int | None, device: str
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Crops, masks and own values ``(B, 8)`` of up to about ``count`` held-out faces kept for choosing, as they are."""
+    """Return crops, masks and own values ``(B, 8)`` of about ``count`` held-out faces for model selection."""
     rows = selection_rows(faces)
     rows = rows if count is None else rows[:: max(1, len(rows) // count)]
     crops = to_unit(faces.pixels(rows)).to(device, memory_format=torch.channels_last)
@@ -61,13 +61,13 @@ def held_out_batch(
 
 
 def draw_edits(own: Tensor, *, reach: float, random: torch.Generator) -> Edits:
-    """For half of the faces a new gender value, for the others a point on a race line; the rest stays their own."""
+    """Draw a gender value for half of the faces and a point on a race line for the others; keep all other values."""
     count = len(own)
     value = reach * (2 * torch.rand(count, generator=random) - 1)
     of_gender = torch.rand(count, generator=random) < 0.5
     low = torch.randint(len(RACES) - 1, (count,), generator=random)
     high = (low + torch.randint(1, len(RACES) - 1, (count,), generator=random)) % (len(RACES) - 1)
-    # Half of the race edits are between the default pair, the others between any two of the first four races.
+    # Half of the race edits use the default pair, the others any two of the first four races.
     default = torch.rand(count, generator=random) < 0.5
     low = torch.where(default, RACES.index(DEFAULT_PAIR[0]), low)
     high = torch.where(default, RACES.index(DEFAULT_PAIR[1]), high)
@@ -78,7 +78,7 @@ def draw_edits(own: Tensor, *, reach: float, random: torch.Generator) -> Edits:
 
 
 def with_value(own: Tensor, attribute: str, value: float) -> Tensor:
-    """Attribute values ``(B, 8)`` with one of ``fader.SCALED`` at ``value``; race runs along the default pair."""
+    """Return attribute values ``(B, 8)`` with one of ``fader.SCALED`` at ``value``; race uses the default pair."""
     wanted, everywhere = own.clone(), torch.full((len(own),), value, device=own.device)
     if attribute == "gender":
         wanted[:, GENDER] = everywhere
@@ -89,7 +89,7 @@ def with_value(own: Tensor, attribute: str, value: float) -> Tensor:
 
 
 def high_end(seen: Perception, attribute: str) -> Tensor:
-    """The perceived probability ``(B,)`` of the end at +1: masculine, or the pair's second given one of the pair."""
+    """Return the perceived probability ``(B,)`` of the end at +1: masculine, or the pair's second given the pair."""
     if attribute == "gender":
         return seen.masculine
     low, high = (seen.race[:, RACES.index(race)] for race in DEFAULT_PAIR)
@@ -97,17 +97,17 @@ def high_end(seen: Perception, attribute: str) -> Tensor:
 
 
 def composite(photos: Tensor, masks: Tensor, edited: Tensor, reference: Tensor) -> Tensor:
-    """The `delta` composite: ``photos + masks * (edited - reference)``, clipped to -1..1."""
+    """Return the `delta` composite: ``photos + masks * (edited - reference)``, clipped to -1..1."""
     return (photos + masks * smooth_difference(edited, reference)).clamp(-1, 1)
 
 
 def mask_pixels(masks: NDArray[np.uint8], rows: Tensor, shift: Tensor | None = None) -> Tensor:
-    """``(B, 1, 128, 128)`` masks in 0..1, shifted like the crops."""
+    """Return masks ``(B, 1, 128, 128)`` in 0..1, shifted like the crops."""
     return torch.from_numpy(shifted(masks, rows, shift)).float()[:, None] / 255
 
 
 def skin_tones(faces: FaceSet, masks: NDArray[np.uint8], rows: Tensor) -> Tensor:
-    """The mean colour ``(5, 3)`` inside the masks, in -1..1, of the faces labelled with each race."""
+    """Return the mean colour ``(5, 3)`` in -1..1 inside the masks of the faces labelled with each race."""
     sums, counts = torch.zeros(len(RACES), 3), torch.zeros(len(RACES), 1)
     for chunk in rows.split(256):
         crops = to_unit(faces.pixels(chunk))

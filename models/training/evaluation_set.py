@@ -1,4 +1,4 @@
-"""Held-out faces to evaluate editors on: photos with landmarks, estimated values and labels, as subjects of a sweep."""
+"""Held-out faces for evaluating editors: photos with landmarks, estimated values and labels."""
 
 import csv
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,9 +25,9 @@ class EvaluationSet:
         files: ``(N,)`` names.
         pixels: ``(N, H, W, 3)`` uint8 RGB.
         landmarks: ``(N, 5, 2)`` in pixels.
-        own: ``(N, K)`` estimated values, a column each of ``columns``.
-        groups: ``(N,)`` such as "feminine, Black": labels of UTKFace, the estimated race of portraits.
-        columns: ``(K,)`` of the faces table.
+        own: ``(N, K)`` estimated values, one column for each of ``columns``.
+        groups: ``(N,)`` such as "feminine, Black": UTKFace's labels, or the estimated race of portraits.
+        columns: ``(K,)`` names of columns of the faces table.
     """
 
     files: NDArray[np.str_]
@@ -41,30 +41,29 @@ class EvaluationSet:
         return len(self.pixels)
 
     def take(self, rows: Sequence[int] | NDArray[np.integer]) -> "EvaluationSet":
-        """The chosen photos, in the given order."""
-        chosen = np.asarray(rows)
-        each = ("files", "pixels", "landmarks", "own", "groups")
-        return replace(self, **{name: getattr(self, name)[chosen] for name in each})
+        """Return the photos ``rows``, in the given order."""
+        names = ("files", "pixels", "landmarks", "own", "groups")
+        return replace(self, **{name: getattr(self, name)[np.asarray(rows)] for name in names})
 
     def save(self, path: Path) -> None:
-        """Write everything to one ``.npz``."""
+        """Write the set to an ``.npz`` file."""
         np.savez(path, **{field.name: getattr(self, field.name) for field in fields(self)})
 
 
 def load_evaluation_set(path: Path) -> EvaluationSet:
-    """What `EvaluationSet.save` wrote."""
+    """Load a set written by `EvaluationSet.save`."""
     found = np.load(path)
     return EvaluationSet(**{field.name: found[field.name] for field in fields(EvaluationSet)})
 
 
 def held_out_faces(data: Path, estimator: Classifier, *, each: int, calibration: bool = False) -> EvaluationSet:
-    """UTKFace photos that no network was trained on, ``each`` of every gender and the first four races.
+    """Collect held-out UTKFace photos, ``each`` of every gender and the first four races.
 
     Args:
         data: folder of the archives.
-        estimator: gives the faces' own values.
-        each: how many of a group.
-        calibration: the quarter of them that strengths are chosen on, instead of those that figures are reported on.
+        estimator: estimates the faces' own values.
+        each: number of photos per group.
+        calibration: use the quarter reserved for choosing strengths instead of the photos for reported figures.
     """
     labels = utkface_labels(data)
     counts: dict[str, int] = {}
@@ -81,7 +80,7 @@ def held_out_faces(data: Path, estimator: Classifier, *, each: int, calibration:
 
 
 def portraits(data: Path, estimator: Classifier, *, limit: int) -> EvaluationSet:
-    """Official portraits, half of women; their group is the table's gender and the estimated race."""
+    """Collect official portraits, half of them of women; groups are the table's gender and the estimated race."""
     with (data / "congress.csv").open() as table:
         genders = {row["file"]: row["gender"] for row in csv.DictReader(table)}
     wanted: dict[str, str] = {}
@@ -104,7 +103,7 @@ def _found(
     estimator: Classifier,
     groups: Mapping[str, str],
 ) -> EvaluationSet:
-    """The images with a face, of one size each, with the values that the estimator perceives."""
+    """Collect the images of one size that contain a face, with their estimated values."""
     faces = list(main_faces(images, detector))
     crops = [aligned_crop(pixels, face.landmarks, size=CROP) for _, pixels, face in faces]
     own = perceive_crops(estimator, crops).named()

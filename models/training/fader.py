@@ -1,4 +1,4 @@
-"""Training of the Fader network, with the mask inside the loss: what counts is the composite that a classifier sees."""
+"""Training of the Fader network. The losses apply to the masked composite, which is what a classifier sees."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,18 +31,18 @@ from models.training.loop import Schedule, Session, descend, drawn, generator, s
 from models.training.losses import drift_loss, effect_loss, hiding_loss, keep_loss, roughness
 from models.training.weight_averaging import Average, Best
 
-# A code of 256 x 4 x 4, from which the edits are learned in reasonable time; `distillation` takes them from there.
+# A code of 256 x 4 x 4, with which edits are learnt in reasonable time; `distillation` transfers them.
 COARSE = FaderShape(widths=(32, 64, 128, 256, 256))
 
 
 @dataclass(frozen=True)
 class FaderPlan:
-    """The losses' weights and the run's length.
+    """Training parameters: weights of the losses and length of the run.
 
     ``reach``: edits are drawn from -reach..reach. ``gender_steepness``, ``race_steepness``: at the value a the guide
-    should perceive sigmoid(steepness a). ``tone_share``: of the difference of the races' mean skin colours, how much a
-    change of perceived race should take over (neck and ears keep theirs). ``most_drift``, ``least_psnr``: the floors
-    that a checkpoint has to keep.
+    should perceive sigmoid(steepness a). ``tone_share``: the share of the difference of the races' mean skin colours
+    that a change of perceived race should take over (neck and ears keep theirs). ``most_drift``, ``least_psnr``: limits
+    for an acceptable checkpoint.
     """
 
     steps: int = 3300
@@ -83,10 +83,10 @@ def train(
     device: str,
     compiled: bool = False,
 ) -> Average:
-    """Train ``fader`` in place and return the running average of its weights at the best checkpoint: what ships.
+    """Train ``fader`` in place and return the running average of its weights at the best checkpoint.
 
-    The best is the one of the largest effect on held-out faces among those that keep the plan's floors (Lample et al.
-    choose by swap accuracy too); where none does, the last.
+    The best checkpoint has the largest effect on held-out faces within the plan's limits (Lample et al. also use swap
+    accuracy); if none is within the limits, it is the last.
 
     Args:
         guide: a frozen classifier, neither the estimator nor the judge.
@@ -124,7 +124,7 @@ def train(
 
         with autocast(device):
             codes, rebuilt, result = render(fader, crops, mask, own, edits.attributes.to(device))
-            # The same disturbance before and after, so that only the edit can move what the guide perceives.
+            # The same augmentation before and after, so that only the edit can change the guide's outputs.
             seen = [
                 disturb(view(images), generator(plan.seed + 1, step), strength=0.6).contiguous(
                     memory_format=torch.channels_last
@@ -134,14 +134,14 @@ def train(
             after = guide(seen[0])[0].float()
             with torch.no_grad():
                 before = guide(seen[1])[0].float()
-            # The patch discriminator costs a fifth of a step, so it plays in every second one.
-            play = step % 2 == 0
-            realism = F.softplus(-patches(result).float()).mean() if play else result.new_zeros(())
+            # The patch discriminator costs a fifth of a step, so it is used in every second step.
+            use_patches = step % 2 == 0
+            realism = F.softplus(-patches(result).float()).mean() if use_patches else result.new_zeros(())
             read_gender, read_race = latent(codes)
         ramp = min(1.0, step / (plan.latent_ramp * plan.steps))
         area = mask.sum(dim=(1, 2, 3)).clamp(min=1)
         lighter = (mask * batch_luma(result - crops)).sum(dim=(1, 2, 3)) / area
-        # A change of perceived race that gathers in one place (a dark chin) is the guide's taste, not a skin tone.
+        # A change of perceived race concentrated in one place (a dark chin) exploits the guide and is no skin tone.
         of_race = ~edits.of_gender.to(device)
         patchy = mask * (batch_luma(result - crops) - lighter[:, None, None, None]).square()
         patchy = patchy.sum(dim=(1, 2, 3)) / area
@@ -179,7 +179,7 @@ def train(
             with autocast(device):
                 read_gender, read_race = latent(codes.detach())
                 hinge = codes.new_zeros(())
-                if play and turn == 0:
+                if use_patches and turn == 0:
                     real, fake = patches(torch.cat([crops, result.detach()])).float().chunk(2)
                     hinge = F.relu(1 - real).mean() + F.relu(1 + fake).mean()
             reading = F.binary_cross_entropy_with_logits(read_gender.float(), (own[:, GENDER] + 1) / 2)
@@ -198,14 +198,14 @@ def train(
 
 
 def _render(fader: Fader, crops: Tensor, masks: Tensor, own: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The codes, the reconstruction with the faces' own values, the wanted composite."""
+    """Return the codes, the reconstruction with the own values, and the composite with the wanted values."""
     codes = fader.encode(crops)
     rebuilt, edited = fader.decode(torch.cat([codes, codes]), torch.cat([own, wanted])).float().chunk(2)
     return codes, rebuilt, composite(crops, masks, edited, rebuilt)
 
 
 def worth(figures: Mapping[str, float], plan: FaderPlan) -> float:
-    """What a checkpoint is worth by its `evaluate` figures: its effect; nothing where it misses a floor."""
+    """Score a checkpoint by its `evaluate` figures: its effect, or minus infinity outside the limits."""
     if figures["psnr"] < plan.least_psnr or figures["drift_1"] > plan.most_drift:
         return -float("inf")
     return sum(figures[f"{attribute}_{reach}"] for attribute in SCALED for reach in (1, 2)) / 4
@@ -215,8 +215,8 @@ def worth(figures: Mapping[str, float], plan: FaderPlan) -> float:
 def evaluate(
     fader: Fader, guide: nn.Module, faces: FaceSet, masks: NDArray[np.uint8], *, device: str, count: int = 192
 ) -> dict[str, float]:
-    """On held-out faces kept for choosing: PSNR of the reconstruction in the mask; what the guide perceives in
-    composites at -reach and +reach: the change of the attribute, and the largest mean change of a control (0-1)."""
+    """Evaluate on held-out faces for model selection: PSNR of the reconstruction in the mask and, by the guide, the
+    change of the attribute from -reach to +reach and the largest mean change of a control (0-1)."""
     crops, mask, own = held_out_batch(faces, masks, count=count, device=device)
     ends = [RACES.index(race) for race in DEFAULT_PAIR]
     with autocast(device):

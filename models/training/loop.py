@@ -1,4 +1,4 @@
-"""What every training run shares: one seed, a one-cycle rate, atomic checkpoints, resuming, a log."""
+"""Shared by all training runs: seeds, learning rates, atomic checkpoints, resuming, a log."""
 
 import json
 import time
@@ -13,7 +13,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long and how often: ``steps`` in all, a log line and a checkpoint every so many steps."""
+    """Number of steps, and steps between log lines and between checkpoints."""
 
     steps: int
     log_every: int = 50
@@ -22,9 +22,9 @@ class Schedule:
 
 @dataclass
 class Session:
-    """One training run in a folder outside the repository: ``checkpoint.pt`` and ``log.jsonl``.
+    """A training run in a folder with ``checkpoint.pt`` and ``log.jsonl``.
 
-    ``state`` names everything that must survive a restart (modules, optimisers); each has ``state_dict`` and
+    ``state`` maps names to everything that is saved (modules, optimisers), each with ``state_dict`` and
     ``load_state_dict``.
     """
 
@@ -35,7 +35,7 @@ class Session:
     _started: float = field(default_factory=time.monotonic)
 
     def resume(self) -> None:
-        """Continue from the checkpoint in the folder, if there is one."""
+        """Load the checkpoint in the folder, if there is one."""
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / "checkpoint.pt"
         if path.exists():
@@ -45,7 +45,7 @@ class Session:
             self.step = saved["step"]
 
     def save(self) -> None:
-        """Write the checkpoint; the old one stays whole until the new one is complete."""
+        """Write the checkpoint atomically."""
         path = self.folder / "checkpoint.pt"
         partial = path.with_suffix(".partial")
         torch.save({name: part.state_dict() for name, part in self.state.items()} | {"step": self.step}, partial)
@@ -60,7 +60,7 @@ class Session:
         print(" ".join(f"{name}={value}" for name, value in line.items()), flush=True)
 
     def run(self, one_step: Callable[[int], dict[str, float]]) -> Iterator[int]:
-        """Call ``one_step`` until the schedule ends; yields after every checkpoint so that the caller can evaluate."""
+        """Call ``one_step`` until the schedule ends; yield after every checkpoint so that the caller can evaluate."""
         self.resume()
         while self.step < self.schedule.steps:
             figures = one_step(self.step)
@@ -73,7 +73,7 @@ class Session:
 
 
 def one_cycle(step: int, *, steps: int, peak: float, warm_up: float = 0.15) -> float:
-    """Learning rate that rises linearly to ``peak`` and falls as a cosine to zero."""
+    """Return a learning rate that rises linearly to ``peak`` and falls to zero as a cosine."""
     done = step / max(1, steps)
     if done < warm_up:
         return peak * min(1.0, max(done, 1 / max(1, steps)) / warm_up)
@@ -84,32 +84,32 @@ def one_cycle(step: int, *, steps: int, peak: float, warm_up: float = 0.15) -> f
 def descend(
     losses: Mapping[str, Tensor], optimiser: torch.optim.Optimizer, *, steepest: float = 5.0
 ) -> dict[str, float]:
-    """One step of the optimiser down the sum of the losses; the losses as numbers.
+    """Take one optimiser step on the sum of the losses; return the losses as numbers.
 
     Args:
-        losses: name -> weighted loss.
-        optimiser: of the parameters that are trained.
-        steepest: the norm to which their gradients are clipped.
+        losses: weighted losses by name.
+        optimiser: optimiser of the trained parameters.
+        steepest: the norm to which gradients are clipped.
     """
     optimiser.zero_grad(set_to_none=True)
     torch.stack(list(losses.values())).sum().backward()
-    torch.nn.utils.clip_grad_norm_([one for group in optimiser.param_groups for one in group["params"]], steepest)
+    torch.nn.utils.clip_grad_norm_([p for group in optimiser.param_groups for p in group["params"]], steepest)
     optimiser.step()
     return {name: loss.item() for name, loss in losses.items()}
 
 
 def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
-    """Let the optimiser go on at this learning rate."""
+    """Set the optimiser's learning rate."""
     for group in optimiser.param_groups:
         group["lr"] = rate
 
 
 def drawn(rows: Tensor, weights: Tensor, count: int, random: torch.Generator) -> Tensor:
-    """So many of the rows, drawn with replacement by their weights."""
+    """Draw ``count`` of the rows with replacement by their weights."""
     chosen: Tensor = rows[torch.multinomial(weights, count, replacement=True, generator=random)]
     return chosen
 
 
 def generator(seed: int, step: int) -> torch.Generator:
-    """The randomness of one step; a resumed run draws what the uninterrupted one would have drawn."""
+    """Return the random generator of a step, so that a resumed run draws the same as an uninterrupted one."""
     return torch.Generator().manual_seed(seed * 1_000_003 + step)

@@ -1,4 +1,4 @@
-"""The losses of the Fader network: of what a guide perceives in the edits, of codes, and of pixels."""
+"""Losses of the Fader network, on the guide's outputs for the edits, on codes, and on pixels."""
 
 import torch
 from torch import Tensor
@@ -13,12 +13,12 @@ from models.training.edits import Edits
 def effect_loss(
     outputs: Tensor, edits: Edits, *, steepness: tuple[float, float], weights: tuple[float, float]
 ) -> Tensor:
-    """How far the guide is from perceiving the wanted value ``a``: probability sigmoid(steepness a) of the high end.
+    """Cross-entropy of the guide's outputs with the target probability sigmoid(steepness a) of the high end.
 
     Args:
         outputs: the guide's raw outputs ``(B, 14)`` for the composites.
-        edits: what the composites should show.
-        steepness: of gender and of race.
+        edits: the target values.
+        steepness: for gender and for race.
         weights: of the loss for gender and for race.
     """
     gender, race, *_ = split(outputs)
@@ -33,7 +33,7 @@ def effect_loss(
 
 
 def keep_loss(after: Tensor, before: Tensor, edits: Edits) -> Tensor:
-    """How much the guide's other perceptions moved: age and smiling always, race or gender as not edited."""
+    """Penalise changes of the guide's other outputs: age and smiling, and race or gender if not edited."""
     gender, race, _, age, smiling = split(after)
     gender0, race0, _, age0, smiling0 = split(before)
     of_gender = edits.of_gender.to(after.device)
@@ -45,9 +45,9 @@ def keep_loss(after: Tensor, before: Tensor, edits: Edits) -> Tensor:
 
 
 def drift_loss(after: Tensor, before: Tensor, edits: Edits) -> Tensor:
-    """How much age and smile, as the guide perceives them, go along with the value: squared slopes over the batch.
+    """Penalise the squared slopes of perceived age and smile on the value over the batch.
 
-    `keep_loss` bounds what happens to each face; a small change that always goes the same way would hide in it.
+    `keep_loss` limits the change of each face, but not a small change that always has the same direction.
     """
     *_, age, smiling = split(after)
     *_, age0, smiling0 = split(before)
@@ -62,25 +62,25 @@ def drift_loss(after: Tensor, before: Tensor, edits: Edits) -> Tensor:
 
 
 def hiding_loss(gender: Tensor, race: Tensor, own: Tensor) -> Tensor:
-    """The encoder's loss against the latent discriminator: the flipped gender, every race alike.
+    """The encoder's loss against the latent discriminator: flipped gender, uniform race.
 
-    Race counts for less: most of what shows it is the skin's tone, and a code without that cannot rebuild the photo.
+    Race has a smaller weight, because it mostly shows in skin tone, which the code needs for reconstruction.
     """
     flipped = F.binary_cross_entropy_with_logits(gender, (1 - own[:, GENDER]) / 2)
     return flipped - 0.2 * race.log_softmax(dim=1).mean(dim=1).mean()
 
 
 def roughness(images: Tensor) -> Tensor:
-    """Mean absolute difference of neighbouring pixels."""
+    """Return the mean absolute difference of neighbouring pixels."""
     return images.diff(dim=2).abs().mean() + images.diff(dim=3).abs().mean()
 
 
 def structure_loss(images: Tensor, truth: Tensor, mask: Tensor) -> Tensor:
-    """1 - structural similarity in windows of 8 pixels, averaged inside the mask.
+    """Return 1 - structural similarity in windows of 8 pixels, averaged inside the mask.
 
     Args:
         images: ``(B, 3, H, W)`` in -1..1.
-        truth: what they should look like, of the same shape.
+        truth: the target images, of the same shape.
         mask: ``(B, 1, H, W)`` in 0..1.
     """
 

@@ -1,6 +1,6 @@
-"""The outside judge: a small classifier of another architecture and input, used for nothing but to check editors.
+"""The outside judge: a small classifier with another architecture and input, used only to evaluate editors.
 
-It looks at crops of 64 pixels, half of them in grey; it is not shipped.
+It sees crops of 64 pixels, half of them in grey. It is not shipped.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from models.training.small_faces import SIZE, SmallFaces
 
 
 class OutsideJudge(nn.Module):
-    """Four stages with shortcuts over 2 x 2 blocks of pixels; the last map is not averaged."""
+    """Four stages with shortcuts on 2 x 2 blocks of pixels; the last feature map is not pooled."""
 
     def __init__(self, widths: tuple[int, ...] = (40, 72, 112, 144)) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class OutsideJudge(nn.Module):
         self.heads = nn.Linear(widths[-1] * side * side, OUTPUTS)
 
     def forward(self, faces: Tensor, random: torch.Generator) -> Tensor:
-        """``(B, 3, 64, 64)`` in -1..1 -> raw outputs ``(B, 14)`` in the order of ``models.judge.split``."""
+        """Map ``(B, 3, 64, 64)`` in -1..1 to raw outputs ``(B, 14)`` in the order of ``models.judge.split``."""
         seen = F.pixel_unshuffle(disturbed(view(faces), random), 2)
         outputs: Tensor = self.heads(self.dropout(self.trunk(seen).flatten(1)))
         return outputs
@@ -52,7 +52,7 @@ class _Stage(nn.Module):
 
 
 def disturbed(faces: Tensor, random: torch.Generator) -> Tensor:
-    """Faces ``(B, 3, S, S)`` with contrast, brightness, tint and noise drawn for each, half of them in grey."""
+    """Augment faces ``(B, 3, S, S)`` with contrast, brightness, tint and noise, half of them in grey."""
 
     def draw(channels: int) -> Tensor:
         return torch.rand(len(faces), channels, 1, 1, generator=random)
@@ -65,7 +65,7 @@ def disturbed(faces: Tensor, random: torch.Generator) -> Tensor:
 
 @dataclass(frozen=True)
 class OutsidePlan:
-    """Its training, on the estimator's half of the faces. ``first``, ``seed``: of the weights and of what is drawn."""
+    """Training parameters, on the estimator's half of the faces. ``first``: seed of weights; ``seed``: of batches."""
 
     first: int = 99
     seed: int = 199
@@ -102,7 +102,7 @@ def train(judge: OutsideJudge, faces: SmallFaces, plan: OutsidePlan, folder: Pat
 
 @torch.no_grad()
 def evaluate(judge: OutsideJudge, faces: SmallFaces, rows: Tensor) -> dict[str, float]:
-    """Accuracy of perceived gender and race and error of age in years, on disturbed faces ``rows``."""
+    """Return the accuracy of gender and race and the age error in years, on augmented faces ``rows``."""
     judge.eval()
     outputs = torch.cat([judge(faces.batch(chunk)[0], generator(0, k)) for k, chunk in enumerate(rows.split(128))])
     return accuracy(outputs, faces.labels, rows)

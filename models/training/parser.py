@@ -1,4 +1,4 @@
-"""Training of the small face parser on photos with label masks (CelebAMask-HQ's class order on disk)."""
+"""Training of the small face parser on photos with label masks of CelebAMask-HQ."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from models.precision import autocast, to_unit
 from models.training.data import disturb, part_of
 from models.training.loop import Schedule, Session, descend, generator, one_cycle, set_rate
 
-# What the numbers in the mask files mean.
+# Classes of the numbers in the mask files.
 FILE_CLASSES = (
     "background", "skin", "nose", "eyeglasses", "l_eye", "r_eye", "l_brow", "r_brow", "l_ear", "r_ear",
     "mouth", "u_lip", "l_lip", "hair", "hat", "earring", "necklace", "neck", "cloth",
@@ -37,8 +37,8 @@ class MaskSet:
 
 @dataclass(frozen=True)
 class ParserPlan:
-    """How long and how hard to train the parser. ``rare``: classes weigh by their share of pixels to minus this power;
-    ``dice``: the weight of the Dice loss, in which every class counts alike."""
+    """Training parameters. ``rare``: classes are weighted by their share of pixels to minus this power; ``dice``:
+    weight of the Dice loss, in which all classes count equally."""
 
     steps: int = 3600
     batch: int = 16
@@ -49,7 +49,7 @@ class ParserPlan:
 
 
 def load_masks(folder: Path) -> MaskSet:
-    """The photos and masks that ``scripts/train.py prepare`` wrote to ``folder``."""
+    """Load the photos and masks written by ``scripts/train.py prepare``."""
     table = np.load(folder / "masks.npz")
     return MaskSet(
         photos=np.load(folder / "photos.npy", mmap_mode="r"),
@@ -80,9 +80,9 @@ def train(network: SmallParser, data: MaskSet, plan: ParserPlan, folder: Path, *
         inputs = disturb(to_unit(photos), random).to(memory_format=torch.channels_last)
         set_rate(optimiser, one_cycle(step, steps=plan.steps, peak=plan.peak_rate))
         with autocast(device):
-            # At the network's own resolution: twice enlarged logits would cost a third of the step.
+            # At the network's own resolution, because upscaled logits would cost a third of the step.
             logits = network.coarse(inputs).float()
-        # Any of the four pixels that one logit stands for, or the classes' edges would move by half a pixel.
+        # A random one of the four pixels of each logit; a fixed one would shift the classes' edges by half a pixel.
         down, right = torch.randint(2, (2,), generator=random).tolist()
         masks = masks[:, down::2, right::2]
         loss = F.cross_entropy(logits, masks, weight=weight) + plan.dice * soft_dice_loss(logits, masks)
@@ -95,7 +95,7 @@ def train(network: SmallParser, data: MaskSet, plan: ParserPlan, folder: Path, *
 
 
 def rare_photo_weights(shown: NDArray[np.int64]) -> NDArray[np.float64]:
-    """How often to draw each photo, so that glasses, hats and jewellery are seen often enough; 1 to 3.
+    """Return sampling weights of 1 to 3, larger for photos with glasses, hats and jewellery.
 
     Args:
         shown: ``(N, 19)`` pixels of each class in each photo.
@@ -106,10 +106,10 @@ def rare_photo_weights(shown: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 def vary(data: MaskSet, row: int, random: torch.Generator, *, size: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """One photo and its mask, cut somewhere between a tight face crop and the whole photo, ``size`` pixels a side.
+    """Return a random crop ``size`` pixels a side of a photo and its mask, from a tight face crop to the whole photo.
 
-    Turned by up to 20 degrees, mirrored half the time; one in six is cut tightly first, so that its border is
-    repeated as it is around a face that fills its photo.
+    Crops are rotated by up to 20 degrees and mirrored half of the time. One in six is cropped tightly first, so that
+    its border is repeated as around a face that fills its photo.
     """
     draws = torch.rand(7, generator=random).numpy()
     photo, mask = data.photos[row], data.masks[row]
@@ -138,7 +138,7 @@ def vary(data: MaskSet, row: int, random: torch.Generator, *, size: int) -> tupl
 
 
 def soft_dice_loss(logits: Tensor, masks: Tensor) -> Tensor:
-    """1 - the mean soft Dice of the classes present in the batch; ``(B, 19, H, W)`` against ``(B, H, W)``."""
+    """Return 1 - the mean soft Dice of the classes in the batch, of ``(B, 19, H, W)`` against ``(B, H, W)``."""
     chances = logits.softmax(dim=1)
     truth = F.one_hot(masks, len(CLASSES)).permute(0, 3, 1, 2).to(chances.dtype)
     both = (chances * truth).sum(dim=(0, 2, 3))
@@ -149,7 +149,7 @@ def soft_dice_loss(logits: Tensor, masks: Tensor) -> Tensor:
 
 @torch.no_grad()
 def evaluate(network: SmallParser, data: MaskSet, *, device: str, size: int = 256) -> dict[str, float]:
-    """On held-out photos at ``size`` pixels: F1 of skin, IoU of {skin, nose, brows, eyes, mouth, lips}, mean IoU."""
+    """Return F1 of skin, IoU of {skin, nose, brows, eyes, mouth, lips}, and mean IoU of held-out photos."""
     network.eval()
     merge = np.array([min(index, MIRRORED[index]) for index in range(len(CLASSES))])
     confusion = np.zeros((len(CLASSES), len(CLASSES)), dtype=np.int64)

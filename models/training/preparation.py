@@ -1,4 +1,4 @@
-"""From the archives of photos to the arrays that training reads: faces found, aligned and cut, labels, masks."""
+"""Prepare training arrays from the archives of photos: detect, align and crop faces; read labels and masks."""
 
 import csv
 import io
@@ -23,12 +23,12 @@ from models.training.data import CROP, MARGIN, smiling_proxy
 from models.training.parser import TO_CLASSES
 
 SIDE = CROP + 2 * MARGIN
-YOUNGEST = 12  # perceived gender of small children is guesswork, in the labels as anywhere
+YOUNGEST = 12  # labels of the gender of small children are guesses
 REGION = ("skin", "nose", "brows", "eyes", "mouth", "lips")
 
 
 def read_archive(archive: Path) -> Iterator[tuple[str, NDArray[np.uint8]]]:
-    """Name and pixels of each image in a tar archive: ``(H, W, 3)`` RGB for JPEG, ``(H, W)`` indices for PNG."""
+    """Yield name and pixels of each image in a tar archive: ``(H, W, 3)`` RGB for JPEG, ``(H, W)`` indices for PNG."""
     with tarfile.open(archive) as tar:
         for member in tar:
             if not member.isfile():
@@ -42,33 +42,24 @@ def read_archive(archive: Path) -> Iterator[tuple[str, NDArray[np.uint8]]]:
 
 
 def utkface_labels(data: Path) -> dict[str, dict[str, str]]:
-    """File -> its row of UTKFace's table, of all who are old enough."""
+    """Read UTKFace's table, by file, for ages of `YOUNGEST` or more."""
     with (data / "utkface.csv").open() as table:
         return {row["file"]: row for row in csv.DictReader(table) if int(row["age"]) >= YOUNGEST}
 
 
 def main_faces(
-    images: Iterator[tuple[str, NDArray[np.uint8]]], detector: FaceDetector, *, batch: int = 32
+    images: Iterator[tuple[str, NDArray[np.uint8]]], detector: FaceDetector
 ) -> Iterator[tuple[str, NDArray[np.uint8], Detection]]:
-    """Each image with the face nearest its centre; images without a face are left out."""
-    waiting: list[tuple[str, NDArray[np.uint8]]] = []
-
-    def found() -> Iterator[tuple[str, NDArray[np.uint8], Detection]]:
-        for (name, pixels), faces in zip(waiting, detector.detect([p for _, p in waiting]), strict=True):
-            face = central_face(faces, width=pixels.shape[1], height=pixels.shape[0])
-            if face is not None:
-                yield name, pixels, face
-
-    for item in images:
-        waiting.append(item)
-        if len(waiting) == batch:
-            yield from found()
-            waiting.clear()
-    yield from found()
+    """Yield each image with the face nearest its centre; images without a face are skipped."""
+    for name, pixels in images:
+        (faces,) = detector.detect([pixels])
+        face = central_face(faces, width=pixels.shape[1], height=pixels.shape[0])
+        if face is not None:
+            yield name, pixels, face
 
 
 def prepare_faces(data: Path, out: Path, *, limit: int | None = None) -> int:
-    """``crops.npy`` ``(N, 144, 144, 3)`` and ``faces.npz`` (labels) from UTKFace; how many faces."""
+    """Write ``crops.npy`` ``(N, 144, 144, 3)`` and ``faces.npz`` (labels) from UTKFace; return the number of faces."""
     labels = utkface_labels(data)
     wanted = ((Path(n).name, pixels) for n, pixels in read_archive(data / "utkface.tar") if Path(n).name in labels)
     names, crops, landmarks = [], [], []
@@ -93,7 +84,7 @@ def prepare_faces(data: Path, out: Path, *, limit: int | None = None) -> int:
 
 
 def prepare_masks(data: Path, out: Path, *, limit: int | None = None) -> int:
-    """``photos.npy``, ``masks.npy`` and ``masks.npz`` from the face parsing photos; how many."""
+    """Write ``photos.npy``, ``masks.npy`` and ``masks.npz`` from the face parsing photos; return their number."""
     photos: dict[str, NDArray[np.uint8]] = {}
     masks: dict[str, NDArray[np.uint8]] = {}
     for name, pixels in read_archive(data / "faceparsing.tar"):
@@ -114,8 +105,11 @@ def prepare_masks(data: Path, out: Path, *, limit: int | None = None) -> int:
 
 @torch.inference_mode()
 def prepare_edits(faces: Path, masks: Path, out: Path, *, parser: SmallParser, guide: Classifier) -> int:
-    """What the Fader network learns from: the labelled faces, and the parsing photos with labels as the guide sees
-    them (their surroundings are real, where those of tightly cut faces are repeated border); with edit regions."""
+    """Write the Fader network's training data, with edit regions; return the number of faces.
+
+    It combines the labelled faces and the parsing photos, labelled by the guide. The latter have real surroundings,
+    where tightly cropped faces have repeated border.
+    """
     table, crops = np.load(faces / "faces.npz"), np.load(faces / "crops.npy", mmap_mode="r")
     more, photos = np.load(masks / "masks.npz"), np.load(masks / "photos.npy", mmap_mode="r")
     truth = np.load(masks / "masks.npy", mmap_mode="r")
@@ -144,7 +138,7 @@ def prepare_edits(faces: Path, masks: Path, out: Path, *, parser: SmallParser, g
 
 
 def cut(pixels: NDArray[np.uint8], landmarks: NDArray[np.float64]) -> NDArray[np.uint8]:
-    """The aligned crop with its margin, ``(144, 144, 3)``."""
+    """Return the aligned crop with its margin, ``(144, 144, 3)``."""
     return warp_to_template(pixels, _transform(landmarks), size=SIDE)
 
 

@@ -1,6 +1,6 @@
-"""What is left of an attribute in the Fader network's code: fresh classifiers trained on frozen codes.
+"""Probes: new classifiers trained on frozen codes of the Fader network, which measure the remaining attribute.
 
-The training's own latent discriminator is no measure: it may have lost to the encoder that it was trained against.
+The latent discriminator of the training is no measure, because the encoder was trained against it.
 """
 
 import torch
@@ -14,7 +14,7 @@ from models.training.loop import generator
 
 @torch.no_grad()
 def codes_of(fader: Fader, faces: FaceSet, rows: Tensor) -> Tensor:
-    """Flat codes ``(len(rows), 16384)`` of unaugmented faces."""
+    """Compute flat codes ``(len(rows), 16384)`` of unaugmented faces."""
     parts = []
     for chunk in rows.split(256):
         crops = to_unit(faces.pixels(chunk)).to(memory_format=torch.channels_last)
@@ -24,7 +24,7 @@ def codes_of(fader: Fader, faces: FaceSet, rows: Tensor) -> Tensor:
 
 
 def balanced_rows(faces: FaceSet, rows: Tensor, *, seed: int) -> Tensor:
-    """As many feminine as masculine faces of the given rows, drawn at random."""
+    """Draw equally many feminine and masculine faces from the rows."""
     order = rows[torch.randperm(len(rows), generator=generator(seed, 0))]
     feminine, masculine = (order[(faces.gender[order] > 0) == wanted] for wanted in (False, True))
     count = min(len(feminine), len(masculine))
@@ -34,13 +34,13 @@ def balanced_rows(faces: FaceSet, rows: Tensor, *, seed: int) -> Tensor:
 def gender_probe(
     train: tuple[Tensor, Tensor], test: tuple[Tensor, Tensor], *, hidden: int | None, seed: int = 0
 ) -> float:
-    """Accuracy on ``test`` of a classifier trained on ``train``; each is codes ``(N, D)`` and targets ``(N,)`` 0 or 1.
+    """Return the accuracy on ``test`` of a classifier trained on ``train``: codes ``(N, D)`` and 0/1 targets ``(N,)``.
 
     Args:
         train: balanced; its mean and deviation standardise both.
-        test: balanced, so that guessing gives one half.
-        hidden: units of a hidden layer, its training stopped by a tenth of ``train``; None for logistic regression.
-        seed: of weights and batches.
+        test: balanced, so that guessing gives 0.5.
+        hidden: units of a hidden layer, with early stopping on a tenth of ``train``; None for logistic regression.
+        seed: seed of weights and batches.
     """
     from sklearn.linear_model import LogisticRegression
     from sklearn.neural_network import MLPClassifier

@@ -1,9 +1,10 @@
 """Facial prototypes (Rowland and Perrett 1995): the residual editor's fields as differences of mean faces.
 
-Everything else is held fixed, every face is first brought to one skin tone, shape is compared before colour.
+Faces are first brought to one skin tone, other attributes are held fixed, and mean faces are registered before their
+colours are compared.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -20,25 +21,25 @@ from models.residual import AGES, COARSE_SIDE, Prototypes, displaced, mirrored_d
 from models.training.small_faces import FACE, SIZE, SmallFaces, shift_tones
 
 COMMON_TONE = np.array([60.0, 14.5, 18.0])  # CIELAB, the training faces' median
-FARTHEST = 0.025  # crop sides, of a displacement by one unit
-LIGHTEST = 0.13  # of RGB -1..1: towards which a change of light by one unit saturates, 17 levels
-BANDWIDTH = 12.0  # years, of the kernel that ages are weighted by
-RIDGE = 8.0  # faces' worth of doubt about every difference
+FARTHEST = 0.025  # crop sides: largest displacement by one unit
+LIGHTEST = 0.13  # of RGB -1..1 (17 levels): saturation of a change of light by one unit
+BANDWIDTH = 12.0  # years: bandwidth of the kernel over ages
+RIDGE = 8.0  # ridge penalty of every difference, in faces
 EYES, EYE_SPREAD = ((0.335, 0.365), (0.665, 0.365)), (0.10, 0.06)  # crop sides: centres and standard deviations
 MOUTH, MOUTH_SPREAD = ((0.5, 0.71),), (0.16, 0.10)
-DETAIL = 0.12  # crop sides: the standard deviation of what counts as tone, which is ``models.tone``'s matter
-_FINE = 288  # pixels a side at which mean faces are registered
+DETAIL = 0.12  # crop sides: standard deviation above which light counts as tone (see ``models.tone``)
+_FINE = 288  # side in pixels at which mean faces are registered
 
 
 @dataclass(frozen=True)
 class Use:
-    """How much of an attribute's differences its fields hold, at strength 1.
+    """Shares of an attribute's differences that its fields contain, at strength 1.
 
     Attributes:
-        colour, shape: of the differences of colour and of displacement, where light counts 1.
-        eyes, mouth: how much of light and colour, and of displacement, is left there: lids, lashes, open or full lips
-            would draw one picture on all faces, which classifiers learn.
-        detail: whether of light only what is smaller than `DETAIL` is used.
+        light, colour, shape: shares of the differences of light, colour and displacement.
+        eyes, mouth: shares of light and colour, and of displacement, at eyes and mouth. Lids, lashes, open or full lips
+            would draw one picture on all faces, which classifiers can learn.
+        detail: use only the components of light that are smaller than `DETAIL`.
     """
 
     light: float = 1.0
@@ -49,7 +50,7 @@ class Use:
     detail: bool = False
 
 
-# The shares next to light's were chosen on calibration faces, by the rises of perceived gender and race and by eye.
+# The shares were chosen on calibration faces, by the rises of perceived gender and race and by visual inspection.
 USES = {
     "gender": Use(shape=1.45, eyes=(0.5, 0.0), mouth=(0.75, 0.0)),
     "race": Use(colour=0.45, shape=0.65, eyes=(0.0, 1.0), mouth=(0.0, 0.0), detail=True),
@@ -59,7 +60,7 @@ USES = {
 
 
 def even_toned(faces: SmallFaces, rows: Tensor) -> NDArray[np.float32]:
-    """Faces ``(B, 64, 64, 3)`` in -1..1 with their skin's median colour moved to `COMMON_TONE`."""
+    """Return faces ``(B, 64, 64, 3)`` in -1..1 with their skin's median colour moved to `COMMON_TONE`."""
     crops, classes = faces.batch(rows)
     colours = faces.lab[rows]
     toned = shift_tones(crops, classes, colours, COMMON_TONE - colours.double().numpy())
@@ -67,17 +68,17 @@ def even_toned(faces: SmallFaces, rows: Tensor) -> NDArray[np.float32]:
 
 
 def set_prototypes(prototypes: Prototypes, faces: SmallFaces, rows: Tensor) -> None:
-    """Set the fields to the prototypes' differences, measured on the faces ``rows``.
+    """Set the fields to the differences of mean faces, measured on the faces ``rows``.
 
     Near each age a local linear regression gives the mean face as a function of gender, race, age and smile, so that
     each field holds the other attributes, and age within the group, fixed.
     """
     pictures = np.concatenate([even_toned(faces, chunk) for chunk in rows.split(256)])
     inside = torch.cat([faces.batch(chunk)[1][:, FACE] for chunk in rows.split(256)]).numpy()
-    # A pixel counts where it shows the face: hair over a temple would become a shadow on it.
+    # Only pixels that show the face count; hair over a temple would become a shadow.
     covers = (inside > 0.85).astype(np.float32)
     own, age = faces.own[rows].numpy(), faces.labels.age[rows].numpy()
-    # Beyond the face, and where few faces show skin, nothing is known.
+    # Fields fade out where few faces show skin.
     fading = ((symmetric(torch.from_numpy(inside.mean(axis=0))) - 0.5) / 0.35).clamp(0, 1)
     coarse_fading = _coarse(fading)
     everyone, women = np.ones(len(own), dtype=bool), own[:, GENDER] < 0
@@ -85,13 +86,13 @@ def set_prototypes(prototypes: Prototypes, faces: SmallFaces, rows: Tensor) -> N
     for knot, centre in enumerate(AGES):
         means = partial(mean_faces, pictures, covers, own, age, centre=centre)
         slopes = means(everyone, bandwidth=BANDWIDTH)
-        # Of feminine faces: otherwise the share of men with beards would be drawn as a part of the face.
+        # Feminine faces only; otherwise differences in the share of beards would be drawn.
         races = means(women, bandwidth=1.5 * BANDWIDTH)
         for place, attribute in enumerate(ATTRIBUTES):
             if attribute == "race_Others":
                 continue
             if attribute.startswith("race"):
-                # One race against the mean of the three others that are named.
+                # One race against the mean of the three other named races.
                 mean, change = races
                 others = [k for k in range(RACE.start, RACE.stop - 1) if k != place]
                 ends, apart = (mean + change[place], mean + change[others].mean(axis=0)), 1.0
@@ -116,7 +117,7 @@ def set_prototypes(prototypes: Prototypes, faces: SmallFaces, rows: Tensor) -> N
 
 
 def near(places: Sequence[tuple[float, float]], spread: tuple[float, float]) -> Tensor:
-    """1 at ``places`` (x, y), falling to 0 around them by ``spread``, all in crop sides: ``(64, 64)``."""
+    """Return ``(64, 64)``: 1 at ``places`` (x, y), falling to 0 with standard deviations ``spread``, in crop sides."""
     centres = (torch.arange(SIZE) + 0.5) / SIZE
     across, down = centres[None, :], centres[:, None]
     bumps = [torch.exp(-(((across - x) / spread[0]) ** 2 + ((down - y) / spread[1]) ** 2) / 2) for x, y in places]
@@ -124,7 +125,7 @@ def near(places: Sequence[tuple[float, float]], spread: tuple[float, float]) -> 
 
 
 def smooth(field: Tensor, deviation: float) -> Tensor:
-    """A field ``(S, S)`` without what is smaller than a Gaussian of that standard deviation in sides."""
+    """Smooth a field ``(S, S)`` with a Gaussian whose standard deviation is given in sides."""
     pixels = deviation * field.shape[-1]
     return torch.from_numpy(cv2.GaussianBlur(field.numpy(), (0, 0), pixels, borderType=cv2.BORDER_REPLICATE))
 
@@ -139,14 +140,14 @@ def mean_faces(
     centre: float,
     bandwidth: float,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The mean face ``(64, 64, 3)`` at an age and what one unit of each attribute adds ``(8, 64, 64, 3)``.
+    """Return the mean face ``(64, 64, 3)`` at an age, and its change per unit of each attribute ``(8, 64, 64, 3)``.
 
     Args:
         pictures: ``(N, 64, 64, 3)``.
-        covers: ``(N, 64, 64)``, 1 where a picture shows the face; elsewhere it does not count.
+        covers: ``(N, 64, 64)``, 1 where a picture shows the face; other pixels are ignored.
         own: ``(N, 8)`` attribute values.
         age: ``(N,)`` years.
-        chosen: ``(N,)`` who counts.
+        chosen: ``(N,)`` the faces to use.
         centre: the age in years at which the mean is taken; faces are weighted by a Gaussian kernel around it.
         bandwidth: its standard deviation in years.
     """
@@ -167,7 +168,11 @@ def mean_faces(
 
 
 def difference(high: NDArray[np.float32], low: NDArray[np.float32]) -> tuple[Tensor, Tensor]:
-    """What makes the second mean face the first: colour ``(3, 64, 64)`` after displacement ``(2, 16, 16)``."""
+    """Return the change from the second mean face to the first.
+
+    Returns:
+        Colour ``(3, 64, 64)``, added after the displacement ``(2, 16, 16)``.
+    """
     faces = [symmetric(torch.from_numpy(face).permute(2, 0, 1)) for face in (high, low)]
     flow = _flow(*(_light(face) for face in faces))
     flow = (flow + mirrored_displacement(flow)) / 2
@@ -177,7 +182,7 @@ def difference(high: NDArray[np.float32], low: NDArray[np.float32]) -> tuple[Ten
 
 
 def split_colour(colour: Tensor) -> tuple[Tensor, Tensor]:
-    """A change ``(3, 64, 64)`` of RGB as luma ``(64, 64)`` and coarse Cb, Cr ``(2, 16, 16)`` (BT.601)."""
+    """Split a change ``(3, 64, 64)`` of RGB into luma ``(64, 64)`` and coarse Cb, Cr ``(2, 16, 16)`` (BT.601)."""
     light = batch_luma(colour[None])[0, 0]
     chroma = torch.stack([(colour[2] - light) / 1.772, (colour[0] - light) / 1.402])
     return light, F.interpolate(chroma[None], size=(COARSE_SIDE, COARSE_SIDE), mode="area")[0]
@@ -194,11 +199,9 @@ def _light(face: Tensor) -> NDArray[np.uint8]:
 
 
 def _flow(reference: NDArray[np.uint8], moved: NDArray[np.uint8]) -> Tensor:
-    """Where each pixel of ``reference`` is found in ``moved``, ``(2, 64, 64)`` in sides (DIS, Kroeger et al. 2016)."""
-    search: Callable[..., NDArray[np.float32]]
-    found = cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_MEDIUM)
-    found.setFinestScale(2)
-    search = found.calc
-    flow = cv2.GaussianBlur(search(reference, moved, None), (0, 0), _FINE / 32)
+    """Return the optical flow from ``reference`` to ``moved``, ``(2, 64, 64)`` in sides (DIS, Kroeger et al. 2016)."""
+    search = cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_MEDIUM)
+    search.setFinestScale(2)
+    flow = cv2.GaussianBlur(search.calc(reference, moved, None), (0, 0), _FINE / 32)
     small = cv2.resize(flow, (SIZE, SIZE), interpolation=cv2.INTER_AREA) / _FINE
     return torch.from_numpy(np.ascontiguousarray(small.transpose(2, 0, 1)))

@@ -1,4 +1,4 @@
-"""The training faces at half resolution with what the residual editor learns from: face classes and skin colours."""
+"""The training faces at half resolution, with face classes and skin colours, for the residual editor."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,16 +13,16 @@ from torch.nn import functional as F
 from models.attributes import class_indices
 from models.parser import BiSeNet, SmallParser
 from models.precision import to_unit, unit_batch
-from models.tone import REACH, smooth_lightness, tone_change
+from models.tone import CERTAIN, REACH, SPARED, median_colour, smooth_lightness, tone_change
 from models.training.data import FaceSet, load_faces
 from models.training.edits import own_attributes
 
-SIZE = 64  # pixels a side of a small crop
-MARGIN = 4  # pixels kept around it, for shifts
+SIZE = 64  # side of a small crop in pixels
+MARGIN = 4  # pixels around it, for shifts
 SIDE = SIZE + 2 * MARGIN
-PARSED = 160  # pixels a side of the parser's input
-BATCH = 64  # crops that it sees at once
-# The class memberships that are kept of each face, in their order.
+PARSED = 160  # side of the parser's input in pixels
+BATCH = 64  # crops per batch of the parser
+# The stored class memberships of each face, in their order.
 MEMBERSHIPS: dict[str, tuple[str, ...]] = {
     "face": ("skin", "nose", "brows", "eyes", "mouth", "lips"),
     "skin": ("skin", "nose"),
@@ -40,9 +40,9 @@ class SmallFaces:
 
     Attributes:
         crops: ``(N, 72, 72, 3)`` uint8 RGB.
-        classes: ``(N, 6, 72, 72)`` uint8, the soft `MEMBERSHIPS`; 255 is sure.
-        lab: ``(N, 3)`` median CIELAB of the skin; NaN where too little was seen.
-        skin_pixels: ``(N,)`` how many pixels that is the median of.
+        classes: ``(N, 6, 72, 72)`` uint8, the soft `MEMBERSHIPS`; 255 is certain.
+        lab: ``(N, 3)`` median CIELAB of the skin; NaN if too little is visible.
+        skin_pixels: ``(N,)`` number of pixels of that median.
         own: ``(N, 8)`` labelled attribute values in the order of ``models.fader.ATTRIBUTES``.
         labels: the labelled faces.
     """
@@ -57,12 +57,12 @@ class SmallFaces:
     def batch(
         self, rows: Tensor, *, shift: Tensor | None = None, mirrored: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Faces ``(B, 3, 64, 64)`` in -1..1 and class memberships ``(B, 6, 64, 64)`` in 0..1.
+        """Return faces ``(B, 3, 64, 64)`` in -1..1 and class memberships ``(B, 6, 64, 64)`` in 0..1.
 
         Args:
             rows: ``(B,)`` row numbers.
-            shift: ``(B, 2)`` in -4..4 pixels; none unless given.
-            mirrored: ``(B,)`` bool; none unless given.
+            shift: ``(B, 2)`` in -4..4 pixels. Default: no shift.
+            mirrored: ``(B,)`` bool. Default: not mirrored.
         """
         offsets = torch.full((len(rows), 2), MARGIN) if shift is None else MARGIN + shift
         faces, classes = [], []
@@ -79,11 +79,11 @@ class SmallFaces:
 
 @torch.inference_mode()
 def prepare_small(folder: Path, *, parser: SmallParser | BiSeNet) -> int:
-    """Write ``small.npy``, ``classes.npy`` and ``skin.npz`` next to ``folder/crops.npy``; returns how many faces.
+    """Write ``small.npy``, ``classes.npy`` and ``skin.npz`` next to ``folder/crops.npy``; return the number of faces.
 
     Args:
-        folder: holds ``crops.npy`` ``(N, 144, 144, 3)`` uint8 RGB.
-        parser: says which pixels are what.
+        folder: contains ``crops.npy`` ``(N, 144, 144, 3)`` uint8 RGB.
+        parser: labels the pixels.
     """
     crops = np.load(folder / "crops.npy", mmap_mode="r")
     small = np.zeros((len(crops), SIDE, SIDE, 3), dtype=np.uint8)
@@ -98,33 +98,22 @@ def prepare_small(folder: Path, *, parser: SmallParser | BiSeNet) -> int:
         classes[start : start + BATCH] = (soft * 255).round().byte().numpy()
         for place, crop in enumerate(chunk, start=start):
             small[place] = cv2.resize(crop, (SIDE, SIDE), interpolation=cv2.INTER_AREA)
-            lab[place], pixels[place] = median_skin(small[place], classes[place, SKIN])
+            membership = classes[place, SKIN] / 255
+            pixels[place] = (membership > CERTAIN).sum()
+            colour = median_colour(small[place], membership)
+            if colour is not None:
+                lab[place] = colour
     np.save(folder / "small.npy", small)
     np.save(folder / "classes.npy", classes)
     np.savez(folder / "skin.npz", lab=lab, pixels=pixels)
     return len(crops)
 
 
-def median_skin(crop: NDArray[np.uint8], membership: NDArray[np.uint8]) -> tuple[NDArray[np.float32], int]:
-    """The median CIELAB of the pixels that are surely skin, and their number; NaN where there are fewer than 50.
-
-    Args:
-        crop: ``(h, w, 3)`` uint8 RGB.
-        membership: ``(h, w)`` uint8, 255 for surely skin.
-    """
-    sure = membership > 229
-    count = int(sure.sum())
-    if count < 50:
-        return np.full(3, np.nan, dtype=np.float32), count
-    colours = cv2.cvtColor(crop.astype(np.float32) / 255, cv2.COLOR_RGB2LAB)
-    return np.asarray(np.median(colours[sure], axis=0), dtype=np.float32), count
-
-
 def load_small(folder: Path) -> SmallFaces:
-    """What `prepare_small` wrote to ``folder``.
+    """Load what `prepare_small` wrote to ``folder``.
 
     Raises:
-        ValueError: it was written by another version.
+        ValueError: the files were written by another version.
     """
     labels, skin = load_faces(folder), np.load(folder / "skin.npz")
     classes = np.load(folder / "classes.npy")
@@ -141,21 +130,23 @@ def load_small(folder: Path) -> SmallFaces:
 
 
 def skin_weights(classes: Tensor) -> NDArray[np.float32]:
-    """A tone shift's weights ``(B, 64, 64)`` of memberships ``(B, 6, 64, 64)``, less by ``models.tone.SPARED``."""
+    """Return a tone shift's weights ``(B, 64, 64)`` of memberships ``(B, 6, 64, 64)``, reduced by `SPARED`."""
     at = {name: classes[:, place] for place, name in enumerate(MEMBERSHIPS)}
     brows = (at["face"] - at["skin"] - at["eyes"] - at["lips"]).clamp(min=0)
-    taken = at["skin"] + brows + at["beyond"] + 0.8 * at["eyeglasses"] + 0.6 * at["lips"] + 0.15 * at["eyes"]
-    return np.asarray(((taken - 0.1) / 0.8).clamp(0, 1).numpy(), dtype=np.float32)
+    shifted = at["skin"] + brows + at["beyond"]
+    for name, member in (("eyeglasses", "eyeglasses"), ("lips", "u_lip"), ("eyes", "l_eye")):
+        shifted = shifted + (1 - SPARED[member]) * at[name]
+    return np.asarray(((shifted - 0.1) / 0.8).clamp(0, 1).numpy(), dtype=np.float32)
 
 
 def shift_tones(crops: Tensor, classes: Tensor, colours: Tensor, shifts: NDArray[np.floating]) -> Tensor:
-    """Crops with the median colour of each face's skin moved; a face of unknown colour stays as it is.
+    """Shift the median colour of each face's skin; a face of unknown colour is unchanged.
 
     Args:
         crops: ``(B, 3, 64, 64)`` in -1..1.
         classes: ``(B, 6, 64, 64)`` memberships in 0..1.
         colours: ``(B, 3)`` median CIELAB of the skin, NaN where unknown.
-        shifts: ``(B, 3)`` by how much, in CIELAB.
+        shifts: ``(B, 3)`` in CIELAB.
     """
     levels = ((crops.permute(0, 2, 3, 1).numpy() + 1) * 127.5).round().astype(np.uint8)
     weights, out = skin_weights(classes), crops.clone()

@@ -1,4 +1,4 @@
-"""The fit of the tone table: quantiles of skin's median colour by perceived gender, race and age."""
+"""Fit the tone table: quantiles of the skin's median colour by perceived gender, race and age."""
 
 import json
 from pathlib import Path
@@ -11,16 +11,16 @@ from models.tone import ToneTable, ratios
 
 QUANTILES = np.round(np.arange(0.025, 0.976, 0.05), 3)
 AGES = np.array([20.0, 35.0, 50.0, 68.0])
-BANDWIDTH = 9.0  # years, of the kernel that ages are weighted by
+BANDWIDTH = 9.0  # years: bandwidth of the kernel over ages
 
 
 def fit_tones(
     colours: NDArray[np.floating], *, gender: NDArray[np.floating], race: NDArray[np.integer], age: NDArray[np.floating]
 ) -> ToneTable:
-    """Quantiles of each group's colours, faces weighted by how near their age is to each knot (Gaussian kernel).
+    """Compute the quantiles of each group's colours, with a Gaussian kernel over age around each knot.
 
     Args:
-        colours: ``(N, 3)`` median CIELAB; rows that are not numbers are left out.
+        colours: ``(N, 3)`` median CIELAB; rows with NaN are ignored.
         gender: ``(N,)`` -1 or +1.
         race: ``(N,)`` indices into ``judge.RACES``.
         age: ``(N,)`` years.
@@ -48,7 +48,7 @@ def fit_tones(
 def weighted_quantiles(
     values: NDArray[np.floating], weights: NDArray[np.floating], quantiles: NDArray[np.floating]
 ) -> NDArray[np.float64]:
-    """The quantiles of weighted values: the inverse of the weighted distribution function, interpolated linearly."""
+    """Return weighted quantiles: the linearly interpolated inverse of the weighted distribution function."""
     order = np.argsort(values, kind="stable")
     mass = np.cumsum(weights[order]) - weights[order] / 2
     return np.asarray(np.interp(quantiles, mass / weights.sum(), values[order]), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Running averages of the Fader network's weights while it is trained, and the best of them."""
+"""Running average of the Fader network's weights during training, and its best state."""
 
 import torch
 from torch import Tensor, nn
@@ -26,7 +26,7 @@ class Average(nn.Module):
 
 
 class Best(nn.Module):
-    """The running average at its best checkpoint so far, and what that was worth (minus infinity before the first)."""
+    """The running average at its best checkpoint so far, and its score (minus infinity before the first)."""
 
     worth: Tensor
 
@@ -36,7 +36,7 @@ class Best(nn.Module):
         self.register_buffer("worth", torch.tensor(-torch.inf))
 
     def offer(self, average: Average, worth: float) -> None:
-        """Take ``average`` where it is worth more than the best so far."""
+        """Keep ``average`` if its score exceeds the best so far."""
         if worth > self.worth:
             self.average.load_state_dict(average.state_dict())
             self.worth.fill_(worth)

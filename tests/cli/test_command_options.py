@@ -156,7 +156,7 @@ def test_bounds_and_names_are_checked_before_any_work(invoke, tmp_path, words, m
     ("toml", "message"),
     [
         ("[sweep]\nregion = []", "sweep.region (from options.toml): must be a list of at least 1"),
-        ('[sweep]\nregion = ["skin", "skn"]', "no face class is called 'skn'"),
+        ('[sweep]\nregion = ["skin", "skn"]', "there is no face class 'skn'"),
         ('[sweep]\nregion = ["eyes", "l_eye"]', "each face class may be named only once"),
         ("[query]\nadapters = []", "query.adapters (from options.toml): must be a list of at least 1"),
         ('[query]\nadapters = ["opncv"]', "there is no adapter 'opncv'; did you mean 'opencv'?"),

@@ -109,7 +109,7 @@ def test_beyond_the_photo_its_border_is_repeated(scale):
         (np.zeros((4, 2)), r"shape \(4, 2\)"),
         (np.zeros(10), r"shape \(10,\)"),
         (np.vstack([TEMPLATE[:4], [[np.nan, 1.0]]]), "9 finite"),
-        (np.full((5, 2), 33.0), "one spot"),
+        (np.full((5, 2), 33.0), "coincide"),
     ],
 )
 def test_bad_landmarks_are_refused(landmarks, message):

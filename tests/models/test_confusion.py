@@ -41,7 +41,7 @@ def test_a_matrix_of_other_weights_says_nothing(tmp_path: Path):
     with pytest.raises(ConfusionError, match="no confusion matrix of the judge"):
         read_confusion("judge", weights="abc", file=file)
     write_confusion({"judge": MATRIX}, file)
-    with pytest.raises(ConfusionError, match="is of other weights"):
+    with pytest.raises(ConfusionError, match="belongs to other weights"):
         read_confusion("judge", weights="def", file=file)
     file.write_text('{"judge": 3}')
     with pytest.raises(ConfusionError, match="evaluate_models"):
@@ -49,5 +49,5 @@ def test_a_matrix_of_other_weights_says_nothing(tmp_path: Path):
 
 
 def test_categories_of_no_attribute_are_refused():
-    with pytest.raises(ConfusionError, match="no confusion matrix is kept for the categories young, old"):
+    with pytest.raises(ConfusionError, match="there is no confusion matrix for the categories young, old"):
         MATRIX.of(("young", "old"))

@@ -80,7 +80,7 @@ def test_a_file_of_something_else_is_named_and_not_run(content, weights_file, ca
         weights_file.write_text("not weights")
     else:
         torch.save(content, weights_file)
-    with pytest.raises((ValueError, WeightsError), match=rf"{FILE} does not hold the weights of InceptionResnetV1"):
+    with pytest.raises((ValueError, WeightsError), match=rf"{FILE} does not contain the weights of InceptionResnetV1"):
         load_recogniser(weights_file)
     assert "executed" not in capsys.readouterr().out
 

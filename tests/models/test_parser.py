@@ -191,7 +191,7 @@ def test_even_a_trusted_file_runs_no_code_and_has_to_fit(content, tmp_path, trus
     file = tmp_path / "other.pth"
     torch.save(content, file)
     trusted(file)
-    with pytest.raises(WeightsError, match=r"other\.pth does not hold BiSeNet's weights"):
+    with pytest.raises(WeightsError, match=r"other\.pth does not contain the weights of BiSeNet"):
         load_parser("bisenet", weights=file)
     assert "executed" not in capsys.readouterr().out
 

@@ -79,7 +79,7 @@ def test_an_archive_gives_photos_in_colour_and_masks_as_they_are(data):
 @pytest.mark.parametrize("count", [0, 1, 4, 9])
 def test_each_photo_with_a_face_comes_once_in_order(count):
     photos = [(f"{n}", np.full((8, 8, 3), n % 3, dtype=np.uint8)) for n in range(count)]
-    found = [name for name, *_ in main_faces(iter(photos), FakeDetector(), batch=4)]
+    found = [name for name, *_ in main_faces(iter(photos), FakeDetector())]
     assert found == [f"{n}" for n in range(count) if n % 3]
 
 
