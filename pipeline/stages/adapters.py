@@ -1,4 +1,4 @@
-"""The adapters of a run: by name, as functions of a Python program or ready made; which of them stay in the run."""
+"""The adapters of a run, made from names, Python functions or adapter objects; which adapters stay in a run."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -12,34 +12,34 @@ from pipeline.run.record import RunError
 if TYPE_CHECKING:
     from adapters.base import Adapter
 
-    # A name, a function of an image's bytes, or whatever fulfils the adapters' contract.
+    # A name, a function of an image's bytes, or an object that implements the adapter interface.
     Classifier = str | Callable[[bytes], object] | Adapter
 
 
 def adapter_names(classifiers: "Sequence[Classifier]") -> list[str]:
-    """The names of classifiers in a run's record.
+    """Return the names of classifiers in a run's record.
 
     Raises:
-        AdapterError: a function's source is not to be had.
+        AdapterError: the source of a function is not available.
     """
-    return [one if isinstance(one, str) else _as_adapter(one).name for one in classifiers]
+    return [spec if isinstance(spec, str) else _as_adapter(spec).name for spec in classifiers]
 
 
 def make_adapters(settings: Settings, out: Path, classifiers: "Sequence[Classifier] | None" = None) -> "list[Adapter]":
-    """The adapters of a run, made before anything else, so that a misspelt name is not found out after an hour of work.
+    """Make the adapters of a run before anything else, so that a misspelt name is reported before the work.
 
     Args:
-        settings: hold the options of adapters by name.
+        settings: contain the options of adapters by name.
         out: the run's folder, for adapters that read it.
-        classifiers: by name, as functions or ready made; those that ``settings`` name unless given.
+        classifiers: names, functions or adapter objects. Default: the names in ``settings``.
 
     Raises:
-        AdapterError: one cannot be made, or has another's name.
-        ConfigError: one is named twice, or has options without being named.
+        AdapterError: an adapter cannot be made, or two have the same name.
+        ConfigError: an adapter is named twice, or has options without being named.
     """
     settings.query.check_adapters()
     given: Sequence[Classifier] = settings.query.adapters if classifiers is None else classifiers
-    made = [make_adapter(one, settings, out) if isinstance(one, str) else _as_adapter(one) for one in given]
+    made = [make_adapter(spec, settings, out) if isinstance(spec, str) else _as_adapter(spec) for spec in given]
     names = [adapter.name for adapter in made]
     for name in names:
         if names.count(name) > 1:
@@ -48,10 +48,10 @@ def make_adapters(settings: Settings, out: Path, classifiers: "Sequence[Classifi
 
 
 def make_adapter(spec: str, settings: Settings, out: Path) -> "Adapter":
-    """One adapter by its name, such as ``opencv`` or ``python:mine:classify``; see ``make_adapters``.
+    """Make an adapter by its name, such as ``opencv`` or ``python:mine:classify``; see ``make_adapters``.
 
     Raises:
-        AdapterError: there is no such adapter, or an option does not fit.
+        AdapterError: there is no such adapter, or an option is invalid.
     """
     from adapters.registry import create, option_names
 
@@ -62,10 +62,10 @@ def make_adapter(spec: str, settings: Settings, out: Path) -> "Adapter":
 
 
 def kept_adapters(run: Run, adapters: "Sequence[Adapter]", *, only: bool, drop: Sequence[str]) -> list[str]:
-    """The names of a run's classifiers that stay in it next to ``adapters``; none if ``only``, none of ``drop``.
+    """Return the names of a run's other classifiers that stay in it, without ``drop``; none with ``only``.
 
     Raises:
-        RunError: the run has none of a name to drop, or would have none left.
+        RunError: a name to drop is not in the run, or no classifier would be left.
     """
     for name in drop:
         if name not in run.record.query:
@@ -79,7 +79,7 @@ def kept_adapters(run: Run, adapters: "Sequence[Adapter]", *, only: bool, drop: 
 
 
 def with_kept(settings: Settings, run: Run, *, keep: Sequence[str], named: Sequence[str] = ()) -> Settings:
-    """The settings with the classifiers that stay in a run, and with its options for them."""
+    """Return the settings with the classifiers that stay in a run and their options in its record."""
     changes: dict[str, Any] = {"adapters": (*keep, *named)}
     if run.record.settings is not None:
         for table in ("options", *TABLES):

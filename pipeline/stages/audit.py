@@ -1,4 +1,4 @@
-"""A whole audit, from photos to report, and the parts of it that can be done again in a run's folder."""
+"""The complete audit, from photos to report, and the parts that can be repeated in a run's folder."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from adapters.base import Adapter
     from pipeline.analyses.base import Result
 
-LARGE = 1_000_000  # pixels of a photo, from which classifiers and checks next to each other take too much memory
+LARGE = 1_000_000  # pixels of a photo above which concurrent classifiers and checks need too much memory
 # Errors that a user can correct: the message of each says what is wrong and what to do.
 USER_ERRORS: tuple[type[Exception], ...] = (
     AdapterError, ConfigError, DeviceError, InputError, NoUsablePhotos, PlanError, RunError, StoreError, WeightsError,
@@ -56,22 +56,22 @@ def audit(
     drop: Sequence[str] = (),
     report: bool = True,
 ) -> Run:
-    """Audit classifiers on photos; the same call on the same folder continues, another classifier is added.
+    """Audit classifiers on photos. The same call on the same folder continues the run; further classifiers are added.
 
     Args:
         photos: a folder, files, or one manifest.
         out: the run's folder.
         settings: all options.
-        given: the options as the user gave them, kept in the record next to the resolved ones.
-        adapters: the classifiers, where they are made already; else those that ``settings`` name.
+        given: the options as given by the user, stored in the record next to the resolved ones.
+        adapters: the classifiers. Default: those named in ``settings``.
         watch: opens the progress display of a stage.
-        consent: decides whether faces may leave this machine, where they would.
-        only: classifiers that are not named now leave the run.
-        drop: names of classifiers that leave the run.
-        report: write ``report.html``, too.
+        consent: decides whether faces may leave this machine.
+        only: remove classifiers that are not named now from the run.
+        drop: names of classifiers to remove from the run.
+        report: also write ``report.html``.
 
     Raises:
-        NoUsablePhotos, RunError, AdapterError, PlanError: with what to do about it.
+        NoUsablePhotos, RunError, AdapterError, PlanError: the message says what to do.
     """
     run, settings = opened_run(out, settings)
     if adapters is None and run.record.query and "adapters" not in settings.query.model_fields_set:
@@ -84,8 +84,8 @@ def audit(
     with run.locked(), started_engine(settings.engine) as engine:
         work = start_run(run, photos, settings=settings, given=given, watch=watch, consent=consent, engine=engine)
         versions = _make_versions(work)
-        # First, where somebody is asked whether faces may leave this machine, the folder is copied meanwhile, or photos
-        # are so large that both would need much memory at once.
+        # Checks come first if a user may be asked for consent, the folder is copied to a store, or large photos would
+        # need too much memory for both. Otherwise they run during the queries.
         first = keep or any(adapter.capabilities.service is not None for adapter in adapters)
         first = first or isinstance(run.images.root, RemoteFile) or _largest(run) > LARGE
         faces = min(run.record.stages["faces"].counts["ok"], settings.validity.picture_photos)
@@ -97,7 +97,7 @@ def audit(
 def find_faces(
     photos: Sequence[Location], out: Path, *, settings: Settings, given: Mapping[str, Any], watch: Watch = unwatched
 ) -> Run:
-    """Find the face of every photo and estimate how it is perceived, without versions and classifiers; as ``audit``."""
+    """Find the face of every photo and estimate its attributes, without versions and classifiers; see ``audit``."""
     run = Run(out)
     with run.locked(), started_engine(settings.engine) as engine:
         work = start_run(run, photos, settings=settings, given=given, watch=watch, engine=engine)
@@ -117,16 +117,16 @@ def query_run(
     retry: Retry | None = None,
     report: bool = True,
 ) -> Run:
-    """Send further classifiers the versions that a run has, and estimate and report anew; the others stay in the run.
+    """Send the versions of a run to further classifiers, then estimate and report again; the others stay in the run.
 
-    Args, next to those of ``audit``:
-        changes: section -> option -> value, in place of what the run was made with.
-        drop: names of classifiers that leave the run; without any that are named now, nothing is sent.
-        retry: "failed": also send again what was answered without labels; "unreadable": nothing else.
+    Args, in addition to those of ``audit``:
+        changes: section -> option -> value, replacing options of the run. drop: names of classifiers to remove; if no
+        classifier is named, nothing is sent. retry: "failed": also resend requests whose answers have no labels;
+        "unreadable": resend only unreadable answers.
 
     Raises:
-        RunError: the folder holds no run, one whose versions are not complete, or none of the classifiers to drop.
-        AdapterError, PlanError: no classifier could be used, or nothing was sent; with what to do.
+        RunError: the folder contains no run, its versions are incomplete, or a classifier to drop is not in it.
+        AdapterError, PlanError: no classifier could be used, or nothing was sent; the message says what to do.
     """
     run = Run(out)
     settings = settings_of(run, changes)
@@ -146,12 +146,12 @@ def query_run(
 def label_run(
     out: Path, *, changes: Mapping[str, Mapping[str, Any]], watch: Watch = unwatched, report: bool = True
 ) -> Run:
-    """Derive a run's labels anew from its raw answers, and estimate and report anew; nothing is sent. As ``query_run``.
+    """Derive a run's labels again from its raw answers, then estimate and report; see ``query_run``. Nothing is sent.
 
     Raises:
-        RunError: the folder holds no run, or one without answers.
+        RunError: the folder contains no run, or one without answers.
         AdapterError: a classifier cannot be made.
-        PlanError: the changed options are not those that the answers were given to.
+        PlanError: there are no answers for the changed options.
     """
     from adapters.credentials import without_credentials
 
@@ -169,7 +169,7 @@ def label_run(
         except AdapterError:
             if name in settings.query.options:
                 raise
-            keep.append(name)  # a function of a Python program: its answers hold its labels
+            keep.append(name)  # a Python function, whose answers already are its labels
     with run.locked():
         versions = _complete_versions(run)
         run.note(settings=settings)
@@ -178,10 +178,10 @@ def label_run(
 
 
 def estimate_run(out: Path, *, changes: Mapping[str, Mapping[str, Any]], watch: Watch = unwatched) -> Run:
-    """Estimate and report anew from the labels that a run has, without any classifier; as ``query_run``.
+    """Estimate and report again from a run's labels, without any classifier; see ``query_run``.
 
     Raises:
-        RunError: the folder holds no run, or one without labels.
+        RunError: the folder contains no run, or one without labels.
     """
     run = Run(out)
     settings = settings_of(run, changes)
@@ -197,10 +197,10 @@ def estimate_run(out: Path, *, changes: Mapping[str, Mapping[str, Any]], watch: 
 
 
 def keep_result(out: Path, name: str, result: "Result", *, watch: Watch = unwatched) -> list[str]:
-    """Leave what an analysis (or its command) found in a run, and write its report anew if it has one.
+    """Store the tables of an analysis in a run, and update its report if it has one.
 
     Returns:
-        The names of the tables; none where the analysis leaves none.
+        The names of the tables; empty if the analysis stores none.
 
     Raises:
         RunError: another process is working on the run.
@@ -249,10 +249,10 @@ def start_run(
     consent: Consent = no_consent,
     engine: Engine = IN_PROCESS,
 ) -> Audit:
-    """Note in a run's record from what, with which options, weights and versions it is made; see ``audit``.
+    """Write inputs, options, weights and versions to the run's record; see ``audit``.
 
     Raises:
-        WeightsError: the chosen parser's file is not what it should be.
+        WeightsError: the file of the chosen parser is not the expected one.
     """
     run.note(
         photos=[str(path) for path in photos],
@@ -266,7 +266,7 @@ def start_run(
 
 
 def make_counterfactuals(work: Audit) -> str:
-    """The stages up to the versions and their checks, without any classifier; the fingerprint of the versions."""
+    """Run the stages up to the versions and their checks, without classifiers; return the versions' fingerprint."""
     versions = _make_versions(work)
     checks_stage(work, versions)
     return versions
@@ -279,17 +279,17 @@ def _make_versions(work: Audit) -> str:
 
 
 def _largest(run: Run) -> int:
-    """The pixels of the largest photo that can be used, as it is worked on."""
+    """Return the number of pixels of the largest usable photo, at its decoded size."""
     photos = read_frame(run.path("photos.parquet"), columns=["width", "height", "status"])
     used = photos[photos["status"] == "ok"]
     return int((used["width"].astype(int) * used["height"].astype(int)).max())
 
 
 def _complete_versions(run: Run) -> str:
-    """The fingerprint of a run's versions.
+    """Return the fingerprint of a run's versions.
 
     Raises:
-        RunError: they are not complete, or their table is damaged.
+        RunError: they are incomplete, or their table is damaged.
     """
     if not run.record.is_done("counterfactuals"):
         raise RunError(f"the versions in {run.folder} are not complete: run the audit's own command again first")
@@ -298,7 +298,7 @@ def _complete_versions(run: Run) -> str:
 
 
 def _check_columns(work: Audit) -> None:
-    """Look for the columns that the statistics need before an hour of editing, not after it."""
+    """Check that the columns for the statistics exist, before the versions are made."""
     options = work.settings.statistics
     if options.by is None and options.cluster is None:
         return
@@ -331,12 +331,12 @@ def _query(
     with meanwhile or nullcontext():
         try:
             query_stage(work, versions, adapters, keep=keep, retry=retry, send=send)
-        except PlanError:  # nothing was sent: what was done is still done
+        except PlanError:  # nothing was sent, so the previous state of the stage is still valid
             if before is not None:
                 run.note(stages=run.record.stages | {"query": before})
             raise
-    work.engine.close()  # tables and report need the memory that the networks held
-    # Kept, so that estimating again needs no classifier.
+    work.engine.close()  # frees the networks' memory for tables and report
+    # Stored, so that estimating again needs no classifier.
     declared = {name: run.record.presence_thresholds[name] for name in keep}
     declared |= {adapter.name: adapter.capabilities.presence for adapter in adapters}
     run.note(presence_thresholds=declared)
@@ -347,15 +347,15 @@ def _estimate(work: Audit, *, report: bool = True) -> None:
     tables = tables_stage(work)
     if report:
         report_stage(work, tables)
-    else:  # one that is there would show what was estimated before
+    else:  # an existing page would show earlier estimates
         work.run.path(PAGE).unlink(missing_ok=True)
 
 
 def _weights(settings: Settings) -> dict[str, str]:
-    """The networks that a run uses, with the sha256 of their files.
+    """Return the networks of a run with the sha256 of their files.
 
     Raises:
-        WeightsError: the chosen parser's file is not what it should be; found out before any work is done.
+        WeightsError: the file of the chosen parser is not the expected one; this is checked before any work.
     """
     from models.identity import find_weights
     from models.weights import EDITORS, RECORDS, public_bisenet

@@ -1,4 +1,4 @@
-"""What every stage is given, and the work on photos in chunks, whose parts are kept by their content."""
+"""The context of every stage, and the processing of photos in chunks, whose parts are stored by content."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-# Up to so many photos, worker processes would take longer to start than they save.
+# Up to this many photos, starting worker processes takes longer than it saves.
 FEW = 16
-PIXELS_AT_ONCE = 24_000_000  # of the photos that a job decodes together: 72 MB, and one photo more
-# What worker processes import once for all of them.
+PIXELS_AT_ONCE = 24_000_000  # pixels that a job decodes at once (72 MB), plus one photo
+# Modules that are imported once for all worker processes.
 NETWORKS = (
     "models.detector",
     "pipeline.photos.faces",
@@ -37,7 +37,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Audit:
-    """One audit under way.
+    """A running audit.
 
     Attributes:
         run: the folder.
@@ -45,7 +45,7 @@ class Audit:
         inputs: the photos: a folder, files, or a manifest.
         watch: opens the progress display of a stage.
         consent: decides whether faces may leave this machine.
-        engine: does the work on photos and the queries to classifiers on this machine.
+        engine: processes photos and queries local classifiers.
     """
 
     run: Run
@@ -56,12 +56,12 @@ class Audit:
     engine: Engine = IN_PROCESS
 
     def engine_for(self, photos: int) -> Engine:
-        """What does the work on so many photos: this process where they are few."""
+        """Return the engine for this many photos; the current process for few photos."""
         return self.engine if photos > FEW else IN_PROCESS
 
 
 def started_engine(options: EngineOptions) -> AbstractContextManager[Engine]:
-    """The engine that the options ask for; it ends with the context."""
+    """Start the engine of the options; it ends with the context."""
     if options.kind == "ray":
         from pipeline.run.ray_engine import connected
 
@@ -70,10 +70,10 @@ def started_engine(options: EngineOptions) -> AbstractContextManager[Engine]:
 
 
 def check_outputs(run: Run, *stages: str) -> None:
-    """Whether the files of finished stages are as these wrote them.
+    """Check that the files of finished stages are unchanged.
 
     Raises:
-        RunError: one is gone or damaged; the message says what makes it anew.
+        RunError: a file is missing or damaged; the message says how to make it again.
     """
     for stage in stages:
         for name in run.damaged(stage):
@@ -81,7 +81,7 @@ def check_outputs(run: Run, *stages: str) -> None:
 
 
 def remedy(stage: str, folder: Path) -> str:
-    """What makes the files of a stage anew."""
+    """Say how to make the files of a stage again."""
     if stage == "query":
         return f"`counterslope labels {folder}` derives it from the answers"
     if stage in ("tables", "report"):
@@ -91,8 +91,8 @@ def remedy(stage: str, folder: Path) -> str:
 
 @dataclass(frozen=True, eq=False)
 class PhotoChunks:
-    """Rows of photos in chunks by their ``place`` among all photos of the input, so that leaving a photo out changes
-    no chunk but its own. Rows become plain values one chunk at a time."""
+    """Rows of photos in chunks by their ``place`` in the input, so that removing a photo changes only its own chunk.
+    Rows are converted to plain values one chunk at a time."""
 
     frame: "pd.DataFrame"
     size: int
@@ -111,20 +111,20 @@ class PhotoChunks:
 
 
 def photo_rows(run: Run) -> "pd.DataFrame":
-    """The photos as the later stages need them: photo, path, sha256, status, and their ``place`` in the input."""
+    """Read the photos for later stages: photo, path, sha256, status, and their ``place`` in the input."""
     photos = read_frame(run.path("photos.parquet"), columns=["photo", "path", "sha256", "status"])
     return photos.assign(place=range(len(photos)))
 
 
 def decoding_options(options: PhotoOptions) -> dict[str, Any]:
-    """The options that decide which pixels a photo has."""
+    """Return the options that affect a photo's pixels."""
     return options.model_dump(exclude={"opt_out", "opt_out_allow_unmatched"})
 
 
 def read_photos(
     rows: Sequence[Row], *, options: PhotoOptions
 ) -> "Iterator[tuple[list[tuple[Row, NDArray[np.uint8]]], list[tuple[Row, str]]]]":
-    """Decode the photos of some rows: of small ones all at once, of large ones as few as `PIXELS_AT_ONCE` allows.
+    """Decode the photos of rows in groups of at most about `PIXELS_AT_ONCE`.
 
     Yields:
         Rows with their ``(H, W, 3)`` pixels, and rows whose photo can no longer be read, with the reason.
@@ -163,20 +163,20 @@ def make_table(
     """Run a stage that makes ``STAGE.parquet`` from rows of photos, in parts that survive a kill.
 
     Args:
-        fingerprint: names everything that the stage's result depends on.
-        part_fingerprint: names everything that a part depends on next to its own rows.
-        columns: of the table.
-        planned: how many rows the table must have.
-        job: gives the job that makes the rows of the table from the rows of a chunk.
-        finish: writes what goes with the table.
-        keep_parts: so that with other photos only the chunks that differ are worked on again.
+        fingerprint: covers everything on which the result of the stage depends.
+        part_fingerprint: covers everything on which a part depends, except its rows.
+        columns: columns of the table.
+        planned: the expected number of rows.
+        job: returns the job that makes the table's rows from the rows of a chunk.
+        finish: writes the files that accompany the table.
+        keep_parts: keep the parts, so that with other photos only changed chunks are processed again.
     """
     run, engine = audit.run, audit.engine_for(len(chunks))
     with (
         run.stage(stage, fingerprint, outputs=[f"{stage}.parquet"], engine=engine) as counts,
         audit.watch(stage, total=len(chunks)) as advance,
     ):
-        # Parts of other options or photos go first: the files that they name may be overwritten from now on.
+        # Parts of other options or photos are removed first, because their files may be overwritten from now on.
         run.keep_only_parts(stage, chunks, fingerprint=part_fingerprint)
         parts = run.parts(
             stage,

@@ -1,4 +1,4 @@
-"""The stage after the versions: what is measured on a sample of their pictures together (``checks.parquet``)."""
+"""The stage after the versions: joint measurements of a sample of their pictures (``checks.parquet``)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,8 +30,8 @@ VERSION_COLUMNS = ["attribute", "arm", "photo", "value", "status", "file"]
 class MeasurePictures:
     """The job of measuring a sample's pictures of one attribute; see ``checks_stage``.
 
-    ``sample`` holds rows of the faces, ``classes`` how each is perceived, ``versions`` the attribute's rows of the
-    counterfactuals table that were made, whose files lie in ``images``.
+    ``sample`` has rows of the faces, ``classes`` the perceived class of each, ``versions`` the attribute's successful
+    rows of the counterfactuals table, whose files are in ``images``.
     """
 
     attribute: Attribute
@@ -46,7 +46,7 @@ class MeasurePictures:
     device: str
 
     def __call__(self, step: Step) -> list[dict[str, Any]]:
-        """Rows of the table of checks."""
+        """Return rows of the table of checks."""
         from pipeline.counterfactuals.make import subject_of
         from pipeline.counterfactuals.picture_measures import (
             SPLIT_PHOTOS,
@@ -59,12 +59,12 @@ class MeasurePictures:
 
         networks = networks_of(self.sweep, device=self.device, edits=self.edits)
         faces: list[Face] = []
-        subjects: list[Subject] = []  # those whose parts are switched off in turn
-        for start in range(0, len(self.sample), CHUNK):  # as many at once as when the versions were made
+        subjects: list[Subject] = []  # for switching off the parts of the edit in turn
+        for start in range(0, len(self.sample), CHUNK):  # the same batches as when the versions were made
             for read, _ in read_photos(self.sample[start : start + CHUNK], options=self.decoding):
-                some = [subject_of(row, pixels) for row, pixels in read]  # those that can still be read
-                faces += faces_of(networks.parser, some, region=self.sweep.region, feather=self.sweep.feather)
-                subjects += [reduced(one) for one in some[: max(0, SPLIT_PHOTOS - len(subjects))]]
+                chunk = [subject_of(row, pixels) for row, pixels in read]  # photos that can still be read
+                faces += faces_of(networks.parser, chunk, region=self.sweep.region, feather=self.sweep.feather)
+                subjects += [reduced(subject) for subject in chunk[: max(0, SPLIT_PHOTOS - len(subjects))]]
         crops = crops_of(self.versions, faces, self.classes, images=self.images)
         if crops is None:
             return []
@@ -75,19 +75,19 @@ class MeasurePictures:
 
 
 def checks_stage(audit: Audit, upstream: str, *, images: ImageStore | None = None) -> None:
-    """Measure a sample of the run's pictures together, for the validity card.
+    """Measure a sample of the run's pictures jointly, for the validity card.
 
     Args:
         audit: the run, its options and its watchers.
         upstream: the fingerprint of the versions.
-        images: where the versions' files lie; where the run's do unless given.
+        images: store of the versions' files. Default: the run's.
     """
     run, options, settings = audit.run, audit.settings.validity, audit.settings
     fingerprint = digest(["checks", upstream, options.picture_photos, options.smallest_group])
     if run.is_done("checks", fingerprint):
         return
     sample = _sample(audit)
-    # Of an intersection, either edit alone is looked at, in its own sweep.
+    # Edits of an intersection are measured in their own sweeps.
     swept = {name: one for name, one in settings.sweep.chosen().items() if one.given is None and len(sample)}
     engine = audit.engine_for(len(sample))
     with (
@@ -119,12 +119,12 @@ def checks_stage(audit: Audit, upstream: str, *, images: ImageStore | None = Non
 
 
 def pictures_of(run: Run) -> "pd.DataFrame | None":
-    """What was measured on a run's pictures together; None of a run of an earlier version."""
+    """Read the joint measurements of a run's pictures; None for a run of an earlier version."""
     return read_frame(run.path(TABLE)) if run.path(TABLE).exists() else None
 
 
 def _sample(audit: Audit) -> "pd.DataFrame":
-    """The faces that are looked at: by hash, so that the choice does not depend on names."""
+    """Select the faces to measure by hash, so that the choice does not depend on names."""
     faces = read_frame(audit.run.path("faces.parquet"))
     rows = faces[faces["status"] == "ok"].merge(photo_rows(audit.run).drop(columns="status"), on="photo")
     return rows.sort_values("sha256").head(audit.settings.validity.picture_photos)

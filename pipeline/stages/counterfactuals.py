@@ -1,4 +1,4 @@
-"""The third stage: every version of every face, made and checked (``counterfactuals.parquet``, images and masks)."""
+"""The third stage: make and check every version of every face (``counterfactuals.parquet``, images and masks)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,13 +29,13 @@ CHUNK = 16
 
 @dataclass(frozen=True)
 class Destination:
-    """Where versions go if not into the run's own folder.
+    """Destination of versions outside the run's folder.
 
     Attributes:
-        images: where their files go.
+        images: store of the files.
         splits: photo -> split.
-        layout_of: the rows of a chunk (photo, sha256, split and what is known of the face) -> the layout of its files.
-        fingerprint: names everything that the layout depends on next to the rows.
+        layout_of: maps the rows of a chunk (photo, sha256, split and the face's columns) to the layout of its files.
+        fingerprint: covers everything on which the layout depends, except the rows.
     """
 
     images: ImageStore
@@ -59,7 +59,7 @@ class MakeVersions:
     edits: Path
 
     def __call__(self, step: Step) -> list[dict[str, Any]]:
-        """Rows of the table of counterfactuals."""
+        """Return rows of the table of counterfactuals."""
         from pipeline.counterfactuals.make import make_versions, subject_of, unmade
 
         made: list[dict[str, Any]] = []
@@ -84,13 +84,13 @@ class MakeVersions:
 
 
 def counterfactuals_stage(audit: Audit, upstream: str, *, destination: Destination | None = None) -> str:
-    """Make every version of every face, and check it with the judges; the stage's fingerprint.
+    """Make every version of every face and check it with the judges; return the fingerprint of the stage.
 
     Args:
         audit: the run, its options and its watchers.
         upstream: the fingerprint of the faces.
-        destination: of the files; the run's folder unless given. With one, the parts are kept, so that with other
-            photos only the chunks that differ are made again.
+        destination: destination of the files. Default: the run's folder. With a destination the parts are kept, so
+            that with other photos only changed chunks are made again.
     """
     from models.identity import find_weights
     from models.weights import EDITORS, record
@@ -101,14 +101,14 @@ def counterfactuals_stage(audit: Audit, upstream: str, *, destination: Destinati
     recogniser = find_weights() if identity else None
     depends = [sweep.model_dump(mode="json"), weights, [str(recogniser), identity]]
     depends += [destination.fingerprint] if destination else [audit.settings.storage.model_dump()]
-    # Parts know their photos' splits by their rows, the stage by all of them.
+    # A part depends on the splits of its rows, the stage on those of all rows.
     if not sweep.own_editor:
         from pipeline.counterfactuals.editors.sources import source_of
 
         depends.append(source_of(sweep.editor, timeout=sweep.editor_timeout).fingerprint)
     fingerprint = digest(["counterfactuals", upstream, *depends, *([dict(destination.splits)] if destination else [])])
     failed = run.record.stages["counterfactuals"].counts.get("failed") if "counterfactuals" in run.record.stages else 0
-    # What others' editors could not give, they may give another time; what they gave is kept.
+    # External editors may succeed on a later attempt; their successful images are kept.
     if run.is_done("counterfactuals", fingerprint) and (sweep.own_editor or not failed):
         return fingerprint
     from pipeline.counterfactuals.files import IMAGES, MASKS, RunLayout, ShardLayout, remove_stale, write_metadata
@@ -116,7 +116,7 @@ def counterfactuals_stage(audit: Audit, upstream: str, *, destination: Destinati
     faces = read_frame(run.path("faces.parquet"))
     photos = photo_rows(run).drop(columns="status")
     rows = faces[faces["status"] == "ok"].merge(photos, on="photo").sort_values("place")
-    # By hash, so that a photo more or less changes no more than one other's part in it.
+    # Selected by hash, so that adding or removing a photo changes the selection of at most one other.
     rows["identified"] = rows["photo"].isin(rows.sort_values("sha256")["photo"].head(identity))
     if destination is not None:
         rows["split"] = rows["photo"].map(destination.splits)
@@ -137,11 +137,11 @@ def counterfactuals_stage(audit: Audit, upstream: str, *, destination: Destinati
         if destination is None:
             write_metadata(run.path("counterfactuals.parquet"), images)
             remove_stale(run.path("counterfactuals.parquet"), images)
-            if images.root != run.folder.absolute():  # those that were written before into the run's folder
+            if images.root != run.folder.absolute():  # images written to the run's folder before
                 ImageStore(run.folder).prune((IMAGES, MASKS), keep=lambda name: False)
         rmtree(run.path(SCRATCH), ignore_errors=True)
 
-    # Pixels can differ in their last bit between processors: the record says which arithmetic made them.
+    # Pixels can differ in their last bit between processors, so the arithmetic is stored in the record.
     run.note(precision=audit.engine_for(len(rows)).call(partial(_precision, device=audit.settings.engine.device)))
     make_table(
         audit, "counterfactuals", PhotoChunks(rows, size=CHUNK),
@@ -153,7 +153,7 @@ def counterfactuals_stage(audit: Audit, upstream: str, *, destination: Destinati
 
 
 def _precision(step: Step, *, device: str) -> str:
-    """The job of naming what the networks compute in."""
+    """The job of naming data type and device of the networks."""
     from models.precision import choose_device, network_dtype
 
     chosen = choose_device(device)
@@ -163,7 +163,7 @@ def _precision(step: Step, *, device: str) -> str:
 def networks_of(
     sweep: SweepOptions, *, device: str, recogniser: Path | None = None, edits: Path | None = None
 ) -> "Networks":
-    """The networks of a sweep; those of the last one are kept."""
+    """Load the networks of a sweep; the last ones are cached."""
     return _networks(sweep.model_dump_json(), device, recogniser, edits)
 
 

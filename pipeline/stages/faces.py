@@ -1,4 +1,4 @@
-"""The second stage: the face of every usable photo and how it is perceived (``faces.parquet``)."""
+"""The second stage: the face of every usable photo and its perceived attributes (``faces.parquet``)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 CHUNK = 16  # the estimator's batch
 Parser = tuple[Literal["small", "bisenet"], Path | None]
-SKIN = "skin_l"  # the column of the skin's lightness, which only some sweeps read
+SKIN = "skin_l"  # the column of the skin's lightness, which only some sweeps use
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,10 @@ class FindFaces:
     rows: Sequence[Row]
     options: FaceOptions
     decoding: PhotoOptions
-    skin: "Parser | None" = None  # the parser that finds the skin, where its colour is wanted
+    skin: "Parser | None" = None  # the parser that finds the skin, if its lightness is needed
 
     def __call__(self, step: Step) -> list[dict[str, Any]]:
-        """Rows of the table of faces."""
+        """Return rows of the table of faces."""
         from pipeline.photos.faces import face_rows
 
         detector, estimator = _networks()
@@ -43,16 +43,16 @@ class FindFaces:
         failed: list[dict[str, Any]] = []
         for read, lost in read_photos(self.rows, options=self.decoding):
             names, pixels = [str(row["photo"]) for row, _ in read], [pixels for _, pixels in read]
-            some = face_rows(names, pixels, detector=detector, estimator=estimator, options=self.options, advance=step)
+            rows = face_rows(names, pixels, detector=detector, estimator=estimator, options=self.options, advance=step)
             if self.skin is not None:
-                some = [row | _skin(row, photo, self.skin) for row, photo in zip(some, pixels, strict=True)]
-            found += some
+                rows = [row | _skin(row, photo, self.skin) for row, photo in zip(rows, pixels, strict=True)]
+            found += rows
             failed += [{"photo": row["photo"], "status": "failed", "reason": reason} for row, reason in lost]
         return found + failed
 
 
 def faces_stage(audit: Audit, upstream: str, *, keep_parts: bool = False) -> str:
-    """Find, choose and align the face of every usable photo, and estimate its attributes; the stage's fingerprint.
+    """Find and align the face of every usable photo and estimate its attributes; return the stage's fingerprint.
 
     Args:
         audit: the run, its options and its watchers.
@@ -82,7 +82,7 @@ def faces_stage(audit: Audit, upstream: str, *, keep_parts: bool = False) -> str
 
 
 def _skin(row: dict[str, Any], pixels: "NDArray[np.uint8]", parser: Parser) -> dict[str, float]:
-    """The column of the skin's median L*, where there is a face that shows enough of it."""
+    """Return the column of the skin's median L*, if there is a face that shows enough skin."""
     from pipeline.counterfactuals.make import subject_of
     from pipeline.counterfactuals.skin import skin_lightness
 
@@ -106,5 +106,5 @@ def _networks() -> "tuple[FaceDetector, Classifier]":
     from models.detector import FaceDetector
     from models.weights import load_judge
 
-    # On the processor: one photo at a time is too little for a GPU, and a face does not depend on what there is.
+    # On the CPU: single photos are too little work for a GPU, and results must not depend on the device.
     return FaceDetector(), load_judge("estimator").to(memory_format=torch.channels_last)

@@ -1,6 +1,6 @@
 """The findings of a run in the published layout, and its figures: curves, intervals, effects of the edit, faces.
 
-What they look like is in ``pipeline.report``; ``RunView`` offers both to Python, and the command line asks it.
+Rendering is in ``pipeline.report``; ``RunView`` offers both to Python and to the command line.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ def finding_tables(
     min_slope: float | None = None,
     slopes: "pd.DataFrame | None" = None,
 ) -> "tuple[FindingTable, ...]":
-    """The findings of every adapter and attribute; arguments and errors are those of ``RunView.finding_tables``."""
+    """Collect the findings of every adapter and attribute; arguments and errors as of ``RunView.finding_tables``."""
     from pipeline.report.card import check_results
     from pipeline.report.tables import slope_tables
 
@@ -51,7 +51,7 @@ def finding_tables(
 def chart_figures(
     run: Run, *, adapters: Sequence[str], attributes: Sequence[str], labels: Sequence[str]
 ) -> "list[Figure]":
-    """Curves and intervals of the findings, and what each edit did to the faces."""
+    """Make curves and intervals of the findings, and charts of each edit's effects on the faces."""
     from pipeline.report.figures import attribute_figures, finding_figures
 
     tables = finding_tables(run, adapters=adapters, attributes=attributes)
@@ -74,7 +74,7 @@ def chart_figures(
 
 
 def sheets(run: Run, *, adapters: Sequence[str], attributes: Sequence[str], photos: Sequence[str]) -> "list[Figure]":
-    """Sheets of diverse faces at every step, or only the sweeps of ``photos``, with the classifiers' scores."""
+    """Make sheets of diverse faces at every step, or only the sweeps of ``photos``, with the classifiers' scores."""
     from pipeline.report.sheets import sheet_figures
 
     tables = finding_tables(run, adapters=adapters, attributes=attributes)
@@ -90,7 +90,7 @@ def sheets(run: Run, *, adapters: Sequence[str], attributes: Sequence[str], phot
 
 
 def analysis_figures(run: Run) -> "list[Figure]":
-    """The charts of the analyses whose commands left tables in the run, where these are current."""
+    """Make the charts of analyses whose tables are stored in the run and current."""
     from pipeline.analyses.artifacts import artifacts_of
     from pipeline.analyses.registry import sections
     from pipeline.report.charts import chart_of
@@ -113,7 +113,7 @@ def analysis_figures(run: Run) -> "list[Figure]":
 def write_figures(
     figures: "Sequence[Figure]", folder: Path, *, format: str, columns: int, watch: Watch = unwatched
 ) -> list[Path]:
-    """Draw figures into a folder, a caption next to each in a text file; the files, captions after figures."""
+    """Draw figures into a folder, each with its caption in a text file; return the files, captions after figures."""
     from pipeline.report.figures import draw
     from pipeline.run.files import write_bytes, write_text
 
@@ -130,7 +130,7 @@ def write_figures(
 
 
 def _where(frame: "pd.DataFrame", values: Mapping[str, str]) -> "pd.DataFrame":
-    """The rows that have these values."""
+    """Select the rows with these values."""
     for column, value in values.items():
         frame = frame[frame[column] == value]
     return frame

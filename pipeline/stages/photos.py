@@ -1,4 +1,4 @@
-"""The first stage: which photos there are, and which can be used (``photos.parquet``)."""
+"""The first stage: list the photos and check which can be used (``photos.parquet``)."""
 
 from hashlib import sha256
 from pathlib import Path
@@ -13,7 +13,7 @@ def photos_stage(audit: Audit) -> str:
     """List, check and hash the photos.
 
     Returns:
-        A fingerprint of what the table holds: where files were only touched or moved, later stages stay done.
+        A fingerprint of the table's content. If files were only touched or moved, later stages stay done.
 
     Raises:
         NoUsablePhotos: there is nothing to audit.
@@ -40,7 +40,7 @@ def photos_stage(audit: Audit) -> str:
 
 
 def _content(path: Path, options: PhotoOptions) -> str:
-    """A fingerprint of the photos' table, without the places of the files."""
+    """Return a fingerprint of the photos' table without the paths."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

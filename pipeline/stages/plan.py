@@ -1,4 +1,4 @@
-"""What querying would come to, before anything is sent: of a run exactly, of photos as an upper bound."""
+"""The cost of querying before anything is sent: exact for a run, an upper bound for photos."""
 
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 def plan_of_run(run: Run, adapters: "Sequence[Adapter]", settings: Settings) -> Plan:
-    """The plan of querying a run's versions, from what lies in its folder; nothing is written.
+    """Plan the query of a run's versions from the files in its folder; nothing is written.
 
     Raises:
-        RunError: its versions are not complete.
+        RunError: its versions are incomplete.
     """
     from pipeline.querying.plan import adapter_requests, plan_of
     from pipeline.querying.store import Store
@@ -44,7 +44,7 @@ def plan_of_run(run: Run, adapters: "Sequence[Adapter]", settings: Settings) -> 
 
 
 def plan_of_photos(photos: Sequence[Location], adapters: "Sequence[Adapter]", settings: Settings) -> Plan:
-    """The plan of an audit of photos: the usable photos times the steps of all sweeps.
+    """Plan an audit of photos: the usable photos times the steps of all sweeps.
 
     Raises:
         NoUsablePhotos: there is nothing to audit.
@@ -63,12 +63,12 @@ def plan_of_photos(photos: Sequence[Location], adapters: "Sequence[Adapter]", se
 
 
 def editor_plan(sweep: SweepOptions, photos: int, *, kept: int = 0) -> AdapterPlan | None:
-    """What a service that edits would be sent; None where the editor is on this machine.
+    """Plan the requests to an editing service; None if the editor is local.
 
     Args:
-        sweep: names the editor.
-        photos: with a face.
-        kept: images that it gave before.
+        sweep: options that name the editor.
+        photos: number of photos with a face.
+        kept: number of images received before.
     """
     if sweep.own_editor:
         return None
@@ -90,25 +90,25 @@ def editor_plan(sweep: SweepOptions, photos: int, *, kept: int = 0) -> AdapterPl
 
 
 def placebo_images(table: "pd.DataFrame") -> int:
-    """How many distinct images of a table of counterfactuals only placebos show."""
+    """Count the distinct images of a table of counterfactuals that only placebos use."""
     made = table[table["status"] == "ok"]
     edits = made["arm"] == EDIT_ARM
     return len({*made.loc[~edits, "sha256"]} - {*made.loc[edits, "sha256"]})
 
 
 def refuse_remote(adapters: "Sequence[Adapter]") -> None:
-    """Refuse remote classifiers where nobody can consent, before an hour of editing and not after it.
+    """Refuse remote classifiers if nobody can consent, before the versions are made.
 
     Raises:
-        PlanError: there is a remote one.
+        PlanError: there is a remote classifier.
     """
-    hosts = sorted({called_host(one) for one in adapters if one.capabilities.remote})
+    hosts = sorted({called_host(adapter) for adapter in adapters if adapter.capabilities.remote})
     if hosts:
         raise PlanError(unconfirmed(hosts))
 
 
 def landmarks_of(run: Run) -> "dict[str, Landmarks]":
-    """The five landmarks of each photo's face, in its pixels and so in those of its versions."""
+    """Return the five landmarks of each photo's face, in pixels of the photo and of its versions."""
     table = read_frame(run.path("faces.parquet"), columns=["photo", "status", "landmarks"])
     rows = table[table["status"] == "ok"]
     return {
@@ -118,7 +118,7 @@ def landmarks_of(run: Run) -> "dict[str, Landmarks]":
 
 
 def versions_of(run: Run, table: "pd.DataFrame", *, faces: bool = False) -> "list[ImageRef]":
-    """The versions that were made, of a table of counterfactuals; with where the photo's face is, if ``faces``."""
+    """List the successful versions of a table of counterfactuals, with ``faces`` also the photo's landmarks."""
     from pipeline.querying.requests import ImageRef
 
     made, images = table[table["status"] == "ok"], run.images

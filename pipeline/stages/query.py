@@ -1,4 +1,4 @@
-"""The query stage: the plan, whether it is wanted, the calls, the labels and the account, with the run's folder."""
+"""The query stage of a run: plan, consent, calls, labels and accounts."""
 
 import logging
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 RESPONSES = "responses.sqlite"
 OUTPUTS = ("answers.parquet", "labels.parquet")
-FEW_IMAGES = 100  # up to so many, worker processes would take longer to start than they save
+FEW_IMAGES = 100  # up to this many, starting worker processes takes longer than it saves
 CHECKPOINT = 300.0  # seconds between copies of the answers to an object store
-REASONS = 5  # that are kept for each classifier
+REASONS = 5  # stored per classifier
 LOG = logging.getLogger("counterslope.querying")
 
 
@@ -46,22 +46,20 @@ def query_stage(
     retry: "Retry | None" = None,
     send: bool = True,
 ) -> None:
-    """Send every classifier each version that it has not answered yet, and derive the labels.
+    """Send every classifier the versions that it has not answered yet, and derive the labels.
 
     Args:
-        audit: the run, its options and its watchers.
-        upstream: the fingerprint of the versions.
-        adapters: the classifiers.
-        keep: names of other classifiers of the run, whose answers and labels stay as they are.
-        retry: "failed": also send again what was answered without labels; "unreadable": nothing else.
-        send: False: derive the labels anew from the answers that are there; nothing is sent.
+        audit: the run, its options and its watchers. upstream: the fingerprint of the versions. adapters: the
+        classifiers. keep: names of other classifiers of the run, whose answers and labels do not change. retry:
+        "failed": also resend requests whose answers have no labels; "unreadable": resend only unreadable answers. send:
+        if False, derive the labels again from the stored answers and send nothing.
 
     Raises:
-        PlanError: a limit would be passed, nobody consents, or a service is gone; nothing was sent.
+        PlanError: a limit would be exceeded, consent is missing, or a service has ended; nothing was sent.
         AdapterError: no classifier could be used.
     """
     run, options = audit.run, audit.settings.query
-    prints = {one.name: adapter_fingerprint(one, upstream, options) for one in adapters}
+    prints = {adapter.name: adapter_fingerprint(adapter, upstream, options) for adapter in adapters}
     prints |= {name: run.record.query[name].fingerprint for name in keep}
     fingerprint = digest(["query", sorted(prints.items())])
     if run.is_done("query", fingerprint) and retry is None and send:
@@ -130,10 +128,10 @@ def query_stage(
 
 
 def _check_store_is_there(run: Run, adapters: Collection[str]) -> None:
-    """Whether the file of answers is there, where answers were paid for: without it they would be paid for again.
+    """Check that the file of answers exists if answers were paid for; otherwise they would be paid for again.
 
     Raises:
-        PlanError: it is gone.
+        PlanError: the file is missing.
     """
     from pipeline.querying.plan import PlanError
 
@@ -148,16 +146,16 @@ def _check_store_is_there(run: Run, adapters: Collection[str]) -> None:
 
 
 def adapter_fingerprint(adapter: "Adapter", upstream: str, options: QueryOptions) -> str:
-    """Names everything that a classifier's labels depend on: versions, model, parameters, and how answers are read."""
+    """Hash everything on which a classifier's labels depend: versions, model, parameters and parsing options."""
     given = options.options.get(adapter.name, {})
     return digest([upstream, adapter.name, adapter.model, dict(adapter.parameters), given])
 
 
 def _check(plan: "Plan", requests: "Sequence[AdapterRequest]", audit: Audit) -> None:
-    """Everything that can stop a run before anything is sent; consent last.
+    """Check everything that can stop a run before anything is sent; consent last.
 
     Raises:
-        PlanError: something does.
+        PlanError: a check fails.
     """
     from pipeline.querying.plan import check_consent, check_images, check_lifecycles, check_limits
 
@@ -169,10 +167,10 @@ def _check(plan: "Plan", requests: "Sequence[AdapterRequest]", audit: Audit) -> 
 
 
 def _check_answers(plan: "Plan") -> None:
-    """Whether there are answers to derive labels from.
+    """Check that there are answers from which labels can be derived.
 
     Raises:
-        PlanError: a classifier has none.
+        PlanError: a classifier has no answer.
     """
     from pipeline.querying.plan import PlanError
 
@@ -185,7 +183,7 @@ def _check_answers(plan: "Plan") -> None:
 
 
 def _note_statuses(account: "Account", statuses: "pd.DataFrame") -> None:
-    """Note how many versions have labels, and the most frequent reasons why others have none."""
+    """Store the number of versions with labels and the most frequent reasons of the others."""
     from pipeline.run.record import Reason
 
     failed = statuses[statuses["status"] == "failed"].sort_values(["count", "reason"], ascending=[False, True])
@@ -199,7 +197,7 @@ def _note_statuses(account: "Account", statuses: "pd.DataFrame") -> None:
 
 @contextmanager
 def _watched(audit: Audit, plan: "Plan") -> "Iterator[Progress]":
-    """One bar for each classifier, with its rate now and what it cost so far; answers are copied now and then."""
+    """Show a bar per classifier with its rate and cost so far, and copy the answers to the store periodically."""
     started = monotonic()
     with ExitStack() as stack:
         bars: dict[str, Advance] = {}
@@ -215,7 +213,7 @@ def _watched(audit: Audit, plan: "Plan") -> "Iterator[Progress]":
             if monotonic() - copied[0] > CHECKPOINT and copying.acquire(blocking=False):
                 try:
                     audit.run.checkpoint()
-                except StorageError as error:  # calls under way are worth more; the stage's end copies, too
+                except StorageError as error:  # not worth stopping running calls; the end of the stage copies too
                     LOG.info(str(error))
                 copied[0] = monotonic()
                 copying.release()
@@ -234,7 +232,7 @@ def _note(plan: "AdapterPlan", counts: "RequestCounts", *, seconds: float) -> st
 
 
 def _stop_if_none_can_be_used(outcomes: "Iterable[AdapterOutcome]") -> None:
-    """Where there is nothing to derive labels from, the reason is the run's outcome.
+    """Fail with the reasons if there is nothing from which labels could be derived.
 
     Raises:
         AdapterError: no classifier could be used, and none has an answer.

@@ -1,4 +1,4 @@
-"""Repair of a run: its file of answers is salvaged, and damaged tables are named with what makes them anew."""
+"""Repair of a run: recover its file of answers, and list damaged tables with the commands that make them again."""
 
 from pathlib import Path
 
@@ -10,16 +10,16 @@ from pipeline.stages.query import RESPONSES
 
 
 def repair_run(folder: Path) -> list[str]:
-    """Repair what can be repaired of a run without computing or sending anything.
+    """Repair a run as far as possible without computing or sending anything.
 
     Args:
-        folder: the run's.
+        folder: the folder of the run.
 
     Returns:
-        What was found and done, a sentence each, and what to do next.
+        Sentences on what was found and done, and what to do next.
 
     Raises:
-        RunError: the folder holds no run, or another process works on it.
+        RunError: the folder contains no run, or another process works on it.
         StoreError: nothing in the file of answers can be read.
     """
     run = Run(folder)

@@ -1,4 +1,4 @@
-"""The last stage: the report, from the tables (``report.html``)."""
+"""The last stage: write the report from the tables (``report.html``)."""
 
 from collections.abc import Collection
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ VERSION_COLUMNS = ("attribute", "arm", "photo", "step", "value", "status", "reas
 
 
 def report_stage(audit: Audit, upstream: str) -> None:
-    """Write ``report.html`` from the tables, of which ``upstream`` is the fingerprint."""
+    """Write ``report.html`` from the tables; ``upstream`` is their fingerprint."""
     from pipeline.analyses.artifacts import artifacts_of
 
     run, options = audit.run, audit.settings.statistics
@@ -66,19 +66,19 @@ def report_stage(audit: Audit, upstream: str) -> None:
 
 
 def _kept_pictures(run: Run, names: Collection[str]) -> dict[str, bytes]:
-    """Pictures that an analysis left in the run's folder, such as heat maps, by their files' names there."""
+    """Read pictures that analyses stored in the run's folder, such as heat maps, by file name."""
     files = {name: run.path(name) for name in names if name.endswith(".webp")}
     return {name: file.read_bytes() for name, file in files.items() if file.is_file()}
 
 
 def _sections(audit: Audit, artifacts: "Artifacts") -> "list[Section]":
-    """The sections of what analyses left in the run, and of the tables that not every run has."""
+    """Make the sections of stored analyses and of optional tables."""
     from pipeline.analyses.registry import sections
 
     run = audit.run
-    there = [name for name in OPTIONAL - artifact_tables(run) if run.csv_path(name).exists()]
+    present = [name for name in OPTIONAL - artifact_tables(run) if run.csv_path(name).exists()]
     return sections(
-        {name: run.read_csv(name) for name in there} | dict(artifacts.tables),
+        {name: run.read_csv(name) for name in present} | dict(artifacts.tables),
         about={"subgroups": {"by": audit.settings.statistics.by}, **artifacts.about},
         stale=artifacts.stale,
         swept=audit.settings.sweep.chosen(),

@@ -1,6 +1,6 @@
-"""``RunView``: a run opened for reading, with pandas frames for what the command line prints.
+"""``RunView``: a run opened for reading, with pandas frames of what the command line prints.
 
-Every method calls the function that the command of its name calls; nothing is computed here.
+Each method calls the function behind the command of the same name; nothing is computed here.
 """
 
 import warnings
@@ -33,13 +33,13 @@ ESTIMATED = ("slopes", "curves", "validity", "effectiveness", "lightness", "phot
 
 
 class RunView:
-    """A run that was opened for reading: its tables as pandas frames, and what can be made of them.
+    """A run opened for reading: its tables as pandas frames, its figures, and analyses of it.
 
     Args:
-        folder: the run's.
+        folder: the folder of the run.
 
     Raises:
-        RunError: the folder holds no run.
+        RunError: the folder contains no run.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -50,7 +50,7 @@ class RunView:
         return f"open_run({str(self.folder)!r})"
 
     def _repr_html_(self) -> str:
-        """The validity card and the findings, for a notebook; of a run that is not estimated yet, its stages."""
+        """Show the validity card and the findings in a notebook, or the stages of a run without estimates."""
         from pipeline.report.card import card_frame, card_title, check_results
         from pipeline.report.markup import render_frame
 
@@ -66,7 +66,7 @@ class RunView:
         return settings_of(self._run)
 
     def status(self) -> "pd.DataFrame":
-        """One row a stage: stage, state, planned, ok, failed, excluded, seconds, peak_mib."""
+        """One row per stage: stage, state, planned, ok, failed, excluded, seconds, peak_mib."""
         import pandas as pd
 
         from pipeline.stages.status import summary
@@ -80,25 +80,27 @@ class RunView:
         return pd.DataFrame(rows).astype(dict.fromkeys(STAGE_COUNTS, "Int64"))
 
     def photos(self) -> "pd.DataFrame":
-        """One row a photo that was given: status, reason, size and the manifest's columns (``photos.parquet``)."""
+        """One row per input photo: status, reason, size and the manifest's columns (``photos.parquet``)."""
         return self._table("photos.parquet")
 
     def faces(self) -> "pd.DataFrame":
-        """One row a usable photo: its face's box, landmarks and estimated attributes (``faces.parquet``)."""
+        """One row per usable photo: its face's box, landmarks and estimated attributes (``faces.parquet``)."""
         return self._table("faces.parquet")
 
     def versions(self) -> "pd.DataFrame":
-        """One row a counterfactual version: file, value a and the checks of the edit (``counterfactuals.parquet``)."""
+        """One row per counterfactual version: file, value a and the checks of the edit
+        (``counterfactuals.parquet``)."""
         return self._table("counterfactuals.parquet")
 
     def labels(self) -> "pd.DataFrame":
-        """One row a label of a version: adapter, attribute, arm, photo, step, value, label, score in 0-1, returned."""
+        """One row per label of a version: adapter, attribute, arm, photo, step, value, label, score in 0-1,
+        returned."""
         return self._table("labels.parquet")
 
     def findings(self, *, max_p: float | None = None, min_slope: float | None = None) -> "pd.DataFrame":
         """The edits' rows of ``slopes`` with p < ``max_p`` and |slope| > ``min_slope`` that exceed their placebos.
 
-        A column ``direction`` (-1 or 1) is added; thresholds are the run's unless given.
+        A column ``direction`` (-1 or 1) is added. Default thresholds: the run's.
         """
         from pipeline.statistics.slopes import findings
 
@@ -114,7 +116,7 @@ class RunView:
         return self._run.read_csv("curves")
 
     def validity(self) -> "pd.DataFrame":
-        """The validity card, one row a check: attribute, name, figure, unit, threshold, passed, words."""
+        """The validity card, one row per check: attribute, name, figure, unit, threshold, passed, words."""
         return self._run.read_csv("validity")
 
     def table(
@@ -154,11 +156,11 @@ class RunView:
         """The findings of every adapter and attribute, in the published layout.
 
         Args:
-            adapters: only these; all unless given.
-            attributes: only these; all unless given.
-            max_p: the largest p of a finding; the run's own unless given.
-            min_slope: the smallest |slope| of a finding; the run's own unless given.
-            slopes: estimated with other options; the run's own unless given.
+            adapters: restrict to these. Default: all.
+            attributes: restrict to these. Default: all.
+            max_p: the largest p of a finding. Default: the run's.
+            min_slope: the smallest |slope| of a finding. Default: the run's.
+            slopes: slopes estimated with other options. Default: the run's.
 
         Raises:
             RunError: the run has no slopes, or not what was named.
@@ -178,27 +180,27 @@ class RunView:
         columns: int = 1,
         watch: Watch = unwatched,
     ) -> list[Path]:
-        """Draw the run's figures into a folder, a caption next to each in a text file, as ``counterslope figures``.
+        """Draw the run's figures into a folder, each with a caption in a text file, as ``counterslope figures``.
 
-        For every adapter and attribute curves and intervals; for every attribute the judge's probability, the
-        lightness, and sheets of diverse faces at every step, without and with their scores.
+        There are curves and intervals for every adapter and attribute, and for every attribute the judge's
+        probability, the lightness, and sheets of diverse faces at every step, without and with their scores.
 
         Args:
-            out: the folder; ``figures`` in the run's unless given.
+            out: the folder. Default: ``figures`` in the run's folder.
             format: "pdf", "svg" or "png".
-            adapters: only these; all unless given.
-            attributes: only these; all unless given.
-            labels: labels with a curve; those of the strongest findings unless given.
+            adapters: restrict to these. Default: all.
+            attributes: restrict to these. Default: all.
+            labels: labels with a curve. Default: those of the strongest findings.
             photos: draw only the sweeps of these photos, with their scores.
-            columns: of a page, 1 or 2; as wide are the figures.
+            columns: width of the figures in columns of a page, 1 or 2.
             watch: opens the progress display.
 
         Returns:
-            The files, each caption's after its figure's.
+            The files; each caption follows its figure.
 
         Raises:
             RunError: the run has no slopes, or not what was named.
-            ValueError: there is no such format or width, or more labels than one chart can tell apart.
+            ValueError: an unknown format or width, or more labels than a chart can distinguish.
         """
         from pipeline.report.figures import check_drawable
 
@@ -215,7 +217,7 @@ class RunView:
         return write_figures(found, folder, format=format, columns=columns, watch=watch)
 
     def sweep_figure(self, photo: str, attribute: str, *, adapters: Sequence[str] = ()) -> "Figure":
-        """One photo at every value of an attribute, with the scores under each image; a notebook shows it.
+        """Draw one photo at every value of an attribute, with the scores under each image; notebooks display it.
 
         Example:
             >>> run.sweep_figure("ada.jpg", "gender").save("ada.pdf", columns=2)
@@ -241,13 +243,13 @@ class RunView:
 
         Args:
             name: one of ``pipeline.analyses.registry``, as on the command line.
-            source: a file with one row a photo, for analyses that read one; this run unless given.
-            keep: leave the tables in this run, for its report, as the command does.
-            progress: show bars: in a notebook below the cell, unless False; elsewhere on standard error, if True.
-            options: of the analysis, by the names of the command's options.
+            source: a file with one row per photo, for analyses that read one. Default: this run.
+            keep: store the tables in this run, for its report, as the command does.
+            progress: show bars, in a notebook unless False, elsewhere on standard error if True.
+            options: options of the analysis, by the names of the command's options.
 
         Returns:
-            The table, or where there are several, name -> table; what to know about them is in ``attrs["notes"]``.
+            The table, or a dict of several tables by name; notes are in ``attrs["notes"]``.
 
         Raises:
             RunError, ConfigError, InputError: the run, an option or a file does not fit; the message says what to do.
@@ -261,7 +263,7 @@ class RunView:
         return result.value
 
     def __getattr__(self, name: str) -> "Callable[..., Any]":
-        """The analysis of that name as a method, with the options of the command as its arguments."""
+        """Return the analysis of that name as a method, with the options of the command as its arguments."""
         from pipeline.analyses.registry import analysis_names, method_of
 
         if name.startswith("_") or name not in analysis_names():
@@ -274,14 +276,15 @@ class RunView:
         return sorted({*super().__dir__(), *analysis_names()})
 
     def estimate(self, *, progress: bool | None = None, **options: Any) -> "RunView":
-        """Estimate slopes and report anew with other options of ``[statistics]``, as ``counterslope report``; itself.
+        """Estimate and report again with other options of ``[statistics]``, as ``counterslope report``; return the
+        view.
 
         Example:
             >>> run.estimate(min_slope=0.05, by="perceived").findings()
 
         Raises:
             RunError: the run has no labels, or another process works on it.
-            ConfigError: an option is unknown or does not fit.
+            ConfigError: an option is unknown or invalid.
         """
         estimate_run(self.folder, changes={"statistics": options}, watch=shown(progress))
         return self
@@ -297,16 +300,17 @@ class RunView:
         drop: Sequence[str] = (),
         retry: Literal["failed", "unreadable"] | None = None,
     ) -> "RunView":
-        """Send these classifiers the versions that the run has, as ``counterslope query``; itself.
+        """Send the run's versions to these classifiers, as ``counterslope query``; return the updated view.
 
         Args:
-            adapters: the classifiers; what they have answered is not sent again, and others of the run stay in it.
-            options: of the section ``[query]``.
-            only: classifiers that are not named now leave the run.
-            drop: names of classifiers that leave the run.
-            retry: "failed": also send again what was answered without labels; "unreadable": nothing else.
-            send_faces: agree that faces are sent to the remote classifiers named.
-            progress: show bars: in a notebook below the cell, unless False; elsewhere on standard error, if True.
+            adapters: the classifiers. Answered versions are not sent again; other classifiers stay in the run.
+            options: options of the section ``[query]``.
+            only: remove classifiers that are not named now from the run.
+            drop: names of classifiers to remove from the run.
+            retry: "failed": also resend requests whose answers have no labels; "unreadable": resend only unreadable
+                answers.
+            send_faces: agree that faces are sent to the named remote classifiers.
+            progress: show bars, in a notebook unless False, elsewhere on standard error if True.
 
         Raises:
             RunError, ConfigError, AdapterError, PlanError: as ``audit``.
@@ -326,7 +330,7 @@ class RunView:
         return finished(self.folder)
 
     def report(self) -> Path:
-        """The file ``report.html``, written anew as ``counterslope report`` does.
+        """Write ``report.html`` again, as ``counterslope report`` does; return its path.
 
         Raises:
             RunError: the run has no labels, or another process works on it.
@@ -336,13 +340,13 @@ class RunView:
 
     @property
     def is_estimated(self) -> bool:
-        """Whether all tables of the run's current options are there."""
+        """Whether the tables of the run's current options are complete."""
         run = self._run
         return run.record.is_done("tables") and all(run.csv_path(name).is_file() for name in ESTIMATED)
 
     @property
     def _run(self) -> Run:
-        """Opened each time, so that what another call has changed is seen."""
+        """Open the run each time, so that changes by other calls are visible."""
         return Run(self.folder)
 
     def _table(self, name: str) -> "pd.DataFrame":
@@ -352,7 +356,7 @@ class RunView:
 
 
 def finished(folder: Path) -> RunView:
-    """View a run whose classifiers were just queried; warn of those that stopped early or labelled little."""
+    """Return a view of a run after a query; warn about classifiers that stopped early or labelled few versions."""
     from pipeline.stages.status import few_labels, stop_reasons
 
     for reason in (*stop_reasons(folder), *(words for words, _ in few_labels(folder))):
@@ -361,12 +365,12 @@ def finished(folder: Path) -> RunView:
 
 
 def shown(progress: bool | None) -> Watch:
-    """Bars, or nothing; where nobody says which, bars in a notebook alone."""
+    """Return progress bars or no display. Default: bars only in a notebook."""
     if progress is False or (progress is None and not in_notebook()):
         return unwatched
     return NotebookBars() if in_notebook() else Bars()
 
 
 def agreed(send_faces: bool) -> Consent:
-    """The consent of a Python program: it agrees beforehand, or faces stay on this machine."""
+    """Return the consent of a Python program: given in advance, or refused."""
     return (lambda plan: True) if send_faces else no_consent

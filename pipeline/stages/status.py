@@ -1,4 +1,5 @@
-"""How far a run is: its stages, the accounts of its classifiers, why one stopped, labelled little or has no slopes."""
+"""The state of a run: its stages, the accounts of its classifiers, and why they stopped or have few labels or
+slopes."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -14,14 +15,14 @@ from pipeline.run.tables import plain_rows
 if TYPE_CHECKING:
     import pandas as pd
 
-ENOUGH = 0.95  # of the versions; with labels of fewer, a command ends with an exit code of its own
+ENOUGH = 0.95  # share of versions with labels below which a command ends with its own exit code
 
 
 def summary(folder: Path) -> dict[str, Any]:
-    """A run in plain values: its stages, accounts, validity card and findings, as far as they are there.
+    """Summarise a run in plain values: its stages, accounts, validity card and findings, as far as they exist.
 
     Raises:
-        RunError: the folder holds no run.
+        RunError: the folder contains no run.
     """
     from pipeline.statistics.slopes import findings
 
@@ -29,11 +30,11 @@ def summary(folder: Path) -> dict[str, Any]:
     settings, busy = settings_of(run), run.busy()
     tables = {}
     for name in ("validity", "slopes", "edit_balance"):
-        with suppress(RunError):  # not there yet, or damaged, as the stage's state shows
+        with suppress(RunError):  # missing or damaged, as the state of the stage shows
             tables[name] = run.read_csv(name)
     slopes, found = tables.get("slopes"), None
     if slopes is not None:
-        edits = slopes[slopes["arm"] == EDIT_ARM]  # what a placebo shows is no finding
+        edits = slopes[slopes["arm"] == EDIT_ARM]  # placebos are no findings
         found = findings(edits, max_p=settings.statistics.max_p, min_slope=settings.statistics.min_slope)
     stages = {name: stage.model_dump(exclude={"outputs"}) for name, stage in run.record.stages.items()}
     for name, stage in stages.items():
@@ -57,7 +58,7 @@ def summary(folder: Path) -> dict[str, Any]:
 
 
 def _one_sided(sides: "pd.DataFrame | None", settings: Settings) -> list[str]:
-    """Of which attributes most photos sit on one side, in words."""
+    """Return warnings about attributes for which most photos are on one side."""
     from pipeline.analyses.edit_size import one_sided
 
     swept = settings.sweep.chosen()
@@ -67,12 +68,12 @@ def _one_sided(sides: "pd.DataFrame | None", settings: Settings) -> list[str]:
 
 
 def stop_reasons(folder: Path) -> list[str]:
-    """Why classifiers of a run stopped before all images were sent."""
+    """Return the reasons why classifiers of a run stopped before all images were sent."""
     return [account.stopped for account in Run(folder).record.query.values() if account.stopped is not None]
 
 
 def few_labels(folder: Path) -> list[tuple[str, float]]:
-    """Classifiers of a run that labelled fewer versions than ``ENOUGH``, in words with the reasons, and the share."""
+    """Return text with reasons, and the labelled share, of each classifier that labelled less than ``ENOUGH``."""
     few = []
     for name, account in Run(folder).record.query.items():
         wanted = account.ok + account.without_labels
@@ -84,11 +85,11 @@ def few_labels(folder: Path) -> list[tuple[str, float]]:
 
 
 def no_slopes(run: Run, slopes: "pd.DataFrame") -> list[str]:
-    """Which classifiers of a run have labels but no slope, with the reasons, and what to do; a sentence each.
+    """Return sentences on classifiers that have labels but no slope, the reasons, and what to do.
 
     Args:
-        run: the opened run.
-        slopes: its table of that name.
+        run: the run.
+        slopes: its table of slopes.
     """
     from pipeline.statistics.photo_slopes import NEVER_AT_CENTRE, TOO_FEW_PHOTOS, TOO_RARE
 
@@ -122,7 +123,7 @@ def _counted(reasons: "pd.Series[int]") -> str:
 
 
 def _accounts(run: Run) -> dict[str, dict[str, Any]]:
-    """The account of each classifier, and how far the answers on disk are by now."""
+    """Return the account of each classifier, with the current number of answers on disk."""
     from pipeline.querying.account import LATELY, tallies
 
     accounts = {name: facts.model_dump(mode="json", exclude_none=True) for name, facts in run.record.query.items()}

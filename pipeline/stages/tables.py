@@ -1,4 +1,4 @@
-"""The fifth stage: slopes, curves, the validity card and the other tables that every run has (``tables/``)."""
+"""The fifth stage: slopes, curves, the validity card and the other tables of a run (``tables/``)."""
 
 from pipeline.config.attributes import EDIT_ARM
 from pipeline.run.files import digest, digest_of_files, write_text
@@ -7,7 +7,7 @@ from pipeline.run.tables import plain_rows, read_frame
 from pipeline.stages.base import Audit, check_outputs
 from pipeline.stages.checks import TABLE, pictures_of
 
-INPUTS = ("photos", "faces", "counterfactuals", "query")  # the stages whose files are read
+INPUTS = ("photos", "faces", "counterfactuals", "query")  # stages whose files are read
 READ = tuple(f"{name}.parquet" for name in ("photos", "faces", "counterfactuals", "answers", "labels"))
 IF_THERE = ("review.jsonl", TABLE)
 OPTIONAL = {
@@ -17,15 +17,15 @@ OPTIONAL = {
     "edit_balance",
     "subgroups",
     "subgroup_differences",
-}  # tables of the stage that a run may lack
+}  # tables that not every run has
 FINDINGS = {"csv": "csv", "json": "json", "md": "md", "tex": "latex", "html": "html"}  # file ending -> format
 
 
 def tables_stage(audit: Audit) -> str:
-    """Estimate from the labels, and check the versions; the stage's fingerprint.
+    """Estimate from the labels and make the validity card; return the fingerprint of the stage.
 
     Raises:
-        RunError: no classifier has labelled the versions, or a table is gone or damaged.
+        RunError: no classifier has labelled the versions, or a table is missing or damaged.
     """
     from pipeline.analyses.inputs import presence_thresholds
 
@@ -67,7 +67,7 @@ def tables_stage(audit: Audit) -> str:
         advance(1)
         tables |= stage_tables(run_sweeps(run.folder, options=options), audit.watch)
         advance(1)
-        # What an analysis left under the name of one of these tables is replaced.
+        # Tables of the same name stored by an analysis are replaced.
         run.note(artifacts={n: one for n, one in run.record.artifacts.items() if not {*one.tables} & {*tables}})
         for name in OPTIONAL - set(tables) - artifact_tables(run):
             run.csv_path(name).unlink(missing_ok=True)
@@ -86,5 +86,5 @@ def tables_stage(audit: Audit) -> str:
 
 
 def artifact_tables(run: Run) -> set[str]:
-    """The tables that analyses left in a run."""
+    """Return the names of tables that analyses stored in a run."""
     return {name for artifact in run.record.artifacts.values() for name in artifact.tables}
