@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from drawn_faces import drawn_face, png
 from fakes.made import made
-from fakes.tiny_networks import tiny_onnx, tiny_resnet
+from fakes.tiny_networks import tiny_clip, tiny_onnx, tiny_resnet, tiny_transformer
 
 from adapters.base import Adapter, AdapterError, RawAnswer
 from adapters.python import PythonFunction
@@ -65,17 +65,25 @@ def network(kind: str, folder: Path) -> Adapter:
         weights = str(tiny_resnet(folder / "weights.pth"))
         found: Adapter = made("torchvision", "resnet18", weights=weights, labels=labels, size=32, batch=2)
         return found
+    if kind == "clip":
+        found = made("clip", str(tiny_clip(folder / "tiny")), labels=labels, batch=2)
+        return found
+    if kind == "huggingface":
+        found = made("huggingface", str(tiny_transformer(folder / "tiny")), batch=2)
+        return found
     flat = {"size": 8, "mean": (0.0, 0.0, 0.0), "std": (1.0, 1.0, 1.0)}
     found = made("onnx", str(tiny_onnx(folder / "tiny.onnx")), labels=labels, batch=2, **flat)
     return found
 
 
-@pytest.mark.parametrize("kind", ["torchvision", "onnx"])
+PACKAGES = {"torchvision": "torchvision", "onnx": "onnxruntime", "clip": "open_clip", "huggingface": "transformers"}
+
+
+@pytest.mark.parametrize("kind", PACKAGES)
 def test_a_network_gives_the_same_answers_in_any_number_of_processes(
     kind: str, images: list[ImageRef], tmp_path: Path, pool: Engine
 ) -> None:
-    if kind == "onnx":
-        pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    pytest.importorskip(PACKAGES[kind], reason=f"{PACKAGES[kind]} is not installed")
     adapter = network(kind, tmp_path)
     here, two, one = (
         queried(adapter, images, tmp_path, engine, processes)
