@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from pipeline.config.dataset_options import NOT_STATED
 from pipeline.counterfactuals.files import METADATA
-from pipeline.dataset.content import DatasetContent
+from pipeline.dataset.content import ORIGINAL, DatasetContent
 from pipeline.dataset.facts import DatasetFacts, facts_of
 from pipeline.dataset.files import CHECKSUMS, IMAGE_FOLDERS, OPT_OUT, one_of, opt_out_text, write_checksums
 from pipeline.dataset.layout import SPLITS
@@ -150,5 +150,6 @@ def _sums(content: DatasetContent, facts: DatasetFacts) -> Iterator[tuple[str, s
     described = [CARD, CROISSANT, OPT_OUT, *(f"{split}/{METADATA}" for split in facts.splits)]
     yield from content.images.sums(described).items()
     for frame in content.frames():
-        yield from content.images.sums(content.first_versions(frame)["mask"]).items()
+        # Of a photo, each attribute may have its own.
+        yield from content.images.sums(frame.loc[frame["attribute"] != ORIGINAL, "mask"].unique()).items()
         yield from zip(frame["file"], frame["sha256"], strict=True)

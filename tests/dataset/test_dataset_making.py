@@ -185,6 +185,16 @@ def test_the_checksums_hold_and_are_of_every_file(made):
     assert listed == set(content_of(made.folder)) - {"SHA256SUMS"}
 
 
+def test_the_checksums_are_of_the_masks_of_every_attribute(portraits, tmp_path):
+    shutil.copy(portraits.manifest.parent / portraits.names[0], tmp_path / "a.jpg")
+    sweep = {"attributes": ["gender", "race"], "steps": {"gender": STEPS, "race": STEPS}}
+    settings = load_settings(given={"sweep": sweep}, environment={})
+    folder = make_dataset([tmp_path / "a.jpg"], tmp_path / "faces", settings=settings, given={}).folder
+    named = (folder / "SHA256SUMS").read_text().split()[1::2]
+    assert len(list(folder.glob("masks/*"))) > 1
+    assert sorted(named) == sorted(name for name in content_of(folder) if name != "SHA256SUMS")
+
+
 def test_the_card_tells_what_one_must_know(made):
     card = (made.folder / "README.md").read_text(encoding="utf-8")
     assert made.facts.validity_counts in card
