@@ -1,6 +1,6 @@
-"""The single checks of the validity card: each a pure function from rows of the counterfactuals table to its lines.
+"""The individual checks of the validity card: pure functions from rows of the counterfactuals table to lines.
 
-Thresholds come from the configuration; ``validity`` makes the card of the lines.
+Thresholds come from the configuration; ``validity`` assembles the card.
 """
 
 from collections.abc import Mapping
@@ -15,14 +15,14 @@ from pipeline.config.options import ValidityOptions
 from pipeline.run.formats import MINUS, decimal, measured, pluralise
 
 NAN = float("nan")
-RANKED = 0.9  # Spearman's correlation from which a face's sweep counts as in order
+RANKED = 0.9  # Spearman's correlation at which a face's sweep counts as in order
 
 
 @dataclass(frozen=True)
 class Check:
-    """One line of the card; ``passed`` is None where nothing was measured or no threshold applies.
+    """A line of the card; ``passed`` is None if nothing was measured or no threshold applies.
 
-    ``of_size``: the threshold bounds the figure's size, whatever its sign.
+    ``of_size``: the threshold applies to the absolute value of the figure.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Check:
 def line(
     name: str, attribute: str, figure: float, unit: str, words: str, *, least: float = NAN, most: float = NAN
 ) -> Check:
-    """A line whose figure should be at least ``least``, or of a size of at most ``most``, if either is given."""
+    """Make a line whose figure must be at least ``least``, or whose absolute value at most ``most``, if given."""
     threshold = most if np.isnan(least) else least
     passed = figure >= least if np.isnan(most) else abs(figure) <= most
     measured = not np.isnan(figure) and not np.isnan(threshold)
@@ -48,24 +48,24 @@ def line(
 
 
 def wide(rows: pd.DataFrame, column: str) -> pd.DataFrame:
-    """One row a photo, one column a value; photos with every step only."""
+    """Pivot to one row per photo and one column per value, for photos with every step."""
     return rows.pivot(index="photo", columns="value", values=column).dropna()
 
 
 def at(table: pd.DataFrame, value: float) -> NDArray[np.float64]:
-    """Each photo's figure at ``value``, interpolated between the neighbouring steps; NaN beyond the sweep's ends."""
+    """Interpolate each photo's figure at ``value`` between the adjacent steps; NaN beyond the ends of the sweep."""
     values = table.columns.to_numpy(dtype=float)
     figures = [np.interp(value, values, row, left=np.nan, right=np.nan) for row in table.to_numpy(dtype=float)]
     return np.array(figures, dtype=np.float64)
 
 
 def rise(table: pd.DataFrame, reach: float = 1.0) -> float:
-    """Mean change from a = -reach to +reach; NaN where no photo's sweep spans them."""
+    """Return the mean change from a = -reach to +reach; NaN if no sweep spans them."""
     return float((at(table, reach) - at(table, -reach)).mean()) if len(table) else NAN
 
 
 def spearman_per_row(values: NDArray[np.float64], figures: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Spearman's correlation of each row of ``figures`` ``(n, K)`` with ``values`` ``(K,)``; 0 for a constant row."""
+    """Return Spearman's correlation of each row ``(n, K)`` with ``values`` ``(K,)``; 0 for a constant row."""
     order = pd.Series(values).rank().to_numpy() - (len(values) + 1) / 2
     ranks = pd.DataFrame(figures).rank(axis=1).to_numpy() - (len(values) + 1) / 2
     spread = np.sqrt((ranks**2).sum(axis=1) * (order**2).sum())
@@ -74,7 +74,7 @@ def spearman_per_row(values: NDArray[np.float64], figures: NDArray[np.float64]) 
 
 
 def each(figures: Mapping[str, float], unit: str, *, sign: bool = False) -> str:
-    """`` (judge 0.53, second judge 0.47)``, empty where only one judged."""
+    """Format the figures of several judges, as `` (judge 0.53, second judge 0.47)``; empty for a single judge."""
     if len(figures) < 2:
         return ""
     texts = [f"{name} {decimal(x, places=2, sign=sign) if sign else measured(x, unit)}" for name, x in figures.items()]
@@ -82,15 +82,15 @@ def each(figures: Mapping[str, float], unit: str, *, sign: bool = False) -> str:
 
 
 def signed(number: float) -> str:
-    """A value of a with its sign: ``+1.33``, ``−2``."""
+    """Format a value of a with its sign: ``+1.33``, ``−2``."""
     return f"{round(number, 2):+g}".replace("-", MINUS)
 
 
 def undecided(table: pd.DataFrame) -> NDArray[np.float64]:
-    """Where each photo's probability first rises through one half (a50), interpolated linearly; NaN where it stays.
+    """Return where each photo's probability first rises through 0.5 (a50), interpolated linearly; NaN if it never does.
 
     Args:
-        table: one row a photo, one column a value.
+        table: one row per photo, one column per value.
     """
     values, figures = table.columns.to_numpy(dtype=float), table.to_numpy(dtype=float)
     through = (figures[:, :-1] < 0.5) & (figures[:, 1:] >= 0.5)
@@ -101,7 +101,7 @@ def undecided(table: pd.DataFrame) -> NDArray[np.float64]:
 
 
 def null_edit(attribute: Attribute, rows: pd.DataFrame, options: ValidityOptions, *, mode: str) -> list[Check]:
-    """What an edit to the face's own value changes inside the mask."""
+    """Check what an edit to the face's own value changes inside the mask."""
     once = rows.drop_duplicates("photo")
     found = {name: float(once[name].mean()) for name in ("null_psnr", "null_ssim", "cycles_psnr", "cycles_ssim")}
     if attribute.given:
@@ -128,17 +128,17 @@ def null_edit(attribute: Attribute, rows: pd.DataFrame, options: ValidityOptions
 
 
 def background(attribute: str, rows: pd.DataFrame) -> Check:
-    """Whether anything outside the mask changed."""
+    """Check that nothing outside the mask changed."""
     words = "Pixels outside the mask that equal the photo's, in the version where the fewest do (before encoding)."
     return line("background", attribute, float(rows["background_kept"].min()), "share", words, least=1.0)
 
 
 def effect(attribute: Attribute, tables: Mapping[str, pd.DataFrame], options: ValidityOptions) -> list[Check]:
-    """Whether the judges perceive what was to change: the worse figure of the two.
+    """Check that the judges perceive the intended change; the worse of their figures counts.
 
     Args:
-        attribute: what was swept.
-        tables: judge -> its probability of the higher pole, one row a photo, one column a value.
+        attribute: the swept attribute.
+        tables: each judge's probability of the higher pole, one row per photo, one column per value.
         options: the thresholds.
     """
     name, rose, monotone, crossing = attribute.name, NAN, NAN, NAN
@@ -168,7 +168,7 @@ def effect(attribute: Attribute, tables: Mapping[str, pd.DataFrame], options: Va
 def lightness(
     attribute: Attribute, rows: pd.DataFrame, groups: Mapping[str, str], options: ValidityOptions
 ) -> list[Check]:
-    """How much lighter or darker the skin becomes, and whether that differs between source groups."""
+    """Check the change of the skin's lightness, and its differences between source groups."""
     table = wide(rows, "lightness")
     change = pd.Series(at(table, 1.0) - at(table, -1.0), index=table.index).dropna()
     by_group = change.groupby(change.index.map(lambda photo: groups.get(str(photo), "unknown"))).agg(["mean", "size"])
@@ -182,7 +182,7 @@ def lightness(
             f"Largest difference of that change between source groups of {options.smallest_group} photos or more "
             f"({', '.join(ends)})."
         )
-    # Where skin colour belongs to the attribute, the edit is meant to move it: only its size is reported.
+    # If skin colour belongs to the attribute, the edit is meant to change it, so there is no threshold.
     most = NAN if attribute.moves_colour else options.lightness
     words = "Mean change of lightness inside the mask from a = −1 to +1."
     return [
@@ -192,13 +192,13 @@ def lightness(
 
 
 def clipping(attribute: str, rows: pd.DataFrame, options: ValidityOptions) -> Check:
-    """Whether the edit ran out of the range of pixel levels."""
+    """Check how many pixels the edit pushed beyond the range of levels."""
     words = "Pixels of the mask that the edit pushed beyond black or white."
     return line("clipping", attribute, float(rows["clipped_share"].mean()), "share", words, most=options.clipped)
 
 
 def seam(attribute: str, rows: pd.DataFrame, options: ValidityOptions) -> Check:
-    """Whether the mask's edge shows where the photo has none, at the step where it shows most."""
+    """Check whether the mask's edge is visible where the photo has no edge, at the worst step."""
     table = wide(rows, "mask_line") if "mask_line" in rows else pd.DataFrame()
     worst, words = NAN, "Not measured."
     if len(table):
@@ -213,7 +213,7 @@ def seam(attribute: str, rows: pd.DataFrame, options: ValidityOptions) -> Check:
 
 
 def identity(attribute: str, rows: pd.DataFrame, options: ValidityOptions) -> Check:
-    """Whether a recognition network would take the versions for the same person."""
+    """Check whether a recognition network would accept the versions as the same person."""
     seen, figure = rows[rows["identity"].notna()], NAN
     words = "The recognition network (facenet-pytorch's InceptionResnetV1, VGGFace2) is not on this machine."
     if len(seen):
@@ -224,9 +224,9 @@ def identity(attribute: str, rows: pd.DataFrame, options: ValidityOptions) -> Ch
 
 
 def placebo(attribute: Attribute, arm: str, tables: Mapping[str, pd.DataFrame], options: ValidityOptions) -> Check:
-    """Whether a placebo leaves alone what the judge perceives."""
+    """Check that a placebo does not change what the judges perceive."""
     words = f"Change of the mean probability from end to end of the placebo “{arm}”, by the judge that sees more."
-    # Where colour belongs to the attribute, its placebo moves it too, and is only reported.
+    # If colour belongs to the attribute, the colour placebo changes it too, so there is no threshold.
     most = NAN if attribute.moves_colour and arm == "colour" else options.off_target
     moves = [(table.iloc[:, -1] - table.iloc[:, 0]).to_numpy(dtype=float) for table in tables.values()]
     most_moved = max(moves, key=lambda each: abs(each.mean()), default=np.full(1, NAN))
@@ -239,7 +239,7 @@ def placebo(attribute: Attribute, arm: str, tables: Mapping[str, pd.DataFrame], 
 
 
 def _ordered(table: pd.DataFrame) -> float:
-    """The share of faces whose probabilities are in the order of the values."""
+    """Return the share of faces whose probabilities are in the order of the values."""
     steps = table.columns.to_numpy(dtype=float)
     return float((spearman_per_row(steps, table.to_numpy(dtype=float)) >= RANKED).mean())
 
@@ -253,7 +253,7 @@ def _turning(values: NDArray[np.float64]) -> str:
 
 
 def _higher(attribute: Attribute) -> str:
-    """What the judges' probability of the higher pole is a probability of; the words of a pair name both."""
+    """Describe the event of which the judges give the probability; for a pair, name both poles."""
     if not attribute.categories:
         return attribute.judged_as
     low, high = attribute.poles

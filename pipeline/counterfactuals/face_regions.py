@@ -1,4 +1,4 @@
-"""Which part of the person each pixel of a photo shows, by the face parser: face, skin, hair, clothes or background."""
+"""Label each pixel of a photo by the face parser: face, other skin, hair, clothes or background."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from models.parser import BiSeNet, SmallParser
 
 OUTSIDE = "outside the face"
-# Region -> classes of the parser. What lies outside its view, which reaches from the hair to the neck, is background.
+# Region -> classes of the parser. Pixels outside its view, which reaches from the hair to the neck, are background.
 REGIONS: dict[str, tuple[str, ...]] = {
     "background": ("background",),
     "face": ("skin", "brows", "eyes", "nose", "mouth", "lips", "eyeglasses"),
@@ -26,7 +26,7 @@ REGIONS: dict[str, tuple[str, ...]] = {
 
 
 def region_maps(parser: "SmallParser | BiSeNet", subjects: Sequence[Subject]) -> list[NDArray[np.uint8]]:
-    """The region of every pixel of each photo ``(H, W)``: its place in ``REGIONS``."""
+    """Return the region of every pixel of each photo ``(H, W)``, as an index into ``REGIONS``."""
     region_of = np.zeros(len(CLASSES), dtype=np.uint8)
     for place, classes in enumerate(REGIONS.values()):
         region_of[list(class_indices(classes))] = place
@@ -41,11 +41,13 @@ def region_maps(parser: "SmallParser | BiSeNet", subjects: Sequence[Subject]) ->
 
 
 def region_shares(attribution: NDArray[np.float64], regions: NDArray[np.uint8]) -> list[tuple[str, float, float]]:
-    """Region, its share of the absolute attribution, and of the pixels; "outside the face" is all but the face.
+    """Return each region with its share of the absolute attribution and of the pixels.
+
+    "Outside the face" is everything except the face.
 
     Args:
-        attribution: of each pixel ``(h, w)``; nowhere different from 0, it has no shares (NaN).
-        regions: the place of each pixel's region in ``REGIONS`` ``(h, w)``.
+        attribution: ``(h, w)``; the shares are NaN if it is 0 everywhere.
+        regions: ``(h, w)`` indices of regions in ``REGIONS``.
     """
     absolute = np.abs(attribution)
     weights = np.bincount(regions.ravel(), weights=absolute.ravel(), minlength=len(REGIONS))

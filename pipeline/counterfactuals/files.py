@@ -1,4 +1,4 @@
-"""The files of versions: how they are named and encoded, and a run's ``metadata.csv``."""
+"""The files of versions: their names and encoding, and a run's ``metadata.csv``."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -24,25 +24,25 @@ METADATA_COLUMNS = ("file_name", "photo", "attribute", "arm", "step", "value", "
 
 
 class Layout(Protocol):
-    """The names of files below a folder, and what an image's file states about itself."""
+    """The names of files below a folder, and the metadata inside an image file."""
 
     def image(self, photo: str, *, attribute: str, arm: str, step: int, suffix: str) -> PurePosixPath:
-        """The file of one version."""
+        """Return the file of a version."""
         ...
 
     def mask(self, photo: str, *, attribute: str = "") -> PurePosixPath:
-        """The file of a photo's mask, a PNG; of one attribute alone where editing it changes another region."""
+        """Return the file of a photo's mask (PNG); attributes with their own region have their own mask."""
         ...
 
     def finished(self, content: bytes, photo: str, *, attribute: str, arm: str, value: float) -> bytes:
-        """An encoded version as it is to be written; its pixels stay as they are."""
+        """Return an encoded version with its metadata; the pixels do not change."""
         ...
 
 
 @dataclass(frozen=True)
 class RunLayout:
-    """A run's: ``images/<attribute>/<photo>/step<k>.png``, a placebo's ``images/<attribute>-<arm>/…``, and
-    ``masks/<photo>.png``. A file states nothing about itself: a classifier is sent exactly these bytes."""
+    """A run's layout: ``images/<attribute>/<photo>/step<k>.png``, placebos in ``images/<attribute>-<arm>/…``, and
+    ``masks/<photo>.png``. Files have no metadata, because classifiers receive exactly these bytes."""
 
     def image(self, photo: str, *, attribute: str, arm: str, step: int, suffix: str) -> PurePosixPath:
         """See ``Layout``."""
@@ -53,7 +53,7 @@ class RunLayout:
         return PurePosixPath(MASKS) / f"{image_folder(photo)}{attribute and f'-{attribute}'}.png"
 
     def finished(self, content: bytes, photo: str, *, attribute: str, arm: str, value: float) -> bytes:
-        """The bytes unchanged."""
+        """Return the bytes unchanged."""
         return content
 
 
@@ -73,7 +73,7 @@ class ShardLayout(RunLayout):
 
 @dataclass(frozen=True)
 class ImageFile:
-    """How versions are encoded: lossless PNG, or JPEG of a stated quality (50-100) without chroma subsampling."""
+    """The encoding of versions: lossless PNG, or JPEG of a given quality (50-100) without chroma subsampling."""
 
     format: Literal["png", "jpeg"] = "png"
     quality: int = 95
@@ -84,7 +84,7 @@ class ImageFile:
         return ".png" if self.format == "png" else ".jpg"
 
     def encode(self, pixels: "NDArray[np.uint8]") -> bytes:
-        """``(H, W, 3)`` uint8 RGB as the bytes of a file, without metadata.
+        """Encode ``(H, W, 3)`` uint8 RGB as the bytes of a file, without metadata.
 
         Raises:
             ValueError: the pixels cannot be encoded.
@@ -92,7 +92,7 @@ class ImageFile:
         import cv2
 
         if self.format == "png":
-            # One filter for all rows: as small for photos as the best of five for each, and much faster, to read too.
+            # One filter for all rows: as small for photos as the best of five per row, and faster to write and read.
             filtering = [cv2.IMWRITE_PNG_FILTER, cv2.IMWRITE_PNG_FILTER_AVG]
             strategy = [cv2.IMWRITE_PNG_STRATEGY, cv2.IMWRITE_PNG_STRATEGY_RLE]
             flags = [cv2.IMWRITE_PNG_COMPRESSION, 1, *strategy, *filtering]
@@ -106,24 +106,24 @@ class ImageFile:
 
 
 def kind_of(attribute: str, arm: str) -> str:
-    """What the files of one sweep have in common in their names: the attribute, and the placebo if it is one."""
+    """Return the common part of a sweep's file names: the attribute, and the placebo if it is one."""
     return attribute if arm == EDIT_ARM else f"{attribute}-{arm}"
 
 
 def image_folder(photo: str) -> PurePosixPath:
-    """The folder of a photo's versions: its own path made safe for any file system, and unique.
+    """Return the folder of a photo's versions: its path made safe for any file system, and unique.
 
-    Eight hex digits of the name's hash keep apart what the cleaning would have made equal.
+    Eight hex digits of the name's hash distinguish names that the cleaning makes equal.
     """
     parts = [part for part in PurePosixPath(photo.replace("\\", "/")).parts if part not in ("/", "..", ".")]
-    # 60 characters are at most 240 bytes of UTF-8: with the hash, below the 255 that a file system allows.
+    # 60 characters are at most 240 bytes of UTF-8, so with the hash below the limit of 255 of file systems.
     clean = [re.sub(r"[^\w.\- ]", "_", part)[:60].strip(" .") or "_" for part in parts] or ["_"]
     clean[-1] = f"{clean[-1]}-{sha256(photo.encode('utf-8', 'surrogateescape')).hexdigest()[:8]}"
     return PurePosixPath(*clean)
 
 
 def write_image(path: Path, content: bytes) -> None:
-    """Write one file, making its folder if it is the first in it."""
+    """Write a file; create its folder if necessary."""
     try:
         path.write_bytes(content)
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""Checks of what two judges perceive: falls, dead faces, the weakest group, what should stay, years.
+"""Checks of the two judges' outputs: falls, dead faces, the weakest group, off-target changes, years.
 
-The worse of the two is the figure. Neither takes part in an edit; the second has another architecture, saw the other
-half of the data, and sees no colour.
+The worse of both figures counts. Neither judge takes part in an edit. The second has another architecture, was trained
+on the other half of the data, and sees no colour.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,15 +16,15 @@ from pipeline.counterfactuals import measures
 from pipeline.counterfactuals.checks import NAN, Check, at, each, line, rise, wide
 from pipeline.run.formats import measured
 
-JUDGES = {"judge": "judge", "second judge": "grey"}  # as printed -> how its columns begin
-FALL = 0.02  # a probability that falls by no more is noise
+JUDGES = {"judge": "judge", "second judge": "grey"}  # printed name -> prefix of its columns
+FALL = 0.02  # smaller falls of a probability are noise
 
 
 def target(rows: pd.DataFrame, attribute: Attribute, judge: str = "judge") -> pd.DataFrame:
-    """A judge's probability of the higher pole, one row a photo, one column a value; empty where it did not judge.
+    """Return a judge's probability of the higher pole, one row per photo, one column per value; empty without outputs.
 
-    What is measured in the picture counts as judged once. Of an attribute that counts from each face's own figure, the
-    probability at a = 0 is one half.
+    Attributes measured in the picture are assigned to the first judge. For an attribute relative to each face, the
+    probability at a = 0 is 0.5.
     """
     names = [f"{judge}_{name.removeprefix('judge_')}" for name in attribute.judged] if attribute.by_network else []
     if not attribute.by_network and judge == "judge":
@@ -39,16 +39,16 @@ def target(rows: pd.DataFrame, attribute: Attribute, judge: str = "judge") -> pd
 
 
 def targets(rows: pd.DataFrame, attribute: Attribute) -> dict[str, pd.DataFrame]:
-    """`target` of each judge that judged."""
+    """Return the `target` of each judge with outputs."""
     tables = {name: target(rows, attribute, prefix) for name, prefix in JUDGES.items()}
     return {name: table for name, table in tables.items() if len(table)}
 
 
 def other_edit(attribute: Attribute, other: Attribute, versions: pd.DataFrame, options: ValidityOptions) -> Check:
-    """Whether an intersection's faces are perceived as the other attribute was edited: its rise between both poles.
+    """Check an intersection's second edit: the rise of the other attribute between its poles.
 
     Args:
-        attribute: what was swept on faces edited to a value of the other one.
+        attribute: the attribute swept on faces edited to a value of the other one.
         other: the other attribute.
         versions: the counterfactuals table.
         options: the thresholds.
@@ -68,13 +68,13 @@ def other_edit(attribute: Attribute, other: Attribute, versions: pd.DataFrame, o
 
 
 def whole_rise(rows: pd.DataFrame, attribute: Attribute) -> pd.Series:
-    """By how much each photo's probability rises from the first to the last value, by the judge that sees less."""
+    """Return each photo's rise from the first to the last value, by the judge that sees less."""
     rises = [table.iloc[:, -1] - table.iloc[:, 0] for table in targets(rows, attribute).values()]
     return pd.concat(rises, axis=1).min(axis=1) if rises else pd.Series(dtype=float)
 
 
 def order(attribute: Attribute, rows: pd.DataFrame, options: ValidityOptions) -> list[Check]:
-    """Whether probabilities fall along the sweep, and which faces hardly change at all."""
+    """Check whether probabilities fall along the sweep, and list faces that hardly change."""
     falls = {
         name: measures.falling_share(table.to_numpy(dtype=float), by=FALL)
         for name, table in targets(rows, attribute).items()
@@ -94,7 +94,7 @@ def order(attribute: Attribute, rows: pd.DataFrame, options: ValidityOptions) ->
 def weakest_group(
     attribute: Attribute, rows: pd.DataFrame, groups: Mapping[str, str], options: ValidityOptions
 ) -> Check:
-    """The source group in which the effect is smallest."""
+    """Check the effect in the source group where it is smallest."""
     found: dict[tuple[str, str], float] = {}
     for judge, table in targets(rows, attribute).items():
         low, high = at(table, -1.0), at(table, 1.0)
@@ -113,7 +113,7 @@ def weakest_group(
 
 
 def off_target(attribute: Attribute, rows: pd.DataFrame, options: ValidityOptions) -> list[Check]:
-    """How much what should stay moves, on a 0-1 scale, from -1 to +1 (and over the whole sweep)."""
+    """Check off-target changes from -1 to +1 on a 0-1 scale (and over the whole sweep)."""
     checks = []
     for control in (*attribute.must_not_move, *attribute.may_move):
         near, far = {}, {}
@@ -143,14 +143,14 @@ def _moved(tables: list[pd.DataFrame], reach: float) -> float:
 
 
 def words_of(photos: Iterable[object], groups: Mapping[str, str]) -> list[NDArray[np.str_]]:
-    """The words of the photos' groups, one array for each place: "feminine" first, then "Black"."""
+    """Split the photos' groups into one array per category: "feminine" first, then "Black"."""
     split = [groups.get(str(photo), "").split(", ") for photo in photos]
     places = max(map(len, split), default=0)
     return [np.array([words[k] if k < len(words) else "" for words in split], dtype=np.str_) for k in range(places)]
 
 
 def years(attribute: Attribute, rows: pd.DataFrame, groups: Mapping[str, str], options: ValidityOptions) -> list[Check]:
-    """By how many years perceived age moves: the mean in each gender, and what nine of ten faces stay below."""
+    """Check the change of perceived age in years: the mean in each gender, and the 90 % quantile over faces."""
     if YOUNG not in attribute.must_not_move:
         return []
     means: dict[tuple[str, str], float] = {}

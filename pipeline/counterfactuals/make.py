@@ -1,4 +1,4 @@
-"""From faces to written, checked versions: one chunk of photos at a time, networks in batches."""
+"""Make, write and check versions of faces: one chunk of photos at a time, networks in batches."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -61,8 +61,8 @@ CYCLES = 10
 
 @dataclass(frozen=True)
 class Networks:
-    """What making versions needs: the editor, the parser that finds the region, the judge that checks, and, where its
-    weights are on the disk, the network that recognises people. ``second`` is the second judge."""
+    """The networks for making versions: the editor, the parser of the region, the judges, and the recognition network
+    if its weights are installed. ``second`` is the second judge."""
 
     editor: Editor
     parser: SmallParser | BiSeNet
@@ -74,13 +74,13 @@ class Networks:
 def load_networks(
     options: SweepOptions, *, recogniser: Path | None = None, device: str = "cpu", edits: Path | None = None
 ) -> Networks:
-    """The networks that make and check the versions of a sweep.
+    """Load the networks that make and check the versions of a sweep.
 
     Args:
-        options: its ``parser`` says which parser is used.
-        recogniser: the file of the recognition network's weights; without it nobody is recognised.
-        device: where they compute; see ``models.precision.choose_device``.
-        edits: the folder in which images of others' editors are kept.
+        options: options of the sweep.
+        recogniser: weights of the recognition network; without them identity is not measured.
+        device: device of the networks; see ``models.precision.choose_device``.
+        edits: the folder of cached images from external editors.
     """
     parser, judge = load_parser(options.parser, weights=options.parser_weights), load_judge("judge")
     second, estimator = load_judge("grey-judge"), load_judge("estimator")
@@ -104,7 +104,7 @@ def _editor(
 
 
 def subject_of(row: Mapping[str, Any], pixels: NDArray[np.uint8]) -> Subject:
-    """The face to edit, from its row of the faces table and the ``(H, W, 3)`` pixels of its photo."""
+    """Make the subject of a row of the faces table and the ``(H, W, 3)`` pixels of its photo."""
     landmarks = np.array(row["landmarks"], dtype=np.float64).reshape(5, 2)
     return Subject(photo=str(row["photo"]), pixels=pixels, landmarks=landmarks, own=row)
 
@@ -120,7 +120,7 @@ class Version:
 
 @dataclass(frozen=True)
 class _Chunk:
-    """A chunk's faces: where each may change (in its photo and in its crop), and what was measured on it."""
+    """A chunk's faces: where each may change (in its photo and in its crop), and measurements of it."""
 
     subjects: Sequence[Subject]
     patches: Sequence[Patch | None]
@@ -128,7 +128,7 @@ class _Chunk:
     masks: NDArray[np.float32]
     facts: Sequence[Mapping[str, float]]
     references: Sequence[Reference]
-    # (attribute, place of a face) -> why its edit could not be had.
+    # (attribute, index of a face) -> why its edit failed.
     failures: dict[tuple[str, int], str] = field(default_factory=dict)
 
 
@@ -146,12 +146,12 @@ def make_versions(
 
     Args:
         subjects: the faces.
-        networks: they edit and check.
-        options: what is to be made.
+        networks: the networks that edit and check.
+        options: options of the sweep.
         layout: names the files.
-        folder: where they are written.
-        identified: the photos whose versions are shown to the recognition network too.
-        advance: is called with the share of a photo's versions whenever some of them are written.
+        folder: destination of the files.
+        identified: photos for which the recognition network is used.
+        advance: called with the share of a photo's versions that was written.
 
     Returns:
         Rows of the counterfactuals table, K for each photo, attribute and arm.
@@ -162,7 +162,7 @@ def make_versions(
     rows: list[dict[str, Any]] = []
     swept = options.chosen()
     share = 1 / (len(swept) * len(options.arms))
-    # One attribute at a time: what a run of one attribute would write must not depend on another being swept too.
+    # One attribute at a time, so that its files do not depend on other swept attributes.
     for name, attribute in swept.items():
         made = set()
         photos = [subject.photo for subject in subjects]
@@ -181,7 +181,7 @@ def make_versions(
 def unmade(
     photo: str, attribute: str, *, options: SweepOptions, status: str, reason: str, arm: str = EDIT_ARM
 ) -> Iterator[dict[str, Any]]:
-    """The rows of a photo's sweep that could not be made."""
+    """Yield the rows of a photo's sweep that could not be made."""
     for step, value in enumerate(options.values(attribute, arm), start=1):
         yield {
             "attribute": attribute,
@@ -209,13 +209,13 @@ def compose(
 
     Args:
         subject: the face.
-        patch: where it may change; None where no pixel may. A `PhotoEdit` has its own, for each attribute.
-        edit: of a batch of faces.
-        place: the face's place in that batch.
-        options: how the edit is put back, and how files are encoded.
+        patch: where it may change; None if no pixel may. A `PhotoEdit` has its own patch per attribute.
+        edit: an edit of a batch of faces.
+        place: the index of the face in that batch.
+        options: options of compositing and encoding.
         layout: names the files.
-        folder: where they are written.
-        reference: the photo that the versions are measured against; without it they are not.
+        folder: destination of the files.
+        reference: the photo for measurements of the versions; None skips them.
     """
     mask = layout.mask(subject.photo)
     composites: Iterable[Composite]
@@ -225,7 +225,7 @@ def compose(
             return []
         patch, composites = found.patch, found.versions
         mask = layout.mask(subject.photo, attribute=edit.attribute)
-        if edit.arm == EDIT_ARM:  # placebos have the edit's
+        if edit.arm == EDIT_ARM:  # placebos share the edit's mask
             _write_mask(subject, patch, folder / mask)
     elif patch is None:
         return []
@@ -295,9 +295,9 @@ def _prepare(
 
 
 def _write_mask(subject: Subject, patch: Patch | None, path: Path) -> None:
-    """Write a photo's mask as an 8-bit PNG of the photo's size, so that others can check what may change.
+    """Write a photo's mask as an 8-bit PNG of the photo's size.
 
-    Levels are rounded up: 0 means that the pixel may not change at all.
+    Levels are rounded up, so that 0 means that the pixel may not change at all.
     """
     if patch is None:
         return
@@ -307,7 +307,7 @@ def _write_mask(subject: Subject, patch: Patch | None, path: Path) -> None:
 
 
 def _null_errors(name: str, crops: Tensor, results: Tensor, masks: NDArray[np.float32]) -> list[dict[str, float]]:
-    """How far null edits are from the crops inside their masks, one row a face."""
+    """Measure the errors of null edits inside the masks, one row per face."""
     pairs = zip(to_levels(crops) + 127.5, to_levels(results) + 127.5, masks, strict=True)
     return [{f"{name}_psnr": psnr(a, b, mask), f"{name}_ssim": ssim(a, b, mask)} for a, b, mask in pairs]
 
@@ -325,7 +325,7 @@ def _write(
 ) -> Iterator[dict[str, Any]]:
     found: list[list[Version]] = []
     for place, (subject, patch) in enumerate(zip(chunk.subjects, chunk.patches, strict=True)):
-        # Skin is measured in placebos only where it stands for the attribute.
+        # Skin is measured in placebos only if it represents the attribute.
         measured = edit.arm == EDIT_ARM or not options.chosen()[edit.attribute].by_network
         reference = chunk.references[place] if measured else None
         try:
@@ -344,7 +344,7 @@ def _write(
     judgements = iter(judged)
     for place, (subject, versions) in enumerate(zip(chunk.subjects, found, strict=True)):
         if not versions:
-            reason = chunk.failures.get((edit.attribute, place))  # a placebo shares it: it is as large as the edit
+            reason = chunk.failures.get((edit.attribute, place))  # placebos share it, because they depend on the edit
             status = "excluded" if reason is None else "failed"
             yield from unmade(
                 subject.photo, edit.attribute, options=options, status=status, reason=reason or NO_REGION, arm=edit.arm
@@ -358,7 +358,7 @@ def _write(
 
 
 def _null_version(chunk: _Chunk, place: int, *, mode: str) -> Tensor:
-    """What the versions of a photo are compared with: its null edit as it would be written, ``(3, 128, 128)``."""
+    """Return the null edit of a photo as it would be written, ``(3, 128, 128)``, for comparison with versions."""
     crop, null = chunk.batch.crops[place], chunk.batch.null[place]
     return crop if mode == "delta" else crop + torch.from_numpy(chunk.masks[place]) * (null - crop)
 
@@ -369,7 +369,7 @@ def _identity(network: nn.Module, versions: Sequence[Version], reference: Tensor
 
 
 def _judge(judge: Classifier, crops: Sequence[NDArray[np.uint8]], *, name: str = "judge") -> list[dict[str, float]]:
-    """A judge's columns of the counterfactuals table for aligned crops."""
+    """Compute a judge's columns of the counterfactuals table for aligned crops."""
     if not crops:
         return []
     seen = perceive_crops(judge, crops, half=True)

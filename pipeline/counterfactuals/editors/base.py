@@ -1,6 +1,6 @@
-"""The contract of an editor: faces and wanted values in, edited crops or whole images out.
+"""The interface of editors: faces and target values in, edited crops or whole images out.
 
-Where an edit is put back into the photo, its files, checks and placebos of colour are the same for every editor.
+Compositing, files, checks and colour placebos are the same for all editors.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +16,7 @@ from models.alignment import similarity_to_template
 from models.fader import Fader
 from pipeline.config.attributes import Attribute
 
-CROP = Fader.size  # pixels a side of an aligned crop
+CROP = Fader.size  # side of an aligned crop in pixels
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Subject:
         photo: the photo's name.
         pixels: the whole photo ``(H, W, 3)`` uint8 RGB.
         landmarks: ``(5, 2)`` in the photo's pixels.
-        own: the face's own estimated values by the columns of the faces table.
+        own: the face's own estimated values, by column of the faces table.
     """
 
     photo: str
@@ -61,14 +61,14 @@ class Patch:
 
     @property
     def window(self) -> tuple[slice, slice]:
-        """Where the patch lies in the photo, as slices of rows and columns."""
+        """Position of the patch in the photo, as slices of rows and columns."""
         height, width = self.mask.shape
         return slice(self.top, self.top + height), slice(self.left, self.left + width)
 
 
 @dataclass(frozen=True)
 class Composite:
-    """One version of a photo. ``clipped_share``: of the mask's pixels, how many hit black or white by the edit."""
+    """A version of a photo. ``clipped_share``: share of the mask's pixels that the edit pushed to black or white."""
 
     pixels: NDArray[np.uint8]
     clipped_share: float
@@ -82,8 +82,8 @@ class Edit:
         attribute: the attribute's name.
         arm: ``EDIT_ARM``, or the placebo's name.
         values: the sweep's K values.
-        changes: ``(B, K, 128, 128, 3)`` float32 pixel levels: what ``delta`` adds to the photo.
-        faces: of the same shape: what ``reconstruction`` pastes.
+        changes: ``(B, K, 128, 128, 3)`` float32 pixel levels that ``delta`` adds to the photo.
+        faces: of the same shape, pasted by ``reconstruction``.
     """
 
     attribute: str
@@ -93,19 +93,19 @@ class Edit:
     faces: NDArray[np.float32]
 
     def at(self, values: tuple[float, ...]) -> "Edit":
-        """The same edit at some of its values."""
+        """Return the same edit at a part of its values."""
         places = [int(np.abs(np.subtract(self.values, value)).argmin()) for value in values]
         return replace(self, values=values, changes=self.changes[:, places], faces=self.faces[:, places])
 
 
 @dataclass(frozen=True)
 class PhotoVersions:
-    """The K versions of one photo as the editor has put them back.
+    """The K versions of one photo, composited by the editor.
 
     Attributes:
         photo: its pixels ``(H, W, 3)`` uint8 RGB.
         own: the value at which it is unchanged.
-        patch: where it may change; elsewhere every version is the photo's own, bit for bit.
+        patch: where it may change; elsewhere every version equals the photo bit for bit.
         versions: from the lowest value to the highest.
     """
 
@@ -117,12 +117,12 @@ class PhotoVersions:
 
 @dataclass(frozen=True)
 class PhotoEdit:
-    """One attribute's sweep of a batch of faces by an editor that puts its edits back into the photos itself.
+    """One attribute's sweep of a batch of faces by an editor that composites its edits itself.
 
     Attributes:
         attribute, arm, values: as in `Edit`.
-        make: the place of a face in the batch -> its versions; None where nothing of the photo may change. Called once
-            a face, so that no more than one photo's versions are held at a time.
+        make: maps the index of a face in the batch to its versions; None if no pixel may change. Called once per face,
+            so that only one photo's versions are in memory at a time.
     """
 
     attribute: str
@@ -133,18 +133,18 @@ class PhotoEdit:
 
 @dataclass(frozen=True)
 class Direction:
-    """Which of the random directions a face's placebo goes along, and which way (-1 or 1) above its own value."""
+    """The random direction of a face's placebo, and its sign (-1 or 1) above the face's own value."""
 
     number: int = 0
     way: int = 1
 
     def name_of(self, attribute: str) -> str:
-        """What its random numbers are drawn by, next to the seed."""
+        """Return the name that, with the seed, determines the random numbers."""
         return f"{attribute} {self.number}" if self.number else attribute
 
 
 class FaceBatch(Protocol):
-    """``B`` faces as an editor has read them, once for all their sweeps."""
+    """``B`` faces, read once by an editor for all their sweeps."""
 
     @property
     def crops(self) -> Tensor:
@@ -153,15 +153,15 @@ class FaceBatch(Protocol):
 
     @property
     def null(self) -> Tensor:
-        """The null edit, each face with its own values, of the same shape; `crops` where nothing is decoded."""
+        """The null edit (each face with its own values), of the same shape; `crops` if nothing is decoded."""
         ...
 
     def null_of(self, crops: Tensor) -> Tensor:
-        """The null edit of other crops of the same faces, such as the null edit itself."""
+        """Return the null edit of other crops of the same faces, such as the null edit itself."""
         ...
 
     def edit(self, attribute: Attribute, values: tuple[float, ...]) -> Edit | PhotoEdit:
-        """One attribute's sweep; all other attributes stay the faces' own.
+        """Sweep one attribute; all other attributes keep the faces' own values.
 
         Raises:
             ValueError: the editor cannot change this attribute.
@@ -171,7 +171,7 @@ class FaceBatch(Protocol):
 
 @runtime_checkable
 class CodedFaces(FaceBatch, Protocol):
-    """Faces read as codes, which can be changed along any direction."""
+    """Faces encoded as codes, which can be changed along any direction."""
 
     def random_placebo(
         self,
@@ -182,12 +182,14 @@ class CodedFaces(FaceBatch, Protocol):
         seed: int,
         dealt: "Sequence[Direction] | None" = None,
     ) -> Edit:
-        """A change without meaning, as large as the edit inside ``masks`` ``(B, 128, 128)`` at each value.
+        """Return a meaningless change, as large as the edit inside ``masks`` ``(B, 128, 128)`` at each value.
 
         Args:
-            attribute, edit, masks: the real edit, of what, and where.
-            seed: of the directions.
-            dealt: the direction of each face; the first of them for all unless given.
+            attribute: the edited attribute.
+            edit: the real edit.
+            masks: where the crops may change.
+            seed: seed of the directions.
+            dealt: the direction of each face. Default: the first direction for all.
         """
         ...
 
@@ -199,17 +201,17 @@ class Editor(Protocol):
         """Read a batch of faces.
 
         Args:
-            subjects: these.
-            near: ``(B, 19, S, S)`` what ``mask.chances_of`` found in them, where it is known already.
+            subjects: the faces.
+            near: ``(B, 19, S, S)`` result of ``mask.chances_of`` for them, if known.
         """
         ...
 
 
 def to_levels(units: Tensor) -> NDArray[np.float32]:
-    """``(..., 3, S, S)`` in network units as ``(..., S, S, 3)`` pixel levels around 0."""
+    """Convert ``(..., 3, S, S)`` in network units to ``(..., S, S, 3)`` pixel levels around 0."""
     return np.ascontiguousarray((units * 127.5).movedim(-3, -1).numpy())
 
 
 def placebo(edit: Edit, arm: str, changes: NDArray[np.float32], *, null: Tensor) -> Edit:
-    """An edit's placebo: other changes ``(B, K, 128, 128, 3)``, pasted on the null edit ``(B, 3, 128, 128)``."""
+    """Make an edit's placebo of other changes ``(B, K, 128, 128, 3)`` and the null edit ``(B, 3, 128, 128)``."""
     return replace(edit, arm=arm, changes=changes, faces=changes + to_levels(null[:, None]) + np.float32(127.5))

@@ -1,6 +1,6 @@
 """The Fader network as an editor: encode a face once, decode it with every value of the sweep.
 
-Its random placebo goes along a random direction of the code: as large as the edit, but without what it shall change.
+Its random placebo moves the code along a random direction, scaled to the size of the edit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,14 +18,14 @@ from models.precision import compute, unit_batch
 from pipeline.config.attributes import EDIT_ARM, Attribute
 from pipeline.counterfactuals.editors.base import CROP, Direction, Edit, Subject, placebo, to_levels
 
-# How far the random direction is followed, as a share of the code's own length, before the change is brought to the
-# edit's size: far enough to be more than rounding, near enough to stay a face.
+# Length of the random step as a share of the code's length, before the change is scaled to the edit's size: large
+# enough to exceed rounding errors, small enough that the result is still a face.
 STRIDE = 0.4
 
 
 @dataclass(frozen=True)
 class FaderEditor:
-    """The editor around one network."""
+    """The editor of a Fader network."""
 
     network: Fader
 
@@ -40,7 +40,7 @@ class FaderBatch:
     """``B`` encoded faces; see ``FaceBatch``.
 
     Attributes:
-        network: decodes them.
+        network: the Fader network.
         crops: ``(B, 3, 128, 128)`` in -1..1.
         codes: ``(B, 256, 8, 8)``.
         own: ``(B, 8)`` the faces' own values in the order of ``models.fader.ATTRIBUTES``.
@@ -78,9 +78,9 @@ class FaderBatch:
         seed: int,
         dealt: Sequence[Direction] | None = None,
     ) -> Edit:
-        """A sweep along random directions of the code, at each value as large inside the masks (RMS) as the edit."""
+        """Sweep along random directions of the code, at each value as large inside the masks (RMS) as the edit."""
         dealt = [Direction()] * len(self.own) if dealt is None else dealt
-        # Like the edit, it starts from the face's own value, and goes one way below and the other above.
+        # Like the edit, it starts from the face's own value and has opposite directions below and above.
         own = attribute.own_value(dict(zip(ATTRIBUTES, self.own.unbind(dim=1), strict=True)))
         above = (torch.tensor(edit.values) >= own[:, None]).numpy()
         steps = {one: one.way * _direction(self.codes.shape[1:], name=one.name_of(attribute.name), seed=seed)
@@ -98,7 +98,7 @@ class FaderBatch:
 
 
 def own_values(rows: Sequence[Mapping[str, float]]) -> Tensor:
-    """The decoder's inputs ``(B, 8)`` for the faces' own values, from rows of the faces table."""
+    """Return the decoder's inputs ``(B, 8)`` for the faces' own values, from rows of the faces table."""
     return torch.tensor([[row[name] for name in ATTRIBUTES] for row in rows], dtype=torch.float32)
 
 
@@ -116,12 +116,12 @@ def encode(network: Fader, crops: Tensor, own: Tensor) -> FaderBatch:
 
 
 def decode(network: Fader, codes: Tensor, inputs: Tensor) -> Tensor:
-    """Codes ``(B, 256, 8, 8)`` and attribute values ``(B, 8)`` -> faces ``(B, 3, 128, 128)`` in -1..1."""
+    """Decode codes ``(B, 256, 8, 8)`` with attribute values ``(B, 8)`` to faces ``(B, 3, 128, 128)`` in -1..1."""
     return compute(network.decode, codes, inputs, network=network)
 
 
 def sweep_inputs(own: Tensor, attribute: Attribute, values: Sequence[float]) -> Tensor:
-    """The decoder's inputs ``(B, K, 8)`` of a sweep: ``own`` ``(B, 8)`` with one attribute's inputs replaced.
+    """Return the decoder's inputs ``(B, K, 8)`` of a sweep: ``own`` ``(B, 8)`` with one attribute's inputs replaced.
 
     Raises:
         ValueError: the decoder has no such inputs.
@@ -140,7 +140,7 @@ def sweep_inputs(own: Tensor, attribute: Attribute, values: Sequence[float]) -> 
 
 
 def _direction(shape: Sequence[int], *, name: str, seed: int) -> Tensor:
-    """A direction of length 1, by attribute and seed alone."""
+    """Return a direction of length 1 that depends only on name and seed."""
     number = int(sha256(f"{seed} {name}".encode()).hexdigest()[:12], 16)
     direction = torch.randn(tuple(shape), generator=torch.Generator().manual_seed(number))
     unit: Tensor = direction / direction.norm()
@@ -148,7 +148,7 @@ def _direction(shape: Sequence[int], *, name: str, seed: int) -> Tensor:
 
 
 def _size(changes: NDArray[np.float32], masks: NDArray[np.float32]) -> NDArray[np.float64]:
-    """``(B, K)`` root mean square of changes ``(B, K, S, S, 3)`` inside ``masks`` ``(B, S, S)``."""
+    """Return the root mean square ``(B, K)`` of changes ``(B, K, S, S, 3)`` inside ``masks`` ``(B, S, S)``."""
     squares = np.einsum("bkhwc,bkhwc,bhw->bk", changes, changes, masks, dtype=np.float64, casting="unsafe")
     area = 3 * masks.sum(axis=(1, 2), dtype=np.float64).clip(1e-6)
     return np.asarray(np.sqrt(squares / area[:, None]), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Edits by others (``sources``): each image is kept in the run's folder, and put back into the photo by the mask."""
+"""External editors: images from ``sources`` are cached in the run's folder and composited by the mask."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -24,14 +24,14 @@ SHAPE_TOLERANCE = 0.02  # relative difference of side ratios up to which an imag
 
 @dataclass(frozen=True)
 class OutsideEditor:
-    """An editor of others as one of the house's.
+    """Adapts an external source of images to the interface of editors.
 
     Attributes:
-        source: gives the images.
-        parser: finds where the photo may change.
-        region: face classes that may.
+        source: source of the images.
+        parser: finds the region that may change.
+        region: face classes that may change.
         feather_share: width of the soft edge, in crop sides.
-        folder: where images are kept, so that none is asked for twice; None keeps none.
+        folder: cache of images, so that none is requested twice; None disables it.
     """
 
     source: Source
@@ -68,7 +68,7 @@ class OutsideFaces:
     def edit(self, attribute: Attribute, values: tuple[float, ...]) -> PhotoEdit:
         """See ``FaceBatch``.
 
-        ``make`` raises an ``EditError`` where the source gives no image.
+        ``make`` raises an ``EditError`` if the source returns no image.
         """
 
         def make(place: int) -> PhotoVersions | None:
@@ -82,7 +82,7 @@ class OutsideFaces:
         return PhotoEdit(attribute.name, EDIT_ARM, values, make)
 
     def _image(self, subject: Subject, patch: Patch, attribute: Attribute, value: float) -> Pixels:
-        """One version, of the photo's size; from the folder where it was had before."""
+        """Return a version of the photo's size, from the cache if possible."""
         height, width = subject.pixels.shape[:2]
         mask = np.zeros((height, width), dtype=np.uint8)
         mask[patch.window] = np.ceil(patch.mask * 255).astype(np.uint8)

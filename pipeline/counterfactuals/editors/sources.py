@@ -1,6 +1,6 @@
-"""Where edited images come from if not from the program's own networks: files, a function, a program, a service.
+"""External sources of edited images: files, a function, a program, a service.
 
-What is done with them is in ``outside``: they are kept, put back by the mask and checked like any other edit.
+``outside`` caches and composites the images; they are checked like any other edit.
 """
 
 import base64
@@ -40,18 +40,18 @@ COLUMNS = ("photo", "attribute", "value", "file")
 
 
 class EditError(Exception):
-    """One version cannot be had; the message says why."""
+    """A version cannot be made; the message says why."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """One version that is wanted.
+    """A request for one version.
 
     Attributes:
         subject: the face in its photo.
-        attribute: what is to be changed.
-        value: how far, from -1 and below (the lower pole) to +1 and above.
-        mask: ``(H, W)`` uint8 of the photo, 0 where nothing may change; what is changed there is not used.
+        attribute: the attribute to change.
+        value: the target value, from -1 and below (the lower pole) to +1 and above.
+        mask: ``(H, W)`` uint8 of the photo, 0 where nothing may change; changes there are discarded.
     """
 
     subject: Subject
@@ -61,38 +61,38 @@ class Request:
 
     @property
     def prompt(self) -> str:
-        """What a service that takes words is told."""
+        """The edit as text, for services that take a prompt."""
         pole = self.attribute.poles[int(self.value >= 0)]
         degree = "slightly more" if abs(self.value) < 0.75 else "more" if abs(self.value) < 1.5 else "much more"
         return f"make this person look {degree} {pole}, and change nothing else"
 
 
 class Source(Protocol):
-    """Gives edited images."""
+    """A source of edited images."""
 
     @property
     def fingerprint(self) -> str:
-        """Names everything that its images depend on next to the request."""
+        """Covers everything on which its images depend, except the request."""
         ...
 
     def image(self, request: Request) -> Pixels:
-        """The version ``(H, W, 3)`` RGB of the photo's size, or of its shape.
+        """Return the version ``(H, W, 3)`` RGB with the photo's size or aspect ratio.
 
         Raises:
-            EditError: it cannot be had.
+            EditError: the version cannot be made.
         """
         ...
 
 
 def source_of(spec: str, *, timeout: float) -> Source:
-    """The source that an editor's name stands for.
+    """Return the source for an editor's name.
 
     Args:
         spec: such as ``images:versions.csv`` or ``python:mine:edit``.
         timeout: seconds for one image of a program or a service.
 
     Raises:
-        ConfigError: it is none, or a file or function is not there.
+        ConfigError: there is no such source, or a file or function is missing.
     """
     kind, _, target = spec.partition(":")
     if kind not in EXTERNAL_EDITORS or not target:
@@ -109,7 +109,7 @@ def source_of(spec: str, *, timeout: float) -> Source:
 
 
 def remote_host(spec: str) -> str | None:
-    """The host to which an editor sends faces; None for one of this machine."""
+    """Return the host to which an editor sends faces; None for a local editor."""
     kind, _, target = spec.partition(":")
     url = spec if target.startswith("//") else target
     return None if kind not in ("http", "https") or on_this_machine(url) else urlsplit(url).netloc
@@ -117,7 +117,7 @@ def remote_host(spec: str) -> str | None:
 
 @dataclass(frozen=True)
 class GivenImages:
-    """Versions that others made: a CSV file with the columns photo, attribute, value and file (relative to it)."""
+    """Existing versions: a CSV file with the columns photo, attribute, value and file (relative to it)."""
 
     manifest: Path
 
@@ -155,7 +155,7 @@ class GivenImages:
 
 @dataclass(frozen=True)
 class Function:
-    """A Python function ``MODULE:FUNCTION``: photo ``(H, W, 3)`` RGB and what is wanted -> the version.
+    """A Python function ``MODULE:FUNCTION`` from a photo ``(H, W, 3)`` RGB and the request to the version.
 
     It is called as ``function(pixels, attribute=…, value=…, poles=(low, high), mask=…, prompt=…)``.
     """
@@ -201,14 +201,14 @@ class Function:
 
 @dataclass(frozen=True)
 class Program:
-    """A program, called once a version: ``PROGRAM PHOTO.png MASK.png REQUEST.json OUT.png``."""
+    """A program, called once per version: ``PROGRAM PHOTO.png MASK.png REQUEST.json OUT.png``."""
 
     words: str
     timeout: float
 
     @property
     def fingerprint(self) -> str:
-        """See ``Source``: the words; a program that changes under the same words goes unseen."""
+        """See ``Source``: the command line; changes of the program itself are not detected."""
         return digest(["command", self.words])
 
     def image(self, request: Request) -> Pixels:
@@ -253,7 +253,7 @@ class Service:
 
     @property
     def fingerprint(self) -> str:
-        """See ``Source``: the address; a service that changes behind it goes unseen."""
+        """See ``Source``: the address; changes of the service are not detected."""
         return digest(["http", self.url])
 
     def image(self, request: Request) -> Pixels:
@@ -277,7 +277,7 @@ class Service:
 
 
 def described(request: Request) -> dict[str, Any]:
-    """A request in plain values."""
+    """Return a request in plain values."""
     return {
         "photo": request.subject.photo,
         "attribute": request.attribute.name,
@@ -288,16 +288,16 @@ def described(request: Request) -> dict[str, Any]:
 
 
 def encoded(pixels: Pixels) -> bytes:
-    """RGB or grey pixels as a PNG."""
+    """Encode RGB or grey pixels as PNG."""
     _, content = cv2.imencode(".png", pixels[..., ::-1] if pixels.ndim == 3 else pixels)
     return content.tobytes()
 
 
 def decoded(content: bytes) -> Pixels:
-    """An image file as RGB pixels.
+    """Decode an image file to RGB pixels.
 
     Raises:
-        EditError: it is none, or too large.
+        EditError: the file is no image, or too large.
     """
     from io import BytesIO
 
