@@ -1,6 +1,6 @@
-"""How well small classifiers find out which pictures were edited: a logistic regression and a convolutional network.
+"""Detection of edited pictures by small classifiers: a logistic regression and a convolutional network.
 
-Cross-fitted by face: neither ever saw the face that it is asked about, edited or not. The one that finds more counts.
+Both are cross-fitted by face, so that neither was trained on the face that it scores. The better one counts.
 """
 
 import math
@@ -18,11 +18,11 @@ from torch.optim.adamw import adamw
 from pipeline.counterfactuals.measures import Pictures, auc, auc_interval, lab
 
 FOLDS = 4
-CELLS = 8  # the regression looks at the crop in so many cells a side
+CELLS = 8  # cells per side of the crop in the regression's features
 PENALTY = 0.01  # inverse strength: many features, few faces
-SIDE = 64  # pixels a side of the network's input
+SIDE = 64  # side of the network's input in pixels
 WIDTH = 24
-STEPS, FACES, EDITS = 40, 16, 2  # of the network's training: steps, faces in each, edits of each face
+STEPS, FACES, EDITS = 40, 16, 2  # training of the network: steps, faces per step, edits per face
 RATE, DECAY = 6e-3, 0.05
 
 Features = NDArray[np.float32]
@@ -39,12 +39,12 @@ class Detection:
 
 @dataclass(frozen=True)
 class Detector:
-    """A small classifier that looks for edits.
+    """A small classifier that detects edits.
 
     Attributes:
-        features: what it sees of a picture ``(S, S, 3)``.
-        scores: features of the faces to learn from ``(n, M, ...)``, which of a face's M pictures are edited ``(M,)``,
-            those of the faces to score ``(m, M, ...)``, a seed -> scores ``(m, M)``.
+        features: computes the features of a picture ``(S, S, 3)``.
+        scores: computes scores ``(m, M)`` from the features of the training faces ``(n, M, ...)``, which of a face's M
+            pictures are edited ``(M,)``, the features of the test faces ``(m, M, ...)``, and a seed.
     """
 
     features: Callable[[NDArray[np.uint8]], Features]
@@ -52,18 +52,18 @@ class Detector:
 
 
 def detect(unedited: Pictures, edited: Pictures, *, seed: int = 0) -> Detection:
-    """How well edited pictures are told from others of the same faces, by the classifier that tells them better.
+    """Measure how well edited pictures are distinguished from others of the same faces, by the better classifier.
 
     Args:
         unedited: ``(N, R, S, S, 3)`` uint8, R pictures of each of N faces.
         edited: ``(N, Q, S, S, 3)`` uint8, Q of the same faces.
-        seed: of the folds, the network and the bootstrap.
+        seed: seed of folds, network and bootstrap.
     """
     return max((detected_by(one, unedited, edited, seed=seed) for one in (REGRESSION, NETWORK)), key=lambda d: d.auc)
 
 
 def detected_by(detector: Detector, unedited: Pictures, edited: Pictures, *, seed: int = 0) -> Detection:
-    """The same by one classifier."""
+    """Measure detection by one classifier; see `detect`."""
     pictures = np.concatenate([unedited, edited], axis=1)
     positive = np.arange(pictures.shape[1]) >= unedited.shape[1]
     seen = np.array([[detector.features(picture) for picture in of_face] for of_face in pictures])
@@ -72,7 +72,8 @@ def detected_by(detector: Detector, unedited: Pictures, edited: Pictures, *, see
     for fold in range(FOLDS):
         test = order[fold::FOLDS]
         found = detector.scores(seen[np.setdiff1d(order, test)], positive, seen[test], seed * FOLDS + fold)
-        # Each fold's classifier has a scale of its own. All folds hold as many edits for an unedited picture.
+        # Scores are standardised because each fold's classifier has its own scale; all folds have the same share of
+        # edits.
         scores[test] = (found - found.mean()) / max(float(found.std()), 1e-9)
     which = np.tile(positive, len(seen))
     faces = np.repeat(np.arange(len(seen)), len(positive))
@@ -81,7 +82,7 @@ def detected_by(detector: Detector, unedited: Pictures, edited: Pictures, *, see
 
 
 def _cells(picture: NDArray[np.uint8]) -> Features:
-    """Mean colour, fine and coarse contrast of each cell."""
+    """Compute mean colour, fine and coarse contrast of each cell."""
     colours = lab(picture)
     light = colours[..., 0]
     fine = cv2.Laplacian(light, cv2.CV_32F)
@@ -106,7 +107,7 @@ def _by_regression(train: Features, positive: NDArray[np.bool_], test: Features,
 
 
 def _channels(picture: NDArray[np.uint8]) -> Features:
-    """CIELAB and fine contrast of L*, ``(4, SIDE, SIDE)``, each of about unit size."""
+    """Compute CIELAB and fine contrast of L*, ``(4, SIDE, SIDE)``, each scaled to about unit size."""
     colours = lab(picture)
     fine = colours[..., 0] - cv2.GaussianBlur(colours[..., 0], (0, 0), 2)
     seen = np.dstack([(colours[..., 0] - 50) / 25, colours[..., 1:] / 15, fine / 6])
@@ -115,7 +116,7 @@ def _channels(picture: NDArray[np.uint8]) -> Features:
 
 
 def _by_network(train: Features, positive: NDArray[np.bool_], test: Features, seed: int) -> NDArray[np.floating]:
-    """Scores of a small convolutional network, trained on mirrored, shifted faces of other brightness."""
+    """Score by a small convolutional network, trained on mirrored, shifted faces of varied brightness."""
     photos, edits = (torch.from_numpy(np.flatnonzero(positive == kind)) for kind in (False, True))
     faces, wanted = torch.from_numpy(train), torch.tensor([0.0] * len(photos) + [1.0] * min(EDITS, len(edits)))
     weights = torch.where(wanted > 0, 1 / wanted.sum(), 1 / len(photos))
@@ -132,7 +133,7 @@ def _by_network(train: Features, positive: NDArray[np.bool_], test: Features, se
             logits = network(seen.flatten(0, 1)).view(len(rows), -1)
             loss = F.binary_cross_entropy_with_logits(logits, wanted.expand_as(logits), weights)
             rate, momentum = _one_cycle(step)
-            # The function, as the class imports PyTorch's compiler: 110 MB in every process that looks for edits.
+            # The functional form, because the optimiser class imports PyTorch's compiler (110 MB in every process).
             slopes = list(torch.autograd.grad(loss, parameters))
             with torch.no_grad():
                 adamw(
@@ -147,7 +148,7 @@ def _by_network(train: Features, positive: NDArray[np.bool_], test: Features, se
 
 
 def _one_cycle(step: int) -> tuple[float, float]:
-    """Learning rate and momentum at a step of the training: one cycle (Smith and Topin 2018), PyTorch's defaults."""
+    """Return learning rate and momentum at a training step: one cycle (Smith and Topin 2018), PyTorch's defaults."""
     top, last = 0.3 * STEPS - 1, STEPS - 1
     rising = step <= top
     share = step / top if rising else (step - top) / (last - top)
@@ -157,7 +158,7 @@ def _one_cycle(step: int) -> tuple[float, float]:
 
 
 def _varied(faces: Tensor) -> Tensor:
-    """Pictures ``(B, M, C, S, S)``: those of one face mirrored alike, of one contrast and tint."""
+    """Augment pictures ``(B, M, C, S, S)``; all pictures of a face get the same mirroring, shift, contrast and tint."""
     count, channels = len(faces), faces.shape[2]
     mirrored = torch.where(torch.rand(count, 1, 1, 1, 1) < 0.5, faces, faces.flip(4))
     moved = torch.roll(mirrored, tuple(torch.randint(-2, 3, (2,)).tolist()), dims=(3, 4))
@@ -165,7 +166,7 @@ def _varied(faces: Tensor) -> Tensor:
 
 
 class _Network(nn.Module):
-    """Three convolutions; the place in the face counts, because all edits draw at the same places."""
+    """Three convolutions that keep positions, because all edits change the same places of the face."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -177,7 +178,7 @@ class _Network(nn.Module):
         )  # fmt: skip
 
     def forward(self, pictures: Tensor) -> Tensor:
-        """``(B, 4, SIDE, SIDE)`` -> logits ``(B,)``."""
+        """Map ``(B, 4, SIDE, SIDE)`` to logits ``(B,)``."""
         logits: Tensor = self.layers(pictures.contiguous(memory_format=torch.channels_last))
         return logits[:, 0]
 

@@ -1,4 +1,4 @@
-"""Where a photo may change, and how an edit is put there: the face's region, its soft edge, adding or pasting.
+"""The mask of a photo, and compositing: the face's region, its soft edge, adding or pasting an edit.
 
 Photos are ``(H, W, 3)`` uint8 RGB; crops and changes ``(S, S, 3)`` float32 in pixel levels; masks float32 in 0..1.
 """
@@ -17,20 +17,20 @@ from models.parser import BiSeNet, SmallParser, class_indices
 from models.precision import compute, unit_batch
 from pipeline.counterfactuals.editors.base import CROP, Composite, Patch, Subject
 
-# The parser sees a little more than the editor does: hair and neck show it where the face ends.
+# The parser sees a little more than the editor, because hair and neck show where the face ends.
 PARSER_ZOOM = 0.8
 
 
 class View(Protocol):
-    """The part of a photo that a parser is shown."""
+    """The input region of a parser in a photo."""
 
     def __call__(self, landmarks: NDArray[np.float64], *, size: int) -> NDArray[np.float64]:
-        """The ``(2, 3)`` transform from photo to the parser's input of ``size`` pixels a side."""
+        """Return the ``(2, 3)`` transform from photo to the parser's input of ``size`` pixels a side."""
         ...
 
 
 def parser_view(landmarks: NDArray[np.float64], *, size: int) -> NDArray[np.float64]:
-    """The transform from photo to the parser's input: the template, zoomed out around its centre."""
+    """Return the transform from photo to the parser's input: the template, zoomed out around its centre."""
     view = similarity_to_template(landmarks, size=size) * PARSER_ZOOM
     view[:, 2] += (1 - PARSER_ZOOM) * size / 2
     return view
@@ -40,9 +40,9 @@ def parser_view(landmarks: NDArray[np.float64], *, size: int) -> NDArray[np.floa
 def chances_of(
     parser: SmallParser | BiSeNet, subjects: Sequence[Subject], *, view: View = parser_view
 ) -> NDArray[np.float32]:
-    """The parser's probabilities of its classes ``(B, 19, S, S)`` in its view of each face, at its own resolution.
+    """Compute the parser's class probabilities ``(B, 19, S, S)`` in its view of each face, at its own resolution.
 
-    Always in float32: a mask that differs by a pixel would show in every level of a large change.
+    Always in float32, because a large change makes a difference of one pixel in the mask visible.
     """
     size = parser.size
     images = [warp_to_template(s.pixels, view(s.landmarks, size=size), size=size) for s in subjects]
@@ -59,7 +59,7 @@ def patches_of(
     feather_share: float,
     within_crop: bool = False,
 ) -> list[Patch | None]:
-    """Where each face may change by a parser; see ``patches_from``."""
+    """Find where each face may change with a parser; see ``patches_from``."""
     chances = chances_of(parser, subjects)
     return patches_from(chances, subjects, region=region, feather_share=feather_share, within_crop=within_crop)
 
@@ -72,17 +72,17 @@ def patches_from(
     feather_share: float,
     within_crop: bool = False,
 ) -> list[Patch | None]:
-    """Where each face may change: its region of the named classes, feathered inwards, in photo pixels.
+    """Find where each face may change: its region of the given classes, feathered inwards, in photo pixels.
 
     Args:
-        chances: from ``chances_of`` the same subjects.
+        chances: result of ``chances_of`` for the same subjects.
         region: class or group names of ``models.parser``.
         feather_share: width of the soft edge in crop sides.
-        within_crop: leave out what lies beyond the Fader network's crop, such as a high forehead. A change may be
-            carried on beyond the crop's edge; a decoded face may not.
+        within_crop: exclude pixels beyond the Fader network's crop, such as a high forehead. A change can be
+            extended beyond the crop's edge, but a decoded face cannot.
 
     Returns:
-        One patch a face; None where no pixel of the region was found.
+        One patch per face; None if no pixel of the region was found.
     """
     views = [parser_view(subject.landmarks, size=chances.shape[-1]) for subject in subjects]
     inside = chances[:, list(class_indices(region))].sum(axis=1)
@@ -99,7 +99,7 @@ def patches_from(
 
 
 def locate(region: NDArray[np.float32], *, to_photo: NDArray[np.float64], shape: tuple[int, int]) -> Patch | None:
-    """Carry a crop's region into the photo and cut it to the smallest window that holds it.
+    """Map a crop's region to the photo and cut it to the smallest window that contains it.
 
     Args:
         region: ``(S, S)`` soft membership in 0..1 in crop pixels.
@@ -107,7 +107,7 @@ def locate(region: NDArray[np.float32], *, to_photo: NDArray[np.float64], shape:
         shape: height and width of the photo.
 
     Returns:
-        The patch with the membership as its mask, or None where the region lies outside the photo.
+        The patch with the membership as its mask, or None if the region is outside the photo.
     """
     height, width = shape
     side = region.shape[0]
@@ -122,7 +122,7 @@ def locate(region: NDArray[np.float32], *, to_photo: NDArray[np.float64], shape:
 
 
 def trimmed(patch: Patch) -> Patch | None:
-    """The smallest patch that holds all of the mask, or None where the mask is zero everywhere."""
+    """Return the smallest patch that contains the mask, or None if the mask is zero everywhere."""
     rows, columns = np.flatnonzero(patch.mask.max(axis=1) > 0), np.flatnonzero(patch.mask.max(axis=0) > 0)
     if not len(rows):
         return None
@@ -131,7 +131,7 @@ def trimmed(patch: Patch) -> Patch | None:
 
 
 def widened(patch: Patch, *, shape: tuple[int, int]) -> Patch:
-    """The patch with one pixel more to every side, where the photo of height and width ``shape`` has one."""
+    """Extend the patch by one pixel to every side, within the photo of height and width ``shape``."""
     rows, columns = patch.window
     top, left = max(0, rows.start - 1), max(0, columns.start - 1)
     bottom, right = min(shape[0], rows.stop + 1), min(shape[1], columns.stop + 1)
@@ -146,8 +146,8 @@ def warp_into(
     window: tuple[int, int, int, int],
     border: float | None = None,
 ) -> NDArray[np.float32]:
-    """What ``crop`` shows in a window (top, left, height, width) of the photo, bilinear; ``border`` outside the crop,
-    or its edge repeated."""
+    """Warp ``crop`` bilinearly to a window (top, left, height, width) of the photo; outside the crop use ``border`` or
+    repeat its edge."""
     top, left, height, width = window
     shifted = to_photo.copy()
     shifted[:, 2] -= (left, top)
@@ -159,14 +159,14 @@ def warp_into(
 
 
 def feather(membership: NDArray[np.float32], *, pixels: float) -> NDArray[np.float32]:
-    """A mask that rises from 0 at the region's edge to 1 ``pixels`` inside it.
+    """Return a mask that rises from 0 at the region's edge to 1 ``pixels`` inside it.
 
-    The edge stays where it is: softening outwards would change hair and background.
+    The edge is not softened outwards, which would change hair and background.
     """
     inside = (membership >= 0.5).astype(np.uint8)
     if pixels < 0.5:
         return inside.astype(np.float32)
-    # One pixel of padding counts the window's edge as an edge of the region.
+    # With one pixel of padding the window's edge counts as an edge of the region.
     distance = cv2.distanceTransform(cv2.copyMakeBorder(inside, 1, 1, 1, 1, cv2.BORDER_CONSTANT), cv2.DIST_L2, 3)
     ramp = np.clip(distance[1:-1, 1:-1] / pixels, 0, 1)
     smooth = ramp * ramp * (3 - 2 * ramp)
@@ -174,7 +174,7 @@ def feather(membership: NDArray[np.float32], *, pixels: float) -> NDArray[np.flo
 
 
 def crop_mask(subject: Subject, patch: Patch) -> NDArray[np.float32]:
-    """The patch's mask as it lies over the aligned crop, ``(128, 128)`` in 0..1."""
+    """Map the patch's mask to the aligned crop, ``(128, 128)`` in 0..1."""
     from_patch = subject.to_crop.copy()
     from_patch[:, 2] += from_patch[:, :2] @ (patch.left, patch.top)
     mask = cv2.warpAffine(patch.mask, from_patch, (CROP, CROP), flags=cv2.INTER_LINEAR)
@@ -182,13 +182,13 @@ def crop_mask(subject: Subject, patch: Patch) -> NDArray[np.float32]:
 
 
 def to_patch(image: NDArray[np.float32], subject: Subject, patch: Patch) -> NDArray[np.float32]:
-    """A crop-sized image ``(128, 128, 3)`` as it lies over the patch of the photo, ``(h, w, 3)``."""
+    """Map a crop-sized image ``(128, 128, 3)`` to the patch of the photo, ``(h, w, 3)``."""
     height, width = patch.mask.shape
     return warp_into(image, to_photo=invert(subject.to_crop), window=(patch.top, patch.left, height, width))
 
 
 def add_change(photo: NDArray[np.uint8], patch: Patch, change: NDArray[np.float32]) -> Composite:
-    """``delta``: the photo plus ``mask * change`` ``(h, w, 3)``; the photo's own texture stays."""
+    """Composite in mode ``delta``: the photo plus ``mask * change`` ``(h, w, 3)``, which keeps the photo's texture."""
     return replaced(
         photo,
         patch.window,
@@ -198,7 +198,7 @@ def add_change(photo: NDArray[np.uint8], patch: Patch, change: NDArray[np.float3
 
 
 def paste(photo: NDArray[np.uint8], patch: Patch, face: NDArray[np.float32]) -> Composite:
-    """``reconstruction``: the decoded face ``(h, w, 3)`` blended over the photo by the mask."""
+    """Composite in mode ``reconstruction``: blend the decoded face ``(h, w, 3)`` over the photo by the mask."""
     mask = patch.mask[..., None]
     return replaced(photo, patch.window, photo[patch.window] * (1 - mask) + mask * face, patch.mask > 0)
 
@@ -206,8 +206,8 @@ def paste(photo: NDArray[np.uint8], patch: Patch, face: NDArray[np.float32]) -> 
 def replaced(
     photo: NDArray[np.uint8], window: tuple[slice, slice], levels: NDArray[np.float32], inside: NDArray[np.bool_]
 ) -> Composite:
-    """The photo with rounded ``levels`` ``(h, w, 3)`` in its window, where ``inside`` ``(h, w)``: rounding must not
-    touch a pixel that may not change."""
+    """Replace the window of the photo by rounded ``levels`` ``(h, w, 3)`` where ``inside`` ``(h, w)``, so that rounding
+    changes no pixel outside the mask."""
     rounded = np.rint(levels)
     limited = np.clip(rounded, 0, 255)
     clipped = int((_any_channel(rounded != limited) & inside).sum())
@@ -217,7 +217,7 @@ def replaced(
 
 
 def is_grey(pixels: NDArray[np.uint8]) -> bool:
-    """Whether all pixels of ``(h, w, 3)`` are (within two levels of) shades of grey."""
+    """Whether all pixels of ``(h, w, 3)`` are grey within two levels."""
     if not pixels.size:
         return True
     red, green, blue = cv2.split(pixels)
@@ -225,12 +225,12 @@ def is_grey(pixels: NDArray[np.uint8]) -> bool:
 
 
 def without_colour(change: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The same change of luma in all three channels, so that a grey photo stays grey."""
+    """Reduce a change to its luma in all three channels, so that a grey photo stays grey."""
     return np.repeat(luma(change)[..., None], 3, axis=2)
 
 
 def background_kept(photo: NDArray[np.uint8], version: NDArray[np.uint8], patch: Patch) -> float:
-    """Share of the pixels outside the mask that are the same in the version as in the photo."""
+    """Return the share of pixels outside the mask that are equal in version and photo."""
     differs = _any_channel(photo != version)
     inside = patch.mask > 0
     changed_outside = int(differs.sum()) - int((differs[patch.window] & inside).sum())
@@ -245,7 +245,7 @@ def _any_channel(flags: NDArray[np.bool_]) -> NDArray[np.bool_]:
 def _within_crop(
     membership: NDArray[np.float32], view: NDArray[np.float64], to_crop: NDArray[np.float64]
 ) -> NDArray[np.float32]:
-    """The membership, zero where the Fader network's crop does not reach."""
+    """Set the membership to zero outside the Fader network's crop."""
     size = membership.shape[0]
     full = np.vstack([to_crop, [0, 0, 1]]) @ np.linalg.inv(np.vstack([view, [0, 0, 1]]))
     rows, columns = np.mgrid[0:size, 0:size]

@@ -1,7 +1,7 @@
-"""Soft edges from the photo's own colours: how much of a pixel is skin, between the skin and the hair around it.
+"""Matting: soft edges of the skin from the photo's own colours.
 
-Pure functions over arrays. Colours of either side are means over what the parser is sure of near by (as trimap-based
-matting has them: Wang and Cohen, "Image and Video Matting: A Survey", 2007).
+Pure functions over arrays. The colours of both sides are means over nearby pixels of which the parser is certain, as in
+trimap-based matting (Wang and Cohen, "Image and Video Matting: A Survey", 2007).
 """
 
 from dataclasses import dataclass
@@ -10,17 +10,18 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-DOUBT = 18.0  # levels: sides that are no farther apart in colour leave the parser's word alone
-FAR = 12.0  # of CIELAB: what differs so much from skin is something else
-OFF = 4.0  # how much more a squared distance from the line between both sides' colours counts
-DETAIL = 3.0  # pixels a standard deviation is given at the resolution at which the means are taken
+DOUBT = 18.0  # levels: for sides closer than this in colour, the parser decides
+FAR = 12.0  # CIELAB distance from skin at which a pixel counts as something else
+OFF = 4.0  # weight of the squared distance from the line between both sides' colours
+DETAIL = 3.0  # standard deviation in pixels at the resolution at which means are computed
 
 
 @dataclass(frozen=True)
 class Matte:
     """A region's soft mask and its colour.
 
-    ``mask`` ``(h, w)`` in 0..1; ``colour`` ``(h, w, 3)`` levels: the mean of what is surely in the region near by.
+    ``mask`` ``(h, w)`` in 0..1; ``colour`` ``(h, w, 3)`` levels: the mean of nearby pixels that are certainly in the
+    region.
     """
 
     mask: NDArray[np.float32]
@@ -28,12 +29,12 @@ class Matte:
 
 
 def matted(membership: NDArray[np.float32], pixels: NDArray[np.uint8], *, reach: float) -> Matte:
-    """Which share of each pixel a region covers, by where its colour lies between those of both sides.
+    """Estimate the share of each pixel that a region covers, from the position of its colour between both sides.
 
     Args:
         membership: ``(h, w)`` in 0..1, blurred by a parser's coarse view.
         pixels: ``(h, w, 3)`` uint8 RGB.
-        reach: pixels; the standard deviation of what is in doubt around the parser's edge.
+        reach: standard deviation in pixels of the uncertain zone around the parser's edge.
     """
     height, width = membership.shape
     factor = min(1.0, DETAIL / max(reach, 1e-6))
@@ -54,22 +55,22 @@ def matted(membership: NDArray[np.float32], pixels: NDArray[np.uint8], *, reach:
     )
     apart, away = region - beyond, pixels - beyond
     power, along = np.einsum("hwc,hwc->hw", apart, apart), np.einsum("hwc,hwc->hw", away, apart)
-    # A colour off the line between both sides, such as a collar's, is none of theirs: the parser's word counts.
+    # A colour off the line between both sides, such as a collar's, belongs to neither; the parser decides.
     off = np.einsum("hwc,hwc->hw", away, away) - along * along / np.maximum(power, 1)
     doubt = DOUBT**2 + OFF * np.maximum(off, 0)
     share = (along + doubt * membership) / (power + doubt)
-    # Colours decide where the parser is in doubt or may be a little off, not where it sees skin or none all around.
+    # Colours decide only near the parser's edge, not where all surroundings are skin or none are.
     mask = np.clip(np.clip(share, 2.5 * near - 1.5, 4 * near), 0, 1)
     return Matte(np.clip((mask - 0.04) / 0.92, 0, 1), region)
 
 
 def unlike(pixels: NDArray[np.uint8], colour: NDArray[np.float32], *, smooth: float) -> NDArray[np.float32]:
-    """How little each pixel looks like skin of the colour around it, ``(h, w)`` in 0..1: teeth, an eye, red lips.
+    """Measure how much each pixel differs from the surrounding skin, ``(h, w)`` in 0..1, as teeth, eyes and lips do.
 
     Args:
         pixels: ``(h, w, 3)`` uint8 RGB.
-        colour: ``(h, w, 3)`` levels of the skin near by.
-        smooth: pixels; the standard deviation of the Gaussian that single pixels are smoothed by.
+        colour: ``(h, w, 3)`` levels of nearby skin.
+        smooth: standard deviation of the smoothing Gaussian in pixels.
     """
     own, skin = (
         cv2.cvtColor(np.asarray(field, dtype=np.float32) / 255, cv2.COLOR_RGB2LAB) for field in (pixels, colour)

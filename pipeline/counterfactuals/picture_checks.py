@@ -1,6 +1,6 @@
-"""Checks of what an edit does to the picture: the skin's tone, face against neck, change in one place or on one side.
+"""Checks of the pictures: skin tone, face against neck, concentration, common changes, asymmetry, detection.
 
-Each is a pure function from rows of the counterfactuals table, and of the table of checks, to lines of the card.
+Each is a pure function from rows of the counterfactuals table and of the table of checks to lines of the card.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ MAPS = ("map: low", "map: high")
 
 
 def skin(attribute: Attribute, rows: pd.DataFrame, options: ValidityOptions) -> list[Check]:
-    """Whether skin takes the step that lies between the groups, and the neck takes it with the face."""
+    """Check that skin shifts by the expected difference, and that face and neck shift alike."""
     moved = np.array([rise(_table(rows, column)) for column in CHANNELS])
     wanted = group_shift(attribute)
     step = ", ".join(f"{name} {x:+.1f}" for name, x in zip(CHANNELS.values(), moved, strict=True))
@@ -42,7 +42,7 @@ def skin(attribute: Attribute, rows: pd.DataFrame, options: ValidityOptions) -> 
 
 
 def shape(attribute: Attribute, rows: pd.DataFrame, pictures: pd.DataFrame, options: ValidityOptions) -> list[Check]:
-    """Whether the change gathers in small places, draws the same picture on all faces, or lies on one side."""
+    """Check whether the change is concentrated, common to all faces, or one-sided."""
     gathered, one_sided = (near_one(rows, column)[0] for column in ("concentration", "asymmetry"))
     real = figure_of(pictures, "paste: concentration")
     against = f"between real faces of both groups {measured(real, 'share')}, an even change 5 %"
@@ -65,11 +65,11 @@ def shape(attribute: Attribute, rows: pd.DataFrame, pictures: pd.DataFrame, opti
 def together(
     attribute: Attribute, targets: Mapping[str, pd.DataFrame], pictures: pd.DataFrame, options: ValidityOptions
 ) -> list[Check]:
-    """What a sample of the pictures shows: against real faces, to a small classifier, tone and features apart.
+    """Check a sample of pictures: comparison with real faces, detection, and separate effects of tone and features.
 
     Args:
-        attribute: what was swept.
-        targets: judge -> its probability of the higher pole, one row a photo, one column a value.
+        attribute: the swept attribute.
+        targets: each judge's probability of the higher pole, one row per photo, one column per value.
         pictures: the attribute's rows of the table of checks.
         options: the thresholds.
     """
@@ -113,13 +113,13 @@ def together(
 
 
 def figure_of(pictures: pd.DataFrame, measure: str, *, arm: str = EDIT_ARM) -> float:
-    """A figure of the table of checks; NaN where it was not measured."""
+    """Look up a figure in the table of checks; NaN if it was not measured."""
     found = pictures[(pictures["measure"] == measure) & (pictures["arm"] == arm)]
     return float(found["figure"].iloc[0]) if len(found) else NAN
 
 
 def _at_ends(found: pd.DataFrame) -> str:
-    """``; at the ends of the sweep edit 0.86, placebo “random” 0.91``, empty without placebos."""
+    """Format ``; at the ends of the sweep edit 0.86, placebo “random” 0.91``; empty without placebos."""
     ends = found[found["measure"] == "detection: ends"]
     if not len(ends):
         return ""
@@ -130,7 +130,7 @@ def _at_ends(found: pd.DataFrame) -> str:
 
 
 def group_shift(attribute: Attribute) -> NDArray[np.float64]:
-    """The step of the skin's median CIELAB ``(3,)`` from a = -1 to +1 that lies between the groups; 0 where none is."""
+    """Return the expected shift of the skin's median CIELAB ``(3,)`` from a = -1 to +1; 0 if none is expected."""
     if not attribute.moves_colour:
         return np.zeros(3)
     from models.tone import load_tone_table
@@ -145,7 +145,7 @@ def group_shift(attribute: Attribute) -> NDArray[np.float64]:
 
 
 def near_one(rows: pd.DataFrame, column: str) -> tuple[float, int]:
-    """A column's mean over photos at the steps next to a = -1 and +1, and how many photos have it."""
+    """Return a column's mean over photos at the steps next to a = -1 and +1, and the number of photos with it."""
     if column not in rows:
         return NAN, 0
     sizes = rows["value"].abs()

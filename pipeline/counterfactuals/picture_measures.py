@@ -1,6 +1,6 @@
-"""What is measured on a sample of a run's pictures together: mean change, real pastes, detection, tone and features.
+"""Joint measurements of a sample of a run's pictures: mean change, real pastes, detection, tone and features.
 
-What the figures must be is decided in ``picture_checks``.
+The thresholds are applied in ``picture_checks``.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,9 +25,9 @@ from pipeline.counterfactuals.version_measures import FACE
 from pipeline.run.storage import File, ImageStore
 
 MAP_SIDE = 64
-LEAST = 20  # faces below which nothing can be learnt about all edits
-MOST_PASTES = 40  # into faces of either group
-SPLIT_PHOTOS = 24  # faces whose tone and features are switched off in turn
+LEAST = 20  # minimum number of faces
+MOST_PASTES = 40  # maximum number of pastes into faces of each group
+SPLIT_PHOTOS = 24  # number of faces for which tone and features are switched off in turn
 
 Row = dict[str, Any]
 
@@ -39,10 +39,10 @@ class Crops:
     Attributes:
         photos: ``(N, 128, 128, 3)`` uint8.
         masks: ``(N, 128, 128)`` in 0..1, where a face may change.
-        skins: ``(N, 128, 128)`` in 0..1, its skin.
+        skins: ``(N, 128, 128)`` in 0..1, the skin of each face.
         near: ``(N, 2, M, 128, 128, 3)`` the edits at a = -1 and +1, or at the M steps on either side of each.
         ends: arm -> ``(N, 2, 128, 128, 3)`` the versions at both ends of the sweep.
-        classes: ``(N,)`` the class that each face is perceived in.
+        classes: ``(N,)`` the perceived class of each face.
     """
 
     photos: NDArray[np.uint8]
@@ -55,7 +55,7 @@ class Crops:
 
 @dataclass(frozen=True)
 class Face:
-    """What is kept of a photo in which a face may change.
+    """The crop and masks of a photo whose face may change.
 
     Attributes:
         photo: its name.
@@ -75,7 +75,7 @@ class Face:
 def faces_of(
     parser: SmallParser | BiSeNet, subjects: Sequence[Subject], *, region: Sequence[str], feather: float
 ) -> Iterator[Face]:
-    """The faces of some photos that have pixels of the ``region``, with a soft edge of ``feather`` crop sides."""
+    """Yield the faces that have pixels of the ``region``, with a soft edge of ``feather`` crop sides."""
     if not subjects:
         return
     chances = chances_of(parser, subjects)
@@ -88,7 +88,7 @@ def faces_of(
 
 
 def reduced(subject: Subject) -> Subject:
-    """The same photo, smaller where its face would fill more than four times the pixels of its aligned crop."""
+    """Scale down a photo whose face has more than four times the pixels of its aligned crop."""
     factor = 2 * CROP / subject.crop_side
     if factor >= 1:
         return subject
@@ -101,13 +101,13 @@ def reduced(subject: Subject) -> Subject:
 def crops_of(
     versions: pd.DataFrame, faces: Sequence[Face], classes: Mapping[str, str], *, images: ImageStore
 ) -> Crops | None:
-    """Read the crops of one attribute's sample; None where no face has all of them.
+    """Read the crops of one attribute's sample; None if no face has all of them.
 
     Args:
-        versions: the attribute's rows of the counterfactuals table that were made.
-        faces: of the sample.
-        classes: photo -> the class that its face is perceived in.
-        images: where the versions' files lie.
+        versions: the attribute's successful rows of the counterfactuals table.
+        faces: the faces of the sample.
+        classes: photo -> perceived class of its face.
+        images: store of the versions' files.
     """
     steps = {str(arm): np.sort(rows["value"].unique()) for arm, rows in versions.groupby("arm")}
     if EDIT_ARM not in steps or not {*np.sign(steps[EDIT_ARM])} >= {-1.0, 1.0}:
@@ -142,13 +142,13 @@ def crops_of(
 
 
 def figures(attribute: Attribute, crops: Crops, judges: Mapping[str, Classifier], *, least: int) -> Iterator[Row]:
-    """The rows of one attribute, without the columns attribute and photos.
+    """Yield the rows of one attribute, without the columns attribute and photos.
 
     Args:
-        attribute: what was swept.
+        attribute: the swept attribute.
         crops: the sample.
-        judges: name -> a judge.
-        least: faces that a group needs.
+        judges: the judges by name.
+        least: minimum number of faces of a group.
     """
     yield from mean_change(crops, of_skin=attribute.moves_colour)
     yield from detections(crops)
@@ -157,7 +157,7 @@ def figures(attribute: Attribute, crops: Crops, judges: Mapping[str, Classifier]
 
 
 def mean_change(crops: Crops, *, of_skin: bool = False) -> Iterator[Row]:
-    """The mean change of L* at each place at a = -1 and +1, and how far it deviates from its own mean, or on skin."""
+    """Yield the mean change of L* at each place at a = -1 and +1, and its deviation from its own mean (or on skin)."""
     if len(crops.photos) < LEAST:
         return
     for place, name in enumerate(("map: low", "map: high")):
@@ -174,7 +174,7 @@ def mean_change(crops: Crops, *, of_skin: bool = False) -> Iterator[Row]:
 
 
 def detections(crops: Crops) -> Iterator[Row]:
-    """How well small classifiers find edits next to one, and edits and placebos at the ends."""
+    """Yield how well small classifiers detect edits near a = -1 and +1, and edits and placebos at the ends."""
     if len(crops.photos) < LEAST:
         return
     unedited = crops.photos[:, None]
@@ -185,9 +185,9 @@ def detections(crops: Crops) -> Iterator[Row]:
 
 
 def real_pastes(attribute: Attribute, crops: Crops, judges: Mapping[str, Classifier], *, least: int) -> Iterator[Row]:
-    """What real faces of the other group, pasted into the same masks, do to the judges and to the picture.
+    """Yield the effects on judges and pictures of pasting real faces of the other group into the same masks.
 
-    The pasted face has the mean colour of the one that it replaces, unless skin colour belongs to the attribute.
+    A pasted face gets the mean colour of the face it replaces, unless skin colour belongs to the attribute.
     """
     low_side, high_side = (np.flatnonzero(crops.classes == pole) for pole in attribute.poles)
     if min(len(low_side), len(high_side)) < least:
@@ -219,7 +219,7 @@ def real_pastes(attribute: Attribute, crops: Crops, judges: Mapping[str, Classif
 def pasted(
     photo: NDArray[np.uint8], donor: NDArray[np.uint8], mask: NDArray[np.float32], *, matched: bool
 ) -> NDArray[np.uint8]:
-    """Another face's crop pasted into a photo's mask, with the mean CIELAB of what it replaces if ``matched``."""
+    """Paste another face's crop into a photo's mask, with the mean CIELAB of the replaced face if ``matched``."""
     face = lab(donor)
     if matched:
         weights = mask[..., None] / max(float(mask.sum()), 1e-6)
@@ -229,14 +229,15 @@ def pasted(
 
 
 def perceived(attribute: Attribute, judge: Classifier, crops: NDArray[np.uint8]) -> NDArray[np.float64]:
-    """A judge's probability of the higher pole for crops ``(N, S, S, 3)``."""
+    """Return a judge's probability of the higher pole for crops ``(N, S, S, 3)``."""
     seen = perceive_crops(judge, list(crops)).named()
     columns = pd.DataFrame({f"judge_{name}": column.float().numpy() for name, column in seen.items()})
     return np.asarray(attribute.perceived(columns), dtype=np.float64)
 
 
 def part_effects(attribute: Attribute, editor: Editor, subjects: Sequence[Subject], judge: Classifier) -> Iterator[Row]:
-    """The effect from a = -1 to +1 with all, with tone alone and with features alone, where the editor has both."""
+    """Yield the effect from a = -1 to +1 of the whole edit, of tone alone and of features alone, if the editor has
+    both."""
     if not (isinstance(editor, ToneAndFields) and attribute.moves_colour and attribute.unit and subjects):
         return
     batch = editor.read(subjects)
@@ -259,7 +260,7 @@ def _crops_of(edit: PhotoEdit, place: int, subject: Subject) -> list[NDArray[np.
 
 
 def _next_to(values: NDArray[np.float64], wanted: float) -> list[float]:
-    """The step at a wanted value, or the steps on either side of it."""
+    """Return the step at a value, or the steps on either side of it."""
     if np.isclose(values, wanted).any():
         return [float(values[np.isclose(values, wanted)][0])]
     below, above = values[values < wanted], values[values > wanted]

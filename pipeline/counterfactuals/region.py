@@ -1,7 +1,6 @@
-"""Where and how a change is put into a photo: the face's region, all visible skin, displacement, tone, rounding.
+"""Compositing of edits that also displace content and shift skin tone: regions, displacement, tone, rounding.
 
-Pure functions over arrays, the companion of ``mask`` for edits that also move content and shift skin tone.
-Outside the union of both masks nothing changes, bit for bit.
+Pure functions over arrays that complement ``mask``. Outside the union of both masks every pixel is unchanged.
 """
 
 from dataclasses import dataclass
@@ -15,17 +14,17 @@ from models.image_metrics import luma
 from pipeline.counterfactuals.editors.base import Composite, Patch
 from pipeline.counterfactuals.mask import replaced
 
-LEVELS = (0.0, 250.0)  # the darkest and the lightest level that a change of features shall reach
-ROOM = 70.0  # levels from there, within which a change is scaled down
-LIGHT = 20.0  # levels towards which a change of light and colour saturates: beyond, it would be a spot
+LEVELS = (0.0, 250.0)  # darkest and lightest luma that a change of features may reach
+ROOM = 70.0  # distance from these levels within which a change is scaled down
+LIGHT = 20.0  # levels towards which a change of light and colour saturates; larger changes are spots
 
 
 @dataclass(frozen=True)
 class Region:
     """The window of a photo that may change, and the two masks in it.
 
-    ``top``, ``left``: its corner in pixels; ``face`` ``(h, w)`` in 0..1: how much of a change of features a pixel
-    takes; ``skin`` ``(h, w)`` in 0..1: how much of a shift of skin tone (zero everywhere for an edit without one).
+    ``top``, ``left``: its corner in pixels; ``face`` ``(h, w)`` in 0..1: weight of a change of features;
+    ``skin`` ``(h, w)`` in 0..1: weight of a shift of skin tone (zero everywhere for an edit without one).
     """
 
     top: int
@@ -35,7 +34,7 @@ class Region:
 
     @cached_property
     def mask(self) -> NDArray[np.float32]:
-        """Where anything may change at all: the larger of both masks ``(h, w)``."""
+        """Where any change is possible: the larger of both masks ``(h, w)``."""
         return np.maximum(self.face, self.skin)
 
     @cached_property
@@ -45,23 +44,23 @@ class Region:
 
     @cached_property
     def features(self) -> tuple[slice, slice]:
-        """The part of the window that holds the face's mask, as slices of rows and columns; empty without one."""
+        """The part of the window with the face's mask, as slices of rows and columns; empty without a face."""
         left, top, width, height = cv2.boundingRect((self.face > 0).astype(np.uint8))
         return slice(top, top + height), slice(left, left + width)
 
     @property
     def patch(self) -> Patch:
-        """The region as a patch with `mask`, for what asks only where the photo may change."""
+        """The region as a patch with `mask`."""
         return Patch(self.top, self.left, self.mask)
 
     @property
     def window(self) -> tuple[slice, slice]:
-        """Where the region lies in the photo, as slices of rows and columns."""
+        """Position of the region in the photo, as slices of rows and columns."""
         return self.patch.window
 
 
 def merged_region(face: Patch | None, skin: Patch | None) -> Region | None:
-    """The smallest region that holds a face's patch and its visible skin; None where there is neither."""
+    """Return the smallest region with a face's patch and its visible skin; None if there is neither."""
     parts = [part for part in (face, skin) if part is not None]
     if not parts:
         return None
@@ -80,7 +79,7 @@ def merged_region(face: Patch | None, skin: Patch | None) -> Region | None:
 
 
 def within(patch: Patch | None, window: Patch) -> NDArray[np.float32]:
-    """A patch's mask in the window of another, 0 beyond."""
+    """Return a patch's mask in the window of another patch, 0 elsewhere."""
     height, width = window.mask.shape
     whole = np.zeros((height, width), dtype=np.float32)
     if patch is None:
@@ -116,15 +115,15 @@ def compose(
     displacement: NDArray[np.float32] | None = None,
     tone: NDArray[np.float32] | None = None,
 ) -> Composite:
-    """One version of a photo: tone shifted, content moved, change of colour added, rounded; in this order.
+    """Composite one version of a photo: shift tone, displace content, add the change of colour, round, in this order.
 
     Args:
         photo: ``(H, W, 3)`` uint8 RGB.
         region: the window ``(h, w)`` and its masks.
-        colour: ``(fh, fw, 3)`` levels in ``region.features``, weighted by the face's mask already.
-        displacement: ``(fh, fw, 2)`` photo pixels (x, y) there from where a pixel's content is fetched, weighted by
-            `inner_mask` already.
-        tone: ``(h, w, 3)`` levels from ``models.tone.tone_changes``, weighted by ``region.skin`` already.
+        colour: ``(fh, fw, 3)`` levels in ``region.features``, already weighted by the face's mask.
+        displacement: ``(fh, fw, 2)`` offsets (x, y) in photo pixels from which pixels are sampled, already weighted by
+            `inner_mask`.
+        tone: ``(h, w, 3)`` levels from ``models.tone.tone_changes``, already weighted by ``region.skin``.
 
     Returns:
         The version; pixels where ``region.mask`` is zero are the photo's own.
@@ -141,10 +140,10 @@ def compose(
 
 
 def headroom(levels: NDArray[np.float32], colour: NDArray[np.float32]) -> NDArray[np.float32]:
-    """How much of a change ``(h, w, 3)`` each pixel takes, ``(h, w)`` in 0..1: less where it is large or would leave
-    0..255.
+    """Return the share ``(h, w)`` of a change ``(h, w, 3)`` that each pixel takes: less for large changes and near 0
+    and 255.
 
-    A lighter lip must not set teeth aglow, nor a darker lid blacken an eye.
+    A lighter lip must not brighten teeth, nor a darker lid blacken an eye.
     """
     light, change = luma(levels), luma(colour)
     room = np.where(change > 0, (LEVELS[1] - light) / ROOM, (light - LEVELS[0]) / ROOM)
@@ -153,13 +152,14 @@ def headroom(levels: NDArray[np.float32], colour: NDArray[np.float32]) -> NDArra
 
 
 def saturated(displacement: NDArray[np.float32], *, limit: float) -> NDArray[np.float32]:
-    """A displacement ``(h, w, 2)`` whose length approaches ``limit`` instead of growing on."""
+    """Saturate a displacement ``(h, w, 2)`` so that its length approaches ``limit``."""
     squares = np.einsum("hwc,hwc->hw", displacement, displacement)[..., None] / np.float32(limit * limit)
     return np.asarray(displacement / np.sqrt(1 + squares), dtype=np.float32)
 
 
 def inner_mask(mask: NDArray[np.float32], *, rim: float) -> NDArray[np.float32]:
-    """The mask ``(h, w)`` falling to zero over ``rim`` pixels inside its edge (as ``models.residual.inner``)."""
+    """Shrink the mask ``(h, w)`` so that it falls to zero over ``rim`` pixels inside its edge (as
+    ``models.residual.inner``)."""
     size = 2 * round(rim / 2) + 1
     mean = cv2.blur(mask, (size, size), borderType=cv2.BORDER_CONSTANT)
     return np.asarray(mask * np.clip(2 * mean - 1, 0, 1), dtype=np.float32)
@@ -174,9 +174,9 @@ def _moved(
         places = moves[..., 0] + columns, moves[..., 1] + rows[:, None]
         return np.asarray(cv2.remap(field, *places, how, borderMode=cv2.BORDER_REPLICATE), dtype=np.float32)
 
-    # Nothing is fetched from where there is no face, such as a strand of hair.
+    # Nothing is sampled from outside the face, such as a strand of hair.
     moves = displacement * fetched(within, displacement, cv2.INTER_LINEAR)[..., None]
     moved = fetched(levels, moves, cv2.INTER_CUBIC)
-    # Interpolation leaves a pixel that does not move as it is only up to rounding errors: take it as it is.
+    # Interpolation changes unmoved pixels by rounding errors, so these are copied.
     np.copyto(moved, levels, where=((moves[..., 0] == 0) & (moves[..., 1] == 0))[..., None])
     return moved

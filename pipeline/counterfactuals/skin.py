@@ -1,4 +1,4 @@
-"""All visible skin of a face in its photo, ears and neck included, and its colour: where a shift of tone goes."""
+"""All visible skin of a face in its photo, ears and neck included, and its colour, for shifts of tone."""
 
 from dataclasses import dataclass
 
@@ -14,9 +14,9 @@ from pipeline.counterfactuals.mask import chances_of, is_grey, locate, parser_vi
 from pipeline.counterfactuals.matting import matted, unlike
 from pipeline.counterfactuals.region import merged_region, within
 
-WIDE, LOWERED = 0.42, 0.12  # the wide view's scale, and by how much of its side it looks further down
-SMOOTH = 0.006  # crop sides: the same of how unlike skin a lip or an eye is
-EDGE_REACH = 0.03  # crop sides: the standard deviation of what is in doubt around the parser's edge of the skin
+WIDE, LOWERED = 0.42, 0.12  # scale of the wide view, and the share of its side by which it is lower
+SMOOTH = 0.006  # crop sides: standard deviation of the smoothing of `matting.unlike`
+EDGE_REACH = 0.03  # crop sides: standard deviation of the uncertain zone around the parser's edge of the skin
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Skin:
     """A face's visible skin.
 
     Attributes:
-        patch: how much of a tone shift each pixel of the photo takes.
+        patch: weight of a tone shift at each pixel of the photo.
         colour: ``(3,)`` the skin's median CIELAB.
     """
 
@@ -33,7 +33,7 @@ class Skin:
 
 
 def wide_view(landmarks: NDArray[np.float64], *, size: int) -> NDArray[np.float64]:
-    """From photo to a parser's input that shows ears, neck and shoulders: as ``parser_view``, further out and down."""
+    """Return the transform to a parser's input with ears, neck and shoulders: ``parser_view``, zoomed out and lower."""
     view = similarity_to_template(landmarks, size=size) * WIDE
     view[:, 2] += (1 - WIDE) * size / 2
     view[1, 2] -= LOWERED * size
@@ -41,7 +41,7 @@ def wide_view(landmarks: NDArray[np.float64], *, size: int) -> NDArray[np.float6
 
 
 def visible_skin(subject: Subject, near: NDArray[np.float32], wide: NDArray[np.float32]) -> Skin | None:
-    """All visible skin of a face, its ears and neck: from the near view, and from the wide one beyond it.
+    """Find all visible skin of a face, ears and neck included, from the near view and, outside it, the wide view.
 
     Args:
         subject: the face.
@@ -50,8 +50,8 @@ def visible_skin(subject: Subject, near: NDArray[np.float32], wide: NDArray[np.f
     """
     size = near.shape[-1]
     views = [view(subject.landmarks, size=size) for view in (parser_view, wide_view)]
-    # Inside the near view, which shows more detail, that one counts; towards its edge the wide one takes over; and
-    # towards the wide one's edge the shift fades out.
+    # The near view, which shows more detail, is used inside it and blends into the wide view towards its edge. The
+    # shift fades out towards the edge of the wide view.
     inner, outer = _frame(size, width=0.06), _frame(size, width=0.10)
     near_shown, near_spared = shown_and_spared(near, CLASSES) * inner
     wide_shown = shown_and_spared(wide, CLASSES)[0] * outer
@@ -66,7 +66,7 @@ def visible_skin(subject: Subject, near: NDArray[np.float32], wide: NDArray[np.f
     window = subject.pixels[region.window]
     matte = matted(face, window, reach=EDGE_REACH * subject.crop_side)
     less = within(spared, region.patch)
-    # The parser's lips, eyes and mouths reach over what surrounds them: there the photo's colours decide.
+    # The parser's lips, eyes and mouths extend over their surroundings, where the photo's colours decide.
     if not is_grey(window):
         less = less * unlike(window, matte.colour, smooth=SMOOTH * subject.crop_side)
     patch = trimmed(Patch(region.top, region.left, matte.mask * (1 - less)))
@@ -75,7 +75,7 @@ def visible_skin(subject: Subject, near: NDArray[np.float32], wide: NDArray[np.f
 
 
 def skin_colour(subject: Subject, near: NDArray[np.float32]) -> NDArray[np.float64] | None:
-    """The median CIELAB ``(3,)`` of a face's skin, from the parser's probabilities in the near view; None if hidden."""
+    """Return the median CIELAB ``(3,)`` of a face's skin from the parser's near view; None if too little is visible."""
     skin = near[list(class_indices(("skin", "nose")))].sum(axis=0)
     view = parser_view(subject.landmarks, size=near.shape[-1])
     sure = locate(skin, to_photo=invert(view), shape=subject.shape)
@@ -83,12 +83,12 @@ def skin_colour(subject: Subject, near: NDArray[np.float32]) -> NDArray[np.float
 
 
 def skin_lightness(parser: SmallParser | BiSeNet, subject: Subject) -> float | None:
-    """The median L* of a face's skin as the editor reads it; None where too little shows."""
+    """Return the median L* of a face's skin as used by the editor; None if too little is visible."""
     colour = skin_colour(subject, chances_of(parser, [subject])[0])
     return None if colour is None else float(colour[0])
 
 
 def _frame(size: int, *, width: float) -> NDArray[np.float32]:
-    """1 inside a square, falling to 0 at its border over ``width`` of its side."""
+    """Return a square of ones that falls to 0 at its border over ``width`` of its side."""
     ramp = np.clip(np.minimum(np.arange(size), np.arange(size)[::-1]) / (width * size), 0, 1).astype(np.float32)
     return np.minimum.outer(ramp, ramp)

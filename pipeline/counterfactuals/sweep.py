@@ -1,6 +1,6 @@
-"""The sweeps of a batch of faces: for each attribute the edit, and the placebos of it that are wanted.
+"""The sweeps of a batch of faces: for each attribute the edit and its placebos.
 
-Tensors in, arrays out; nothing here touches a disk. A finding that a placebo also shows is not a finding.
+This module reads and writes no files.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,19 +33,19 @@ DIRECTIONS = 3  # of random placebos
 def edits_of(
     faces: FaceBatch, photos: Sequence[str], attribute: Attribute, masks: NDArray[np.float32], *, options: SweepOptions
 ) -> Iterator[Edit | PhotoEdit]:
-    """One attribute's edit, then its placebos.
+    """Yield one attribute's edit, then its placebos.
 
     Args:
-        faces: as the editor has read them.
-        photos: their names.
-        attribute: what is swept, between its poles.
+        faces: the batch, read by the editor.
+        photos: names of the photos.
+        attribute: the swept attribute.
         masks: ``(B, 128, 128)`` in 0..1: where each crop may change.
         options: the sweep's values and placebos.
     """
     edit, seed = faces.edit(attribute, options.values(attribute.name)), options.placebo_seed
     dealt = [direction_of(photo, seed=seed) for photo in photos]
     if isinstance(edit, PhotoEdit):
-        # The placebos only need to know how large the edits were, so that these are not made again for them.
+        # The sizes of the edits are recorded for the placebos, so that the edits are not made twice.
         extents: dict[int, Extent] = {}
         yield replace(edit, make=lambda place: _recorded(edit, place, extents))
         for arm in options.placebos:
@@ -62,7 +62,7 @@ def edits_of(
 
 @dataclass(frozen=True)
 class Extent:
-    """How much the K versions of a photo change inside their mask.
+    """Sizes of the changes of a photo's K versions inside their mask.
 
     Attributes:
         photo, own, patch: as in ``PhotoVersions``.
@@ -78,7 +78,7 @@ class Extent:
 
 
 def _recorded(edit: PhotoEdit, place: int, extents: dict[int, Extent]) -> PhotoVersions | None:
-    """A face's versions, after noting how much they change."""
+    """Make a face's versions and record the size of their changes."""
     made = edit.make(place)
     if made is not None:
         window, mask = made.patch.window, made.patch.mask
@@ -92,9 +92,9 @@ def _recorded(edit: PhotoEdit, place: int, extents: dict[int, Extent]) -> PhotoV
 
 
 def direction_of(photo: str, *, seed: int) -> Direction:
-    """The random direction that a photo is dealt, either way round, by its name and the seed.
+    """Return the random direction and sign assigned to a photo by its name and the seed.
 
-    Over many photos what a classifier makes of single directions cancels; what it makes of being edited at all stays.
+    Over many photos the effects of single directions on a classifier cancel, and the effect of being edited remains.
     """
     number = int(sha256(f"{seed} {photo}".encode("utf-8", "surrogateescape")).hexdigest()[:8], 16)
     return Direction(number // 2 % DIRECTIONS, 2 * (number % 2) - 1)
@@ -109,17 +109,18 @@ def photo_placebo(
     seed: int,
     dealt: Sequence[Direction],
 ) -> PhotoEdit:
-    """A placebo of an edit that lies in the photos already: in every version, as large as a part of the edit.
+    """Make a placebo of an edit that is composited by its editor; each version is as large as a part of the edit.
 
-    The two share its size (RMS in its mask): a shift of skin tone as a pattern of light and shade would be a mask.
+    The two placebos share the edit's size (RMS in its mask), because a pattern of light as large as a shift of skin
+    tone would look like a mask.
 
     Args:
-        edit: the real one.
-        extents: place of a face -> how much its edits change; a face that is not there has no placebo.
-        arm: "colour": its mean change of colour, the same in every pixel; "random": a smooth pattern of light without
-            a mean, as large as what the edit changes beyond that mean.
-        values: of the placebo, some of the edit's.
-        seed: of the random patterns.
+        edit: the real edit.
+        extents: sizes of the edits by index of the face; a face without an entry has no placebo.
+        arm: "colour": the mean change of colour, the same in every pixel; "random": a smooth pattern of light without
+            a mean, as large as the edit's change beyond its mean.
+        values: the placebo's values, a subset of the edit's.
+        seed: seed of the random patterns.
         dealt: the direction of each face.
     """
 
@@ -139,7 +140,7 @@ def photo_placebo(
             if arm == "colour":
                 spread = np.broadcast_to(known.means[step], (*mask.shape, 3))
             else:
-                # One way below the face's own value and the other way above it, as the edit.
+                # Opposite signs below and above the face's own value, as in the edit.
                 sign = 1.0 if value >= known.own else -1.0
                 spread = np.broadcast_to((sign * known.sizes[step] * light)[..., None], (*mask.shape, 3))
             versions.append(add_change(known.photo, known.patch, np.asarray(spread, dtype=np.float32)))
@@ -149,16 +150,16 @@ def photo_placebo(
 
 
 def random_pattern(name: str, *, seed: int) -> NDArray[np.float32]:
-    """A smooth pattern of light ``(5, 5)``, by name and seed alone."""
+    """Return a smooth pattern of light ``(5, 5)`` that depends only on name and seed."""
     number = int(sha256(f"{seed} {name}".encode()).hexdigest()[:12], 16)
     return np.random.default_rng(number).standard_normal((5, 5)).astype(np.float32)
 
 
 def colour_placebo(edit: Edit, masks: NDArray[np.float32], *, null: Tensor) -> Edit:
-    """Only the mean colour shift of the edit, the same in every pixel.
+    """Make the colour placebo: the mean colour shift of the edit, the same in every pixel.
 
     Args:
-        edit: the real one.
+        edit: the real edit.
         masks: ``(B, 128, 128)`` in 0..1: where each crop may change.
         null: the faces' null edit ``(B, 3, 128, 128)``.
     """
@@ -170,12 +171,12 @@ def colour_placebo(edit: Edit, masks: NDArray[np.float32], *, null: Tensor) -> E
 
 @torch.inference_mode()
 def null_cycles(faces: FaceBatch, masks: Tensor, *, cycles: int) -> Tensor:
-    """The crops ``(B, 3, 128, 128)`` after so many null edits in `reconstruction` mode, each of the one before.
+    """Return the crops ``(B, 3, 128, 128)`` after repeated null edits in `reconstruction` mode.
 
     Args:
-        faces: as the editor has read them.
+        faces: the batch, read by the editor.
         masks: ``(B, 1, 128, 128)`` in 0..1: where the decoded face is pasted.
-        cycles: 1 or more.
+        cycles: number of repetitions, 1 or more.
     """
     crops = faces.crops
     for _ in range(cycles):

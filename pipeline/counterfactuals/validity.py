@@ -1,7 +1,7 @@
-"""The validity card: whether the versions of a run changed what they should, and nothing else.
+"""The validity card: whether the versions of a run changed as intended, and in nothing else.
 
-Pure functions over the counterfactuals table. Every check carries its figure, its threshold and a sentence; what could
-not be measured is "not measured", never a pass. The single checks are in ``checks``.
+Pure functions over the counterfactuals table. Every check has a figure, a threshold and a sentence; what could not be
+measured is "not measured", never a pass. The individual checks are in ``checks``.
 """
 
 from collections.abc import Iterator, Mapping
@@ -30,15 +30,15 @@ def validity_card(
     mode: str = "delta",
     pictures: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
-    """The card of a run, one row a check.
+    """Make the card of a run, one row per check.
 
     Args:
         versions: the counterfactuals table.
-        swept: the attributes of the sweeps by their names.
-        groups: photo -> its source group, such as "feminine, Black"; changes of lightness are compared between them.
-        options: the thresholds; the defaults unless given.
-        mode: how the edits were put back, delta or reconstruction.
-        pictures: the table of checks; what it holds is "not measured" without it.
+        swept: the swept attributes by name.
+        groups: photo -> source group, such as "feminine, Black".
+        options: the thresholds. Default: those of the configuration's defaults.
+        mode: mode of compositing, delta or reconstruction.
+        pictures: the table of checks; without it its checks are "not measured".
     """
     options = options or ValidityOptions()
     pictures = pd.DataFrame(columns=list(CHECKS)) if pictures is None else pictures
@@ -60,7 +60,7 @@ def validity_card(
         found += judged_checks.years(attribute, rows, groups, options)
         found += checks.lightness(attribute, rows, groups, options)
         found += picture_checks.skin(attribute, rows, options)
-        if attribute.given is None:  # what two edits draw together is checked in the sweep of either
+        if attribute.given is None:  # edits of an intersection are checked in their own sweeps
             found += picture_checks.shape(attribute, rows, of_attribute, options)
             found += picture_checks.together(attribute, targets, of_attribute, options)
         found.append(checks.identity(name, rows, options))
@@ -70,7 +70,7 @@ def validity_card(
 
 
 def effectiveness_curve(versions: pd.DataFrame, *, swept: Mapping[str, Attribute]) -> pd.DataFrame:
-    """The judge's mean probability along a, with its 10 % and 90 % quantiles over photos, for edits and placebos.
+    """Return the judge's mean probability along a, with 10 % and 90 % quantiles over photos, for edits and placebos.
 
     Returns:
         Columns attribute, arm, value, mean, low, high.
@@ -94,7 +94,7 @@ def effectiveness_curve(versions: pd.DataFrame, *, swept: Mapping[str, Attribute
 
 
 def lightness_curve(versions: pd.DataFrame, *, groups: Mapping[str, str]) -> pd.DataFrame:
-    """The mean change of lightness inside the mask along a, against a = 0, per source group.
+    """Return the mean change of lightness inside the mask along a, relative to a = 0, per source group.
 
     Returns:
         Columns attribute, arm, group, photos, value, change (ΔL*).
@@ -124,10 +124,10 @@ def lightness_curve(versions: pd.DataFrame, *, groups: Mapping[str, str]) -> pd.
 def photo_failures(
     versions: pd.DataFrame, *, swept: Mapping[str, Attribute], options: ValidityOptions | None = None
 ) -> pd.DataFrame:
-    """The photos whose edits miss a check that can be made for one photo alone: which, how far, and by what threshold.
+    """List the photos whose edits fail a check that applies to single photos, with figure and threshold.
 
     Returns:
-        Columns photo, attribute, arm, check, figure, threshold; empty where all hold.
+        Columns photo, attribute, arm, check, figure, threshold; empty if all pass.
     """
     options = options or ValidityOptions()
     parts = []
@@ -162,7 +162,7 @@ def photo_failures(
 
 
 def _sweeps(versions: pd.DataFrame, swept: Mapping[str, Attribute]) -> Iterator[tuple[Attribute, str, pd.DataFrame]]:
-    """The versions that were made, by attribute and arm."""
+    """Yield the successful versions by attribute and arm."""
     made = versions[versions["status"] == "ok"]
     for (attribute, arm), rows in made.groupby(["attribute", "arm"], sort=True):
         yield attribute_of(str(attribute), swept), str(arm), rows

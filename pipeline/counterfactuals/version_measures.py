@@ -1,6 +1,6 @@
-"""What is measured on a version while its pixels are in memory: its skin's colour, and where in the face it changed.
+"""Measurements of a version while its pixels are in memory: the skin's colour, and where in the face it changed.
 
-The measures themselves are in ``measures``; what the figures of a run must be is decided in ``checks``.
+The measures are in ``measures``; thresholds are applied in ``checks``.
 """
 
 from collections.abc import Sequence
@@ -16,22 +16,22 @@ from pipeline.counterfactuals.mask import parser_view
 from pipeline.counterfactuals.measures import asymmetry, concentration, lab, median_colour, shift_gap
 
 FACE, NECK = ("skin", "nose"), ("neck", "l_ear", "r_ear")
-SIDE = 112  # pixels of the view in which colours are measured: enough for a median
-SURE = 0.9  # the parser's probability above which a pixel counts as a part's
+SIDE = 112  # side in pixels of the view in which colours are measured; enough for a median
+SURE = 0.9  # the parser's probability above which a pixel belongs to a part
 SKIN = ("skin_l", "skin_a", "skin_b")
 
 
 @dataclass(frozen=True)
 class Reference:
-    """A photo as its versions are compared with it.
+    """A photo prepared for comparison with its versions.
 
     Attributes:
         subject: the face.
         light: ``(128, 128)`` L* of the aligned crop.
         mask: ``(128, 128)`` where the crop may change.
-        view: from the photo to the square of `SIDE` pixels in which colours are measured.
-        parts: the pixels there that surely show the face's skin, and neck or ears, as places in the flat view.
-        colours: ``(2, 3)`` the median CIELAB of both; NaN where too little is seen.
+        view: transform from the photo to the square of `SIDE` pixels in which colours are measured.
+        parts: flat indices in the view of certain pixels of the face's skin, and of neck or ears.
+        colours: ``(2, 3)`` the median CIELAB of both; NaN if too little is visible.
     """
 
     subject: Subject
@@ -42,7 +42,7 @@ class Reference:
     colours: NDArray[np.float64]
 
     def figures(self, pixels: NDArray[np.uint8], crop: NDArray[np.uint8]) -> dict[str, float]:
-        """The columns of the counterfactuals table for a version; what cannot be measured is left out.
+        """Return the columns of the counterfactuals table for a version, without figures that cannot be measured.
 
         Args:
             pixels: ``(H, W, 3)`` uint8, the version.
@@ -60,7 +60,7 @@ class Reference:
 def references(
     subjects: Sequence[Subject], chances: NDArray[np.float32], masks: NDArray[np.float32]
 ) -> list[Reference]:
-    """The photos of a chunk, for their versions.
+    """Prepare the photos of a chunk for comparison with their versions.
 
     Args:
         subjects: ``B`` faces.

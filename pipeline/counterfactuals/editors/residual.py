@@ -1,7 +1,6 @@
 """The residual editor: skin tone in closed form, and fields of change for the features.
 
-Differences of attribute values run parallel to the sweep through a face's own values, so the version at its own value
-is the photo itself, whatever else the face is perceived as.
+Every change is a multiple of the difference from the face's own value, so the version at that value is the photo.
 """
 
 from collections.abc import Iterable, Sequence
@@ -66,26 +65,26 @@ from pipeline.counterfactuals.region import (
 )
 from pipeline.counterfactuals.skin import Skin, visible_skin, wide_view
 
-# Teeth, the eye's white and the iris take little of a change of light: nothing of them belongs to a group.
+# Shares of light and colour that are kept: teeth, the white of the eye and the iris do not differ between groups.
 KEPT = {"mouth": 0.85, "eyes": 0.5}
-FARTHEST = 0.03  # crop sides towards which a displacement saturates: beyond, faces would be caricatures
-STILL_REACH = 0.04  # crop sides around an open mouth over which content is hardly moved: teeth would grow
+FARTHEST = 0.03  # crop sides towards which a displacement saturates; larger ones produce caricatures
+STILL_REACH = 0.04  # crop sides around an open mouth with hardly any displacement, so that teeth do not grow
 
 
 @dataclass(frozen=True)
 class Part:
-    """What an edit moves: an attribute to K values, by the units of each face."""
+    """A part of an edit: an attribute, its K values, and the units of each face."""
 
     attribute: Attribute
     values: tuple[float, ...]
     units: Units
 
     def also(self, value: float) -> "Part":
-        """The same with one value more."""
+        """Return the same part with one more value."""
         return replace(self, values=(*self.values, value))
 
     def steps(self, place: int, own: float) -> NDArray[np.float32]:
-        """How far a face of that own value goes along each of the J ``directions``, ``(K, J)``."""
+        """Return the steps ``(K, J)`` of a face with that own value along each of the J ``directions``."""
         away = np.subtract(self.values, own).astype(np.float32)[:, None]
         return np.where(away < 0, self.units.below[place].numpy(), self.units.above[place].numpy()) * away
 
@@ -95,11 +94,13 @@ class ToneAndFields:
     """The editor: prototypes for the features, the table of skin tones, and the parser that finds the skin.
 
     Attributes:
-        prototypes, tones, parser: these.
-        estimator: perceives how each face responds; without it one strength holds for all, and age is not held.
+        prototypes: fields of the features.
+        tones: table of skin tones.
+        parser: finds the skin and the region.
+        estimator: measures each face's response; without it all faces have the same strength, and age is not held.
         region: face classes that may change in shape and shading.
         feather_share: width of the soft edge, in crop sides.
-        tone, features: whether skin tone and features are changed; each can be switched off to see the other's share.
+        tone, features: whether skin tone and features are changed; each can be switched off to measure the other.
     """
 
     prototypes: Prototypes
@@ -139,16 +140,16 @@ class ResidualBatch:
     """``B`` faces with their fields of change, where they may change, and their skin; see ``FaceBatch``.
 
     Attributes:
-        editor: read them.
+        editor: the editor.
         subjects: the faces in their photos.
         crops: ``(B, 3, 128, 128)`` in -1..1.
-        fields: of change by one unit of each attribute.
-        faces: where features may change; None where no pixel of the region was found.
-        masks: ``(B, 1, 128, 128)`` the same over the crops.
-        rims: the same falling to zero inside the face already, for displacements.
-        kept: how much each pixel of the photo keeps its light and colour; None where none does.
-        kept_crops: ``(B, 1, 128, 128)`` the same over the crops.
-        still: ``(B, 1, 128, 128)`` how much of the content stays where it is in the crops, in and around open mouths.
+        fields: changes by one unit of each attribute.
+        faces: where features may change; None if no pixel of the region was found.
+        masks: ``(B, 1, 128, 128)`` the same in the crops.
+        rims: `masks` that fall to zero inside the face, for displacements.
+        kept: share of light and colour that each pixel of the photo keeps; None if there is none.
+        kept_crops: ``(B, 1, 128, 128)`` the same in the crops.
+        still: ``(B, 1, 128, 128)`` share of displacement that is suppressed in the crops, in and around open mouths.
         near: ``(B, 19, S, S)`` the parser's probabilities in its near view.
     """
 
@@ -166,7 +167,7 @@ class ResidualBatch:
 
     @cached_property
     def skins(self) -> tuple[Skin | None, ...]:
-        """All visible skin of each face; None where too little was found. Only some attributes change it."""
+        """All visible skin of each face; None if too little was found. Only some attributes need it."""
         wide = chances_of(self.editor.parser, self.subjects, view=wide_view)
         return tuple(map(visible_skin, self.subjects, self.near, wide))
 
@@ -180,7 +181,8 @@ class ResidualBatch:
         return crops
 
     def edit(self, attribute: Attribute, values: tuple[float, ...], units: Units | None = None) -> PhotoEdit:
-        """See ``FaceBatch.edit``; with ``units`` measured before, on these faces with other parts of the editor on."""
+        """See ``FaceBatch.edit``. ``units`` may be given if they were measured before, with other parts of the editor
+        on."""
         wanted = [(attribute, values)]
         if attribute.given is not None:
             other, value = attribute.given
@@ -197,12 +199,12 @@ class ResidualBatch:
         return PhotoEdit(attribute.name, EDIT_ARM, values, lambda place: self._versions(place, parts, both))
 
     def own(self, attribute: Attribute) -> NDArray[np.float64]:
-        """The faces' own values ``(B,)`` of an attribute."""
+        """Return the faces' own values ``(B,)`` of an attribute."""
         return np.array([float(attribute.own_value(subject.own)) for subject in self.subjects])
 
     @torch.inference_mode()
     def changes(self, attribute: Attribute) -> Change:
-        """What one step along each of an attribute's J ``directions`` changes, ``(B, J, …)``."""
+        """Return the change by one step along each of an attribute's J ``directions``, ``(B, J, …)``."""
         found = centred(changes_along(self.fields, directions(attribute), size=CROP), self.masks)
         if "smiling" in attribute.unit:
             return found
@@ -212,13 +214,13 @@ class ResidualBatch:
     def drawn(
         self, attribute: Attribute, changes: Change, units: Units, values: NDArray[np.float64]
     ) -> list[NDArray[np.uint8]]:
-        """Each face's version at its own one of ``values`` ``(B,)``, made in the aligned crop alone.
+        """Make each face's version at one value, in the aligned crop only.
 
         Args:
-            attribute: what is swept.
-            changes: by it.
-            units: of the sweep.
-            values: ``(B,)``.
+            attribute: the swept attribute.
+            changes: its changes.
+            units: units of the sweep.
+            values: ``(B,)`` one value per face.
 
         Returns:
             Crops ``(128, 128, 3)``.
@@ -238,7 +240,7 @@ class ResidualBatch:
         return list(((changed.clamp(-1, 1) + 1) * 127.5).round().byte().movedim(1, -1).numpy())
 
     def units(self, attribute: Attribute, changes: Change | None = None) -> Units:
-        """What one unit of a sweep is for each face; the same for all without an estimator."""
+        """Return the units of a sweep for each face; the same for all without an estimator."""
         plain, estimator = plain_units(attribute, len(self.subjects)), self.editor.estimator
         if estimator is None or not self.editor.features or not attribute.unit:
             return plain
@@ -251,7 +253,7 @@ class ResidualBatch:
         return self.skins[place] if self.editor.tone and attribute.moves_colour else None
 
     def _toned_crop(self, place: int, skin: Skin, attribute: Attribute, value: float) -> Tensor:
-        """What the shift of skin tone adds to the crop ``(3, 128, 128)``."""
+        """Return what the shift of skin tone adds to the crop ``(3, 128, 128)``."""
         subject = self.subjects[place]
         crop = ((self.crops[place] + 1) * 127.5).round().byte().movedim(0, -1).numpy()
         weights = crop_mask(subject, skin.patch)
@@ -280,10 +282,10 @@ class ResidualBatch:
 
     @torch.inference_mode()
     def _versions(self, place: int, parts: Sequence[Part], changes: Change) -> PhotoVersions | None:
-        """The versions by the first part's values; a second part is one value on top, in the same composition."""
+        """Make the versions at the first part's values; a second part adds a fixed value in the same composition."""
         editor, subject = self.editor, self.subjects[place]
         owns = [float(part.attribute.own_value(subject.own)) for part in parts]
-        if len(parts) > 1:  # the placebos start from the face that only the other attribute changed
+        if len(parts) > 1:  # placebos start from the face changed by the other attribute only
             parts = [parts[0].also(owns[0]), parts[1].also(parts[1].values[0])]
         face = self.faces[place] if editor.features and any(part.attribute.unit for part in parts) else None
         toned = next((part for part in parts if part.attribute.moves_colour), parts[0])
@@ -315,8 +317,9 @@ class ResidualBatch:
     def _features(
         self, place: int, region: Region, changes: Change, *, grey: bool
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """What one step along each direction changes in ``region.features`` of the photo: colour ``(J, h, w, 3)`` in
-        levels, weighted by the face's mask, and displacement ``(J, h, w, 2)`` in pixels, weighted by `inner_mask`."""
+        """Return the change by one step along each direction in ``region.features`` of the photo: colour ``(J, h, w,
+        3)`` in levels, weighted by the face's mask, and displacement ``(J, h, w, 2)`` in pixels, weighted by
+        `inner_mask`."""
         subject = self.subjects[place]
         mask, features = region.face[region.features], region.features
         there = Patch(region.top + features[0].start, region.left + features[1].start, mask)
@@ -341,7 +344,7 @@ class ResidualBatch:
         *,
         grey: bool,
     ) -> Iterable[NDArray[np.float32] | None]:
-        """What the shift of skin tone adds to the region's window at each value; None where there is no shift."""
+        """Return what the shift of skin tone adds to the region's window at each value; None if there is no shift."""
         if skin is None:
             return [None] * len(values)
         window = subject.pixels[region.window]
@@ -351,15 +354,14 @@ class ResidualBatch:
 
 
 def kept_parts(subject: Subject, chances: NDArray[np.float32]) -> Patch | None:
-    """How much of its light and colour each pixel keeps, from the parser's probabilities in the near view."""
+    """Return the share of light and colour that each pixel keeps, from the parser's near view."""
     membership = sum(share * chances[list(class_indices((name,)))].sum(axis=0) for name, share in KEPT.items())
     view = parser_view(subject.landmarks, size=chances.shape[-1])
     return locate(np.asarray(membership, dtype=np.float32), to_photo=invert(view), shape=subject.shape)
 
 
 def open_mouth(subject: Subject, chances: NDArray[np.float32]) -> Patch | None:
-    """How much each pixel's content stays where it is, from the parser's probabilities in the near view: all of it in
-    an open mouth."""
+    """Return the share of displacement to suppress at each pixel, from the parser's near view: all in an open mouth."""
     size = chances.shape[-1]
     inside = chances[list(class_indices(("mouth",)))].sum(axis=0)
     view = parser_view(subject.landmarks, size=size)
@@ -375,12 +377,12 @@ def _check_inputs(attribute: Attribute) -> None:
 
 
 def _over_crops(subjects: Sequence[Subject], patches: Sequence[Patch | None]) -> Tensor:
-    """Masks as they lie over the crops, ``(B, 1, 128, 128)``; zero where there is none."""
+    """Map masks to the crops, ``(B, 1, 128, 128)``; zero for a missing mask."""
     empty = np.zeros((CROP, CROP), dtype=np.float32)
     masks = [empty if patch is None else crop_mask(one, patch) for one, patch in zip(subjects, patches, strict=True)]
     return torch.from_numpy(np.stack(masks))[:, None]
 
 
 def _summed(steps: NDArray[np.float32], fields: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The sum of J fields ``(J, h, w, C)``, ``steps`` ``(J,)`` times."""
+    """Sum J fields ``(J, h, w, C)`` with the weights ``steps`` ``(J,)``."""
     return np.asarray(np.einsum("j,jhwc->hwc", steps, fields), dtype=np.float32)
