@@ -1,6 +1,6 @@
-"""What is wrong with a classifier here and now, and what to do: its package, credentials, host, clock, one portrait.
+"""Diagnosis of an adapter: its package, credentials, host, clock, and its answer to one portrait.
 
-`examine` looks and sends; the rest are pure functions of what was found. Nothing here shows a secret.
+Only `examine` reads, connects and sends; the checks are pure functions. Nothing here shows a secret.
 """
 
 import os
@@ -28,13 +28,13 @@ from adapters.registry import create, describe
 SKEW_WARNING = 60.0  # seconds
 SKEW_MOST = 300.0  # seconds; Amazon's signatures are refused beyond it
 SOON = 180  # days
-SHOWN = 5
-State = Literal["ok", "warning", "failed", "skipped"]  # it works; know this; an audit would fail; not looked at
+SHOWN = 5  # labels
+State = Literal["ok", "warning", "failed", "skipped"]  # "failed": an audit would fail
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at: what it is about, what was found, and what to do where there is anything."""
+    """The result of one check; ``fix`` says what to do, if anything."""
 
     name: str
     state: State
@@ -44,7 +44,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Probe:
-    """What a service's address answered to a plain GET without credentials, or why nothing did."""
+    """The reply to a plain GET request without credentials; ``problem`` says why there is none."""
 
     status: int | None = None
     date: str = ""  # its ``Date`` header
@@ -54,13 +54,13 @@ class Probe:
 def examine(
     name: str, options: Mapping[str, Any], *, portrait: Path, agreed: Callable[[Service, str], bool]
 ) -> Iterator[Check]:
-    """The checks of a classifier one by one, each as soon as it is done.
+    """Check an adapter; yield each result as soon as it is known.
 
     Args:
-        name: the classifier, as ``registry.create`` takes it.
+        name: the adapter's name, with its target if it has one.
         options: its options.
-        portrait: the image that it is sent.
-        agreed: decides whether a remote service may be sent it, by the service and the price of one call.
+        portrait: the image to send.
+        agreed: receives a remote service and the price of one call; decides whether the portrait may be sent to it.
     """
     adapter: Adapter | None = None
     try:
@@ -91,7 +91,7 @@ def examine(
 
 
 def lifecycle_check(service: Service, *, today: date) -> Check:
-    """Whether the service is still there, and for how long."""
+    """Check whether the service is still offered, and for how long."""
     name, ends = service.provider, service.ends
     if service.lifecycle == "discontinued":
         finding = f"{name} ended{f' on {ends}' if ends else ''}"
@@ -105,35 +105,35 @@ def lifecycle_check(service: Service, *, today: date) -> Check:
 
 
 def credentials_check(service: Service, environment: Mapping[str, str], *, usable: bool) -> Check:
-    """Which of the variables are set, never their values; ``usable``: the adapter could be set up with them.
+    """List which environment variables are set, without their values.
 
-    Which of them are needed differs by service, so what is missing shows when the adapter is set up.
+    Services differ in which of them are required, so ``usable`` says whether the adapter could be set up with them.
     """
     if not service.credentials:
         return Check("credentials", "ok", "none are needed")
     present = [name for name in service.credentials if environment.get(name, "").strip()]
     absent = [name for name in service.credentials if name not in present]
-    parts = [f"{words}: {', '.join(some)}" for words, some in (("set", present), ("not set", absent)) if some]
+    parts = [f"{words}: {', '.join(names)}" for words, names in (("set", present), ("not set", absent)) if names]
     state: State = "ok" if usable else "warning" if present else "failed"
     return Check("credentials", state, "; ".join(parts))
 
 
 def declared_address(service: Service) -> str | None:
-    """The address that a class declares, where it is one (some depend on an option)."""
+    """Return the URL of the host that a class declares; None if it is a placeholder, because an option decides."""
     host = service.host
     return f"https://{host}" if "." in host and " " not in host and host == host.lower() else None
 
 
 def reachability_check(address: str, probe: Probe) -> Check:
-    """Whether anything answers at the address; any HTTP status does."""
+    """Check whether anything answers at the address, with whatever HTTP status."""
     if probe.status is not None:
         return Check("host", "ok", f"{address} answers (HTTP {probe.status} to a plain GET)")
-    fix = "check the network, the address, and HTTPS_PROXY (behind your own certificates also REQUESTS_CA_BUNDLE)"
+    fix = "check the network, the address, and HTTPS_PROXY (with a private certificate authority: REQUESTS_CA_BUNDLE)"
     return Check("host", "failed", f"{address} cannot be reached: {probe.problem}", fix)
 
 
 def clock_check(probe: Probe, *, now: datetime) -> Check:
-    """How far this machine's clock is from the service's: signed requests are refused beyond five minutes."""
+    """Compare this machine's clock with the service's; signed requests are refused beyond five minutes' difference."""
     try:
         theirs = parsedate_to_datetime(probe.date)
     except ValueError:
@@ -147,7 +147,7 @@ def clock_check(probe: Probe, *, now: datetime) -> Check:
 
 
 def limits_check(limits: Limits, *, size: int, width: int, height: int, kind: str) -> Check:
-    """Whether an image of so many bytes and pixels of that format ("png", "jpeg") may be sent."""
+    """Check the portrait against the adapter's limits (see ``Limits.misfits``)."""
     broken = limits.misfits(kind=kind, width=width, height=height, size=size)
     if broken:
         return Check("limits", "failed", f"the sample portrait has {'; '.join(broken)}", "use other photos")
@@ -155,12 +155,12 @@ def limits_check(limits: Limits, *, size: int, width: int, height: int, kind: st
 
 
 def canary_check(adapter: Adapter, outcome: RawAnswer | NoAnswer) -> Check:
-    """What came back for the canary, and whether labels can be read from it."""
+    """Check whether the portrait got an answer that holds labels."""
     if isinstance(outcome, NoAnswer):
         fix = {
-            "never": "see what the service says; asking again gives the same",
-            "later": "try again in a while",
-            "slower": "try again in a while, and audit with a lower --rate",
+            "never": "fix what the message says: a retry would give the same",
+            "later": "try again later",
+            "slower": "try again later, and audit with a lower --rate",
         }[outcome.retry]
         return Check("canary", "failed", f"no answer: {outcome.reason}", fix)
     try:
@@ -169,14 +169,14 @@ def canary_check(adapter: Adapter, outcome: RawAnswer | NoAnswer) -> Check:
         fix = "its format may have changed: look at the raw answer"
         return Check("canary", "failed", f"the answer holds no labels: {error}", fix)
     if not labels:
-        return Check("canary", "warning", "an answer without any label", "try another photo before trusting it")
+        return Check("canary", "warning", "an answer without any label", "try another photo")
     best = sorted(labels, key=lambda label: -label.score)[:SHOWN]
     shown = ", ".join(f"{label.name} {label.score:.3g}" for label in best)
     return Check("canary", "ok", f"{len(labels)} labels: {shown}{' …' if len(labels) > SHOWN else ''}")
 
 
 def repeat_check(adapter: Adapter, first: RawAnswer | NoAnswer, second: RawAnswer | NoAnswer) -> Check:
-    """Whether a local classifier gives the same for the same image twice."""
+    """Check whether a local classifier gives the same labels for the same image twice."""
     if isinstance(first, NoAnswer) or isinstance(second, NoAnswer):
         return Check("repeat", "skipped", "there was no answer to compare")
     try:
@@ -184,22 +184,22 @@ def repeat_check(adapter: Adapter, first: RawAnswer | NoAnswer, second: RawAnswe
     except AnswerError:
         return Check("repeat", "skipped", "there were no labels to compare")
     if same:
-        return Check("repeat", "ok", "the same image again, the same labels and scores")
-    fix = "fix its seeds and threads: what differs by itself adds noise to every slope"
-    return Check("repeat", "warning", "the same image again, other labels or scores", fix)
+        return Check("repeat", "ok", "a second call with the same image gave the same labels and scores")
+    fix = "fix its seeds and threads: random differences add noise to every slope"
+    return Check("repeat", "warning", "a second call with the same image gave other labels or scores", fix)
 
 
 def price_of_one(capabilities: Capabilities) -> str:
-    """What one image costs, in words."""
+    """Describe the price of one image."""
     price = capabilities.service.price if capabilities.service else None
     if price is None:
-        return "what it costs is not known here"
+        return "an unknown amount"
     usd = price.usd(1, features=len(capabilities.features))
     return f"about US$ {usd:.4f} as of {price.as_of}"
 
 
 def _canary_checks(adapter: Adapter, portrait: Path, agreed: Callable[[Service, str], bool]) -> Iterator[Check]:
-    """Send the portrait; to a remote classifier only if that was agreed to."""
+    """Send the portrait, to a remote classifier only with consent."""
     from PIL import Image
 
     image = portrait.read_bytes()
@@ -223,7 +223,7 @@ def _canary_checks(adapter: Adapter, portrait: Path, agreed: Callable[[Service, 
 
 
 def _probe(address: str) -> Probe:
-    """A plain GET, without credentials and without following anything."""
+    """Send a plain GET request without credentials; redirects are not followed."""
     reply = HttpClient(timeout=(5.0, 10.0), longest=20.0)(Call(address, method="GET"))
     if isinstance(reply, NoAnswer):
         status = reply.reply.status if reply.reply else None

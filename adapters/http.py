@@ -1,4 +1,4 @@
-"""Any REST service as a classifier, from configuration alone; where its replies hold labels is in `json_labels`."""
+"""Any REST service as a classifier by configuration; `json_labels` extracts the labels from its replies."""
 
 import json
 import re
@@ -36,7 +36,7 @@ _SERVICE = Service(
 )
 _HEADERS = ("x-request-id", "request-id", "x-correlation-id", "x-model-version")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_GAP = re.compile(r"\$\{(?P<variable>[A-Za-z_][A-Za-z0-9_]*)\}|(?P<image>\{(?:image|type)\})")
+_PLACEHOLDER = re.compile(r"\$\{(?P<variable>[A-Za-z_][A-Za-z0-9_]*)\}|(?P<image>\{(?:image|type)\})")
 
 
 class HttpOptions(NamedOptions, JsonLabels):
@@ -44,60 +44,60 @@ class HttpOptions(NamedOptions, JsonLabels):
 
     kind: ClassVar[str] = "http"
     url: str
-    """where images are sent."""
+    """the URL that images are sent to."""
     body: Literal["raw", "json", "multipart"] = "raw"
-    """the image as it is, in a JSON template, or in a multipart form."""
+    """the image as raw bytes, in a JSON template, or in a multipart form."""
     template: dict[str, Any] | list[Any] | None = None
-    """for json: any JSON with texts in which {image} stands for the image in base64 and {type} for its media type, as
-    in data:{type};base64,{image}."""
+    """for json: any JSON; in its texts, {image} stands for the image in base64 and {type} for its media type, as in
+    data:{type};base64,{image}."""
     field: str = "image"
-    """for multipart: the name of the part that is the image."""
+    """for multipart: the name of the image's part."""
     fields: dict[str, str] = Field({})
-    """for multipart: further text parts."""
+    """for multipart: additional text parts."""
     content_type: str = ""
-    """for raw: the image's own type unless given."""
+    """for raw: the Content-Type header; default: the image's media type."""
     headers: dict[str, str] = Field({})
-    """further headers."""
+    """additional headers."""
     query: dict[str, str] = Field({})
-    """further parameters of the address, e.g. a key, which is then shown nowhere."""
+    """additional parameters of the URL, e.g. a key, which is then never shown."""
     method: Literal["POST", "PUT"] = "POST"
     """the HTTP method."""
     error_path: str | None = None
-    """the path of the words for an error that comes with a status of success."""
+    """the path of an error message in replies with a status of success."""
     version_path: str | None = None
-    """the path of the model's version in an answer; it is kept with it."""
-    # Its words are part of the key of stored answers.
+    """the path of the model's version in a reply; it is stored with the answer."""
+    # The default is part of the key of stored answers.
     model: str = "version not told"
-    """the model's version, if you know it; another text asks again."""
+    """the model's version, if you know it; images are sent again when it changes."""
     retry_statuses: tuple[int, ...] = tuple(sorted(PASSING))
-    """those that may pass, so that asking again makes sense."""
+    """HTTP statuses of temporary errors, which are retried."""
     slower_statuses: tuple[int, ...] = (THROTTLED,)
-    """those that mean too many requests."""
+    """HTTP statuses that mean too many requests."""
     stop_statuses: tuple[int, ...] = (401, 402, 403, 404, 405)
-    """those that every further request would meet."""
+    """HTTP statuses that every further request would get, so that the run stops."""
     timeout: float = Field(60.0, gt=0)
-    """seconds to wait for an answer."""
+    """seconds to wait for a reply."""
     most_bytes: int = Field(8_000_000, gt=0)
-    """of an answer."""
+    """maximum size of a reply."""
     max_image_bytes: int | None = None
-    """images with more are not sent."""
+    """maximum size of an image; larger ones are not sent."""
     min_side: int | None = None
-    """images with fewer pixels on a side are not sent."""
+    """minimum side of an image in pixels; smaller ones are not sent."""
     cut_off: float | None = Field(None, ge=0, le=1)
-    """the score (0-1) below which the service returns nothing."""
+    """the score (0-1) below which the service returns no label."""
     top_k: int | None = Field(None, ge=1)
-    """how many labels it returns at most."""
+    """maximum number of labels in a reply."""
     presence: Presence = 0.5
 
     @property
     def request(self) -> dict[str, Any]:
-        """What is sent, as plain JSON values; a secret is there only by its variable's name."""
+        """The request as plain JSON values, in which secrets appear only by their variables' names."""
         names = {"url", "method", "headers", "body", "template", "field", "fields", "content_type"}
         return self.model_dump(include=names | {"query"} if self.query else names)
 
     @property
     def variables(self) -> list[str]:
-        """The environment variables that are sent."""
+        """The environment variables in the request."""
         return sorted(_variables_in([self.headers, self.query, self.template, self.fields]))
 
     @model_validator(mode="after")
@@ -107,15 +107,15 @@ class HttpOptions(NamedOptions, JsonLabels):
         query = parse_qsl(urlsplit(self.url).query)
         if _variables_in(self.url) or any(sounds_secret(name) or name.lower() == "code" for name, _ in query):
             raise ValueError(
-                "option 'url' must hold no credential, since addresses are shown: use the options query or headers"
+                "option 'url' must not contain a credential, because URLs are shown: use the options query or headers"
             )
         for name, value in self.headers.items():
             if not _HEADER.fullmatch(name):
                 raise ValueError(f"option 'headers': {name!r} is not a header's name")
             if not value.isascii() or not value.isprintable():
                 raise ValueError(f"option 'headers': {name!r} has a value that no header can carry")
-        if self.body == "json" and not any(found["image"] == "{image}" for found in _gaps(self.template)):
-            raise ValueError("option 'template' must hold {image} where the image belongs, in base64")
+        if self.body == "json" and not any(found["image"] == "{image}" for found in _placeholders(self.template)):
+            raise ValueError("option 'template' must contain {image}, which stands for the image in base64")
         for option, body in {"template": "json", "fields": "multipart", "content_type": "raw"}.items():
             if getattr(self, option) and self.body != body:
                 raise ValueError(f"option {option!r} is for body = {body!r}, but body is {self.body!r}")
@@ -124,19 +124,19 @@ class HttpOptions(NamedOptions, JsonLabels):
         for option in ("retry_statuses", "slower_statuses", "stop_statuses"):
             for status in getattr(self, option):
                 if not 300 <= status <= 599:
-                    raise ValueError(f"option {option!r}: {status} is no failure")
+                    raise ValueError(f"option {option!r}: {status} is not a status of failure (300-599)")
         if (self.cut_off or 0.0) > self.presence:
-            raise ValueError("options 'cut_off' and 'presence' must be in this order")
+            raise ValueError("option 'cut_off' must not exceed option 'presence'")
         return self
 
     def call(self, image: bytes, variables: Mapping[str, str]) -> Call:
-        """The call for one PNG or JPEG file (else ValueError), with the value of each of ``self.variables``."""
+        """Build the call for one PNG or JPEG file (else ValueError); ``variables`` are the environment's values."""
         kind = media_type(image)
         if self.body == "raw":
             content, content_type = image, self.content_type or kind
         elif self.body == "json":
-            gaps = {**variables, "image": b64encode(image).decode(), "type": kind}
-            content, content_type = json.dumps(_filled(self.template, gaps)).encode(), "application/json"
+            values = {**variables, "image": b64encode(image).decode(), "type": kind}
+            content, content_type = json.dumps(_filled(self.template, values)).encode(), "application/json"
         else:
             content, content_type = image_form(_filled(self.fields, variables), self.field, image)
         headers = {"Accept": "application/json", "Content-Type": content_type, **_filled(self.headers, variables)}
@@ -145,11 +145,12 @@ class HttpOptions(NamedOptions, JsonLabels):
 
 
 class Http(HttpAdapter):
-    """Any REST service from configuration: its address, what to send, and where its answer has labels and scores.
+    """Any REST service by configuration: its URL, the request, and the paths of labels and scores in its replies.
 
-    Secrets stay in environment variables: ``${MY_KEY}`` in a header, the query, the template or a form field is filled
-    when sending, and only the name is kept. Paths are JMESPath (jmespath.org): ``a.b`` is a member, ``"odd name"`` one
-    with dots or spaces, ``[0]`` an item of a list, ``[*]`` all of them, ``keys(@)`` and ``values(@)`` an object's.
+    Secrets stay in environment variables: ``${MY_KEY}`` in a header, the query, the template or a form field is
+    replaced when sending, and only the name is stored. Paths are JMESPath (jmespath.org): ``a.b`` is a member, ``"odd
+    name"`` one with dots or spaces, ``[0]`` an item of a list, ``[*]`` all items, ``keys(@)`` and ``values(@)`` the
+    names and values of an object.
     """
 
     Options = HttpOptions
@@ -157,7 +158,7 @@ class Http(HttpAdapter):
 
     def __init__(self, options: HttpOptions) -> None:
         name, host = options.name, urlsplit(options.url).hostname or ""
-        self._options, self._variables = options, {one: secret(one, adapter=name) for one in options.variables}
+        self._options, self._variables = options, {key: secret(key, adapter=name) for key in options.variables}
         checked_url(options.url, adapter=name, option="url", credential=bool(self._variables), query=True)
         super().__init__(
             options,
@@ -176,7 +177,7 @@ class Http(HttpAdapter):
         return self.client(self._options.call(images[0], self._variables))
 
     def outcomes(self, reply: Reply, count: int) -> list[RawAnswer | NoAnswer]:
-        """What a reply means by its status and by its own words about errors; see ``HttpAdapter.outcomes``."""
+        """Interpret the status and the error message of a reply; see ``HttpAdapter.outcomes``."""
         return [self._outcome(reply)] * count
 
     def parse(self, answer: RawAnswer) -> list[Label]:
@@ -206,27 +207,27 @@ class Http(HttpAdapter):
 
 
 def _text_at(path: str | None, content: Any) -> str:
-    """The text at a path, "" if there is none."""
+    """Return the text at a path; "" if there is none."""
     found = at(path, content)
     return one_line(found if isinstance(found, str) else json.dumps(found)) if found else ""
 
 
 def _variables_in(template: Any) -> set[str]:
-    return {found["variable"] for found in _gaps(template) if found["variable"]}
+    return {found["variable"] for found in _placeholders(template) if found["variable"]}
 
 
-def _gaps(template: Any) -> list[re.Match[str]]:
-    """The gaps in texts anywhere in JSON: ``${MY_KEY}`` for an environment variable, ``{image}`` and ``{type}``."""
+def _placeholders(template: Any) -> list[re.Match[str]]:
+    """Find placeholders in all texts of JSON: ``${MY_KEY}`` for an environment variable, ``{image}`` and ``{type}``."""
     if isinstance(template, str):
-        return list(_GAP.finditer(template))
+        return list(_PLACEHOLDER.finditer(template))
     inner = template.values() if isinstance(template, dict) else template if isinstance(template, list) else ()
-    return [gap for value in inner for gap in _gaps(value)]
+    return [found for value in inner for found in _placeholders(value)]
 
 
 def _filled(template: Any, values: Mapping[str, str]) -> Any:
-    """The template with its gaps filled, except where ``values`` has nothing; what was filled in has no gaps."""
+    """Replace placeholders in one pass; those without a value stay, and inserted values are not scanned again."""
     if isinstance(template, str):
-        return _GAP.sub(lambda found: values.get(found["variable"] or found["image"][1:-1], found[0]), template)
+        return _PLACEHOLDER.sub(lambda found: values.get(found["variable"] or found["image"][1:-1], found[0]), template)
     if isinstance(template, dict):
         return {name: _filled(value, values) for name, value in template.items()}
     return [_filled(value, values) for value in template] if isinstance(template, list) else template

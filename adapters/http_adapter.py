@@ -1,4 +1,4 @@
-"""What the adapters of remote services share: a call for the images of a batch, and who makes it."""
+"""Base class of adapters of remote services: one HTTP call per batch of images, and logins."""
 
 import re
 from abc import ABC, abstractmethod
@@ -14,20 +14,20 @@ from adapters.options import NamedOptions
 
 
 class Login(ABC):
-    """What identifies the caller to a service; for many threads."""
+    """Authentication to a service. Thread-safe."""
 
     @abstractmethod
     def headers(self) -> Mapping[str, str] | NoAnswer:
-        """The headers that do so now, or why there are none at the moment; AdapterError where there never will be."""
+        """Return the headers, or why there are none at the moment; AdapterError if there never will be."""
 
     def forget(self, headers: Mapping[str, str]) -> bool:
-        """These headers were refused; whether others may be had."""
+        """Discard headers that the service refused; return whether new ones can be obtained."""
         return False
 
 
 @dataclass(frozen=True)
 class KeyLogin(Login):
-    """A key, always in the same header."""
+    """Authentication by a fixed key in a header."""
 
     header: str
     key: str = field(repr=False)
@@ -38,17 +38,17 @@ class KeyLogin(Login):
 
 
 class HttpAdapter(ABC):
-    """An adapter of a remote service: one HTTP call for the images of a batch. A vendor adds the call and its meaning.
+    """An adapter of a remote service. Subclasses add the call and the interpretation of its reply.
 
     Args:
-        options: with the adapter's name.
-        endpoint: the address of the service; none where the adapter has checked it already.
-        client: makes the calls; one of its own unless given.
-        service: what the options change of the declared service, by field.
-        declared: what they change of the declared capabilities.
+        options: the adapter's options, which give its name.
+        endpoint: the service's URL; empty if the subclass has checked it already.
+        client: sends the calls; default: a new one.
+        service: fields of the declared service that the options change.
+        declared: fields of the declared capabilities that the options change.
 
     Raises:
-        AdapterError: an address that credentials must not be sent to.
+        AdapterError: credentials must not be sent to the endpoint.
     """
 
     capabilities: Capabilities
@@ -70,25 +70,25 @@ class HttpAdapter(ABC):
             service = {"host": urlsplit(self.endpoint).netloc, **(service or {})}
         self.client = client or HttpClient()
         usual = type(self).capabilities
-        assert usual.service is not None  # noqa: S101 -- of a remote service
+        assert usual.service is not None  # noqa: S101 -- every subclass declares one
         self.capabilities = replace(usual, service=replace(usual.service, **(service or {})), **declared)
 
     def send(self, images: Sequence[bytes]) -> list[RawAnswer | NoAnswer]:
-        """Send the images in one call, or one a call where the service takes no more; see ``Adapter.send``."""
+        """Send the images in one call, or in one call each if the service takes single images; see ``Adapter.send``."""
         if self.capabilities.batch == 1:
             return [outcome for image in images for outcome in self._sent([image])]
         return self._sent(images)
 
     @abstractmethod
     def call(self, images: Sequence[bytes]) -> Reply | NoAnswer:
-        """Make the call for some images; ValueError where they cannot be sent."""
+        """Send the call for a batch of images; ValueError if they cannot be sent."""
 
     @abstractmethod
     def outcomes(self, reply: Reply, count: int) -> list[RawAnswer | NoAnswer]:
-        """What a reply means for each of ``count`` images; AdapterError where no further call can succeed."""
+        """Interpret a reply for each of ``count`` images; AdapterError if no further call can succeed."""
 
     def logged_in(self, login: Login, call: Call) -> Reply | NoAnswer:
-        """Make a call with a login's headers; once more where they are refused (401) and others may be had."""
+        """Send a call with a login's headers, and once more if they are refused (401) and new ones can be obtained."""
         for last in (False, True):
             identity = login.headers()
             if isinstance(identity, NoAnswer):
@@ -109,5 +109,5 @@ class HttpAdapter(ABC):
 
 
 def meaning_of(code: str, meanings: Mapping[str, str], *, otherwise: str) -> str:
-    """What an error's code means, by the first pattern that it fits as a whole."""
+    """Return the meaning of the first pattern that matches an error's whole code."""
     return next((meaning for pattern, meaning in meanings.items() if re.fullmatch(pattern, code)), otherwise)

@@ -1,6 +1,6 @@
-"""One HTTP call for the adapters of remote services: bounded in time and size, never redirected, never repeated.
+"""The HTTP client of remote services: bounded in time and size, without redirects and retries.
 
-What a status means beyond HTTP's own words is each service's file; how often and how fast is the caller's decision.
+Service-specific meanings of replies are in each service's file. Rates and retries are up to the caller.
 """
 
 import os
@@ -22,19 +22,19 @@ from adapters.credentials import redacted
 _UNREACHED = {
     "ConnectTimeout": "it took too long",
     "SSLError": "its certificate cannot be verified",
-    "ProxyError": "the proxy that the environment names does not let it through",
-    "NameResolutionError": "its name is not known to this network",
+    "ProxyError": "the proxy set in the environment refuses the connection",
+    "NameResolutionError": "its name cannot be resolved",
     "NewConnectionError": "nothing answers there",
 }
-PASSING = frozenset({408, 500, 502, 503, 504})
+PASSING = frozenset({408, 500, 502, 503, 504})  # temporary errors
 THROTTLED = 429
 
 
 @dataclass(frozen=True)
 class Call:
-    """What is sent. Secrets belong into ``headers``, ``body`` or ``query`` (added to the URL): the URL may be shown.
+    """A request. Secrets belong in ``headers``, ``body`` or ``query`` (added to the URL), because ``url`` may be shown.
 
-    ``secrets`` lists their values: should the service repeat one in its reply, it is not kept.
+    ``secrets`` are their values, which are redacted if the service repeats them in its reply.
     """
 
     url: str
@@ -46,13 +46,13 @@ class Call:
 
     @property
     def host(self) -> str:
-        """Where it goes, for messages."""
+        """The host, for messages."""
         return urlsplit(self.url).hostname or "the service"
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What came back; ``headers`` with lower-case names."""
+    """A reply; ``headers`` have lower-case names."""
 
     status: int
     headers: Mapping[str, str]
@@ -60,17 +60,16 @@ class Reply:
 
 
 class HttpClient:
-    """Makes calls over kept connections; may be used from many threads.
+    """Sends calls over persistent connections. Thread-safe.
 
-    Proxies and certificate bundles are taken from the environment as usual (``HTTPS_PROXY``, ``REQUESTS_CA_BUNDLE``),
-    credentials never (``~/.netrc`` is not read, cookies are not kept).
+    Proxies and certificate bundles come from the environment (``HTTPS_PROXY``, ``REQUESTS_CA_BUNDLE``), credentials do
+    not (``~/.netrc`` is not read, and cookies are not stored).
 
     Args:
         timeout: seconds to connect, and between two bytes of the reply.
-        longest: seconds for one call in all, however slowly its reply trickles.
-        most_bytes: a longer reply is not read to its end.
-        transport: makes the connections in place of the usual one; then no proxy is used, and the reply to a redirect
-            is given as it is, for the caller to judge.
+        longest: maximum seconds of one call.
+        most_bytes: maximum size of a reply.
+        transport: replaces the default transport; then no proxy is used, and redirects are returned as replies.
     """
 
     def __init__(
@@ -95,10 +94,10 @@ class HttpClient:
         self._proxies: dict[str, dict[str, str]] = {}
 
     def __call__(self, call: Call) -> Reply | NoAnswer:
-        """Send once; the reply whatever its status, or why there is none.
+        """Send a call once; return the reply, whatever its status, or why there is none.
 
-        A reply that was lost on the way may have been billed; a redirect is never followed (it would carry the
-        credentials to wherever it points).
+        If the reply was lost on the way, the call may have been billed. Redirects are never followed, because they
+        would carry the credentials elsewhere.
         """
         import requests
 
@@ -108,18 +107,18 @@ class HttpClient:
             ).prepare()
         except (requests.exceptions.RequestException, ValueError) as error:  # its text may hold a header's value
             return NoAnswer(f"no request to {call.host} could be made ({type(error).__name__})")
-        # A read timeout bounds the pause between two bytes, not the call: headers that trickle could hold it for days.
-        # So it runs in a thread of its own, which is left to itself when the time is up.
+        # A read timeout bounds the pause between two bytes, not the call: slow headers could hold it for days. So the
+        # call runs in a daemon thread, which is abandoned when the time is up.
         end = monotonic() + self._longest
         outcome: Future[Reply | NoAnswer] = Future()
 
-        def work() -> None:
+        def send() -> None:
             try:
                 outcome.set_result(self._send(call, request, end))
             except Exception as error:
                 outcome.set_exception(error)
 
-        threading.Thread(target=work, daemon=True, name=f"call to {call.host}").start()
+        threading.Thread(target=send, daemon=True, name=f"call to {call.host}").start()
         try:
             return outcome.result(self._longest)
         except TimeoutError:
@@ -134,10 +133,10 @@ class HttpClient:
                 request, stream=True, timeout=self._timeout, allow_redirects=False, proxies=self._proxies_to(call)
             ) as response:
                 if response.is_redirect and not self._own_transport:
-                    reason = f"{call.host} redirected the request elsewhere, which is never followed"
+                    reason = f"{call.host} redirected the request; redirects are not followed"
                     return NoAnswer(reason, reply=RawAnswer(b"", response.status_code))
                 body = bytearray()
-                # Not iter_content: that waits for whole blocks, however slowly they come.
+                # Not iter_content: it waits for whole blocks, however slowly they arrive.
                 while piece := response.raw.read1(65536, decode_content=True):
                     body += piece
                     if len(body) > self._most_bytes:
@@ -153,12 +152,12 @@ class HttpClient:
             why = _UNREACHED.get(type(error).__name__, type(error).__name__)
             return NoAnswer(f"{call.host} could not be reached: {why}", retry="later")
         except exceptions.ConnectionError as error:
-            # Refused before anything was sent, or dropped after: only the first is surely free.
+            # Only a connection that was never made is certainly free of charge.
             unreached = next((why for kind, why in _UNREACHED.items() if kind in repr(error)), None)
             what = f"could not be reached: {unreached}" if unreached else "dropped the connection"
             return NoAnswer(f"{call.host} {what}", retry="later", billed=unreached is None)
         except (exceptions.RequestException, HTTPError, OSError) as error:
-            reason = f"the reply of {call.host} is not there ({type(error).__name__})"
+            reason = f"the reply of {call.host} was not received ({type(error).__name__})"
             return NoAnswer(reason, retry="later", billed=True)
 
     def _too_long(self, call: Call) -> NoAnswer:
@@ -170,17 +169,17 @@ class HttpClient:
         if self._own_transport:
             return {}
         place = urlsplit(call.url).netloc
-        if place not in self._proxies:  # reading the whole environment each time takes longer than the call itself
+        if place not in self._proxies:  # cached, because parsing the environment takes longer than a local call
             self._proxies[place] = get_environ_proxies(call.url)
         return self._proxies[place]
 
 
 def failure_of(reply: Reply, *, message: str = "") -> NoAnswer | None:
-    """What a reply's status means by HTTP's own words: None for success (2xx).
+    """Interpret a reply's HTTP status; None for success (2xx).
 
     Args:
         reply: the reply.
-        message: the service's own words about it, for the reason.
+        message: the service's error message, to be added to the reason.
     """
     if 200 <= reply.status < 300:
         return None
@@ -193,7 +192,7 @@ def failure_of(reply: Reply, *, message: str = "") -> NoAnswer | None:
 
 
 def retry_after(headers: Mapping[str, str], *, now: datetime | None = None) -> float | None:
-    """The seconds that ``retry-after-ms`` or ``Retry-After`` (seconds or a date) ask to wait; None where unreadable."""
+    """Read the seconds to wait from ``retry-after-ms`` or ``Retry-After`` (seconds or a date); None if unreadable."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         text = headers.get(name, "").strip()
         try:
@@ -205,23 +204,23 @@ def retry_after(headers: Mapping[str, str], *, now: datetime | None = None) -> f
         then = parsedate_to_datetime(headers.get("retry-after", ""))
         then = then if then.tzinfo else then.replace(tzinfo=UTC)
         return max(0.0, (then - (now or datetime.now(UTC))).total_seconds())
-    except (ValueError, TypeError, IndexError, OverflowError):  # what the standard library raises for odd dates
+    except (ValueError, TypeError, IndexError, OverflowError):  # raised by the standard library for malformed dates
         return None
 
 
 def kept_headers(headers: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
-    """Those of the reply's headers that are worth keeping (request ids, versions, times)."""
+    """Select the headers to store (request ids, versions) and the date."""
     return {name: headers[name][:200] for name in (*names, "date") if name in headers}
 
 
 def raw_answers(reply: Reply, count: int, *, headers: Sequence[str] = ()) -> list[RawAnswer]:
-    """The raw answers of ``count`` images that one reply covers in their order, with those of its ``headers``."""
-    worth = kept_headers(reply.headers, headers)
-    return [RawAnswer(reply.body, reply.status, worth, position) for position in range(count)]
+    """Return the raw answers of ``count`` images that one reply covers in order, with the named ``headers``."""
+    kept = kept_headers(reply.headers, headers)
+    return [RawAnswer(reply.body, reply.status, kept, position) for position in range(count)]
 
 
 def media_type(image: bytes) -> str:
-    """``image/png`` or ``image/jpeg``, by the bytes' own signature; ValueError where it is neither."""
+    """Return ``image/png`` or ``image/jpeg`` by the file signature; ValueError if it is neither."""
     if image.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if image.startswith(b"\xff\xd8\xff"):
@@ -230,7 +229,7 @@ def media_type(image: bytes) -> str:
 
 
 def image_form(texts: Mapping[str, str], field: str, image: bytes) -> tuple[bytes, str]:
-    """The body and the content type of a multipart form with text parts and an image in the part ``field``.
+    """Encode a multipart form with text parts and an image in the part ``field``; return body and content type.
 
     Raises:
         ValueError: the image is neither PNG nor JPEG.

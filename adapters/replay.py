@@ -73,7 +73,7 @@ class Replay:
         cut_off = usual.cut_off if options.cut_off is None else options.cut_off
         presence = usual.presence if options.presence is None else options.presence
         if (cut_off or 0) > presence:
-            raise AdapterError(f"the adapter {self.name!r}: options 'cut_off' and 'presence' must be in this order")
+            raise AdapterError(f"the adapter {self.name!r}: option 'cut_off' must not exceed option 'presence'")
         self.capabilities = replace(
             self.capabilities, scale=usual.scale, cut_off=cut_off, presence=presence, top_k=usual.top_k
         )
