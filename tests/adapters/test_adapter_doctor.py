@@ -123,4 +123,4 @@ def test_what_one_call_costs() -> None:
     price = Price(1.5, as_of=date(2026, 5, 28), source="its list")
     declared = Capabilities(service=dated(price=price), features=("labels", "faces"))
     assert price_of_one(declared) == "about US$ 0.0030 as of 2026-05-28"
-    assert "not known" in price_of_one(Capabilities(service=dated()))
+    assert "unknown" in price_of_one(Capabilities(service=dated()))
