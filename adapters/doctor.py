@@ -193,7 +193,7 @@ def price_of_one(capabilities: Capabilities) -> str:
     """Describe the price of one image."""
     price = capabilities.service.price if capabilities.service else None
     if price is None:
-        return "an unknown amount"
+        return "price unknown"
     usd = price.usd(1, features=len(capabilities.features))
     return f"about US$ {usd:.4f} as of {price.as_of}"
 
@@ -208,7 +208,7 @@ def _canary_checks(adapter: Adapter, portrait: Path, agreed: Callable[[Service, 
     yield limits_check(adapter.capabilities.limits, size=len(image), width=width, height=height, kind=kind)
     service = adapter.capabilities.service
     if service is not None and not agreed(service, price_of_one(adapter.capabilities)):
-        finding = f"no portrait was sent to {service.host}: one call costs {price_of_one(adapter.capabilities)}"
+        finding = f"no portrait was sent to {service.host} (one call: {price_of_one(adapter.capabilities)})"
         yield Check("canary", "skipped", finding, "add --yes to send one")
         return
     try:

@@ -1,4 +1,4 @@
-"""Labels out of any JSON reply, by paths of the JMESPath language (jmespath.org). Pure; knows no service."""
+"""Labels from any JSON reply by JMESPath (jmespath.org)."""
 
 import json
 import math
@@ -14,36 +14,36 @@ from adapters.base import AnswerError, Label
 from adapters.options import AdapterOptions
 from adapters.texts import PERSON, reader
 
-_ITSELF = "@"  # what an empty path stands for
+_ITSELF = "@"  # meaning of an empty path
 Scale = Literal["0-1", "0-100", "logit"]
 
 
 class JsonLabels(AdapterOptions):
-    """Where the labels are in a reply.
+    """The paths of the labels in a reply.
 
-    Without ``items``, ``label`` and ``score`` start from the reply itself and name several values each.
+    Without ``items``, the paths ``label`` and ``score`` start from the reply and select a list each.
     """
 
     items: str | None = None
-    """the path of the list of labels, which label and score then start from. An object is taken as the list of its
+    """the path of the list of labels; label and score are then relative to its items. An object is read as a list of
     pairs: [0] is the name, [1] the value. Empty: the reply itself."""
     label: str = ""
     """the path of a label's name."""
     score: str | None = None
-    """the path of its score; null if the service has no scores (each label then has 1)."""
+    """the path of a label's score; null if the service has no scores (each label then gets 1)."""
     may_lack_items: bool = False
-    """an answer without that list has no labels, rather than being faulty."""
+    """a reply without the list has no labels, instead of being an error."""
     scale: Scale = "0-1"
-    """what the scores span; a logit x becomes 1 / (1 + exp(-x))."""
+    """the range of the scores; a logit x becomes 1 / (1 + exp(-x))."""
     text: str | None = None
-    """in place of label: the path of a text, such as a caption, of which the concepts are the labels."""
+    """in place of label: the path of a text, such as a caption, whose concepts are the labels."""
     concepts: str = PERSON
-    """for text: a TOML file of concepts and their words, or person for the list that comes along."""
+    """for text: a TOML file of concepts and their words, or person for the included list."""
 
     @model_validator(mode="after")
     def _readable(self) -> "JsonLabels":
         if bool(self.label) == bool(self.text):
-            raise ValueError("option 'label' is required, or 'text' for labels from a text, but not both")
+            raise ValueError("exactly one of the options 'label' and 'text' is required")
         if self.text:
             check_path(self.text, option="text")
             return self
@@ -54,17 +54,17 @@ class JsonLabels(AdapterOptions):
                 continue
             if self.items is None and not any(sign in path for sign in "[*("):
                 raise ValueError(
-                    f"option {option!r}: {path!r} names one value. Name the list of labels by the option items, "
-                    "or several values by [*]"
+                    f"option {option!r}: {path!r} selects one value. Give the list of labels by the option items, "
+                    "or select a list with [*]"
                 )
             if self.items is not None and "[*]" in path:
-                raise ValueError(f"option {option!r}: [*] belongs into the option items where there is one")
+                raise ValueError(f"option {option!r}: move [*] into the option items")
         if self.score is None and self.scale != "0-1":
-            raise ValueError(f"option 'scale' is {self.scale}, but the option score names no scores")
+            raise ValueError(f"option 'scale' is {self.scale}, which needs the option score")
         return self
 
     def labels_of(self, body: bytes) -> list[Label]:
-        """The labels of a reply (AnswerError without any); of a name that is there several times, the highest score."""
+        """Extract the labels of a reply, with the highest score of a repeated name; AnswerError if there are none."""
         try:
             content = json.loads(body)
         except (ValueError, RecursionError) as error:
@@ -96,7 +96,7 @@ class JsonLabels(AdapterOptions):
         for path, found in ((self.label, names), (self.score, scores)):
             if not isinstance(found, list):
                 raise AnswerError(f"there is no list at {path!r}")
-            # JMESPath leaves out what is not there, after which names and scores could be matched wrongly.
+            # JMESPath omits missing values, after which names and scores could be paired wrongly.
             listed, found_all, _ = (path or "").rpartition("[*]")
             if found_all and len(at(f"{listed}[*]", content) or ()) != len(found):
                 raise AnswerError(f"a label has nothing at {path!r}")
@@ -106,7 +106,7 @@ class JsonLabels(AdapterOptions):
 
 
 def check_path(path: str | None, *, option: str) -> None:
-    """ValueError with the option's name where a path cannot be read."""
+    """Raise ValueError with the option's name if a path is not valid JMESPath."""
     try:
         if path is not None:
             jmespath.compile(path or _ITSELF)
@@ -118,10 +118,10 @@ def check_path(path: str | None, *, option: str) -> None:
 
 
 def at(path: str | None, content: Any) -> Any:
-    """What lies at a path; None where nothing does."""
+    """Return the value at a path; None if there is none."""
     try:
         return None if path is None else jmespath.search(path or _ITSELF, content)
-    except (JMESPathError, RecursionError, TypeError, ValueError, AttributeError):  # a function on another type
+    except (JMESPathError, RecursionError, TypeError, ValueError, AttributeError):  # e.g. a function of another type
         return None
 
 

@@ -1,4 +1,4 @@
-"""An adapter's options: a model that its class declares, read from what a user gave, and shown as rows of a table."""
+"""Adapters' options: pydantic models that adapter classes declare, their validation, and their display as a table."""
 
 import types
 from collections.abc import Iterable, Mapping
@@ -21,17 +21,19 @@ _KINDS = {
 
 
 class AdapterOptions(BaseModel):
-    """The options of an adapter; each field has a docstring, and bounds where there are any.
+    """Base of adapters' options; each field has a docstring.
 
-    A field ``target`` is no option but what stands behind the colon of ``NAME:TARGET``.
+    A field ``target`` is not an option but the part after the colon of ``NAME:TARGET``.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True, use_attribute_docstrings=True)
 
 
 class MadeFromOptions:
-    """An adapter that goes to other processes as its ``_options``, and is made there anew: it may hold what cannot be
-    pickled. One without any is pickled as it is."""
+    """Mixin of adapters that are pickled as their ``_options`` and constructed anew in the other process.
+
+    An adapter without ``_options`` is pickled as usual.
+    """
 
     _options: AdapterOptions | None = None
 
@@ -40,10 +42,10 @@ class MadeFromOptions:
 
 
 class NamedOptions(AdapterOptions):
-    """Options of an adapter that may be there several times in one run, each under a name of its own."""
+    """Options of an adapter that can be used several times in one run under different names."""
 
     target: str = ""
-    """a name of your own, to have several in one run: NAME:mine."""
+    """a name of your choice, to use the adapter several times in one run: NAME:mine."""
     kind: ClassVar[str]
 
     @property
@@ -57,11 +59,11 @@ Presence = Annotated[float, Field(ge=0, le=1, description="the score (0-1) from 
 
 @dataclass(frozen=True)
 class Option:
-    """One option as it is shown."""
+    """An option as displayed to the user."""
 
     name: str  # as in ``--adapter-option NAME.OPTION=VALUE``
-    kind: str  # what fits, in words
-    default: str | None  # as a user would write it; None where a value is required
+    kind: str  # valid values in words
+    default: str | None  # as a user would write it; None: required
     help: str
 
 
@@ -69,7 +71,7 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 def option_rows(model: type[BaseModel]) -> tuple[Option, ...]:
-    """The options of a model, in the order of its fields; without the target."""
+    """Return the options of a model in the order of its fields, without the target."""
     return tuple(
         Option(name, f"{kind_of(field.annotation)} {_bounds(field)}".strip(), _default(field), field.description or "")
         for name, field in model.model_fields.items()
@@ -78,10 +80,10 @@ def option_rows(model: type[BaseModel]) -> tuple[Option, ...]:
 
 
 def read_options(adapter: str, model: type[ModelT], given: Mapping[str, Any]) -> ModelT:
-    """The options that a user gave an adapter, checked against the model that its class declares.
+    """Validate the options that a user gave an adapter.
 
     Raises:
-        AdapterError: an unknown option, a value that does not fit, or a credential.
+        AdapterError: an unknown option, an invalid value, or a credential.
     """
     place = f"the adapter {adapter!r}"
     for name in given:
@@ -89,7 +91,7 @@ def read_options(adapter: str, model: type[ModelT], given: Mapping[str, Any]) ->
             raise AdapterError(_unknown(place, name, [field for field in model.model_fields if field != TARGET]))
     if secret := planted_secret(given):
         raise AdapterError(
-            f"{place}: option {secret!r} holds a credential, which belongs into the environment: "
+            f"{place}: option {secret!r} contains a credential. Keep credentials in the environment: "
             "export MY_KEY=... and write ${MY_KEY} where the adapter's description allows it"
         )
     try:
@@ -100,18 +102,18 @@ def read_options(adapter: str, model: type[ModelT], given: Mapping[str, Any]) ->
 
 
 def did_you_mean(name: str, known: Iterable[str], *, most: int = 1) -> str:
-    """A question for the end of a sentence about an unknown name; empty where nothing is near."""
+    """Return a question that suggests similar names, to end a sentence with; empty if there are none."""
     nearest = get_close_matches(name, list(known), n=most)
-    return f"; did you mean {', '.join(repr(one) for one in nearest)}?" if nearest else ""
+    return f"; did you mean {', '.join(map(repr, nearest))}?" if nearest else ""
 
 
 def complaint(problem: Mapping[str, Any], field: FieldInfo, *, shown: bool = True) -> str:
-    """One of pydantic's complaints in plain words, such as ``must be in 0-1, not 2``.
+    """Describe one of pydantic's validation errors, such as ``must be in 0-1, not 2``.
 
     Args:
-        problem: as ``ValidationError.errors`` gives it.
-        field: of the value that does not fit.
-        shown: whether the value may be repeated; not where it may be a secret.
+        problem: an item of ``ValidationError.errors``.
+        field: the field of the invalid value.
+        shown: whether to quote the value, which may be a secret.
     """
     kind, message, value = problem["type"], str(problem["msg"]).removeprefix("Value error, "), problem["input"]
     given = f", not {ascii(value)[:60]}" if shown else ""
@@ -131,7 +133,7 @@ def complaint(problem: Mapping[str, Any], field: FieldInfo, *, shown: bool = Tru
 
 
 def kind_of(annotation: Any, *, many: bool = False) -> str:
-    """A type in words: ``png | jpeg``, ``number``, ``list of numbers``."""
+    """Describe a type: ``png | jpeg``, ``number``, ``list of numbers``."""
     origin, inner = get_origin(annotation), get_args(annotation)
     named = getattr(origin, "__name__", "")
     if origin is Annotated:
@@ -178,14 +180,14 @@ def _default(field: FieldInfo) -> str | None:
 def _unknown(place: str, name: str, known: list[str]) -> str:
     if sounds_secret(name):
         return (
-            f"{place} has no option {name!r}: credentials are read from the environment, never given as options "
-            f"(counterslope adapters info {place.split(chr(39))[1].partition(':')[0]} names the variables)"
+            f"{place} has no option {name!r}: credentials are read from the environment, not from options "
+            f"(counterslope adapters info {place.split(chr(39))[1].partition(':')[0]} lists the variables)"
         )
     return f"{place} has no option {name!r}{did_you_mean(name, known) or '.'} Its options: {', '.join(known) or 'none'}"
 
 
 def _problem(problem: Mapping[str, Any], fields: Mapping[str, FieldInfo]) -> str:
-    """One of pydantic's complaints, in the words of the house."""
+    """Describe one of pydantic's validation errors with the option's name."""
     where, kind, value = [str(part) for part in problem["loc"]], problem["type"], problem["input"]
     if not where:
         return str(problem["msg"]).removeprefix("Value error, ")

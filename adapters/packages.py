@@ -1,4 +1,4 @@
-"""Packages that only some adapters need: what is missing, and the command that installs it here."""
+"""Optional packages of adapters, and the command that installs a missing one."""
 
 import shlex
 import shutil
@@ -12,7 +12,7 @@ from types import ModuleType
 
 from adapters.base import AdapterError
 
-# Module -> what is to be installed, where the names differ or a version matters.
+# Module -> requirement, where the names differ or a version matters.
 _INSTALLED_AS = {
     "botocore": "botocore>=1.35",
     "google": "google-auth>=2.35",
@@ -24,11 +24,11 @@ _INSTALLED_AS = {
 
 @contextmanager
 def needed(adapter: str, *, hint: str = "") -> Iterator[None]:
-    """A block that imports what an adapter needs.
+    """Context of imports that an adapter needs.
 
     Args:
         adapter: the adapter's name, for messages.
-        hint: how to do without, where that is possible.
+        hint: an alternative to installing the package.
 
     Raises:
         AdapterError: a package is missing; the message has the command that installs it.
@@ -48,13 +48,13 @@ def needed(adapter: str, *, hint: str = "") -> Iterator[None]:
 
 
 def package(module: str, *, adapter: str) -> ModuleType:
-    """A package that an adapter needs; AdapterError with the command that installs it where it is missing."""
+    """Import a module that an adapter needs; AdapterError with the command that installs it if it is missing."""
     with needed(adapter):
         return import_module(module)
 
 
 def install_command(package: str) -> str:
-    """The command that installs a package into this program's environment, as it can be pasted into a shell."""
+    """Return the shell command that installs a package into this program's environment."""
     python, own_uv = Path(sys.executable), Path(sys.prefix, "uv", "bin", "uv")
     here = Path.cwd()
     shown = str(python.relative_to(here)) if python.is_relative_to(here) else str(python)

@@ -1,6 +1,6 @@
-"""A program that answers lines with lines: started, given a time to answer, stopped with everything it started.
+"""A subprocess that answers lines with lines, with a time limit; it is stopped together with all its child processes.
 
-What the lines mean is its adapter's business. No shell is involved.
+The format of the lines is up to the adapter. No shell is involved.
 """
 
 import os
@@ -15,7 +15,7 @@ from threading import Thread
 from time import monotonic
 
 LONGEST_LINE = 4_000_000  # bytes
-_WAITING_LINES = 64  # read ahead at most: a program that floods its output waits
+_WAITING_LINES = 64  # maximum read ahead: a program that floods its output is blocked
 _STDERR_KEPT = 4_000  # bytes
 
 
@@ -28,11 +28,11 @@ class ProgramEndedError(ProgramError):
 
 
 class Program:
-    """One running program. Not for several threads at once.
+    """One running program. Not thread-safe.
 
     Args:
         words: the program and its arguments.
-        folder: where it runs.
+        folder: the working directory.
 
     Raises:
         OSError: it cannot be started.
@@ -40,30 +40,30 @@ class Program:
 
     def __init__(self, words: Sequence[str], *, folder: Path) -> None:
         pipe = subprocess.PIPE
-        # A session of its own, so that what it starts is stopped with it and Ctrl-C reaches this program first.
+        # A new session, so that its children are stopped with it and Ctrl-C reaches this program first.
         self._process = subprocess.Popen(  # noqa: S603 -- the words are the user's own, and no shell reads them
             words, cwd=folder, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, start_new_session=True
         )
-        self._lines: Queue[bytes | None] = Queue(_WAITING_LINES)  # None: its output ended
+        self._lines: Queue[bytes | None] = Queue(_WAITING_LINES)  # None: end of its output
         self._errors = b""
         self._stopped = False
-        self._readers = [Thread(target=work, daemon=True) for work in (self._read_lines, self._read_errors)]
+        self._readers = [Thread(target=target, daemon=True) for target in (self._read_lines, self._read_errors)]
         for reader in self._readers:
             reader.start()
 
     def exchange(self, lines: bytes, enough: Callable[[bytes], bool], *, seconds: float) -> None:
-        """Write lines, and read its lines until one is enough.
+        """Write lines to the program and read its output until ``enough`` is true.
 
         Args:
-            lines: what is written, with line ends.
-            enough: called with each line it writes, without its end; true when no further one is waited for.
-            seconds: how long this may take.
+            lines: the input, with line ends.
+            enough: called with each line of the output without its line end; true ends the exchange.
+            seconds: time limit of the exchange.
 
         Raises:
-            ProgramError: see there.
+            ProgramError: the program ended, was too slow, or wrote too much; it has been stopped.
         """
         until = monotonic() + seconds
-        Thread(target=self._write, args=(lines,), daemon=True).start()  # it may write before it has read them all
+        Thread(target=self._write, args=(lines,), daemon=True).start()  # it may write before it has read everything
         while True:
             try:
                 line = self._lines.get(timeout=max(0.0, until - monotonic()))
@@ -83,16 +83,16 @@ class Program:
 
     @property
     def ended(self) -> bool:
-        """It runs no more."""
+        """Whether the program has ended."""
         return self._process.poll() is not None
 
     def end_input(self) -> None:
-        """Close its input, at which it should end by itself."""
+        """Close the program's input, upon which it should end by itself."""
         if self._process.stdin:
             self._process.stdin.close()
 
     def stop(self, *, grace: float = 2.0) -> None:
-        """End it: its input is closed; what has not ended within ``grace`` seconds is killed. May be called again."""
+        """Close the program's input and kill whatever has not ended after ``grace`` seconds. May be called again."""
         if self._stopped:
             return
         self._stopped = True
@@ -112,7 +112,7 @@ class Program:
 
     def _write(self, lines: bytes) -> None:
         left = memoryview(lines)
-        with suppress(OSError, ValueError):  # it reads no more; its last words, or its end, are seen on its output
+        with suppress(OSError, ValueError):  # it no longer reads; the readers notice why
             while left and self._process.stdin:
                 left = left[self._process.stdin.write(left) :]
 
@@ -130,6 +130,6 @@ class Program:
                 self._errors = (self._errors + piece)[-_STDERR_KEPT:]
 
     def _last_words(self) -> str:
-        """The end of what it wrote to standard error, as the end of a sentence; it has been stopped before."""
+        """Return the end of the stopped program's standard error as a clause that ends a sentence."""
         text = self._errors.decode(errors="replace").strip()
         return f"; it wrote: {text[-500:]}" if text else ""

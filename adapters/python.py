@@ -1,4 +1,4 @@
-"""Any Python function as a classifier: ``python:module:function``, here or, with a time limit, in its own process."""
+"""Any Python function as a classifier: ``python:module:function``, here or, with a time limit, in another process."""
 
 import importlib.util
 import inspect
@@ -24,26 +24,26 @@ from adapters.options import AdapterOptions, MadeFromOptions, Presence
 
 
 class PythonFunction(LabelAnswers, MadeFromOptions):
-    """A function of yours: python:module:function, image in, labels out.
+    """Your own Python function: python:module:function, which takes an image and returns labels.
 
-    It receives one image and returns a dict of label -> score, a list of (label, score), or a list of labels (each
-    then with score 1); scores in 0-1. The digest of the module's file is its version, so editing the file asks again;
-    what else the function reads (weights, other modules) is not seen: name its version with ``version``.
+    It returns a dict of label -> score, a list of (label, score), or a list of labels (each with score 1); scores in
+    0-1. The version is the digest of the module's file, so images are sent again after it was edited. Give the version
+    of anything else that the function reads (weights, other modules) as ``version``.
     """
 
     class Options(AdapterOptions):
         target: str
         """module:function."""
         path: Path = Path()
-        """the folder the module is imported from; the current one unless given."""
+        """the folder to import the module from; default: the current one."""
         input: Literal["bytes", "array"] = "bytes"
-        """the encoded image as it was sent, or (H, W, 3) uint8 RGB."""
+        """the encoded image, or (H, W, 3) uint8 RGB."""
         version: str = ""
-        """the version of whatever the function uses; another version asks again."""
+        """version of whatever the function uses; images are sent again when it changes."""
         presence: Presence = 0.5
         timeout: float | None = Field(None, gt=0)
-        """seconds for one image: the function then runs in a process of its own, which is stopped and started again
-        when it takes longer; no limit unless given."""
+        """seconds per image; the function then runs in a separate process, which is restarted when it takes longer.
+        Default: no limit."""
 
     capabilities = Capabilities()
     _process: Command | None = None
@@ -51,7 +51,7 @@ class PythonFunction(LabelAnswers, MadeFromOptions):
     def __init__(self, options: Options) -> None:
         module_name, _, function_name = options.target.partition(":")
         if not module_name or not function_name:
-            raise AdapterError(f"python:{options.target} names no function: write python:module:function")
+            raise AdapterError(f"python:{options.target} does not name a function: write python:module:function")
         self.name, self._options = f"python:{options.target}", options
         self._folder = options.path.resolve()
         self._decode = options.input == "array"
@@ -67,16 +67,17 @@ class PythonFunction(LabelAnswers, MadeFromOptions):
 
     @classmethod
     def of(cls, function: Callable[[Any], object], *, version: str = "") -> Self:
-        """A function at hand, called with encoded images: the same classifier as ``python:module:function`` names.
+        """Make the adapter of a function object; equivalent to ``python:module:function``.
 
-        One that cannot be named so (of a notebook, inside another function, a lambda) has its own source as version.
+        If the function cannot be named so (in a notebook, inside another function, a lambda), its version is the digest
+        of its source.
 
         Args:
             function: takes the bytes of one image, returns labels.
-            version: the version of whatever it uses; another version asks again.
+            version: version of whatever it uses; images are sent again when it changes.
         """
         made = cls.__new__(cls)
-        code: Any = function if hasattr(function, "__qualname__") else type(function)  # an object that can be called
+        code: Any = function if hasattr(function, "__qualname__") else type(function)  # a callable object
         module_name, function_name = code.__module__, code.__qualname__
         made.name = f"python:{module_name}:{function_name}"
         made._folder, made._decode, made._function = Path().resolve(), False, function
@@ -114,7 +115,7 @@ class PythonFunction(LabelAnswers, MadeFromOptions):
             ) from error
 
     def _file(self, module_name: str) -> str | None:
-        """The file of a module that is not imported here."""
+        """Return the file of a module without importing it."""
         found = None
         with suppress(Exception, SystemExit), _importing_from(self._folder):
             found = importlib.util.find_spec(module_name)
@@ -123,7 +124,7 @@ class PythonFunction(LabelAnswers, MadeFromOptions):
         return found.origin if found.has_location else None
 
     def _in_a_process(self, options: Options, timeout: float) -> Command:
-        """The function behind a pipe, in lines of JSON as `adapters.command` has them."""
+        """Wrap the function in a process that speaks the protocol of `adapters.command`."""
         code = f"import sys; sys.path[:0] = {sys.path!r}; from adapters.python import serve; serve()"
         words = [sys.executable, "-c", code, options.target, options.input]
         command = Command(Command.Options(target=shlex.join(words), folder=self._folder, timeout=timeout))
@@ -139,7 +140,7 @@ class PythonFunction(LabelAnswers, MadeFromOptions):
 
 
 def _pairs(result: object) -> Iterator[tuple[object, object]]:
-    """The three kinds of result as pairs of name and score."""
+    """Convert the three kinds of result to pairs of name and score."""
     if isinstance(result, Mapping):
         yield from result.items()
     elif isinstance(result, list | tuple):
@@ -152,15 +153,15 @@ def _pairs(result: object) -> Iterator[tuple[object, object]]:
                 raise AnswerError(f"a list must hold labels or pairs of label and score, not {type(item).__name__}")
     else:
         raise AnswerError(
-            f"a dict of label -> score, a list of (label, score) or a list of labels is needed, "
-            f"not {type(result).__name__}"
+            f"a dict of label -> score, a list of (label, score) or a list of labels is needed, not "
+            f"{type(result).__name__}"
         )
 
 
 def serve() -> None:
-    """Answer lines of JSON about images on standard input: what runs in a process of its own."""
+    """Answer the protocol of `adapters.command` on standard input and output, in a separate process."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what the function prints is no answer
+    os.dup2(2, 1)  # the function's own output must not mix with the answers
     target, kind = sys.argv[1:]
     adapter = PythonFunction(PythonFunction.Options.model_validate({"target": target, "input": kind}))
     with _importing_from(Path.cwd()):
@@ -178,20 +179,20 @@ def _digest(file: str | None, module_name: str) -> str:
 
 
 def _digest_of_source(code: Any) -> str:
-    """A name for what a function or a class does, as far as its own source shows."""
+    """Return the digest of the source of a function or a class."""
     try:
         source = inspect.getsource(code)
     except (OSError, TypeError) as error:
         raise AdapterError(
-            f"the source of {code!r} cannot be read, so that nobody could tell its answers from those of another "
-            "function: put it into a file of its own"
+            f"the source of {code!r} cannot be read, so its answers could not be told from those of another function: "
+            "define it in a file"
         ) from error
     return f"source {sha256(source.encode()).hexdigest()}"
 
 
 @contextmanager
 def _importing_from(folder: Path) -> Iterator[None]:
-    """Put a folder first in ``sys.path`` while the user's code runs, and take it out again."""
+    """Context in which a folder is the first entry of ``sys.path``."""
     entry = str(folder)
     sys.path.insert(0, entry)
     importlib.invalidate_caches()

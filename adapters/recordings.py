@@ -1,4 +1,4 @@
-"""Raw answers that were recorded: in a run's ``responses.sqlite``, or as a folder of files. Reads only."""
+"""Recorded raw answers, read from a run's ``responses.sqlite``, a folder of JSON files, or a CSV file of captions."""
 
 import csv
 import json
@@ -20,7 +20,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class StoredAnswers:
-    """The answers of one recorded classifier, by its number ``classifier``, in a ``responses.sqlite``."""
+    """The answers of one classifier (its number there) in a ``responses.sqlite``."""
 
     path: Path
     classifier: int
@@ -29,18 +29,18 @@ class StoredAnswers:
 
     @cached_property
     def _keys(self) -> dict[str, tuple[str, str]]:
-        """Image sha256 -> the key of its answer, and what changes should that answer be another."""
+        """Image sha256 -> the key of its answer, and a fingerprint of the answer."""
         query = "SELECT image, key, time || ' ' || length(body) FROM responses WHERE classifier = ?"
         with _opened(self.path) as connection:
             return {image: (key, fact) for image, key, fact in connection.execute(query, (self.classifier,))}
 
     @cached_property
     def digest(self) -> str:
-        """Changes with the answers."""
+        """Digest of all answers."""
         return _digest([[image, *facts] for image, facts in sorted(self._keys.items())])
 
     def answers(self, images: Sequence[str]) -> dict[str, RawAnswer]:
-        """The answers to those of the images (sha256) that have one."""
+        """Return the answers to images (sha256), where there are any."""
         keys = {self._keys[image][0]: image for image in images if image in self._keys}
         marks = ", ".join("?" * len(keys))
         with _opened(self.path) as connection:
@@ -53,14 +53,14 @@ class StoredAnswers:
 
 @dataclass(frozen=True)
 class FiledAnswers:
-    """Answers in files of their own, each named by the sha256 of its image or by the image's name.
+    """Answers in one JSON file each, named by the sha256 of the image or by the image's name.
 
     Args:
-        folder: with one ``.json`` file an answer.
-        names: where files are named otherwise: a CSV file with the columns ``name`` (of the answer's file, with or
-            without ``.json``), ``sha256`` (of the image), and, where one file answers several images, ``position``; or
+        folder: the folder of ``.json`` files.
+        names: for files that are not named by sha256: a CSV file with the columns ``name`` (of the answer's file, with
+            or without ``.json``), ``sha256`` (of the image), and ``position`` if one file answers several images; or
             the folder of the images as they were sent.
-        zipped: one file may answer the images of a whole zip, which it names.
+        zipped: whether one file may answer the images of a whole zip archive, which it names.
     """
 
     folder: Path
@@ -69,13 +69,13 @@ class FiledAnswers:
 
     @cached_property
     def _places(self) -> dict[str, tuple[Path, int]]:
-        """Image sha256 -> the file that answers it, and which part of it."""
+        """Image sha256 -> the file of its answer, and its position there."""
         files = {path.stem: path for path in sorted(self.folder.rglob("*.json"))}
         if not files:
             raise AdapterError(f"there are no .json files in {self.folder}")
         places = {name: (path, 0) for name, path in files.items()}
         for path in files.values() if self.zipped else ():
-            with suppress(AnswerError):  # it fails when it is parsed
+            with suppress(AnswerError):  # reported when the answer is parsed
                 named = enumerate(image_names(path.read_bytes()))
                 places |= {Path(name).stem: (path, place) for place, name in named if name}
         by_image = {name.lower(): place for name, place in places.items() if _SHA256.fullmatch(name.lower())}
@@ -89,17 +89,17 @@ class FiledAnswers:
 
     @cached_property
     def digest(self) -> str:
-        """Changes with the answers."""
+        """Digest of all answers."""
         content = {path: sha256(path.read_bytes()).hexdigest() for path, _ in self._places.values()}
         return _digest([[image, content[path], place] for image, (path, place) in sorted(self._places.items())])
 
     def answers(self, images: Sequence[str]) -> dict[str, RawAnswer]:
-        """The answers to those of the images (sha256) that have one."""
+        """Return the answers to images (sha256), where there are any."""
         found = {image: self._places[image] for image in images if image in self._places}
         return {image: RawAnswer(path.read_bytes(), position=place) for image, (path, place) in found.items()}
 
     def _named(self) -> Iterator[tuple[str, str, int | None]]:
-        """The name of an answer, the image it belongs to, and which part of it."""
+        """Yield the name of an answer, the sha256 of its image, and its position."""
         if self.names is None:
             return
         if self.names.is_dir():
@@ -116,8 +116,7 @@ class FiledAnswers:
 
 @dataclass(frozen=True)
 class FiledCaptions:
-    """Captions in one CSV file: the columns ``caption``, and ``sha256`` of the image or ``image``, its path from the
-    file's folder."""
+    """Captions in a CSV file: the columns ``caption``, and ``sha256`` or ``image`` (relative to the file's folder)."""
 
     path: Path
 
@@ -140,39 +139,39 @@ class FiledCaptions:
 
     @cached_property
     def digest(self) -> str:
-        """Changes with the captions."""
+        """Digest of all captions."""
         return _digest([list(item) for item in sorted(self._captions.items())])
 
     def answers(self, images: Sequence[str]) -> dict[str, RawAnswer]:
-        """The captions of those of the images (sha256) that have one."""
+        """Return the captions of images (sha256) as answers, where there are any."""
         known = {image: self._captions[image] for image in images if image in self._captions}
         return {image: RawAnswer(json.dumps({"text": caption}).encode()) for image, caption in known.items()}
 
 
 def stored_answers(path: Path, adapter: str, *, classifier: int | None) -> StoredAnswers:
-    """What a ``responses.sqlite`` has of an adapter; ``classifier`` is its number there, where there are several.
+    """Open the answers of an adapter in a ``responses.sqlite``; ``classifier`` chooses among several of that name.
 
     Raises:
-        AdapterError: the file is something else, has nothing of this adapter, or has several of that name.
+        AdapterError: the file is something else, or has no or several classifiers of that name.
     """
     with _opened(path) as connection:
         rows = connection.execute("SELECT id, adapter, model, parameters FROM classifiers ORDER BY id").fetchall()
-    ways = [row for row in rows if row[1] == adapter and classifier in (None, row[0])]
-    if not ways:
+    matching = [row for row in rows if row[1] == adapter and classifier in (None, row[0])]
+    if not matching:
         known = ", ".join(sorted({row[1] for row in rows})) or "nothing"
         raise AdapterError(f"{path} has no answers of {adapter!r}; it has those of: {known}")
-    if len(ways) > 1:
-        listed = "; ".join(f"{number}: {model}, {parameters[:200]}" for number, _, model, parameters in ways)
+    if len(matching) > 1:
+        listed = "; ".join(f"{number}: {model}, {parameters[:200]}" for number, _, model, parameters in matching)
         raise AdapterError(
-            f"{path}: {adapter!r} was recorded in several ways; choose by the option classifier: {listed}"
+            f"{path} has several classifiers named {adapter!r}; choose one with the option classifier: {listed}"
         )
-    number, _, model, parameters = ways[0]
+    number, _, model, parameters = matching[0]
     return StoredAnswers(path, number, model, json.loads(parameters))
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[sqlite3.Connection]:
-    # A file that nobody has open can be read even where nothing may be written next to it.
+    # Without a write-ahead log nobody writes to the file; "immutable" then also reads from read-only folders.
     alone = "" if path.with_name(f"{path.name}-wal").exists() else "&immutable=1"
     connection = None
     try:

@@ -1,7 +1,7 @@
-"""The adapters there are, and how one is made from its name and options. Loads none before it is needed.
+"""The registry of adapters, which are imported only when needed.
 
-Other packages add adapters by an entry point of the group ``counterslope.adapters`` that names a class; a name that is
-built in stays built in.
+Other packages add adapters by entry points of the group ``counterslope.adapters`` that name a class. They cannot
+replace built-in adapters.
 """
 
 import inspect
@@ -41,58 +41,58 @@ AdapterClass = type[Any]
 
 @dataclass(frozen=True)
 class Description:
-    """What an adapter's class declares: needs no credentials, no network and no package that it would load."""
+    """An adapter class's declaration, available without credentials, network and optional packages."""
 
-    name: str  # by which it is registered
-    usage: str  # how it is named: ``opencv``, ``onnx:TARGET``, or ``google[:TARGET]`` where it can do without one
-    about: str = ""  # what it is; the first line is a summary
-    target: str = ""  # what the target is
-    capabilities: Capabilities | None = None  # its options may change some of it
+    name: str  # in the registry
+    usage: str  # ``opencv``, ``onnx:TARGET``, or ``google[:TARGET]`` if the target is optional
+    about: str = ""  # description; the first line is a summary
+    target: str = ""  # description of the target
+    capabilities: Capabilities | None = None  # may depend on options
     options: tuple[Option, ...] = ()
     problem: str | None = None  # why it cannot be used here, e.g. a package that is not installed
 
     @property
     def summary(self) -> str:
-        """What it is, in one line."""
+        """The first line of the description."""
         return self.about.partition("\n")[0]
 
 
 def names() -> list[str]:
-    """Every registered adapter, built in or added by an installed package, in alphabetical order."""
+    """Return the names of all adapters, built in or added by installed packages, in alphabetical order."""
     return sorted({*BUILT_IN, *_added()})
 
 
 def create(spec: str, options: Mapping[str, Any] | None = None) -> Adapter:
-    """The adapter that ``spec`` names: ``name``, or ``name:target`` where it takes a target.
+    """Construct an adapter from ``name`` or ``name:target`` and its options.
 
     Raises:
-        AdapterError: an unknown name or option, a value that does not fit, or a package that is missing.
+        AdapterError: an unknown name or option, an invalid value, or a missing package.
     """
     name, colon, target = spec.partition(":")
     adapter_class, given = load(name), dict(options or {})
     model = _options_model(adapter_class)
     wanted = model.model_fields.get(TARGET)
     if TARGET in given:
-        raise AdapterError(f"the adapter {spec!r}: the target is no option: write {name}:{given[TARGET]}")
+        raise AdapterError(f"the adapter {spec!r}: the target is not an option: write {name}:{given[TARGET]}")
     if wanted is None and colon:
-        raise AdapterError(f"the adapter {name!r} takes nothing after the colon of {spec!r}")
+        raise AdapterError(f"the adapter {name!r} takes no target: write {name}, not {spec!r}")
     if wanted is not None:
         if wanted.is_required() and not target:
             raise AdapterError(f"the adapter {name!r} needs a target: write {name}:... ({describe(name).summary})")
         given[TARGET] = target
     with needed(spec):
         read = read_options(spec, model, given)
-        made: Adapter = adapter_class() if model is AdapterOptions else adapter_class(read)
-        return made
+        adapter: Adapter = adapter_class() if model is AdapterOptions else adapter_class(read)
+        return adapter
 
 
 def option_names(spec: str) -> tuple[str, ...]:
-    """The names of an adapter's options; AdapterError where there is no such adapter."""
+    """Return the names of an adapter's options; AdapterError if there is no such adapter."""
     return tuple(row.name for row in option_rows(_options_model(load(spec.partition(":")[0]))))
 
 
 def describe(name: str) -> Description:
-    """What an adapter's class declares; a target behind the colon is passed over. AdapterError as `load`."""
+    """Describe an adapter by its name, with or without a target; AdapterError as `load`."""
     name = name.partition(":")[0]
     adapter_class = load(name)
     model = _options_model(adapter_class)
@@ -111,7 +111,7 @@ def describe(name: str) -> Description:
 
 
 def describe_all() -> list[Description]:
-    """Every registered adapter; one that cannot be loaded is there with its problem."""
+    """Describe all adapters; one that cannot be loaded is described by its problem."""
     rows = []
     for name in names():
         try:
@@ -122,18 +122,17 @@ def describe_all() -> list[Description]:
 
 
 def lifecycle(service: Service) -> str:
-    """Whether a service is there, in two words."""
+    """Return "live", or when the service ends or ended."""
     if service.lifecycle == "live":
         return "live"
     return f"{'ends' if service.lifecycle == 'ends' else 'ended'} {service.ends or ''}".strip()
 
 
 def load(name: str) -> AdapterClass:
-    """The class of an adapter; AdapterError for an unknown name, or where a package is missing."""
-    added = {} if name in BUILT_IN else _added()
+    """Import the class of an adapter; AdapterError for an unknown name or a missing package."""
     if name in BUILT_IN:
         place = EntryPoint(name, BUILT_IN[name], GROUP)
-    elif name in added:
+    elif name in (added := _added()):
         place = added[name]
     elif name in _ENDED:
         raise AdapterError(f"there is no adapter {name!r}: {_ENDED[name]}")
@@ -145,7 +144,7 @@ def load(name: str) -> AdapterClass:
         try:
             found: AdapterClass = place.load()
         except AttributeError as error:
-            raise AdapterError(f"the entry point {name} = {place.value} names nothing: {error}") from error
+            raise AdapterError(f"the entry point {name} = {place.value} cannot be resolved: {error}") from error
     return found
 
 

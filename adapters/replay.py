@@ -1,4 +1,4 @@
-"""Answers that were recorded, given again: contacts nobody, needs no credentials; where they lie is in `recordings`."""
+"""Replay of recorded answers without network and credentials; `recordings` reads them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -21,39 +21,39 @@ from adapters.texts import PERSON, reader
 Parse = Callable[[RawAnswer], list[Label]]
 
 STORE = "responses.sqlite"
-VENDORS = ("azure", "clarifai", "google", "imagga", "rekognition")  # their classes read answers without being set up
+VENDORS = ("azure", "clarifai", "google", "imagga", "rekognition")  # their classes parse answers without an instance
 LABELS, TEXT = "labels", "text"
 
 
 class Replay:
-    """Recorded answers, given again: replay:google, from a run's responses.sqlite or a folder of raw JSON.
+    """Recorded answers: replay:google, from a run's responses.sqlite or a folder of raw JSON.
 
-    Nobody is contacted and nothing is charged. An image is known by the sha256 of its bytes; one without a recorded
-    answer gets none. Recorded errors are not replayed, only answers.
+    No service is contacted and nothing is charged. Images are identified by the sha256 of their bytes; those without a
+    recorded answer get none. Only answers are replayed, not errors.
     """
 
     class Options(AdapterOptions):
         target: str
         """the name that the answers were recorded under: replay:google, replay:http:clinic."""
         source: Path
-        """a run's folder, its responses.sqlite, a folder of .json files, or a CSV file of captions: the columns
+        """a run's folder, its responses.sqlite, a folder of .json files, or a CSV file of captions with the columns
         caption, and sha256 (of the image) or image (its path)."""
         format: str = ""
-        """the parser that reads them, where the name does not show it: azure, clarifai, google, http, imagga, openai,
-        rekognition, text, watson, or labels ({"labels": [["smile", 0.7]]}, as local classifiers answer)."""
+        """the parser of the answers, if the name does not tell: azure, clarifai, google, http, imagga, openai,
+        rekognition, text, watson, or labels ({"labels": [["smile", 0.7]]}, the format of local classifiers)."""
         names: Path | None = None
         """which file of a folder belongs to which image: a CSV file with the columns name and sha256 (and position), or
         the folder of the images as they were sent. Not needed for files named by sha256."""
         classifier: int | None = None
-        """which of several classifiers of that name in a responses.sqlite, by its number there."""
+        """the number of the classifier in responses.sqlite, if it has several of that name."""
         options: dict[str, Any] = Field({})
-        """what the parser of http needs: its options items, label, score, scale, may_lack_items, text, concepts; of
-        openai, for files of raw JSON: labels and logprobs, or concepts for free text; of captions: concepts."""
+        """options of the parser. http: items, label, score, scale, may_lack_items, text, concepts. openai, for files
+        of raw JSON: labels and logprobs, or concepts for free text. Captions: concepts."""
         cut_off: float | None = Field(None, ge=0, le=1)
-        """the score (0-1) below which nothing was returned, where it was not the adapter's usual one (0.5 for most
-        archives of Watson)."""
+        """the score (0-1) below which no label was returned; default: the recorded adapter's (most archives of Watson
+        need 0.5)."""
         presence: float | None = Field(None, ge=0, le=1)
-        """the score (0-1) from which a label counts as present; the recorded adapter's unless given."""
+        """the score (0-1) from which a label counts as present; default: the recorded adapter's."""
 
     capabilities = Capabilities(batch=256)
 
@@ -66,7 +66,7 @@ class Replay:
         self._parse = self._parser(kind, stored, {**(stored.parameters if stored else {}), **options.options})
         self.model = f"{stored.model if stored else kind}, recorded answers sha256 {self._recorded.digest}"
         self.parameters: Mapping[str, Any] = {"recorded": dict(stored.parameters) if stored else {}}
-        # What the recorded adapter declares, as far as it is true of its recorded answers.
+        # The recorded adapter's capabilities, as far as they apply to its recorded answers.
         usual = watson.CAPABILITIES if kind == "watson" else self.capabilities
         if kind in registry.BUILT_IN:
             usual = registry.load(kind).capabilities
@@ -79,7 +79,7 @@ class Replay:
         )
 
     def send(self, images: Sequence[bytes]) -> list[RawAnswer | NoAnswer]:
-        """The recorded answer to each image; see ``Adapter.send``."""
+        """Look up the recorded answer to each image; see ``Adapter.send``."""
         digests = [sha256(image).hexdigest() for image in images]
         found = self._recorded.answers(digests)
         return [
@@ -128,6 +128,6 @@ class Replay:
         if kind == LABELS or stored is not None:
             return from_answer
         raise AdapterError(
-            f"the adapter {self.name!r}: {kind!r} names no parser: give the option format, one "
-            f"of {', '.join(sorted([*VENDORS, 'http', 'openai', 'watson', LABELS, TEXT]))}"
+            f"the adapter {self.name!r}: there is no parser {kind!r}: give the option format, one of "
+            f"{', '.join(sorted([*VENDORS, 'http', 'openai', 'watson', LABELS, TEXT]))}"
         )

@@ -1,6 +1,6 @@
-"""Labels from free text: concepts by their words, how long it is, how positive, and whether it refuses. Pure.
+"""Labels from free text: concepts by their words, length, sentiment, and refusal.
 
-The words of a concept stand in a TOML file, so that answers that were paid for can be read again with others.
+The words of a concept are in a TOML file, so that stored answers can be parsed again with other words.
 """
 
 import re
@@ -13,13 +13,13 @@ from typing import Any
 
 from adapters.base import AdapterError, Label
 
-PERSON = "person"  # the list that comes with the program
+PERSON = "person"  # the included list
 REFUSED = "(refused)"
 POSITIVE, NEGATIVE, SENTIMENT, LENGTH = "(positive)", "(negative)", "(sentiment)", "(words of 100)"
 MEASURES = (POSITIVE, NEGATIVE, SENTIMENT, LENGTH)
 DESCRIBE = "Describe the person in this photograph in two or three sentences."
-_NEUTRAL = 0.05  # of VADER's compound score in -1..1, below which a text is neither: the authors' own bound
-# A model that refuses without saying so in a protocol's own field.
+_NEUTRAL = 0.05  # texts with a smaller absolute compound score (-1..1) are neutral, as VADER's authors recommend
+# Refusals in the text itself, as opposed to a protocol's field for them.
 _REFUSAL = re.compile(
     r"^\W*((i['’]?m|i am) )?((very|so|really) )?sorry\b|^\W*i apologi[sz]e\b|^\W*as an ai\b"
     r"|\bi (can(no|['’])t|can not|won['’]t|will not|must decline)\b|\bi( a|['’])m (not able|unable) to\b",
@@ -30,48 +30,50 @@ _WORD = re.compile(r"\w+(?:['’]\w+)*")
 
 @dataclass(frozen=True)
 class Concept:
-    """One label of texts: it is there where the pattern matches, whatever the letter case."""
+    """A label of texts that match the pattern, ignoring case."""
 
     name: str
     pattern: re.Pattern[str]
     source: str = ""
 
     def counted(self, text: str) -> int:
-        """How often a text names it."""
+        """Count the matches in a text."""
         return sum(1 for _ in self.pattern.finditer(text))
 
 
 def is_refusal(text: str) -> bool:
-    """Whether a text begins as refusals do."""
+    """Tell whether a text begins like a refusal."""
     return _REFUSAL.search(text[:200]) is not None
 
 
 @lru_cache(maxsize=8)
 def read_concepts(source: str | Path) -> tuple[Concept, ...]:
-    """Concepts from a TOML file: a table for each, with ``words`` (``smil*`` also matches smiling), ``pattern`` (a
-    regular expression), or both, and where they are from (``source``).
+    """Read concepts from a TOML file.
+
+    Each is a table with ``words`` (``smil*`` also matches smiling), ``pattern`` (a regular expression), or both, and
+    the ``source`` of the words.
 
     Args:
-        source: the file, or ``person`` for the list that comes with the program.
+        source: the file, or ``person`` for the included list.
 
     Raises:
-        AdapterError: the file cannot be read or holds something else; the message says what and where.
+        AdapterError: the file cannot be read or is not valid; the message says where.
     """
     path = Path(__file__).with_name("concepts.toml") if str(source) == PERSON else Path(source)
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise AdapterError(f"the concepts {path} cannot be read ({error}): name a TOML file, or {PERSON}") from error
+        raise AdapterError(f"the concepts {path} cannot be read ({error}): give a TOML file, or {PERSON}") from error
     if not content:
-        raise AdapterError(f"the concepts {path}: the file holds none")
+        raise AdapterError(f"the concepts {path}: the file is empty")
     return tuple(_concept(name, table, f"the concepts {path}, [{name}]") for name, table in content.items())
 
 
 def reader(source: str | Path) -> Callable[[str], list[Label]]:
-    """``labels_of_text`` with the concepts of a file.
+    """Return ``labels_of_text`` bound to the concepts of a file.
 
     Raises:
-        AdapterError: the file cannot be used, or the package of the sentiment is missing.
+        AdapterError: the file is not valid, or the package for sentiment is missing.
     """
     concepts = read_concepts(source)
     _analyzer()
@@ -79,11 +81,11 @@ def reader(source: str | Path) -> Callable[[str], list[Label]]:
 
 
 def labels_of_text(text: str, concepts: Sequence[Concept]) -> list[Label]:
-    """What a text says: each concept that it names with score 1, its length and its sentiment; of a refusal that alone.
+    """Return a text's labels: each concept in it with score 1, its length and its sentiment.
 
-    ``(words of 100)`` is the number of words over 100, at most 1; ``(sentiment)`` VADER's compound score, brought from
-    -1..1 to 0-1; ``(positive)`` and ``(negative)`` are there where it is 0.05 or more from 0. Negation is not
-    understood where words are counted: "not friendly" names friendliness.
+    A refusal has the label ``(refused)`` only. ``(words of 100)`` is the number of words / 100, at most 1.
+    ``(sentiment)`` is VADER's compound score, mapped from -1..1 to 0-1; ``(positive)`` and ``(negative)`` are given if
+    it is at least 0.05 from 0. Concepts ignore negation: "not friendly" counts as friendly.
 
     Source: Hutto & Gilbert 2014 (VADER).
     """
@@ -101,7 +103,7 @@ def labels_of_text(text: str, concepts: Sequence[Concept]) -> list[Label]:
 
 
 def names_of(concepts: Sequence[Concept]) -> tuple[str, ...]:
-    """Every label that ``labels_of_text`` can give; none where there are no concepts."""
+    """Return every label that ``labels_of_text`` can give; none without concepts."""
     return () if not concepts else (*(concept.name for concept in concepts), *MEASURES, REFUSED)
 
 
@@ -113,7 +115,7 @@ def _analyzer() -> Any:
 
 
 def _concept(name: str, table: object, place: str) -> Concept:
-    """One checked table of the file."""
+    """Validate and compile one table of the file."""
     if not isinstance(table, dict) or not set(table) <= {"words", "pattern", "source"}:
         raise AdapterError(f"{place} must be a table with words, pattern and source, and nothing else")
     words, pattern = table.get("words", []), table.get("pattern", "")
@@ -122,10 +124,10 @@ def _concept(name: str, table: object, place: str) -> Concept:
     if not words and not pattern:
         raise AdapterError(f"{place} has neither words nor a pattern")
     if name.startswith("("):
-        raise AdapterError(f"{place}: names in brackets stand for outcomes")
+        raise AdapterError(f"{place}: names that begin with ( are reserved for outcomes")
     parts = [rf"\b{re.escape(word.rstrip('* '))}" + (r"\w*" if word.endswith("*") else r"\b") for word in words]
     try:
         found = re.compile("|".join([*parts, *filter(None, [pattern])]), re.IGNORECASE)
         return Concept(name, found, table.get("source", ""))
     except (re.error, TypeError) as error:
-        raise AdapterError(f"{place}: the pattern cannot be read: {error}") from error
+        raise AdapterError(f"{place}: the pattern is not valid: {error}") from error

@@ -1,1 +1,1 @@
-"""Remote services: what each is sent, and what its answers mean."""
+"""Adapters of remote services."""

@@ -1,6 +1,6 @@
-"""Requests to AWS, signed with Signature Version 4 by botocore's signer; credentials found as by every AWS tool.
+"""Signing of requests to AWS (Signature Version 4) and lookup of credentials, both by botocore.
 
-Only the signing is botocore's: its client would repeat calls by itself, and each repetition is charged.
+Calls are not sent by botocore's client, which retries on its own, and each retry is charged.
 """
 
 import logging
@@ -18,7 +18,7 @@ from adapters.packages import needed
 
 @dataclass(frozen=True)
 class Signed:
-    """The headers of a signed request, the credentials that signed it, and their values, which no reply may repeat."""
+    """The headers of a signed request, the credentials that signed it, and their secret values, to be redacted."""
 
     headers: Mapping[str, str] = field(repr=False)
     credentials: Any = field(repr=False)
@@ -29,9 +29,9 @@ class AwsSigner:
     """Signs requests for one service.
 
     Args:
-        service: AWS's name for it.
+        service: AWS's name of the service.
         adapter: the adapter's name, for messages.
-        region: AWS region; AWS_REGION, AWS_DEFAULT_REGION or the profile's unless given.
+        region: AWS region; default: AWS_REGION, AWS_DEFAULT_REGION or the profile's.
 
     Raises:
         AdapterError: there are no credentials or no region, or botocore is not installed.
@@ -53,7 +53,7 @@ class AwsSigner:
         logging.getLogger("botocore.auth").setLevel(logging.INFO)
 
     def signed(self, url: str, body: bytes, headers: Mapping[str, str]) -> Signed:
-        """The headers of a POST request with its signature; AdapterError where the credentials cannot be refreshed."""
+        """Sign a POST request; AdapterError if the credentials cannot be refreshed."""
         from botocore.auth import SigV4Auth
         from botocore.awsrequest import AWSRequest
 
@@ -64,7 +64,7 @@ class AwsSigner:
         return Signed(dict(request.headers.items()), frozen, secrets)
 
     def renewed(self, expired: object) -> bool:
-        """Look again where the credentials came from; whether there are others than the ``expired`` ones now."""
+        """Look up the credentials again; return whether they differ from the ``expired`` ones."""
         with self._lock:
             if self._frozen() == expired:
                 self._credentials = self._found()
@@ -100,7 +100,7 @@ class AwsSigner:
 
 
 def endpoint_from_environment(service: str) -> str:
-    """The address that AWS's own variables name for a service, or nothing."""
+    """Return the endpoint that AWS's environment variables set for a service; empty if they set none."""
     if os.environ.get("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "").lower() == "true":
         return ""
     return os.environ.get(f"AWS_ENDPOINT_URL_{service.upper()}", "") or os.environ.get("AWS_ENDPOINT_URL", "")

@@ -1,4 +1,4 @@
-"""Microsoft Azure AI Vision, Image Analysis 4.0: tags, and the words of a caption. One image a call."""
+"""Microsoft Azure AI Vision, Image Analysis 4.0: tags, and the words of a caption; one image per call."""
 
 import re
 from collections.abc import Sequence
@@ -25,14 +25,14 @@ _WORD = re.compile(r"\w+(?:['’-]\w+)*")
 _REMEDIES = {
     401: "check VISION_KEY, VISION_TOKEN (a token lasts an hour) or the principal's role, and that VISION_ENDPOINT is "
     "the same resource's (a key of another region is refused too)",
-    403: "the allowance is used up, or the resource's network rules refuse this machine: see it in the Azure portal",
+    403: "the quota is used up, or the resource's network rules refuse this machine: see the Azure portal",
     404: "check VISION_ENDPOINT: https://NAME.cognitiveservices.azure.com, without a path",
 }
 _SERVICE = Service(
     provider="Microsoft Azure AI Vision",
     host="RESOURCE.cognitiveservices.azure.com",
     retention="see Microsoft's page 'Data and privacy for Image Analysis' (learn.microsoft.com) before sending faces",
-    version="each reply has its modelVersion; pinned by the option model_version",
+    version="reported in each reply as modelVersion; pinned by the option model_version",
     lifecycle="ends",
     ends=date(2028, 9, 25),
     credentials=("VISION_KEY", "VISION_TOKEN", "VISION_ENDPOINT", *PRINCIPAL),
@@ -41,7 +41,7 @@ _SERVICE = Service(
         1.00,
         as_of=date(2023, 12, 1),
         source="Azure's price page, as quoted in MicrosoftDocs/azure-docs#118279",
-        note="each feature is charged; the free tier allows 20 calls a minute; cheaper above a million a month",
+        note="each feature is charged; the free tier allows 20 calls per minute; cheaper above a million per month",
     ),
 )
 
@@ -49,42 +49,43 @@ _SERVICE = Service(
 class Azure(HttpAdapter):
     """Azure Image Analysis 4.0: tags; with ``captions`` also each word of the image's caption.
 
-    The key is read from VISION_KEY; without one, a token of Entra ID from VISION_TOKEN (az account get-access-token
-    --scope https://cognitiveservices.azure.com/.default), which lasts an hour; or else the tokens of a service
-    principal are fetched, by AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET. Its tags still hold gendered
-    words; ``gender_neutral`` changes captions alone.
-    Microsoft ends the service on 25 September 2028.
+    Authentication: the key in VISION_KEY; else a token of Entra ID in VISION_TOKEN (az account get-access-token
+    --scope https://cognitiveservices.azure.com/.default), which lasts an hour; else the service principal in
+    AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET.
 
-    For results that must not change under way, pin ``model_version`` to the date in ``modelVersion`` of a reply:
-    "latest" is whatever Microsoft serves on the day, recorded in every raw answer.
+    ``gender_neutral`` applies to captions only; tags may still be gendered words. Microsoft ends the service on 25
+    September 2028.
 
-    A caption is a sentence that hardly comes twice, so its words become labels, "caption: woman", each with the
-    caption's own score; the sentence stays in the raw answer.
+    "latest" is the version that Microsoft serves at the time; each raw answer records it. To keep it from changing
+    during a run, set ``model_version`` to the date in ``modelVersion`` of a reply.
+
+    Captions rarely repeat, so their words become labels, "caption: woman", each with the caption's score. The sentence
+    stays in the raw answer.
     """
 
     class Options(NamedOptions):
         kind: ClassVar[str] = "azure"
         endpoint: str = ""
-        """the address, https://NAME.cognitiveservices.azure.com; VISION_ENDPOINT unless given."""
+        """the resource's URL, https://NAME.cognitiveservices.azure.com; default: VISION_ENDPOINT."""
         model_version: str = Field("latest", pattern=r"^(latest|\d{4}-\d\d-\d\d(-preview)?)$")
         """latest, or a date such as 2023-10-01."""
         captions: bool = False
-        """request a caption too; that is a second charge for each image, not offered in every region."""
+        """also request a caption, which is charged in addition and not offered in every region."""
         gender_neutral: bool = False
         """request captions without gendered words."""
         language: str = Field("en", pattern=r"^[A-Za-z-]{2,10}$")
-        """of the tags: en, es, ja, pt or zh."""
+        """language of the tags: en, es, ja, pt or zh."""
 
         @model_validator(mode="after")
         def _captions_first(self) -> "Azure.Options":
             if self.gender_neutral and not self.captions:
-                raise ValueError("option 'gender_neutral' changes captions alone; set captions too")
+                raise ValueError("option 'gender_neutral' applies to captions only; set captions too")
             return self
 
     capabilities = Capabilities(
         service=_SERVICE,
         scale="0-1",
-        cut_off=None,  # it has one, but none that can be set or that is documented
+        cut_off=None,  # not documented and not configurable
         concurrency=32,
         limits=Limits(
             max_bytes=20_971_520, min_side=51, max_side=15_999,  # more than 50, less than 16,000
@@ -93,14 +94,14 @@ class Azure(HttpAdapter):
     )  # fmt: skip
 
     def __init__(self, options: Options) -> None:
-        place = options.endpoint or environ.get("VISION_ENDPOINT", "").strip()
-        if not place and credentials_needed():
+        endpoint = options.endpoint or environ.get("VISION_ENDPOINT", "").strip()
+        if not endpoint and credentials_needed():
             raise AdapterError(
-                "the adapter 'azure' needs the address of your resource: "
+                "the adapter 'azure' needs the URL of your resource: "
                 "export VISION_ENDPOINT=https://NAME.cognitiveservices.azure.com, or option endpoint"
             )
         features = ("tags", "captions") if options.captions else ("tags",)
-        super().__init__(options, place or f"https://{_SERVICE.host}", features=features)
+        super().__init__(options, endpoint or f"https://{_SERVICE.host}", features=features)
         query = {
             "api-version": _API,
             "features": "tags,caption" if options.captions else "tags",
@@ -127,14 +128,14 @@ class Azure(HttpAdapter):
         if failed is None:
             return [*answers]
         if reply.status in _REMEDIES or code.startswith("NotSupported"):
-            remedy = _REMEDIES.get(reply.status, "change the option that it names, or use a resource in another region")
+            remedy = _REMEDIES.get(reply.status, "change the option named there, or use a resource in another region")
             raise AdapterError(f"Azure refuses the calls ({failed.reason}): {remedy}")
         wait = failed.wait if failed.wait is not None else _wait(error)
         return [replace(failed, wait=wait, reply=answer) for answer in answers]
 
     @staticmethod
     def parse(answer: RawAnswer) -> list[Label]:
-        """The tags of a reply, and the words of its caption where it has one; of a repeated tag, the higher score."""
+        """Return the tags, and the words of the caption if there is one; repeated tags get the highest score."""
         content = json_object(answer.body)
         tags = content.get("tagsResult")
         if not isinstance(tags, dict):
@@ -148,7 +149,7 @@ class Azure(HttpAdapter):
         return checked(pairs, repeats=True)
 
     def _login_of(self) -> Login:
-        """The key, a token, or a service principal: the first that the environment has."""
+        """Choose the first authentication in the environment: key, token, service principal."""
         if not environ.get("VISION_KEY", "").strip():
             if environ.get("VISION_TOKEN", "").strip():
                 return TokenLogin("VISION_TOKEN", self.name)
@@ -159,6 +160,6 @@ class Azure(HttpAdapter):
 
 
 def _wait(error: Any) -> float | None:
-    """The seconds in a message such as "Please retry after N seconds"."""
+    """Read the seconds in a message such as "Please retry after N seconds"."""
     found = _WAIT.search(one_line(inner(error, "message"), most=2000))
     return None if found is None else float(found[1]) * (60 if found[2].lower() == "minute" else 1)

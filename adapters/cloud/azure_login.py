@@ -1,4 +1,4 @@
-"""Access to Azure with a token of Entra ID: one from the environment, or those that a service principal is given."""
+"""Authentication to Azure with tokens of Entra ID, from the environment or for a service principal."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -16,12 +16,12 @@ from adapters.http_client import Call, HttpClient, failure_of
 PRINCIPAL = ("AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET")
 _AUTHORITY = "AZURE_AUTHORITY_HOST"
 _SCOPE = "https://cognitiveservices.azure.com/.default"
-_EARLY = 120.0  # seconds before its end at which a token is replaced
+_EARLY = 120.0  # seconds before its expiry at which a token is replaced
 
 
 @dataclass(frozen=True)
 class TokenLogin(Login):
-    """The token in an environment variable, which is read anew for each call: it lasts an hour."""
+    """A token in an environment variable, which is read for each call because tokens expire after an hour."""
 
     variable: str
     adapter: str
@@ -32,14 +32,14 @@ class TokenLogin(Login):
 
 
 class PrincipalLogin(Login):
-    """Tokens of a service principal, by the client-credentials flow; its three values are read from ``PRINCIPAL``.
+    """Tokens of a service principal by the client-credentials flow; reads the variables ``PRINCIPAL``.
 
     Args:
         client: sends the requests for tokens.
         adapter: the adapter's name, for messages.
 
     Raises:
-        AdapterError: a variable is missing, or the authority's address cannot be.
+        AdapterError: a variable is missing, or the authority's URL is not valid.
     """
 
     def __init__(self, client: HttpClient, *, adapter: str) -> None:
@@ -65,7 +65,7 @@ class PrincipalLogin(Login):
         return True
 
     def _fetch(self) -> NoAnswer | None:
-        """Get a token; why there is none at the moment."""
+        """Fetch a token; return why there is none at the moment, if it failed."""
         form = {"grant_type": "client_credentials", "client_id": self._id, "client_secret": self._secret}
         body = urlencode(form | {"scope": _SCOPE}).encode()
         headers = {"Content-Type": "application/x-www-form-urlencoded"}
@@ -78,10 +78,10 @@ class PrincipalLogin(Login):
         if failed is not None and failed.retry != "never":
             return replace(failed, reason=f"no access token: {failed.reason}", reply=None)
         token, seconds = content.get("access_token"), content.get("expires_in")
-        header = isinstance(token, str) and token.isascii() and token.isprintable()
-        if failed is not None or not header or not isinstance(seconds, int | float):
+        usable = isinstance(token, str) and token.isascii() and token.isprintable()
+        if failed is not None or not usable or not isinstance(seconds, int | float):
             raise AdapterError(
-                f"Entra ID gives no access token ({failed.reason if failed else 'its reply is no token'}): check "
+                f"Entra ID gives no access token ({failed.reason if failed else 'its reply has no token'}): check "
                 f"{', '.join(PRINCIPAL)}, and that the principal has the role Cognitive Services User on the resource"
             )
         self._token, self._until = str(token), monotonic() + max(0.0, seconds - _EARLY)

@@ -1,6 +1,7 @@
-"""Clarifai, REST v2: the concepts of one version of one model, up to 128 images a call.
+"""Clarifai, REST v2: the concepts of one version of a model, up to 128 images per call.
 
-A reply's own status code decides, whatever HTTP's is; one reply can hold images that succeeded and images that failed.
+The status code in a reply's body takes precedence over HTTP's. One reply can hold images that succeeded and images that
+failed.
 """
 
 import json
@@ -29,8 +30,8 @@ _ID_OR_NONE = r"^[A-Za-z0-9_.-]*$"
 _TOP = 200
 _HEADERS = ("x-clarifai-request-id", "x-request-id")
 
-# Codes come as numbers or as their names (docs.clarifai.com, status codes). Of those that mean something, "" is fine,
-# "later" and "slower" say whether to ask again, anything else stops the run and is what to do.
+# Codes come as numbers or names (docs.clarifai.com, status codes). Meanings: "" success, "some" or "all" images failed,
+# "later" and "slower" as in ``NoAnswer.retry``; any other text stops the run and says what to do.
 _KEY = "check CLARIFAI_PAT (clarifai.com/settings/security): a personal access token that may use this model"
 _MEANINGS = {
     r"1000[012]|SUCCESS(_WARNING_(API|CLIENT)_DEPRECATED)?": "",
@@ -41,11 +42,11 @@ _MEANINGS = {
     r"2135[1-5]|MODEL_(DEPLOYING|NOT_DEPLOYED|BUSY_PLEASE_RETRY|LOADING)": "later",
     r"4003[0-2]|41000|98\d{3}|RPC_(REQUEST_QUEUE_FULL|SERVER_UNAVAILABLE|REQUEST_TIMEOUT)": "later",
     r"11000|CONN_ACCOUNT_ISSUES": "the account or its plan does not allow this: see clarifai.com/settings/billing",
-    r"11004|CONN_EXCEED_MONTHLY_LIMIT": "the month's allowance is used up: see clarifai.com/settings/billing",
+    r"11004|CONN_EXCEED_MONTHLY_LIMIT": "the monthly limit is reached: see clarifai.com/settings/billing",
     r"11006|CONN_EXCEEDS_LIMITS": "the account's limit is reached: see clarifai.com/settings/billing",
     r"1100[12]|CONN_(TOKEN|CREDENTIALS)_INVALID": _KEY,
     r"1100[789]|11200|CONN_(INSUFFICIENT_SCOPES|KEY_INVALID|KEY_NOT_FOUND|AUTH_METHOD_DISABLED)": _KEY,
-    r"11104|CONN_NO_GDPR_CONSENT": "the account has to agree to the terms on data protection first",
+    r"11104|CONN_NO_GDPR_CONSENT": "the account must first agree to the terms on data protection",
     r"1110[13]|CONN_(DOES_NOT_EXIST|METHOD_NOT_ALLOWED)": "check the options endpoint, model, version, user and app",
     r"2120[0-3]|MODEL_(DOES_NOT_EXIST|PERMISSION_DENIED|INVALID_(ARGUMENT|REQUEST))": (
         "check the options model, version, user, app and concepts"
@@ -54,22 +55,22 @@ _MEANINGS = {
 _SERVICE = Service(
     provider="Clarifai",
     host="api.clarifai.com",
-    retention="What is sent is stored by default, for the account to look at again, and not trained on unless shared "
+    retention="Images are stored by default, visible to the account, and not used for training unless shared "
     "(docs.clarifai.com/resources/privacy-security): set the account's retention before sending faces",
-    version="pinned in the address; each reply reports the model's version",
+    version="pinned in the URL; each reply reports the model's version",
     credentials=("CLARIFAI_PAT", "CLARIFAI_USER_ID", "CLARIFAI_APP_ID"),
     rate=15.0,
     price=Price(
         1.50,
         as_of=date(2026, 11, 20),
         source="docs.visionati.com, a reseller; Clarifai's own page could not be read",
-        note="poorly known (1.2-1.5); each image of a batch is charged, and so are models apart",
+        note="uncertain (1.2-1.5); each image of a batch and each model is charged separately",
     ),
 )
 
 
 class Clarifai(HttpAdapter):
-    """Clarifai: the 200 likeliest concepts of its general model, or of another one; always one pinned version.
+    """Clarifai: the 200 most likely concepts of its general model, or of another model, at a pinned version.
 
     Needs a personal access token in CLARIFAI_PAT.
     """
@@ -79,19 +80,19 @@ class Clarifai(HttpAdapter):
         model: str = Field(_GENERAL, pattern=_ID)
         """the model's id."""
         version: str = Field("", pattern=_ID_OR_NONE)
-        """the version's id; the general model's of 2018 unless given. latest pins none."""
+        """the version's id, or latest for an unpinned version; default: the general model's version of 2018."""
         user: str = Field("clarifai", pattern=_ID)
-        """the id of the user who owns the model."""
+        """the id of the model's owner."""
         app: str = Field("main", pattern=_ID)
-        """the id of the app that the model is in."""
+        """the id of the model's app."""
         own: bool = False
         """the model is yours: user and app are read from CLARIFAI_USER_ID and CLARIFAI_APP_ID."""
         concepts: tuple[str, ...] = ()
-        """return the scores of these concepts alone, by their exact names, however low."""
+        """return only these concepts, by their exact names, with any score."""
         batch: int = Field(32, ge=1, le=128)
-        """images per call; each is charged."""
+        """images per call; each image is charged."""
         endpoint: str = ""
-        """another address than Clarifai's; CLARIFAI_API_BASE unless given."""
+        """another URL than Clarifai's; default: CLARIFAI_API_BASE."""
 
     capabilities = Capabilities(
         service=_SERVICE,
@@ -122,8 +123,8 @@ class Clarifai(HttpAdapter):
             app = quote(secret("CLARIFAI_APP_ID", adapter=self.name), safe="")
         if not options.version and (model, user, app) != (_GENERAL, "clarifai", "main"):
             raise AdapterError(
-                f"the adapter clarifai: pin the version of {model}, version=... (the model's page shows it), "
-                f"or write version={_UNPINNED} if its answers may change under way"
+                f"the adapter clarifai: pin the version of {model} with version=... (the model's page shows it), "
+                f"or set version={_UNPINNED} if its answers may change during the run"
             )
         version = options.version or _GENERAL_VERSION
         pinned = "" if version == _UNPINNED else f"/versions/{version}"
@@ -157,12 +158,12 @@ class Clarifai(HttpAdapter):
             reason = f"{len(outputs)} outputs came for {count} images: they cannot be assigned"
             return [NoAnswer(reason, billed=True, reply=answer) for answer in answers]
         failed = _failed(reply, content, meaning)
-        # Anything else that HTTP calls a success was paid for: kept, and it fails when it is parsed.
+        # Any other reply with a status of success was paid for, so it is stored; parsing it fails.
         return [*answers] if failed is None else [replace(failed, reply=answer) for answer in answers]
 
     @staticmethod
     def parse(answer: RawAnswer) -> list[Label]:
-        """The concepts of one image; of two with one name (Clarifai tells them apart by an id), the higher score."""
+        """Return the concepts of one image; concepts with the same name but different ids get the higher score."""
         output = part_of(answer, "outputs")
         if _meaning(output) not in ("", "some"):
             raise AnswerError(f"the service failed on this image: {_message(output)}")
@@ -179,7 +180,7 @@ def _image(output: object, answer: RawAnswer) -> RawAnswer | NoAnswer:
 
 
 def _failed(reply: Reply, content: object, meaning: str) -> NoAnswer | None:
-    """What a reply without outputs for the images means as a whole."""
+    """Interpret a reply without outputs for the images."""
     code, message = _code(content), _message(content)
     if " " in meaning:
         raise AdapterError(f"Clarifai refuses the calls ({message}): {meaning}")
@@ -195,13 +196,13 @@ def _failed(reply: Reply, content: object, meaning: str) -> NoAnswer | None:
 
 
 def _code(content: object) -> str:
-    """The status code of a reply or an output, a number or its name; "" where there is neither."""
+    """Return the status code (a number or a name) of a reply or an output; "" if there is none."""
     code = inner(content, "status", "code")
     return one_line(str(code), most=60) if isinstance(code, int | str) and not isinstance(code, bool) else ""
 
 
 def _meaning(content: object) -> str:
-    """What the code of a reply or an output says, as `_MEANINGS` has it; "never" where it says nothing special."""
+    """Return the meaning in `_MEANINGS` of a reply's or an output's code, "never" by default."""
     return meaning_of(_code(content), _MEANINGS, otherwise="never")
 
 

@@ -1,7 +1,7 @@
-"""Google Cloud Vision, REST v1: labels, and the likelihoods that it reads in a face.
+"""Google Cloud Vision, REST v1: labels, and likelihoods of facial expressions and the like.
 
-A bad image's error lies within a successful reply, whose parts belong to the images by their order alone. How a caller
-logs in is in `adapters.cloud.google_login`.
+The error of a bad image is inside a successful reply, whose parts are assigned to images by their order. Authentication
+is in `adapters.cloud.google_login`.
 """
 
 import json
@@ -26,7 +26,7 @@ _HOSTS = {"us": "us-vision.googleapis.com", "eu": "eu-vision.googleapis.com"}
 _MOST_IMAGES = 16
 _IMAGES_PER_SECOND = 30  # the quota is 1,800 images a minute
 _HEADERS = ("x-request-id", "x-goog-request-id", "server-timing")
-# gRPC codes of one image's error; every other one stays as it is.
+# gRPC codes of an image's error; any other is permanent.
 _SLOWER = 8
 _LATER = frozenset({1, 2, 4, 10, 13, 14})
 _NOT_ALLOWED = frozenset({7, 16})
@@ -46,15 +46,15 @@ _SERVICE = Service(
     host="vision.googleapis.com",
     retention="Images are processed in memory, neither stored nor used for training "
     "(cloud.google.com/vision/docs/data-usage)",
-    version="cannot be pinned and is not reported; builtin/stable changes without notice, so only sentinel images show "
-    "a change",
+    version="cannot be pinned and is not reported; builtin/stable changes without notice, so changes show only in "
+    "sentinel images",
     credentials=("GOOGLE_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS"),
     rate=_IMAGES_PER_SECOND / _MOST_IMAGES,
     price=Price(
         1.50,
         as_of=date(2026, 5, 28),
         source="cloud.google.com/vision/pricing, as repeated by xscanhub",
-        note="each feature is charged; 1,000 a month are free; from 5 million a month labels cost 1.00, faces 0.60",
+        note="each feature is charged; 1,000 per month are free; above 5 million labels cost 1.00, faces 0.60",
     ),
 )
 
@@ -62,45 +62,45 @@ _SERVICE = Service(
 class Google(HttpAdapter):
     """Google Cloud Vision: labels of the whole image; with ``faces`` also joy, headwear and the like.
 
-    Google returns no label that names a gender since 2020, and no gender or age of a face. The API key is read from
-    GOOGLE_API_KEY. Without one, the file that GOOGLE_APPLICATION_CREDENTIALS names is used (a service account's key, or
-    what `gcloud auth application-default login` writes), or gcloud's own such file; both need the extra ``google``. The
-    project that pays for a person's own credentials is read from GOOGLE_CLOUD_QUOTA_PROJECT, or from that file.
+    Since 2020, Google returns no gendered labels, and no gender or age of a face. The API key is read from
+    GOOGLE_API_KEY. Without one, credentials come from the file in GOOGLE_APPLICATION_CREDENTIALS (a service account's
+    key, or the output of `gcloud auth application-default login`), or from gcloud's default file; both need the extra
+    ``google``. User credentials are billed to the project in GOOGLE_CLOUD_QUOTA_PROJECT, or in that file.
 
     The likelihoods of the largest face become labels: VERY_UNLIKELY 0, UNLIKELY 0.25, POSSIBLE 0.5, LIKELY 0.75,
-    VERY_LIKELY 1; UNKNOWN is not returned.
+    VERY_LIKELY 1. UNKNOWN is not returned.
     """
 
     class Options(NamedOptions):
         kind: ClassVar[str] = "google"
         max_results: int = Field(100, ge=1)
-        """labels per image at most."""
+        """maximum number of labels per image."""
         faces: bool = False
-        """request faces too; that is a second charge for each image."""
+        """also request faces, which is charged in addition."""
         model: Literal["builtin/stable", "builtin/latest"] = "builtin/stable"
         """builtin/stable, or builtin/latest."""
         region: Literal["", "us", "eu", "asia"] = ""
-        """where the images are processed; Google chooses unless given. asia needs project."""
+        """where the images are processed; default: Google's choice. asia needs project."""
         project: str = Field("", pattern=r"^[a-z0-9.:-]*$")
-        """the id of the project that the calls are made for, where it is not the credentials' own."""
+        """the id of the project to bill; default: the credentials' project."""
         batch: int = Field(_MOST_IMAGES, ge=1, le=_MOST_IMAGES)
         """images per call."""
         endpoint: str = ""
-        """another address than Google's, e.g. a gateway's."""
+        """another URL than Google's, e.g. of a gateway."""
 
         @model_validator(mode="after")
         def _located(self) -> "Google.Options":
             if self.region == "asia" and not self.project:
-                raise ValueError("option 'region': asia is chosen through a project: give its id, project=...")
+                raise ValueError("option 'region': asia needs a project: give its id, project=...")
             return self
 
     capabilities = Capabilities(
         service=_SERVICE,
         scale="0-1",
-        cut_off=0.5,  # none can be set; this is where its scores end in practice
+        cut_off=0.5,  # not configurable; the lowest score in practice
         top_k=100,
         batch=_MOST_IMAGES,
-        batch_bytes=7_300_000,  # 10 MB of JSON, in which four letters stand for three bytes
+        batch_bytes=7_300_000,  # 10 MB of JSON, in which base64 takes four characters for three bytes
         concurrency=8,
         limits=Limits(
             max_bytes=7_300_000, max_pixels=75_000_000, formats=("png", "jpeg", "webp", "bmp", "gif", "tiff")
@@ -124,7 +124,7 @@ class Google(HttpAdapter):
         if options.faces:
             features.append({"type": "FACE_DETECTION", "maxResults": 100, "model": options.model})
         self.model = f"v1 {options.model}"
-        # The project decides who pays, not what is answered.
+        # Without the project, which decides who pays and does not affect answers.
         self.parameters = {"endpoint": self.endpoint, "region": options.region, "features": features}
         has_key = bool(os.environ.get("GOOGLE_API_KEY", "").strip()) or not credentials_needed()
         self._login: Login = (
@@ -148,7 +148,7 @@ class Google(HttpAdapter):
         try:
             parts = objects(json_object(reply.body), "responses")
         except AnswerError:
-            return [*answers]  # it was paid for: kept, and it fails when it is parsed
+            return [*answers]  # paid for, so stored; parsing it fails
         if len(parts) != count:
             reason = f"{len(parts)} responses came for {count} images: they cannot be assigned"
             return [NoAnswer(reason, billed=True, reply=answer) for answer in answers]
@@ -162,12 +162,12 @@ class Google(HttpAdapter):
 
     @staticmethod
     def parse(answer: RawAnswer) -> list[Label]:
-        """The labels of one image; of two with one name (Google tells them apart by an id), the higher score."""
+        """Return the labels of one image; labels with the same name but different ids get the higher score."""
         part = part_of(answer, "responses")
         if "error" in part:
             message = one_line(inner(part, "error", "message"))
             raise AnswerError(f"the service failed on this image: {message or 'no reason'}")
-        # What is empty is left out: no labels, no list.
+        # Empty lists are omitted from replies.
         labels = list(scored(objects(part, "labelAnnotations", needed=False), "description", "score"))
         faces = objects(part, "faceAnnotations", needed=False)
         return checked([*labels, *(_face(max(faces, key=_area)) if faces else ())], repeats=True)
@@ -178,7 +178,7 @@ def _image_failed(error: object, answer: RawAnswer, *, alone: bool) -> NoAnswer:
     reason = f"{message or 'the service failed on this image'} (code {code})"
     if code == _SLOWER:
         return NoAnswer(reason, retry="slower", reply=answer)
-    # "Bad image data" has been seen to come and go with the batch: such an image is worth a second try.
+    # "Bad image data" sometimes depends on the batch, so such an image is retried.
     again = code in _LATER or ("Bad image data" in message and not alone)
     return NoAnswer(reason, retry="later" if again else "never", reply=answer)
 
@@ -189,7 +189,7 @@ def _code(error: object) -> int | None:
 
 
 def _failed(reply: Reply) -> NoAnswer | None:
-    """What a reply that is no success means for all its images."""
+    """Interpret a failed reply for all its images; None for success."""
     error = inner(json_or_empty(reply.body), "error")
     details = inner(error, "details")
     reasons = [one_line(inner(each, "reason"), most=60) for each in (details if isinstance(details, list) else ())]
@@ -221,7 +221,7 @@ def _face(face: Mapping[str, Any]) -> list[tuple[object, object]]:
         elif isinstance(likelihood, int) and not isinstance(likelihood, bool) and 0 <= likelihood < len(_LIKELIHOODS):
             step = likelihood
         else:
-            raise AnswerError(f"the face's {mood}Likelihood is none of Google's likelihoods")
+            raise AnswerError(f"the face's {mood}Likelihood is not one of Google's likelihoods")
         if step:
             pairs.append((f"face: {mood.replace('underExposed', 'under-exposed')}", (step - 1) / 4))
     return pairs
@@ -230,8 +230,8 @@ def _face(face: Mapping[str, Any]) -> list[tuple[object, object]]:
 def _area(face: Mapping[str, Any]) -> float:
     box = face.get("boundingPoly")
     corners = objects(box, "vertices") if isinstance(box, dict) else []
-    # A coordinate of 0 is left out.
-    places = [[corner.get(axis, 0) for corner in corners] or [0] for axis in ("x", "y")]
-    if not all(isinstance(place, int | float) and abs(place) < _FAR for axis in places for place in axis):
-        raise AnswerError("a face's box has corners that are no places in an image")
-    return float((max(places[0]) - min(places[0])) * (max(places[1]) - min(places[1])))
+    # Coordinates of 0 are omitted from replies.
+    xs, ys = ([corner.get(axis, 0) for corner in corners] or [0] for axis in ("x", "y"))
+    if not all(isinstance(value, int | float) and abs(value) < _FAR for value in (*xs, *ys)):
+        raise AnswerError("a face's box has corners outside of any image")
+    return float((max(xs) - min(xs)) * (max(ys) - min(ys)))

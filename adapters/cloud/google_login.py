@@ -1,4 +1,4 @@
-"""Access to Google with the credentials of a file, by google-auth, whose requests go through `HttpClient`."""
+"""Authentication to Google with credentials from a file, by google-auth; its requests go through `HttpClient`."""
 
 import os
 from collections.abc import Mapping
@@ -20,13 +20,13 @@ _VARIABLE = "GOOGLE_APPLICATION_CREDENTIALS"
 
 
 class GoogleLogin(Login):
-    """The headers that identify a caller; for many threads.
+    """Authentication with the credentials in a file. Thread-safe.
 
     Args:
         client: sends the requests for tokens.
 
     Raises:
-        AdapterError: there is no file of credentials, it is not usable, or google-auth is not installed.
+        AdapterError: there is no usable file of credentials, or google-auth is not installed.
     """
 
     def __init__(self, client: HttpClient) -> None:
@@ -50,14 +50,14 @@ class GoogleLogin(Login):
                 if error.retryable:
                     return NoAnswer(f"no access token: {reason}", retry="later")
                 raise AdapterError(self._refused(reason)) from None
-            except (TypeError, ValueError, KeyError, AttributeError):  # a reply of another shape
-                raise AdapterError(self._refused("its reply is no token")) from None
+            except (TypeError, ValueError, KeyError, AttributeError):  # a reply of another structure
+                raise AdapterError(self._refused("its reply has no token")) from None
         if not all(value.isascii() and value.isprintable() for value in headers.values()):
-            raise AdapterError(self._refused("its reply is no token"))
+            raise AdapterError(self._refused("its reply has no token"))
         return headers
 
     def forget(self, headers: Mapping[str, str]) -> bool:
-        """Have the next token fetched anew, unless that has happened already; see ``Login.forget``."""
+        """Discard the token, unless it was replaced already; see ``Login.forget``."""
         with self._lock:
             if headers["authorization"].endswith(f" {self._credentials.token}"):
                 self._credentials.token = None
@@ -65,8 +65,8 @@ class GoogleLogin(Login):
 
     def _refused(self, reason: str) -> str:
         return (
-            f"Google gives {self._place} no access token ({reason}): check that the key was not deleted or the login "
-            "revoked, and this machine's clock"
+            f"Google gives no access token for {self._place} ({reason}): check that the key was not deleted or the "
+            "login revoked, and this machine's clock"
         )
 
     def _request(
@@ -84,10 +84,10 @@ class GoogleLogin(Login):
 
 
 def _credentials_file() -> tuple[str, Path]:
-    """What the file is called in messages, and where it lies: the named one, else gcloud's own."""
+    """Return a description of the credentials file, for messages, and its path: the variable's, else gcloud's."""
     named = os.environ.get(_VARIABLE, "").strip()
     if named:
-        return f"the file {named} that {_VARIABLE} names", Path(named)
+        return f"the file {named} (from {_VARIABLE})", Path(named)
     folder = os.environ.get("CLOUDSDK_CONFIG", "").strip() or Path.home() / ".config" / "gcloud"
     found = Path(folder, "application_default_credentials.json")
     if not found.is_file():
@@ -100,16 +100,16 @@ def _credentials_file() -> tuple[str, Path]:
 
 
 def _read(path: Path, place: str) -> Any:
-    """The credentials in a file; the texts of google-auth's own errors may quote it and are not passed on."""
+    """Read the credentials in a file; google-auth's messages are not passed on, because they may quote it."""
     try:
         content = json_object(path.read_bytes())
     except OSError as error:
         raise AdapterError(f"{place} cannot be read: {error.strerror}") from error
     except AnswerError:
-        raise AdapterError(f"{place} is no file of credentials: it is not a JSON object") from None
+        raise AdapterError(f"{place} is not a file of credentials: it is not a JSON object") from None
     if isinstance(address := content.get("token_uri"), str):
         checked_url(address, adapter="google", option="token_uri", credential=True)
-    with needed("google", hint="an API key in GOOGLE_API_KEY works without"):
+    with needed("google", hint="an API key in GOOGLE_API_KEY works without it"):
         from google.oauth2 import credentials, service_account
     try:
         if content.get("type") == "service_account":
@@ -118,13 +118,13 @@ def _read(path: Path, place: str) -> Any:
             found = credentials.Credentials.from_authorized_user_info(content)
         else:
             raise AdapterError(
-                f"{place} holds {one_line(content.get('type')) or 'no'} credentials; a service account's key "
+                f"{place} has {one_line(content.get('type')) or 'no'} credentials; a service account's key "
                 "(gcloud iam service-accounts keys create FILE --iam-account=...) or your own "
                 "(gcloud auth application-default login) are needed, or an API key in GOOGLE_API_KEY"
             )
     except (ValueError, TypeError, KeyError) as error:
         missing = [name for name in _FIELDS if name in str(error) and name not in content]
-        what = f"has no {missing[0]!r}" if missing else "holds a private key that cannot be read"
-        raise AdapterError(f"{place} {what}: make a new one") from None
+        what = f"has no {missing[0]!r}" if missing else "has a private key that cannot be read"
+        raise AdapterError(f"{place} {what}: create a new file") from None
     project = os.environ.get("GOOGLE_CLOUD_QUOTA_PROJECT", "").strip()
     return found.with_quota_project(project) if project else found

@@ -1,4 +1,4 @@
-"""Imagga's tags, version 2 of its interface."""
+"""Imagga's tags, API version 2."""
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
@@ -21,22 +21,22 @@ _SERVICE = Service(
     credentials=(KEY, SECRET),
     rate=2.0,
     price=Price(
-        1.1, date(2026, 11, 20), "a plan of US$ 79 for 70,000 images", "poorly known; about 1,000 a month are free"
+        1.1, date(2026, 11, 20), "a plan of US$ 79 for 70,000 images", "uncertain; about 1,000 per month are free"
     ),
 )
 
 
 class Imagga(HttpAdapter):
-    """Imagga's tags: an open vocabulary of its own, all tags with any confidence."""
+    """Imagga's tags: an open vocabulary; all tags with any confidence are requested."""
 
     class Options(NamedOptions):
         kind: ClassVar[str] = "imagga"
         endpoint: str = "https://api.imagga.com"
-        """the address, up to before /v2/tags."""
+        """the service's URL without /v2/tags."""
         language: str = "en"
-        """of the tags."""
+        """language of the tags."""
 
-    model = "v2 tags, version not told"  # part of the key of stored answers: its words stay
+    model = "v2 tags, version not told"  # part of the key of stored answers; must not change
     capabilities = Capabilities(service=_SERVICE, scale="0-100", cut_off=0.0, concurrency=3)
 
     def __init__(self, options: Options) -> None:
@@ -63,11 +63,13 @@ class Imagga(HttpAdapter):
         if (failure := failure_of(reply, message=message)) is not None:
             return [failure] * count
         answers = raw_answers(reply, count, headers=("x-request-id",))
-        return [NoAnswer(f"the service reports {message!r}", reply=one) if failed else one for one in answers]
+        if failed:
+            return [NoAnswer(f"the service reports {message!r}", reply=answer) for answer in answers]
+        return [*answers]
 
     @staticmethod
     def parse(answer: RawAnswer) -> list[Label]:
-        """The tags, in the language that they have; of a repeated tag, the higher score."""
+        """Return the tags in whatever language they have; repeated tags get the highest score."""
         failed, message = _status(answer.body)
         if failed:
             raise AnswerError(f"the service reports {message!r}")
@@ -79,12 +81,12 @@ class Imagga(HttpAdapter):
 
 
 def _word(entry: Mapping[str, Any]) -> object:
-    """A tag is one word by language, ``{"en": "mountain"}``."""
+    """Return the word of a tag, which is given by language: ``{"en": "mountain"}``."""
     tag = entry.get("tag")
     return next(iter(tag.values()), None) if isinstance(tag, dict) else tag
 
 
 def _status(body: bytes) -> tuple[bool, str]:
-    """Whether a reply is an error, and its words."""
+    """Return whether a reply is an error, and its message."""
     content = json_or_empty(body)
     return inner(content, "status", "type") == "error", one_line(inner(content, "status", "text"))

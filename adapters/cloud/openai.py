@@ -1,6 +1,6 @@
-"""Chat models over any server that speaks OpenAI's chat completions.
+"""Chat models on any server that implements OpenAI's chat completions.
 
-Questions and replies are in `openai_answers`, batches of questions in `openai_batches`.
+Questions and replies are in `openai_answers`, the batch API in `openai_batches`.
 """
 
 import json
@@ -38,11 +38,11 @@ BILLING = frozenset(
         *("organization_spend_limit_exceeded", "project_spend_limit_exceeded", "organization_usage_limit_exceeded"),
     )
 )
-_MAX_TOKENS = 'max_tokens (null sends none; extra={"max_completion_tokens": 300} has the other name for it)'
-_FORMAT = "format (json_object or text asks less of the server)"
+_MAX_TOKENS = 'max_tokens (null omits it; extra={"max_completion_tokens": 300} sends it under the other name)'
+_FORMAT = "format (json_object and text are supported by more servers)"
 _MEMBERS = {
-    "temperature": "temperature (null sends none)",
-    "seed": "seed (null sends none)",
+    "temperature": "temperature (null omits it)",
+    "seed": "seed (null omits it)",
     "response_format": _FORMAT,
     "max_tokens": _MAX_TOKENS,
     "max_completion_tokens": _MAX_TOKENS,
@@ -54,76 +54,77 @@ _COMPLAINT = re.compile(
     r"unsupported|not supported?|unknown|unrecogni[sz]ed|unexpected|invalid|not (allowed|permitted)|must be",
     re.IGNORECASE,
 )
-# Options that change no answer.
-_NOT_ASKED = {"target", "model", "key_variable", "timeout", "concepts", "batch", "look_every"}
-_NO_EYES = ("image input is not supported", "not a multimodal model", "does not support image")
+# Options that do not affect answers, or are added to the parameters under the same name.
+_NOT_PARAMETERS = {"target", "model", "key_variable", "timeout", "concepts", "batch", "look_every"}
+_NO_IMAGES = ("image input is not supported", "not a multimodal model", "does not support image")
 
-# US$ for a million tokens, in and out, by a model's name without its date.
+# US$ for a million tokens sent and received, by the model's name without its date.
 _USD_PER_MILLION = {"gpt-4o-mini": (0.15, 0.60), "gpt-4.1-mini": (0.40, 1.60), "gpt-5-mini": (0.25, 2.00)}
-# What one photo in high detail comes to; gpt-4o-mini counts many more tokens for an image than the others.
+# Tokens of a photo in high detail; gpt-4o-mini counts many more than the other models.
 _IMAGE_TOKENS = {"gpt-4o-mini": 48_000}
 _USUAL_IMAGE_TOKENS = 2_000
 
 SERVICE = Service(
     provider="OpenAI, or whoever runs the endpoint",
     host="api.openai.com",
-    retention="kept up to 30 days against abuse unless agreed otherwise; not trained on by default",
-    version="pinned by a dated model name; each reply names the model that gave it",
+    retention="stored up to 30 days to detect abuse unless agreed otherwise; not used for training by default",
+    version="pinned by a dated model name; each reply names its model",
     credentials=(KEY,),
 )
 
 
 class OpenAI:
-    """A chat model that sees, over any OpenAI-compatible server (OpenAI, vLLM, Ollama, llama.cpp): your list of labels.
+    """A vision chat model on any OpenAI-compatible server (OpenAI, vLLM, Ollama, llama.cpp), with your list of labels.
 
-    Each label gets a number from 0 to 1 in a JSON object that a schema holds the model to; or, with the option
-    concepts, the model describes the photo in its own words, and its labels are the concepts that these name. That the
-    model refused, that a filter withheld its reply, or that the reply was cut off is an outcome, not an error: the
-    image then has the one label "(refused)", "(withheld)" or "(cut off)" with score 1, and no other. Refusals that
-    differ along a sweep thus show as a slope of their own; where they are many, read every other slope with them.
+    The model gives each label a number from 0 to 1 in a JSON object that follows a schema. With the option concepts it
+    describes the photo freely instead, and the labels are the concepts in its text. A refusal, a reply withheld by a
+    filter and a reply cut off are outcomes, not errors: the image then has the single label "(refused)", "(withheld)"
+    or "(cut off)" with score 1. Refusals that depend on the attribute thus show as a slope; if there are many, other
+    slopes must be read with them in mind.
     """
 
     class Options(NamedOptions):
         kind: ClassVar[str] = "openai"
         labels: tuple[str, ...] | Path = ()
-        """a list of labels, a text file with one a line, or the name of a ready-made list; none with concepts."""
+        """a list of labels, a text file with one label per line, or the name of an included list; none with
+        concepts."""
         concepts: str = ""
-        """for free text in place of labels: a TOML file of concepts and their words, or person for the list that comes
-        along. Another file reads the answers that are there anew."""
+        """for free text in place of labels: a TOML file of concepts and their words, or person for the included list.
+        After a change of the file, stored answers are parsed again."""
         model: str = Field(pattern=r"\S")
-        """the model, as the server names it; a dated name where there is one."""
+        """the model's name on the server; a dated name if there is one."""
         endpoint: str = ""
-        """the server's address up to /v1; else OPENAI_BASE_URL, else OpenAI's own."""
+        """the server's URL up to /v1; default: OPENAI_BASE_URL, else OpenAI's."""
         key_variable: str = KEY
-        """the environment variable that holds the key; empty to send none. Only OpenAI's own server needs one."""
+        """the environment variable of the API key; empty to send none. Only OpenAI's server requires one."""
         version: str = ""
-        """what else identifies the model (its file's digest), for servers that name it loosely."""
+        """what else identifies the model, e.g. its file's digest, if its name on the server is ambiguous."""
         prompt: str = ""
-        """the instructions before the labels; by default, for a number from 0 to 1 for each."""
+        """the instructions before the labels; the default asks for a number from 0 to 1 for each."""
         order: Literal["fixed", "drawn"] = "fixed"
-        """the labels in the order given for all images, or in one drawn for each image."""
+        """fixed: the labels in the given order; drawn: in a random order for each image."""
         format: Literal["json_schema", "json_object", "text"] = "json_schema"
-        """how JSON is requested from the server; text for one that knows neither."""
+        """how JSON is requested; text for servers that support neither of the others."""
         temperature: float | None = 0.0
-        """null for models that take none."""
+        """null to omit it, for models that do not accept it."""
         seed: int | None = 1
-        """sent with each question, plus the repeat's number, and draws the order; null to send none."""
+        """sent with each question, plus the number of the repeat; also draws the order. null to omit it."""
         detail: Literal["low", "high", "original"] = "high"
-        """how closely OpenAI's models look; fixed, as auto would depend on an image's size."""
+        """resolution at which OpenAI's models process images; not auto, which would depend on an image's size."""
         max_tokens: int | None = None
-        """of a reply; null for the server's own limit."""
+        """maximum tokens of a reply; null: the server's limit."""
         logprobs: bool = False
-        """request the one best label by a letter, and read the probabilities of all (at most 20)."""
+        """ask for the letter of the best label, and read the probabilities of all letters (at most 20 labels)."""
         repeats: int = Field(1, ge=1)
-        """separate questions about each image; the scores are their means."""
+        """number of questions about each image; the scores are their means."""
         extra: dict[str, Any] = Field({})
-        """further members of each request, e.g. {"reasoning_effort": "low"}."""
+        """additional members of each request, e.g. {"reasoning_effort": "low"}."""
         timeout: float = Field(300.0, gt=0)
-        """seconds to wait for a reply; a local server may load its model first."""
+        """seconds to wait for a reply; a local server may have to load its model first."""
         batch: bool = False
-        """send the images by the batch API: answers within 24 hours, at half the price."""
+        """use the batch API: answers within 24 hours at half the price."""
         look_every: float = Field(30.0, gt=0)
-        """with batch, seconds between two looks whether the answers are there."""
+        """with batch: polling interval in seconds."""
 
     capabilities = Capabilities(
         service=SERVICE, scale="0-1, as requested", concurrency=8, limits=Limits(max_bytes=20_000_000)
@@ -133,13 +134,13 @@ class OpenAI:
         self.name, self.model, self._wanted = options.name, options.model, options
         self._concepts = texts.read_concepts(options.concepts) if options.concepts else ()
         if self._concepts:
-            texts.reader(options.concepts)  # its package is there
+            texts.reader(options.concepts)  # raises if its package is missing
         self._labels = self._checked_labels(options)
         elsewhere = options.endpoint or os.environ.get("OPENAI_BASE_URL", "")
         variable = options.key_variable
         wanted = variable and (not elsewhere or variable != KEY or os.environ.get(KEY))
         self._key = secret(variable, adapter=self.name) if wanted else ""
-        hint = "; or set the option key_variable to '' to send none"
+        hint = "; or set the option key_variable to '' to send no key"
         self._url = checked_url(
             elsewhere or ENDPOINT, adapter=self.name, option="endpoint", credential=bool(self._key), hint=hint
         )
@@ -153,7 +154,7 @@ class OpenAI:
         self._batches = batches.Batches(self._about_batches, self._understood)
         self.seconds_between_looks = options.look_every
         self.parameters: Mapping[str, Any] = {
-            **options.model_dump(exclude=_NOT_ASKED),
+            **options.model_dump(exclude=_NOT_PARAMETERS),
             "endpoint": self._url,
             "labels": list(self._labels),
             "prompt": options.prompt or self._usual_prompt(),
@@ -166,7 +167,7 @@ class OpenAI:
                 SERVICE,
                 provider="OpenAI" if own else "whoever runs this server",
                 host=self._host,
-                retention=SERVICE.retention if own else "what this server keeps is up to who runs it",
+                retention=SERVICE.retention if own else "not known: ask whoever runs the server",
                 credentials=(variable,) if self._key else (),
                 rate=SERVICE.rate / options.repeats,
                 price=self._price(),
@@ -185,14 +186,14 @@ class OpenAI:
             )
 
     def send(self, images: Sequence[bytes]) -> list[RawAnswer | NoAnswer]:
-        """Send each image as often as wanted; where one repeat fails, the next call goes on after those before it."""
+        """Ask all repeats about each image; if one fails, the next call for that image continues with it."""
         return [self._send(image) for image in images]
 
     def submit(self, name: str, images: Mapping[str, bytes]) -> str | NoAnswer:
         """See `JobService`: a job is a batch."""
         questions = (
-            (batches.key_of(one, repeat), self._question(self._picture(image), self._in_order(one, repeat), repeat))
-            for one, image in images.items()
+            (batches.key_of(key, repeat), self._question(self._picture(image), self._in_order(key, repeat), repeat))
+            for key, image in images.items()
             for repeat in range(self._wanted.repeats)
         )
         return self._batches.create(name, questions)
@@ -230,7 +231,7 @@ class OpenAI:
         return chat.LETTER_PROMPT if self._wanted.logprobs else chat.SCORES_PROMPT
 
     def _price(self) -> Price | None:
-        """What a known model of OpenAI's charges; before answers have counted their tokens, an estimate of these."""
+        """Return the price of a known model of OpenAI, with an estimate of the tokens per image."""
         undated = re.sub(r"-\d{4}-\d\d-\d\d$", "", self.model)
         if undated not in _USD_PER_MILLION or self._url != ENDPOINT:
             return None
@@ -243,7 +244,7 @@ class OpenAI:
             round(share * self._wanted.repeats * usd / 1000, 4),
             as_of=date(2026, 11, 20),
             source="public price tables of 2026",
-            note="a rough estimate until answers have counted their tokens; reasoning costs more",
+            note="a rough estimate until answers report their tokens; reasoning costs more",
             tokens=(share * sent, share * received),
             calls=ways[0],
             jobs=ways[1],
@@ -268,7 +269,7 @@ class OpenAI:
         return self._answer(replies)
 
     def _answer(self, replies: Sequence[tuple[Sequence[str], Reply]]) -> RawAnswer:
-        """The replies to all questions about an image, each with the labels in its order, as one answer."""
+        """Combine the replies to all questions about an image, each with its order of labels, into one answer."""
         last = replies[-1][1]
         headers = kept_headers(last.headers, ("x-request-id", "openai-version", "openai-processing-ms"))
         if len(replies) == 1 and self._wanted.order == "fixed":
@@ -277,7 +278,7 @@ class OpenAI:
         return RawAnswer(chat.together([(labels, reply.body) for labels, reply in replies]), last.status, headers)
 
     def _picture(self, image: bytes) -> dict[str, str]:
-        """An image as a question holds it; ValueError where it is of another kind."""
+        """Encode an image for a question; ValueError if it is neither PNG nor JPEG."""
         url = f"data:{media_type(image)};base64,{b64encode(image).decode()}"
         return {"url": url, "detail": self._wanted.detail}
 
@@ -291,14 +292,14 @@ class OpenAI:
         text = chat.text_of(self.parameters["prompt"], labels, letters=wanted.logprobs)
         content = [{"type": "text", "text": text}, {"type": "image_url", "image_url": dict(picture)}]
         question: dict[str, Any] = {"model": self.model, "messages": [{"role": "user", "content": content}]}
-        # OpenAI's newer models take only the first name, Ollama only the second.
+        # OpenAI's newer models accept only the first name, Ollama only the second.
         newer = self._host.endswith((".openai.com", ".azure.com"))
-        given = {
+        optional = {
             "temperature": wanted.temperature,
             "seed": None if wanted.seed is None else wanted.seed + repeat,
             "max_completion_tokens" if newer else "max_tokens": wanted.max_tokens,
         }
-        question |= {name: value for name, value in given.items() if value is not None}
+        question |= {name: value for name, value in optional.items() if value is not None}
         if wanted.logprobs:
             question |= {"logprobs": True, "top_logprobs": chat.MOST_LETTERS}
         if format_ == "json_schema":
@@ -339,36 +340,36 @@ class OpenAI:
         return headers
 
     def _understood(self, reply: Reply) -> Reply | NoAnswer:
-        """The reply if it is an answer (a refusal is one too), else what its error means."""
+        """Return the reply if it is an answer (including a refusal), else the meaning of its error."""
         error = chat.error_of(reply.body)
         if chat.withheld(error) or (error is None and 200 <= reply.status < 300):
             return reply
         error = error or {}
         code, message = error.get("code"), one_line(error.get("message"))
-        # Some servers pass an error on in a 200; its code is then the status.
+        # Some servers report errors with HTTP status 200; the error's code is then the status.
         status = code if reply.status < 300 and isinstance(code, int) else reply.status
         remedy = self._remedy(status, error, message)
         if remedy:
             raise AdapterError(f"the adapter {self.name!r}: {self._host} replies (HTTP {status}) {message!r}: {remedy}")
-        if code == "slow_down":  # a rate of its own kind, whose status has changed over time
+        if code == "slow_down":  # OpenAI has changed its HTTP status over time
             status = THROTTLED
         return failure_of(replace(reply, status=status), message=message) or NoAnswer(
             f"an error in place of a reply: {message}"
         )
 
     def _remedy(self, status: int, error: Mapping[str, Any], message: str) -> str:
-        """What to do about an error that every further question would meet; "" for one that is not of that kind."""
+        """Say what to do about an error that every further question would get; "" for any other error."""
         if status == 402 or not BILLING.isdisjoint({str(error.get("code")), str(error.get("type"))}):
-            return "its account has no money or quota left; settle that with the provider"
+            return "the account has no money or quota left; settle that with the provider"
         if status == 401:
             variable = self._wanted.key_variable or KEY
-            return f"check the key in {variable}" if self._key else f"it wants a key: export {variable}=..."
+            return f"check the key in {variable}" if self._key else f"a key is required: export {variable}=..."
         if status == 403:
-            return "check what the key may do, and where and how the model may be used"
+            return "check the permissions of the key, and where the model may be used"
         if status == 404:
-            return "check the options model and endpoint (which ends in /v1 with most servers)"
-        if any(phrase in message.lower() for phrase in _NO_EYES):
-            return f"the model {self.model!r} sees no images; load one that does (with llama.cpp: --mmproj)"
+            return "check the options model and endpoint (which ends in /v1 on most servers)"
+        if any(phrase in message.lower() for phrase in _NO_IMAGES):
+            return f"the model {self.model!r} does not take images; load one that does (with llama.cpp: --mmproj)"
         member = _member_at_fault(error, message)
         if status in (400, 422) and member:
             return f"the model does not take this {member}; change the option {_MEMBERS[member]}"
@@ -383,17 +384,17 @@ class OpenAI:
             return ()
         labels = read_labels(options.labels)
         if outcomes := set(labels) & set(chat.OUTCOMES):
-            raise AdapterError(f"the adapter {self.name!r}: the label {min(outcomes)!r} stands for an outcome already")
+            raise AdapterError(f"the adapter {self.name!r}: the label {min(outcomes)!r} is reserved for an outcome")
         if options.logprobs and len(labels) > chat.MOST_LETTERS:
             raise AdapterError(
-                f"the adapter {self.name!r}: the option logprobs allows {chat.MOST_LETTERS} labels at most, "
-                f"not {len(labels)}: servers give the log-probabilities of no more letters"
+                f"the adapter {self.name!r}: the option logprobs allows at most {chat.MOST_LETTERS} labels, not "
+                f"{len(labels)}, because servers return log-probabilities of no more letters"
             )
         return labels
 
 
 def _member_at_fault(error: Mapping[str, Any], message: str) -> str:
-    """The member of the request that an error is about; only some servers name it as such, others in their words."""
+    """Return the member of the request that an error is about, from its ``param`` or, on other servers, its message."""
     named = str(error.get("param") or "").partition(".")[0]
     if named in _MEMBERS or not _COMPLAINT.search(message):
         return named if named in _MEMBERS else ""

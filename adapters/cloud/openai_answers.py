@@ -1,6 +1,6 @@
-"""The questions that get the labels of an image from a chat model, and what its replies mean. Pure: sends nothing.
+"""Questions to chat models about an image's labels, and the parser of their replies. Sends nothing.
 
-A question is for a score of every label, or for one letter, with the probabilities of all letters.
+A question asks for a score of every label, or for one letter with the probabilities of all letters.
 """
 
 import json
@@ -21,7 +21,7 @@ Reader = Callable[[str], list[Label]]
 OUTCOMES = (REFUSED, WITHHELD, CUT)
 
 LETTERS = string.ascii_uppercase
-MOST_LETTERS = 20  # as many as servers give log-probabilities of
+MOST_LETTERS = 20  # limit of servers for log-probabilities
 
 SCORES_PROMPT = (
     "You label photographs. For each of the labels below, say how well it describes the photograph: a number from 0 "
@@ -37,7 +37,7 @@ _WITHHELD_CODES = frozenset({"content_filter", "content_policy_violation", "mode
 
 
 def text_of(prompt: str, labels: Sequence[str], *, letters: bool) -> str:
-    """The whole question: the prompt and the labels, in this order; the prompt alone where there are none."""
+    """Return the text of a question: the prompt, and the labels if there are any."""
     if not labels:
         return prompt
     if letters:
@@ -46,7 +46,7 @@ def text_of(prompt: str, labels: Sequence[str], *, letters: bool) -> str:
 
 
 def schema_of(labels: Sequence[str]) -> dict[str, Any]:
-    """The JSON schema of one number for each label, strict as OpenAI has it."""
+    """Return a JSON schema of one number per label, as OpenAI's strict mode requires it."""
     return {
         "type": "object",
         "properties": {label: {"type": "number"} for label in labels},
@@ -56,23 +56,23 @@ def schema_of(labels: Sequence[str]) -> dict[str, Any]:
 
 
 def shuffled(labels: Sequence[str], image: str, *, seed: int, repeat: int) -> list[str]:
-    """The labels in an order that belongs to an image (by its sha256), a seed and a repeat."""
+    """Shuffle the labels in an order determined by the image's sha256, the seed and the repeat."""
     order = list(labels)
-    Random(f"{image} {seed} {repeat}").shuffle(order)  # noqa: S311 -- no secret hangs on it
+    Random(f"{image} {seed} {repeat}").shuffle(order)  # noqa: S311 -- not for security
     return order
 
 
 def together(replies: Sequence[tuple[Sequence[str], bytes]]) -> bytes:
-    """Several replies about one image, each with the labels in the order of its question, as one body."""
+    """Combine several replies about one image, each with the labels in the order of its question, into one body."""
     rows = [{"labels": list(labels), "reply": body.decode("utf-8", "surrogateescape")} for labels, body in replies]
     return json.dumps({"replies": rows}).encode()
 
 
 def error_of(body: bytes) -> dict[str, Any] | None:
-    """The error that a reply consists of, in any of the shapes that servers have for it; None where it is none.
+    """Extract the error from a reply in any of the formats that servers use; None if it is not an error.
 
     Returns:
-        Its "message", and "type", "code" (text or number) and "param" where there are any.
+        Its "message", and "type", "code" (text or number) and "param" if there are any.
     """
     content = json_or_empty(body)
     if content.get("choices"):
@@ -90,7 +90,7 @@ def error_of(body: bytes) -> dict[str, Any] | None:
 
 
 def version_of(body: bytes) -> dict[str, str]:
-    """The model that gave a reply, by the reply itself, as a header to keep with replies that are put ``together``."""
+    """Return the model that a reply names, as a header to store with replies that are put ``together``."""
     content = json_or_empty(body)
     named = [content.get("model"), content.get("system_fingerprint")]
     version = one_line(" ".join(part for part in named if isinstance(part, str)))
@@ -98,7 +98,7 @@ def version_of(body: bytes) -> dict[str, str]:
 
 
 def withheld(error: object) -> bool:
-    """An error about what a filter would not let pass: an outcome as well."""
+    """Tell whether an error means that a content filter withheld the reply, which is an outcome."""
     code = error.get("code") if isinstance(error, dict) else None
     return isinstance(code, str) and code in _WITHHELD_CODES
 
@@ -106,19 +106,19 @@ def withheld(error: object) -> bool:
 def labels_of(
     body: bytes, labels: Sequence[str] | None = None, *, letters: bool = False, read: Reader | None = None
 ) -> list[Label]:
-    """The labels of a reply, or of several that were put ``together``: then their means.
+    """Return the labels of a reply, or the mean scores of several replies that were put ``together``.
 
-    A reply that refuses, was withheld by a filter, or was cut off before its end gives one label for that, in
-    brackets; of several replies, its score is their share, and the other labels are the means of those that answered.
+    A reply that refuses, was withheld by a filter or was cut off has a single label in brackets. Of several replies,
+    the score of such a label is their share, and the other scores are means over the replies that answered.
 
     Args:
         body: a chat completion, or several together.
-        labels: those of the question, in that order; None to take whatever labels the reply has.
-        letters: the question was for one letter, with log-probabilities.
-        read: the question was for free text; gives the labels of one.
+        labels: the labels in the order of the question; None to accept any labels.
+        letters: whether the question asked for one letter, with log-probabilities.
+        read: extracts labels from text, if the question asked for free text.
 
     Raises:
-        AnswerError: a reply holds none of these.
+        AnswerError: a reply holds neither labels nor such an outcome.
     """
     content = json_object(body)
     if "replies" not in content:
@@ -127,9 +127,9 @@ def labels_of(
     for row in objects(content, "replies"):
         order, reply = row.get("labels"), row.get("reply")
         if not isinstance(order, list) or not all(isinstance(label, str) for label in order):
-            raise AnswerError("a reply is kept without the labels of its question")
+            raise AnswerError("a stored reply lacks the labels of its question")
         if not isinstance(reply, str):
-            raise AnswerError("a reply is kept without its text")
+            raise AnswerError("a stored reply lacks its text")
         each.append(_scores(json_object(reply.encode("utf-8", "surrogatepass")), order, letters, read))
     return _merged(each)
 
@@ -137,7 +137,7 @@ def labels_of(
 def _scores(
     content: Mapping[str, Any], labels: Sequence[str] | None, letters: bool, read: Reader | None
 ) -> dict[str, float]:
-    """One reply as scores by label, or as one outcome; its parts are looked at in the protocol's own order."""
+    """Return the scores by label, or the outcome, of one reply."""
     if withheld(content.get("error")):
         return {WITHHELD: 1.0}
     choices = objects(content, "choices")
@@ -171,13 +171,13 @@ def _scores(
 
 
 def _parts(content: list[Any], kind: Literal["text", "refusal"]) -> str:
-    """The text of the parts of that kind, where a message's content is a list of typed parts."""
+    """Join the texts of one kind in a message whose content is a list of typed parts."""
     texts = (inner(part, kind) for part in content if inner(part, "type") in (kind, f"output_{kind}"))
     return "".join(part for part in texts if isinstance(part, str))
 
 
 def _plain(text: object) -> str:
-    """A model's text without the thoughts and the fence that some models put around it."""
+    """Strip reasoning (``<think>``) and code fences from a model's text."""
     if not isinstance(text, str):
         raise AnswerError("the reply's message has no text")
     plain = text.strip()
@@ -189,9 +189,9 @@ def _plain(text: object) -> str:
 
 
 def _by_letter(tokens: object, labels: Sequence[str] | None) -> dict[str, float]:
-    """The probability of each letter as the beginning of the model's reply, by the letter's label."""
+    """Return the probability of each label's letter as the first token of the reply."""
     if not labels:
-        raise AnswerError("letters cannot be read without the labels of the question")
+        raise AnswerError("letters cannot be interpreted without the labels of the question")
     if not isinstance(tokens, list) or not all(isinstance(token, dict) for token in tokens):
         raise AnswerError("the reply has no log-probabilities: the server does not offer them, or not for this model")
     first: dict[str, Any] = next((token for token in tokens if str(token.get("token")).strip()), {})
@@ -203,7 +203,7 @@ def _by_letter(tokens: object, labels: Sequence[str] | None) -> dict[str, float]
         if label is None:
             continue
         if isinstance(logprob, bool) or not isinstance(logprob, int | float) or not logprob <= 0:
-            raise AnswerError(f"the log-probability of {ascii(text)[:20]} must be a number up to 0")
+            raise AnswerError(f"the log-probability of {ascii(text)[:20]} must be a number of at most 0")
         found[label] = min(1.0, found.get(label, 0.0) + (math.exp(logprob) if logprob > -700 else 0.0))
     if not found:
         raise AnswerError("the model did not begin with one of the letters")
@@ -211,7 +211,7 @@ def _by_letter(tokens: object, labels: Sequence[str] | None) -> dict[str, float]
 
 
 def _merged(each: Sequence[Mapping[str, float]]) -> list[Label]:
-    """The mean of each label over the replies that answered, and the share of each outcome over all."""
+    """Average each label's score over the replies that answered, and compute the share of each outcome over all."""
     if not each:
         raise AnswerError("the answer holds no replies")
     answered = [scores for scores in each if not any(name in scores for name in OUTCOMES)]

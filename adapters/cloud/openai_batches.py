@@ -1,7 +1,7 @@
-"""OpenAI's batch API: many questions as one file, answered within a day at half the price; a batch is a job.
+"""OpenAI's batch API: many questions in one file, answered within a day at half the price; a batch is a job.
 
-A batch costs nothing twice: it carries our name for it, so that one whose creation was answered by nothing is found in
-the list of batches. Source: platform.openai.com/docs/guides/batch and the reference of batches and files, 2026.
+The name of a batch is in its metadata, so a batch whose creation got no reply is found in the list of batches and not
+paid for twice. Source: platform.openai.com/docs/guides/batch and the reference of batches and files, 2026.
 """
 
 import json
@@ -13,14 +13,14 @@ from adapters.answers import inner, json_or_empty, one_line
 from adapters.base import AdapterError, NoAnswer
 from adapters.http_client import Reply
 
-MOST_BYTES = 200_000_000  # of a file of questions, by the API
-# Of ours, where the API takes 50,000 questions: files of some 60 MB keep memory, and what one loss costs, small.
+MOST_BYTES = 200_000_000  # the API's limit of a file of questions
+# Below the API's limit of 50,000 questions: files of about 60 MB limit memory, and the cost of losing one.
 QUESTIONS = 2000
 IMAGE_BYTES = 45_000_000
-RETENTION = "as files until the answers are fetched, at most 30 days; the rest as without a batch"
+RETENTION = "stored as files until the answers are fetched, at most 30 days; otherwise as without batches"
 SHARE = 0.5  # of the usual price
 ENDPOINT = "/v1/chat/completions"
-NAME = "counterslope"  # of the metadata that holds our name for a batch
+NAME = "counterslope"  # key of the batch's name in its metadata
 
 Method = Literal["GET", "POST", "DELETE"]
 
@@ -31,7 +31,7 @@ _EXPIRED = "batch_expired"
 
 
 class Calls(Protocol):
-    """Makes one HTTP call to a path of the server; the reply of success or of 404, or why there is neither."""
+    """Sends an HTTP call to a path of the server; returns the reply if its status is success or 404."""
 
     def __call__(
         self, method: Method, path: str, *, body: bytes = b"", kind: str = "", query: Mapping[str, str] | None = None
@@ -44,18 +44,18 @@ class Batches:
     """The batches of one server.
 
     Args:
-        calls: makes the HTTP calls.
-        understood: what a reply to one question means: itself where it is an answer.
+        calls: sends HTTP calls.
+        understood: interprets the reply to a question; returns it if it is an answer.
     """
 
     def __init__(self, calls: Calls, understood: Callable[[Reply], Reply | NoAnswer]) -> None:
         self._calls, self._understood = calls, understood
 
     def create(self, name: str, questions: Iterable[tuple[str, Mapping[str, Any]]]) -> str | NoAnswer:
-        """Send questions, each under an id of its own, as a new batch; its id.
+        """Send questions by their ids as a new batch; return the batch's id.
 
         Raises:
-            AdapterError: the server has no batches.
+            AdapterError: the server has no batch API.
         """
         lines = (
             json.dumps({"custom_id": key, "method": "POST", "url": ENDPOINT, "body": dict(question)})
@@ -76,7 +76,7 @@ class Batches:
         return NoAnswer(reason, retry="later", billed=True)
 
     def find(self, name: str) -> str | NoAnswer | None:
-        """The id of the batch of that name; None where there is none."""
+        """Return the id of the batch of that name; None if there is none."""
         query = {"limit": "100"}
         for _ in range(_PAGES):
             reply = self._calls("GET", "/batches", query=query)
@@ -95,15 +95,15 @@ class Batches:
         return None
 
     def results(self, batch: str) -> dict[str, Reply | NoAnswer] | NoAnswer | str:
-        """What became of each question, by its id, once a batch has ended; else how far it is, in words.
+        """Return the outcome of each question by its id if the batch has ended, else a description of its progress.
 
-        The key "" has what became of every question that the batch says nothing of.
+        The key "" has the outcome of all questions that are missing in the batch's results.
         """
         found = self._look(batch)
         if isinstance(found, NoAnswer):
             return found
         if found is None:
-            lost = f"the server does not know the batch {batch} any more: whether it was charged for is not known"
+            lost = f"the server no longer knows the batch {batch}; it may have been charged"
             return {"": NoAnswer(lost, billed=True)}
         status = found.get("status")
         if status not in _ENDED:
@@ -116,25 +116,25 @@ class Batches:
             if isinstance(rows, NoAnswer):
                 return rows
             if rows is None:
-                results[""] = NoAnswer(f"results of {batch} are no longer with the server", billed=True)
+                results[""] = NoAnswer(f"results of {batch} are no longer on the server", billed=True)
                 continue
             results |= {str(row.get("custom_id")): self._outcome(row) for row in rows}
         return results
 
     def forget(self, batch: str) -> NoAnswer | None:
-        """Delete the files of a batch that has ended; why they could not be deleted."""
+        """Delete the files of a batch that has ended; return why that failed, if it did."""
         found = self._look(batch)
         if found is None or isinstance(found, NoAnswer):
             return found
         files = [found.get(f"{kind}_file_id") for kind in ("input", "output", "error")]
         failures = [self._delete(file) for file in files if isinstance(file, str)]
-        return next((one for one in failures if one is not None), None)
+        return next(filter(None, failures), None)
 
     def _upload(self, name: str, content: bytes) -> str | NoAnswer:
         from urllib3 import encode_multipart_formdata
 
         if len(content) > MOST_BYTES:
-            return NoAnswer(f"its questions take {len(content):,} bytes, where a batch may have {MOST_BYTES:,}")
+            return NoAnswer(f"the questions have {len(content):,} bytes; a batch may have {MOST_BYTES:,}")
         body, kind = encode_multipart_formdata({"purpose": "batch", "file": (name, content, "application/jsonl")})
         reply = self._calls("POST", "/files", body=body, kind=kind)
         if isinstance(reply, NoAnswer):
@@ -149,7 +149,7 @@ class Batches:
         return reply if isinstance(reply, NoAnswer) else None
 
     def _look(self, batch: str) -> dict[str, Any] | NoAnswer | None:
-        """The batch as the server describes it; None where it knows it no more."""
+        """Return the server's description of a batch; None if it no longer knows it."""
         reply = self._calls("GET", f"/batches/{batch}")
         if isinstance(reply, NoAnswer):
             return reply
@@ -161,7 +161,7 @@ class Batches:
         return NoAnswer(f"the state of {batch} cannot be read", retry="later")
 
     def _lines(self, file: object) -> list[dict[str, Any]] | NoAnswer | None:
-        """The rows of a file of results; none where the batch names none, None where the server has it no more."""
+        """Return the rows of a file of results, none if there is no file id; None if the server no longer has it."""
         if not isinstance(file, str):
             return []
         reply = self._calls("GET", f"/files/{file}/content")
@@ -170,13 +170,13 @@ class Batches:
         if reply.status == 404:
             return None
         rows = [json_or_empty(line) for line in reply.body.splitlines() if line.strip()]
-        # Taking a file that came in pieces for all there is would ask, and pay, again.
+        # If an incomplete file were accepted, the missing questions would be sent, and paid for, again.
         if not rows or not all(rows):
             return NoAnswer(f"the file of results {file} cannot be read", retry="later")
         return rows
 
     def _outcome(self, row: Mapping[str, Any]) -> Reply | NoAnswer:
-        """What became of one question."""
+        """Return the outcome of one question."""
         response, error = row.get("response"), row.get("error")
         status = inner(response, "status_code")
         if not isinstance(response, dict) or not isinstance(status, int):
@@ -185,12 +185,12 @@ class Batches:
         headers = {"x-request-id": str(response["request_id"])} if response.get("request_id") else {}
         try:
             return self._understood(Reply(status, headers, json.dumps(response.get("body")).encode()))
-        except AdapterError as problem:  # of this batch; the next one may be of a changed account
+        except AdapterError as problem:  # fails this batch only: the account may have been fixed since
             return NoAnswer(str(problem))
 
 
 def _silence(batch: str, found: Mapping[str, Any]) -> NoAnswer:
-    """What became of a question that a batch which has ended says nothing of."""
+    """Return the outcome of questions that are missing in the results of a batch that has ended."""
     status = found["status"]
     if status == "expired":
         return NoAnswer(f"{batch} expired before this question was answered", retry="later")
@@ -207,16 +207,16 @@ def _silence(batch: str, found: Mapping[str, Any]) -> NoAnswer:
 def outcomes_of(
     results: Mapping[str, Reply | NoAnswer], images: Sequence[str], *, repeats: int
 ) -> dict[str, list[Reply] | NoAnswer]:
-    """The replies to all questions about each image, or why one of them has none."""
-    each: dict[str, list[Reply] | NoAnswer] = {}
+    """Return the replies to all questions about each image, or why one of them has none."""
+    outcomes: dict[str, list[Reply] | NoAnswer] = {}
     for image in images:
         found = [results.get(key_of(image, repeat), results[""]) for repeat in range(repeats)]
-        replies = [one for one in found if isinstance(one, Reply)]
-        failure = next((one for one in found if isinstance(one, NoAnswer)), None)
-        each[image] = replies if failure is None else replace(failure, billed=failure.billed or bool(replies))
-    return each
+        replies = [outcome for outcome in found if isinstance(outcome, Reply)]
+        failure = next((outcome for outcome in found if isinstance(outcome, NoAnswer)), None)
+        outcomes[image] = replies if failure is None else replace(failure, billed=failure.billed or bool(replies))
+    return outcomes
 
 
 def key_of(image: str, repeat: int) -> str:
-    """The id of a question: the beginning of the image's sha256, and the repeat."""
+    """Return the id of a question: the beginning of the image's sha256, and the repeat."""
     return f"{image[:48]}-{repeat}"

@@ -1,6 +1,7 @@
-"""Amazon Rekognition Image: DetectLabels, or what DetectFaces perceives in a face.
+"""Amazon Rekognition Image: DetectLabels, or attributes that DetectFaces perceives in a face.
 
-Requests are signed in `adapters.cloud.aws_signing`. Throttling comes as HTTP 400, so the error's own code decides.
+Requests are signed in `adapters.cloud.aws_signing`. Errors are interpreted by their code, because throttling has HTTP
+status 400.
 """
 
 import json
@@ -26,9 +27,8 @@ _MOST = 100.0  # its scores are percentages
 _FLAGS = ("Smile", "Eyeglasses", "Sunglasses", "Beard", "Mustache", "EyesOpen", "MouthOpen", "FaceOccluded")
 _AGES = (20, 30, 40, 50, 60, 70)
 
-_RENEW = "renew the temporary credentials (e.g. aws sso login) and run the same command again"
-# What an error's code means: "slower" and "later" may pass, "expired" wants new credentials, anything else stops the
-# run and is what to do.
+# Meanings of error codes: "slower" and "later" as in ``NoAnswer.retry``, "expired" credentials are looked up again; any
+# other text stops the run and says what to do.
 _MEANINGS = {
     r"ProvisionedThroughputExceededException|Throttl(ing|ingException|edException)": "slower",
     r"TooManyRequestsException|RequestLimitExceeded": "slower",
@@ -36,14 +36,14 @@ _MEANINGS = {
     r"ExpiredToken(Exception)?": "expired",
     r"AccessDeniedException": "allow the action rekognition:{operation} to this user or role (AWS IAM)",
     r"UnrecognizedClientException|InvalidClientTokenId": (
-        "the access key is not known: check AWS_ACCESS_KEY_ID or the profile in AWS_PROFILE"
+        "the access key is unknown: check AWS_ACCESS_KEY_ID or the profile in AWS_PROFILE"
     ),
     r"InvalidSignatureException|SignatureDoesNotMatch": (
-        "check AWS_SECRET_ACCESS_KEY, and this machine's clock (5 minutes off are too many)"
+        "check AWS_SECRET_ACCESS_KEY, and this machine's clock (it may be off by 5 minutes at most)"
     ),
     r"RequestExpired": "set this machine's clock",
     r"MissingAuthenticationToken(Exception)?": "no signature arrived: check the option endpoint",
-    r"IncompleteSignatureException": "no whole signature arrived: check the option endpoint",
+    r"IncompleteSignatureException": "the signature arrived incomplete: check the option endpoint",
     r"OptInRequired": "the account has not opted in to the region or the service",
     r"SubscriptionRequiredException": "the account has no subscription to the service",
     r"UnknownOperationException": "this endpoint is not Rekognition's: check the option endpoint",
@@ -67,43 +67,43 @@ _SERVICE = Service(
         1.00,
         as_of=date(2026, 10, 7),
         source="aws.amazon.com/rekognition/pricing (us-east-1), as read by api-evangelist",
-        note="1,000 a month are free for 12 months; 0.80 and 0.60 for larger volumes (bounds not confirmed)",
+        note="1,000 per month are free for 12 months; 0.80 and 0.60 for larger volumes (limits not confirmed)",
     ),
 )
 
 
 class Rekognition(HttpAdapter):
-    """Amazon Rekognition: DetectLabels, or with ``faces`` what DetectFaces perceives (perceived gender, smile, ...).
+    """Amazon Rekognition: DetectLabels, or with ``faces`` DetectFaces (perceived gender, smile, ...).
 
-    Credentials are found as by every AWS tool (environment, profile, shared files, roles); needs the extra ``aws``.
-    All labels are requested (MinConfidence 0, up to 1,000). Every ancestor of a label is a label of its own, so scores
-    are not independent of each other. By AWS's own words, its gender words describe appearance, not identity.
+    Credentials are looked up as by all AWS tools (environment, profile, shared files, roles); needs the extra ``aws``.
+    All labels are requested (MinConfidence 0, up to 1,000). The ancestors of a label are returned as labels, too, so
+    scores are not independent of each other. According to AWS, gendered labels describe appearance, not identity.
 
-    With ``faces``, the face nearest the image's centre is read. ``Confidence`` c is for the value that is given, so a
-    label's score is c where it is given and 1 - c where its opposite is: "Female" and "Male", "Smile", "Beard" and so
-    on; each emotion has its own. "age 30+" is the share of the age range that lies above 30.
+    With ``faces``, the face nearest to the image's centre counts. ``Confidence`` c refers to the returned value, so the
+    score of a label is c if it was returned and 1 - c if its opposite was: "Female" and "Male", "Smile", "Beard" and so
+    on. Each emotion has its own confidence. The score of "age 30+" is the share of the age range above 30.
     """
 
     class Options(NamedOptions):
         kind: ClassVar[str] = "rekognition"
         region: str = ""
-        """AWS region; AWS_REGION, AWS_DEFAULT_REGION or the profile's if empty."""
+        """AWS region; default: AWS_REGION, AWS_DEFAULT_REGION or the profile's."""
         faces: bool = False
         """call DetectFaces instead of DetectLabels."""
         include: Names = ()
-        """return these labels alone."""
+        """return only these labels."""
         exclude: Names = ()
-        """return all labels but these."""
+        """return all labels except these."""
         include_categories: Names = ()
-        """return labels of these categories alone."""
+        """return only labels of these categories."""
         exclude_categories: Names = ()
-        """return all labels but those of these categories."""
+        """return all labels except those of these categories."""
         endpoint: str = ""
-        """another address than the region's; AWS_ENDPOINT_URL_REKOGNITION or AWS_ENDPOINT_URL unless given."""
+        """another URL than the region's; default: AWS_ENDPOINT_URL_REKOGNITION or AWS_ENDPOINT_URL."""
 
         @property
         def filters(self) -> dict[str, Any]:
-            """The labels and categories to filter by, as a request has them."""
+            """The filters by label and category, as members of the request."""
             lists = {
                 "LabelInclusionFilters": self.include,
                 "LabelExclusionFilters": self.exclude,
@@ -116,7 +116,7 @@ class Rekognition(HttpAdapter):
         @model_validator(mode="after")
         def _consistent(self) -> "Rekognition.Options":
             if self.faces and self.filters:
-                raise ValueError("labels cannot be filtered where option 'faces' is set")
+                raise ValueError("labels cannot be filtered if option 'faces' is set")
             return self
 
     capabilities = Capabilities(
@@ -133,7 +133,7 @@ class Rekognition(HttpAdapter):
         self._signer = AwsSigner("rekognition", adapter=options.name, region=options.region)
         region = self._signer.region
         if not re.fullmatch(r"[a-z0-9-]+", region):
-            raise AdapterError(f"the adapter rekognition: {region!r} is no AWS region such as eu-west-1")
+            raise AdapterError(f"the adapter rekognition: {region!r} is not an AWS region such as eu-west-1")
         usual = endpoint_from_environment("rekognition") or f"https://rekognition.{region}.amazonaws.com"
         super().__init__(
             options,
@@ -148,7 +148,7 @@ class Rekognition(HttpAdapter):
         self.parameters = {"endpoint": self.endpoint, "region": region, "request": self._request}
 
     def call(self, images: Sequence[bytes]) -> Reply | NoAnswer:
-        """See ``HttpAdapter.call``; credentials that have expired are looked up again once."""
+        """See ``HttpAdapter.call``; expired credentials are looked up again once."""
         body = json.dumps({"Image": {"Bytes": b64encode(images[0]).decode()}, **self._request}).encode()
         reply, used = self._signed_call(body)
         if isinstance(reply, Reply) and _meaning(reply) == "expired" and self._signer.renewed(used):
@@ -165,7 +165,10 @@ class Rekognition(HttpAdapter):
             return [*answers]
         meaning = _meaning(reply)
         if meaning == "expired":
-            raise AdapterError(f"the AWS credentials have expired: {_RENEW}")
+            raise AdapterError(
+                "the AWS credentials have expired: renew the temporary credentials (e.g. aws sso login) and run the "
+                "same command again"
+            )
         if " " in meaning or (reply.status in (401, 403, 404) and meaning != "slower"):
             remedy = meaning if " " in meaning else "check the credentials, the region and the option endpoint"
             raise AdapterError(f"AWS refuses the calls ({failed.reason}): {remedy.format(operation=self._operation)}")
@@ -177,7 +180,7 @@ class Rekognition(HttpAdapter):
 
     @staticmethod
     def parse(answer: RawAnswer) -> list[Label]:
-        """The labels of a reply of DetectLabels or DetectFaces; of a repeated name, the higher score."""
+        """Return the labels of a reply of DetectLabels or DetectFaces; repeated names get the highest score."""
         content = json_object(answer.body)
         if "FaceDetails" in content:
             faces = objects(content, "FaceDetails")
@@ -185,7 +188,7 @@ class Rekognition(HttpAdapter):
         return checked(scored(objects(content, "Labels"), "Name", "Confidence"), most=_MOST, repeats=True)
 
     def _signed_call(self, body: bytes) -> tuple[Reply | NoAnswer, object]:
-        """The reply, and the credentials that signed the request."""
+        """Sign and send a request; return the reply and the credentials used."""
         target = f"RekognitionService.{self._operation}"
         headers = {"Content-Type": "application/x-amz-json-1.1", "X-Amz-Target": target}
         url = f"{self.endpoint}/"
@@ -198,12 +201,11 @@ def _meaning(reply: Reply) -> str:
 
 
 def _code(reply: Reply) -> str:
-    """The error's code, which may have a prefix and a suffix: ``com.amazon#ThrottlingException:http://...``."""
+    """Return the code of an error without the affixes that it may have (``com.amazon#ThrottlingException:http://...``)."""
     if 200 <= reply.status < 300:
         return ""
-    kind = one_line(json_or_empty(reply.body).get("__type"), most=120) or one_line(
-        reply.headers.get("x-amzn-errortype"), most=120
-    )
+    types = (json_or_empty(reply.body).get("__type"), reply.headers.get("x-amzn-errortype"))
+    kind = next(filter(None, (one_line(text, most=120) for text in types)), "")
     return kind.rpartition("#")[2].partition(":")[0]
 
 
@@ -241,7 +243,7 @@ def _percent(face: Mapping[str, Any], name: str) -> float:
 
 
 def _off_centre(face: Mapping[str, Any]) -> float:
-    """How far a face's middle is from the image's, in shares of its sides."""
+    """Return the distance of a face's centre from the image's centre, in fractions of the image's sides."""
     left, top, width, height = (
         _number(inner(face, "BoundingBox", side)) for side in ("Left", "Top", "Width", "Height")
     )
@@ -250,5 +252,5 @@ def _off_centre(face: Mapping[str, Any]) -> float:
 
 def _number(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e6:
-        raise AnswerError("a face's box or age range is no number")
+        raise AnswerError("a face's box or age range is not a number")
     return float(value)

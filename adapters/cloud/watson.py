@@ -1,6 +1,6 @@
-"""What recorded answers of IBM Watson Visual Recognition v3 mean, of all the dates that its interface had.
+"""Parser of recorded answers of IBM Watson Visual Recognition v3, of all versions of its API.
 
-The service ended on 1 December 2021; `adapters.replay` serves what was recorded of it.
+The service ended on 1 December 2021; `adapters.replay` replays its recorded answers.
 """
 
 import json
@@ -10,18 +10,18 @@ from typing import Any
 from adapters.answers import checked, inner, json_object, objects, one_line, part_of
 from adapters.base import AnswerError, Capabilities, Label, RawAnswer
 
-CAPABILITIES = Capabilities(cut_off=0.0)  # where the lowest threshold was requested; 0.5 in most archives
+CAPABILITIES = Capabilities(cut_off=0.0)  # if the lowest threshold was requested; most archives have 0.5
 _MESSAGES = ("message", "errorMessage", "statusInfo", "description")
 
 
 def labels_of(answer: RawAnswer) -> list[Label]:
-    """The classes of an image, or the perceived gender and age of the faces in an archived answer of detect_faces.
+    """Return the classes of an image, or perceived gender and age of the faces in an answer of detect_faces.
 
-    Of a name that several classifiers (or faces) give, the highest score. Answers of all dates of the interface are
-    read: ``type_hierarchy``, ``images_processed`` and the like may be missing.
+    A name that several classifiers or faces give gets the highest score. ``type_hierarchy``, ``images_processed`` and
+    the like may be missing, as in some versions of the API.
 
     Raises:
-        AnswerError: the answer does not hold the image, or an error in its place.
+        AnswerError: the answer does not hold the image, or has an error in its place.
     """
     image = part_of(answer, "images")
     if "error" in image:
@@ -32,7 +32,7 @@ def labels_of(answer: RawAnswer) -> list[Label]:
 
 
 def image_names(body: bytes) -> list[str]:
-    """The file names of an answer's images, without the zip's; "" where there is none. AnswerError without images."""
+    """Return the file names of an answer's images within the zip archive, "" for unnamed ones; else AnswerError."""
     return [str(image.get("image") or "").rpartition("/")[2] for image in objects(json_object(body), "images")]
 
 

@@ -140,19 +140,19 @@ def test_refused_credentials_stop_the_run_say_what_to_do_and_are_shown_nowhere()
         ({"url": "https://clinic.example/?api_key=1"}, "'url' must not contain a credential"),
         ({"url": "https://clinic.example/?code=1"}, "'url' must not contain a credential"),
         ({"url": "https://clinic.example/${CLINIC_KEY}"}, "'url' must not contain a credential"),
-        ({"headers": {"Authorization": "Bearer 123"}}, "'headers.Authorization' holds a credential.*MY_KEY"),
+        ({"headers": {"Authorization": "Bearer 123"}}, "'headers.Authorization' contains a credential.*MY_KEY"),
         ({"headers": {"bad name": "x"}}, "'bad name' is not a header's name"),
         ({"headers": {"X-A": "a\r\nX-B: b"}}, "no header can carry"),
         ({"headers": {"X-Key": "${NOT_SET}"}}, "variable NOT_SET"),
         ({"fields": {"a": "b"}}, "'fields' is for body = 'multipart'"),
-        ({"body": "multipart", "fields": {"secret": "b"}}, "'fields.secret' holds a credential"),
+        ({"body": "multipart", "fields": {"secret": "b"}}, "'fields.secret' contains a credential"),
         ({"body": "multipart", "field": ""}, "'field' is empty"),
         ({"body": "json"}, r"'template' must hold \{image\}"),
         ({"body": "json", "template": {"image": "image"}}, r"'template' must hold \{image\}"),
         ({"template": {"image": "{image}"}}, "'template' is for body = 'json'"),
         ({"body": "form"}, "option 'body'"),
-        ({"items": None}, "'label': 'tag.en' names one value"),
-        ({"label": "tags[*].en"}, "'label': .* belongs into the option items"),
+        ({"items": None}, "'label': 'tag.en' selects one value"),
+        ({"label": "tags[*].en"}, "'label': move .* into the option items"),
         ({"label": "tag..en"}, "'label': the path 'tag..en' cannot be read"),
         ({"score": None, "scale": "logit"}, "'scale' is logit, but"),
         ({"scale": "percent"}, "option 'scale'"),
@@ -183,7 +183,7 @@ def test_a_key_in_the_address_is_sent_and_shown_nowhere() -> None:
     refused = asking("http://127.0.0.1:1/", headers={}, query={"key": "${CLINIC_KEY}"}).send(sweep()[:1])[0]
     assert SECRET not in repr(refused)
     assert "query" not in asking("https://clinic.example/").parameters, "what was paid for keeps its key"
-    with pytest.raises(AdapterError, match=r"'query.key' holds a credential"):
+    with pytest.raises(AdapterError, match=r"'query.key' contains a credential"):
         asking("https://clinic.example/", query={"key": "abc"})
 
 

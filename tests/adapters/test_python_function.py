@@ -143,7 +143,7 @@ def test_a_function_without_a_module_has_its_source_as_version():
 
 def test_a_function_without_source_is_refused():
     hidden = eval("lambda image: {}")
-    with pytest.raises(AdapterError, match="put it into a file of its own"):
+    with pytest.raises(AdapterError, match="define it in a file"):
         PythonFunction.of(hidden)
 
 

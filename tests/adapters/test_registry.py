@@ -70,7 +70,7 @@ def test_another_package_adds_an_adapter() -> None:
 def test_a_missing_package_is_named_with_what_to_do_and_hides_no_other_adapter() -> None:
     with pytest.raises(AdapterError, match=r"install.* a_package_nobody_has"):
         registry.create("needy")
-    with pytest.raises(AdapterError, match="brightness_adapter:Nothing names nothing"):
+    with pytest.raises(AdapterError, match="brightness_adapter:Nothing cannot be resolved"):
         registry.create("wrong")
     problems = {row.name: row.problem for row in registry.describe_all()}
     assert "a_package_nobody_has" in (problems["needy"] or "")
@@ -102,7 +102,7 @@ def test_every_adapter_is_described_in_one_line() -> None:
     ("spec", "options", "message"),
     [
         ("opncv", {}, r"no adapter 'opncv'; did you mean 'opencv'\? Known: .*, opencv, planted, python"),
-        ("opencv:x", {}, "takes nothing after the colon"),
+        ("opencv:x", {}, "takes no target"),
         ("opencv", {"size": 1}, "'opencv' has no option 'size'. Its options: short_side, smallest"),
         ("opencv", {"smalest": 1}, r"no option 'smalest'; did you mean 'smallest'\?"),
         ("opencv", {"short_side": "wide"}, "'opencv': option 'short_side' must be a whole number, not 'wide'"),
@@ -110,8 +110,8 @@ def test_every_adapter_is_described_in_one_line() -> None:
         ("opencv", {"smallest": 0}, "option 'smallest' must be more than 0 and at most 1, not 0"),
         ("face-attributes", {"smallest_face": 2}, "smallest_face.*at most 1"),
         ("google", {"model": "latest"}, r"option 'model' must be builtin/stable \| builtin/latest, not 'latest'"),
-        ("google", {"api_key": "x"}, "credentials are read from the environment, never given as options.*info google"),
-        ("openai", {"labels": ["a"], "model": "sk-0123456789abcdef0"}, "'model' holds a credential.*export MY_KEY"),
+        ("google", {"api_key": "x"}, "credentials are read from the environment, not from options.*info google"),
+        ("openai", {"labels": ["a"], "model": "sk-0123456789abcdef0"}, "'model' contains a credential.*export MY_KEY"),
         ("google", {"target": "mine"}, "write google:mine"),
         ("watson", {}, "ended on 1 December 2021; replay:watson"),
         ("python", {}, "write python:..."),

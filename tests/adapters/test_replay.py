@@ -184,7 +184,7 @@ def test_a_file_that_is_no_answer_fails_by_name(tmp_path: Path) -> None:
         ("replay:watson", {"source": "{folder}/r.sqlite"}, "no answers of 'watson'; it has those of: imagga"),
         ("replay:imagga", {"source": "{folder}/r.sqlite", "names": "{folder}"}, "'names' is for a folder"),
         ("replay:imagga", {"source": "{folder}/r.sqlite", "cut_off": 0.9}, "'cut_off' and 'presence'"),
-        ("replay:mine", {"source": "{folder}/ok"}, "'mine' names no parser.*option format, one of azure"),
+        ("replay:mine", {"source": "{folder}/ok"}, "no parser 'mine'.*option format, one of azure"),
         ("replay:http:mine", {"source": "{folder}/ok"}, "option 'label' is required"),
     ],
 )

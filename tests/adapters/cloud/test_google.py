@@ -235,7 +235,7 @@ def test_an_account_that_is_refused_stops_the_run(account: GoogleVision, respons
         ({"type": "authorized_user", "refresh_token": "planted-private-key"}, "has no 'client_id'"),
         ("planted-private-key", "not a JSON object"),
         ('"planted-private-key"', "not a JSON object"),
-        ({"type": "external_account", "private_key": "planted-private-key"}, "holds external_account credentials"),
+        ({"type": "external_account", "private_key": "planted-private-key"}, "has external_account credentials"),
         ({"type": "service_account", "private_key": "planted-private-key"}, "no 'client_email'"),
         (
             {

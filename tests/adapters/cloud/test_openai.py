@@ -174,7 +174,7 @@ def test_a_success_that_cannot_be_understood_is_kept_and_fails_by_name(fault: st
         (failed(403, "Country not supported"), "check what the key may do"),
         (failed(404, "model 'seer' not found", kind="not_found_error"), "options model and endpoint"),
         (failed(500, "image input is not supported by this server", code=500, kind="server_error"), "--mmproj"),
-        (failed(400, "seer is not a multimodal model", code=400), "sees no images"),
+        (failed(400, "seer is not a multimodal model", code=400), "does not take images"),
         (failed(400, "Unsupported value", param="temperature"), "null sends none"),
         (failed(400, "Invalid schema", param="response_format.json_schema"), "option format"),
         (failed(400, "'response_format.type' must be 'json_object' or 'text'"), "option format"),
@@ -231,7 +231,7 @@ def test_options_are_read_and_explained(tmp_path: Path) -> None:
     assert adapter.parameters["endpoint"] == "https://api.openai.com/v1"
     wrong: list[tuple[dict[str, object], str]] = [
         ({"labels": ["nurse"]}, "'model' is required"),
-        ({"labels": ["(refused)"], "model": "m"}, "stands for an outcome"),
+        ({"labels": ["(refused)"], "model": "m"}, "is reserved for an outcome"),
         ({"labels": [str(n) for n in range(21)], "model": "m", "logprobs": True}, "20 labels at most"),
         ({"labels": ["nurse"], "model": "m", "repeats": 0}, "'repeats' must be at least 1"),
         ({"labels": ["nurse"], "model": " "}, "'model' cannot be ' '"),
