@@ -1,1 +1,1 @@
-"""Querying classifiers: the plan, the calls, every raw answer kept, and the labels derived from them."""
+"""Querying classifiers: the plan, the calls, the store of raw answers, and the labels derived from them."""

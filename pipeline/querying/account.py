@@ -1,4 +1,4 @@
-"""The account of the queries, for run.json and ``status``: nothing that was billed, lost or left out is unnamed."""
+"""The account of queries in run.json and ``status``: what was sent, answered, billed, lost and left out."""
 
 import json
 import sqlite3
@@ -18,13 +18,13 @@ from pipeline.querying.store import Store
 from pipeline.run.record import Account, Billed, Prepared, PriceFacts, Service, Tokens
 from pipeline.run.storage import ending
 
-MOST_IMAGES = 1000  # that are named
-_BLOCK = 4096  # answers at a time
+MOST_IMAGES = 1000  # listed by name
+_BLOCK = 4096  # answers read at a time
 LATELY = timedelta(seconds=60)
 
 
 def account_before(request: AdapterRequest) -> Account:
-    """The account of a classifier before its first call."""
+    """Return the account of a classifier before its first call."""
     plan = request.plan
     service, price = plan.service, plan.price
     return Account(
@@ -44,7 +44,7 @@ def account_before(request: AdapterRequest) -> Account:
 
 
 def account_after(request: AdapterRequest, outcome: AdapterOutcome, store: Store) -> Account:
-    """The account of a classifier after its last call, with what the store keeps."""
+    """Return the account of a classifier after its last call."""
     counts, adapter = outcome.counts, request.adapter
     account = account_before(request)
     account.answered_now, account.unreadable = counts.answered, counts.unreadable
@@ -81,13 +81,13 @@ def account_after(request: AdapterRequest, outcome: AdapterOutcome, store: Store
 
 
 def tokens_of(answers: Iterable[RawAnswer]) -> Tokens | None:
-    """The tokens that chat models' replies count as their ``usage``; None where none does."""
+    """Sum the tokens that chat models report as ``usage`` in their replies; None if none does."""
     total = Tokens()
     for answer in answers:
         try:
             content = json.loads(answer.body) if b'"usage"' in answer.body else {}
-            # Several replies about one image are kept as texts in one body.
-            replies = [json.loads(one["reply"]) for one in content["replies"]] if "replies" in content else [content]
+            # Several replies about one image are stored as texts in one body.
+            replies = [json.loads(row["reply"]) for row in content["replies"]] if "replies" in content else [content]
             for usage in (reply["usage"] for reply in replies if reply.get("usage")):
                 total.sent += int(usage.get("prompt_tokens", usage.get("input_tokens", 0)))
                 total.received += int(usage.get("completion_tokens", usage.get("output_tokens", 0)))
@@ -97,49 +97,48 @@ def tokens_of(answers: Iterable[RawAnswer]) -> Tokens | None:
 
 
 def _tokens(request: AdapterRequest, store: Store) -> Tokens | None:
-    """The tokens of all answers about a run's images, read some at a time."""
+    """Sum the tokens of all answers about a run's images, read in blocks."""
     key = key_maker_of(request.adapter)
     keys = list({key(image.sha256) for image in request.images})
     total = Tokens()
     for start in range(0, len(keys), _BLOCK):
         found = tokens_of(answer for _, answer in store.answers(keys[start : start + _BLOCK]))
         if found is None:
-            break  # this service counts none
+            break  # this service reports none
         total.sent, total.received = total.sent + found.sent, total.received + found.received
     return total if total.sent + total.received else None
 
 
 def usd_of(images: float, plan: AdapterPlan) -> float | None:
-    """The cost of so many billed images at the plan's price, in US$; None where no price is known."""
+    """Compute the cost of a number of billed images in US$; None if the price is unknown."""
     return None if plan.price is None else round(plan.price.usd(images, features=plan.features), 4)
 
 
 def totals(outcomes: Iterable[AdapterOutcome], accounts: Iterable[Account]) -> dict[str, int]:
-    """The counts of the stage, over all classifiers."""
+    """Sum the counts of all classifiers."""
     counts = [outcome.counts for outcome in outcomes]
     return {
-        "answered_now": sum(one.answered for one in counts),
-        "known_before": sum(one.known for one in counts),
-        "unanswered": sum(one.failed + one.waiting + one.not_sent for one in counts),
-        "possibly_asked_twice": sum(one.unresolved for one in counts),
-        "possibly_billed": sum(one.possibly_billed.intents for one in accounts if one.possibly_billed is not None),
+        "answered_now": sum(count.answered for count in counts),
+        "known_before": sum(count.known for count in counts),
+        "unanswered": sum(count.failed + count.waiting + count.not_sent for count in counts),
+        "possibly_asked_twice": sum(count.unresolved for count in counts),
+        "possibly_billed": sum(account.possibly_billed.intents for account in accounts if account.possibly_billed),
     }
 
 
 @dataclass(frozen=True)
 class Tally:
-    """How far a classifier is: images with an answer, intents without outcome (those in jobs that may still be answered
-    apart), and answers of the last minute."""
+    """Progress of a classifier."""
 
     adapter: str
-    answered: int
-    unresolved: int
-    waiting: int
-    lately: int
+    answered: int  # images with an answer
+    unresolved: int  # intents without an outcome, except those in unfinished jobs
+    waiting: int  # intents in unfinished jobs
+    lately: int  # answers in the last minute
 
 
 def tallies(path: Path) -> list[Tally]:
-    """All classifiers of the store at ``path``, which another process may be writing; none where there is no store."""
+    """Read the progress of all classifiers of a store that another process may be writing; empty without a store."""
     if not path.exists():
         return []
     query = """
@@ -151,12 +150,9 @@ def tallies(path: Path) -> list[Tally]:
         GROUP BY classifiers.id ORDER BY classifiers.id
     """
     since = (datetime.now(UTC) - LATELY).isoformat(timespec="milliseconds")
-    with suppress(sqlite3.DatabaseError), closing(_read_only(path)) as connection:
+    address = f"{path.absolute().as_uri()}?mode=ro"
+    with suppress(sqlite3.DatabaseError), closing(sqlite3.connect(address, uri=True, timeout=5)) as connection:
         has_jobs = connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'waiting'").fetchone()[0]
         waiting = "(SELECT count(*) FROM waiting WHERE classifier = classifiers.id)" if has_jobs else "0"
         return [Tally(*row) for row in connection.execute(query.format(waiting=waiting), (since,)).fetchall()]
     return []
-
-
-def _read_only(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5)

@@ -1,4 +1,4 @@
-"""Counts of what became of the images for one classifier, added to by many threads."""
+"""Thread-safe counts of the images for one classifier by their outcome."""
 
 import threading
 from collections.abc import Callable
@@ -7,21 +7,21 @@ from dataclasses import dataclass, field, replace
 
 @dataclass(frozen=True)
 class RequestCounts:
-    """Counts of images; ``images = known + answered + unreadable + failed + waiting + not_sent`` once all are done.
+    """Counts of images; ``images = known + answered + unreadable + failed + waiting + not_sent`` in the end.
 
     Attributes:
         images: distinct images, by their bytes.
-        known: had an answer before.
-        answered: got one now.
-        unreadable: got one now that holds no labels; sent again only where that is wanted.
-        failed: got none; they are sent again by the next run.
-        waiting: in jobs that are not answered yet; a later run fetches their answers.
-        not_sent: left out, because the client stopped before.
-        unresolved: intents of earlier, interrupted runs that have no outcome: possibly sent, and billed, twice.
-        calls: made now, those for sentinels and those in vain included.
-        repeated: images that were sent again after a failure, once for each time.
-        throttled: calls that came too fast for the service.
-        stopped: why the client stopped before all were sent.
+        known: images that had an answer before.
+        answered: images that got an answer.
+        unreadable: images that got an answer without labels; they are resent only with ``--retry unreadable``.
+        failed: images that got no answer; the next run sends them again.
+        waiting: images in unfinished jobs, whose answers a later run fetches.
+        not_sent: images left out because the client stopped.
+        unresolved: intents of interrupted runs without an outcome, so possibly sent, and billed, twice.
+        calls: calls made, including calls for sentinels and failed calls.
+        repeated: retries of images.
+        throttled: calls that the service refused as too many.
+        stopped: why the client stopped early.
     """
 
     images: int
@@ -39,28 +39,28 @@ class RequestCounts:
 
     @property
     def done(self) -> int:
-        """How many images have been dealt with."""
+        """Number of images with a final outcome."""
         return self.known + self.answered + self.unreadable + self.failed
 
 
 class Tally:
-    """The counts so far; each change is whole, and shown before the next."""
+    """Thread-safe counters; each change is atomic and reported before the next."""
 
     def __init__(self, counts: RequestCounts, progress: Callable[[RequestCounts], None]) -> None:
         self.counts = counts
         self._progress = progress
         self._lock = threading.Lock()
 
-    def add(self, *, show: bool = False, **more: int) -> tuple[RequestCounts, RequestCounts]:
-        """The counts before and after so much more of each."""
+    def add(self, *, show: bool = False, **increments: int) -> tuple[RequestCounts, RequestCounts]:
+        """Add to the counters, and report them if ``show``; return the counts before and after."""
         with self._lock:
             before = self.counts
-            self.counts = replace(before, **{name: getattr(before, name) + count for name, count in more.items()})
+            self.counts = replace(before, **{name: getattr(before, name) + count for name, count in increments.items()})
             if show:
                 self._progress(self.counts)
             return before, self.counts
 
     def stopped(self, why: str) -> None:
-        """Keep why the client stopped, the first reason only."""
+        """Record why the client stopped; only the first reason counts."""
         with self._lock:
             self.counts = replace(self.counts, stopped=self.counts.stopped or why)

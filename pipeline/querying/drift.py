@@ -1,6 +1,6 @@
-"""Whether a remote classifier changed during a run: the same sentinel images at the start, the middle and the end.
+"""Detection of changes of a remote classifier during a run by sentinel images, sent at its start, middle and end.
 
-Their answers are never taken from those that are kept, and never used as answers.
+Sentinels are always sent, even if an answer is stored, and their answers are not used as answers of the run.
 """
 
 import json
@@ -21,7 +21,7 @@ _VERSION_WORDS = ("version", "model", "system_fingerprint")
 
 @dataclass(frozen=True)
 class Panel:
-    """The sentinel images of one round, and which were sent at which moment. An interrupted run continues its round."""
+    """The sentinel images of one round, and which of them were sent when. An interrupted run continues its round."""
 
     images: tuple[ImageRef, ...]
     number: int
@@ -29,41 +29,42 @@ class Panel:
 
     @classmethod
     def of(cls, images: Sequence[ImageRef], before: Sequence[Sentinel], *, pending: int) -> "Panel":
-        """The round that is under way, or a new one after a round that is over.
+        """Continue the unfinished round, or begin a new one after a finished round.
 
         Args:
             images: the sentinel images.
-            before: the sentinels that were sent so far.
-            pending: images that have no answer yet. Fewer than a round has requests need no new round of their own.
+            before: the sentinels sent so far.
+            pending: number of images without an answer. If a round needs more requests than that, no new one begins.
         """
         number = max((sentinel.round for sentinel in before), default=1)
-        this = [sentinel for sentinel in before if sentinel.round == number]
-        if any(sentinel.moment == "end" for sentinel in this):
+        current = [sentinel for sentinel in before if sentinel.round == number]
+        if any(sentinel.moment == "end" for sentinel in current):
             return cls(tuple(images) if pending >= len(MOMENTS) * len(images) else (), number + 1)
-        sent = frozenset((sentinel.moment, sentinel.image_sha256) for sentinel in this if sentinel.outcome is not None)
+        answered = (sentinel for sentinel in current if sentinel.outcome is not None)
+        sent = frozenset((sentinel.moment, sentinel.image_sha256) for sentinel in answered)
         return cls(tuple(images), number, sent)
 
     def sizes(self, *, pending: int) -> list[int]:
-        """How many images are still to be sent at each moment; a single pending image has no middle."""
+        """Count the images still to be sent at each moment; a single pending image has no middle."""
         moments = [moment for moment in MOMENTS if pending > (moment == "middle")]
         return [len(self.missing(moment)) for moment in moments]
 
     def missing(self, moment: Moment) -> list[ImageRef]:
-        """The images that are still to be sent at a moment."""
+        """Return the images still to be sent at a moment."""
         return [image for image in self.images if (moment, image.sha256) not in self.sent]
 
 
 def drift_of(
     sentinels: Iterable[Sentinel], *, parse: Callable[[RawAnswer], list[Label]], names: Mapping[str, str] | None = None
 ) -> "Drift":
-    """Compare every answer about a sentinel with the first one; an answer without labels is no answer.
+    """Compare every answer about a sentinel with the first answer about it; answers without labels are ignored.
 
     Args:
-        sentinels: as they were sent, over all rounds.
+        sentinels: all sentinels sent, in order.
         parse: the classifier's parser.
         names: image sha256 -> the image's name in the record.
     """
-    from pipeline.run.record import Drift  # late: the client itself needs no record
+    from pipeline.run.record import Drift  # imported late, because the client does not need the record
 
     first: dict[str, tuple[Mapping[str, float], tuple[str, ...]]] = {}
     versions: dict[str, None] = {}
@@ -76,7 +77,7 @@ def drift_of(
             continue
         try:
             scores: Mapping[str, float] = {label.name: label.score for label in parse(sentinel.outcome)}
-        except Exception:  # noqa: S112 - a reply that was lost on its way says nothing about the model
+        except Exception:  # noqa: S112 - a damaged reply says nothing about the model
             continue
         drift.answers += 1
         version = tuple(versions_in(sentinel.outcome))
@@ -94,7 +95,7 @@ def drift_of(
 
 
 def versions_in(answer: RawAnswer) -> Iterator[str]:
-    """The versions of its model that an answer names, as ``name=value``, in headers and anywhere in its JSON."""
+    """Yield the model versions in an answer's headers and anywhere in its JSON, as ``name=value``."""
     for name, value in sorted(answer.headers.items()):
         if _names_version(name):
             yield f"{name}={value}"

@@ -1,4 +1,4 @@
-"""Writes of many threads in few transactions: a disk that takes milliseconds to be sure serves hundreds a second."""
+"""Group commit: writes of many threads share transactions, because a durable commit takes milliseconds."""
 
 import sqlite3
 import threading
@@ -12,11 +12,11 @@ _Group = list[tuple[Write[Any], "Future[Any]"]]
 
 
 class GroupCommit:
-    """Runs writes, each of which has been committed when its call returns.
+    """Runs writes; each has been committed when its call returns.
 
-    Whichever thread gets the connection first writes for all that wait, in one transaction. A write that fails is
-    undone and raises in its own thread; the others stand. One transaction a request would bound the rate of all
-    threads by the disk: each must be durable before an image is sent.
+    The thread that gets the connection first executes the writes of all waiting threads in one transaction. A write
+    that fails is rolled back and raises in its own thread; the others are committed. With one transaction per write,
+    the disk would limit the rate of all threads, because an intent must be durable before its image is sent.
 
     Args:
         connection: in autocommit mode.
@@ -30,15 +30,15 @@ class GroupCommit:
 
     def __call__(self, write: Write[Result]) -> Result:
         """Run one write and return its result."""
-        mine: Future[Result] = Future()
+        future: Future[Result] = Future()
         with self._arriving:
-            self._queue.append((write, mine))
+            self._queue.append((write, future))
         with self._lock:
-            if not mine.done():
+            if not future.done():
                 with self._arriving:
                     group, self._queue = self._queue, []
                 self._commit(group)
-        return mine.result()
+        return future.result()
 
     def _commit(self, group: _Group) -> None:
         try:
@@ -46,8 +46,9 @@ class GroupCommit:
         except Exception as error:
             if len(group) == 1:
                 group[0][1].set_exception(error)
-            for one in group if len(group) > 1 else ():
-                self._commit([one])
+            else:  # find the write that failed
+                for item in group:
+                    self._commit([item])
         except BaseException:
             for _, future in group:
                 future.set_exception(RuntimeError("the write was interrupted"))

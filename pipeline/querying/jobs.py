@@ -1,4 +1,4 @@
-"""Jobs: many images sent as one, answered hours later. What was sent is written down before anything is waited for."""
+"""Jobs: many images sent together and answered hours later. Each job is recorded in the store before it is sent."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ _UNFOUND = NoAnswer("the service has no such job: its images were not sent", ret
 
 
 class JobsUnknownError(Exception):
-    """How far a job is could not be learned for too long; it stays as it is, for a later command."""
+    """The state of a job has been unknown for too long; a later command can continue to wait for it."""
 
 
 class JobClient:
@@ -20,11 +20,11 @@ class JobClient:
 
     Args:
         service: takes the jobs.
-        store: where jobs and intents are kept.
-        classifier: its number in the store.
-        stopped: nothing more is waited for once it is set.
-        patience: seconds for which it may be unknown how far a job is.
-        log: called with how far a job is, and with what went wrong.
+        store: stores jobs and intents.
+        classifier: the classifier's number in the store.
+        stopped: ends all waiting once it is set.
+        patience: maximum seconds for which the state of a job may be unknown.
+        log: receives the progress of jobs, and errors.
     """
 
     def __init__(
@@ -41,13 +41,13 @@ class JobClient:
         self._stopped, self._patience, self._log = stopped, patience, log
 
     def submit(self, intents: Sequence[Intent], contents: Sequence[bytes]) -> Job | NoAnswer:
-        """Send the images of these intents as one job; ``NoAnswer`` where there is none for sure.
+        """Send the images of intents as one job; ``NoAnswer`` if the service certainly has no such job.
 
         Raises:
             AdapterError: the service cannot be used; nothing was sent.
         """
         job = self._store.begin_job(intents, classifier=self._classifier)
-        images = {one.request.sha256: content for one, content in zip(intents, contents, strict=True)}
+        images = {intent.request.sha256: content for intent, content in zip(intents, contents, strict=True)}
         try:
             found = self._service.submit(job.name, images)
         except AdapterError:
@@ -55,21 +55,21 @@ class JobClient:
             raise
         if isinstance(found, str):
             return self._store.name_job(job, found)
-        if found.billed:  # its reply was lost: whether there is such a job, the service's list will tell
-            self._log(f"{found.reason}; looking whether the job is there")
+        if found.billed:  # the reply was lost: `wait` finds out whether the service has the job
+            self._log(f"{found.reason}; checking whether the service has the job")
             return job
         self._store.finish([], classifier=self._classifier, job=job)
         return found
 
     def wait(self, job: Job) -> tuple[Job, list[Outcome]] | None:
-        """A job that has ended, and the outcomes of its intents; None: stopped before.
+        """Wait until a job has ended; return it with the outcomes of its intents, or None if the client was stopped.
 
         Raises:
-            AdapterError: the service cannot be used now; the job stays as it is.
-            JobsUnknownError: how far it is could not be learned.
+            AdapterError: the service cannot be used at present; a later command can continue to wait.
+            JobsUnknownError: the state of the job is unknown.
         """
         known = monotonic()
-        before = ""
+        logged = ""
         while not self._stopped.is_set():
             if job.service_id is None:
                 found = self._service.find(job.name)
@@ -79,24 +79,24 @@ class JobClient:
                     job = self._store.name_job(job, found)
                     continue
             else:
-                images = [one.request.sha256 for one in job.intents]
+                images = [intent.request.sha256 for intent in job.intents]
                 result = self._service.collect(job.service_id, images)
                 if not isinstance(result, str | NoAnswer):
                     return job, [result[image] for image in images]
                 found = result
-            words = found if isinstance(found, str) else found.reason
-            if words != before:
-                self._log(words)
-                before = words
+            state = found if isinstance(found, str) else found.reason
+            if state != logged:
+                self._log(state)
+                logged = state
             if isinstance(found, str):
                 known = monotonic()
             elif monotonic() - known > self._patience or found.retry == "never":
-                raise JobsUnknownError(f"{words}; the same command looks for the job again")
+                raise JobsUnknownError(f"{state}; the same command checks the job again")
             self._stopped.wait(self._service.seconds_between_looks)
         return None
 
     def end(self, job: Job, outcomes: Sequence[tuple[Intent, Outcome]]) -> None:
-        """Keep the outcomes of a job, and only then have the service delete what it holds of it."""
+        """Store the outcomes of a job, and only then have the service delete its data."""
         self._store.finish(outcomes, classifier=self._classifier, job=job)
         if job.service_id is not None:
             try:
@@ -105,4 +105,4 @@ class JobClient:
             except AdapterError as error:
                 reason = str(error)
             if reason:
-                self._log(f"the images of {job.service_id} are still with the service: {reason}")
+                self._log(f"the service still has the images of {job.service_id}: {reason}")

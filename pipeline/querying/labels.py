@@ -1,11 +1,11 @@
-"""Labels from raw answers: a pure function of counterfactuals and answers, and its writing in blocks.
+"""Tables of answers and labels from stored raw answers, derived and written in blocks.
 
 Nothing is sent or estimated here: a label that was not returned stays *not returned*.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 SWEEP = ["attribute", "arm", "photo"]
 _NEEDED = [*SWEEP, "step", "value", "sha256", "status", "reason"]
-_BLOCK = 4096  # counterfactuals at a time: bounds memory whatever the size of the run
+_BLOCK = 4096  # counterfactuals at a time, which bounds memory
 
 
 @dataclass(frozen=True)
@@ -47,18 +47,18 @@ def derive(
     adapter: str,
     parse: Callable[[RawAnswer], list[Label]],
 ) -> Derived:
-    """The answers and labels of one classifier for each counterfactual.
+    """Derive the answers and labels of one classifier for each counterfactual.
 
     Args:
-        counterfactuals: rows of the table of counterfactuals; whole sweeps, since a label returned at any step of a
-            sweep has a row at every answered step (``returned`` False and no score where it was not returned).
+        counterfactuals: rows of the table of counterfactuals. Sweeps must be complete, because a label returned at any
+            step of a sweep has a row at every answered step (``returned`` False and no score if it was not returned).
         outcomes: image sha256 -> its raw answer, or why there is none.
         adapter: the classifier's name.
         parse: its parser.
 
     Returns:
-        One answers row per counterfactual: "excluded" where there is no image or it cannot be sent, "failed" where
-        there are no labels (each with its reason), else "ok". Rows are sorted by attribute, arm, photo, step and label.
+        One answers row per counterfactual: "excluded" if there is no image or it cannot be sent, "failed" if there are
+        no labels (each with its reason), else "ok". Rows are sorted by attribute, arm, photo, step and label.
     """
     import pyarrow as pa
 
@@ -96,14 +96,14 @@ def derive_blocks(
     sent: Mapping[str, Mapping[str, SentImage]] | None = None,
     block: int = _BLOCK,
 ) -> Iterator[Derived]:
-    """`derive` for every classifier from the stored answers, some sweeps at a time, by adapter and then as sorted.
+    """Call `derive` for each classifier (by name) with its stored answers, in blocks of whole sweeps.
 
     Args:
         counterfactuals: as for `derive`.
         adapters: the classifiers.
-        store: with their answers.
+        store: holds their answers.
         sent: adapter -> image sha256 -> what was sent in its place.
-        block: counterfactuals at a time.
+        block: maximum counterfactuals per block.
     """
     rows = _sorted(counterfactuals)
     cuts = _cuts(_sweep_numbers(rows), block=block)
@@ -116,13 +116,13 @@ def derive_blocks(
 
 
 def write_derived(blocks: Iterable[Derived], *, answers: Path, labels: Path, planned: int) -> dict[str, int]:
-    """Write both tables block by block, whole or not at all.
+    """Write both tables block by block, atomically.
 
     Returns:
-        How many answers are ok, failed and excluded, of the ``planned`` ones (counterfactuals times adapters).
+        The number of answers that are planned, ok, failed and excluded.
 
     Raises:
-        AssertionError: the rows are not ``planned`` many.
+        AssertionError: the number of rows is not ``planned`` (counterfactuals times adapters).
     """
     import pyarrow.parquet as pq
 
@@ -149,14 +149,13 @@ def write_run_labels(
     keep: Collection[str] = (),
     watch: Watch = unwatched,
 ) -> "tuple[dict[str, int], pd.DataFrame]":
-    """Write both tables of a run: the rows of ``adapters`` derived anew, those of ``keep`` as they stand.
+    """Write both tables of a run: derive the rows of ``adapters``, and copy those of ``keep`` from the present tables.
 
     Returns:
-        The counts as `write_derived` returns them, and the statuses by adapter as `statuses_of`.
+        The counts of `write_derived`, and the table of `statuses_of`.
     """
     answers, labels = folder / "answers.parquet", folder / "labels.parquet"
     derived = {adapter.name: adapter for adapter in adapters}
-
     planned = len(counterfactuals) * len({*derived, *keep})
 
     def blocks() -> Iterator[Derived]:
@@ -171,22 +170,22 @@ def write_run_labels(
 
 
 def kept_blocks(adapter: str, *, answers: Path, labels: Path) -> Iterator[Derived]:
-    """The rows of a classifier as they stand in both tables, some at a time."""
+    """Yield the rows of a classifier in the present tables, in blocks; each block has rows of one table only."""
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    nothing = {path: schema(columns).empty_table() for path, columns in ((answers, ANSWERS), (labels, LABELS))}
-    for path in (answers, labels):
+    empty = Derived(schema(ANSWERS).empty_table(), schema(LABELS).empty_table())
+    for table, path in (("answers", answers), ("labels", labels)):
         with pq.ParquetFile(path) as file:
             for number in range(file.num_row_groups):
                 rows = file.read_row_group(number)
                 rows = rows.filter(pc.equal(rows["adapter"], adapter))
                 if rows.num_rows:
-                    yield Derived(*(rows if one == path else nothing[one] for one in (answers, labels)))
+                    yield replace(empty, **{table: rows})
 
 
 def statuses_of(answers: Path) -> "pd.DataFrame":
-    """How many answers of each adapter have each status and reason: columns adapter, status, reason and count."""
+    """Count the answers by adapter, status and reason: columns adapter, status, reason and count."""
     import pyarrow.parquet as pq
 
     table = pq.read_table(answers, columns=["adapter", "status", "reason"])
@@ -196,7 +195,7 @@ def statuses_of(answers: Path) -> "pd.DataFrame":
 
 
 def full_answers(labels: Path, *, adapter: str, top_k: int) -> int:
-    """How many versions have as many labels of an adapter as it returns at most, so that others may be missing."""
+    """Count the versions with ``top_k`` labels of an adapter, its maximum, so that further labels may be missing."""
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
@@ -214,14 +213,14 @@ def _labels_or_reason(outcome: RawAnswer | str, parse: Callable[[RawAnswer], lis
         return checked((label.name, label.score) for label in parse(outcome))
     except AnswerError as error:
         return str(error)
-    except Exception as error:  # a parser of someone else's must not take the run with it
-        return f"the parser broke: {type(error).__name__}: {error}"
+    except Exception as error:  # a faulty third-party parser must not end the run
+        return f"the parser failed: {type(error).__name__}: {error}"
 
 
 def _label_rows(
     steps: Mapping[str, Any], sweeps: "Integers", answered: Sequence[tuple[int, list[Label]]]
 ) -> "pa.Table":
-    """One row for each answered step and each label that its sweep has anywhere."""
+    """Make one row for each answered step and each label that its sweep has at any step."""
     import pandas as pd
     import pyarrow as pa
 
@@ -255,14 +254,14 @@ def _sorted(counterfactuals: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def _sweep_numbers(rows: "pd.DataFrame") -> "Integers":
-    """The sweep that each row belongs to, counted from 0; rows are sorted by sweep."""
+    """Number the sweeps from 0; return the sweep of each row."""
     import numpy as np
 
     return np.asarray(rows.groupby(SWEEP, sort=False).ngroup(), dtype=np.int64)
 
 
 def _cuts(sweeps: "Integers", *, block: int) -> list[int]:
-    """Where blocks of at most ``block`` rows (or one sweep) begin and end, never within a sweep."""
+    """Return the bounds of blocks of whole sweeps with at most ``block`` rows, or one sweep."""
     import numpy as np
 
     edges = [*np.flatnonzero(np.diff(sweeps, prepend=-1)).tolist(), len(sweeps)]
@@ -276,7 +275,7 @@ def _cuts(sweeps: "Integers", *, block: int) -> list[int]:
 def _outcomes(
     adapter: Adapter, digests: Sequence[str], store: Store, sent: Mapping[str, SentImage]
 ) -> dict[str, RawAnswer | SentImage | str]:
-    """The outcome of each image; several versions may have been sent as the same bytes."""
+    """Return the outcome of each image; several versions may have been sent as the same bytes."""
     key = key_maker_of(adapter)
     outcomes: dict[str, RawAnswer | SentImage | str] = {}
     digests_of: dict[str, list[str]] = defaultdict(list)

@@ -183,9 +183,9 @@ def test_a_file_that_is_no_answer_fails_by_name(tmp_path: Path) -> None:
         ("replay:watson", {"source": "{folder}/bad.csv"}, "not a file of recorded answers"),
         ("replay:watson", {"source": "{folder}/r.sqlite"}, "no answers of 'watson'; it has those of: imagga"),
         ("replay:imagga", {"source": "{folder}/r.sqlite", "names": "{folder}"}, "'names' is for a folder"),
-        ("replay:imagga", {"source": "{folder}/r.sqlite", "cut_off": 0.9}, "'cut_off' and 'presence'"),
+        ("replay:imagga", {"source": "{folder}/r.sqlite", "cut_off": 0.9}, "'cut_off' must not exceed"),
         ("replay:mine", {"source": "{folder}/ok"}, "no parser 'mine'.*option format, one of azure"),
-        ("replay:http:mine", {"source": "{folder}/ok"}, "option 'label' is required"),
+        ("replay:http:mine", {"source": "{folder}/ok"}, "one of the options 'label' and 'text' is required"),
     ],
 )
 def test_what_is_wrong_is_named(spec: str, options: dict[str, Any], message: str, tmp_path: Path) -> None:

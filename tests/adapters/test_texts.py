@@ -49,9 +49,9 @@ def test_concepts_of_ones_own(tmp_path):
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ("", "holds none"), ("[a]\n", "neither words nor"), ("[a]\nwords = 3\n", "a list of texts"),
-        ("[a]\nwords = ['*']\n", "a list of texts"), ("[a]\npattern = '('\n", "cannot be read"),
-        ("['(refused)']\nwords = ['x']\n", "in brackets"), ("[a]\nwrods = ['x']\n", "nothing else"),
+        ("", "is empty"), ("[a]\n", "neither words nor"), ("[a]\nwords = 3\n", "a list of texts"),
+        ("[a]\nwords = ['*']\n", "a list of texts"), ("[a]\npattern = '('\n", "not valid"),
+        ("['(refused)']\nwords = ['x']\n", "reserved"), ("[a]\nwrods = ['x']\n", "nothing else"),
         ("a = [", "cannot"),
     ],
 )  # fmt: skip

@@ -200,7 +200,7 @@ def test_a_service_that_says_nothing_of_a_batch_for_long_is_left_with_it(run: Ru
     ask(run, adapter_of(server), patience=0.1)
     account = run.record.query["openai"]
     assert (account.ok, account.waiting) == (0, 12)
-    assert "the same command looks for the job again" in str(account.stopped)
+    assert "the same command checks the job again" in str(account.stopped)
     server.fault = lambda number: None
     ask(run, adapter_of(server))
     assert run.record.query["openai"].ok == 12

@@ -94,7 +94,7 @@ def test_every_counterfactual_has_an_answers_row_with_its_reason() -> None:
         ([Label("a", math.nan)], "must be in 0-1"),
         ([Label("a", 0.1), Label("a", 0.2)], "there twice"),
         ([Label("", 0.1)], "must be text"),
-        (None, "the parser broke"),
+        (None, "the parser failed"),
     ],
 )
 def test_a_parser_that_breaks_its_word_fails_that_image(labels: list[Label], message: str) -> None:

@@ -91,7 +91,7 @@ def test_faults_are_named_with_what_they_ask_for(
     ("response", "remedy"),
     [
         (failure(401, "401", "Access denied due to invalid subscription key."), "VISION_KEY.*region"),
-        (failure(403, "403", "Out of call volume quota."), "allowance"),
+        (failure(403, "403", "Out of call volume quota."), "quota"),
         (failure(404, "404", "Resource not found"), "VISION_ENDPOINT"),
         (failure(400, "InvalidRequest", "'Caption' is not supported here", "NotSupportedVisualFeature"), "region"),
     ],

@@ -70,7 +70,7 @@ def test_the_status_code_decides_whatever_http_says(service: ClarifaiService, re
     ("code", "remedy"),
     [
         (11000, "billing"),
-        (11004, "allowance"),
+        (11004, "monthly limit"),
         ("CONN_EXCEEDS_LIMITS", "limit"),
         (11008, "CLARIFAI_PAT"),
         ("CONN_INSUFFICIENT_SCOPES", "CLARIFAI_PAT"),
@@ -99,9 +99,9 @@ def test_a_reply_to_many_images_is_read_once(service: ClarifaiService, monkeypat
             assert adapter.parse(answer)
 
 
-def test_an_allowance_that_is_used_up_may_be_reported_image_by_image(service: ClarifaiService) -> None:
+def test_a_monthly_limit_that_is_reached_may_be_reported_image_by_image(service: ClarifaiService) -> None:
     service.spoilt = lambda image: {"code": 11004, "description": "Monthly limit exceeded"}
-    with pytest.raises(AdapterError, match="allowance"):
+    with pytest.raises(AdapterError, match="monthly limit"):
         made("clarifai", endpoint=service.url).send(sweep())
 
 

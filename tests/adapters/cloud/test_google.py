@@ -317,7 +317,7 @@ def test_a_person_s_own_login_is_used_and_its_project_pays(
 def test_a_login_that_was_revoked_stops_the_run_and_is_not_shown(login: tuple[GoogleVision, Path]) -> None:
     service, file = login
     file.write_text(file.read_text().replace(REFRESH, "planted-old-token"))
-    with pytest.raises(AdapterError, match=r"no access token \(.*revoked.*login") as caught:
+    with pytest.raises(AdapterError, match=r"no access token .*\(.*revoked.*login") as caught:
         made("google", endpoint=service.url).send(sweep()[:1])
     assert "planted" not in str(caught.value)
 

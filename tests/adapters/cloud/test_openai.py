@@ -171,11 +171,11 @@ def test_a_success_that_cannot_be_understood_is_kept_and_fails_by_name(fault: st
         (failed(429, "no credit", kind="insufficient_quota"), "no money or quota"),
         (failed(402, "Payment required"), "no money or quota"),
         (failed(401, "Incorrect API key", code="invalid_api_key"), f"check the key in {KEY}"),
-        (failed(403, "Country not supported"), "check what the key may do"),
+        (failed(403, "Country not supported"), "permissions of the key"),
         (failed(404, "model 'seer' not found", kind="not_found_error"), "options model and endpoint"),
         (failed(500, "image input is not supported by this server", code=500, kind="server_error"), "--mmproj"),
         (failed(400, "seer is not a multimodal model", code=400), "does not take images"),
-        (failed(400, "Unsupported value", param="temperature"), "null sends none"),
+        (failed(400, "Unsupported value", param="temperature"), "null omits it"),
         (failed(400, "Invalid schema", param="response_format.json_schema"), "option format"),
         (failed(400, "'response_format.type' must be 'json_object' or 'text'"), "option format"),
         (
@@ -232,7 +232,7 @@ def test_options_are_read_and_explained(tmp_path: Path) -> None:
     wrong: list[tuple[dict[str, object], str]] = [
         ({"labels": ["nurse"]}, "'model' is required"),
         ({"labels": ["(refused)"], "model": "m"}, "is reserved for an outcome"),
-        ({"labels": [str(n) for n in range(21)], "model": "m", "logprobs": True}, "20 labels at most"),
+        ({"labels": [str(n) for n in range(21)], "model": "m", "logprobs": True}, "at most 20 labels"),
         ({"labels": ["nurse"], "model": "m", "repeats": 0}, "'repeats' must be at least 1"),
         ({"labels": ["nurse"], "model": " "}, "'model' cannot be ' '"),
         ({"labels": ["nurse"], "model": "m", "endpoint": "localhost:8000"}, "must be an address"),

@@ -69,8 +69,8 @@ def test_probabilities_are_those_of_the_first_letter_whatever_stands_around_it()
         (b'{"choices": null}', "list of objects"),
         (b"<html>", "not JSON"),
         (b'{"replies": []}', "no replies"),
-        (b'{"replies": [{"labels": ["nurse"], "reply": 5}]}', "without its text"),
-        (b'{"replies": [{"labels": "nurse", "reply": "{}"}]}', "without the labels"),
+        (b'{"replies": [{"labels": ["nurse"], "reply": 5}]}', "lacks its text"),
+        (b'{"replies": [{"labels": "nurse", "reply": "{}"}]}', "lacks the labels"),
     ],
 )
 def test_what_holds_no_labels_fails_by_name(body: bytes, message: str) -> None:
@@ -84,8 +84,8 @@ def test_what_holds_no_labels_fails_by_name(body: bytes, message: str) -> None:
         (None, "no log-probabilities"),
         ({"content": []}, "begin with one of the letters"),
         ({"content": [{"token": "A", "top_logprobs": [{"token": "The", "logprob": -1}]}]}, "begin with one"),
-        ({"content": [{"token": "A", "top_logprobs": [{"token": "A", "logprob": 0.1}]}]}, "up to 0"),
-        ({"content": [{"token": "A", "top_logprobs": [{"token": "A", "logprob": None}]}]}, "up to 0"),
+        ({"content": [{"token": "A", "top_logprobs": [{"token": "A", "logprob": 0.1}]}]}, "at most 0"),
+        ({"content": [{"token": "A", "top_logprobs": [{"token": "A", "logprob": None}]}]}, "at most 0"),
     ],
 )
 def test_letters_without_probabilities_fail_by_name(logprobs: object, message: str) -> None:

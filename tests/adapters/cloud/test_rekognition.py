@@ -188,7 +188,7 @@ def test_where_it_asks(settings: dict[str, str], options: dict[str, Any], host: 
     ("settings", "message"),
     [
         ({}, "export AWS_REGION="),
-        ({"AWS_REGION": "evil.example/"}, "no AWS region"),
+        ({"AWS_REGION": "evil.example/"}, "not an AWS region"),
         ({"AWS_REGION": "eu-west-1", "AWS_PROFILE": "nobody"}, "nobody"),
         ({"AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": ID, "AWS_SECRET_ACCESS_KEY": ""}, "credentials"),
     ],
