@@ -1,6 +1,6 @@
-"""The client of one classifier: sends what has no answer yet, keeps every outcome, and names every failure.
+"""The client of one classifier: sends the images that have no answer, stores every outcome, and logs every failure.
 
-Images go in calls that are answered at once, or in jobs that are answered later (`jobs`); the rest is the same.
+Images are sent in calls that are answered at once, or in jobs that are answered later (`jobs`).
 """
 
 import random
@@ -33,7 +33,7 @@ from pipeline.querying.store import Intent, Job, Moment, Store
 
 @dataclass(frozen=True)
 class _Call:
-    """One call to be made: ordinary images, the sentinels of some moment, or a job that was sent before."""
+    """A call to make: images, the sentinels of one moment, or a job that an earlier command sent."""
 
     requests: tuple[Request, ...]
     moment: Moment | None = None
@@ -51,20 +51,20 @@ def query_adapter(
     stopped: threading.Event | None = None,
     log: Callable[[str], None] | None = None,
 ) -> RequestCounts:
-    """Send a classifier every image that has no answer yet; images of identical bytes are sent once.
+    """Send a classifier all images that have no answer; identical images are sent once.
 
     Args:
         adapter: the classifier.
         images: all images for it.
-        store: where answers are and go.
-        policy: how the calls are made.
-        pending: the requests for ``images``, where they are known already.
-        progress: called with the counts so far after each call.
-        stopped: nothing more is sent once it is set; it is set when the client stops by itself.
-        log: called with what went wrong on the way, without secrets.
+        store: holds and receives answers.
+        policy: rates, retries and budget.
+        pending: the requests for ``images``, if they are known already.
+        progress: receives the counts after each call.
+        stopped: stops sending when set; the client sets it when it stops by itself.
+        log: receives errors, without secrets.
 
     Raises:
-        AdapterError: the classifier cannot be used; every answer it gave before is kept.
+        AdapterError: the classifier cannot be used; all answers received before are stored.
     """
     return _Client(
         adapter,
@@ -116,13 +116,13 @@ class _Client:
                 log=self._note,
             )
             sent_before = store.jobs(classifier=self._classifier)
-        # Of many images that are read to be sent together, only one lot is in memory.
-        self._one_lot: AbstractContextManager[Any] = threading.Lock() if adapter.capabilities.jobs else nullcontext()
+        # Jobs have many images, so only one thread at a time reads and sends those of a job.
+        self._one_job: AbstractContextManager[Any] = threading.Lock() if adapter.capabilities.jobs else nullcontext()
         waiting = {intent.request.key for job in sent_before for intent in job.intents}
         self._wanted = {request.key: request for request in pending.requests}
         fresh = [request for request in pending.requests if request.key not in waiting]
-        wanted = policy.sentinels if fresh and service is not None else ()
-        self._panel = Panel.of(wanted, store.sentinels(classifier=self._classifier), pending=self._todo)
+        sentinels = policy.sentinels if fresh and service is not None else ()
+        self._panel = Panel.of(sentinels, store.sentinels(classifier=self._classifier), pending=self._todo)
         self._calls = [_Call(self._of_this_run(job), job=job) for job in sent_before]
         counts = RequestCounts(
             images=pending.images,
@@ -136,11 +136,11 @@ class _Client:
         self._queue = DelayQueue(self._calls, stopped=stopped)
 
     def run(self) -> RequestCounts:
-        """Send until everything is done or the client stopped; the final counts."""
+        """Send until everything is done or the client is stopped; return the final counts."""
         self._tally.add(show=True)
         threads = min(self._policy.concurrency_for(self._adapter), len(self._calls))
         if threads <= 1:
-            self._work()  # in the caller's own thread: local models and users' functions may depend on it
+            self._work()  # in the caller's thread, which local models and users' functions may require
         else:
             pool = [threading.Thread(target=self._work, name=f"query {self._adapter.name}") for _ in range(threads)]
             for thread in pool:
@@ -155,8 +155,8 @@ class _Client:
                 raise
         if self._error is not None:
             raise self._error
-        left = [one for call in self._queue.left() if call.moment is None and not call.job for one in call.requests]
-        _, done = self._tally.add(failed=sum(_was_sent(request) for request in left))
+        left = (call for call in self._queue.left() if call.moment is None and not call.job)
+        _, done = self._tally.add(failed=sum(_was_sent(request) for call in left for request in call.requests))
         return replace(done, not_sent=done.images - done.done - done.waiting)
 
     def _work(self) -> None:
@@ -180,17 +180,17 @@ class _Client:
         self._stopped.set()
 
     def _make(self, call: _Call) -> None:
-        """Make one call: its intents first, then the call, then its outcomes."""
+        """Make a call: record its intents, send it, store its outcomes."""
         if call.job is not None:
             return self._fetch(call, call.job)
-        with self._one_lot:
+        with self._one_job:
             requests, contents = self._read(call)
             if not requests:
                 return
             cost = self._policy.usd * len(requests)
             if not (self._breaker.admit(self._stopped) and self._limiter.wait_turn(self._stopped)):
                 return self._leave(call, requests, self._breaker.gave_up)
-            # Taken only now, so that a call that waits for its turn holds nothing that others could spend.
+            # Taken last, so that a call that waits for its turn does not block the budget.
             if not self._policy.budget.take(cost, stopped=self._stopped):
                 return self._leave(call, requests, self._policy.budget.exhausted)
             sentinel = None if call.moment is None else (self._panel.number, call.moment)
@@ -208,27 +208,30 @@ class _Client:
         self._learn(outcomes, sent=sent)
 
     def _send(self, intents: Sequence[Intent], contents: Sequence[bytes], cost: float) -> Sequence[Outcome] | Job:
-        """Send images whose intents are written down; their outcomes, or the job that will have them."""
+        """Send images whose intents are recorded; return their outcomes, or the job they were sent as."""
         try:
             if self._adapter.capabilities.faces and isinstance(self._adapter, FaceClassifier):
-                answers = self._adapter.send_faces(contents, [one.request.face for one in intents])
+                answers = self._adapter.send_faces(contents, [intent.request.face for intent in intents])
                 return contract_checked(answers, expected=len(contents))
             if self._jobs is None or not self._adapter.capabilities.jobs:
                 return contract_checked(self._adapter.send(contents), expected=len(contents))
             found = self._jobs.submit(intents, contents)
             return found if isinstance(found, Job) else [found] * len(intents)
         except AdapterError as error:
-            self._stopped.set()  # before anything else: no further call can succeed
+            self._stopped.set()  # first, because no further call can succeed
             reason = self._clean(str(error))
-            self._store.finish([(one, NoAnswer(reason)) for one in intents], classifier=self._classifier)
+            self._store.finish([(intent, NoAnswer(reason)) for intent in intents], classifier=self._classifier)
             self._policy.budget.settle(cost, charged=0.0)
             raise AdapterError(reason) from None
-        except (Exception, SystemExit) as error:  # one image's failure, whatever it is, must not take the run with it
+        except (Exception, SystemExit) as error:  # the failure of some images must not end the run
             remote = self._adapter.capabilities.remote
             return [NoAnswer(f"{type(error).__name__}: {error}", billed=remote)] * len(contents)
 
     def _fetch(self, call: _Call, job: Job, *, cost: float = 0.0) -> None:
-        """Wait for the outcomes of a job; one of an earlier command, whose ``cost`` is spent, may have more images."""
+        """Wait for the outcomes of a job.
+
+        A job of an earlier command may also have images that this run does not need; its ``cost`` is 0, being spent.
+        """
         try:
             ended = self._jobs.wait(job) if self._jobs is not None else None
         except JobsUnknownError as error:
@@ -240,28 +243,32 @@ class _Client:
         job, found = ended
         outcomes = self._checked(found, cost=cost)
         self._tally.add(waiting=-len(call.requests))
-        here = {request.key: request for request in call.requests}
-        each = list(zip(job.intents, outcomes, strict=True))
-        ours = [(here[one.request.key], one, outcome) for one, outcome in each if one.request.key in here]
-        others = [(one, outcome) for one, outcome in each if one.request.key not in here]
+        requests = {request.key: request for request in call.requests}
+        ours: list[tuple[Request, Intent, Outcome]] = []
+        others: list[tuple[Intent, Outcome]] = []
+        for intent, outcome in zip(job.intents, outcomes, strict=True):
+            if request := requests.get(intent.request.key):
+                ours.append((request, intent, outcome))
+            else:
+                others.append((intent, outcome))
         received = monotonic()
         self._settle(call, ours, sent=received, job=job, others=others)
         self._learn(outcomes, sent=received)
 
     def _of_this_run(self, job: Job) -> tuple[Request, ...]:
-        """The requests of a job that are wanted here; its other images belong to versions that are no more."""
+        """Return the requests of a job that this run needs; others may be about versions that no longer exist."""
         keys = [intent.request.key for intent in job.intents]
         return tuple(self._wanted[key] for key in keys if key in self._wanted)
 
     def _checked(self, found: Sequence[Outcome], *, cost: float) -> list[Outcome]:
-        """Outcomes without secrets and with what cannot be read among the failures; what they cost is settled."""
-        outcomes = [readable(self._redactor.outcome(one), self._adapter, clean=self._clean) for one in found]
+        """Redact secrets, turn unreadable answers into failures, and settle the cost."""
+        outcomes = [readable(self._redactor.outcome(outcome), self._adapter, clean=self._clean) for outcome in found]
         charged = sum(not isinstance(outcome, NoAnswer) or outcome.billed for outcome in outcomes)
         self._policy.budget.settle(cost, charged=self._policy.usd * charged if cost else 0.0)
         return outcomes
 
     def _read(self, call: _Call) -> tuple[list[Request], list[bytes]]:
-        """The requests of a call whose images can be sent, with the bytes; the others fail by name."""
+        """Read the images of a call; return the requests and contents of those that are readable and unchanged."""
         requests: list[Request] = []
         contents: list[bytes] = []
         for request in call.requests:
@@ -284,10 +291,9 @@ class _Client:
         job: Job | None = None,
         others: Sequence[tuple[Intent, Outcome]] = (),
     ) -> None:
-        """Keep the outcomes of a call, or of a ``job`` with its ``others``; put back what may be answered later; count
-        the rest."""
+        """Store the outcomes of a call, or of a ``job`` with its ``others``; queue retries, and count the rest."""
         results = [outcome for _, _, outcome in outcomes]
-        # The service refused the whole call: one of its images may be the reason.
+        # If the service refused the whole call, a single image may be the reason.
         split = job is None and len(results) > 1 and all(refused_for_free(outcome) for outcome in results)
         kept: list[tuple[Intent, Outcome]] = []
         together: list[Request] = []
@@ -309,14 +315,14 @@ class _Client:
                 if wait is not None:
                     delay = max(delay, wait)
                 elif isinstance(outcome, Unreadable) and outcome.reply is not None and call.moment is None:
-                    final = outcome.reply  # it was paid for: labels may be read from it with other options one day
+                    final = outcome.reply  # stored because it was paid for: other options may extract labels from it
                     counted["unreadable"] += 1
                 else:
                     counted["failed"] += 1
             kept.append((intent, final))
         if job is not None and self._jobs is not None:
             self._jobs.end(job, [*kept, *others])
-            # A job for one image would take as long as one for all.
+            # Not as single images: a job takes as long for one as for many.
             again = batches_of(self._adapter, [*together, *alone])
         else:
             self._store.finish(kept, classifier=self._classifier)
@@ -326,7 +332,7 @@ class _Client:
         self._count(call, **counted)
 
     def _wait(self, request: Request, failure: NoAnswer, *, sent: float) -> float | None:
-        """Seconds until a request is sent again; None: it is not."""
+        """Return the seconds until a request is retried; None: it is not."""
         policy = self._policy.retry
         last = isinstance(failure, Unreadable) and request.unreadable + 1 >= policy.unreadable
         if last or self._stopped.is_set():
@@ -340,14 +346,16 @@ class _Client:
         self._log(f"{self._adapter.name}: {name}: {failure.reason}{then}")
 
     def _put_back(self, call: _Call, requests: Sequence[Request], *, delay: float, sent: float) -> None:
-        # While the service is down, its failures say nothing about an image.
+        # While the service is down, its failures do not count as attempts.
         attempt = 0 if self._breaker.failing else 1
-        again = tuple(replace(one, attempts=one.attempts + attempt, first=one.first or sent) for one in requests)
-        self._queue.put(_Call(again, call.moment), delay=delay)
-        self._tally.add(repeated=len(again))
+        retries = tuple(
+            replace(request, attempts=request.attempts + attempt, first=request.first or sent) for request in requests
+        )
+        self._queue.put(_Call(retries, call.moment), delay=delay)
+        self._tally.add(repeated=len(retries))
 
     def _learn(self, outcomes: Sequence[Outcome], *, sent: float) -> None:
-        """Take note of what a call's outcomes say about the service: its speed, and whether it is there at all."""
+        """Update rate limiter and circuit breaker by the outcomes of a call."""
         result, reason = call_result(outcomes)
         if result == "slower":
             waits = [outcome.wait for outcome in outcomes if isinstance(outcome, NoAnswer) and outcome.wait]
@@ -355,14 +363,14 @@ class _Client:
             self._tally.add(throttled=1)
         elif result == "answer":
             self._limiter.accepted()
-        # A local function that fails for some faces works for others, where a service that refuses many refuses all.
+        # A service that refuses many images will refuse all, but a local function may fail for some faces only.
         if result != "never" or self._adapter.capabilities.remote or not self._tally.counts.answered:
             self._breaker.record(result, reason=reason)
         if self._breaker.gave_up is not None:
             self._give_up(self._breaker.gave_up)
 
     def _leave(self, call: _Call, requests: Sequence[Request], reason: str | None) -> None:
-        """Leave out a call because the client stops; images that were sent before stay failed."""
+        """Drop a call because the client stops; images that were sent before count as failed."""
         if not self._stopped.is_set() and reason is not None:
             self._give_up(reason)
         self._stopped.set()
@@ -386,8 +394,8 @@ class _Client:
         requests = [Request("", image.sha256, image.path) for image in self._panel.missing(moment)]
         return [_Call(batch, moment) for batch in batches_of(self._adapter, requests)]
 
-    def _note(self, words: str) -> None:
-        self._log(f"{self._adapter.name}: {self._clean(words)}")
+    def _note(self, message: str) -> None:
+        self._log(f"{self._adapter.name}: {self._clean(message)}")
 
     def _clean(self, reason: str) -> str:
         return printable(self._redactor.text(reason))

@@ -1,4 +1,4 @@
-"""What bounds the calls to a classifier: when one is repeated, when a service is given up, what may be spent."""
+"""Limits of the calls to a classifier: retry policy, circuit breaker and budget."""
 
 import random
 import threading
@@ -11,23 +11,23 @@ from pipeline.querying.requests import ImageRef
 
 CallResult = Literal["answer", "never", "later", "slower"]
 
-_LOOK = 0.2  # seconds; how often a waiting thread looks whether anything changed
-_ROUNDING = 1e-9  # US$; sums of many small prices are not exact
+_POLL = 0.2  # seconds between checks of a waiting thread
+_ROUNDING = 1e-9  # US$; rounding error of sums of many small prices
 
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How long an image is tried.
+    """How often and how long an image is retried.
 
-    A retry is a value; no thread sleeps for it: libraries that repeat a call wait in its thread, but here the decision
-    is about some images of a call, and an image that waits must not keep a thread.
+    Retry libraries sleep in the calling thread. Here a retry concerns some images of a call and must not block a
+    thread, so the decision is a value (see `next_try`).
 
     Attributes:
-        attempts: requests for one image at most, not counting those made while the service was down.
-        unreadable: requests for one image at most whose answers hold no labels; each is charged for.
-        seconds: after the first, no further request is begun.
-        first: the upper end of the first random wait in seconds; it doubles with each attempt.
-        longest: of any wait, also of one that the service demanded.
+        attempts: maximum requests for one image, not counting those made while the service was down.
+        unreadable: maximum requests for one image whose answers have no labels; each is charged.
+        seconds: maximum time from the first request to the last.
+        first: upper bound of the first random wait in seconds; it doubles with each attempt.
+        longest: maximum wait in seconds, also of waits that the service demands.
     """
 
     attempts: int = 6
@@ -40,16 +40,16 @@ class RetryPolicy:
 def next_try(
     failure: NoAnswer, *, attempts: int, elapsed: float, policy: RetryPolicy, chance: random.Random
 ) -> float | None:
-    """Seconds until an image without an answer is sent again; None: it is not.
+    """Return the seconds until an image without an answer is retried; None: it is not.
 
-    Exponential back-off with full jitter: uniform in 0 to ``first`` times 2^(attempts - 1), after whatever wait the
-    service demanded.
+    Exponential back-off with full jitter: the wait that the service demanded, plus a random wait, uniform in 0 to
+    ``first`` times 2^(attempts - 1).
 
     Args:
-        failure: of the last attempt.
-        attempts: made so far.
-        elapsed: seconds since the first one.
-        policy: the bounds.
+        failure: the outcome of the last attempt.
+        attempts: number of attempts so far.
+        elapsed: seconds since the first attempt.
+        policy: the limits.
         chance: the source of the jitter.
 
     Source: Brooker, "Exponential Backoff and Jitter", AWS Architecture Blog, 2015.
@@ -63,15 +63,15 @@ def next_try(
 
 @dataclass(frozen=True)
 class BreakerPolicy:
-    """When a service counts as failing, and for how long it is waited for.
+    """When a service counts as failing, and when it is given up.
 
     Attributes:
-        in_a_row: passing failures, one after the other, from which only one request a pause is made.
-        throttled: seconds without any answer until that holds for refusals for speed, too.
-        never_in_a_row: failures that cannot pass, one after the other, from which the service is given up.
-        patience: seconds without any answer after which a failing service is given up.
-        pause: seconds before the first single request to a failing service; it doubles with each.
-        longest_pause: the upper end of these pauses in seconds.
+        in_a_row: consecutive temporary failures after which the service counts as failing.
+        throttled: seconds without an answer after which "too many requests" counts as a failure, too.
+        never_in_a_row: consecutive permanent failures after which the service is given up.
+        patience: seconds without an answer after which a failing service is given up.
+        pause: seconds before the first single request to a failing service; the pause doubles with each request.
+        longest_pause: maximum of these pauses in seconds.
     """
 
     in_a_row: int = 10
@@ -83,29 +83,29 @@ class BreakerPolicy:
 
 
 class CircuitBreaker:
-    """Lets requests through while a service answers; while it fails, one a pause; once patience ends, none."""
+    """Admits all requests while a service answers, single requests with pauses while it fails, and then none."""
 
     def __init__(self, policy: BreakerPolicy) -> None:
         self._policy = policy
         self._lock = threading.Lock()
-        self._failures = self._hopeless = 0
+        self._failures = self._permanent = 0
         self._pause = policy.pause
-        self._due: float | None = None  # while the service fails: when the next request may be made
+        self._due: float | None = None  # time of the next single request to a failing service
         self._answered = monotonic()
         self._reason: str | None = None
 
     @property
     def gave_up(self) -> str | None:
-        """Why no further request is made; None while they are."""
+        """Why the service was given up; None if it was not."""
         return self._reason
 
     @property
     def failing(self) -> bool:
-        """Whether the service is considered down at the moment."""
+        """Whether the service counts as failing at present."""
         return self._due is not None
 
     def admit(self, stopped: threading.Event) -> bool:
-        """Wait until a request may be made; False: no more requests."""
+        """Wait until a request may be sent; False: no further requests."""
         while True:
             with self._lock:
                 now = monotonic()
@@ -118,18 +118,18 @@ class CircuitBreaker:
                     self._pause = min(self._policy.longest_pause, 2 * self._pause)
                     return True
                 left = self._due - now
-            if stopped.wait(min(_LOOK, left)):
+            if stopped.wait(min(_POLL, left)):
                 return False
 
     def record(self, result: CallResult, *, reason: str = "") -> None:
-        """Take note of the result of a call."""
+        """Record the result of a call."""
         with self._lock:
             now = monotonic()
-            if result in ("answer", "never"):  # the service is there
+            if result in ("answer", "never"):  # the service responds
                 self._failures, self._pause, self._due, self._answered = 0, self._policy.pause, None, now
-                self._hopeless = 0 if result == "answer" else self._hopeless + 1
-                if self._hopeless >= self._policy.never_in_a_row:
-                    self._reason = f"{self._hopeless} requests in a row came to nothing, the last with: {reason}"
+                self._permanent = 0 if result == "answer" else self._permanent + 1
+                if self._permanent >= self._policy.never_in_a_row:
+                    self._reason = f"{self._permanent} requests in a row failed, the last with: {reason}"
                 return
             self._failures += 1
             silent = now - self._answered
@@ -145,12 +145,12 @@ class CircuitBreaker:
 
 
 class Budget:
-    """Counts the calls of a command and what the run costs: the last line of defence, after the plan.
+    """Enforces the limits of calls and costs during a run, in addition to the checks of the plan. Thread-safe.
 
     Args:
-        calls: that may be made at most; None: any number.
-        usd: that may be charged at most for the run; None: any amount.
-        spent: US$ that the run was charged before.
+        calls: maximum number of calls; None: unlimited.
+        usd: maximum cost of the run in US$; None: unlimited.
+        spent: US$ that the run has cost before.
     """
 
     def __init__(self, calls: int | None = None, usd: float | None = None, *, spent: float = 0.0) -> None:
@@ -159,35 +159,35 @@ class Budget:
         self._changed = threading.Condition()
 
     def take(self, usd: float = 0.0, *, stopped: threading.Event | None = None) -> bool:
-        """Take one call that may be charged ``usd``; False: it would pass a limit. After it, call `settle`.
+        """Reserve one call of ``usd``; False: it would exceed a limit. Call `settle` after the call.
 
-        Where it fits only if calls on their way turn out to be free, it waits for them.
+        If it would fit once running calls turn out to be free, wait for them.
         """
         with self._changed:
             while self._calls is None or self._made < self._calls:
                 if self._usd is None or self._spent + self._held + usd <= self._usd + _ROUNDING:
                     self._made, self._held = self._made + 1, self._held + usd
                     return True
-                hopeless = self._spent + usd > self._usd + _ROUNDING or self._held < _ROUNDING
-                if hopeless or (stopped is not None and stopped.is_set()):
+                exceeded = self._spent + usd > self._usd + _ROUNDING or self._held < _ROUNDING
+                if exceeded or (stopped is not None and stopped.is_set()):
                     break
-                self._changed.wait(_LOOK)
+                self._changed.wait(_POLL)
             return False
 
     def settle(self, usd: float, *, charged: float) -> None:
-        """Of the ``usd`` that a call took, so much was charged."""
+        """Replace the ``usd`` reserved for a call by the amount charged."""
         with self._changed:
             self._held, self._spent = self._held - usd, self._spent + charged
             self._changed.notify_all()
 
     @property
     def exhausted(self) -> str:
-        """Why no further request is made."""
+        """Why no further request is sent."""
         if self._calls is not None and self._made >= self._calls:
-            limit = f"the {self._calls:,} calls that were allowed are made (--max-calls)"
+            limit = f"the {self._calls:,} calls that are allowed have been made (--max-calls)"
         else:
-            limit = f"the US$ {self._usd:,.4f} that the run may cost are spent, lost answers included (--max-cost)"
-        return f"{limit}; the same command with more continues"
+            limit = f"the US$ {self._usd:,.4f} that the run may cost are spent, including lost answers (--max-cost)"
+        return f"{limit}; the same command with a higher limit continues"
 
 
 @dataclass(frozen=True)
@@ -195,13 +195,13 @@ class CallPolicy:
     """How the calls to a classifier are made.
 
     Attributes:
-        rate: requests per second; None: what the service declares, without limit on this machine.
-        concurrency: calls at once; None: what the classifier allows.
-        retry: how long an image is tried.
+        rate: maximum requests per second; None: the service's declared rate, unlimited on this machine.
+        concurrency: maximum concurrent calls; None: the classifier's declared concurrency.
+        retry: how often and how long an image is retried.
         breaker: when a service counts as failing.
-        sentinels: images that are sent at the start, in the middle and at the end.
+        sentinels: images sent at the start, in the middle and at the end.
         usd: the expected cost of one image.
-        budget: what may be spent, shared with the other classifiers of the run.
+        budget: the remaining budget, shared by all classifiers of the run.
     """
 
     rate: float | None = None
@@ -213,19 +213,18 @@ class CallPolicy:
     budget: Budget = field(default_factory=Budget)
 
     def rate_for(self, adapter: Adapter) -> float | None:
-        """Requests per second for this classifier; None: no limit."""
+        """Return the maximum requests per second for a classifier; None: unlimited."""
         service = adapter.capabilities.service
         return self.rate if self.rate is not None or service is None else service.rate
 
     def concurrency_for(self, adapter: Adapter) -> int:
-        """Calls at once for this classifier.
+        """Return the maximum concurrent calls for a classifier.
 
-        Where the user knows a faster rate than the service declares, as many as it takes if a call lasts a second.
+        A rate above the service's declared one needs as many as the rate, assuming that a call takes a second.
         """
-        declared = adapter.capabilities.concurrency
+        declared, service = adapter.capabilities.concurrency, adapter.capabilities.service
         if self.concurrency is not None:
             return self.concurrency
-        service = adapter.capabilities.service
         if service is None or self.rate is None or self.rate <= service.rate:
             return declared
         return max(declared, round(self.rate))

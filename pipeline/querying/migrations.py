@@ -1,8 +1,8 @@
-"""The tables of ``responses.sqlite``, as named steps from an empty file."""
+"""The schema of ``responses.sqlite`` as a sequence of named migrations."""
 
 import sqlite3
 
-# In order; released ones are never changed, only followed by others. Their number is the schema version.
+# Append only: released migrations are never changed. Their number is the schema version.
 MIGRATIONS = (
     (
         "first tables",
@@ -19,7 +19,7 @@ MIGRATIONS = (
             attempt INTEGER NOT NULL,
             classifier INTEGER NOT NULL REFERENCES classifiers (id),
             image TEXT NOT NULL,  -- sha256 of the bytes
-            time TEXT NOT NULL,  -- UTC, when it was about to be asked
+            time TEXT NOT NULL,  -- UTC, just before it was sent
             state TEXT NOT NULL CHECK (state IN ('open', 'answered', 'failed', 'unsent')),
             error TEXT,
             PRIMARY KEY (key, attempt)
@@ -31,7 +31,7 @@ MIGRATIONS = (
             body BLOB NOT NULL,
             status INTEGER,  -- HTTP
             headers TEXT NOT NULL,  -- JSON
-            time TEXT NOT NULL  -- UTC, when it came
+            time TEXT NOT NULL  -- UTC, when it was received
         );
         CREATE INDEX intents_by_state ON intents (state);
         """,
@@ -44,14 +44,14 @@ MIGRATIONS = (
             body BLOB NOT NULL,
             status INTEGER,  -- HTTP
             headers TEXT NOT NULL,  -- JSON
-            time TEXT NOT NULL  -- UTC, when it came
+            time TEXT NOT NULL  -- UTC, when it was received
         );
         CREATE TABLE answers (
             key TEXT PRIMARY KEY,
             classifier INTEGER NOT NULL REFERENCES classifiers (id),
             image TEXT NOT NULL,
             reply INTEGER NOT NULL REFERENCES replies (id),
-            position INTEGER NOT NULL  -- which part of the reply is this image's
+            position INTEGER NOT NULL  -- index of the image's part of the reply
         ) WITHOUT ROWID;
         INSERT INTO replies SELECT rowid, body, status, headers, time FROM responses;
         INSERT INTO answers SELECT key, classifier, image, rowid, 0 FROM responses;
@@ -59,8 +59,8 @@ MIGRATIONS = (
         CREATE VIEW responses AS
             SELECT key, classifier, image, body, status, headers, time, position
             FROM answers JOIN replies ON replies.id = answers.reply;
-        ALTER TABLE intents ADD COLUMN billed INTEGER NOT NULL DEFAULT 0;  -- it failed, but may be charged for
-        ALTER TABLE intents ADD COLUMN reply INTEGER REFERENCES replies (id);  -- what came instead of an answer
+        ALTER TABLE intents ADD COLUMN billed INTEGER NOT NULL DEFAULT 0;  -- failed, but may have been charged
+        ALTER TABLE intents ADD COLUMN reply INTEGER REFERENCES replies (id);  -- received in place of an answer
         CREATE TABLE sentinels (
             id INTEGER PRIMARY KEY,
             classifier INTEGER NOT NULL REFERENCES classifiers (id),
@@ -80,11 +80,11 @@ MIGRATIONS = (
         "jobs of many images that are answered later",
         """
         CREATE TABLE jobs (
-            name TEXT PRIMARY KEY,  -- ours, by which the service's list of jobs has it
+            name TEXT PRIMARY KEY,  -- our name, by which the job is found in the service's list
             classifier INTEGER NOT NULL REFERENCES classifiers (id),
-            service_id TEXT,  -- the service's; NULL until its reply is kept
-            time TEXT NOT NULL,  -- UTC, when it was about to be sent
-            ended INTEGER NOT NULL DEFAULT 0  -- its outcomes are kept, or it was never there
+            service_id TEXT,  -- the service's id; NULL until it is known
+            time TEXT NOT NULL,  -- UTC, just before it was sent
+            ended INTEGER NOT NULL DEFAULT 0  -- its outcomes are stored, or the service never had it
         ) WITHOUT ROWID;
         CREATE TABLE job_intents (
             key TEXT NOT NULL,
@@ -106,10 +106,10 @@ class NewerSchemaError(Exception):
 
 
 def migrate(connection: sqlite3.Connection) -> None:
-    """Bring a file's tables up to date, each step whole or not at all.
+    """Apply the missing migrations to a file, each in a transaction.
 
     Raises:
-        NewerSchemaError: there is nothing this version can do with it.
+        NewerSchemaError: the file was written by a newer version.
     """
     (done,) = connection.execute("PRAGMA user_version").fetchone()
     if done > len(MIGRATIONS):

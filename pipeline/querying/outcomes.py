@@ -1,4 +1,4 @@
-"""Outcomes: what an adapter returned for the images of one call, and what that says of the call as a whole. Pure."""
+"""Validation and interpretation of the outcomes that an adapter returns for the images of one call."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -7,18 +7,18 @@ from dataclasses import replace
 from adapters.base import Adapter, NoAnswer, RawAnswer
 from pipeline.querying.limits import CallResult
 
-PARTIAL = frozenset({204, 205, 206})  # statuses of success without a whole reply
+PARTIAL = frozenset({204, 205, 206})  # statuses of success with no or a partial body
 _ESCAPE_CODE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.?)")
 
 Outcome = RawAnswer | NoAnswer
 
 
 class Unreadable(NoAnswer):
-    """An answer came and was charged for, but no labels can be read from it; another try may give a good one."""
+    """The service sent, and charged for, an answer from which no labels can be read; a retry may succeed."""
 
 
 def contract_checked(outcomes: Sequence[Outcome], *, expected: int) -> list[Outcome]:
-    """The outcomes of a call with so many images; ValueError or TypeError where the adapter breaks its contract."""
+    """Return the outcomes of a call; ValueError or TypeError if the adapter violates its contract."""
     if len(outcomes) != expected:
         raise ValueError(f"the adapter gave {len(outcomes)} answers for {expected} images")
     for outcome in outcomes:
@@ -33,20 +33,20 @@ def contract_checked(outcomes: Sequence[Outcome], *, expected: int) -> list[Outc
 
 
 def call_result(outcomes: Sequence[Outcome]) -> tuple[CallResult, str]:
-    """The result of a call as a whole, and the reason where nothing was answered."""
+    """Return the result of a call as a whole, and the reason if it failed."""
     failures = [outcome for outcome in outcomes if isinstance(outcome, NoAnswer)]
     whole = len(failures) == len(outcomes)
     kinds: tuple[CallResult, ...] = ("slower", "later", "never")
     for kind in kinds:
         of_kind = [failure for failure in failures if failure.retry == kind]
         if of_kind and (kind == "slower" or whole):
-            # Each unreadable answer is charged for: after many in a row, nothing is gained by more of them.
+            # Unreadable answers are charged, so a series of them must stop the client like permanent failures.
             return "never" if isinstance(of_kind[0], Unreadable) else kind, of_kind[0].reason
     return "answer", ""
 
 
 def readable(outcome: Outcome, adapter: Adapter, *, clean: Callable[[str], str]) -> Outcome:
-    """An outcome as it is to be dealt with: one without labels is a failure that may pass; reasons are cleaned."""
+    """Turn an answer without labels into a failure that may be retried, and clean the reasons of failures."""
     if isinstance(outcome, NoAnswer):
         return replace(outcome, reason=clean(outcome.reason))
     why = unreadable(outcome, adapter)
@@ -58,22 +58,22 @@ def readable(outcome: Outcome, adapter: Adapter, *, clean: Callable[[str], str])
 
 
 def unreadable(answer: RawAnswer, adapter: Adapter) -> str:
-    """Why no labels can be read from an answer; "" where they can."""
+    """Return why no labels can be read from an answer; "" if they can."""
     if answer.status in PARTIAL:
-        return f"HTTP {answer.status} instead of a whole reply"
+        return f"HTTP {answer.status} instead of a complete reply"
     try:
         adapter.parse(answer)
-    except Exception as error:  # a parser of someone else's must not take the run with it
+    except Exception as error:  # a faulty third-party parser must not end the run
         return str(error) or type(error).__name__
     return ""
 
 
 def printable(text: str) -> str:
-    """A text on one line, without what a terminal would obey."""
+    """Put a text on one line, without control characters and terminal escape codes."""
     plain = _ESCAPE_CODE.sub("", text)
-    return " ".join("".join(sign if sign.isprintable() else " " for sign in plain).split())
+    return " ".join("".join(character if character.isprintable() else " " for character in plain).split())
 
 
 def refused_for_free(outcome: Outcome) -> bool:
-    """The service refused it, and sending the same again is no use."""
+    """Tell whether the service refused an image permanently and without charge."""
     return isinstance(outcome, NoAnswer) and outcome.retry == "never" and not outcome.billed

@@ -1,4 +1,4 @@
-"""Requests: each distinct image once, under the key of its answer, put together into calls. Nothing is sent here."""
+"""Requests for distinct images, the keys of their answers, and batches. Nothing is sent here."""
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -13,11 +13,11 @@ from pipeline.run.storage import File, sizes_of
 
 @dataclass(frozen=True)
 class ImageRef:
-    """An image to send: the sha256 of the file's bytes, the file, the photo that it is a version of, and its face."""
+    """An image to send."""
 
-    sha256: str
+    sha256: str  # of the file's bytes
     path: File
-    photo: str = ""
+    photo: str = ""  # the photo of which it is a version
     face: Landmarks | None = None
 
 
@@ -25,27 +25,27 @@ class ImageRef:
 class Request:
     """One image for one classifier."""
 
-    key: str  # under which the answer is kept; see ``key_maker``
+    key: str  # of the answer in the store; see ``key_maker``
     sha256: str  # of the image's bytes
     path: File = Path()
-    photo: str = ""  # that the image is a version of, for messages
-    face: Landmarks | None = None  # where its face is, as far as that is known
-    attempts: int = 0  # how often it was sent without an answer
-    unreadable: int = 0  # how many of these attempts brought an answer without labels
-    first: float = 0.0  # when it was sent first, in monotonic seconds
-    replaces: bool = False  # an answer that cannot be read is there, and is to be replaced
+    photo: str = ""  # the photo of which it is a version, for messages
+    face: Landmarks | None = None  # if known
+    attempts: int = 0  # failed attempts so far
+    unreadable: int = 0  # those of them that got an answer without labels
+    first: float = 0.0  # time of the first attempt, in monotonic seconds
+    replaces: bool = False  # its answer replaces a stored answer without labels
 
 
 @dataclass(frozen=True)
 class Pending:
-    """The distinct images for one classifier: how many there are, and the requests for those without an answer."""
+    """The number of distinct images for one classifier, and the requests for those without an answer."""
 
     images: int
     requests: tuple[Request, ...]
 
     @property
     def known(self) -> int:
-        """How many images have an answer."""
+        """Number of images with an answer."""
         return self.images - len(self.requests)
 
 
@@ -54,15 +54,15 @@ class ImageError(Exception):
 
 
 def canonical_json(value: Any) -> str:
-    """JSON in which equal values are equal texts; ValueError or TypeError where it is not plain JSON with text keys."""
+    """Encode JSON so that equal values give equal texts; ValueError or TypeError unless it is JSON with text keys."""
     _refuse_other_keys(value)
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
 def key_maker(*, adapter: str, model: str, parameters: Mapping[str, Any]) -> Callable[[str], str]:
-    """The function from an image's sha256 to the key of its answer by this classifier with these parameters.
+    """Return the function that maps an image's sha256 to the key of a classifier's answer.
 
-    A key is the sha256 of the canonical JSON ``[adapter, model, parameters, image_sha256]``.
+    The key is the sha256 of the canonical JSON ``[adapter, model, parameters, image_sha256]``.
     """
     classifier = canonical_json([adapter, model, dict(parameters)])
     start = sha256(f"{classifier[:-1]},".encode())
@@ -76,16 +76,16 @@ def key_maker(*, adapter: str, model: str, parameters: Mapping[str, Any]) -> Cal
 
 
 def key_maker_of(adapter: Adapter) -> Callable[[str], str]:
-    """``key_maker`` for an adapter as it is."""
+    """Call ``key_maker`` with the name, model and parameters of an adapter."""
     return key_maker(adapter=adapter.name, model=adapter.model, parameters=adapter.parameters)
 
 
 def pending_requests(
     adapter: Adapter, images: Iterable[ImageRef], *, answered: Callable[[Collection[str]], set[str]]
 ) -> Pending:
-    """Requests for the images without an answer; images of equal bytes share one.
+    """Make the requests for images without an answer; identical images share a request.
 
-    ``answered`` returns those of the given keys that have an answer.
+    ``answered`` returns the subset of keys that have an answer.
     """
     key = key_maker_of(adapter)
     distinct: dict[str, Request] = {}
@@ -97,15 +97,15 @@ def pending_requests(
 
 
 def batches_of(adapter: Adapter, requests: Sequence[Request]) -> list[tuple[Request, ...]]:
-    """Requests put together into calls."""
+    """Group requests into batches within the limits of a call."""
     declared = adapter.capabilities
-    weigh = declared.batch > 1 and declared.batch_bytes is not None
-    sizes = sizes_of([one.path for one in requests]) if weigh else [None] * len(requests)
+    sizes_matter = declared.batch > 1 and declared.batch_bytes is not None
+    sizes = sizes_of([request.path for request in requests]) if sizes_matter else [None] * len(requests)
     return [tuple(requests[part]) for part in in_batches(sizes, most=declared.batch, most_bytes=declared.batch_bytes)]
 
 
 def in_batches(sizes: Sequence[int | None], *, most: int, most_bytes: int | None) -> list[slice]:
-    """Consecutive images, at most ``most`` and ``most_bytes`` bytes together (or one image) in each batch."""
+    """Split consecutive images into batches of at most ``most`` images and ``most_bytes`` bytes, or one image."""
     cuts, weight = [0], 0
     for index, size in enumerate(sizes):
         weight += size or 0
@@ -116,7 +116,7 @@ def in_batches(sizes: Sequence[int | None], *, most: int, most_bytes: int | None
 
 
 def read_image(path: File, expected: str) -> bytes:
-    """The bytes of an image; ImageError where they cannot be read, or their sha256 is not the expected one."""
+    """Read an image; ImageError if it cannot be read, or its sha256 is not the expected one."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -128,7 +128,7 @@ def read_image(path: File, expected: str) -> bytes:
 
 
 def _refuse_other_keys(value: Any) -> None:
-    """JSON would turn the keys 1 and "1" into the same text."""
+    """Refuse keys that are not text, because JSON would encode the keys 1 and "1" in the same way."""
     if isinstance(value, Mapping):
         if others := [name for name in value if not isinstance(name, str)]:
             raise TypeError(f"a parameter's key must be text, not {others[0]!r}")

@@ -1,4 +1,4 @@
-"""Several classifiers queried in one run: at the same time, but for those that need the caller's own thread."""
+"""Querying several classifiers concurrently, except those that need the caller's thread."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ Progress = Callable[[str, RequestCounts], None]
 
 @dataclass(frozen=True)
 class AdapterCalls:
-    """A classifier, all images for it, and how the calls are made; ``pending`` where the requests are known already."""
+    """A classifier, all images for it, and how it is called; ``pending`` are its requests if they are known already."""
 
     adapter: Adapter
     images: tuple[ImageRef, ...]
@@ -28,7 +28,7 @@ class AdapterCalls:
 
 @dataclass(frozen=True)
 class AdapterOutcome:
-    """The counts of a classifier; ``problem`` says why it cannot be used, and what to do."""
+    """The counts of a classifier; ``problem`` says why it could not be used, and what to do."""
 
     counts: RequestCounts
     problem: str | None = None
@@ -41,23 +41,23 @@ def run_adapters(
     progress: Progress | None = None,
     log: Callable[[str], None] | None = None,
 ) -> dict[str, AdapterOutcome]:
-    """Query every classifier; the outcomes by the classifiers' names. One that cannot be used does not stop the others.
+    """Query all classifiers; return the outcomes by their names. One that cannot be used does not stop the others.
 
-    Classifiers on this machine that take one call at a time are queried in the caller's own thread, one after the
-    other: they use its cores themselves, and users' functions may depend on it.
+    Local classifiers that take one call at a time are queried in the caller's thread, one after the other: they use all
+    cores themselves, and users' functions may depend on the thread.
 
     Args:
-        calls: no two with adapters of one name.
-        store: where answers are and go.
-        progress: called with a classifier's name and counts after each call, from any thread.
-        log: called with what went wrong on the way.
+        calls: with adapters of distinct names.
+        store: holds and receives answers.
+        progress: receives a classifier's name and counts after each call, in any thread.
+        log: receives errors.
     """
-    stops = {one.adapter.name: threading.Event() for one in calls}
-    aside = [one for one in calls if one.adapter.capabilities.remote or one.adapter.capabilities.concurrency > 1]
+    stops = {each.adapter.name: threading.Event() for each in calls}
+    threaded = [each for each in calls if each.adapter.capabilities.remote or each.adapter.capabilities.concurrency > 1]
 
-    def work(one: AdapterCalls) -> AdapterOutcome:
-        name = one.adapter.name
-        last = RequestCounts(images=len({image.sha256 for image in one.images}))
+    def query(each: AdapterCalls) -> AdapterOutcome:
+        name = each.adapter.name
+        last = RequestCounts(images=len({image.sha256 for image in each.images}))
 
         def remember(counts: RequestCounts) -> None:
             nonlocal last
@@ -67,11 +67,11 @@ def run_adapters(
 
         try:
             counts = query_adapter(
-                one.adapter,
-                one.images,
+                each.adapter,
+                each.images,
                 store,
-                policy=one.policy,
-                pending=one.pending,
+                policy=each.policy,
+                pending=each.pending,
                 progress=remember,
                 stopped=stops[name],
                 log=log,
@@ -82,13 +82,13 @@ def run_adapters(
             return AdapterOutcome(left, problem=problem)
         return AdapterOutcome(counts)
 
-    with ThreadPoolExecutor(max(1, len(aside)), thread_name_prefix="run") as pool:
+    with ThreadPoolExecutor(max(1, len(threaded)), thread_name_prefix="run") as pool:
         try:
-            futures = {one.adapter.name: pool.submit(work, one) for one in aside}
-            outcomes = {one.adapter.name: work(one) for one in calls if one not in aside}
+            futures = {each.adapter.name: pool.submit(query, each) for each in threaded}
+            outcomes = {each.adapter.name: query(each) for each in calls if each not in threaded}
             outcomes |= {name: future.result() for name, future in futures.items()}
         except BaseException:
             for event in stops.values():
                 event.set()
             raise
-    return {one.adapter.name: outcomes[one.adapter.name] for one in calls}
+    return {each.adapter.name: outcomes[each.adapter.name] for each in calls}

@@ -1,4 +1,4 @@
-"""When requests are due: turns evenly spaced over all threads, and a queue in which what failed waits for its time."""
+"""Scheduling of requests: a rate limiter for many threads, and a queue with delayed retries."""
 
 import heapq
 import threading
@@ -9,25 +9,25 @@ from typing import Generic, TypeVar
 
 Job = TypeVar("Job")
 
-# Of the allowed rate: a service that counts any second's requests meets one too many where two were shaken together.
+# Share of the allowed rate: jitter may bring two requests together, which a service that counts by second would refuse.
 MARGIN = 0.975
-LATE = 0.02  # seconds; a request that comes later than this takes a new turn, so that stalls do not become bursts
-SLOWER = 0.7
-RECOVERY = 0.05  # of the allowed rate, per second without refusal
-CAREFUL_RECOVERY = 0.005  # near the rate that was refused last
-LONGEST_PAUSE = 5.0  # seconds for all; an image that is to wait longer waits by itself
+LATE = 0.02  # seconds; a request that is later than this takes a new turn, so that stalls do not become bursts
+SLOWER = 0.7  # factor of the rate after a refusal
+RECOVERY = 0.05  # share of the allowed rate that is regained per second without refusal
+CAREFUL_RECOVERY = 0.005  # the same near the rate that was refused last
+LONGEST_PAUSE = 5.0  # seconds for all requests; an image that has to wait longer is delayed on its own
 _TURNS = 5
-_LOOK = 0.1  # seconds; how often a waiting thread looks whether the work was stopped
+_POLL = 0.1  # seconds between checks of a waiting thread
 
 
 class RateLimiter:
-    """Gives out turns at up to ``rate`` requests per second; slower after a refusal, faster again with time.
+    """Spaces requests evenly at up to ``rate`` per second, slows down after refusals and recovers gradually.
 
-    Ready-made limiters count requests in windows: they let a window's worth go at once, which a service that counts in
-    shorter windows refuses, and their rate is fixed. Here no burst makes up for lost time, and the rate is a number.
+    Existing libraries have a fixed rate and count requests in windows, so they admit bursts that a service with shorter
+    windows refuses. This limiter never makes up for lost time.
 
     Args:
-        rate: the allowed requests per second; None: no limit.
+        rate: the allowed requests per second; None: unlimited.
     """
 
     def __init__(self, rate: float | None) -> None:
@@ -41,11 +41,11 @@ class RateLimiter:
 
     @property
     def rate(self) -> float | None:
-        """Requests per second at the moment; None: no limit."""
+        """Present requests per second; None: unlimited."""
         return None if self._allowed is None else self._rate
 
     def wait_turn(self, stopped: threading.Event) -> bool:
-        """Wait until a request may be sent; False: stopped meanwhile."""
+        """Wait until a request may be sent; False: ``stopped`` was set meanwhile."""
         for _ in range(_TURNS):
             slot = self._slot()
             left = slot - monotonic()
@@ -57,19 +57,24 @@ class RateLimiter:
         return True
 
     def refused(self, *, sent: float, wait: float | None) -> None:
-        """A request that was sent at ``sent`` (monotonic seconds) came too soon; all are to ``wait`` seconds."""
+        """Slow down because a request was refused.
+
+        Args:
+            sent: when it was sent, in monotonic seconds.
+            wait: seconds for which the service wants no requests; None: it did not say.
+        """
         with self._lock:
             now = monotonic()
             if wait is not None:
                 self._paused_until = max(self._paused_until, now + min(wait, LONGEST_PAUSE))
             if self._allowed is None or sent <= self._slowed:
-                return  # one of many that were on their way together: they are one refusal
+                return  # sent before the last slow-down: the refusals of concurrent requests count once
             self._slowed = now
             self._refused = self._rate
             self._rate = max(self._allowed / 100, self._rate * SLOWER)
 
     def accepted(self) -> None:
-        """A request was answered."""
+        """Recover because a request was answered."""
         with self._lock:
             if self._allowed is None or self._rate >= self._allowed:
                 return
@@ -87,13 +92,13 @@ class RateLimiter:
 
 
 class DelayQueue(Generic[Job]):
-    """Hands out jobs to threads until there are none and none is at work, or the work is stopped.
+    """Hands out jobs to threads until none is left or being worked on, or ``stopped`` is set.
 
-    What is due to be tried again comes before what is new.
+    Retries that are due come before new jobs.
 
     Args:
-        jobs: due at once, in their order.
-        stopped: when set, nothing more is handed out.
+        jobs: new jobs, due at once, in order.
+        stopped: ends the queue when set.
     """
 
     def __init__(self, jobs: Iterable[Job], *, stopped: threading.Event) -> None:
@@ -105,14 +110,14 @@ class DelayQueue(Generic[Job]):
         self._changed = threading.Condition()
 
     def put(self, job: Job, *, delay: float = 0.0) -> None:
-        """Add a job that is not due before ``delay`` seconds have passed."""
+        """Add a job that is due after ``delay`` seconds."""
         with self._changed:
             self._numbered += 1
             heapq.heappush(self._later, (monotonic() + delay, self._numbered, job))
             self._changed.notify()
 
     def take(self) -> Job | None:
-        """The next job, waiting until one is due; None: there is nothing more to do. After it, call `done`."""
+        """Wait for the next job that is due; None: there are no more. Call `done` after each job."""
         with self._changed:
             while not self._stopped.is_set():
                 now = monotonic()
@@ -124,16 +129,16 @@ class DelayQueue(Generic[Job]):
                     return self._new.popleft()
                 if not self._later and not self._at_work:
                     break
-                self._changed.wait(min(_LOOK, self._later[0][0] - now) if self._later else _LOOK)
+                self._changed.wait(min(_POLL, self._later[0][0] - now) if self._later else _POLL)
             return None
 
     def done(self) -> None:
-        """A job that was taken has been dealt with (its successors, if any, were put before this)."""
+        """Report that a job is finished; its retries must have been `put` before."""
         with self._changed:
             self._at_work -= 1
             self._changed.notify_all()
 
     def left(self) -> list[Job]:
-        """The jobs that no thread took."""
+        """Return the jobs that were not taken."""
         with self._changed:
             return [*self._new, *(job for _, _, job in self._later)]

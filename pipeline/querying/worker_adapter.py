@@ -1,4 +1,4 @@
-"""A classifier on this machine that is queried in worker processes: each has a copy of it."""
+"""Querying a local classifier in worker processes, each of which has a copy of it."""
 
 import pickle
 from collections.abc import Sequence
@@ -12,14 +12,14 @@ from pipeline.run.engine import IN_PROCESS, Engine, Step
 
 @dataclass(frozen=True)
 class SendImages:
-    """The job of sending images to a classifier, which is given as `pickle` writes it."""
+    """An engine's job: send images to a pickled classifier."""
 
     adapter: bytes
     images: tuple[bytes, ...]
-    faces: tuple[Landmarks | None, ...] | None = None  # for a classifier that takes them
+    faces: tuple[Landmarks | None, ...] | None = None  # for a `FaceClassifier`
 
     def __call__(self, step: Step) -> Sequence[RawAnswer | NoAnswer]:
-        """The outcomes; see ``Adapter.send``."""
+        """Return the outcomes; see ``Adapter.send``."""
         adapter = _copy_of(self.adapter)
         if self.faces is not None and isinstance(adapter, FaceClassifier):
             return adapter.send_faces(self.images, self.faces)
@@ -27,12 +27,12 @@ class SendImages:
 
 
 class WorkerAdapter:
-    """A classifier whose calls are jobs of an engine; one call at a time for each of its workers.
+    """A classifier whose calls run as jobs of an engine, one at a time in each worker.
 
     Args:
-        adapter: the classifier; it is not called itself.
-        engine: does the jobs.
-        processes: how many jobs it does for this classifier at once, at most; as many as it can unless given.
+        adapter: the classifier; only its copies are called.
+        engine: runs the jobs.
+        processes: maximum concurrent jobs; default: the engine's size.
 
     Raises:
         AdapterError: the classifier cannot be copied to other processes.
@@ -63,9 +63,9 @@ class WorkerAdapter:
 
 
 def in_workers(calls: AdapterCalls, engine: Engine, *, processes: int | None = None) -> AdapterCalls:
-    """The same calls, made by an engine's workers where the classifier, or whoever asks for ``processes``, allows it.
+    """Redirect calls to an engine's workers if the classifier declares ``processes`` or the user asks for several.
 
-    One that has a single process is queried in this one; its answers have the same bits, for it computes on one thread.
+    With ``processes=1`` the jobs run in this process, on one thread, so that answers are identical to those of workers.
     """
     adapter = calls.adapter
     if adapter.capabilities.remote or not (adapter.capabilities.processes or (processes or 1) > 1):
@@ -75,5 +75,5 @@ def in_workers(calls: AdapterCalls, engine: Engine, *, processes: int | None = N
 
 @lru_cache(maxsize=16)
 def _copy_of(pickled: bytes) -> Adapter:
-    adapter: Adapter = pickle.loads(pickled)  # noqa: S301 - of this program's own making
+    adapter: Adapter = pickle.loads(pickled)  # noqa: S301 - pickled by this program
     return adapter

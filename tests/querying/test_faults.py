@@ -290,7 +290,7 @@ def test_a_service_whose_answers_hold_no_labels_is_not_paid_for_ever(tmp_path: P
         counts = query_adapter(LoopbackAdapter(service.url, concurrency=1), images, store, policy=manner)
         assert len(service.times) == 20
         assert counts.answered == 0
-        assert "20 requests in a row came to nothing, the last with: an answer without labels" in str(counts.stopped)
+        assert "20 requests in a row failed, the last with: an answer without labels" in str(counts.stopped)
         assert counts.not_sent + counts.failed + counts.unreadable == 60
 
 

@@ -112,7 +112,7 @@ def test_a_function_that_always_fails_is_stopped_one_that_fails_for_some_is_not(
     with Store(tmp_path / "responses.sqlite") as store:
         counts = query_adapter(adapter, write_images(tmp_path / "images", [str(n) for n in range(300)]), store)
     assert adapter.calls == calls
-    message = "100 requests in a row came to nothing, the last with: ValueError: broken"
+    message = "100 requests in a row failed, the last with: ValueError: broken"
     assert (message in str(counts.stopped)) is not works
 
 
