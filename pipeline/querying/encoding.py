@@ -1,6 +1,6 @@
-"""What is sent of each photo: its versions as they are, or, where they do not fit a classifier, all re-encoded alike.
+"""Re-encoding of images that exceed a classifier's limits.
 
-Versions of one face are never treated differently, and no adapter resizes anything.
+All versions of a photo are encoded in the same way, and no adapter resizes anything.
 """
 
 import math
@@ -22,15 +22,15 @@ from pipeline.run.tables import SENT, read_frame, to_table, write_table
 if TYPE_CHECKING:
     from PIL import Image
 
-QUALITIES = (95, 90, 85, 80)  # JPEG's, tried in this order
+QUALITIES = (95, 90, 85, 80)  # of JPEG, tried in this order
 SHRINK = 0.8
-SMALLEST = 64  # pixels; shrinking a face further than this to save bytes would no longer show it
+SMALLEST = 64  # minimum side in pixels after shrinking to save bytes; smaller faces would not be recognisable
 _SUFFIX = {"png": ".png", "jpeg": ".jpg"}
 
 
 @dataclass(frozen=True)
 class SentImage:
-    """What is sent for a version: another file, or nothing, for a reason."""
+    """The file sent in place of a version, or none; ``how`` is its encoding, or the reason."""
 
     sha256: str | None
     path: File | None
@@ -39,7 +39,7 @@ class SentImage:
 
 @dataclass(frozen=True)
 class Encoding:
-    """How all versions of a photo are encoded: side lengths times ``scale``, then PNG, or JPEG of some quality."""
+    """An encoding of all versions of a photo: side lengths times ``scale``, as PNG, or JPEG of a ``quality``."""
 
     scale: float
     format: Literal["png", "jpeg"]
@@ -47,7 +47,7 @@ class Encoding:
 
     @property
     def words(self) -> str:
-        """For the record."""
+        """Description for the record."""
         size = "" if self.scale == 1 else f"side lengths × {self.scale:.4g}, "
         return f"{size}{self.format}" + ("" if self.quality is None else f" quality {self.quality}")
 
@@ -55,14 +55,13 @@ class Encoding:
 def prepare(
     versions: Sequence[ImageRef], limits: Limits, *, folder: Path, answered: Collection[str] = frozenset()
 ) -> dict[str, SentImage]:
-    """What is sent in place of versions that do not fit a classifier's limits; versions that fit are not named.
+    """Re-encode versions that exceed a classifier's limits; return what is sent in place of them by their sha256.
 
     Args:
         versions: all versions of every photo.
-        limits: the classifier's.
-        folder: where re-encoded files and the record of them (``sent.parquet``) are kept; the same versions give the
-            same files.
-        answered: sha256 of versions that have an answer as they are; photos with nothing else are not looked at.
+        limits: the classifier's limits.
+        folder: where re-encoded files and their table (``sent.parquet``) are stored.
+        answered: sha256 of versions that have an answer; photos of which all versions have one are skipped.
     """
     if limits == Limits():
         return {}
@@ -80,7 +79,7 @@ def prepare(
 
 
 def recorded(folder: Path, limits: Limits) -> dict[str, SentImage]:
-    """What earlier calls of `prepare` found for the same limits."""
+    """Return the results of earlier calls of `prepare` for the same limits."""
     path = folder / _name(limits) / "sent.parquet"
     if not path.exists():
         return {}
@@ -92,19 +91,19 @@ def recorded(folder: Path, limits: Limits) -> dict[str, SentImage]:
 
 
 def images_to_send(versions: Sequence[ImageRef], sent: Mapping[str, SentImage]) -> list[ImageRef]:
-    """The image to send for each version that can be sent; ``sent`` as `prepare` returned it."""
+    """Return the image to send for each version that can be sent, given the result of `prepare`."""
     images = []
     for version in versions:
-        instead = sent.get(version.sha256)
-        if instead is None:
+        substitute = sent.get(version.sha256)
+        if substitute is None:
             images.append(version)
-        elif instead.sha256 is not None and instead.path is not None:
-            images.append(ImageRef(instead.sha256, instead.path, version.photo))
+        elif substitute.sha256 is not None and substitute.path is not None:
+            images.append(ImageRef(substitute.sha256, substitute.path, version.photo))
     return images
 
 
 def misfit(path: File, limits: Limits) -> str | None:
-    """Why a file cannot be sent as it is; None where it can."""
+    """Return the first limit that a file exceeds, in words; None if it can be sent."""
     from PIL import Image
 
     with path.open("rb") as file, Image.open(file) as image:
@@ -114,7 +113,7 @@ def misfit(path: File, limits: Limits) -> str | None:
 
 
 def encodings(width: int, height: int, limits: Limits) -> Iterator[Encoding]:
-    """The ways to encode an image of this size within the limits but for its bytes, from the best to the smallest."""
+    """Yield encodings of an image of this size within all limits except bytes, from the best to the smallest."""
     least = max(1.0, (limits.min_side or 1) / min(width, height))
     most = min(
         math.sqrt(limits.max_pixels / (width * height)) if limits.max_pixels is not None else math.inf,
@@ -132,14 +131,14 @@ def encodings(width: int, height: int, limits: Limits) -> Iterator[Encoding]:
 
 
 def encode(image: "Image.Image", encoding: Encoding) -> bytes:
-    """An RGB image as bytes; the same image gives the same bytes, which hold nothing but pixels."""
+    """Encode an RGB image deterministically, without metadata."""
     from PIL import Image
 
     if encoding.scale != 1:
-        size = (math.ceil(image.width * encoding.scale - 1e-9), math.ceil(image.height * encoding.scale - 1e-9))
-        if encoding.scale < 1:
-            size = (math.floor(image.width * encoding.scale), math.floor(image.height * encoding.scale))
-        image = image.resize(size, Image.Resampling.LANCZOS)
+        width, height = image.width * encoding.scale, image.height * encoding.scale
+        if encoding.scale > 1:
+            width, height = math.ceil(width - 1e-9), math.ceil(height - 1e-9)
+        image = image.resize((math.floor(width), math.floor(height)), Image.Resampling.LANCZOS)
     stream = BytesIO()
     if encoding.format == "png":
         image.save(stream, "PNG")
@@ -160,10 +159,10 @@ def _encode_photo(versions: Sequence[ImageRef], limits: Limits, folder: Path) ->
             with version.path.open("rb") as file, Image.open(file) as opened:
                 images[version.sha256] = opened.convert("RGB")
     except OSError:
-        return {}  # the client names the file that cannot be read
+        return {}  # the client reports the file that cannot be read
     first = next(iter(reasons.values()))
     if len({image.size for image in images.values()}) > 1:
-        return _excluded(versions, f"its versions differ in size, and do not all fit ({first})")
+        return _excluded(versions, f"its versions differ in size, and some exceed the limits ({first})")
     width, height = next(iter(images.values())).size
     for encoding in encodings(width, height, limits):
         contents: dict[str, bytes] = {}
@@ -173,7 +172,7 @@ def _encode_photo(versions: Sequence[ImageRef], limits: Limits, folder: Path) ->
                 break
         else:
             return {name: _written(content, encoding, folder) for name, content in contents.items()}
-    return _excluded(versions, f"{first}; no encoding fits")
+    return _excluded(versions, f"{first}; no encoding is within the limits")
 
 
 def _excluded(versions: Sequence[ImageRef], why: str) -> dict[str, SentImage]:
@@ -190,8 +189,8 @@ def _written(content: bytes, encoding: Encoding, folder: Path) -> SentImage:
 
 def _record(sent: Mapping[str, SentImage], limits: Limits, folder: Path) -> None:
     rows: list[dict[str, Any]] = [
-        {"sha256": name, "sent_sha256": one.sha256, "file": one.path.name if one.path else None, "how": one.how}
-        for name, one in sorted(sent.items())
+        {"sha256": name, "sent_sha256": image.sha256, "file": image.path.name if image.path else None, "how": image.how}
+        for name, image in sorted(sent.items())
     ]
     write_table(to_table(rows, SENT), folder / _name(limits) / "sent.parquet")
 

@@ -1,4 +1,4 @@
-"""The plan: what each classifier is sent, what that takes in calls, money and time, and whether faces may leave."""
+"""The plan of the queries: what is sent to each classifier, its cost in calls, US$ and time, and consent to send it."""
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -26,81 +26,81 @@ Retry = Literal["failed", "unreadable"]
 
 
 class PlanError(Exception):
-    """Nothing was sent, because of what the plan comes to; the message says what to do."""
+    """The plan was refused, so nothing was sent; the message says what to do."""
 
 
 @dataclass(frozen=True)
 class AdapterPlan:
-    """What querying one classifier comes to."""
+    """The plan of one classifier."""
 
     adapter: str  # its name
-    service: Service | None  # behind it; None for a classifier on this machine
-    images: int  # distinct ones
-    known: int  # of these have an answer already
-    calls: int  # for the rest, and for the sentinels
-    host: str = ""  # that is called, with its port where there is one; empty for a classifier on this machine
-    waiting: int = 0  # images in jobs that were sent before and are not answered yet
-    sentinels: int = 0  # images of the panel that are sent besides, at all moments together
-    features: int = 1  # wanted of each image, each billed on its own
-    price: Price | None = None  # of the estimate; None where nothing is charged or nothing is known
-    rate: float | None = None  # requests per second; None where there is no limit
-    elsewhere: bool = False  # another address is called than the service's own, one that speaks its protocol
+    service: Service | None  # None: on this machine
+    images: int  # distinct images
+    known: int  # images with an answer
+    calls: int  # for images without an answer, and for sentinels
+    host: str = ""  # the host (and port) to call; empty: on this machine
+    waiting: int = 0  # images in unfinished jobs of earlier commands
+    sentinels: int = 0  # sentinel images over all moments
+    features: int = 1  # requested per image, billed separately
+    price: Price | None = None  # None: free of charge, or unknown
+    rate: float | None = None  # requests per second; None: unlimited
+    elsewhere: bool = False  # the URL is not the service's own
     spent: float = 0.0  # US$ that the run has cost so far with this classifier
 
     @property
     def to_send(self) -> int:
-        """Images that have no answer yet, and are in no job that will have one."""
+        """Images without an answer that are in no unfinished job."""
         return self.images - self.known - self.waiting
 
     @property
     def usd(self) -> float | None:
-        """Expected cost in US$, free allowances not taken off; None where no price is known."""
+        """Expected cost in US$ without deducting free allowances; None: unknown price."""
         if self.price is None:
             return 0.0 if self.service is None or not self.calls else None
         return self.price.usd(self.to_send + self.sentinels, features=self.features)
 
     @property
     def seconds(self) -> float | None:
-        """At the rate limit; None where there is none."""
+        """Duration at the rate limit; None: unlimited."""
         return None if self.rate is None else self.calls / self.rate
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What querying all classifiers comes to."""
+    """The plan of all classifiers."""
 
     adapters: tuple[AdapterPlan, ...]
-    exact: bool = True  # False: the versions are not made yet
-    spent: float = 0.0  # US$ that the run has cost so far, other classifiers included
-    placebos: int = 0  # of the images, those that only placebos show
+    exact: bool = True  # False: estimated before the versions are made
+    spent: float = 0.0  # US$ that the run has cost so far, including other classifiers
+    placebos: int = 0  # number of images that are used by placebos only
 
     @property
     def calls(self) -> int:
-        """Requests to all classifiers, those on this machine included."""
-        return sum(one.calls for one in self.adapters)
+        """Calls of all classifiers, including local ones."""
+        return sum(plan.calls for plan in self.adapters)
 
     @property
     def usd(self) -> float:
         """Expected cost in US$, as far as prices are known."""
-        return sum(one.usd or 0.0 for one in self.adapters)
+        return sum(plan.usd or 0.0 for plan in self.adapters)
 
     @property
     def leaving(self) -> tuple[AdapterPlan, ...]:
-        """Those by which faces would leave this program."""
-        return tuple(one for one in self.adapters if one.service is not None and one.calls)
+        """The plans that send faces to a service."""
+        return tuple(plan for plan in self.adapters if plan.service is not None and plan.calls)
 
     @property
     def hosts(self) -> list[str]:
-        """Where faces would be sent, in alphabetical order."""
-        return sorted({one.host for one in self.leaving})
+        """The hosts that faces would be sent to, in alphabetical order."""
+        return sorted({plan.host for plan in self.leaving})
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdapterRequest(AdapterCalls):
-    """One classifier's part of a run: one image to send for each version that can be sent."""
+    """One classifier's part of a run; ``images`` has one image for each version that can be sent."""
 
     pending: Pending  # the requests for images without an answer
-    sent: Mapping[str, SentImage]  # versions (sha256) that are sent as another file, or cannot be sent
+    sent: Mapping[str, SentImage]  # by sha256: versions that are sent as another file, or cannot be sent
     plan: AdapterPlan
 
 
@@ -115,17 +115,17 @@ def adapter_requests(
     retry: Retry | None = None,
     make: bool = True,
 ) -> list[AdapterRequest]:
-    """The requests of a run, classifier by classifier.
+    """Prepare the requests of a run to each classifier.
 
     Args:
         adapters: the classifiers.
         versions: every version of every photo.
-        options: how the calls are made.
-        folder: where re-encoded versions are kept.
-        store: the answers that are there; None where there are none yet.
-        spent: what the run has cost so far with other classifiers, in US$; it counts towards ``options.max_cost``.
-        retry: "failed": also send again what was answered without labels; "unreadable": nothing else.
-        make: re-encode what does not fit; False: only look at what was re-encoded before.
+        options: rates, limits and prices.
+        folder: where re-encoded versions are stored.
+        store: the stored answers; None if there are none yet.
+        spent: US$ that the run has cost so far with other classifiers; it counts towards ``options.max_cost``.
+        retry: "failed": also resend images with an answer without labels; "unreadable": send only those.
+        make: whether to re-encode versions that exceed limits, or only use those re-encoded before.
     """
     requests = [
         _adapter_request(adapter, versions, options, folder=folder, store=store, make=make, retry=retry)
@@ -136,13 +136,13 @@ def adapter_requests(
 
 
 def plan_of(requests: Sequence[AdapterRequest], *, spent: float = 0.0) -> Plan:
-    """What they all come to, where the run has cost ``spent`` US$ with other classifiers."""
+    """Return the plan of all requests; ``spent`` is the cost of the run so far with other classifiers in US$."""
     plans = tuple(request.plan for request in requests)
     return Plan(plans, spent=spent + sum(plan.spent for plan in plans))
 
 
 def estimated(adapters: Sequence[Adapter], images: int, options: QueryOptions) -> Plan:
-    """What querying about so many images would come to, before they are made."""
+    """Estimate the plan for a number of images before they are made."""
     plans = []
     for adapter in adapters:
         panel = Panel.of(_sentinels(adapter, options), (), pending=images)
@@ -152,30 +152,30 @@ def estimated(adapters: Sequence[Adapter], images: int, options: QueryOptions) -
 
 
 def called_host(adapter: Adapter) -> str:
-    """The host that an adapter really calls, with its port where there is one; "" on this machine."""
+    """Return the host (and port) that an adapter calls; "" on this machine."""
     return urlsplit(address_of(adapter) or "").netloc
 
 
 def check_images(requests: Sequence[AdapterRequest]) -> None:
-    """Stop (PlanError) before anything is sent if none of the images to send is there."""
-    paths = [request.path for one in requests for request in one.pending.requests]
+    """Raise PlanError if none of the images to send exists."""
+    paths = [pending.path for request in requests for pending in request.pending.requests]
     if paths and not any(path.exists() for path in paths):
         raise PlanError(
-            f"the {len(paths):,} images to send are gone, such as {ending(paths[0], parts=4)}: nothing was sent. "
+            f"the {len(paths):,} images to send are missing, such as {ending(paths[0], parts=4)}: nothing was sent. "
             "Put them back, or make them again with the command that made the run"
         )
 
 
 def check_limits(plan: Plan, *, max_calls: int | None, max_cost: float | None) -> None:
-    """Stop before anything is sent if a limit would be passed.
+    """Check the plan against the limits of the user.
 
     Args:
-        plan: of the calls to come.
-        max_calls: of this command.
-        max_cost: of the run, in US$, what it has cost so far included.
+        plan: the plan.
+        max_calls: maximum calls of this command.
+        max_cost: maximum cost of the run in US$, including its cost so far.
 
     Raises:
-        PlanError: a limit would be passed, or a price that it needs is not known.
+        PlanError: a limit would be exceeded, or a price is unknown.
     """
     if max_calls is not None and plan.calls > max_calls:
         raise PlanError(
@@ -184,11 +184,11 @@ def check_limits(plan: Plan, *, max_calls: int | None, max_cost: float | None) -
         )
     if max_cost is None:
         return
-    for one in plan.adapters:
-        if one.usd is None:
+    for each in plan.adapters:
+        if each.usd is None:
             raise PlanError(
-                f"the price of {one.adapter} is not known, so --max-cost cannot be kept: "
-                f"give it with --price {one.adapter}=US$_PER_1000_IMAGES; nothing was sent"
+                f"the price of {each.adapter} is not known, so --max-cost cannot be checked: "
+                f"give it with --price {each.adapter}=US$_PER_1000_IMAGES; nothing was sent"
             )
     total = plan.usd + plan.spent
     if plan.usd and total > max_cost and not math.isclose(total, max_cost):
@@ -200,16 +200,16 @@ def check_limits(plan: Plan, *, max_calls: int | None, max_cost: float | None) -
 
 
 def check_lifecycles(plan: Plan, *, today: date) -> None:
-    """Refuse (PlanError) services that are no longer there; one that is not really called passes."""
-    for one in plan.leaving:
-        service = one.service
-        if service is None or one.elsewhere or on_this_machine(one.host):
+    """Raise PlanError if a service has ended, unless a different endpoint is called."""
+    for each in plan.leaving:
+        service = each.service
+        if service is None or each.elsewhere or on_this_machine(each.host):
             continue
         if service.lifecycle == "discontinued" or (service.ends is not None and service.ends <= today):
             since = f" on {service.ends}" if service.ends is not None else ""
             raise PlanError(
-                f"{one.adapter}: {service.provider} ended this service{since}, so {one.host} cannot be called; "
-                "replay recorded answers, or name an endpoint that speaks its protocol"
+                f"{each.adapter}: {service.provider} ended this service{since}, so {each.host} cannot be called; "
+                "replay recorded answers, or give an endpoint that implements its protocol"
             )
 
 
@@ -217,21 +217,21 @@ Consent = Callable[[Plan], bool]
 
 
 def check_consent(plan: Plan, *, consent: Consent) -> None:
-    """Get consent (else PlanError) to send faces to other programs and machines, where they would be sent."""
+    """Raise PlanError if faces would be sent to services without consent."""
     if plan.leaving and not consent(plan):
         raise PlanError(unconfirmed(plan.hosts))
 
 
 def unconfirmed(hosts: Sequence[str]) -> str:
-    """The message where nobody agreed that faces leave this machine."""
+    """Return the error message for missing consent."""
     return (
-        f"faces would be sent to {', '.join(hosts)}, which nobody confirmed: nothing was sent. "
-        "Confirm on a terminal, or with --yes in a script; `counterslope plan` shows what it would come to"
+        f"sending faces to {', '.join(hosts)} was not confirmed, so nothing was sent: confirm on a terminal, or give "
+        "--yes in a script; `counterslope plan` shows the cost"
     )
 
 
 def no_consent(plan: Plan) -> bool:
-    """Consent where no one can confirm: refused."""
+    """Refuse consent, where nobody can be asked."""
     return False
 
 
@@ -255,7 +255,7 @@ def _adapter_request(
     images = images_to_send(versions, sent)
     pending = pending_requests(adapter, images, answered=answered)
     if retry is not None and store is not None:
-        again = [replace(one, replaces=True) for one in unreadable_requests(adapter, images, store)]
+        again = [replace(request, replaces=True) for request in unreadable_requests(adapter, images, store)]
         pending = replace(pending, requests=(*(pending.requests if retry == "failed" else ()), *again))
     number = store.find(adapter) if store is not None else None
     jobs = store.jobs(classifier=number) if store is not None and number is not None else ()
@@ -282,7 +282,7 @@ def _adapter_request(
 def _plan(
     adapter: Adapter, options: QueryOptions, *, images: int, known: int, calls: int, panel: Panel, waiting: int = 0
 ) -> AdapterPlan:
-    """The plan of ``calls`` calls about images and those about the sentinels."""
+    """Plan ``calls`` calls for images, and the calls for sentinels."""
     declared = adapter.capabilities
     own = getattr(getattr(type(adapter), "capabilities", None), "service", None)
     moments = panel.sizes(pending=images - known - waiting)
@@ -318,9 +318,9 @@ def _policy(adapter: Adapter, options: QueryOptions) -> CallPolicy:
 def _sentinels(
     adapter: Adapter, options: QueryOptions, *, folder: Path | None = None, make: bool = False
 ) -> tuple[ImageRef, ...]:
-    """The first portraits of the embedded sample, evenly spread over it, encoded for a remote classifier.
+    """Select portraits, evenly spread over the embedded sample, as sentinels of a remote classifier.
 
-    None where images go in jobs: a job has no beginning and end between which its service could change unseen.
+    There are none for classifiers that take jobs, because the images of a job are processed together.
     """
     if not adapter.capabilities.remote or adapter.capabilities.jobs:
         return ()
@@ -335,9 +335,9 @@ def _sentinels(
 
 
 def unreadable_requests(adapter: Adapter, images: Sequence[ImageRef], store: Store) -> list[Request]:
-    """Requests for the images with an answer from which no labels can be read."""
-    every = {one.key: one for one in pending_requests(adapter, images, answered=_nothing).requests}
-    return [every[key] for key, answer in store.answers(every) if unreadable(answer, adapter)]
+    """Make requests for the images with an answer from which no labels can be read."""
+    requests = {request.key: request for request in pending_requests(adapter, images, answered=_nothing).requests}
+    return [requests[key] for key, answer in store.answers(requests) if unreadable(answer, adapter)]
 
 
 def _nothing(keys: Collection[str]) -> set[str]:

@@ -1,21 +1,22 @@
-"""Repair of a damaged ``responses.sqlite``: what can be read goes into a new file, and the old one is kept."""
+"""Repair of a damaged ``responses.sqlite``: readable rows are copied to a new file, and the old file is kept."""
 
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from pipeline.querying.migrations import migrate
 from pipeline.querying.store import StoreError
 
-# Table -> its key, in whose order rows are read, so that an unreadable page costs only its own rows.
+# Table -> its key. Rows are read in the order of the key, so that an unreadable page costs only its own rows.
 TABLES = {
     **{"classifiers": "id", "replies": "id", "answers": "key", "intents": "key", "sentinels": "id"},
     **{"jobs": "name", "job_intents": "key"},
 }
-DIGITS = 12  # hex digits of a text key that place it among the others
+DIGITS = 12  # hex digits of a text key that determine its place in the order
 FARTHEST: int = 16**DIGITS
 UNREADABLE = "unreadable"
 
@@ -26,22 +27,22 @@ Row = tuple[Any, ...]
 class Repaired:
     """The result of a repair."""
 
-    kept: Path | None  # the damaged file's new place; None where the file was sound and nothing was done
+    kept: Path | None  # the damaged file's new path; None: the file was intact
     answers: int  # in the file now
-    lost: int = 0  # images that were answered, but whose answer cannot be read
+    lost: int = 0  # answers that could not be read
 
 
 def repair_store(path: Path) -> Repaired:
-    """Check a file of answers, and where it is damaged, save what can be read into a new one in its place.
+    """Check a file of answers; if it is damaged, replace it by a new file with all readable rows.
 
     Args:
-        path: ``responses.sqlite`` of a run that no other process works on.
+        path: ``responses.sqlite`` of a run that no other process is using.
 
     Raises:
         StoreError: there is no such file, or nothing in it can be read.
     """
     if not path.is_file():
-        raise StoreError(f"{path} is not there: there is nothing to repair")
+        raise StoreError(f"{path} does not exist: there is nothing to repair")
     if is_sound(path):
         with closing(sqlite3.connect(path)) as connection:
             return Repaired(None, _count(connection, "SELECT count(*) FROM answers"))
@@ -49,7 +50,7 @@ def repair_store(path: Path) -> Repaired:
     fresh.unlink(missing_ok=True)
     with closing(sqlite3.connect(fresh, isolation_level=None)) as target, closing(sqlite3.connect(path)) as source:
         migrate(target)
-        source.execute("PRAGMA writable_schema = ON")  # else a file that was cut short is not read at all
+        source.execute("PRAGMA writable_schema = ON")  # otherwise SQLite refuses to read a truncated file
         saved = sum(_copy(source, target, table, key) for table, key in TABLES.items())
         # An answer needs its reply and its classifier.
         target.execute("DELETE FROM answers WHERE reply NOT IN (SELECT id FROM replies)")
@@ -70,7 +71,7 @@ def repair_store(path: Path) -> Repaired:
 
 
 def is_sound(path: Path) -> bool:
-    """Whether SQLite's own check finds nothing wrong with a file of answers."""
+    """Tell whether SQLite's integrity check passes for a file of answers."""
     try:
         with closing(sqlite3.connect(path)) as connection:
             (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
@@ -80,21 +81,21 @@ def is_sound(path: Path) -> bool:
 
 
 def _copy(source: sqlite3.Connection, target: sqlite3.Connection, table: str, key: str) -> int:
-    """Copy the readable rows of a table; returns how many."""
+    """Copy the readable rows of a table; return their number."""
     copied = 0
     target.execute("BEGIN")
     for row in _readable_rows(source, table, key):
         try:
             places = ", ".join("?" * len(row))
             copied += target.execute(f"INSERT OR IGNORE INTO {table} VALUES ({places})", row).rowcount  # noqa: S608
-        except sqlite3.DatabaseError:  # a row whose values no longer fit the table
+        except sqlite3.DatabaseError:  # a row whose values violate the table's constraints
             continue
     target.execute("COMMIT")
     return copied
 
 
 def _readable_rows(source: sqlite3.Connection, table: str, key: str) -> Iterator[Row]:
-    """The rows in the order of their keys; where a page cannot be read, on from the next key that can."""
+    """Yield the rows in the order of their keys; after an unreadable page, continue with the next readable key."""
     start = 0
     while start < FARTHEST:
         try:
@@ -103,7 +104,7 @@ def _readable_rows(source: sqlite3.Connection, table: str, key: str) -> Iterator
                 start = _place(row[0]) + 1
             start = FARTHEST
         except sqlite3.DatabaseError:
-            # The cursor fails one row early, because it has the next one read before it gives a row.
+            # The cursor fails one row early, because it reads ahead by one row.
             last = _first_row(source, table, key, start)
             if isinstance(last, tuple):
                 yield last
@@ -113,7 +114,7 @@ def _readable_rows(source: sqlite3.Connection, table: str, key: str) -> Iterator
 
 
 def _rows(source: sqlite3.Connection, table: str, key: str, start: int, *, most: int = -1) -> Iterator[Row]:
-    """Rows from a place on; sqlite3.DatabaseError for a page that cannot be read or leads back before ``start``."""
+    """Yield rows from a place on; sqlite3.DatabaseError for a page that is unreadable or out of order."""
     query = f"SELECT * FROM {table} WHERE {key} >= ? ORDER BY {key} LIMIT ?"  # noqa: S608 - our own names
     for row in source.execute(query, (start if key == "id" else f"{start:0{DIGITS}x}", most)):
         if _place(row[0]) < start:
@@ -123,7 +124,7 @@ def _rows(source: sqlite3.Connection, table: str, key: str, start: int, *, most:
 
 
 def _first_row(source: sqlite3.Connection, table: str, key: str, start: int) -> Row | str | None:
-    """The first row from a place on; None where there is none, ``UNREADABLE`` where that cannot be known."""
+    """Return the first row from a place on, None if there is none, ``UNREADABLE`` if its page is."""
     try:
         return next(_rows(source, table, key, start, most=1), None)
     except sqlite3.DatabaseError:
@@ -131,15 +132,15 @@ def _first_row(source: sqlite3.Connection, table: str, key: str, start: int) -> 
 
 
 def _place(key: Any) -> int:
-    """The place of a key among the others."""
+    """Return the place of a key in the order."""
     try:
         return int(key) if isinstance(key, int) else int(str(key)[:DIGITS], 16)
-    except ValueError:  # not one of ours
+    except ValueError:  # not written by this program
         return FARTHEST
 
 
 def _next_readable(start: int, reads: Callable[[int], bool]) -> int:
-    """The first place after ``start`` from which rows can be read again; the farthest where there is none."""
+    """Search the first place after ``start`` from which rows can be read; the farthest if there is none."""
     jump = 1
     while not reads(start + jump):
         jump *= 2
@@ -157,6 +158,6 @@ def _count(connection: sqlite3.Connection, query: str) -> int:
 
 
 def _free_name(path: Path) -> Path:
-    """``responses.damaged.sqlite`` next to the file, or with a number where that is taken."""
-    names = (f"{path.stem}.damaged{number or ''}{path.suffix}" for number in range(1_000_000))
-    return next(place for name in names if not (place := path.with_name(name)).exists())
+    """Return ``responses.damaged.sqlite`` next to the file, with a number if that exists."""
+    paths = (path.with_name(f"{path.stem}.damaged{number or ''}{path.suffix}") for number in count())
+    return next(candidate for candidate in paths if not candidate.exists())

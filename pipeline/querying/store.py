@@ -1,7 +1,7 @@
-"""``responses.sqlite``: every raw answer as it came, and every intent to send an image, written before it is sent.
+"""The store of a run (``responses.sqlite``): raw answers, and intents, which are recorded before an image is sent.
 
-Read by others: the view ``responses`` has one row an answered image (key, classifier, image, body, status, headers,
-time, position).
+For other programs, the view ``responses`` has one row per answered image (key, classifier, image, body, status,
+headers, time, position).
 """
 
 import json
@@ -23,9 +23,9 @@ from pipeline.querying.requests import Request, canonical_json
 
 __all__ = ["MIGRATIONS", "Intent", "Job", "Moment", "Request", "Sentinel", "Store", "StoreError"]
 
-_CHUNK = 20_000  # keys per look-up
-_REASON_LENGTH = 500
-_KEPT_OF_A_FAILURE = 65_536  # bytes of the reply
+_CHUNK = 20_000  # keys per query
+_MAX_REASON = 500  # characters
+_MAX_FAILED_REPLY = 65_536  # bytes stored of a reply that is not an answer
 
 _LOST = "state = 'open' AND (key, attempt) NOT IN (SELECT key, attempt FROM waiting)"
 _OUTCOME = "state = ?, error = ?, billed = ?, reply = ?"
@@ -34,12 +34,12 @@ Moment = Literal["start", "middle", "end"]
 
 
 class StoreError(Exception):
-    """The file is not a store that this version can use; the message says why and what to do."""
+    """The file cannot be used as a store; the message says why and what to do."""
 
 
 @dataclass(frozen=True)
 class Intent:
-    """A request that is about to be sent for the ``attempt``-th time, or as the sentinel of that ``row``."""
+    """A request that is about to be sent for the ``attempt``-th time; ``row`` identifies a sentinel."""
 
     request: Request
     attempt: int
@@ -48,7 +48,7 @@ class Intent:
 
 @dataclass(frozen=True)
 class Job:
-    """Images that are sent together and answered later; ``service_id`` is None until the service's reply is kept."""
+    """Images that are sent together and answered later; ``service_id`` is None until the service's reply is stored."""
 
     name: str
     intents: tuple[Intent, ...]
@@ -57,7 +57,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Sentinel:
-    """A sentinel image as it was sent at one moment; ``outcome`` is None where the process ended before."""
+    """A sentinel image sent at one moment; ``outcome`` is None if the process ended before there was one."""
 
     row: int
     round: int
@@ -67,13 +67,13 @@ class Sentinel:
 
 
 class Store:
-    """The answers of a run. Safe to use from several threads; every write has been committed when it returns.
+    """The answers of a run. Thread-safe; every write has been committed when its call returns.
 
     Args:
-        path: the file; made where it is missing.
+        path: the file, which is created if missing.
 
     Raises:
-        StoreError: the file is something else, or was written by a newer version.
+        StoreError: the file is not a store, or was written by a newer version.
     """
 
     def __init__(self, path: Path) -> None:
@@ -110,7 +110,7 @@ class Store:
             raise self._damaged(error) from error
 
     def check(self) -> None:
-        """StoreError where SQLite finds the file damaged; for before images are sent whose answers may be in it."""
+        """Raise StoreError if SQLite finds the file damaged, because its answers would be paid for again."""
         with self._lock:
             try:
                 (found,) = self._connection.execute("PRAGMA quick_check(1)").fetchone()
@@ -125,15 +125,12 @@ class Store:
             self._connection.close()
 
     def outlive_power_loss(self) -> None:
-        """Let each transaction wait for the disk from now on.
-
-        A killed process loses nothing either way; answers that cost money must also outlive the machine.
-        """
+        """Make transactions durable against power loss, for answers that cost money; they survive a kill anyway."""
         with self._lock:
             self._connection.execute("PRAGMA synchronous = FULL")
 
     def classifier(self, *, adapter: str, model: str, parameters: Mapping[str, Any]) -> int:
-        """The number that stands for a classifier with these parameters."""
+        """Return the number of a classifier with these parameters; a new one is registered."""
         row = (adapter, model, canonical_json(dict(parameters)))
 
         def write(connection: sqlite3.Connection) -> int:
@@ -143,18 +140,18 @@ class Store:
         return self._write(write)
 
     def number_of(self, adapter: Adapter) -> int:
-        """The number that stands for an adapter as it is."""
+        """Return the number of an adapter with its present model and parameters; a new one is registered."""
         return self.classifier(adapter=adapter.name, model=adapter.model, parameters=adapter.parameters)
 
     def find(self, adapter: Adapter) -> int | None:
-        """The number that stands for an adapter as it is; None where it has none yet."""
+        """Return the number of an adapter with its present model and parameters; None if it is not registered."""
         found = self._rows(_NUMBER, (adapter.name, adapter.model, canonical_json(dict(adapter.parameters))))
         return int(found[0][0]) if found else None
 
     def begin(
         self, requests: Sequence[Request], *, classifier: int, sentinel: tuple[int, Moment] | None = None
     ) -> list[Intent]:
-        """Write down that these are about to be sent; with ``sentinel``, as the sentinels of that round and moment."""
+        """Record that requests are about to be sent; ``sentinel`` is the round and moment of sentinels."""
 
         def write(connection: sqlite3.Connection) -> list[Intent]:
             if sentinel is None:
@@ -162,32 +159,34 @@ class Store:
             query = (
                 "INSERT INTO sentinels (classifier, round, moment, image, time, state) VALUES (?, ?, ?, ?, ?, 'open')"
             )
-            rows = [connection.execute(query, (classifier, *sentinel, one.sha256, _now())) for one in requests]
-            return [Intent(one, 1, row.lastrowid) for one, row in zip(requests, rows, strict=True)]
+            return [
+                Intent(request, 1, connection.execute(query, (classifier, *sentinel, request.sha256, _now())).lastrowid)
+                for request in requests
+            ]
 
         return self._write(write)
 
     def begin_job(self, intents: Sequence[Intent], *, classifier: int) -> Job:
-        """Write down that these intents are about to be sent as one job."""
+        """Record that intents are about to be sent as one job."""
         job = Job(uuid4().hex, tuple(intents))
 
         def write(connection: sqlite3.Connection) -> Job:
             query = "INSERT INTO jobs (name, classifier, time) VALUES (?, ?, ?)"
             connection.execute(query, (job.name, classifier, _now()))
-            rows = [(one.request.key, one.attempt, job.name) for one in intents]
+            rows = [(intent.request.key, intent.attempt, job.name) for intent in intents]
             connection.executemany("INSERT INTO job_intents VALUES (?, ?, ?)", rows)
             return job
 
         return self._write(write)
 
     def name_job(self, job: Job, service_id: str) -> Job:
-        """Keep the id that the service gave a job."""
+        """Record the service's id of a job."""
         query = "UPDATE jobs SET service_id = ? WHERE name = ?"
         self._write(lambda connection: connection.execute(query, (service_id, job.name)))
         return replace(job, service_id=service_id)
 
     def jobs(self, *, classifier: int) -> list[Job]:
-        """The jobs whose outcomes are not kept yet, with those of their intents that have none."""
+        """Return the unfinished jobs with their open intents."""
         query = "SELECT job, service_id, key, attempt, image FROM waiting WHERE classifier = ? ORDER BY job, key"
         rows = self._rows(query, (classifier,))
         return [
@@ -196,15 +195,15 @@ class Store:
         ]
 
     def refuse(self, request: Request, *, classifier: int, error: str) -> None:
-        """Write down that this could not even be sent."""
+        """Record that a request could not be sent."""
         self._write(lambda connection: _intend(connection, request, classifier, "unsent", error))
 
     def finish(
         self, outcomes: Iterable[tuple[Intent, RawAnswer | NoAnswer]], *, classifier: int, job: Job | None = None
     ) -> None:
-        """Keep the outcomes of one call, or of a ``job``, which then has ended.
+        """Store the outcomes of a call, or of a ``job``, which is then finished.
 
-        Should one key ever get two answers, the first that can be read stays.
+        If a key gets a second answer, the first one is kept, unless the request ``replaces`` it.
         """
         rows = list(outcomes)
 
@@ -213,11 +212,11 @@ class Store:
             for intent, outcome in rows:
                 values: tuple[Any, ...]
                 if isinstance(outcome, NoAnswer):
-                    reply = replies.row(outcome.reply, most=_KEPT_OF_A_FAILURE) if outcome.reply else None
-                    values = ("failed", shortened(outcome.reason), outcome.billed, reply)
+                    reply = replies.row(outcome.reply, most=_MAX_FAILED_REPLY) if outcome.reply else None
+                    values = ("failed", outcome.reason[:_MAX_REASON], outcome.billed, reply)
                 else:
                     number = replies.row(outcome)
-                    # The reply of an answered request is found by its answer, that of a sentinel by itself.
+                    # Answers refer to the replies of requests; sentinels have no answer and refer to them directly.
                     values = ("answered", None, False, None if intent.row is None else number)
                     if intent.row is None:
                         _keep(connection, intent.request, (classifier, number, outcome.position))
@@ -234,37 +233,35 @@ class Store:
         self._write(write)
 
     def answered(self, keys: Collection[str]) -> set[str]:
-        """Those of the keys that have an answer."""
+        """Return the subset of keys that have an answer."""
         return {key for (key,) in self._among(keys, "SELECT key FROM answers WHERE key IN {keys}")}
 
     def answers(self, keys: Collection[str]) -> Iterator[tuple[str, RawAnswer]]:
-        """Each key that has an answer, with it."""
+        """Yield each key that has an answer, and the answer."""
         rows = list(self._among(keys, "SELECT key, reply, position FROM answers WHERE key IN {keys}"))
-        # One reply may answer a hundred images: its body is held once.
+        # One reply may answer a hundred images; its body is in memory once.
         of_replies = "SELECT id, body, status, headers FROM replies WHERE id IN {keys}"
         replies = {number: reply for number, *reply in self._among({number for _, number, _ in rows}, of_replies)}
         for key, number, position in rows:
             yield key, _raw_answer([*replies[number], position])
 
     def failures(self, keys: Collection[str]) -> dict[str, str]:
-        """The last error of each key that ever failed, whether or not it has an answer by now."""
-        rows = self._among(
-            keys, "SELECT key, error FROM intents WHERE key IN {keys} AND error IS NOT NULL ORDER BY key, attempt"
-        )
-        return dict(rows)
+        """Return the last error of each key that ever failed, even if it has an answer now."""
+        query = "SELECT key, error FROM intents WHERE key IN {keys} AND error IS NOT NULL ORDER BY key, attempt"
+        return dict(self._among(keys, query))
 
     def unresolved(self, *, classifier: int) -> int:
-        """How many intents have no outcome: sent, perhaps answered and billed, but the process ended before.
+        """Count the intents without an outcome, because the process ended after they may have been sent and billed.
 
-        Those of jobs that can still be fetched are not among them.
+        Intents of unfinished jobs, whose outcomes can still be fetched, are not counted.
         """
         query = f"SELECT count(*) FROM intents WHERE classifier = ? AND {_LOST}"  # noqa: S608 - our own words
         return int(self._rows(query, (classifier,))[0][0])
 
     def possibly_billed(self, *, classifier: int) -> list[str]:
-        """The images (sha256) of the intents that may have been charged for in vain, one for each intent.
+        """Return the images (sha256), one per intent, that may have been charged without a usable answer.
 
-        The process ended before the outcome was kept, or the answer was lost on its way or cannot be read.
+        The process ended before the outcome was stored, or the answer was lost on the way or cannot be read.
         """
         open_ = {"intents": _LOST, "sentinels": "state = 'open'"}
         query = " UNION ALL ".join(
@@ -274,10 +271,10 @@ class Store:
         return [image for (image,) in self._rows(query, (classifier,) * len(open_))]
 
     def billed(self, adapter: str, *, calls: float = 1.0, jobs: float = 1.0) -> float:
-        """For how many images an adapter's service charged, whatever its model and parameters were at the time.
+        """Return the number of images that an adapter's service charged for, over all its models and parameters.
 
-        Those of sentinels and those possibly billed are included. An image sent in a call counts ``calls``, one sent
-        in a job ``jobs``.
+        Sentinels and possibly billed images are included. An image sent in a call counts ``calls``, one sent in a job
+        ``jobs``.
         """
         where = (
             "WHERE (state IN ('open', 'answered') OR billed) "
@@ -291,35 +288,34 @@ class Store:
         return float(calls * (panel + alone) + jobs * together)
 
     def sentinels(self, *, classifier: int) -> list[Sentinel]:
-        """The sentinel images as they were sent so far, in order."""
+        """Return the sentinels sent so far, in order."""
         query = """
             SELECT sentinels.id, round, moment, image, error, body, replies.status, headers, position
             FROM sentinels LEFT JOIN replies ON replies.id = reply
             WHERE classifier = ? AND state != 'unsent' ORDER BY sentinels.id
         """
         return [
-            Sentinel(
-                row, number, moment, image, _raw_answer(reply) if error is None and reply[0] is not None else error
-            )
-            for row, number, moment, image, error, *reply in self._rows(query, (classifier,))
+            Sentinel(*sentinel, _raw_answer(reply) if error is None and reply[0] is not None else error)
+            for *sentinel, error, body, status, headers, position in self._rows(query, (classifier,))
+            for reply in [(body, status, headers, position)]
         ]
 
     def _write(self, write: Write[Result]) -> Result:
         try:
             return self._commit(write)
-        except sqlite3.OperationalError as error:  # a full disk, a folder that became read-only
+        except sqlite3.OperationalError as error:  # e.g. a full disk, or a folder that became read-only
             raise self._unwritable(error) from error
 
     def _damaged(self, problem: object) -> StoreError:
         return StoreError(
-            f"{self._path} is damaged, or not a file of answers ({problem}): nothing is sent. "
+            f"{self._path} is damaged, or not a file of answers ({problem}), so nothing is sent: "
             f"`counterslope repair {self._path.parent}` saves the answers that can be read"
         )
 
     def _unwritable(self, error: Exception) -> StoreError:
         return StoreError(
-            f"{self._path} cannot be written ({error}): see to the disk's space and the folder's permissions. "
-            "What was answered before is kept; the same command continues"
+            f"{self._path} cannot be written ({error}): check the disk's free space and the folder's permissions. "
+            "Earlier answers are kept; the same command continues"
         )
 
     def _among(self, keys: Collection[str | int], query: str) -> Iterator[tuple[Any, ...]]:
@@ -334,24 +330,19 @@ class Store:
 
 
 class _Replies:
-    """The replies of one call, each kept once however many images it answers."""
+    """The replies of one call, each of which is stored once even if it answers several images."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._rows: dict[tuple[bytes, int | None, str], int] = {}
 
     def row(self, answer: RawAnswer, *, most: int | None = None) -> int:
-        """The row of a reply, which is written where it is the first of its kind; at most so many bytes of its body."""
+        """Return the row of a reply, of whose body at most ``most`` bytes are stored; a new one is inserted."""
         reply = (answer.body[:most], answer.status, json.dumps(dict(answer.headers), sort_keys=True))
         if reply not in self._rows:
             query = "INSERT INTO replies (body, status, headers, time) VALUES (?, ?, ?, ?)"
             self._rows[reply] = self._connection.execute(query, (*reply, _now())).lastrowid or 0
         return self._rows[reply]
-
-
-def shortened(text: str) -> str:
-    """A reason, as long as it is worth keeping."""
-    return text[:_REASON_LENGTH]
 
 
 def _intend(
@@ -364,14 +355,14 @@ def _intend(
     query = "SELECT coalesce(max(attempt), 0) + 1 FROM intents WHERE key = ?"
     (attempt,) = connection.execute(query, (request.key,)).fetchone()
     query = "INSERT INTO intents (key, attempt, classifier, image, time, state, error) VALUES (?, ?, ?, ?, ?, ?, ?)"
-    why = None if error is None else shortened(error)
-    connection.execute(query, (request.key, attempt, classifier, request.sha256, _now(), state, why))
+    reason = None if error is None else error[:_MAX_REASON]
+    connection.execute(query, (request.key, attempt, classifier, request.sha256, _now(), state, reason))
     return Intent(request, attempt)
 
 
 def _keep(connection: sqlite3.Connection, request: Request, answer: tuple[int, int, int]) -> None:
-    """Keep an answer (classifier, reply, position) under its key, where there is none that can be read."""
-    if request.replaces:  # the reply that could not be read stays with the intent that led to it
+    """Insert an answer (classifier, reply, position), unless its key has one that the request does not replace."""
+    if request.replaces:  # the unreadable reply stays with the intent that led to it
         connection.execute(
             "UPDATE intents SET reply = (SELECT reply FROM answers WHERE answers.key = intents.key) "
             "WHERE key = ? AND state = 'answered' AND reply IS NULL",
@@ -386,7 +377,7 @@ def _keep(connection: sqlite3.Connection, request: Request, answer: tuple[int, i
 
 
 def _raw_answer(reply: Sequence[Any]) -> RawAnswer:
-    """The answer of a row: body, status, headers, position."""
+    """Decode an answer from its body, status, headers and position."""
     body, status, headers, position = reply
     return RawAnswer(body=bytes(body), status=status, headers=json.loads(headers), position=position)
 

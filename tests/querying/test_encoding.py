@@ -92,7 +92,7 @@ def test_what_cannot_fit_is_left_out_by_name(tmp_path: Path) -> None:
     narrow = write_photo(tmp_path / "in", "narrow", size=(400, 10))
     found = prepare(narrow, Limits(min_side=100, max_pixels=10_000), folder=tmp_path / "sent")
     assert {sent.sha256 for sent in found.values()} == {None}
-    assert all("10 pixels" in sent.how and "no encoding fits" in sent.how for sent in found.values())
+    assert all("10 pixels" in sent.how and "no encoding is within" in sent.how for sent in found.values())
     tiny = prepare(narrow, Limits(max_bytes=20), folder=tmp_path / "sent")
     assert all("20 are accepted" in sent.how for sent in tiny.values())
 

@@ -92,7 +92,7 @@ def test_every_counterfactual_has_an_answers_row_with_its_reason() -> None:
     [
         ([Label("a", 1.5)], "must be in 0-1"),
         ([Label("a", math.nan)], "must be in 0-1"),
-        ([Label("a", 0.1), Label("a", 0.2)], "there twice"),
+        ([Label("a", 0.1), Label("a", 0.2)], "occurs twice"),
         ([Label("", 0.1)], "must be text"),
         (None, "the parser failed"),
     ],

@@ -308,7 +308,7 @@ def test_on_a_terminal_the_plan_is_shown_and_asked_about(
         if agrees:
             query_stage(audit, "v", [LoopbackAdapter(service.url)])
         else:
-            with pytest.raises(PlanError, match="nobody confirmed"):
+            with pytest.raises(PlanError, match="not confirmed"):
                 query_stage(audit, "v", [LoopbackAdapter(service.url)])
         assert len(service.times) == (12 if agrees else 0)
     shown = capsys.readouterr().err

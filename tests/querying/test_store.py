@@ -101,7 +101,7 @@ def test_a_full_disk_is_reported_as_such_and_leaves_what_was_kept(tmp_path: Path
         first, second = store.begin([Request(name, name) for name in ("one", "two")], classifier=number)
         store.finish([(first, RawAnswer(b"1"))], classifier=number)
         store._connection.execute("PRAGMA max_page_count = 1")
-        with pytest.raises(StoreError, match=r"cannot be written \(database or disk is full\): see to the disk"):
+        with pytest.raises(StoreError, match=r"cannot be written \(database or disk is full\): check the disk"):
             store.finish([(second, RawAnswer(b"2" * 100_000))], classifier=number)
         assert store.answered(["one", "two"]) == {"one"}
         assert store.possibly_billed(classifier=number) == ["two"]
