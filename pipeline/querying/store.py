@@ -295,9 +295,8 @@ class Store:
             WHERE classifier = ? AND state != 'unsent' ORDER BY sentinels.id
         """
         return [
-            Sentinel(*sentinel, _raw_answer(reply) if error is None and reply[0] is not None else error)
-            for *sentinel, error, body, status, headers, position in self._rows(query, (classifier,))
-            for reply in [(body, status, headers, position)]
+            Sentinel(row, round_, moment, image, _raw_answer(reply) if error is None and reply[0] is not None else error)
+            for row, round_, moment, image, error, *reply in self._rows(query, (classifier,))
         ]
 
     def _write(self, write: Write[Result]) -> Result:
