@@ -1,1 +1,1 @@
-"""Classifiers on this machine: networks, OpenCV, the embedded judge and a planted truth, and what they share."""
+"""Adapters of classifiers on this machine: networks, OpenCV, the embedded judge, and one with known slopes."""

@@ -1,4 +1,4 @@
-"""Zero-shot classification by CLIP-like networks of open_clip: labels are sentences that an image is compared with."""
+"""Zero-shot classification by CLIP-like networks of open_clip, which compare an image with sentences about labels."""
 
 import json
 from collections.abc import Mapping
@@ -28,10 +28,10 @@ _FITS: Mapping[str, Fit] = {"shortest": "crop", "squash": "stretch", "longest": 
 
 
 class Clip(TorchNetwork):
-    """Zero-shot classification with open_clip: clip:ViT-B-32, with a list of labels of yours.
+    """Zero-shot classification with open_clip: clip:ViT-B-32, with your list of labels.
 
-    "softmax" scores rank the labels of the list against each other: they depend on the whole list. "sigmoid" scores
-    judge each label by itself and need a network that was trained so (SigLIP). "cosine" is the similarity itself,
+    "softmax" scores compare the labels of the list with each other, so they depend on the whole list. "sigmoid" scores
+    are independent of other labels and need a network trained for them (SigLIP). "cosine" is the similarity,
     (1 + cos) / 2.
     """
 
@@ -39,16 +39,16 @@ class Clip(TorchNetwork):
         target: str
         """an architecture of open_clip, a folder with open_clip_config.json, or hf-hub:owner/name."""
         weights: str | None = None
-        """published weights of an architecture, such as laion2b_s34b_b79k, or a file of your own, which is taken to
-        want OpenAI's preprocessing."""
+        """published weights of an architecture, such as laion2b_s34b_b79k, or your own file, which is used with
+        OpenAI's preprocessing."""
         labels: str | tuple[str, ...] = "occupations"
-        """the ready-made list occupations, a file with one label a line, or a list."""
+        """the included list occupations, a file with one label per line, or a list."""
         template: str | tuple[str, ...] = "a photo of a {}"
-        """the sentence about the image, with {} for the label; the mean of several if a list is given."""
+        """the sentence about the image, with {} for the label; of a list of sentences, the mean is used."""
         scores: Literal["softmax", "sigmoid", "cosine"] = "softmax"
         """see above."""
         top_k: int | None = Field(None, ge=1)
-        """only that many of the highest scores are returned; 1 with presence=0 counts the best label alone."""
+        """number of highest scores to return; 1 with presence=0 counts only the best label."""
 
     capabilities = Capabilities(scale="softmax, sigmoid or cosine", batch=16)
 
@@ -59,7 +59,7 @@ class Clip(TorchNetwork):
         self._templates = (options.template,) if isinstance(options.template, str) else options.template
         for text in self._templates or ("",):
             if text.count("{}") != 1:
-                raise AdapterError(f"{name}: the template {text!r} needs {{}} once, where the label goes")
+                raise AdapterError(f"{name}: the template {text!r} must contain {{}} once, in place of the label")
         names = read_labels(options.labels)
         self._scores = options.scores
         super().__init__(
@@ -86,7 +86,7 @@ class Clip(TorchNetwork):
 
     @cached_property
     def _sentences(self) -> "torch.Tensor":
-        """``(labels, D)`` unit embeddings of each label's sentence about an image."""
+        """``(labels, D)`` unit embeddings of the labels' sentences."""
         import torch
 
         tokenize = package("open_clip", adapter=self.name).get_tokenizer(self._source.name)
@@ -112,15 +112,15 @@ class Clip(TorchNetwork):
 
 @dataclass(frozen=True)
 class ClipSource:
-    """A network that is on this machine."""
+    """A network on this machine."""
 
-    adapter: str  # its name, for messages
-    name: str  # what open_clip calls it: an architecture, or ``local-dir:FOLDER``
-    described: str  # its name and its weights' name, for the record
-    weights: Path | None  # None where they are in the folder
-    files: tuple[Path, ...]  # every file that decides the answers
+    adapter: str  # the adapter's name, for messages
+    name: str  # in open_clip: an architecture, or ``local-dir:FOLDER``
+    described: str  # names of the network and the weights, for the record
+    weights: Path | None  # None: in the folder
+    files: tuple[Path, ...]  # all files that determine the answers
     preprocessing: Preprocessing
-    quick_gelu: bool = False  # its weights were trained with that activation
+    quick_gelu: bool = False  # whether the weights were trained with this activation
 
     @property
     def model(self) -> str:
@@ -128,7 +128,7 @@ class ClipSource:
         return f"{self.described}, sha256 {digest_of(self.files)}"
 
     def load(self) -> Any:
-        """The network; AdapterError where the weights do not fit it."""
+        """Load the network; AdapterError if the weights do not fit it."""
         import open_clip
 
         options: dict[str, Any] = {"pretrained": str(self.weights)} if self.weights else {}
@@ -142,10 +142,10 @@ class ClipSource:
 
 
 def find(target: str, weights: str | None, *, adapter: str, download: bool) -> ClipSource:
-    """The network that is meant: an architecture with ``weights``, a folder, or ``hf-hub:owner/name``.
+    """Find a network: an architecture with ``weights``, a folder, or ``hf-hub:owner/name``.
 
     Raises:
-        AdapterError: open_clip is not installed; there is no such network, or no such weights on this machine.
+        AdapterError: open_clip is not installed, there is no such network, or its weights are not on this machine.
     """
     package("open_clip", adapter=adapter)
     if target.startswith("hf-hub:"):
@@ -160,7 +160,7 @@ def find(target: str, weights: str | None, *, adapter: str, download: bool) -> C
 
 def _in_folder(folder: Path, weights: str | None, *, described: str, adapter: str) -> ClipSource:
     if weights is not None:
-        raise AdapterError(f"{adapter}: the folder {folder} has its own weights: leave the option weights out")
+        raise AdapterError(f"{adapter}: the folder {folder} has its own weights: remove the option weights")
     try:
         declared = json.loads((folder / _CONFIG).read_text(encoding="utf-8"))
         preprocessing = _preprocessing(declared["model_cfg"], declared.get("preprocess_cfg", {}))
@@ -168,7 +168,7 @@ def _in_folder(folder: Path, weights: str | None, *, described: str, adapter: st
         raise AdapterError(f"{adapter}: {folder / _CONFIG} cannot be read: {type(error).__name__}: {error}") from error
     networks = [file for pattern in _WEIGHTS for file in folder.glob(pattern)]
     if not networks:
-        raise AdapterError(f"{adapter}: there are no weights (*.safetensors) in {folder}: fetch it again, whole")
+        raise AdapterError(f"{adapter}: there are no weights (*.safetensors) in {folder}: download it again")
     rest = {file for pattern in _TOKENIZER for file in folder.glob(pattern)} | {folder / _CONFIG}
     return ClipSource(
         adapter, f"local-dir:{folder}", described, weights=None, files=(*networks, *rest), preprocessing=preprocessing
@@ -187,7 +187,7 @@ def _by_name(architecture: str, weights: str | None, *, adapter: str, download: 
     published = open_clip.pretrained.list_pretrained_tags_by_model(architecture)
     if weights is None:
         raise AdapterError(
-            f"{adapter}: which weights? Set the option weights to a file, or to one of {', '.join(published) or 'none'}"
+            f"{adapter}: the option weights is required: a file, or one of {', '.join(published) or 'none'}"
         )
     tokenizer = model["text_cfg"].get("hf_tokenizer_name") or model["text_cfg"].get("hf_model_name")
     if tokenizer:
@@ -211,7 +211,7 @@ def _by_name(architecture: str, weights: str | None, *, adapter: str, download: 
 
 
 def _on_disk(tag: Mapping[str, Any]) -> Path | None:
-    """The file of published weights, where open_clip keeps it."""
+    """Return the file of published weights in open_clip's caches; None if it is not there."""
     from huggingface_hub import try_to_load_from_cache
 
     repository, _, file = tag.get("hf_hub", "").rpartition("/")
@@ -222,8 +222,8 @@ def _on_disk(tag: Mapping[str, Any]) -> Path | None:
             found = try_to_load_from_cache(repository, name)
             if isinstance(found, str):
                 return Path(found)
-    kept = Path.home() / ".cache" / "clip" / (tag.get("url") or "none").rpartition("/")[2]
-    return kept if kept.is_file() else None
+    cached = Path.home() / ".cache" / "clip" / (tag.get("url") or "none").rpartition("/")[2]
+    return cached if cached.is_file() else None
 
 
 def _missing(architecture: str, weights: str, tag: Mapping[str, Any], *, adapter: str, download: bool) -> Path:
@@ -240,7 +240,7 @@ def _missing(architecture: str, weights: str, tag: Mapping[str, Any], *, adapter
 
 
 def _preprocessing(model: Mapping[str, Any], declared: Mapping[str, Any]) -> Preprocessing:
-    """What a network expects: open_clip's defaults, changed by what is declared with the weights."""
+    """Return a network's preprocessing: open_clip's defaults, overridden by the declaration of the weights."""
     from open_clip.transform import PreprocessCfg, merge_preprocess_dict
 
     merged = merge_preprocess_dict(PreprocessCfg(), dict(declared))

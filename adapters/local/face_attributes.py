@@ -1,4 +1,4 @@
-"""The embedded judge as a classifier of whole images: what it perceives in the face nearest the image's centre."""
+"""The embedded judge as a classifier of the face nearest to an image's centre."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from models.detector import FaceDetector
     from models.judge import Classifier, Perception
 
-_CROP = 128  # pixels a side of the aligned face, as in training
+_CROP = 128  # side of the aligned face in pixels, as in training
 _BATCH = 32
-_BATCH_BYTES = 8_000_000  # so that photos of many megapixels do not wait in memory by the dozen
+_BATCH_BYTES = 8_000_000  # bounds memory for photos of many megapixels
 _RACES = {
     "White": "perceived White",
     "Black": "perceived Black",
@@ -43,12 +43,12 @@ LABELS = (
 
 
 class FaceAttributes(LabelAnswers):
-    """The embedded judge: perceived gender, race, age and smile of the face nearest the centre.
+    """The embedded judge: perceived gender, race, age and smile of the face nearest to the centre.
 
     Scores are the judge's probabilities; "young" is the probability of being perceived as under 30. An image without
-    a face gets an answer without labels. The versions of a photo are aligned by the face that was found in the photo,
-    so that labels move with what was edited and not with where a detector sees it; ``face=version`` looks for it anew
-    in each of them, as a service does.
+    a face gets an answer without labels. All versions of a photo are aligned by the face detected in the photo, so that
+    labels depend on the edit and not on the detector. With ``face=version``, the face is detected in each version, as a
+    service would do.
     """
 
     name = "face-attributes"
@@ -58,9 +58,9 @@ class FaceAttributes(LabelAnswers):
 
     class Options(AdapterOptions):
         smallest_face: float = Field(0.2, gt=0, le=1)
-        """the smallest face looked for, as a share of the image's shorter side."""
+        """the smallest detected face, as a fraction of the image's shorter side."""
         face: Literal["photo", "version"] = "photo"
-        """where the face is looked for: once, in the photo, or anew in each version."""
+        """where the face is detected: once in the photo, or in each version."""
 
     def __init__(self, options: Options) -> None:
         self._smallest_face = options.smallest_face
@@ -91,17 +91,17 @@ class FaceAttributes(LabelAnswers):
         return FaceDetector(long_side=320, smallest_face=self._smallest_face)
 
     def send(self, images: Sequence[bytes]) -> list[RawAnswer]:
-        """Find, align and judge the faces of up to 32 images; see ``Adapter.send``."""
+        """Detect, align and classify the faces of images; see ``Adapter.send``."""
         return self.send_faces(images, [None] * len(images))
 
     def send_faces(self, images: Sequence[bytes], faces: Sequence[Landmarks | None]) -> list[RawAnswer]:
-        """Align and judge the faces of up to 32 images, found first where that was not done; see ``FaceClassifier``."""
+        """Align and classify the faces of images, and detect those without landmarks; see ``FaceClassifier``."""
         seen = [self._face(decode_rgb(data), landmarks) for data, landmarks in zip(images, faces, strict=True)]
         perceived = iter(self._perceive([crop for crop, _ in seen if crop is not None]))
         return [to_answer([] if crop is None else next(perceived), **facts) for crop, facts in seen]
 
     def network_input(self, image: bytes) -> "NDArray[np.float32] | None":
-        """See ``Differentiable``: the aligned face nearest the centre, in -1..1."""
+        """See ``Differentiable``: the aligned face nearest to the centre, in -1..1."""
         import numpy as np
 
         crop, _ = self._central_face(decode_rgb(image))
@@ -129,7 +129,7 @@ class FaceAttributes(LabelAnswers):
     def _face(
         self, image: "NDArray[np.uint8]", landmarks: Landmarks | None
     ) -> "tuple[NDArray[np.uint8] | None, dict[str, int]]":
-        """The aligned face, None where there is none; where it had to be looked for, with how many were found."""
+        """Return the aligned face, or None, and facts for the answer: the number of faces if they were detected."""
         if landmarks is None:
             crop, found = self._central_face(image)
             return crop, {"faces": found}
@@ -140,11 +140,11 @@ class FaceAttributes(LabelAnswers):
         return aligned_crop(image, np.array(landmarks), size=_CROP), {}
 
     def _central_face(self, image: "NDArray[np.uint8]") -> "tuple[NDArray[np.uint8] | None, int]":
-        """The aligned face nearest the centre, None where there is none, and how many faces were found."""
+        """Return the aligned face nearest to the centre, or None, and the number of faces."""
         from models.alignment import aligned_crop
         from models.detector import central_face
 
-        # One image at a time: in batches MTCNN's last digits depend on the batch's other images.
+        # One image at a time, because in batches MTCNN's last digits depend on the other images.
         faces = self._detector.detect([image])[0]
         nearest = central_face(faces, width=image.shape[1], height=image.shape[0])
         return None if nearest is None else aligned_crop(image, nearest.landmarks, size=_CROP), len(faces)
@@ -159,7 +159,7 @@ class FaceAttributes(LabelAnswers):
 
 
 def _scores(perceived: "Perception") -> "Tensor":
-    """``(B, 15)`` scores in the order of ``LABELS``."""
+    """Return scores ``(B, 15)`` in the order of ``LABELS``."""
     import torch
 
     under_30 = 1 - perceived.at_least[:, _AGES.index(30)]

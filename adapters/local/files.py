@@ -1,4 +1,4 @@
-"""Files of networks: which lie on this machine, their digests, and fetching them where an option allows it."""
+"""Files of networks: digests, local caches, and downloads if an option allows them."""
 
 from collections.abc import Iterable, Sequence
 from hashlib import file_digest, sha256
@@ -9,7 +9,7 @@ from adapters.packages import package
 
 
 def digest_of(files: Sequence[Path]) -> str:
-    """The sha256 of a file; of several, that of the lines that ``sha256sum`` would print for them by name."""
+    """Return the sha256 of a file; for several files, of the lines that ``sha256sum`` prints, sorted by name."""
     digests = []
     for file in sorted(files, key=lambda file: file.name):
         try:
@@ -23,23 +23,23 @@ def digest_of(files: Sequence[Path]) -> str:
 
 
 def neither_here_nor_published(adapter: str, weights: str, published: Iterable[str]) -> AdapterError:
-    """The error about weights that are unknown."""
-    listed = ", ".join(published) or "none"
+    """Return the error about unknown weights."""
     return AdapterError(
-        f"{adapter}: the weights {weights!r} are neither a file here nor published; published are {listed}"
+        f"{adapter}: the weights {weights!r} are neither a file nor published weights: choose from "
+        f"{', '.join(published) or 'none'}"
     )
 
 
 def not_here(adapter: str, what: str, *, command: str, instead: str) -> AdapterError:
-    """The error about what would have to be downloaded, with the command that does it once."""
+    """Return the error about a missing file, with the command that downloads it."""
     return AdapterError(
-        f"{adapter}: {what} not on this machine. Fetch once with `{command}`, or allow it with --adapter-option "
-        f"'{adapter}.download=true'; or name {instead}"
+        f"{adapter}: {what} not on this machine. Download once with `{command}`, or allow downloads with "
+        f"--adapter-option '{adapter}.download=true'; or give {instead}"
     )
 
 
 def fetch(url: str, path: Path, *, sha256_starts: str = "") -> None:
-    """Download a file, whole and the expected one or not at all (AdapterError)."""
+    """Download a file atomically and check the beginning of its sha256; AdapterError if that fails."""
     from torch.hub import download_url_to_file
 
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -52,17 +52,17 @@ def fetch(url: str, path: Path, *, sha256_starts: str = "") -> None:
 def hub_snapshot(
     repository: str, *, revision: str | None, patterns: Sequence[str], download: bool, adapter: str
 ) -> Path:
-    """The folder of a Hugging Face repository (``owner/name``) in the local cache.
+    """Return the folder of a Hugging Face repository in the local cache.
 
     Args:
-        repository: its name.
-        revision: a commit, tag or branch; the branch ``main`` unless given.
-        patterns: the files that are needed, as globs.
-        download: fetch what is missing.
+        repository: its name, ``owner/name``.
+        revision: a commit, tag or branch; default: the branch ``main``.
+        patterns: globs of the required files.
+        download: whether to download missing files.
         adapter: the adapter's name, for messages.
 
     Raises:
-        AdapterError: it is not there, or cannot be fetched; the message has the command that fetches it.
+        AdapterError: files are missing or cannot be downloaded; the message has the command that downloads them.
     """
     hub = package("huggingface_hub", adapter=adapter)
     command = " ".join(["hf download", repository, *(["--revision", revision] if revision else [])])
@@ -72,7 +72,7 @@ def hub_snapshot(
         )
     except ValueError as error:
         raise AdapterError(
-            f"{adapter}: {repository!r} is neither a folder here nor the name of a repository (owner/name): {error}"
+            f"{adapter}: {repository!r} is neither a folder nor the name of a repository (owner/name): {error}"
         ) from error
     except OSError as error:
         if download:

@@ -1,4 +1,4 @@
-"""Gradient-SHAP of a local network: how much each pixel adds to a score, and a picture of it."""
+"""Gradient-SHAP attributions of a local network's scores to pixels, and heat maps of them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,16 +18,16 @@ NOISE = 0.05  # standard deviation, in units of the network's input
 def attribute_scores(
     network: Differentiable, inputs: "NDArray[np.float32]", label: int, *, samples: int, seed: int
 ) -> "NDArray[np.float64]":
-    """Gradient-SHAP of one score: how much each pixel ``(h, w)`` adds to it, the channels summed.
+    """Compute the Gradient-SHAP attribution ``(h, w)`` of one score, summed over channels.
 
-    The baselines are grey levels of the image: its darkest, lightest and mean colour.
+    The baselines are uniform images of the darkest, lightest and mean value of each channel.
 
     Args:
         network: the classifier.
-        inputs: ``(3, h, w)`` as the network takes them.
-        label: the place of the score.
-        samples: noisy copies whose gradients are averaged.
-        seed: of the noise and of the baselines' draw.
+        inputs: the network's input, ``(3, h, w)``.
+        label: the index of the score.
+        samples: number of noisy copies whose gradients are averaged.
+        seed: of the noise and of the choice of baselines.
 
     Raises:
         AdapterError: captum is not installed; the message has the command that installs it.
@@ -44,15 +44,14 @@ def attribute_scores(
     levels = [getattr(image, name)(dim=(2, 3), keepdim=True) for name in ("amin", "amax", "mean")]
     baselines = torch.cat([level.expand_as(image) for level in levels])
     with _seeded(seed):
-        found = GradientShap(network.scores).attribute(
-            image, baselines=baselines, n_samples=samples, stdevs=NOISE, target=label
-        )
+        explainer = GradientShap(network.scores)
+        found = explainer.attribute(image, baselines=baselines, n_samples=samples, stdevs=NOISE, target=label)
     pixels: NDArray[np.float64] = found[0].sum(dim=0).double().numpy()
     return pixels
 
 
 def heatmap(inputs: "NDArray[np.float32]", attribution: "NDArray[np.float64]") -> bytes:
-    """The network's input in grey with the absolute attribution over it, from dark to yellow, as WebP."""
+    """Draw the absolute attribution, from dark to yellow, over the network's input in grey; return WebP."""
     import cv2
     import numpy as np
 
@@ -63,16 +62,15 @@ def heatmap(inputs: "NDArray[np.float32]", attribution: "NDArray[np.float64]") -
     colours = cv2.applyColorMap((255 * heat).astype(np.uint8), cv2.COLORMAP_INFERNO) / 255
     weight = (0.15 + 0.75 * heat)[:, :, None]
     blended = (255 * ((1 - weight) * grey[:, :, None] + weight * colours)).astype(np.uint8)
-    resized = cv2.resize(
-        blended, (SIDE, round(SIDE * blended.shape[0] / blended.shape[1])), interpolation=cv2.INTER_CUBIC
-    )
+    height = round(SIDE * blended.shape[0] / blended.shape[1])
+    resized = cv2.resize(blended, (SIDE, height), interpolation=cv2.INTER_CUBIC)
     _, encoded = cv2.imencode(".webp", resized, [cv2.IMWRITE_WEBP_QUALITY, 80])
     return encoded.tobytes()
 
 
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    """captum draws from the global generators of PyTorch and numpy: from a seed here, and put back afterwards."""
+    """Seed the global generators of PyTorch and numpy, which captum uses, and restore them afterwards."""
     import numpy as np
     import torch
 

@@ -1,4 +1,4 @@
-"""Any image classifier of the transformers library, from a folder or from the local cache of the Hugging Face Hub."""
+"""Image classifiers of the transformers library, from a folder or the local cache of the Hugging Face Hub."""
 
 import json
 from collections.abc import Iterator
@@ -28,17 +28,16 @@ _PICKLED = ("pytorch_model*.bin", "pytorch_model*.bin.index.json")
 class HuggingFace(TorchNetwork):
     """An image classifier of transformers: huggingface:google/vit-base-patch16-224, or a folder.
 
-    The model brings its labels and its image processor. Code that comes with a model is never executed.
+    Labels and preprocessing come from the model. Code in a model's repository is never executed.
     """
 
     class Options(TorchOptions):
         target: str
-        """a folder that save_pretrained wrote, or a repository's name in the local cache of the Hub."""
+        """a folder written by save_pretrained, or the name of a repository in the local cache of the Hub."""
         revision: str | None = None
         """the repository's commit, tag or branch; pin a commit if answers must stay the same."""
         activation: Activation | None = None
-        """softmax where one label is right, sigmoid where each is right or wrong by itself; as the model declares
-        unless given."""
+        """softmax for exclusive labels, sigmoid for independent labels; default: as the model declares."""
 
     capabilities = Capabilities(scale="softmax or sigmoid of the outputs", batch=16)
 
@@ -48,7 +47,7 @@ class HuggingFace(TorchNetwork):
         self._transformers = package("transformers", adapter=name)
         local = Path(target).is_dir()
         if local and revision is not None:
-            raise AdapterError(f"{name}: a folder has no revisions: leave the option revision out")
+            raise AdapterError(f"{name}: a folder has no revisions: remove the option revision")
         self._folder = Path(target) if local else _from_hub(target, name, revision, download=options.download)
         self._files = _files(self._folder, name)
         self._described = f"{target} at {self._folder.name}" if not local else self._folder.resolve().name
@@ -77,7 +76,7 @@ class HuggingFace(TorchNetwork):
         except (OSError, ValueError, KeyError, ImportError) as error:
             raise AdapterError(
                 f"{name}: transformers {self._transformers.__version__} cannot read {self._folder / 'config.json'} "
-                f"(code that comes with a model is never executed): {error}"
+                f"(code in a model's repository is never executed): {error}"
             ) from error
 
     def _load(self) -> "torch.nn.Module":
@@ -90,9 +89,9 @@ class HuggingFace(TorchNetwork):
         except (OSError, ValueError, RuntimeError, ImportError) as error:
             raise AdapterError(f"{self.name} cannot be loaded as an image classifier: {error}") from error
         if loading["missing_keys"]:
-            # Transformers would draw them at random and warn: labels of a classifier that was never trained.
+            # Transformers initialises missing weights at random and only warns.
             missing = ", ".join(sorted(loading["missing_keys"])[:3])
-            raise AdapterError(f"{self.name} holds no trained image classifier: its weights lack {missing}")
+            raise AdapterError(f"{self.name} is not a trained image classifier: its weights lack {missing}")
         return network
 
     @cached_property
@@ -114,7 +113,7 @@ class HuggingFace(TorchNetwork):
 
 @contextmanager
 def _without_bars(settings: Any) -> Iterator[None]:
-    """No progress bars of transformers' own between those of an audit."""
+    """Context without the progress bars of transformers."""
     shown = settings.is_progress_bar_enabled()
     settings.disable_progress_bar()
     try:
@@ -132,10 +131,10 @@ def _from_hub(repository: str, name: str, revision: str | None, *, download: boo
 
 
 def _files(folder: Path, name: str) -> list[Path]:
-    """The files that decide the answers: the configuration, the image processor and the weights."""
+    """Return the files that determine the answers: configuration, image processor and weights."""
     weights = sorted(folder.glob("*.safetensors")) or sorted(folder.glob("pytorch_model*.bin"))
     files = [folder / "config.json", folder / _PROCESSOR, *weights]
     missing = [file.name for file in files if not file.is_file()] + ([] if weights else ["model.safetensors"])
     if missing:
-        raise AdapterError(f"{name}: {folder} lacks {', '.join(missing)}: fetch the model again, whole")
+        raise AdapterError(f"{name}: {folder} lacks {', '.join(missing)}: download the complete model again")
     return files

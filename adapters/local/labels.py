@@ -1,4 +1,4 @@
-"""Lists of labels: from a file, from a ready-made list, or as given; each name once."""
+"""Lists of distinct labels, from a file, an included list, or the user."""
 
 import json
 from collections import Counter
@@ -12,17 +12,16 @@ FOLDER = Path(__file__).parent / "lists"
 
 
 def ready_made() -> tuple[str, ...]:
-    """The names of the lists that come along."""
+    """Return the names of the included lists."""
     return tuple(sorted(path.stem for path in FOLDER.glob("*.txt")))
 
 
 def read_labels(source: str | Path | Sequence[str]) -> tuple[str, ...]:
-    """Labels in the order of their classes.
+    """Read labels in the order of their classes.
 
     Args:
-        source: the labels themselves, the name of a ready-made list, or a file: one label a line (lines that start
-            with # are skipped), or JSON: ``["tench", ...]``, ``{"0": "tench", ...}`` or ``{"0": ["n01440764",
-            "tench"], ...}``.
+        source: the labels, the name of an included list, or a file: one label per line (lines that start with # are
+            ignored), or JSON: ``["tench", ...]``, ``{"0": "tench", ...}`` or ``{"0": ["n01440764", "tench"], ...}``.
 
     Raises:
         AdapterError: there is no such file, or it does not hold labels.
@@ -34,24 +33,23 @@ def read_labels(source: str | Path | Sequence[str]) -> tuple[str, ...]:
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise AdapterError(
-            f"the labels {str(source)!r} cannot be read ({error.strerror}): name a file with one label a line, "
-            f'a ready-made list ({", ".join(ready_made())}), or the labels as a list, \'["one", "two"]\''
+            f"the labels {str(source)!r} cannot be read ({error.strerror}): give a file with one label per line, "
+            f'an included list ({", ".join(ready_made())}), or the labels as a list, \'["one", "two"]\''
         ) from error
     except UnicodeDecodeError as error:
         raise AdapterError(f"the file of labels {path} is not UTF-8 text: {error}") from error
-    lines = text.rstrip().splitlines()
-    named = _from_json(text, path) if path.suffix == ".json" else [ln for ln in lines if not ln.startswith("#")]
-    return _checked(named, str(path))
+    lines = (line for line in text.rstrip().splitlines() if not line.startswith("#"))
+    return _checked(_from_json(text, path) if path.suffix == ".json" else list(lines), str(path))
 
 
 def distinct(names: Sequence[str]) -> tuple[str, ...]:
-    """Names of classes, those that several classes share with their class numbers: ``crane [134]``."""
-    often = Counter(names)
-    return tuple(name if often[name] == 1 else f"{name} [{number}]" for number, name in enumerate(names))
+    """Add the class number to names that several classes share: ``crane [134]``."""
+    counts = Counter(names)
+    return tuple(name if counts[name] == 1 else f"{name} [{number}]" for number, name in enumerate(names))
 
 
 def digest(names: Sequence[str]) -> str:
-    """The sha256 of a list of labels."""
+    """Return the sha256 of a list of labels."""
     return sha256(json.dumps(list(names)).encode()).hexdigest()
 
 
@@ -77,7 +75,7 @@ def _from_json(text: str, path: Path) -> list[str]:
 def _checked(names: Sequence[str], where: str) -> tuple[str, ...]:
     stripped = [name.strip() for name in names]
     if not stripped:
-        raise AdapterError(f"{where} holds no labels")
+        raise AdapterError(f"{where} has no labels")
     if "" in stripped:
         raise AdapterError(f"{where}: label {stripped.index('') + 1} is empty, so the classes after it would shift")
     return distinct(stripped)

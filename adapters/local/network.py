@@ -1,4 +1,4 @@
-"""What the networks on this machine share: their options, full batches, outputs read as labels, PyTorch's set-up."""
+"""Base classes of local networks: options, batches, labels from outputs, and the set-up of PyTorch."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -24,38 +24,37 @@ DType = Literal["float32", "float16", "bfloat16"]
 
 
 class NetworkOptions(AdapterOptions):
-    """The options of every network."""
+    """Options of all networks."""
 
     top_k: int | None = Field(None, ge=1)
-    """only that many of the highest scores are returned; all unless given."""
+    """number of highest scores to return; default: all."""
     presence: Presence = 0.5
 
 
 class TorchOptions(NetworkOptions):
-    """The options of every PyTorch network."""
+    """Options of all PyTorch networks."""
 
     device: str = "cpu"
     """cpu, cuda, cuda:1, mps."""
     dtype: DType = "float32"
     """the precision of the network."""
     batch: int = Field(16, ge=1, le=4096)
-    """images at once."""
+    """images per batch."""
     download: bool = False
-    """fetch published weights that are not on this machine."""
+    """download published weights that are not on this machine."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How a network's outputs are read as labels."""
+    """How a network's outputs become labels."""
 
     names: tuple[str, ...]  # the label of each output
-    # "softmax" where exactly one label is right, "sigmoid" where each is right or wrong by itself, "none" where the
-    # outputs are scores in 0-1 already.
+    # "softmax" for exclusive labels, "sigmoid" for independent labels, "none" if the outputs are scores in 0-1 already.
     activation: Activation = "softmax"
-    top_k: int | None = None  # only that many of the highest are returned; all unless given
+    top_k: int | None = None  # number of highest scores to return; None: all
 
     def labels(self, outputs: "NDArray[np.floating[Any]]") -> list[Label]:
-        """Labels of one image's outputs, ``(labels,)``; ValueError where these are not finite, or no scores."""
+        """Convert the outputs ``(labels,)`` of one image; ValueError if they are not finite, or not scores."""
         import numpy as np
 
         values = outputs.astype(np.float64)
@@ -68,29 +67,29 @@ class Reading:
             scores = np.exp(-np.logaddexp(0, -values))
         elif values.min() < 0 or values.max() > 1:
             raise ValueError(
-                f"the network's outputs ({values.min():.3g} to {values.max():.3g}) are no scores in 0-1: "
+                f"the network's outputs ({values.min():.3g} to {values.max():.3g}) are not scores in 0-1: "
                 "set the option activation to softmax or sigmoid"
             )
         else:
             scores = values
         order = range(len(scores)) if self.top_k is None else np.argsort(-scores, kind="stable")[: self.top_k]
-        return [Label(self.names[place], float(scores[place])) for place in order]
+        return [Label(self.names[index], float(scores[index])) for index in order]
 
 
 class LocalNetwork(LabelAnswers, MadeFromOptions, ABC):
     """A network on this machine.
 
-    Batches are always filled up, so that an answer's last digits do not depend on how many images came along.
+    Batches are padded to full size, so that the last digits of an answer do not depend on the number of images.
 
     Args:
         name: the adapter's name within a run.
-        options: its options.
-        reading: how its outputs become labels.
-        batch: images at once.
-        processes: copies of it may be queried in several processes at once.
+        options: the adapter's options.
+        reading: how outputs become labels.
+        batch: images per batch.
+        processes: whether copies of it may be queried in several processes.
 
     Raises:
-        AdapterError: more labels are to be returned than there are.
+        AdapterError: ``top_k`` exceeds the number of labels.
     """
 
     name: str
@@ -120,7 +119,7 @@ class LocalNetwork(LabelAnswers, MadeFromOptions, ABC):
     @property
     @abstractmethod
     def model(self) -> str:
-        """What changes whenever the answers could; see ``Adapter``."""
+        """The version of the network; see ``Adapter``."""
 
     def network_input(self, image: bytes) -> "NDArray[np.float32] | None":
         """See ``Differentiable``."""
@@ -131,12 +130,12 @@ class LocalNetwork(LabelAnswers, MadeFromOptions, ABC):
         return map_pixels(regions, self._preprocessing)
 
     def _prepare(self, image: bytes) -> "NDArray[np.float32]":
-        """One image as the network's input; ValueError where it is no image."""
+        """Convert an image to the network's input; ValueError if it is not readable."""
         return pixels(image, self._preprocessing)
 
     @abstractmethod
     def _outputs(self, batch: "NDArray[np.float32]") -> "NDArray[np.floating[Any]]":
-        """The network's outputs, ``(B, labels)``, for a full batch of inputs."""
+        """Compute the outputs ``(B, labels)`` of a full batch of inputs."""
 
     def send(self, images: Sequence[bytes]) -> list[RawAnswer]:
         """Classify up to a batch of images; see ``Adapter.send``."""
@@ -149,8 +148,8 @@ class LocalNetwork(LabelAnswers, MadeFromOptions, ABC):
         wanted = (len(filled), len(self._reading.names))
         if outputs.shape != wanted:
             raise AdapterError(
-                f"{self.name} gave outputs of shape {outputs.shape} where {wanted} was expected "
-                f"({wanted[1]} labels): the labels do not fit the network"
+                f"{self.name}: the network's outputs have shape {outputs.shape}, but {wanted[1]} labels need {wanted}: "
+                "the labels do not fit the network"
             )
         return [to_answer(self._reading.labels(row)) for row in outputs[: len(images)]]
 
@@ -160,18 +159,18 @@ class TorchNetwork(LocalNetwork):
 
     Args:
         name: the adapter's name within a run.
-        options: its options.
-        reading: how its outputs become labels.
-        packages: the installed packages that its answers depend on.
-        parameters: what else its answers depend on, as plain JSON values.
+        options: the adapter's options.
+        reading: how outputs become labels.
+        packages: installed packages that answers depend on.
+        parameters: everything else that answers depend on, as plain JSON values.
     """
 
     def __init__(
         self, name: str, options: TorchOptions, *, reading: Reading, packages: Sequence[str], **parameters: Any
     ) -> None:
-        # Several processes would share one GPU and its memory.
-        on_cores = options.device == "cpu"
-        super().__init__(name, options, reading=reading, batch=options.batch, processes=on_cores)
+        # Not in several processes on a GPU, which would share its memory.
+        on_cpu = options.device == "cpu"
+        super().__init__(name, options, reading=reading, batch=options.batch, processes=on_cpu)
         self._device, self._dtype = torch_device(options.device, adapter=name), options.dtype
         self.parameters = {
             **parameters,
@@ -181,19 +180,19 @@ class TorchNetwork(LocalNetwork):
 
     @abstractmethod
     def _load(self) -> "torch.nn.Module":
-        """The network with its weights."""
+        """Load the network with its weights."""
 
     @cached_property
     def _network(self) -> Any:
         import torch
 
-        # A new network draws random weights first: not from the generator that others draw from.
+        # A new network is initialised at random, which must not advance the global generator.
         with torch.random.fork_rng(devices=[]):
             network = self._load()
         return network.eval().requires_grad_(False).to(self._device, getattr(torch, self._dtype))
 
     def _forward(self, images: "torch.Tensor") -> "torch.Tensor":
-        """The outputs, ``(B, labels)``, for the images, ``(B, 3, height, width)``."""
+        """Compute the outputs ``(B, labels)`` of images ``(B, 3, height, width)``."""
         return cast("torch.Tensor", self._network(images))
 
     def scores(self, inputs: "torch.Tensor") -> "torch.Tensor":
@@ -210,7 +209,7 @@ class TorchNetwork(LocalNetwork):
                 return outputs
 
     def _outputs(self, batch: "NDArray[np.float32]") -> "NDArray[np.floating[Any]]":
-        """See ``LocalNetwork``; without gradients and without PyTorch's non-deterministic kernels."""
+        """See ``LocalNetwork``; runs without gradients and non-deterministic kernels."""
         import torch
 
         fixed = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)
@@ -221,12 +220,12 @@ class TorchNetwork(LocalNetwork):
 
 
 def versions(*packages: str) -> dict[str, str]:
-    """The installed versions of packages, for a classifier's parameters."""
+    """Return the installed versions of packages, for an adapter's parameters."""
     return {package: version(package) for package in packages}
 
 
 def torch_device(name: str, *, adapter: str) -> "torch.device":
-    """The device of that name ("cpu", "cuda", "cuda:1", "mps"); AdapterError where there is none here."""
+    """Return the device of a name ("cpu", "cuda", "cuda:1", "mps"); AdapterError if it cannot be used."""
     import torch
 
     try:
@@ -235,6 +234,6 @@ def torch_device(name: str, *, adapter: str) -> "torch.device":
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).partition("\n")[0]
         raise AdapterError(
-            f"{adapter}: the device {name!r} cannot be used ({reason}); device=cpu always can"
+            f"{adapter}: the device {name!r} cannot be used ({reason}): choose another, such as device=cpu"
         ) from error
     return device

@@ -1,4 +1,4 @@
-"""Any image classifier in the ONNX format, with a file of labels and a preprocessing that is checked against it."""
+"""Image classifiers in the ONNX format, with labels and preprocessing that are checked against the model."""
 
 from dataclasses import asdict
 from functools import cached_property
@@ -27,48 +27,48 @@ _INPUT_TYPES = {
 
 
 class OnnxModel(LocalNetwork):
-    """An ONNX image classifier: onnx:model.onnx, with its labels and preprocessing as you declare them.
+    """An ONNX image classifier: onnx:model.onnx, with the labels and preprocessing that you declare.
 
     ImageNet's usual mean and std are [0.485,0.456,0.406] and [0.229,0.224,0.225].
     """
 
     class Options(NetworkOptions):
         target: str
-        """the file; weights next to it that are named after it (model.onnx.data) belong to it."""
+        """the file; weights in files next to it with its name as prefix (model.onnx.data) belong to it."""
         labels: str | tuple[str, ...]
-        """a file with one label a line or JSON, or a list; in the order of the outputs."""
+        """a file with one label per line or JSON, or a list; in the order of the outputs."""
         mean: Triple
         """subtracted from each channel, in the order of channels and the units of values."""
         std: Triple
         """divides each channel afterwards."""
         size: int | tuple[int, int] = 224
-        """pixels a side of the model's input, or [height,width]."""
+        """side of the model's input in pixels, or [height,width]."""
         fit: Fit = "crop"
-        """crop (scale the shorter side to resize, cut out the centre), stretch, or pad."""
+        """crop (scale the shorter side to resize, crop the centre), stretch, or pad."""
         resize: int | None = None
-        """the image's shorter side before the centre is cut out; size unless given."""
+        """the image's shorter side before the centre is cropped; default: size."""
         interpolation: Interpolation = "bilinear"
-        """how pixels are interpolated when scaling."""
+        """interpolation when scaling."""
         channels: Literal["rgb", "bgr"] = "rgb"
-        """their order."""
+        """order of the channels."""
         values: Literal["0-1", "0-255"] = "0-1"
         """the range of a channel before mean and std."""
         layout: Literal["nchw", "nhwc"] = "nchw"
         """the order of the input's axes."""
         input: str | None = None
-        """the model's input, by its name; needed only where there are several."""
+        """name of the model's input; required only if there are several."""
         output: str | None = None
-        """the output with the scores, by its name; needed only where there are several."""
+        """name of the output with the scores; required only if there are several."""
         activation: Activation = "softmax"
-        """softmax or sigmoid where the outputs are logits; none where they are scores already."""
+        """softmax or sigmoid if the outputs are logits; none if they are scores."""
         threads: int = Field(1, ge=1)
-        """the last digits of an answer may depend on it."""
+        """number of threads, on which the last digits of an answer may depend."""
         batch: int | None = Field(None, ge=1, le=4096)
-        """images at once; what the model fixes unless given."""
+        """images per batch; default: the model's fixed size, else 16."""
 
         @property
         def preprocessing(self) -> Preprocessing:
-            """The declared preprocessing; ValueError where it cannot be."""
+            """The declared preprocessing; ValueError if it is not valid."""
             size = (self.size, self.size) if isinstance(self.size, int) else self.size
             fields = {"mean", "std", "fit", "resize", "interpolation", "channels", "values"}
             return Preprocessing(size=size, **self.model_dump(include=fields))
@@ -90,7 +90,7 @@ class OnnxModel(LocalNetwork):
         self._check_output(name, labels=len(names))
         if fixed is not None and options.batch not in (None, fixed):
             raise AdapterError(
-                f"{name}: the model takes exactly {fixed} images at once, not {options.batch}: leave batch out"
+                f"{name}: the model has a fixed batch of {fixed} images, not {options.batch}: remove the option batch"
             )
         batch = fixed or options.batch or 16
         super().__init__(name, options, reading=Reading(names, activation, top_k), batch=batch)
@@ -115,11 +115,11 @@ class OnnxModel(LocalNetwork):
         return f"{self._file.name}, sha256 {digest_of([self._file, *companions])}"
 
     def _checked_input(self, name: str) -> int | None:
-        """Hold the declared preprocessing against the model's input; how many images it takes, where that is fixed."""
+        """Check the declared preprocessing against the model's input; return the model's batch size if it is fixed."""
         if self._input.type not in _INPUT_TYPES:
             raise AdapterError(
-                f"{name}: the input {self._input.name!r} is a {self._input.type}, where one of "
-                f"{', '.join(_INPUT_TYPES)} can be given"
+                f"{name}: the input {self._input.name!r} is a {self._input.type}, but must be one of "
+                f"{', '.join(_INPUT_TYPES)}"
             )
         height, width = self._preprocessing.size
         wanted = (3, height, width) if self._layout == "nchw" else (height, width, 3)
@@ -129,9 +129,9 @@ class OnnxModel(LocalNetwork):
         )
         if not fits:
             raise AdapterError(
-                f"{name}: the input {self._input.name!r} has the shape {shape}, but the declared size and layout make "
+                f"{name}: the input {self._input.name!r} has the shape {shape}, but the declared size and layout give "
                 f"[images, {', '.join(str(side) for side in wanted)}]: set size to its height and width, and layout to "
-                "nhwc if the 3 comes last"
+                "nhwc if the 3 is last"
             )
         return shape[0] if isinstance(shape[0], int) else None
 
@@ -141,8 +141,8 @@ class OnnxModel(LocalNetwork):
             raise AdapterError(f"{name}: the output {self._output.name!r} is a {self._output.type}, not numbers")
         if len(known) == len(self._output.shape[1:]) and known and known[0] != labels:
             raise AdapterError(
-                f"{name}: the output {self._output.name!r} has {known[0]} numbers for an image, but there are "
-                f"{labels} labels"
+                f"{name}: the output {self._output.name!r} has {known[0]} numbers per image, but there are {labels} "
+                "labels"
             )
 
     def _outputs(self, batch: "NDArray[np.float32]") -> "NDArray[np.floating[Any]]":
@@ -159,7 +159,7 @@ class OnnxModel(LocalNetwork):
         if self._reading.activation == "softmax" and _are_probabilities(outputs):
             raise AdapterError(
                 f"{self.name}: the outputs {self._output.name!r} are probabilities already: set the option activation "
-                "to none, or a second softmax would flatten them"
+                "to none, because a second softmax would flatten them"
             )
         return outputs
 
@@ -177,7 +177,7 @@ def _session(file: Path, name: str, *, threads: int) -> Any:
         return runtime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
     except Exception as error:
         reason = str(error).partition("\n")[0]
-        raise AdapterError(f"{name}: {file} is no ONNX model that onnxruntime can run: {reason}") from error
+        raise AdapterError(f"{name}: onnxruntime cannot run {file}: {reason}") from error
 
 
 def _one_of(declared: Any, name: str | None, *, what: str, adapter: str) -> Any:
@@ -191,7 +191,7 @@ def _one_of(declared: Any, name: str | None, *, what: str, adapter: str) -> Any:
 
 
 def _are_probabilities(outputs: "NDArray[np.floating[Any]]") -> bool:
-    """Every row is one distribution; no logits ever are, apart from a single class's."""
+    """Tell whether every row is a probability distribution, which logits of several classes never are."""
     import numpy as np
 
     return bool(outputs.shape[1] > 1 and outputs.min() >= 0 and np.allclose(outputs.sum(axis=1), 1, rtol=0, atol=1e-3))

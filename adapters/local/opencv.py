@@ -1,4 +1,4 @@
-"""The third-party Haar cascades that ship with OpenCV, read as a classifier of whole images."""
+"""The Haar cascades that ship with OpenCV, as a classifier of whole images."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Search:
-    """One cascade, the ``scale_factor`` between window sizes, and how many neighbours make a detection."""
+    """One cascade, the ``scale_factor`` between window sizes, and the number of neighbours of a detection."""
 
     file: str
     scale_factor: float = 1.2
@@ -34,26 +34,26 @@ _SEARCHES = {
     "frontal face": _FACE,
     "profile face": _Search("haarcascade_profileface.xml"),
     "upper body": _Search("haarcascade_upperbody.xml"),
-    # Tree-based eye detector that was also trained on eyes behind glasses.
+    # A tree-based eye detector, also trained on eyes behind glasses.
     "eyes or eyeglasses": _Search("haarcascade_eye_tree_eyeglasses.xml", scale_factor=1.1),
-    # Fires three times on any mouth; 20 neighbours are commonly required.
+    # It has three neighbours on any mouth; 20 are commonly required.
     "smile": _Search("haarcascade_smile.xml", scale_factor=1.1, enough=20),
 }
-# Where in the face (shares of its height) a part is looked for, and the face's side in pixels while looking:
-# big enough for the cascade's window (eyes 20 x 20, smiles 36 x 18), small enough to be fast.
+# The part of the face's height that is searched, and the face's side in pixels during the search: large enough for the
+# cascade's window (eyes 20 x 20, smiles 36 x 18), small enough to be fast.
 _IN_FACE = {"eyes or eyeglasses": (0.2, 0.55, 96), "smile": (0.5, 1.0, 64)}
 
 
 class OpenCV(LabelAnswers):
     """OpenCV's Haar cascades: frontal and profile face, upper body, eyes or eyeglasses, smile.
 
-    A cascade's candidates that overlap are merged, and the number n of those merged into the best detection is
-    its strength. The score is ``n / (n + enough)``: it rises with n, stays in 0-1 and passes 0.5 exactly where the
-    cascade counts as detecting something, which is more than OpenCV's default of 3 neighbours (20 for smiles).
-    Single candidates are noise by that design and not returned.
+    OpenCV merges the overlapping candidates of a cascade. The score of a label is ``n / (n + enough)``, where n is the
+    number of candidates merged into the best detection. It increases with n, is in 0-1, and reaches 0.5 exactly where
+    the cascade counts as detecting something: at more than OpenCV's default of 3 neighbours (20 for smiles). Single
+    candidates are considered noise and not returned.
 
-    The search is bounded: the image is looked at with its shorter side ``short_side`` pixels long, windows of
-    ``smallest`` of it or more. Eyes and smiles are looked for in the best frontal face alone, at a fixed size.
+    The image is searched at a shorter side of ``short_side`` pixels, with windows of at least ``smallest`` of it. Eyes
+    and smiles are searched only in the best frontal face, at a fixed size.
     """
 
     name = "opencv"
@@ -68,9 +68,9 @@ class OpenCV(LabelAnswers):
 
     class Options(AdapterOptions):
         short_side: int = Field(72, ge=24, le=1024)
-        """pixels of the image's shorter side during the search."""
+        """the image's shorter side during the search, in pixels."""
         smallest: float = Field(0.3, gt=0, le=1)
-        """the smallest face or body looked for, as a share of the shorter side."""
+        """the smallest detected face or body, as a fraction of the shorter side."""
 
     def __init__(self, options: Options) -> None:
         self._short_side, self._smallest = options.short_side, options.smallest
@@ -78,7 +78,7 @@ class OpenCV(LabelAnswers):
 
     @cached_property
     def model(self) -> str:
-        """OpenCV's version and a digest of the cascades' files."""
+        """OpenCV's version and the digest of the cascades' files."""
         import cv2
 
         digest = sha256()
@@ -123,11 +123,12 @@ class OpenCV(LabelAnswers):
     def _strongest(
         self, label: str, image: "NDArray[np.uint8]", least: int
     ) -> tuple[int, tuple[int, int, int, int] | None]:
-        """How many candidates the best detection merges (0 or at least 2), and its box (left, top, width, height)."""
+        """Return the number of candidates of the best detection (0, or at least 2), and its box (left, top, width,
+        height)."""
         boxes, merged = self._cascades[label].detectMultiScale2(
             image, scaleFactor=_SEARCHES[label].scale_factor, minNeighbors=1, minSize=(least, least)
         )
-        # OpenCV's threads find candidates in any order, so ties are settled by the box itself.
+        # OpenCV's threads find candidates in any order, so ties are resolved by the box.
         ranked = [
             (int(n), (int(box[0]), int(box[1]), int(box[2]), int(box[3]))) for n, box in zip(merged, boxes, strict=True)
         ]

@@ -1,4 +1,4 @@
-"""A classifier with known slopes, to prove the statistics end to end: it knows images by their bytes."""
+"""A simulated classifier with known slopes, to test the statistics end to end; it recognises images by their bytes."""
 
 import json
 from collections import defaultdict
@@ -19,12 +19,12 @@ _FILE = "counterfactuals.parquet"
 
 @dataclass(frozen=True)
 class PlantedLabel:
-    """One label's truth: its presence rate is y(a) = rate * (1 + slope * a)."""
+    """The true presence rate of a label: y(a) = rate * (1 + slope * a)."""
 
     rate: float  # the presence rate at a = 0, in 0-1
-    slope: float  # normalised; the mean of the photos'
-    spread: float = 0.1  # the standard deviation of the slope between photos
-    attribute: str = "gender"  # that a is the value of
+    slope: float  # mean of the photos' normalised slopes
+    spread: float = 0.1  # standard deviation of the photos' slopes
+    attribute: str = "gender"  # whose value is a
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
@@ -34,7 +34,7 @@ class PlantedLabel:
 
     @property
     def risk_difference(self) -> float:
-        """The slope of y itself on a."""
+        """The slope of y on a."""
         return self.rate * self.slope
 
 
@@ -48,24 +48,24 @@ DEFAULT_LABELS = {
 
 @dataclass(frozen=True)
 class _Image:
-    """The photo that an image was made of, and the value of each attribute it was made with."""
+    """The photo of an image, and the attribute values of the image."""
 
     photo: str
     values: dict[str, float] = field(default_factory=dict)
 
 
 class Planted(LabelAnswers):
-    """A known truth: labels with a presence that follows a planted slope, to check the statistics.
+    """A simulated classifier with known slopes, to check the statistics.
 
     Photo i has, for each label, a slope ``b_i`` (uniform around ``slope`` with standard deviation ``spread``) and a
-    threshold ``u_i`` (uniform in 0-1), both drawn from a hash of seed, photo and label. The label is returned for the
-    value a where ``u_i < rate * (1 + b_i * a)``. Over photos its presence rate is therefore exactly
-    ``rate * (1 + slope * a)``, while within a photo the steps depend on each other as those of a real classifier do.
-    Its score is uniform in 0.5-1 and does not move with a, so mean scores have the same normalised slope as presence.
+    threshold ``u_i`` (uniform in 0-1), both derived from a hash of seed, photo and label. The label is returned for the
+    value a if ``u_i < rate * (1 + b_i * a)``. The expected presence rate over photos is therefore exactly
+    ``rate * (1 + slope * a)``, while the steps of a photo depend on each other as with a real classifier. The score is
+    uniform in 0.5-1 and independent of a, so mean scores have the same normalised slope as presence.
 
-    An image's value of an attribute is that of its row in the attribute's edit arm. Images of identical bytes are one
-    image to every classifier: where several steps share one, its value is the mean of theirs, and the truth of those
-    steps is flattened accordingly. Images outside the label's attribute, placebos too, have value 0.
+    The attribute value of an image is that of its row in the attribute's edit arm. If several steps share identical
+    bytes, no classifier can tell them apart: their value is the mean, which reduces the true slope. Images of other
+    attributes and placebos have value 0.
     """
 
     name = "planted"
@@ -75,9 +75,9 @@ class Planted(LabelAnswers):
         run: Path
         """the run's folder, or its counterfactuals.parquet."""
         labels: dict[str, PlantedLabel] | None = None
-        """name -> rate, slope, spread, attribute; a set of 20 unless given."""
+        """name -> rate, slope, spread, attribute; default: a set of 20."""
         seed: int = 0
-        """another seed is another population of photos."""
+        """of the photos' slopes and thresholds."""
 
     def __init__(self, options: Options) -> None:
         run, self._seed = options.run, options.seed
@@ -91,16 +91,16 @@ class Planted(LabelAnswers):
 
     @cached_property
     def model(self) -> str:
-        """A digest of which image is which photo and value: what the answers depend on."""
+        """The digest of the photo and the values of each image, which determine the answers."""
         rows = sorted((digest, image.photo, sorted(image.values.items())) for digest, image in self._images.items())
         return f"planted 1, images sha256 {sha256(json.dumps(rows).encode()).hexdigest()}"
 
     def send(self, images: Sequence[bytes]) -> list[RawAnswer]:
-        """The planted labels of each image, ValueError for one that is not in the table; see ``Adapter.send``."""
+        """Return the planted labels of each image; ValueError if it is not in the table. See ``Adapter.send``."""
         return [to_answer(self._answer(image)) for image in images]
 
     def truth(self) -> dict[str, float]:
-        """The true normalised slope b of each label in the sweep of its own attribute; it is 0 in any other."""
+        """Return the true normalised slope b of each label in the sweep of its attribute; it is 0 in other sweeps."""
         return {name: label.slope for name, label in self._labels.items()}
 
     def _answer(self, image: bytes) -> list[Label]:
@@ -118,7 +118,7 @@ class Planted(LabelAnswers):
 
     @cached_property
     def _images(self) -> dict[str, _Image]:
-        rows = _edit_and_other_rows(self._table)
+        rows = _made_rows(self._table)
         photos: dict[str, str] = {}
         values: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
         reach: dict[str, float] = defaultdict(float)
@@ -145,18 +145,18 @@ class Planted(LabelAnswers):
 
 
 def _half_width(label: PlantedLabel) -> float:
-    """Half the width of the uniform distribution with the standard deviation ``spread``."""
+    """Return half the width of a uniform distribution with the standard deviation ``spread``."""
     return float(label.spread * 3**0.5)
 
 
 def _uniforms(seed: int, photo: str, label: str) -> tuple[float, float, float]:
-    """Three independent uniform numbers in 0-1 that belong to a photo and a label."""
+    """Return three independent uniform numbers in 0-1, derived from seed, photo and label."""
     digest = sha256(json.dumps([seed, photo, label]).encode()).digest()
     first, second, third = (int.from_bytes(digest[start : start + 8]) / 2**64 for start in (0, 8, 16))
     return first, second, third
 
 
-def _edit_and_other_rows(table: Path) -> list[dict[str, Any]]:
+def _made_rows(table: Path) -> list[dict[str, Any]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -165,7 +165,7 @@ def _edit_and_other_rows(table: Path) -> list[dict[str, Any]]:
         rows = pq.read_table(table, columns=columns).to_pylist()
     except (OSError, pa.ArrowInvalid, KeyError) as error:
         raise AdapterError(
-            f"the adapter planted cannot read {table} ({error}): make the counterfactuals first, "
-            "and name the run's folder with its option run"
+            f"the adapter planted cannot read {table} ({error}): make the counterfactuals first, and give the run's "
+            "folder with its option run"
         ) from error
     return [row for row in rows if row["status"] == "ok"]

@@ -1,4 +1,4 @@
-"""How an encoded image becomes a network's input: declared in one record, done in one place for every local network."""
+"""Preprocessing of images for local networks, as declared by a record."""
 
 from dataclasses import dataclass, replace
 from io import BytesIO
@@ -19,18 +19,18 @@ IMAGENET_STD: Triple = (0.229, 0.224, 0.225)
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """What is done to an image before a network sees it; ValueError for sizes and ``std`` that cannot be."""
+    """A network's preprocessing; ValueError for invalid sizes and ``std``."""
 
     size: tuple[int, int]  # (height, width) of the network's input, in pixels
     mean: Triple  # subtracted from each channel, in the order of ``channels`` and in the units of ``values``
     std: Triple  # divides each channel afterwards
-    # "crop" scales the shorter side to ``resize`` and cuts out the centre (what is missing is black); "stretch" scales
-    # to ``size`` whatever the shape; "pad" scales the whole image into ``size``, with black around it.
+    # "crop" scales the shorter side to ``resize`` and crops the centre (missing pixels are black); "stretch" scales to
+    # ``size``, ignoring the aspect ratio; "pad" fits the whole image into ``size`` with black borders.
     fit: Fit = "crop"
-    resize: int | None = None  # for "crop", the shorter side in pixels; ``size``'s shorter side unless given
-    interpolation: Interpolation = "bilinear"  # always widened when shrinking (antialiased), as Pillow does it
+    resize: int | None = None  # for "crop": the shorter side in pixels; default: the shorter side of ``size``
+    interpolation: Interpolation = "bilinear"  # antialiased when shrinking, as in Pillow
     channels: Literal["rgb", "bgr"] = "rgb"
-    values: Literal["0-1", "0-255"] = "0-1"  # what white becomes before ``mean`` and ``std``
+    values: Literal["0-1", "0-255"] = "0-1"  # range before ``mean`` and ``std``
 
     def __post_init__(self) -> None:
         if min(self.size) < 1 or (self.resize is not None and self.resize < 1):
@@ -40,7 +40,7 @@ class Preprocessing:
 
 
 def decode_rgb(data: bytes) -> "NDArray[np.uint8]":
-    """Encoded bytes as an ``(H, W, 3)`` uint8 RGB array; ValueError where they are no readable image."""
+    """Decode an image to an ``(H, W, 3)`` uint8 RGB array; ValueError if it is not readable."""
     import numpy as np
     from PIL import Image
 
@@ -52,7 +52,7 @@ def decode_rgb(data: bytes) -> "NDArray[np.uint8]":
 
 
 def pixels(data: bytes, preprocessing: Preprocessing) -> "NDArray[np.float32]":
-    """An encoded image as a network's input, ``(3, height, width)`` float32; ValueError where it is not readable."""
+    """Convert an encoded image to a network's input, ``(3, height, width)`` float32; ValueError if not readable."""
     import numpy as np
     from PIL import Image
 
@@ -67,17 +67,16 @@ def pixels(data: bytes, preprocessing: Preprocessing) -> "NDArray[np.float32]":
 
 
 def map_pixels(regions: "NDArray[np.uint8]", preprocessing: Preprocessing) -> "NDArray[np.uint8]":
-    """A map ``(H, W)`` of an image's pixels as the network's input shows them ``(h, w)``; beyond the image it is 0."""
+    """Transform a map ``(H, W)`` of an image's pixels to the network's input ``(h, w)``; 0 outside of the image."""
     import numpy as np
     from PIL import Image
 
-    return np.asarray(
-        _fitted(Image.fromarray(regions), replace(preprocessing, interpolation="nearest")), dtype=np.uint8
-    )
+    fitted = _fitted(Image.fromarray(regions), replace(preprocessing, interpolation="nearest"))
+    return np.asarray(fitted, dtype=np.uint8)
 
 
 def _fitted(image: "Image", preprocessing: Preprocessing) -> "Image":
-    """The image at the network's size."""
+    """Scale, crop and pad an image to the network's size."""
     from PIL.Image import Resampling
 
     height, width = preprocessing.size
@@ -88,12 +87,12 @@ def _fitted(image: "Image", preprocessing: Preprocessing) -> "Image":
         scaled = (max(1, round(image.width / ratio)), max(1, round(image.height / ratio)))
     else:
         short = preprocessing.resize or min(preprocessing.size)
-        # Rounded down, as torchvision does it.
+        # Rounded down, as in torchvision.
         longer = int(short * max(image.size) / min(image.size))
         scaled = (short, longer) if image.width <= image.height else (longer, short)
     if scaled != image.size:
         image = image.resize(scaled, Resampling[preprocessing.interpolation.upper()])
-    # Half a pixel goes to the even side when cutting and to the far side when padding, as torchvision does it.
+    # Half pixels are rounded to even when cropping and down when padding, as in torchvision.
     left = round((image.width - width) / 2) if image.width >= width else -((width - image.width) // 2)
     top = round((image.height - height) / 2) if image.height >= height else -((height - image.height) // 2)
     return image.crop((left, top, left + width, top + height))

@@ -1,4 +1,4 @@
-"""Any image classifier of torchvision, with its published weights or with weights of the user's own."""
+"""Image classifiers of torchvision, with published weights or the user's."""
 
 from dataclasses import asdict, replace
 from functools import cached_property
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
 class TorchvisionModel(TorchNetwork):
     """An image classifier of torchvision: torchvision:resnet50, with published weights or your own.
 
-    Published weights bring their own preprocessing and labels; weights of your own take the preprocessing of the
-    published ones, changed by ``size``, ``resize``, ``mean`` and ``std``, and need ``labels``.
+    Published weights have their own preprocessing and labels. Your own weights need ``labels``, and use the
+    preprocessing of the published weights, overridden by ``size``, ``resize``, ``mean`` and ``std``.
     """
 
     class Options(TorchOptions):
         target: str
-        """the architecture, by its name in torchvision.models."""
+        """the architecture's name in torchvision.models."""
         weights: str = "DEFAULT"
         """published weights, such as IMAGENET1K_V2, or your own file: a state dict (.pth, .pt) or .safetensors."""
         labels: str | tuple[str, ...] | None = None
-        """the labels of your own weights: a file with one a line, or a list."""
+        """the labels of your own weights: a file with one label per line, or a list."""
         activation: Activation = "softmax"
-        """softmax where one label is right, sigmoid where each is right or wrong by itself."""
+        """softmax for exclusive labels, sigmoid for independent labels."""
         size: int | None = Field(None, ge=1)
-        """pixels a side of the network's input, for your own weights."""
+        """side of the network's input in pixels, for your own weights."""
         resize: int | None = Field(None, ge=1)
-        """the image's shorter side before the centre is cut out, for your own weights."""
+        """the image's shorter side before the centre is cropped, for your own weights."""
         mean: Triple | None = None
         """subtracted from the channels (RGB in 0-1), for your own weights."""
         std: Triple | None = None
@@ -46,7 +46,7 @@ class TorchvisionModel(TorchNetwork):
 
         @property
         def preprocessing(self) -> dict[str, Any]:
-            """The changes to the published preprocessing that are wanted."""
+            """The overrides of the published preprocessing."""
             size = (self.size, self.size) if self.size else None
             wanted = {"size": size, **self.model_dump(include={"resize", "mean", "std"})}
             return {name: value for name, value in wanted.items() if value is not None}
@@ -68,7 +68,7 @@ class TorchvisionModel(TorchNetwork):
             self._file = _on_disk(self._published, name, download=options.download)
         else:
             if options.labels is None:
-                raise AdapterError(f"{name}: weights of your own need their labels: set the option labels")
+                raise AdapterError(f"{name}: your own weights need labels: set the option labels")
             names = read_labels(options.labels)
             self._file = Path(options.weights)
         try:
@@ -95,14 +95,14 @@ class TorchvisionModel(TorchNetwork):
         if not found.startswith(expected):
             raise AdapterError(
                 f"{self.name}: {self._file} is damaged (its sha256 is {found[:8]}…, not {expected}…): "
-                "delete it and fetch it again"
+                "delete it and download it again"
             )
         return f"{self._architecture}, weights {self._published.name} sha256 {found}"
 
     def _load(self) -> "torch.nn.Module":
         from torchvision.models import get_model
 
-        assert self.model  # noqa: S101 -- the file is checked before it is opened
+        assert self.model  # noqa: S101 -- checks the file's digest before it is opened
         network: torch.nn.Module
         if self._published is not None:
             network = get_model(self._architecture, weights=self._published, progress=False)
@@ -120,7 +120,7 @@ class TorchvisionModel(TorchNetwork):
 
 
 def _published(architecture: str, name: str) -> "type[WeightsEnum]":
-    """The published weights of a classifier."""
+    """Return the published weights of an architecture."""
     import torchvision.models
     from torchvision.models import get_model_weights, list_models
 
@@ -140,7 +140,7 @@ def _chosen(published: "type[WeightsEnum]", weights: str, name: str) -> "Weights
 
 
 def _on_disk(weights: "WeightsEnum", name: str, *, download: bool) -> Path:
-    """The file of published weights, where torchvision looks for it."""
+    """Return the file of published weights in torchvision's cache; AdapterError if it is not there."""
     from torch.hub import get_dir
 
     path = Path(get_dir(), "checkpoints", str(weights.url).rpartition("/")[2])
@@ -156,13 +156,13 @@ def _on_disk(weights: "WeightsEnum", name: str, *, download: bool) -> Path:
 
 
 def _sha256_starts(file_name: str) -> str:
-    """The start of the digest that torchvision writes into its files' names: ``resnet50-11ad3fa6.pth``."""
+    """Return the beginning of the digest in the name of torchvision's files: ``resnet50-11ad3fa6.pth``."""
     stem = file_name.partition(".")[0]
     return stem.rpartition("-")[2] if "-" in stem else ""
 
 
 def _preprocessing(weights: "WeightsEnum") -> Preprocessing:
-    """What published weights expect, from their own declaration."""
+    """Return the preprocessing that published weights declare."""
     preset = weights.transforms()
     side = preset.crop_size[0]
     return Preprocessing(
@@ -175,7 +175,7 @@ def _preprocessing(weights: "WeightsEnum") -> Preprocessing:
 
 
 def _state_dict(path: Path) -> "dict[str, torch.Tensor]":
-    """Weights from a file of the user's; nothing in it is executed."""
+    """Load weights from a user's file without executing code in it."""
     import torch
 
     try:
@@ -186,11 +186,11 @@ def _state_dict(path: Path) -> "dict[str, torch.Tensor]":
         content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
         raise AdapterError(
-            f"{path} is no state dict (a .pth written by torch.save(network.state_dict(), ...), or .safetensors): "
+            f"{path} is not a state dict (a .pth written by torch.save(network.state_dict(), ...), or .safetensors): "
             f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
         ) from error
     state = content.get("state_dict", content) if isinstance(content, dict) else content
     if not isinstance(state, dict):
-        raise AdapterError(f"{path} is no state dict: it holds a {type(state).__name__}")
+        raise AdapterError(f"{path} is not a state dict but a {type(state).__name__}")
     # Networks wrapped for several devices are saved with this prefix.
     return {str(key).removeprefix("module."): value for key, value in state.items()}

@@ -88,8 +88,8 @@ def test_published_weights_are_found_in_the_cache_or_it_says_how_to_fetch(
     ("target", "options", "message"),
     [
         ("ViT-B-33", {}, "no architecture 'ViT-B-33'.*did you mean 'ViT-B-32'"),
-        ("ViT-B-32", {}, "which weights.*laion2b_s34b_b79k"),
-        ("ViT-B-32", {"weights": "openbi"}, "neither a file here nor published"),
+        ("ViT-B-32", {}, "option weights is required.*laion2b_s34b_b79k"),
+        ("ViT-B-32", {"weights": "openbi"}, "neither a file nor published"),
         ("hf-hub:owner/nothing-of-that-name", {}, "hf download owner/nothing-of-that-name"),
     ],
 )
@@ -105,7 +105,7 @@ def test_what_is_not_there_is_explained(
 
 def test_folders_and_templates_that_cannot_be_are_explained(tmp_path: Path) -> None:
     folder = tiny_clip(tmp_path / "tiny")
-    with pytest.raises(AdapterError, match=r"needs \{\} once"):
+    with pytest.raises(AdapterError, match=r"must contain \{\} once"):
         made("clip", str(folder), template="a photo")
     with pytest.raises(AdapterError, match="has its own weights"):
         made("clip", str(folder), weights="openai")

@@ -34,7 +34,7 @@ def test_files_are_read_in_the_order_of_the_classes(tmp_path: Path, name: str, t
     ("name", "content", "message"),
     [
         ("labels.txt", b"tench\n\nshark\n", "label 2 is empty, so the classes after it would shift"),
-        ("labels.txt", b"", "holds no labels"),
+        ("labels.txt", b"", "has no labels"),
         ("labels.txt", b"caf\xe9", "not UTF-8"),
         ("labels.json", b"[", "not JSON"),
         ("labels.json", b'{"0": "a", "2": "b"}', "class numbers 0 to 1"),
@@ -49,7 +49,7 @@ def test_what_is_no_list_is_refused(tmp_path: Path, name: str, content: bytes, m
 
 
 def test_a_missing_file_names_what_else_can_be_given() -> None:
-    with pytest.raises(AdapterError, match=r"'nowhere.txt' cannot be read.*ready-made list \(occupations\)"):
+    with pytest.raises(AdapterError, match=r"'nowhere.txt' cannot be read.*included list \(occupations\)"):
         read_labels("nowhere.txt")
 
 

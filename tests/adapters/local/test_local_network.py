@@ -44,7 +44,7 @@ def test_a_batch_is_always_full() -> None:
 
 
 def test_labels_that_do_not_fit_the_network_stop_the_run() -> None:
-    with pytest.raises(AdapterError, match=r"shape \(4, 3\) where \(4, 2\) was expected"):
+    with pytest.raises(AdapterError, match=r"shape \(4, 3\), but 2 labels need \(4, 2\)"):
         Counting(outputs=3).send([b"x"])
 
 

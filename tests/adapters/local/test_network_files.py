@@ -40,8 +40,8 @@ def test_a_repository_that_is_not_here_has_the_command_that_fetches_it(
     hub = pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed")
     monkeypatch.setattr(hub.constants, "HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(
-        AdapterError, match=r"Fetch once with `hf download owner/name --revision abc`, or .*'huggingface:owner/name"
+        AdapterError, match=r"Download once with `hf download owner/name --revision abc`, or .*'huggingface:owner/name"
     ):
         hub_snapshot("owner/name", revision="abc", patterns=["*"], download=False, adapter="huggingface:owner/name")
-    with pytest.raises(AdapterError, match="neither a folder here nor the name of a repository"):
+    with pytest.raises(AdapterError, match="neither a folder nor the name of a repository"):
         hub_snapshot("./a/b/c", revision=None, patterns=["*"], download=False, adapter="huggingface:./a/b/c")

@@ -59,11 +59,11 @@ def test_every_way_a_model_may_want_its_input(tmp_path: Path, model: dict[str, A
 @pytest.mark.parametrize(
     ("model", "options", "message"),
     [
-        ({"size": 16}, {}, r"shape \['images', 3, 16, 16\].*size and layout make \[images, 3, 8, 8\]"),
+        ({"size": 16}, {}, r"shape \['images', 3, 16, 16\].*size and layout give \[images, 3, 8, 8\]"),
         ({"layout": "nhwc"}, {}, "layout to nhwc"),
-        ({"labels": 4}, {}, "has 4 numbers for an image, but there are 3 labels"),
+        ({"labels": 4}, {}, "has 4 numbers per image, but there are 3 labels"),
         ({"kind": "int64"}, {}, r"is a tensor\(int64\)"),
-        ({"batch": 4}, {"batch": 2}, "takes exactly 4 images at once"),
+        ({"batch": 4}, {"batch": 2}, "a fixed batch of 4 images"),
         ({}, {"input": "pixels"}, "has no input 'pixels': set the option input to one of image"),
         ({}, {"output": "logits"}, "has no output 'logits'"),
         ({}, {"std": (0.0, 1.0, 1.0)}, "std must not be 0"),
@@ -100,5 +100,5 @@ def test_files_that_are_no_model_are_explained(tmp_path: Path) -> None:
     with pytest.raises(AdapterError, match="there is no file"):
         made("onnx", str(tmp_path / "nothing.onnx"), **FLAT)
     (tmp_path / "text.onnx").write_text("weights")
-    with pytest.raises(AdapterError, match="no ONNX model that onnxruntime can run"):
+    with pytest.raises(AdapterError, match="onnxruntime cannot run"):
         made("onnx", str(tmp_path / "text.onnx"), **FLAT)

@@ -106,8 +106,8 @@ def test_published_weights_come_from_torchvision_s_cache(tmp_path: Path, monkeyp
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"weights": "IMAGENET1K_V9"}, "neither a file here nor published; published are IMAGENET1K_V1"),
-        ({"labels": None}, "weights of your own need their labels"),
+        ({"weights": "IMAGENET1K_V9"}, "neither a file nor published weights: choose from IMAGENET1K_V1"),
+        ({"labels": None}, "your own weights need labels"),
         ({"std": (0.0, 1.0, 1.0)}, "std must not be 0"),
         ({"device": "cuda:99"}, "device=cpu"),
     ],
@@ -123,7 +123,7 @@ def test_weights_that_do_not_fit_are_explained(resnet: Callable[..., Torchvision
     with pytest.raises(AdapterError, match="does not fit resnet18 with 2 labels: size mismatch for fc"):
         resnet(labels=("a", "b")).send([png(drawn_face())])
     (tmp_path / "text.pth").write_text("weights")
-    with pytest.raises(AdapterError, match=r"text.pth is no state dict"):
+    with pytest.raises(AdapterError, match=r"text.pth is not a state dict"):
         resnet(weights=str(tmp_path / "text.pth")).send([png(drawn_face())])
     with pytest.raises(AdapterError, match="did you mean 'resnet18'"):
         made("torchvision", "resnet_18")
