@@ -1,7 +1,4 @@
-"""Directional bias amplification: of a file of predictions, or of a run with the attribute intervened on.
-
-The file's part is here, the run's in ``run_amplification``; the measures are in ``pipeline.statistics``.
-"""
+"""Directional bias amplification of a file of predictions; ``run_amplification`` analyses runs."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,11 +19,11 @@ if TYPE_CHECKING:
 
     Data = Mapping[str, pd.DataFrame]
 
-UNSURE = "{count} signs not sure: the interval may be too narrow and too low; a --train or --base is better"
+UNSURE = "{count} signs unsure: the interval may be too narrow and too low; --train or --base gives reliable signs"
 
 
 class AmplificationAnalysis(Analysis[AmplificationOptions]):
-    """Directional bias amplification: does a classifier lean further the way its data lean?"""
+    """Directional bias amplification: does a classifier strengthen the associations in its data?"""
 
     name = "amplification"
     reads = ("file", "run")
@@ -40,7 +37,7 @@ class AmplificationAnalysis(Analysis[AmplificationOptions]):
     )
 
     def compute(self, source: Path, options: AmplificationOptions, *, watch: Watch = unwatched) -> Result:
-        """Of a run, rows of every adapter, attribute, arm and task; of a file, tables summary, pairs and rates."""
+        """For a run, a row per adapter, attribute, arm and task; for a file, summary, pairs, rates and precision."""
         if source.is_dir():
             elsewhere = [] if isinstance(options.base, Mapping) else [options.base]
             return Result(
@@ -69,7 +66,7 @@ class AmplificationAnalysis(Analysis[AmplificationOptions]):
         return Result(title=f"Bias amplification ({options.rule}'s rules)", tables=tables, shown=["summary"], kept=dict)
 
     def sections(self, kept: Kept) -> Sequence[Section]:
-        """Of a run: one part for each adapter, attribute and pair of values."""
+        """For a run: a part for each adapter, attribute and pair of values."""
         return (section(kept.tables[self.name], kept),)
 
 
@@ -96,7 +93,7 @@ def _columns(frame: "pd.DataFrame", options: AmplificationOptions, *, table: str
 
 
 def _at_thresholds(data: "Data", options: AmplificationOptions, *, train: "Data | None") -> "Data":
-    """The predictions at a threshold, given or calibrated; as they are without either."""
+    """Apply a given or calibrated threshold to the predictions, if there is one."""
     import pandas as pd
 
     from pipeline.statistics import at_thresholds, calibrated_as_in_code, calibrated_as_in_paper
@@ -106,7 +103,7 @@ def _at_thresholds(data: "Data", options: AmplificationOptions, *, train: "Data 
     known: Data = {}
     if options.validation is not None:
         if options.rule == "paper" and train is None:
-            raise InputError("calibrating as in the paper takes the share of positives from --train")
+            raise InputError("calibration as in the paper needs --train for the share of positives")
         known = _columns(read_predictions(options.validation), options, table=str(options.validation), like=data)
     found = dict(data)
     for argument, labels in (("predicted_attributes", "attributes"), ("predictions", "tasks")):
@@ -125,7 +122,7 @@ def _at_thresholds(data: "Data", options: AmplificationOptions, *, train: "Data 
 def _measured(
     data: "Data", options: AmplificationOptions, *, train: "Data", drawing: dict[str, Any]
 ) -> "dict[str, pd.DataFrame]":
-    """Every measure that the columns allow: A->T from predicted tasks, T->A from predicted groups, MALS from both."""
+    """Compute all measures: A->T for predicted tasks, T->A for predicted groups, MALS for both."""
     import pandas as pd
 
     from pipeline import statistics as measures
@@ -135,7 +132,10 @@ def _measured(
     shares = options.shares()
     sources: dict[str, Any] = {"rule": rule, **drawing}
     if shares is not None:
-        sources["base"] = _base_signs(data, *shares, rule)
+        table = _group_shares(*shares, groups=data["attributes"], tasks=data["tasks"])
+        # The mean share is over all tasks of the table, also those that the data lack.
+        signs = measures.signs_of_shares(table.to_numpy(), rule=rule)
+        sources["base"] = signs[:, [list(table.columns).index(task) for task in _names(data["tasks"])]]
     elif train is not data:
         sources["train"] = base
     measures_of = {
@@ -145,14 +145,13 @@ def _measured(
     predicted: dict[str, Any] = {name: data[name] for name in measures_of if name in data}
     directed: list[tuple[Any, Any, pd.DataFrame]] = [(*measures_of[name], frame) for name, frame in predicted.items()]
     if not directed:
-        raise InputError("nothing is predicted: name columns with --prediction or --predicted-attribute")
+        raise InputError("name columns of predictions with --prediction or --predicted-attribute")
     if options.over is None:
         found = [measure(*own, predictions=frame, **sources) for measure, _, frame in directed]
     else:
         over: dict[str, Any] = {"over": options.over, **sources}
         found = [measures.threshold_free(measure, *own, scores=frame, **over) for measure, _, frame in directed]
-    rows = [row for each in found for row in _directed_rows(each)]
-    tables = {"pairs": pd.concat([each.to_frame() for each in found], ignore_index=True)}
+    rows, tables = _directed_rows(found), {"pairs": _pairs(found)}
     if "predictions" in predicted and options.over is None:
         how = {"level": options.level, "clusters": drawing["clusters"]}
         tables["rates"] = measures.group_rates(*own, predictions=predicted["predictions"], **how)
@@ -178,7 +177,7 @@ def _measured(
 def _with_precision(
     summary: "pd.DataFrame", tasks: "pd.DataFrame", scores: "pd.DataFrame", drawing: dict[str, Any]
 ) -> "dict[str, pd.DataFrame]":
-    """How well scores predict the tasks, before any threshold: a table, and mAP as a row of the summary."""
+    """Average precision of the scores: a table, and mAP as a row of the summary."""
     import pandas as pd
 
     from pipeline.statistics import average_precision
@@ -190,12 +189,11 @@ def _with_precision(
 
 
 def _against_rates(frame: "pd.DataFrame", options: AmplificationOptions, *, table: str) -> Result:
-    """Predictions against the rates of a table, where no label says who has which task (Table 2).
+    """Compare predictions with the rates of a table instead of labels (Table 2 of the paper).
 
     Raises:
         InputError: no table, or neither tasks with predicted groups nor groups with predicted tasks.
     """
-    import numpy as np
     import pandas as pd
 
     from pipeline import statistics as measures
@@ -216,22 +214,17 @@ def _against_rates(frame: "pd.DataFrame", options: AmplificationOptions, *, tabl
         if direction == "A->T" and "tasks" in data:
             predicted = predicted.set_axis(data["tasks"].columns, axis=1)
         groups, tasks = (given, predicted) if direction == "A->T" else (predicted, given)
-        own = _shares_of_tasks(known[0], [str(task) for task in tasks.columns])
-        place = _place_of_group([str(name) for name in groups.columns], known[1])
-        both = np.array([own, 1 - own] if place == 0 else [1 - own, own])
-        weights = _weights_of_tasks(options, list(map(str, tasks.columns))) if direction == "A->T" else None
+        both = _group_shares(*known, groups=groups, tasks=tasks)[_names(tasks)].to_numpy()
+        weights = _weights_of_tasks(options, _names(tasks)) if direction == "A->T" else None
         rates: dict[str, Any] = {"shares_of_groups": both, "weights": weights, "rule": rule, **drawing}
         found.append(measures.amplification_of_rates(direction, given, predictions=predicted, **rates))
-    tables = {
-        "summary": pd.DataFrame([row for each in found for row in _directed_rows(each)]),
-        "pairs": pd.concat([each.to_frame() for each in found], ignore_index=True),
-    }
+    tables = {"summary": pd.DataFrame(_directed_rows(found)), "pairs": _pairs(found)}
     title = f"Bias amplification against the rates of {options.base} ({options.rule}'s rules)"
     return Result(title=title, tables=tables, shown=["summary"], kept=dict)
 
 
 def _weights_of_tasks(options: AmplificationOptions, tasks: Sequence[str]) -> list[float] | None:
-    """How frequent each task is by the table of shares; None for equally."""
+    """Frequency of each task by the table of shares; None for equal weights."""
     if options.base_weights is None:
         return None
     if not isinstance(options.base, Path):
@@ -240,51 +233,48 @@ def _weights_of_tasks(options: AmplificationOptions, tasks: Sequence[str]) -> li
     return [float(known[task]) for task in tasks]
 
 
-def _place_of_group(groups: Sequence[str], group: str) -> int:
-    """Which of two groups the shares are of; InputError where there are not two, or not this one."""
-    if len(groups) != 2 or group not in groups:
+def _names(frame: "pd.DataFrame") -> list[str]:
+    return list(map(str, frame.columns))
+
+
+def _group_shares(
+    base: Mapping[str, float], group: str, *, groups: "pd.DataFrame", tasks: "pd.DataFrame"
+) -> "pd.DataFrame":
+    """Shares of both groups (rows) in every task of the base (columns), given those of one group.
+
+    Raises:
+        InputError: there are not two groups, the group is not one of them, or the base lacks a task.
+    """
+    import pandas as pd
+
+    names, own = _names(groups), pd.Series(base, dtype="float64")
+    if len(names) != 2 or group not in names:
         raise InputError(
-            f"a table of shares is of one of two groups, but names {group!r} where there are {', '.join(groups)}"
+            f"the shares of {group!r} need two groups, of which it is one, but there are {', '.join(names)}"
         )
-    return groups.index(group)
-
-
-def _shares_of_tasks(base: Mapping[str, float], tasks: Sequence[str]) -> Any:
-    """``(|T|,)`` the shares of the tasks at hand; InputError where the base lacks one."""
-    import numpy as np
-
-    for task in tasks:
+    for task in _names(tasks):
         if task not in base:
             raise InputError(f"the base has no share for the task {task!r}: add it, or leave the task out")
-    return np.array([base[task] for task in tasks])
+    return pd.DataFrame([own if name == group else 1 - own for name in names], index=names)
 
 
-def _base_signs(data: "Data", base: Mapping[str, float], group: str, rule: Any) -> Any:
-    """The signs of a table of one group's shares."""
-    import numpy as np
+def _pairs(found: "Sequence[Amplification]") -> "pd.DataFrame":
+    import pandas as pd
 
-    from pipeline.statistics import signs_of_shares
-
-    place = _place_of_group([str(name) for name in data["attributes"].columns], group)
-    wanted = [str(task) for task in data["tasks"].columns]
-    _shares_of_tasks(base, wanted)
-    # The mean share is the whole table's, the signs those of the tasks at hand.
-    tasks = list(base)
-    own = np.array([base[task] for task in tasks])
-    signs = signs_of_shares([own, 1 - own] if place == 0 else [1 - own, own], rule=rule)
-    return signs[:, [tasks.index(task) for task in wanted]]
+    return pd.concat([each.to_frame() for each in found], ignore_index=True)
 
 
-def _directed_rows(found: "Amplification") -> list[dict[str, Any]]:
-    """BiasAmp->, how many pairs it rests on, and a second, wider interval where signs are not sure."""
-    name = f"BiasAmp {found.direction}"
-    notes = [f"{count} {reason}" for reason, count in found.to_frame()["reason"].value_counts().items() if reason]
-    unsure = int(found.unsure.sum())
-    notes += [UNSURE.format(count=unsure)] if unsure else []
-    note = f"{found.delta.size} pairs" + (f": {'; '.join(notes)}" if notes else "")
-    rows = [_row(name, found.value, found.low, found.high) | {"note": note}]
-    if unsure:
-        rows.append(_row(f"{name}, unsure signs either way", found.value, found.either_low, found.either_high))
+def _directed_rows(found: "Sequence[Amplification]") -> list[dict[str, Any]]:
+    """BiasAmp-> with a note on its pairs, and a second, wider interval if signs are unsure."""
+    rows = []
+    for each in found:
+        name, unsure = f"BiasAmp {each.direction}", int(each.unsure.sum())
+        notes = [f"{count} {reason}" for reason, count in each.to_frame()["reason"].value_counts().items() if reason]
+        notes += [UNSURE.format(count=unsure)] if unsure else []
+        note = f"{each.delta.size} pairs" + (f": {'; '.join(notes)}" if notes else "")
+        rows.append(_row(name, each.value, each.low, each.high) | {"note": note})
+        if unsure:
+            rows.append(_row(f"{name}, unsure signs either way", each.value, each.either_low, each.either_high))
     return rows
 
 

@@ -1,4 +1,4 @@
-"""Options of the analysis of amplification: columns, the base of the signs, thresholds, and how intervals are drawn."""
+"""Options of the analysis of amplification."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +13,7 @@ from pipeline.config.options import Response
 
 
 def _mapping(given: object) -> object:
-    """LABEL=TASK texts, and files with the columns label and task, as label -> task."""
+    """Parse LABEL=TASK texts, and files with the columns label and task, to label -> task."""
     if given is None or isinstance(given, Mapping):
         return given
     mapping: dict[str, str] = {}
@@ -27,7 +27,7 @@ def _mapping(given: object) -> object:
 
 
 def _pairs(given: object) -> object:
-    """LOW,HIGH texts as pairs of numbers."""
+    """Parse LOW,HIGH texts to pairs of numbers."""
 
     def pair(text: object) -> object:
         try:
@@ -39,52 +39,56 @@ def _pairs(given: object) -> object:
 
 
 class AmplificationOptions(Options):
-    """Columns of a file or of a run's manifest, the base of the signs, and how intervals are drawn."""
+    """Columns of a file or of a run's manifest, the base of the signs, thresholds, and the bootstrap."""
 
     renamed: ClassVar[Mapping[str, str]] = {"predicted_task": "prediction", "tasks": "map", "show": "table"}
 
     attribute: Names = Field((), description="column of the groups' names, or columns of 0 and 1")
     task: Names = Field((), description="column of the tasks' names, or columns of 0 and 1")
-    prediction: Names = Field((), description="column of predicted tasks, in the order of --task: A->T")
-    predicted_attribute: Names = Field((), description="column of predicted groups, likewise: T->A; with both, MALS")
+    prediction: Names = Field((), description="column of predicted tasks, in the order of --task, for A->T")
+    predicted_attribute: Names = Field(
+        (), description="column of predicted groups, in the order of --attribute, for T->A; with both, also MALS"
+    )
     train: Path | None = Field(None, description="file of training labels with the same columns: the base of the signs")
     base: Path | Mapping[str, float] | None = Field(
         None, description="table of a group's share in each task: the base instead; in Python also task -> share"
     )
     base_columns: str | None = Field(None, description="TASK,SHARE,GROUP: two columns, and the group of the shares")
-    base_rates: bool = Field(
-        False, description="the shares of --base are also the rates compared with, in place of labels"
-    )
+    base_rates: bool = Field(False, description="compare predictions with the shares of --base instead of labels")
     base_weights: str | None = Field(
-        None, description="with --base-rates: its column of how frequent each task is, such as employees"
+        None, description="with --base-rates: its column with the frequency of each task, such as employees"
     )
-    base_group: str | None = Field(None, description="the group of the shares, where --base-columns does not name it")
-    threshold: float | None = Field(None, description="scores from here on are predictions of 1; else averaged")
+    base_group: str | None = Field(None, description="the group of the shares, if --base-columns does not name it")
+    threshold: float | None = Field(
+        None, description="scores from this value count as 1; by default scores are averaged"
+    )
     over: Literal["scores", "ranks"] | None = Field(None, description="average over all thresholds: scores or ranks")
     validation: Path | None = Field(None, description="file with the same columns to calibrate thresholds on")
-    rule: Literal["code", "paper"] = Field("code", description="where they differ: the published code or the paper")
-    sets: Literal["code", "paper"] | None = Field(None, description="also sets of tasks (Multi): as the code or paper")
+    rule: Literal["code", "paper"] = Field(
+        "code", description="rules where they differ: of the published code or the paper"
+    )
+    sets: Literal["code", "paper"] | None = Field(
+        None, description="also sets of tasks (Multi), by the rule of the published code or the paper"
+    )
     map: Annotated[Mapping[str, str] | None, BeforeValidator(_mapping), Flag(metavar="LABEL=TASK", parse=list)] = Field(
         None, description="of a run: LABEL=TASK, or a file with the columns label and task"
     )
     values: Annotated[
         tuple[tuple[float, float], ...], BeforeValidator(_pairs), Flag(metavar="LOW,HIGH", parse=list)
-    ] = Field(
-        (), description="of a run: LOW,HIGH values of the attribute to compare; the ends of the sweep unless given"
-    )
+    ] = Field((), description="of a run: LOW,HIGH values of the attribute to compare; default: the ends of the sweep")
     response: Response | None = option_of_run("response")
-    cluster: str | None = Field(None, description="column whose rows or photos belong together, such as person")
+    cluster: str | None = Field(None, description="column of dependent rows or photos, such as person")
     resamples: int = Field(RESAMPLES, description="bootstrap resamples; 0 for no intervals", ge=0)
     seed: int = Field(0, description="of the bootstrap")
     level: float = Field(0.95, description="of the intervals", gt=0, lt=1)
 
     @property
     def drawing(self) -> dict[str, Any]:
-        """How intervals are drawn."""
+        """Options of the bootstrap."""
         return {"resamples": self.resamples, "seed": self.seed, "level": self.level}
 
     def shares(self) -> tuple[Mapping[str, float], str] | None:
-        """Task -> share, and the group of the shares; None without a base.
+        """Read task -> share, and the group of the shares; None without a base.
 
         Raises:
             InputError: the table's columns or the group are not named.
@@ -104,7 +108,7 @@ class AmplificationOptions(Options):
         return shares, group
 
     def base_words(self) -> str:
-        """Where the signs come from, for the report."""
+        """Describe the source of the signs, for the report."""
         shares = self.shares()
         if shares is None:
             return f"the manifest's columns {', '.join(self.attribute)} and {', '.join(self.task)}"

@@ -1,4 +1,4 @@
-"""Tables that analyses leave in a run, each with what it was made from, so that a stale one is not shown as current."""
+"""Tables that analyses store in a run, with their inputs, so that stale tables are recognised."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,27 +17,27 @@ if TYPE_CHECKING:
 ANSWERED = ("photos.parquet", "answers.parquet", "labels.parquet", REVIEWS)
 
 CHANGED = "{file} has changed since"
-GONE = "{file} is not there any more"
+GONE = "{file} no longer exists"
 OTHER_OPTION = "the run's option {option} has changed since"
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What tables were made from."""
+    """Inputs of tables."""
 
     files: Sequence[str] = ANSWERED  # names in the run's folder
-    elsewhere: Sequence[Path] = ()  # such as another run's
-    options: Sequence[str] = ()  # those of the section ``statistics`` that were the run's own
+    elsewhere: Sequence[Path] = ()  # other files, such as those of another run
+    options: Sequence[str] = ()  # options of the run's section ``statistics``
 
 
 @dataclass(frozen=True, eq=False)
 class Artifacts:
-    """What analyses have left in a run.
+    """Tables that analyses have stored in a run.
 
     Attributes:
-        tables: name -> a table that is current.
-        about: name of the analysis -> what its section needs next to the tables, and when it was ``written``.
-        stale: the same name -> why its tables are not current.
+        tables: name -> current table.
+        about: analysis -> plain values that its section needs, and when it was ``written``.
+        stale: analysis -> why its tables are not current.
     """
 
     tables: "Mapping[str, pd.DataFrame]" = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Artifacts:
 
     @property
     def fingerprint(self) -> str:
-        """Names everything that there is to show."""
+        """Digest of everything that is shown."""
         return digest([self.about, self.stale])
 
 
@@ -59,14 +59,14 @@ def add(
     about: Mapping[str, Any] | None = None,
     by: Sequence[str] = (),
 ) -> None:
-    """Write an analysis's tables into ``tables/`` of a run, and what they were made from into its record.
+    """Write an analysis's tables into ``tables/`` of a run, and their inputs into its record.
 
     Args:
-        run: a finished one; it is locked meanwhile.
-        name: the analysis; its tables take the place of earlier ones of that name.
-        tables, inputs: file name without its ending -> table, and what they were made from.
+        run: a finished run; it is locked while writing.
+        name: the analysis; its earlier tables are replaced.
+        tables, inputs: file name without its ending -> table, and their inputs.
         about: plain values that the report needs next to them.
-        by: columns of every table; earlier rows that differ in them stay, if they are still current.
+        by: key columns of every table; earlier rows with other keys are kept if they are still current.
 
     Raises:
         RunError: another process is working on the run.
@@ -96,7 +96,7 @@ def add(
 
 
 def artifacts_of(run: Run) -> Artifacts:
-    """The tables that analyses left in a run and that are current; of the others why they are not."""
+    """Read the current tables of analyses in a run, and why others are stale."""
     tables: dict[str, pd.DataFrame] = {}
     about, stale = {}, {}
     for name, entry in run.record.artifacts.items():
@@ -109,7 +109,7 @@ def artifacts_of(run: Run) -> Artifacts:
 
 
 def _why_stale(run: Run, entry: Artifact) -> str:
-    """Why a result is not current; empty where it is."""
+    """Reason why a result is not current, else empty."""
     files = {run.path(file): sha256 for file, sha256 in entry.files.items()}
     files |= {run.csv_path(each): sha256 for each, sha256 in entry.tables.items()}
     files |= {Path(file): sha256 for file, sha256 in entry.elsewhere.items()}
@@ -124,16 +124,16 @@ def _why_stale(run: Run, entry: Artifact) -> str:
 
 
 def _digest(path: Path) -> str:
-    """The digest of a file; empty where it is not there."""
+    """Digest of a file; empty if it does not exist."""
     return digest_of_files(path) if path.is_file() else ""
 
 
 def _statistics(run: Run) -> dict[str, Any]:
-    """The run's own options of the section ``statistics``, as ``run.json`` holds them."""
+    """The run's section ``statistics``, as in ``run.json``."""
     return settings_of(run).statistics.model_dump(mode="json")
 
 
 def _others(older: "pd.DataFrame", newer: "pd.DataFrame", by: Sequence[str]) -> "pd.DataFrame":
+    """Rows of the older table whose keys are not in the newer one."""
     replaced = set(newer[list(by)].itertuples(index=False, name=None))
-    stays = [key not in replaced for key in older[list(by)].itertuples(index=False, name=None)]
-    return older[stays]
+    return older[[key not in replaced for key in older[list(by)].itertuples(index=False, name=None)]]

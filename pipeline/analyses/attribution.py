@@ -1,4 +1,4 @@
-"""Where in a version a local network finds a label: shares of Gradient-SHAP by region of the person."""
+"""Attribution of a local network's labels: shares of Gradient-SHAP by region of the person."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from adapters.base import Differentiable
 
 FOLDER = "attribution"  # of the heat maps in the run
-NOT_LOCAL = "{name} has no gradients: attribution needs a network of this machine, such as face-attributes"
+NOT_LOCAL = "{name} has no gradients: attribution needs a local network, such as face-attributes"
 LABEL = ["adapter", "attribute", "label"]
 _OF_CURVE = {"region": "label", "value": "value", "share": "y", "share_low": "low", "share_high": "high"}
 _OF_LABEL = {name: f"label_{name}" for name in ("slope", "slope_low", "slope_high")}
@@ -39,24 +39,24 @@ COLUMNS: tuple[page.Column, ...] = (
 
 
 class AttributionOptions(Options):
-    """Which network and labels are looked into, and how finely."""
+    """The network and its labels, the versions, and the precision of the attribution."""
 
-    adapter: str | None = Field(None, description="the local network; the run's only one unless given")
+    adapter: str | None = Field(None, description="the local network; default: the run's only one")
     label: Annotated[tuple[str, ...], BeforeValidator(one_or_more)] = Field(
-        (), description="its labels; those with a finding unless given, at most five"
+        (), description="its labels; default: the five with the smallest q"
     )
-    photos: int = Field(12, ge=2, description="photos, drawn at random among the run's")
+    photos: int = Field(12, ge=2, description="number of photos, drawn at random from the run")
     steps: int | None = Field(
-        None, ge=2, description="steps of each sweep, spread evenly and with both ends; all unless given"
+        None, ge=2, description="number of evenly spread steps of each sweep, with both ends; default: all"
     )
-    samples: int = Field(12, ge=1, description="noisy copies of an image that a gradient is averaged over")
+    samples: int = Field(12, ge=1, description="number of noisy copies of an image that a gradient is averaged over")
     heatmaps: int = Field(2, ge=0, description="photos whose heat maps are written to the run's folder attribution")
     seed: int = Field(0, description="of the photos and of the noise")
 
 
 @dataclass(frozen=True, eq=False)
 class Version:
-    """A version of a photo to look into: its attribute and value, its bytes, and the region of each of its pixels."""
+    """A version of a photo: its attribute and value, its bytes, and the region of each pixel."""
 
     photo: str
     attribute: str
@@ -66,18 +66,18 @@ class Version:
 
 
 class AttributionAnalysis(Analysis[AttributionOptions]):
-    """Where a local network finds a label: shares of Gradient-SHAP on face, skin, hair, clothes and background."""
+    """Attribution of a local network's labels: shares of Gradient-SHAP on face, skin, hair, clothes and background."""
 
     name = "attribution"
     tables = ("attribution", "attribution_steps", "attribution_photos")
-    shows = ("attribution_steps",)  # earlier versions kept both ends alone
+    shows = ("attribution_steps",)  # earlier versions stored both ends only
     options = AttributionOptions
     examples = (
         "counterslope attribution runs/portraits --adapter face-attributes --label smiling --photos 12 --steps 3",
     )
 
     def compute(self, source: Path, options: AttributionOptions, *, watch: Watch = unwatched) -> Result:
-        """Shares of absolute attribution by region along each sweep: of each photo, their means and their slopes."""
+        """Shares of absolute attribution by region along each sweep: by photo, their means and their slopes."""
         import pandas as pd
 
         settings = settings_of(run := Run(source))
@@ -97,7 +97,7 @@ class AttributionAnalysis(Analysis[AttributionOptions]):
                 advance(1)
         by_photo = pd.DataFrame(rows)
         if by_photo.empty:
-            raise RunError(f"{adapter} looks at nothing in these versions of {source}")
+            raise RunError(f"{adapter} has no attribution for any of these versions of {source}")
         summary, by_step = summaries(by_photo)
         own = slopes[[*LABEL, *_OF_LABEL]].rename(columns=_OF_LABEL)
         return Result(
@@ -113,24 +113,24 @@ class AttributionAnalysis(Analysis[AttributionOptions]):
         )
 
     def sections(self, kept: Kept) -> Sequence[page.Section]:
-        """One part for each adapter and attribute."""
+        """A part for each adapter and attribute."""
         steps, photos = kept.tables["attribution_steps"], kept.tables["attribution_photos"]
         section = page.Section(
             key=self.name,
             heading="Where a network looks",
-            explanation="Which part of the picture carries a label's score: Gradient-SHAP gives every pixel a share "
-            "of it. Here the absolute shares are added up by region at the steps of the edit, next to the label's own "
-            "slope.",
+            explanation="Which part of the picture determines a label's score? Gradient-SHAP attributes a share of the "
+            "score to every pixel. The absolute shares are summed by region at each step of the edit and shown next to "
+            "the slope of the label.",
             parts=[
                 _part(kept.attribute(name), rows, *(_of(table, adapter, name) for table in (steps, photos)))
                 for (adapter, name), rows in page.rows_by(kept.tables[self.name], "adapter", "attribute")
             ],
             caveats=[
-                "A share says where the score depends on pixels, not why; compare it with the region's share of the "
-                "pixels. Regions are the face parser's: what lies beyond its view counts as background.",
-                "The slope of a share is its change per unit of a, with its t interval over photos, for each row by "
-                "itself: of 20 rows without any change, one interval will exclude 0.",
-                f"Heat maps lie in the run's folder {FOLDER}/.",
+                "A share shows where the score depends on pixels, not why; compare it with the region's share of the "
+                "pixels. Regions are those of the face parser; pixels outside its view count as background.",
+                "The slope of a share is its change per unit of a, with a t interval over photos for each row "
+                "separately: of 20 rows without any change, one interval excludes 0 on average.",
+                f"Heat maps are in the run's folder {FOLDER}/.",
             ],
         )
         return (section,)
@@ -141,7 +141,7 @@ def _of(table: "pd.DataFrame", adapter: str, attribute: str) -> "pd.DataFrame":
 
 
 def _part(attribute: Attribute, rows: "pd.DataFrame", steps: "pd.DataFrame", photos: "pd.DataFrame") -> page.Subsection:
-    """What is shown of one adapter and attribute."""
+    """Charts, sentences, tables and heat maps of an adapter and attribute."""
     from pipeline.counterfactuals.face_regions import OUTSIDE, REGIONS
 
     charts = [
@@ -166,10 +166,10 @@ def _part(attribute: Attribute, rows: "pd.DataFrame", steps: "pd.DataFrame", pho
 
 
 def _gallery(label: str, drawn: "pd.DataFrame") -> page.Gallery:
-    """The heat maps of a label along the sweep, a row for each photo."""
+    """Heat maps of a label along the sweep, a row per photo."""
     ends = " to ".join(plain(value) for value in (drawn["value"].min(), drawn["value"].max()))
     return page.Gallery(
-        f"Heat maps of {page.quoted(label)}, a = {ends}: yellow carries most",
+        f"Heat maps of {page.quoted(label)}, a = {ends}: yellow is the largest attribution",
         [(photo, [f"{FOLDER}/{name}" for name in own["heatmap"]]) for (photo,), own in page.rows_by(drawn, "photo")],
     )
 
@@ -196,7 +196,7 @@ def _check_labels(network: "Differentiable", adapter: str, wanted: Sequence[str]
 
 
 def _estimable(slopes: "pd.DataFrame", adapter: str) -> list[str]:
-    """The labels with a slope, the surest first, at most five."""
+    """The estimable labels with the smallest q, at most five."""
     found = slopes[slopes["estimable"].astype(bool)].sort_values("q")["label"].drop_duplicates()[:5]
     if found.empty:
         raise ConfigError(f"no slope of {adapter} can be estimated: name labels with --label")
@@ -206,7 +206,7 @@ def _estimable(slopes: "pd.DataFrame", adapter: str) -> list[str]:
 def _versions(
     run: Run, settings: Settings, options: AttributionOptions
 ) -> tuple[Iterator[Version], tuple[str, ...], int]:
-    """Every sweep of some photos, at the steps that are wanted; these photos, and how many versions these are."""
+    """Versions of random photos at the wanted steps; the names of these photos; and the number of versions."""
     import numpy as np
 
     faces = read_frame(run.path("faces.parquet"))
@@ -240,7 +240,7 @@ def _versions(
 
 
 def _evenly(values: "pd.Series[float]", steps: int | None) -> "pd.Series[bool]":
-    """Which values are among so many of the sweep's, spread evenly from its lowest to its highest."""
+    """Select ``steps`` evenly spread values of a sweep, with both ends; all by default."""
     import numpy as np
 
     known = np.unique(values)
@@ -257,7 +257,7 @@ def _shares(
     options: AttributionOptions,
     maps: Path | None,
 ) -> list[dict[str, Any]]:
-    """Rows of one version: label, region, share, area; its heat maps go into the folder ``maps``, if there is one."""
+    """Label, region, share and area of a version; its heat maps are written to the folder ``maps``, if any."""
     from adapters.local.gradient_shap import attribute_scores, heatmap
     from pipeline.counterfactuals.face_regions import region_shares
 
@@ -284,14 +284,14 @@ def _shares(
 
 
 def summaries(by_photo: "pd.DataFrame") -> "tuple[pd.DataFrame, pd.DataFrame]":
-    """Mean shares of each label and region with their slopes, and the mean at each step, both over whole sweeps.
+    """Mean shares of each label and region with their slopes, and mean shares at each step.
 
-    A photo's slope is that of a straight line through its shares at the steps, per unit of a; photos are the unit of
-    the t intervals. A photo that lacks a step is left out of a label's rows.
+    A photo's slope is that of a straight line through its shares at the steps, per unit of a. The t intervals are over
+    photos. A photo that lacks a step is left out of a label's rows.
 
     Args:
-        by_photo: columns adapter, attribute, photo, value, label, region, share (0-1, NaN where there is no
-            attribution), area (0-1).
+        by_photo: columns adapter, attribute, photo, value, label, region, share (0-1, NaN without attribution), area
+            (0-1).
     """
     import numpy as np
     import pandas as pd
@@ -311,7 +311,7 @@ def summaries(by_photo: "pd.DataFrame") -> "tuple[pd.DataFrame, pd.DataFrame]":
 
 
 def _means(numbers: "pd.DataFrame", name: str) -> "pd.DataFrame":
-    """Means over the rows, one for each column, with t intervals; NaN where there are too few."""
+    """Mean of each column with a t interval, which is NaN for fewer than two rows."""
     import numpy as np
     import pandas as pd
     from statsmodels.stats.weightstats import DescrStatsW
@@ -322,7 +322,7 @@ def _means(numbers: "pd.DataFrame", name: str) -> "pd.DataFrame":
 
 
 def _sentence(rows: Sequence[Mapping[Any, Any]]) -> str:
-    """Where a label lies outside the face, how that changes along the sweep, and the label's own slope."""
+    """Describe the share of a label outside the face, its slope along the sweep, and the slope of the label."""
     from pipeline.counterfactuals.face_regions import OUTSIDE
 
     row = next(row for row in rows if row["region"] == OUTSIDE)

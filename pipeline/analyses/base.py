@@ -1,6 +1,6 @@
-"""The contract of an analysis: what it reads, its options, its tables, what makes these stale, its part of the report.
+"""Base classes of analyses: options, inputs, tables, and sections of the report.
 
-An analysis is one subclass of ``Analysis`` in one file, and one row of the table in ``registry``.
+An analysis is a subclass of ``Analysis`` in its own file, and a row of the table in ``registry``.
 """
 
 from abc import ABC, abstractmethod
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from pipeline.analyses.sections import Section
 
 Source = Literal["run", "file", "photos"]
-RESAMPLES: int = StatisticsOptions.model_fields["resamples"].default  # one default for every analysis
+RESAMPLES: int = StatisticsOptions.model_fields["resamples"].default
 
 
 def option_of_run(name: str, description: str | None = None) -> Any:
-    """A field with which a command overrides an option of the run's section ``statistics``; None keeps the run's."""
+    """A field that overrides an option of the run's section ``statistics``; None keeps the run's value."""
     text = description or StatisticsOptions.model_fields[name].description
-    return Field(None, description=f"{text}; the run's own unless given", json_schema_extra={"of_run": True})
+    return Field(None, description=f"{text}; default: the run's own", json_schema_extra={"of_run": True})
 
 
 def one_or_more(values: object) -> object:
-    """One value in place of several."""
+    """Wrap a single value in a tuple."""
     return values if isinstance(values, Sequence) and not isinstance(values, str) else (values,)
 
 
@@ -46,17 +46,17 @@ Family = Annotated[
 
 
 class Options(BaseModel):
-    """The options of an analysis, declared once for the command line, for Python and for the documentation."""
+    """The options of an analysis, for the command line, for Python and for the documentation."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
-    renamed: ClassVar[Mapping[str, str]] = {}  # name that an option had -> its name today
+    renamed: ClassVar[Mapping[str, str]] = {}  # former name of an option -> its present name
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Self:
-        """Options from values by name.
+        """Validate options.
 
         Raises:
-            ConfigError: a name is unknown or was renamed, or a value does not fit; the message names the option.
+            ConfigError: a name is unknown or was renamed, or a value is invalid; the message names the option.
         """
         for name in given:
             if name in cls.renamed:
@@ -67,28 +67,28 @@ class Options(BaseModel):
             raise ConfigError("\n".join(problems(error, cls))) from error
 
     def changes(self) -> dict[str, Any]:
-        """The options of the run's section ``statistics`` that were given in place of the run's own."""
+        """The given options that override the run's section ``statistics``."""
         extras = {name: field.json_schema_extra for name, field in type(self).model_fields.items()}
         return {name: value for name, value in self if value is not None and extras[name] == {"of_run": True}}
 
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What an analysis found; tables by their names."""
+    """Result of an analysis."""
 
-    title: str  # what the tables show
-    tables: "Mapping[str, pd.DataFrame]"  # the most important first
-    notes: Sequence[str] = ()  # what a reader must know about them
-    printed: "Mapping[str, pd.DataFrame]" = field(default_factory=dict)  # fewer columns, another order, for people
-    shown: Sequence[str] = ()  # the tables that are printed unless one is named; all unless given
-    kept: "Callable[[], Mapping[str, pd.DataFrame]] | None" = None  # makes what a run keeps; the tables unless given
+    title: str
+    tables: "Mapping[str, pd.DataFrame]"  # by name, the most important first
+    notes: Sequence[str] = ()  # on how to read the tables
+    printed: "Mapping[str, pd.DataFrame]" = field(default_factory=dict)  # tables in a shorter form for the terminal
+    shown: Sequence[str] = ()  # tables printed by default; all if empty
+    kept: "Callable[[], Mapping[str, pd.DataFrame]] | None" = None  # makes the tables stored in a run; default: tables
     about: Mapping[str, Any] = field(default_factory=dict)  # plain values that the report needs next to the tables
-    inputs: Inputs = field(default_factory=Inputs)  # what the tables were made from
-    by: Sequence[str] = ()  # columns of every kept table; rows of an earlier result that differ in them stay
+    inputs: Inputs = field(default_factory=Inputs)  # files and options that the tables depend on
+    by: Sequence[str] = ()  # key columns of the stored tables; earlier rows with other keys are kept
 
     @property
     def value(self) -> "pd.DataFrame | dict[str, pd.DataFrame]":
-        """The table, or where there are several, name -> table; the notes are their ``attrs``."""
+        """The table, or a dict if there are several; their ``attrs`` hold the notes."""
         for table in self.tables.values():
             table.attrs["notes"] = tuple(self.notes)
         return next(iter(self.tables.values())) if len(self.tables) == 1 else dict(self.tables)
@@ -96,14 +96,14 @@ class Result:
 
 @dataclass(frozen=True, eq=False)
 class Kept:
-    """What a run holds of an analysis, for its sections of the report."""
+    """Stored results that the report's sections are made from."""
 
-    tables: "Mapping[str, pd.DataFrame]"  # of all analyses, those that are current and not empty
-    about: Mapping[str, Any]  # the result's own; empty where the run has none
+    tables: "Mapping[str, pd.DataFrame]"  # of all analyses, if current and not empty
+    about: Mapping[str, Any]  # of this analysis; empty if the run has none
     swept: Mapping[str, Attribute]  # with the poles of this run
 
     def attribute(self, name: str) -> Attribute:
-        """An attribute's record by its name."""
+        """Look up an attribute."""
         return attribute_of(name, self.swept)
 
 
@@ -111,40 +111,38 @@ Chosen = TypeVar("Chosen", bound=Options)
 
 
 class Analysis(ABC, Generic[Chosen]):
-    """One analysis; the first line of a subclass's docstring is its help text."""
+    """An analysis; the first line of a subclass's docstring is its help text."""
 
     name: ClassVar[str]  # of its result in a run and in the report
-    command: ClassVar[str] = ""  # on the command line and in Python; its name unless given
-    reads: ClassVar[tuple[Source, ...]] = ("run",)  # the kinds of source it takes
-    examples: ClassVar[tuple[str, ...]] = ()  # of the command, for its help
-    tables: ClassVar[tuple[str, ...]] = ()  # names of its tables, where it has several
-    shows: ClassVar[
-        tuple[str, ...]
-    ] = ()  # tables without any of which it has no section; that of its name unless given
+    command: ClassVar[str] = ""  # on the command line and in Python; default: name
+    reads: ClassVar[tuple[Source, ...]] = ("run",)  # accepted kinds of source
+    examples: ClassVar[tuple[str, ...]] = ()  # for the help of the command
+    tables: ClassVar[tuple[str, ...]] = ()  # names of its tables if it has several
+    shows: ClassVar[tuple[str, ...]] = ()  # its section needs one of these tables; default: name
     uses: ClassVar[tuple[str, ...]] = ()  # options of the run's section ``statistics`` that its tables depend on
     options: type[Chosen]
 
     @abstractmethod
     def compute(self, source: Path, options: Chosen, *, watch: Watch = unwatched) -> Result:
-        """The result from a run's folder or a file; nothing is written.
+        """Analyse a run's folder or a file, without writing anything.
 
         Raises:
-            RunError: the folder holds no run, or not what is needed.
-            ConfigError, InputError: an option, a file or a column does not fit; the message says what to do.
+            RunError: the folder holds no run, or an incomplete one.
+            ConfigError, InputError: an invalid option, file or column; the message says what to do.
             ValueError: values that the measure cannot take.
         """
 
     def sections(self, kept: Kept) -> "Sequence[Section]":
-        """Its sections of the report."""
+        """Sections of the report."""
         return ()
 
     def of_every_run(self, known: "RunSweeps", watch: Watch = unwatched) -> "Mapping[str, pd.DataFrame]":
-        """Tables that are estimated with the slopes of every run: name -> table."""
+        """Tables, by name, that are estimated together with the slopes of every run."""
         return {}
 
     def inputs(
         self, options: Chosen, *, files: Sequence[str] = ANSWERED, elsewhere: Sequence[Path | None] = ()
     ) -> Inputs:
-        """What tables of a run depend on: files there and elsewhere, and the run's own options where none was given."""
+        """Inputs of tables: files in the run and elsewhere, and options of the run that are not overridden."""
         own = [name for name in self.uses if getattr(options, name, None) is None]
         return Inputs(files=files, elsewhere=[path for path in elsewhere if path is not None], options=own)

@@ -1,4 +1,4 @@
-"""Captions as a table of predictions: which concepts each names, which group, for ``amplification`` and the others."""
+"""Captions as a table of predictions, for ``amplification`` and others: the concepts and the group that each names."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ GROUP = "group"
 
 @dataclass(frozen=True, eq=False)
 class CaptionTable:
-    """Rows of captions as numbers.
+    """Captions as numbers.
 
     Attributes:
-        rows: the file's other columns; for each column of captions C and each concept, ``C concept`` (0 or 1) and the
+        rows: the file's other columns; for each column of captions C, ``C concept`` (0 or 1) for each concept, and the
             measures of the text; with groups, ``C group``.
-        left_out: rows without one group in every column of captions.
+        left_out: number of rows without exactly one group in every column of captions.
     """
 
     rows: "pd.DataFrame"
@@ -29,19 +29,19 @@ class CaptionTable:
 
 
 def caption_table(path: Path, *, columns: Sequence[str], concepts: str, groups: Sequence[str] = ()) -> CaptionTable:
-    """The concepts that captions name.
+    """Find the concepts in captions.
 
-    A caption names a group where it names that one and no other of ``groups``; rows in which a caption names none or
-    several are left out, as Wang & Russakovsky do before they compare captions of people with a model's.
+    Rows in which a caption names none or several of the ``groups`` are left out, as Wang & Russakovsky do before they
+    compare captions by people with those of a model.
 
     Args:
         path: a CSV, TSV or Parquet file.
-        columns: of captions; several captions of one image stand in one cell, one a line.
+        columns: of captions; several captions of an image are in one cell, one per line.
         concepts: a TOML file of concepts, or ``person``.
         groups: concepts that are the groups, such as woman and man.
 
     Raises:
-        InputError: a column or a concept is not there, or no row is left.
+        InputError: a column or a concept is unknown, or no row is left.
     """
     import pandas as pd
 
@@ -49,7 +49,7 @@ def caption_table(path: Path, *, columns: Sequence[str], concepts: str, groups: 
     unknown = set(groups) - {concept.name for concept in found}
     if unknown or len(groups) == 1:
         known = ", ".join(concept.name for concept in found)
-        raise InputError(f"--groups takes two or more of the concepts of {concepts}, which are: {known}")
+        raise InputError(f"--groups takes two or more of the concepts of {concepts}: {known}")
     frame = read_predictions(path)
     captions = columns_of(frame, list(columns), table=str(path), complete=False)
     rows = frame.drop(columns=list(columns))
@@ -67,13 +67,13 @@ def caption_table(path: Path, *, columns: Sequence[str], concepts: str, groups: 
 
 
 def _numbers(text: str, concepts: Sequence[Concept]) -> dict[str, float]:
-    """Concepts as 0 or 1, and the measures of a text; of a refusal no concept is there."""
-    named = {label.name: label.score for label in labels_of_text(text, concepts)}
-    return {concept.name: int(concept.name in named) for concept in concepts} | {
-        name: score for name, score in named.items() if name.startswith("(")
-    }
+    """Concepts as 0 or 1, and the measures of a text; a refusal has no concepts."""
+    scores = {label.name: label.score for label in labels_of_text(text, concepts)}
+    measures = {name: score for name, score in scores.items() if name.startswith("(")}
+    return {concept.name: int(concept.name in scores) for concept in concepts} | measures
 
 
 def _group(text: str, concepts: Sequence[Concept], groups: Sequence[str]) -> str | None:
+    """The only group that a caption names, else None."""
     named = [concept.name for concept in concepts if concept.name in groups and concept.pattern.search(text)]
     return named[0] if len(named) == 1 else None

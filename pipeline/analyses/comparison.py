@@ -1,4 +1,4 @@
-"""Two runs, or two classifiers of one run, on the same photos: the difference of every label's slope."""
+"""Comparison of two runs, or of two classifiers of a run, on the same photos."""
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
     from pipeline.statistics import Sweeps
 
 FOR_MACHINES = ["estimable", "family", "tested", "arm", "rd_difference", "rd_low", "rd_high", "rd_p"]
-MOST_PHOTOS = 10  # named in a note
+MAX_NAMES = 10  # of photos in a note
 PAIRED = (
-    "The same photos are compared with themselves, so what both see in a photo cancels out: the interval of a "
-    "difference is narrower than the two slopes' own suggest."
+    "The comparison is paired by photo, so common variation cancels out: the interval of a difference is narrower than "
+    "the intervals of the two slopes suggest."
 )
 MULTIPLE = "q: Benjamini–Hochberg over the labels compared."
 
 
 class ComparisonOptions(Options):
-    """Options of the first run hold for both unless given."""
+    """Options for both runs; by default those of the first."""
 
     other: Annotated[Path | None, Flag(argument=True)] = Field(
-        None, description="another run's folder; the same run unless given"
+        None, description="another run's folder; default: the same run"
     )
     adapters: Annotated[tuple[str, ...] | None, Flag(metavar="FIRST,SECOND", parse=listed)] = Field(
-        None, description="the classifier of each run; every classifier with itself unless given"
+        None, description="the classifier of each run; default: every classifier with itself"
     )
     min_count: float | None = option_of_run("min_count")
     cluster: str | None = option_of_run("cluster")
@@ -46,7 +46,7 @@ class ComparisonOptions(Options):
 
 
 class Comparison(Analysis[ComparisonOptions]):
-    """The difference of every label's slope between two runs or classifiers, paired photo by photo."""
+    """The difference of every label's slope between two runs or classifiers, paired by photo."""
 
     name = "comparison"
     command = "compare"
@@ -59,9 +59,9 @@ class Comparison(Analysis[ComparisonOptions]):
     )
 
     def compute(self, source: Path, options: ComparisonOptions, *, watch: Watch = unwatched) -> Result:
-        """Differences between two runs, or between two classifiers of one run; only the former stay in the run.
+        """Differences between two runs, or between two classifiers of a run; only the former are stored.
 
-        Two photos are the same if they have the same name and the same bytes.
+        Two photos are the same if their names and bytes are equal.
         """
         from pipeline.statistics import compare, comparison_frame
         from pipeline.statistics.comparison import only_in
@@ -73,7 +73,7 @@ class Comparison(Analysis[ComparisonOptions]):
         if adapters is None and same_run:
             raise RunError("a run compared with itself differs by 0: name another run, or two adapters with --adapters")
         one = run_sweeps(source, options.changes())
-        # The clusters are the first run's; the second's manifest need not have them.
+        # The clusters are those of the first run; the manifest of the second need not have them.
         two = run_sweeps(second, options=one.options.model_copy(update={"cluster": None}))
         ours, theirs = (dict(zip(run.photos["photo"], run.photos["sha256"], strict=True)) for run in (one, two))
         names = ("{}", "{}") if same_run else (f"{source.name}: {{}}", f"{second.name}: {{}}")
@@ -89,22 +89,22 @@ class Comparison(Analysis[ComparisonOptions]):
                 advance(1)
         if pairs and not compared:
             raise RunError(
-                f"{source} and {second} have no photo in common: the same one has the same bytes and name, from "
-                "the folder or the manifest that was given (a.jpg is not portraits/a.jpg)"
+                f"{source} and {second} have no photo in common: photos are matched by their bytes and by their name "
+                "relative to the folder or manifest (a.jpg is not portraits/a.jpg)"
             )
         only_second = {photo for _, right in pairs for photo in (*right.photos, *right.incomplete)} - compared
         frame = comparison_frame(comparisons, family=_family(one.options.family))
         order = ["attribute", "first", "p", "label"]
         edits = page.edits_of(frame)
         known = edits[edits["estimable"].astype(bool)]
-        shown = known if len(known) else edits  # their reasons
+        shown = known if len(known) else edits  # the latter for their reasons
         return Result(
             title="Difference of slopes, first less second, on the same photos",
             tables={self.name: frame},
             printed={self.name: shown.drop(columns=FOR_MACHINES).sort_values(order, ignore_index=True)},
             notes=[
-                f"{pluralise(len(only), 'photo')} only in the {which}: {', '.join(sorted(only)[:MOST_PHOTOS])}"
-                + (" …" if len(only) > MOST_PHOTOS else "")
+                f"{pluralise(len(only), 'photo')} only in the {which}: {', '.join(sorted(only)[:MAX_NAMES])}"
+                + (" …" if len(only) > MAX_NAMES else "")
                 for which, only in (("first", only_first), ("second", only_second))
                 if only
             ],
@@ -114,14 +114,14 @@ class Comparison(Analysis[ComparisonOptions]):
         )
 
     def of_every_run(self, known: RunSweeps, watch: Watch = unwatched) -> "Mapping[str, pd.DataFrame]":
-        """Every two classifiers of a run on the labels that both returned, by attribute."""
+        """Compare every two classifiers of a run on the labels that both returned, by attribute."""
         from pipeline.statistics import compare, comparison_frame
 
         edits = sorted(known.edits, key=lambda each: (each.attribute, each.adapter))
         pairs = [pair for pair in combinations(edits, 2) if pair[0].attribute == pair[1].attribute]
-        comparisons = []
         if not pairs:
             return {"adapter_comparison": comparison_frame([])}
+        comparisons = []
         with watch(self.name, total=len(pairs)) as advance:
             for left, right in pairs:
                 if shared := sorted(set(left.labels) & set(right.labels)):
@@ -131,7 +131,7 @@ class Comparison(Analysis[ComparisonOptions]):
         return {"adapter_comparison": comparison_frame(comparisons, family=_family(known.options.family))}
 
     def sections(self, kept: Kept) -> Sequence[page.Section]:
-        """The classifiers of this run, and this run against another."""
+        """Comparisons of the run's classifiers, and of the run with another."""
         found = []
         for name in self.shows:
             if name not in kept.tables:
@@ -150,10 +150,10 @@ def _of_classifiers() -> dict[str, Any]:
     return {
         "key": "classifiers",
         "heading": "Classifiers compared",
-        "explanation": "Labels of the same name from two classifiers: does one move more with the perceived "
+        "explanation": "Labels of the same name from two classifiers: does one change more with the perceived "
         f"attribute than the other? {PAIRED}",
         "caveats": [
-            "Labels of the same name need not mean the same to both classifiers, nor be given as often.",
+            "Labels of the same name may have different meanings and frequencies in the two classifiers.",
             MULTIPLE,
         ],
     }
@@ -162,7 +162,7 @@ def _of_classifiers() -> dict[str, Any]:
 def _of_runs(about: Mapping[str, Any]) -> dict[str, Any]:
     other = page.quoted(about["other"])
     left_out = [
-        f"Not compared, being in {where} only: {pluralise(about[name], 'photo')}."
+        f"Not compared, because only in {where}: {pluralise(about[name], 'photo')}."
         for name, where in (("only_first", "this run"), ("only_second", other))
         if about[name]
     ]
@@ -172,19 +172,19 @@ def _of_runs(about: Mapping[str, Any]) -> dict[str, Any]:
         "explanation": f"This run against the run {other} on the photos that both have. {PAIRED}",
         "caveats": [
             *left_out,
-            "Two runs differ in whatever was changed between them: the classifier's version, its options, the edits. "
-            "The difference does not say which.",
+            "Two runs may differ in the classifier's version, its options and the edits. The difference does not show "
+            "which is the cause.",
             MULTIPLE,
         ],
     }
 
 
 def _pairs(one: RunSweeps, two: RunSweeps, adapters: Sequence[str] | None) -> "list[tuple[Sweeps, Sweeps]]":
-    """Sweeps of the same attribute and arm, of the same adapter or of the two named ones."""
-    for known, adapter in zip((one, two), adapters or (), strict=False):
-        there = sorted({each.adapter for each in known.sweeps})
-        if adapter not in there:
-            raise RunError(f"{known.run.folder} has no adapter {adapter!r}; it has {', '.join(there)}")
+    """Pairs of sweeps of the same attribute and arm, of the same adapter or of the two given ones."""
+    for run, adapter in zip((one, two), adapters or (), strict=False):
+        known = sorted({each.adapter for each in run.sweeps})
+        if adapter not in known:
+            raise RunError(f"{run.run.folder} has no adapter {adapter!r}; it has {', '.join(known)}")
     wanted = adapters or (None, None)
     right = {(each.adapter, each.attribute, each.arm): each for each in two.sweeps}
     pairs = [
@@ -198,7 +198,7 @@ def _pairs(one: RunSweeps, two: RunSweeps, adapters: Sequence[str] | None) -> "l
 
 
 def _family(columns: Sequence[str]) -> list[str]:
-    """The run's columns by their names in a comparison."""
+    """The run's family columns by their names in a comparison."""
     return [name for column in columns for name in (("first", "second") if column == "adapter" else (column,))]
 
 

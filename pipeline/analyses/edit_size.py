@@ -1,4 +1,4 @@
-"""Does a label follow the attribute, or the size of the edit? Estimated with every run; warns of one-sided photos."""
+"""Effects of the attribute's direction and of the size of the edit; with a warning about one-sided photos."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,7 +26,7 @@ COLUMNS: tuple[page.Column, ...] = (
 
 
 class EditSizeOptions(Options):
-    """Options that hold for this command only."""
+    """Options for this command only."""
 
     response: Response | None = option_of_run("response")
     cluster: str | None = option_of_run("cluster")
@@ -34,7 +34,7 @@ class EditSizeOptions(Options):
 
 
 class EditSize(Analysis[EditSizeOptions]):
-    """What slopes owe to the attribute's direction, and what to the size of the edit."""
+    """Split slopes into effects of the attribute's direction and of the size of the edit."""
 
     name = "edit_size"
     command = "edit-size"
@@ -44,7 +44,7 @@ class EditSize(Analysis[EditSizeOptions]):
     examples = ("counterslope edit-size runs/portraits",)
 
     def compute(self, source: Path, options: EditSizeOptions, *, watch: Watch = unwatched) -> Result:
-        """Direction and size of every label, and on which side of the scale the photos are."""
+        """Direction and size of every label, and the shares of photos on either side of the scale."""
         tables = self.of_every_run(run_sweeps(source, options.changes()), watch)
         title, shown = "Direction of the attribute and size of the edit", page.largest_first(tables[self.name], "slope")
         shown = page.printed(shown.sort_values(KEYS, kind="stable"), KEYS, COLUMNS)
@@ -70,7 +70,7 @@ class EditSize(Analysis[EditSizeOptions]):
         return {"edit_size": pd.concat(frames or [empty], ignore_index=True), "edit_balance": sides}
 
     def sections(self, kept: Kept) -> Sequence[page.Section]:
-        """One part for each adapter and attribute."""
+        """A part for each adapter and attribute."""
         frame = kept.tables["edit_size"]
         sides = {}
         if "edit_balance" in kept.tables:
@@ -78,17 +78,18 @@ class EditSize(Analysis[EditSizeOptions]):
         section = page.Section(
             key="edit-size",
             heading="Direction of the attribute, size of the edit",
-            explanation="A version is edited the more the farther it is from the face’s own value. Does a label follow "
-            "the attribute, or only how much was edited? Within photos, responses are regressed on the value and on "
-            "the distance from the face’s own value together. The slope is direction + lean × size: it has as "
-            "much of the size as that distance leans along the sweep.",
+            explanation="An edit is larger the farther its value is from the face’s own value. Does a label follow the "
+            "attribute, or only the size of the edit? Within photos, responses are regressed on the value and on the "
+            "distance from the face’s own value together. The slope is direction + lean × size, where lean is the "
+            "slope of that distance along the sweep.",
             parts=[
                 _part(rows, adapter, kept.attribute(name), sides.get(name))
                 for (adapter, name), rows in page.rows_by(frame, "adapter", "attribute")
             ],
             caveats=[
-                "Own values are estimated; where they are wrong, part of the size is taken for direction.",
-                "A label that turns on at some value of the attribute bends too, and bends look like size.",
+                "Own values are estimated; errors attribute part of the size to the direction.",
+                "The response of a label that appears from some value of the attribute is not linear either, which "
+                "looks like an effect of size.",
             ],
             attributes=page.attributes_of(frame),
         )
@@ -96,13 +97,13 @@ class EditSize(Analysis[EditSizeOptions]):
 
 
 def one_sided(row: Mapping[Any, Any], attribute: Attribute) -> str | None:
-    """The warning that most photos sit on one side of an attribute's scale, from a row of ``edit_balance``."""
+    """Warning that most photos lie on one side of an attribute's scale, from a row of ``edit_balance``; else None."""
     side, share = max(zip(attribute.poles, (row["low"], row["high"]), strict=True), key=lambda pair: pair[1])
     if not row["photos"] or share < ONE_SIDED:
         return None
     return (
-        f"{measured(share, 'share')} of {pluralise(row['photos'], 'photo')} sit on the {side} side of "
-        f"{attribute.name}: the size of the edit changes along the sweep, so a slope may be of the edit's size."
+        f"{measured(share, 'share')} of {pluralise(row['photos'], 'photo')} are on the {side} side of "
+        f"{attribute.name}: the size of the edit changes along the sweep, so a slope may be an effect of this size."
     )
 
 

@@ -1,7 +1,4 @@
-"""Features of photos or texts, by which rows are alike: from a file, or a run's faces as the judge sees them.
-
-What is made of them is in ``pipeline.statistics.local.logan``.
-"""
+"""Features of photos or texts for clustering: from a file, or the judge's embeddings of a run's faces."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -28,23 +25,23 @@ ENDINGS = (".npy", ".csv", ".parquet")
 
 
 def read_features(path: Path, *, photos: Sequence[str] | None = None) -> "NDArray[np.float64]":
-    """``(n, D)`` features from a file: .npy, or .csv or .parquet of which all columns of numbers are taken.
+    """Read ``(n, D)`` features from a .npy file, or from all numeric columns of a .csv or .parquet file.
 
-    The rows are those of ``photos``, in their order, if the file has a column ``photo``; else as they stand.
+    If the file has a column ``photo``, rows are matched to ``photos`` by it, else by position.
 
     Raises:
-        ConfigError: the file cannot be read, has no numbers, another number of rows, or not all photos.
+        ConfigError: an unreadable file, no numbers, a wrong number of rows, or missing photos.
     """
     import numpy as np
     import pandas as pd
 
     if path.suffix.lower() not in ENDINGS:
-        raise ConfigError(f"features must be a {', '.join(ENDINGS)} file, but there is {path}")
+        raise ConfigError(f"features must be a {', '.join(ENDINGS)} file, not {path}")
     try:
         if path.suffix.lower() == ".npy":
             table: NDArray[Any] = np.load(path, allow_pickle=False)
         else:
-            # A photo called 007 is not the number seven.
+            # Names such as 007 stay text.
             frame = pd.read_csv(path, dtype={"photo": str}) if path.suffix.lower() == ".csv" else pd.read_parquet(path)
             if photos is not None and "photo" in frame.columns:
                 frame = _in_order(frame, photos, path)
@@ -59,7 +56,7 @@ def read_features(path: Path, *, photos: Sequence[str] | None = None) -> "NDArra
 
 
 def judged_features(run: Run, *, settings: Settings, watch: Watch = unwatched) -> "pd.DataFrame":
-    """Photo and features ``(F,)``: the judge's embedding of each aligned face, computed once and kept with the run.
+    """Photo and features ``(F,)``: the judge's embedding of each aligned face, computed once and stored in the run.
 
     Photos that can no longer be read are left out.
 
@@ -69,7 +66,7 @@ def judged_features(run: Run, *, settings: Settings, watch: Watch = unwatched) -
     from models.weights import record
 
     if not run.record.is_done("faces"):
-        raise RunError(f"the faces in {run.folder} are not complete: run the audit's own command again first")
+        raise RunError(f"the faces in {run.folder} are not complete: run the audit's command again first")
     path = run.path("features.parquet")
     fingerprint = digest(["features", run.record.stages["faces"].fingerprint, record("judge").sha256])
     if not (run.is_done("features", fingerprint) and path.exists()):
@@ -79,7 +76,7 @@ def judged_features(run: Run, *, settings: Settings, watch: Watch = unwatched) -
 
 
 def embed(crops: "Sequence[NDArray[np.uint8]]", *, judge: "Classifier") -> "list[list[float]]":
-    """The penultimate layer's values for aligned ``(S, S, 3)`` uint8 crops, ``F`` numbers each."""
+    """Activations of the penultimate layer, ``F`` numbers each, for aligned ``(S, S, 3)`` uint8 crops."""
     from models.judge import perceive_crops
 
     if not crops:
@@ -106,21 +103,20 @@ def _embed(run: Run, fingerprint: str, *, settings: Settings, watch: Watch) -> N
     ]
 
     def work(chunk: Sequence[Mapping[str, Any]], step: Callable[[float], None]) -> list[dict[str, Any]]:
-        crops, read, lost = [], [], []
+        crops, names, failed = [], [], []
         for row in chunk:
             try:
                 photo = read_photo(location(row["path"]), options=settings.photos)
             except PhotoError as error:
-                lost.append({"photo": row["photo"], "status": "failed", "reason": str(error)})
+                failed.append({"photo": row["photo"], "status": "failed", "reason": str(error)})
                 continue
             landmarks = np.array(row["landmarks"], dtype=np.float64).reshape(5, 2)
             crops.append(aligned_crop(photo.pixels, landmarks, size=CROP))
-            read.append(row["photo"])
+            names.append(row["photo"])
             step(0.5)
-        embedded = embed(crops, judge=judge)
-        return lost + [
-            {"photo": photo, "status": "ok", "reason": None, "features": values}
-            for photo, values in zip(read, embedded, strict=True)
+        return failed + [
+            {"photo": name, "status": "ok", "reason": None, "features": values}
+            for name, values in zip(names, embed(crops, judge=judge), strict=True)
         ]
 
     shown = watch("features", total=len(rows))
@@ -135,11 +131,11 @@ def _embed(run: Run, fingerprint: str, *, settings: Settings, watch: Watch) -> N
 
 
 def _in_order(frame: "pd.DataFrame", photos: Sequence[str], path: Path) -> "pd.DataFrame":
-    """The rows of some photos, in their order."""
-    named = frame.assign(photo=frame["photo"].astype(str)).set_index("photo")
-    if not named.index.is_unique:
-        raise ConfigError(f"the features in {path} name {named.index[named.index.duplicated()][0]!r} twice")
-    missing = [photo for photo in photos if photo not in named.index]
+    """Select the rows of photos, in their order."""
+    indexed = frame.assign(photo=frame["photo"].astype(str)).set_index("photo")
+    if not indexed.index.is_unique:
+        raise ConfigError(f"the features in {path} have {indexed.index[indexed.index.duplicated()][0]!r} twice")
+    missing = [photo for photo in photos if photo not in indexed.index]
     if missing:
         raise ConfigError(f"the features in {path} lack {len(missing)} photos, the first is {missing[0]!r}")
-    return named.loc[list(photos)].reset_index()
+    return indexed.loc[list(photos)].reset_index()

@@ -1,6 +1,6 @@
-"""What analyses read: files with one row a photo, the sweeps of a run, and which photos of a run belong together."""
+"""Inputs of analyses: files with a row per photo, sweeps of a run, and groups and clusters of photos."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from pipeline.statistics import Sweeps
 
 ENDINGS = (".csv", ".tsv", ".parquet")
-MOST_GROUPS = 1000
+MAX_GROUPS = 1000
 PERCEIVED, FOLDER = "perceived", "folder"
 
 NO_COLUMN = "{table} has no column {column!r}; its columns are {columns}"
 NO_VALUE = "column {column!r} of {table} has no value in row {row}"
 NO_MANIFEST_COLUMN = "there is no column {column!r} to {purpose} by: the manifest has {columns}"
-STREAMED = 2**20  # rows of the table of labels that are held at once
-TEXTS = ("adapter", "attribute", "arm", "photo")  # columns of labels and answers that repeat few texts
+STREAMED = 2**20  # rows of the table of labels that are read at a time
+TEXTS = ("adapter", "attribute", "arm", "photo")  # columns of labels and answers with few distinct values
 
 NO_LABELS = "no classifier has labelled the versions in {folder}: query one with `counterslope query`"
 
@@ -34,14 +34,14 @@ class InputError(ValueError):
     """A file of labels or predictions cannot be used; the message names file and column, and says what to do."""
 
 
-# Files with one row a photo
+# Files with a row per photo
 
 
 def read_predictions(path: Path) -> "pd.DataFrame":
-    """A file of labels and predictions; text stays text, and what is missing is missing.
+    """Read a file of labels and predictions; only empty cells of CSV and TSV are missing values.
 
     Raises:
-        InputError: it is of another kind, cannot be read, holds no row, or two columns of one name.
+        InputError: another file type, an unreadable or empty file, or two columns with the same name.
     """
     import pandas as pd
     from pandas.errors import EmptyDataError, ParserError
@@ -49,13 +49,13 @@ def read_predictions(path: Path) -> "pd.DataFrame":
 
     ending = path.suffix.lower()
     if ending not in ENDINGS:
-        raise InputError(f"{path} is no file of predictions: its name must end in {', '.join(ENDINGS)}")
+        raise InputError(f"{path} is not a file of predictions: its name must end in {', '.join(ENDINGS)}")
     try:
         if ending == ".parquet":
             frame = pd.read_parquet(path)
             names = frame.columns.to_series()
         else:
-            # A person called "NA" or "None" is a person.
+            # "NA" and "None" may be names.
             options: dict[str, Any] = {"sep": "\t" if ending == ".tsv" else ",", "keep_default_na": False}
             frame = pd.read_csv(path, na_values=[""], **options)
             names = pd.read_csv(path, header=None, nrows=1, dtype=str, **options).iloc[0]
@@ -65,15 +65,15 @@ def read_predictions(path: Path) -> "pd.DataFrame":
     if names.duplicated().any():
         raise InputError(f"{path} has two columns called {names[names.duplicated()].iloc[0]!r}: rename one")
     if frame.empty:
-        raise InputError(f"{path} holds no row")
+        raise InputError(f"{path} has no rows")
     return frame
 
 
 def columns_of(frame: "pd.DataFrame", columns: Sequence[str], *, table: str, complete: bool = True) -> "pd.DataFrame":
-    """Some columns of a frame, as they are; ``table`` is what the frame is called in errors.
+    """Select columns of a frame; ``table`` is its name in errors.
 
     Raises:
-        InputError: one is not there, or where it must be ``complete`` has no value in some row.
+        InputError: a column is missing, or has missing values although it must be ``complete``.
     """
     for column in columns:
         if column not in frame.columns:
@@ -88,18 +88,17 @@ def columns_of(frame: "pd.DataFrame", columns: Sequence[str], *, table: str, com
 def indicators(
     frame: "pd.DataFrame", columns: Sequence[str], *, table: str, names: Sequence[str] | None = None
 ) -> "pd.DataFrame":
-    """Columns of numbers as they are, or one column of names as a column of 0 and 1 for each name.
+    """Return columns of numbers unchanged, or a column of names as an indicator column per name.
 
-    A row without a name has 0 everywhere: it belongs to no group.
+    A row without a name is 0 in all columns: it belongs to no group.
 
     Args:
-        frame, table: the table, and what it is called in errors.
-        columns: one column of names, or one or more of numbers.
-        names: the names that may occur, in their order (those of the labels, for predictions); unless given, those
-            that do, sorted.
+        frame, table: the table, and its name in errors.
+        columns: a column of names, or one or more columns of numbers.
+        names: the allowed names in order (for predictions, those of the labels); default: those that occur, sorted.
 
     Raises:
-        InputError: a column is not there, lacks a number, mixes text and numbers, or has an unknown name.
+        InputError: a missing column or number, text and numbers mixed, or an unknown name.
     """
     import pandas as pd
 
@@ -114,15 +113,15 @@ def indicators(
     groups = found if names is None else [str(name) for name in names]
     unknown = [name for name in found if name not in groups]
     if unknown:
-        raise InputError(f"column {text[0]!r} of {table} has {unknown[0]!r}, which is none of {', '.join(groups)}")
-    if not 1 <= len(groups) <= MOST_GROUPS:
-        raise InputError(f"column {text[0]!r} of {table} must name 1 to {MOST_GROUPS} groups, not {len(groups)}")
+        raise InputError(f"column {text[0]!r} of {table} has {unknown[0]!r}, which is not one of {', '.join(groups)}")
+    if not 1 <= len(groups) <= MAX_GROUPS:
+        raise InputError(f"column {text[0]!r} of {table} must name 1 to {MAX_GROUPS} groups, not {len(groups)}")
     texts = values.map(lambda value: None if pd.isna(value) else str(value))
     return pd.DataFrame({name: (texts == name).astype("int8") for name in groups})
 
 
 def by_name(path: Path, name: str, value: str) -> "pd.Series[Any]":
-    """One column of a file by another one, whose entries are names.
+    """Read a column of a file, indexed by a column of names.
 
     Raises:
         InputError: a column is missing or incomplete, or a name occurs twice.
@@ -130,18 +129,17 @@ def by_name(path: Path, name: str, value: str) -> "pd.Series[Any]":
     frame = columns_of(read_predictions(path), [name, value], table=str(path))
     names = frame[name].astype(str)
     if names.duplicated().any():
-        raise InputError(f"column {name!r} of {path} names {names[names.duplicated()].iloc[0]!r} twice")
+        raise InputError(f"column {name!r} of {path} has {names[names.duplicated()].iloc[0]!r} twice")
     return frame[value].set_axis(names)
 
 
 def share_table(path: Path, *, task: str, share: str) -> dict[str, float]:
-    """Task -> a group's share in it, 0-1, from a table such as labour statistics; shares may be in per cent.
+    """Read a group's share in each task, 0-1, from a table such as labour statistics; shares may be in per cent.
 
     Raises:
-        InputError: a column is missing or holds no shares, or a task is named twice.
+        InputError: a column is missing, has values that are not shares, or names a task twice.
     """
-    found = by_name(path, task, share)
-    shares = indicators(found.to_frame(share), [share], table=str(path))[share]
+    shares = indicators(by_name(path, task, share).to_frame(share), [share], table=str(path))[share]
     scale = 100 if shares.max() > 1 else 1
     wrong = (shares < 0) | (shares > scale)
     if wrong.any():
@@ -149,22 +147,26 @@ def share_table(path: Path, *, task: str, share: str) -> dict[str, float]:
     return {str(name): float(value) / scale for name, value in shares.items()}
 
 
-def row_clusters(frame: "pd.DataFrame", column: str | None, *, table: str) -> list[str] | None:
-    """The cluster of each row by a column, else InputError; a row without a value is a cluster of its own."""
+def row_clusters(frame: "pd.DataFrame", column: str | None, *, table: str) -> list[Hashable] | None:
+    """Cluster of each row by a column; a row without a value is a cluster by itself. InputError without the column."""
     if column is None:
         return None
-    values = columns_of(frame, [column], table=table, complete=False)[column]
+    return _clusters(columns_of(frame, [column], table=table, complete=False)[column], range(len(frame)))
+
+
+def _clusters(values: "pd.Series[Any]", names: Iterable[Hashable]) -> list[Hashable]:
+    """Clusters by value; an entry without a value is a cluster by itself, called by its name."""
     return [
-        f"row {row}" if alone else f"cluster {name}"
-        for row, (name, alone) in enumerate(zip(values, values.isna(), strict=True))
+        ("alone", name) if missing else ("cluster", value)
+        for value, name, missing in zip(values, names, values.isna(), strict=True)
     ]
 
 
-# Photos of a run that belong together
+# Groups and clusters of a run's photos
 
 
 def check_column(photos: "pd.DataFrame", column: str, *, purpose: str, built_in: tuple[str, ...] = ()) -> None:
-    """Refuse a column that neither the manifest nor ``built_in`` has: ConfigError, which names those that there are."""
+    """Raise a ConfigError, which names the known columns, if neither the manifest nor ``built_in`` has a column."""
     known = [name for name in photos.columns if name not in PHOTOS]
     if column not in known and column not in built_in:
         columns = ", ".join(map(repr, known)) if known else "no column but photo"
@@ -173,12 +175,12 @@ def check_column(photos: "pd.DataFrame", column: str, *, purpose: str, built_in:
 
 
 def groups_of(photos: "pd.DataFrame", by: str, *, faces: "pd.DataFrame | None" = None) -> dict[str, str]:
-    """Photo -> the group it belongs to; a photo without a value in the column has none.
+    """Group of each photo; photos without a value in the column are left out.
 
     Args:
         photos: the run's table of that name.
-        by: a manifest's column; else ``folder`` (where the photo lies) or, with the run's ``faces``, ``perceived``
-            (how the unchanged face is perceived, such as "feminine, Black"). Several with commas between are combined.
+        by: a manifest column, ``folder`` (the folder of the photo) or, with the run's ``faces``, ``perceived`` (how the
+            unchanged face is perceived, such as "feminine, Black"). Several, separated by commas, are combined.
 
     Raises:
         ConfigError: the column is unknown.
@@ -199,15 +201,15 @@ def groups_of(photos: "pd.DataFrame", by: str, *, faces: "pd.DataFrame | None" =
 
 
 def clusters_of(photos: "pd.DataFrame", column: str | None) -> dict[str, Hashable] | None:
-    """Photo -> its cluster by a manifest's column, else ConfigError; one without a value is a cluster of its own."""
+    """Cluster of each photo by a manifest column; a photo without a value is a cluster by itself.
+
+    Raises:
+        ConfigError: the column is unknown.
+    """
     if column is None:
         return None
     check_column(photos, column, purpose="cluster")
-    missing = photos[column].isna()
-    return {
-        str(photo): ("photo", photo) if alone else ("cluster", value)
-        for photo, value, alone in zip(photos["photo"], photos[column], missing, strict=True)
-    }
+    return dict(zip(photos["photo"].astype(str), _clusters(photos[column], photos["photo"]), strict=True))
 
 
 # Sweeps of a run
@@ -215,7 +217,7 @@ def clusters_of(photos: "pd.DataFrame", column: str | None) -> dict[str, Hashabl
 
 @dataclass(frozen=True, eq=False)
 class RunSweeps:
-    """A run's sweeps of every adapter, attribute and arm, as its section ``statistics``, or another, reads them."""
+    """Sweeps of a run, of every adapter, attribute and arm, by the given options."""
 
     run: Run
     options: StatisticsOptions
@@ -230,22 +232,22 @@ class RunSweeps:
 
     @property
     def faces(self) -> "pd.DataFrame":
-        """The run's table of faces, as its reviewers see them."""
+        """The run's table of faces, corrected by its reviewers."""
         return read_faces(self.run)
 
     @property
     def drawing(self) -> dict[str, Any]:
-        """How often and from which seed anything is resampled."""
+        """Options of the bootstrap."""
         return {"resamples": self.options.resamples, "seed": self.options.seed}
 
     @property
     def rules(self) -> dict[str, Any]:
-        """Which labels are too rare, and which photos belong together."""
+        """Options of every estimate."""
         return {"min_count": self.options.min_count, "clusters": self.clusters}
 
 
 def presence_thresholds(run: Run, options: StatisticsOptions) -> dict[str, float]:
-    """Adapter -> the score from which a label is present; RunError where no classifier has labelled the run."""
+    """Adapter -> the score from which a label is present; RunError if no classifier has labelled the run."""
     if not run.record.presence_thresholds:
         raise RunError(NO_LABELS.format(folder=run.folder))
     return options.thresholds(run.record.presence_thresholds)
@@ -254,16 +256,16 @@ def presence_thresholds(run: Run, options: StatisticsOptions) -> dict[str, float
 def run_sweeps(
     folder: Path, changes: Mapping[str, Any] | None = None, *, options: StatisticsOptions | None = None
 ) -> RunSweeps:
-    """Read a run, without the photos that its reviewers exclude; nothing in its folder is changed.
+    """Read the sweeps of a run, without the photos that its reviewers exclude.
 
     Args:
-        folder: of a run whose classifiers have answered.
-        changes: options of its section ``statistics`` in place of its own.
-        options: the whole section in place of this run's, such as another run's.
+        folder: of a run with labels.
+        changes: options that override the run's section ``statistics``.
+        options: replaces the whole section, such as by that of another run.
 
     Raises:
         RunError: the folder holds no run, or one without labels.
-        ConfigError: an option has an impossible value, or the manifest lacks its column.
+        ConfigError: an invalid option, or a column that the manifest lacks.
     """
     from pipeline.statistics.sweep_tables import ANSWER_COLUMNS, LABEL_COLUMNS, sweeps_of
 

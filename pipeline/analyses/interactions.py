@@ -1,4 +1,4 @@
-"""Intersections: does a label move more with one attribute on faces that are edited to one pole of another?"""
+"""Interactions: differences of slopes between faces edited to the two poles of another attribute."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,7 +23,7 @@ NONE = "{folder} has no intersection: sweep one, such as --attribute gender*race
 
 
 class InteractionOptions(Options):
-    """Options that hold for this command only."""
+    """Options for this command only."""
 
     response: Response | None = option_of_run("response")
     cluster: str | None = option_of_run("cluster")
@@ -40,7 +40,7 @@ class Interactions(Analysis[InteractionOptions]):
     examples = ("counterslope interactions runs/portraits",)
 
     def compute(self, source: Path, options: InteractionOptions, *, watch: Watch = unwatched) -> Result:
-        """The differences of all intersections of a run."""
+        """Differences of all intersections of a run."""
         tables = self.of_every_run(run_sweeps(source, options.changes()), watch)
         if not tables:
             raise RunError(NONE.format(folder=source))
@@ -50,7 +50,7 @@ class Interactions(Analysis[InteractionOptions]):
         return Result(title, tables, printed={self.name: printed}, inputs=self.inputs(options))
 
     def of_every_run(self, known: RunSweeps, watch: Watch = unwatched) -> "Mapping[str, pd.DataFrame]":
-        """One table of all arms; none where the run has no intersection."""
+        """A table of all arms, if the run has an intersection."""
         import pandas as pd
 
         from pipeline.statistics import COMPARISON_COLUMNS, compare, within_families
@@ -59,11 +59,11 @@ class Interactions(Analysis[InteractionOptions]):
         pairs = crossed(swept)
         if not pairs:
             return {}
-        there = {(each.adapter, each.attribute, each.arm): each for each in known.sweeps}
+        sweeps = {(each.adapter, each.attribute, each.arm): each for each in known.sweeps}
         found = []
-        with watch(self.name, total=len(there)) as advance:
-            for (adapter, attribute, arm), high in there.items():
-                if attribute in pairs and (low := there.get((adapter, pairs[attribute], arm))) is not None:
+        with watch(self.name, total=len(sweeps)) as advance:
+            for (adapter, attribute, arm), high in sweeps.items():
+                if attribute in pairs and (low := sweeps.get((adapter, pairs[attribute], arm))) is not None:
                     names = attribute, pairs[attribute]
                     frame = compare(high, low, names=names, **known.rules)
                     found.append(_of_y(frame).assign(adapter=adapter, attribute=_name(swept[attribute])))
@@ -73,7 +73,7 @@ class Interactions(Analysis[InteractionOptions]):
         return {self.name: within_families(table, by=known.options.family)}
 
     def sections(self, kept: Kept) -> Sequence[page.Section]:
-        """One part for each adapter and intersection."""
+        """A part for each adapter and intersection."""
         frame = page.edits_of(kept.tables[self.name])
         slopes = kept.tables.get("slopes")
         parts = [
@@ -84,15 +84,15 @@ class Interactions(Analysis[InteractionOptions]):
             key="interactions",
             heading="Intersections",
             explanation="Each face is edited to either pole of a second attribute and then swept along the first: does "
-            "a label move more with the first attribute on one side of the second? The same photos are compared with "
-            "themselves. A difference says that the effects of both do not simply add up.",
+            "a label change more with the first attribute on one side of the second? The comparison is paired by "
+            "photo. A difference means that the effects of the two attributes are not additive.",
             parts=parts,
             caveats=[
-                "Slopes are of y, the label's share or mean score: effects that add up differ by nothing there. Those "
-                "of z differ all the same where the label is more frequent on one side (columns z_… of "
+                "Slopes are of y, the label's share or mean score, for which additive effects have a difference of 0. "
+                "Slopes of z differ even then if the label is more frequent on one side (columns z_… of "
                 "tables/interactions.csv).",
-                "The edit may be seen less at one pole: the validity card has its effect for each.",
-                "Differences of the placebos, which start from the same edited faces, are in the table by their arm.",
+                "The effect of the edit may be smaller at one pole: the validity card has it for each.",
+                "Differences for the placebos, which start from the same edited faces, are in the table by arm.",
                 "q: Benjamini–Hochberg over the labels compared.",
             ],
             attributes=tuple(dict.fromkeys([*frame["first"], *frame["second"]])),
@@ -101,22 +101,22 @@ class Interactions(Analysis[InteractionOptions]):
 
 
 def crossed(swept: Mapping[str, Attribute]) -> dict[str, str]:
-    """Of each intersection the sweep at the higher pole of the second attribute -> that at the lower one."""
+    """Map the sweep at the higher pole of the second attribute to that at the lower one, for each intersection."""
     return {
-        name: f"{one.base}{AT}{one.given[0].poles[0]}"
-        for name, one in swept.items()
-        if one.given is not None and one.given[1] > 0
+        name: f"{attribute.base}{AT}{attribute.given[0].poles[0]}"
+        for name, attribute in swept.items()
+        if attribute.given is not None and attribute.given[1] > 0
     }
 
 
 def _of_y(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """Slopes and differences of y in place of those of z: effects that add up would differ in z, whose y_c differ."""
+    """Use slopes and differences of y instead of z: additive effects would differ in z, because y_c differs."""
     slopes = {f"{side}_slope": frame[f"{side}_slope"] * frame[f"{side}_y_c"] for side in ("first", "second")}
     return frame.assign(**slopes).rename(columns=OF_Z | OF_Y)
 
 
 def _name(attribute: Attribute) -> str:
-    """The intersection as it was asked for, such as gender*race."""
+    """The intersection as in the option, such as gender*race."""
     other = "" if attribute.given is None else attribute.given[0].name
     return f"{attribute.base}{CROSSED}{other}"
 

@@ -1,7 +1,4 @@
-"""Local bias: clusters of similar photos or texts in which two groups fare differently, tested and explained.
-
-The rows come from ``local_rows``; the search is in ``pipeline.statistics``.
-"""
+"""Local bias: clusters of similar photos or texts in which a metric differs between two groups."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,12 +15,11 @@ from pipeline.run.progress import Watch, unwatched
 if TYPE_CHECKING:
     import pandas as pd
 
-
 GALLERIES = 4
 
 
 class LocalBiasAnalysis(Analysis[LocalOptions]):
-    """Local group bias (LOGAN, Zhao & Chang 2020) with permutation tests and what explains each cluster."""
+    """Local group bias (LOGAN, Zhao & Chang 2020) with permutation tests and descriptions of the clusters."""
 
     name = "local"
     reads = ("run", "file")
@@ -38,7 +34,7 @@ class LocalBiasAnalysis(Analysis[LocalOptions]):
     )
 
     def compute(self, source: Path, options: LocalOptions, *, watch: Watch = unwatched) -> Result:
-        """Tables statistics, clusters and exemplars, and of texts also words and topics."""
+        """Tables statistics, clusters and exemplars, and for texts also words and topics."""
         from pipeline.statistics import (
             ClusterRules,
             centred_by_group,
@@ -86,7 +82,7 @@ class LocalBiasAnalysis(Analysis[LocalOptions]):
         )
 
     def sections(self, kept: Kept) -> Sequence[page.Section]:
-        """One part for each adapter and label."""
+        """A part for each adapter and label."""
         parts = []
         for (adapter, label), clusters in page.rows_by(kept.tables["local_clusters"], "adapter", "label"):
             statistics, exemplars = (
@@ -97,18 +93,17 @@ class LocalBiasAnalysis(Analysis[LocalOptions]):
         section = page.Section(
             key=self.name,
             heading="Local bias",
-            explanation="Overall, two groups may fare alike while among similar faces they do not. Faces are clustered "
-            "by what they look like, so as to widen the gap between the groups inside a cluster (LOGAN); the gap is "
-            "the rate of the second group less that of the first.",
+            explanation="Two groups may have similar rates overall but not among similar faces. Faces are clustered by "
+            "appearance so as to widen the gap between the groups inside a cluster (LOGAN); the gap is the rate of the "
+            "second group less that of the first.",
             parts=parts,
             caveats=[
-                "The clusters are searched for large gaps, so some gap is always found. p compares each with the "
-                "largest gap found when the outcomes are shuffled; a small gap, or a p that is not small, is no "
-                "evidence.",
-                "The photos next to a cluster are those nearest its centre: they show what it is about, and are not "
-                "cases of a mistake.",
-                "The groups are of perceived gender, as the estimator sees the unchanged face. Faces of two groups "
-                "that look alike may still differ in what the embedding does not hold.",
+                "The search is for large gaps, so some gap is always found. p compares each gap with the largest one "
+                "found after shuffling the outcomes; a small gap, or a p that is not small, is no evidence.",
+                "The photos of a cluster are those nearest to its centre. They show what the cluster has in common, "
+                "not cases of errors.",
+                "The groups are of perceived gender, as estimated from the unchanged face. Similar faces of the two "
+                "groups may still differ in ways that the embedding does not capture.",
                 "After Zhao and Chang, “LOGAN: Local Group Bias Detection by Clustering”, 2020.",
             ],
         )
@@ -123,16 +118,16 @@ def _kept(
     metric: str,
     groups: tuple[str, str],
 ) -> "dict[str, pd.DataFrame]":
-    """The tables as a run keeps them: every row names adapter and label; the two groups are values, not columns."""
-    of, (first, second) = {"adapter": rows.adapter, "label": rows.label}, groups
-    named = {f"rows {first}": "first_rows", f"rows {second}": "second_rows"}
-    named |= {f"{metric} {first}": "first_rate", f"{metric} {second}": "second_rate"}
+    """Tables to store in a run, with columns for adapter and label and fixed columns for the two groups."""
+    keys, (first, second) = {"adapter": rows.adapter, "label": rows.label}, groups
+    renamed = {f"rows {first}": "first_rows", f"rows {second}": "second_rows"}
+    renamed |= {f"{metric} {first}": "first_rate", f"{metric} {second}": "second_rate"}
     parts = {
         "local_statistics": tables["statistics"].assign(min_rows=options.min_rows, min_gap=options.min_gap),
-        "local_clusters": tables["clusters"].rename(columns=named).assign(metric=metric, first=first, second=second),
+        "local_clusters": tables["clusters"].rename(columns=renamed).assign(metric=metric, first=first, second=second),
         "local_exemplars": tables["exemplars"].rename(columns={"row": "photo"}),
     }
-    return {name: part.assign(**of)[[*of, *part.columns]] for name, part in parts.items()}
+    return {name: part.assign(**keys)[[*keys, *part.columns]] for name, part in parts.items()}
 
 
 def _part(
@@ -180,14 +175,14 @@ def _sentences(
     if is_missing(row["p"]):
         opening = f"The largest gap is {gap}; it was not tested, so nothing can be concluded."
     elif row["p"] < page.SURE:
-        opening = f"In a cluster of similar faces the label is given more to one group: a gap of {gap}."
+        opening = f"In a cluster of similar faces the label is more frequent for one group: a gap of {gap}."
     else:
-        opening = f"No evidence of local bias: the largest gap is {gap}, no larger than chance gives."
-    null = "searched anew for each" if facts["null"] == "rerun" else "the clusters held fixed, so p is too small"
+        opening = f"No evidence of local bias: the largest gap is {gap}, no larger than expected by chance."
+    null = "with a new search for each" if facts["null"] == "rerun" else "with fixed clusters, so p is too small"
     return [
         opening,
         f"{count(len(reported))} of {count(clusters)} clusters have {enough}; {count(facts['permutations'])} "
-        f"permutations under each of two nulls, {null}.",
+        f"permutations under each of two null hypotheses, {null}.",
     ]
 
 

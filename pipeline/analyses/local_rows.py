@@ -1,7 +1,4 @@
-"""Options of local bias, and the rows that they name: a run's photos and one label of one adapter, or those of a file.
-
-The features come from ``pipeline.analyses.features``; the search is in ``pipeline.statistics.local.logan``.
-"""
+"""Options of local bias, and its rows: a run's photos with a label of an adapter, or the rows of a file."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,66 +27,68 @@ PHOTO = "photo"
 
 
 class LocalOptions(Options):
-    """Whose labels or which columns, how rows are clustered, and how clusters are tested."""
+    """The labels or columns, the clustering, and the tests."""
 
     renamed: ClassVar[Mapping[str, str]] = {"group": "attribute", "truth": "task"}
 
-    adapter: str | None = Field(None, description="of a run: the classifier; may be left out where there is one")
-    label: str | None = Field(None, description="of a run: the label; may be left out where there is one")
+    adapter: str | None = Field(None, description="of a run: the classifier; default: the only one")
+    label: str | None = Field(None, description="of a run: the label; default: the only one")
     attribute: str | None = Field(None, description="of a file: column with two groups")
     prediction: str | None = Field(None, description="of a file: column with the predicted label")
     task: str | None = Field(None, description="of a file: column with the true label")
     text: str | None = Field(None, description="of a file: column with texts")
-    topics: int = Field(0, description="of texts: also so many topics by LDA, and each cluster's shares of them", ge=0)
+    topics: int = Field(0, description="number of topics of the texts by LDA, described by cluster; 0 for none", ge=0)
     features: Path | None = Field(
-        None, description="file of features, .npy, .csv or .parquet; of a run, the judge's embedding unless given"
+        None, description="file of features, .npy, .csv or .parquet; default for a run: the judge's embeddings"
     )
     centre: Literal["group", "none"] | None = Field(
         None,
-        description="group: features less their group's mean, so that clusters hold both groups; none; unless given, "
-        "group for the judge's embedding, else none",
+        description="group: subtract the group's mean from features, so that clusters hold both groups; none; default: "
+        "group for the judge's embeddings, else none",
     )
     metric: str | None = Field(
-        None, description="accuracy, presence, fpr, tpr or auc; unless given accuracy, or presence without a true label"
+        None,
+        description="accuracy, presence, fpr, tpr or auc; default: accuracy with a true label, else presence",
     )
-    clusters: int = Field(10, description="k, before small ones are merged")
+    clusters: int = Field(10, description="number of clusters before small ones are merged")
     objective: str = Field("literal", description="literal (the paper's Eq. 2) or weighted (by rows)")
     strength: Annotated[tuple[float, ...], BeforeValidator(one_or_more), Flag(metavar="LAMBDA", parse=listed)] = Field(
-        (5.0,), description="lambda; 0 is k-means; of several, such as 1,5,10,100, the one that finds most is chosen"
+        (5.0,),
+        description="lambda; 0 is k-means; of several, such as 1,5,10,100, the one with most biased clusters is chosen",
     )
-    scale: str = Field("none", description="variance: features to a total variance of 1; none")
-    min_rows: int = Field(20, description="rows of each group that a cluster needs")
+    scale: str = Field("none", description="variance: scale features to a total variance of 1; none")
+    min_rows: int = Field(20, description="rows of each group that a cluster needs to be reported")
     min_gap: float = Field(0.05, description="|gap| from which a cluster is called biased")
-    permutations: int = Field(199, description="under each of two nulls")
-    null: str = Field("rerun", description="rerun: search anew each time (valid); fixed (optimistic)")
+    permutations: int = Field(199, description="under each of two null hypotheses")
+    null: str = Field("rerun", description="rerun: repeat the search in each permutation (valid); fixed (optimistic)")
     seed: int = Field(0, description="of k-means and the permutations")
 
 
 @dataclass(frozen=True, eq=False)
 class LocalRows:
-    """``n`` rows among which local bias is looked for."""
+    """``n`` rows to search for local bias."""
 
     names: tuple[str, ...]
-    features: "NDArray[np.float64]"  # (n, D), by which rows are alike
+    features: "NDArray[np.float64]"  # (n, D)
     groups: tuple[str, ...]
     prediction: "NDArray[Any]"
     truth: "NDArray[Any] | None" = None
     texts: tuple[str, ...] | None = None
-    notes: tuple[str, ...] = ()  # what was left out
-    adapter: str = ""  # of a run: the classifier and the label that the prediction is of
+    notes: tuple[str, ...] = ()  # on rows that were left out
+    adapter: str = ""  # of a run: the classifier and the label of the predictions
     label: str = ""
 
 
 def rows_of_run(folder: Path, options: LocalOptions, *, watch: Watch = unwatched) -> LocalRows:
-    """The photos of a run: was the label present on the version nearest the photo as it is, by perceived gender?
+    """Photos of a run, grouped by perceived gender, with the presence of a label on the nearly unchanged version.
 
-    Of each photo the version is taken whose value is nearest the photo's own, in the first of the run's sweeps. The
-    features are the judge's embedding of the face, or those of a file, whose rows are matched by a column ``photo``.
+    This is the version in the first sweep of the run whose value is nearest to the photo's own. The features are the
+    judge's embeddings of the faces, or those of a file, whose rows are matched by a column ``photo``.
 
     Raises:
         RunError: the folder holds no run, or one without labels.
         InputError: an adapter or a label that the run does not have.
-        ConfigError: features that do not fit.
+        ConfigError: features that do not match the photos.
     """
     import numpy as np
 
@@ -120,7 +119,7 @@ def rows_of_run(folder: Path, options: LocalOptions, *, watch: Watch = unwatched
     groups = dict(zip(faces[PHOTO], grouping.classes_of(faces), strict=True))
     keys = zip(own["attribute"], own[PHOTO], own["step"], strict=True)
     left_out = len(faces) - len(own)
-    note = f"{left_out} of {len(faces)} faces are left out: not answered, or not readable any more."
+    note = f"{left_out} of {len(faces)} faces are left out: not answered, or no longer readable."
     return LocalRows(
         names=tuple(own[PHOTO]),
         features=table,
@@ -133,11 +132,11 @@ def rows_of_run(folder: Path, options: LocalOptions, *, watch: Watch = unwatched
 
 
 def rows_of_file(path: Path, options: LocalOptions) -> LocalRows:
-    """The rows of a CSV, TSV or Parquet file; they are called by a column ``photo`` if there is one, else numbered.
+    """Rows of a CSV, TSV or Parquet file, named by a column ``photo`` if there is one, else numbered.
 
     Raises:
-        InputError: a column is not named, is not there, or has no value in some row; or no features are given.
-        ConfigError: features that do not fit.
+        InputError: a column is not given, missing or incomplete, or no features are given.
+        ConfigError: features that do not match the rows.
     """
     import numpy as np
 
@@ -161,24 +160,25 @@ def rows_of_file(path: Path, options: LocalOptions) -> LocalRows:
 
 
 def _own_versions(answers: "pd.DataFrame", faces: "pd.DataFrame", *, swept: Mapping[str, Attribute]) -> "pd.DataFrame":
-    """attribute, photo, step of each photo's answered version that is nearest the photo as it is."""
+    """Attribute, photo and step of the version nearest to each unchanged photo, if it was answered."""
     attribute = next(
         (each for name, each in swept.items() if (answers["attribute"] == name).any()), next(iter(swept.values()))
     )
     own = dict(zip(faces[PHOTO], attribute.own_value(faces), strict=True))
     answered = answers[(answers["attribute"] == attribute.name) & answers[PHOTO].isin(list(own))]
-    away = (answered["value"] - answered[PHOTO].map(own)).abs()
-    nearest = answered.assign(away=away).sort_values([PHOTO, "away", "step"], kind="stable").drop_duplicates(PHOTO)
-    # A photo whose nearest version was not answered is left out: a farther one would be another face.
+    distance = (answered["value"] - answered[PHOTO].map(own)).abs()
+    ordered = answered.assign(distance=distance).sort_values([PHOTO, "distance", "step"], kind="stable")
+    nearest = ordered.drop_duplicates(PHOTO)
+    # A photo whose nearest version was not answered is left out, because the next one would be a different face.
     return nearest.loc[nearest["status"] == "ok", ["attribute", PHOTO, "step"]].reset_index(drop=True)
 
 
-def _one_of(wanted: str | None, there: Sequence[str], what: str, folder: Path) -> str:
-    """The adapter or label that is named, or the only one that there is."""
-    if wanted in there:
+def _one_of(wanted: str | None, known: Sequence[str], what: str, folder: Path) -> str:
+    """The given adapter or label, or by default the only one."""
+    if wanted in known:
         return str(wanted)
-    if wanted is None and len(there) == 1:
-        return there[0]
-    shown = ", ".join(map(repr, there[:12])) + (", …" if len(there) > 12 else "")
+    if wanted is None and len(known) == 1:
+        return known[0]
+    shown = ", ".join(map(repr, known[:12])) + (", …" if len(known) > 12 else "")
     missing = f"name one with --{what}" if wanted is None else f"there is no {what} {wanted!r} in {folder}"
     raise InputError(f"{missing}; there are {shown or 'none'}")

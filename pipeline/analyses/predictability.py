@@ -1,4 +1,4 @@
-"""Leakage and directional predictability amplification, of a file of predictions: one analysis, two measures."""
+"""Leakage and directional predictability amplification of a file of predictions."""
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -18,79 +18,75 @@ if TYPE_CHECKING:
     import pandas as pd
 
 GRID = (
-    "To read a figure by: the metric on made-up data whose bias (the share of rows on which the task equals the "
-    "attribute) is known, of the dataset upwards and of the model across. These are not this run's data."
+    "For orientation: the metric on synthetic data with known biases (the share of rows on which the task equals the "
+    "attribute), of the dataset upwards and of the model across. These are not this run's data."
 )
 OF_NUMBERS = "inverse_rmse"
 ROBUSTNESS = "robustness"
 SPREAD = (
-    "1 / RMSE also grows where predictions merely spread less than labels: read dpa less dpa_shuffled, which is the "
-    "same with the attacker's input in a random order."
+    "1 / RMSE also grows if predictions merely vary less than labels: use dpa less dpa_shuffled, which is measured "
+    "with the attacker's input in random order."
 )
 EXAMPLE = "counterslope {} predictions.csv --attribute gender --task cooking --prediction guess"
 
 
 class PredictabilityOptions(Options):
-    """Columns of the file, and how the attackers guess."""
+    """Columns of the file, and options of the attackers."""
 
     attribute: Names = Field((), description="column with the group")
     task: Names = Field((), description="column with the true label; repeatable")
     attacker: Names = Field(
         ("auto",),
-        description="majority (exact), logistic, network, network:32x32:0.01 (units a layer, L2 penalty) or wang; by "
-        "itself majority, or logistic for many tasks; repeatable, to see how far the measure depends on it; networks: "
-        "ten of other depths, widths and penalties",
+        description="majority (exact), logistic, network, network:32x32:0.01 (units of each layer, L2 penalty), wang, "
+        "or networks (ten with other depths, widths and penalties); repeatable, to see how much the measure depends on "
+        "it; auto: majority, or logistic for many tasks",
     )
     quality: str = Field("accuracy", description="accuracy, f1, inverse_mse or inverse_bce")
-    equalise: str = Field("accuracy", description="make labels as wrong as predictions by accuracy, macro_f1, or none")
-    flips: str | None = Field(None, description="expected or drawn; expected where it can be")
+    equalise: str = Field(
+        "accuracy",
+        description="add errors to the labels until they are as wrong as predictions by accuracy or macro_f1; or none",
+    )
+    flips: str | None = Field(None, description="label errors: expected or drawn; default: expected where possible")
     held_out: float | None = Field(
         None,
-        description="share of rows to test attackers on, which do not learn them; 0: all rows; "
-        "unless given 0, or every row in turn (cross-fitting) for many tasks",
+        description="share of rows held out to test attackers; 0: test on the training rows; default: 0, or "
+        "cross-fitting for many tasks",
     )
     balance: str = Field("none", description="groups: none, redraw or weights")
-    repeats: int = Field(5, description="how often labels and rows are drawn")
-    resamples: int = Field(RESAMPLES, description="of the rows, for the interval over other examples; 0 for none")
-    cluster: str | None = Field(None, description="column by which rows are resampled together")
-    seed: int = Field(0, description="of everything that is drawn")
+    repeats: int = Field(5, description="number of draws of label errors and rows")
+    resamples: int = Field(RESAMPLES, description="of the rows, for the interval over examples; 0 for none")
+    cluster: str | None = Field(None, description="column of dependent rows, which are resampled together")
+    seed: int = Field(0, description="of all random draws")
 
 
 _OTHERS = {
-    "bias_amplification": ("BiasAmp", "For comparison: 0 for an even dataset, whatever the model does."),
-    "multi_amplification": ("Multi", "For comparison: never below 0, so it cannot show that a bias shrank."),
+    "bias_amplification": ("BiasAmp", "For comparison: 0 for an unbiased dataset, whatever the model does."),
+    "multi_amplification": ("Multi", "For comparison: never negative, so it cannot show that a bias shrank."),
 }
 HOW = {"attacker", "quality", "equalise", "flips", "held_out", "balance", "repeats", "resamples", "seed"}
 Chosen = TypeVar("Chosen", bound=PredictabilityOptions)
 
 
 class Predictability(Analysis[Chosen]):
-    """An analysis that measures how well one column is guessed from others.
-
-    Attributes:
-        title: what it is called in sentences.
-        metric: the grid's column, and ``quantity`` the row of its table, that is the amplification.
-        question: which question it answers.
-        source: the paper.
-    """
+    """An analysis that measures how well a column can be predicted from others."""
 
     reads = ("file",)
-    title: str
-    metric: str
-    quantity: str
-    question: str
-    source: str
+    title: str  # name of the measure in sentences
+    metric: str  # column of the grid with the amplification
+    quantity: str  # row of the table with the amplification
+    question: str  # that it answers
+    source: str  # the paper
 
     @abstractmethod
     def columns(self, options: Chosen) -> Mapping[str, Sequence[str]]:
-        """Argument of the measure -> names of columns with predictions; arguments without any are left out."""
+        """Argument of the measure -> columns with predictions; arguments without columns are omitted."""
 
     @abstractmethod
     def measure(self, options: Chosen, arguments: Mapping[str, Any]) -> "tuple[pd.DataFrame, Sequence[str]]":
-        """The table and what a reader must know about it."""
+        """Compute the table and notes on how to read it."""
 
     def compute(self, source: Path, options: Chosen, *, watch: Watch = unwatched) -> Result:
-        """One row a quantity and attacker, how far these agree, and for a run the grid of known biases."""
+        """A row per quantity and attacker, the agreement of the attackers, and for a run the grid of known biases."""
         import pandas as pd
 
         from pipeline.statistics.predictability.attackers import NETWORKS
@@ -107,7 +103,7 @@ class Predictability(Analysis[Chosen]):
         arguments = {name: array(names) for name, names in named.items() if names} | options.model_dump(include=HOW)
         arguments["clusters"] = None if options.cluster is None else array([options.cluster]).tolist()
         frames, notes = [], list[str]()
-        attackers = [one for name in options.attacker for one in (NETWORKS if name == "networks" else (name,))]
+        attackers = [each for name in options.attacker for each in (NETWORKS if name == "networks" else (name,))]
         with watch(self.name, total=len(attackers)) as advance:
             for attacker in attackers:
                 part, own = self.measure(options, arguments | {"attacker": attacker})
@@ -122,7 +118,7 @@ class Predictability(Analysis[Chosen]):
         def kept() -> "Mapping[str, pd.DataFrame]":
             from pipeline.statistics import COARSE, bias_grid
 
-            quality = "accuracy" if options.quality == OF_NUMBERS else options.quality  # the grid's labels are two
+            quality = "accuracy" if options.quality == OF_NUMBERS else options.quality  # the grid has binary labels
             how: dict[str, Any] = {"quality": quality, "equalise": options.equalise}
             grid = bias_grid(dataset_biases=COARSE, model_biases=COARSE, **how)
             return {**tables, f"{self.name}_grid": grid}
@@ -139,7 +135,7 @@ class Predictability(Analysis[Chosen]):
         )
 
     def _agreement(self, table: "pd.DataFrame") -> list[str]:
-        """How far attackers agree about the amplification, for each direction."""
+        """Describe the agreement of attackers about the amplification, for each direction."""
         return [
             f"{' '.join([self.title, row.get('direction', '')]).strip()} over {row['attackers']} attackers: "
             f"{decimal(row['lowest'], sign=True)} ({row['lowest_attacker']}) to {decimal(row['highest'], sign=True)} "
@@ -170,8 +166,8 @@ class Predictability(Analysis[Chosen]):
             tables=[page.Table("All quantities", frame, columns), *([] if over is None else [_over(over, direction)])],
         )
         caveats = (
-            f"Made as wrong as the predictions by {about['equalise']}; quality of a guess: {about['quality']}.",
-            "The spread is over repeats (labels and rows drawn anew), not over other photos.",
+            f"Labels made as wrong as the predictions by {about['equalise']}; quality: {about['quality']}.",
+            "The standard deviation is over repeats (label errors and rows), not over other photos.",
             self.source,
         )
         heading = f"{self.title}: what predictions give away"
@@ -179,10 +175,10 @@ class Predictability(Analysis[Chosen]):
 
 
 def over_attackers(table: "pd.DataFrame") -> "pd.DataFrame":
-    """How far each quantity depends on the attacker, a row for each direction and quantity.
+    """Dependence of each quantity on the attacker, a row per direction and quantity.
 
-    ``sd`` is over the attackers' values, ``sd_repeats`` the root mean square of their own over repeats, which is what
-    drawing labels and rows alone comes to; ``same_sign``: the share of attackers whose value has the mean's sign.
+    ``sd`` is over the attackers' values. ``sd_repeats`` is the root mean square of their sd over repeats, the part due
+    to random label errors and rows. ``same_sign`` is the share of attackers whose value has the sign of the mean.
     """
     import numpy as np
     import pandas as pd
@@ -209,11 +205,11 @@ def _over(frame: "pd.DataFrame", direction: Sequence[page.Column]) -> page.Table
         ("by", "lowest_attacker", "text"), ("Highest", "highest", "decimal"), ("by", "highest_attacker", "text"),
         ("Same sign as the mean", "same_sign", "share"),
     ]  # fmt: skip
-    return page.Table("How far it depends on the attacker", frame, columns)
+    return page.Table("Dependence on the attacker", frame, columns)
 
 
 def _others(grid: "pd.DataFrame") -> list[page.Heatmap]:
-    """The same grid as BiasAmp-> and Multi-> see it; runs that were made before they were there lack them."""
+    """The same grid for BiasAmp-> and Multi->, which runs of earlier versions lack."""
     return [
         page.Heatmap(grid, metric, f"{name} by the bias of a dataset and of a model", words, f"{name}, A->T. {words}")
         for metric, (name, words) in _OTHERS.items()
@@ -229,15 +225,15 @@ def _sentence(row: Mapping[Any, Any], title: str, *, by: str) -> str:
 
 
 class LeakageOptions(PredictabilityOptions):
-    """Columns of the file, and how the attackers guess."""
+    """Columns of the file, and options of the attackers."""
 
     prediction: Names = Field((), description="column with the predicted label; one for each task")
     output: Names = Field((), description="column of scores, attacked in place of predictions")
-    folded: bool = Field(False, description="0.5 + |accuracy - 0.5|, as the published code")
+    folded: bool = Field(False, description="report 0.5 + |accuracy - 0.5|, as the published code does")
 
 
 class LeakageAnalysis(Predictability[LeakageOptions]):
-    """Leakage and its amplification (Wang et al.): how well the attribute is guessed from labels and predictions."""
+    """Leakage and its amplification (Wang et al.): how well labels and predictions predict the attribute."""
 
     name = "leakage"
     options = LeakageOptions
@@ -245,13 +241,13 @@ class LeakageAnalysis(Predictability[LeakageOptions]):
     title = "Leakage"
     metric, quantity = "leakage_amplification", "amplification"
     question = (
-        "How much better is the attribute guessed from the predictions than from labels made as wrong as they are? "
-        "Positive: the predictions give away more of it."
+        "How much better can the attribute be predicted from the predictions than from labels that are equally wrong? "
+        "Positive: the predictions leak more."
     )
     source = "After Wang et al., “Balanced Datasets Are Not Enough”, 2019."
 
     def columns(self, options: LeakageOptions) -> Mapping[str, Sequence[str]]:
-        """Of the predicted tasks, and of scores."""
+        """Columns of the predicted tasks and of scores."""
         if not options.prediction:
             raise InputError("name the columns of predicted labels with --prediction")
         return {"predictions": options.prediction, "outputs": options.output}
@@ -265,7 +261,7 @@ class LeakageAnalysis(Predictability[LeakageOptions]):
 
 
 class DpaOptions(PredictabilityOptions):
-    """Columns of the file, and how the attackers guess."""
+    """Columns of the file, and options of the attackers."""
 
     renamed: ClassVar[Mapping[str, str]] = {
         "task_prediction": "prediction",
@@ -277,7 +273,7 @@ class DpaOptions(PredictabilityOptions):
     quality: str = Field(
         "accuracy", description="accuracy, f1, inverse_mse or inverse_bce of labels; inverse_rmse of numbers"
     )
-    repeats: int = Field(20, description="how often labels and rows are drawn")
+    repeats: int = Field(20, description="number of draws of label errors and rows")
 
 
 class DpaAnalysis(Predictability[DpaOptions]):
@@ -289,20 +285,19 @@ class DpaAnalysis(Predictability[DpaOptions]):
     title = "DPA"
     metric, quantity = "dpa", "dpa"
     question = (
-        "How much better is the task guessed from the attribute (or the attribute from the task) in the predictions "
-        "than in labels made as wrong as they are? Directional predictability amplification: 0 says that they are "
-        "guessed alike."
+        "How much better can the task be predicted from the attribute (or the attribute from the task) in the "
+        "predictions than in labels that are equally wrong? Directional predictability amplification; 0: no difference."
     )
     source = "After Tokas et al., directional predictability amplification."
 
     def columns(self, options: DpaOptions) -> Mapping[str, Sequence[str]]:
-        """Of the predicted tasks, of the predicted groups, or both."""
+        """Columns of the predicted tasks, of the predicted groups, or both."""
         if not options.prediction and not options.predicted_attribute:
             raise InputError("name --prediction (for A->T), --predicted-attribute (for T->A), or both")
         return {"predictions": options.prediction, "predicted_attributes": options.predicted_attribute}
 
     def measure(self, options: DpaOptions, arguments: Mapping[str, Any]) -> "tuple[pd.DataFrame, Sequence[str]]":
-        """DPA in each direction that is predicted."""
+        """DPA in each direction with predictions."""
         import pandas as pd
 
         from pipeline.statistics import dpa, dpa_of_numbers

@@ -1,7 +1,4 @@
-"""The table of analyses. The command line, the Python API, the stage of tables and the report read it.
-
-A new analysis is a new row; its module is imported when the table is read.
-"""
+"""The table of analyses, used by the command line, the Python API, the stage of tables and the report."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -23,7 +20,7 @@ if TYPE_CHECKING:
     from pipeline.analyses.sections import Section
     from pipeline.config.attributes import Attribute
 
-# Name -> where it is. The report has its sections in this order.
+# Name -> module and object, in the order of the report's sections.
 ANALYSES: dict[str, str] = {
     "slopes": "pipeline.analyses.slopes:SLOPES",
     "comparison": "pipeline.analyses.comparison:COMPARISON",
@@ -45,62 +42,60 @@ KINDS = {"run": "a run's folder", "file": "a file with one row a photo", "photos
 
 
 def analyses() -> dict[str, Analysis[Any]]:
-    """Name -> analysis, in the order of the table."""
+    """Import all analyses: name -> analysis, in the order of the table."""
     places = {name: place.split(":") for name, place in ANALYSES.items()}
     return {name: getattr(import_module(module), attribute) for name, (module, attribute) in places.items()}
 
 
 def analysis(name: str) -> Analysis[Any]:
-    """An analysis by its name, or by that of its command; ConfigError where there is none."""
+    """Look up an analysis by its name or command; ConfigError if it is unknown."""
     known = analyses()
     for each in known.values():
         if name in (each.name, each.command):
             return each
-    raise ConfigError(f"there is no analysis {name!r}; there are {', '.join(known)}")
+    raise ConfigError(f"there is no analysis {name!r}; the analyses are {', '.join(known)}")
 
 
 def analysis_names() -> set[str]:
-    """The names of the analyses and of their commands."""
+    """Names of the analyses and of their commands."""
     return {name for each in analyses().values() for name in (each.name, each.command) if name}
 
 
 def compute(name: str, source: Path, given: Mapping[str, Any] | Options, *, watch: Watch = unwatched) -> Result:
-    """Run one analysis; nothing is written.
+    """Run an analysis without writing anything.
 
     Args:
         name: the analysis, or its command.
-        source: a run's folder, or a file with one row a photo.
-        given: option -> value, or checked options; the others have their defaults.
+        source: a run's folder, or a file with a row per photo.
+        given: option -> value, or validated options.
         watch: receives the progress.
 
     Raises:
-        ConfigError, InputError, RunError: an option, a file or a run that does not fit, with what to do.
+        ConfigError, InputError, RunError: an invalid option, file or run; the message says what to do.
         ValueError: values that the measure cannot take.
     """
-    one = analysis(name)
+    chosen = analysis(name)
     kind = "run" if source.is_dir() else "file"
-    if kind not in one.reads:
-        kinds = " or ".join(KINDS[each] for each in one.reads)
-        raise InputError(
-            WRONG_SOURCE.format(command=one.command or one.name, kinds=kinds, source=source, kind=KINDS[kind])
-        )
-    return one.compute(source, given if isinstance(given, Options) else one.options.of(given), watch=watch)
+    if kind not in chosen.reads:
+        kinds, command = " or ".join(KINDS[each] for each in chosen.reads), chosen.command or chosen.name
+        raise InputError(WRONG_SOURCE.format(command=command, kinds=kinds, source=source, kind=KINDS[kind]))
+    return chosen.compute(source, given if isinstance(given, Options) else chosen.options.of(given), watch=watch)
 
 
 def compute_each(
     name: str, source: Path, given: Mapping[str, Any] | Options, *, column: str, watch: Watch = unwatched
 ) -> Result:
-    """One analysis of a file for the rows of each value of a column, such as the condition of a photo, in joint tables.
+    """Run an analysis of a file separately for each value of a column, such as the condition of a photo.
 
     Args:
         name: the analysis, or its command.
-        source: a file with one row a photo.
+        source: a file with a row per photo.
         given: as for ``compute``.
-        column: of the file; it is the first column of the tables.
+        column: of the file; the first column of the joint tables.
         watch: receives the progress.
 
     Raises:
-        InputError: the file lacks the column, or a value of it; or the rows of a value cannot be measured.
+        InputError: the column is missing or incomplete, or the rows of a value cannot be analysed.
         ConfigError, ValueError: as ``compute``.
     """
     import pandas as pd
@@ -131,9 +126,9 @@ def compute_each(
 
 
 def method_of(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
-    """An analysis as a function whose arguments are its options; ``call`` takes the name, a source and the options."""
-    one = analysis(name)
-    fields = one.options.model_fields
+    """Make a function whose arguments are the options of an analysis; it calls ``call(name, source, **options)``."""
+    chosen = analysis(name)
+    fields = chosen.options.model_fields
     source = Parameter("source", Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation="str | Path | None")
     options = [
         Parameter(option, Parameter.KEYWORD_ONLY, default=Parameter.empty if field.is_required() else field.default)
@@ -144,19 +139,19 @@ def method_of(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         positional = [
             option for option, field in fields.items() if (flag := flag_of(field)) is not None and flag.argument
         ]
-        if positional and source is not None and "file" not in one.reads:
+        if positional and source is not None and "file" not in chosen.reads:
             given, source = {positional[0]: source, **given}, None
         return call(name, source, **given)
 
     lines = [f"    {option}: {field.description}." for option, field in fields.items()]
     method.__name__ = name
-    method.__doc__ = "\n".join([(one.__doc__ or "").partition("\n")[0], "", "Args:", *lines])
+    method.__doc__ = "\n".join([(chosen.__doc__ or "").partition("\n")[0], "", "Args:", *lines])
     method.__signature__ = Signature([source, *options])  # type: ignore[attr-defined]
     return method
 
 
 def stage_tables(known: "RunSweeps", watch: Watch = unwatched) -> "dict[str, pd.DataFrame]":
-    """The tables that are estimated with every run: name -> table."""
+    """Tables, by name, that are estimated with every run."""
     return {name: table for each in analyses().values() for name, table in each.of_every_run(known, watch).items()}
 
 
@@ -167,29 +162,29 @@ def sections(
     stale: Mapping[str, str],
     swept: "Mapping[str, Attribute]",
 ) -> "list[Section]":
-    """The report's sections; a table that is missing or empty has none.
+    """Make the report's sections from the tables that are not empty.
 
     Args:
         tables: name -> table, of the run's stages and of analyses.
-        about: analysis -> what its section needs next to the tables.
+        about: analysis -> plain values that its section needs.
         stale: analysis -> why its tables are not shown.
         swept: attribute -> its record, with the poles of this run.
     """
     from pipeline.analyses.sections import Section, Subsection
 
     known = analyses()
-    there = {name: table for name, table in tables.items() if len(table)}
+    filled = {name: table for name, table in tables.items() if len(table)}
     found = [
         section
         for name, each in known.items()
-        if not there.keys().isdisjoint(each.shows or (name,))
-        for section in each.sections(Kept(there, about.get(name, {}), swept))
+        if not filled.keys().isdisjoint(each.shows or (name,))
+        for section in each.sections(Kept(filled, about.get(name, {}), swept))
     ]
     if stale:
         lines = [
             NOT_SHOWN.format(name=name, reason=reason, command=known[name].command or name if name in known else name)
             for name, reason in stale.items()
         ]
-        explanation = "What these were made from is not what this run holds now, so their tables would mislead."
+        explanation = "The inputs of these results have changed since, so their tables would mislead."
         found.append(Section("not-shown", "Results that are not shown", explanation, [Subsection("", lines)]))
     return found

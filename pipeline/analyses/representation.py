@@ -1,4 +1,4 @@
-"""Who is shown in a set of photos: shares of perceived attributes by group, raw and corrected."""
+"""Shares of perceived attributes in photos by group, raw and corrected for estimation errors."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -38,25 +38,27 @@ CLASSES = {name: attribute.classes for name, attribute in COUNTED.items()}
 
 
 class RepresentationOptions(Options):
-    """How the photos are grouped and the intervals are made."""
+    """Groups of photos, references and intervals."""
 
     renamed: ClassVar[Mapping[str, str]] = {"method": "interval"}
 
-    by: str = Field(FOLDER, description="a manifest column, or several with commas: keyword,modifier; or folder")
+    by: str = Field(
+        FOLDER, description="a manifest column, several separated by commas, such as keyword,modifier, or folder"
+    )
     compare: Annotated[Path | None, Flag(metavar="FILE")] = Field(
-        None, description="table of other shares to compare with, such as labour statistics by occupation"
+        None, description="table of reference shares, such as labour statistics by occupation"
     )
     compare_column: Names = Field(
-        (), description="its columns of shares, named by what they count (pct_female, White); all such unless given"
+        (), description="its columns of shares, named by a class (pct_female, White); default: all such columns"
     )
     interval: Literal["wilson", "exact"] = Field(
-        "wilson", description="of the raw shares; the bootstrap's with --cluster"
+        "wilson", description="interval of the raw shares; with --cluster a bootstrap interval"
     )
     cluster: str | None = option_of_run("cluster")
 
 
 class RepresentationAnalysis(Analysis[RepresentationOptions]):
-    """Shares of perceived gender and race in photos, or in those of a run, raw and corrected for estimation errors."""
+    """Shares of perceived gender and race in photos or in a run, raw and corrected for estimation errors."""
 
     name = "representation"
     command = "represent"
@@ -70,17 +72,17 @@ class RepresentationAnalysis(Analysis[RepresentationOptions]):
     )
 
     def compute(self, source: Path, options: RepresentationOptions, *, watch: Watch = unwatched) -> Result:
-        """Shares of the photos' central faces, one row a group, attribute and class, of a run that has its faces."""
+        """Shares among the central faces of a run, a row per group, attribute and class."""
         from pipeline.statistics.representation import REPRESENTATION_COLUMNS, doubts, shares_by_group
 
         run = Run(source)
         own = settings_of(run, {"statistics": options.changes()}).statistics
         if not run.path("faces.parquet").is_file():
-            raise RunError(f"the faces of {source} are not found yet: finish the run, or name photos")
+            raise RunError(f"{source} has no table of faces yet: finish the run, or name photos")
         table = read_frame(run.path("photos.parquet"))
         total, photos = len(table), by_search(table)
         groups, clusters = groups_of(photos, options.by), clusters_of(photos, own.cluster)
-        # A photo that several searches found counts once in each group.
+        # A photo found by several searches counts once in each group.
         grouped = photos[["photo", SOURCE]].assign(group=photos["photo"].map(groups)).dropna(subset=["group"])
         faces = read_faces(run).rename(columns={"photo": SOURCE})
         shown = grouped.drop_duplicates([SOURCE, "group"]).merge(faces[faces["status"] == "ok"], on=SOURCE)
@@ -101,7 +103,9 @@ class RepresentationAnalysis(Analysis[RepresentationOptions]):
         if left_out := total - counted:
             notes.append(f"{left_out} of {total} photos are not counted: no usable face, or no group.")
         if several := len(shown) - counted:
-            notes.append(f"{several} of {total} photos count in more than one group: several searches found them.")
+            notes.append(
+                f"{several} of {total} photos count in more than one group: they were found by several searches."
+            )
         tables, elsewhere = {self.name: shares[list(REPRESENTATION_COLUMNS)]}, [options.compare]
         if options.compare is not None:
             compared, correlations = _compared(tables[self.name], photos, options, path=options.compare)
@@ -115,13 +119,13 @@ class RepresentationAnalysis(Analysis[RepresentationOptions]):
         )
 
     def sections(self, kept: Kept) -> Sequence[page.Section]:
-        """One part for each attribute."""
+        """A part for each attribute."""
         by = str(kept.about["by"])
         section = page.Section(
             key=self.name,
             heading="Who is shown",
             explanation=f"How the faces of these photos are perceived, by {_spoken(by)}: the shares as the estimator "
-            "perceives them, and the true shares that explain these best, given how often it errs on held-out faces.",
+            "perceives them, and shares corrected for its errors on held-out faces.",
             parts=[
                 _part(rows, by, name, doubts=kept.about.get("doubts", {}).get(name, ()))
                 for (name,), rows in page.rows_by(kept.tables[self.name], "attribute")
@@ -129,18 +133,20 @@ class RepresentationAnalysis(Analysis[RepresentationOptions]):
             + _comparisons(kept),
             caveats=[
                 *map(str, kept.about.get("notes", ())),
-                "The corrected shares hold if the estimator errs on these photos as it does on the held-out faces; "
-                "their intervals count how well its errors are known.",
+                "The corrected shares are valid if the estimator errs on these photos as it does on the held-out "
+                "faces; their intervals include the uncertainty of its error rates.",
                 "They are shares of perceived attributes among the central faces of these photos, not of anybody's "
-                "identity, and say nothing of photos that are not here.",
+                "identity, and say nothing about other photos.",
             ],
         )
         return (section,)
 
 
 def by_search(photos: "pd.DataFrame") -> "pd.DataFrame":
-    """The table of photos with a row for each search that found one, as the column ``also_found_by`` of a collection's
-    manifest names them; ``photo`` is unique, and the photo's own name in the column ``SOURCE``."""
+    """Repeat photos that several searches found, a row per search, by a collection's column ``also_found_by``.
+
+    ``photo`` is made unique; the column ``SOURCE`` has the original name.
+    """
     import pandas as pd
 
     photos = photos.assign(**{SOURCE: photos["photo"]})
@@ -155,21 +161,21 @@ def by_search(photos: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def _searches(text: object) -> list[dict[str, Any]]:
-    """The further searches of a photo; none where the text is not of a collection."""
+    """Further searches that found a photo; none if the text is not that of a collection."""
     try:
         found = json.loads(str(text))
     except ValueError:
         return []
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    return [search for search in found if isinstance(search, dict)] if isinstance(found, list) else []
 
 
 def _compared(
     shares: "pd.DataFrame", photos: "pd.DataFrame", options: RepresentationOptions, *, path: Path
 ) -> "tuple[pd.DataFrame, pd.DataFrame]":
-    """The shares next to those of a table, whose first column holds the keywords.
+    """Compare the shares with those of a table, whose first column holds the keywords.
 
     Raises:
-        InputError: no column of the table counts a class, or none of its keywords is among the photos'.
+        InputError: no column of the table is named by a class, or the photos have none of its keywords.
     """
     from pipeline.statistics.reference_shares import compare_shares, matched
 
@@ -186,8 +192,8 @@ def _compared(
     found = matched(options.compare_column or columns, _WORDS)
     if not found:
         raise InputError(
-            f"no column of {path} says what its shares count: name one by a class, such as pct_female or White; its "
-            f"columns are {', '.join(columns)}"
+            f"no column of {path} is named by a class, such as pct_female or White; its columns are "
+            f"{', '.join(columns)}"
         )
     references = {(*found[column], column): share_table(path, task=first, share=column) for column in found}
     tables = compare_shares(shares, references)
@@ -198,7 +204,7 @@ def _compared(
 
 
 def _confusion() -> tuple[dict[str, list[list[int]]] | None, list[str]]:
-    """The estimator's errors on held-out faces by attribute; without them a note says so."""
+    """Confusion matrices of the estimator on held-out faces by attribute, or a note that there are none."""
     from models.confusion import ConfusionError, read_confusion
     from models.weights import record
 
@@ -210,7 +216,7 @@ def _confusion() -> tuple[dict[str, list[list[int]]] | None, list[str]]:
 
 
 def _probabilities(attribute: Attribute, faces: "pd.DataFrame") -> Any:
-    """``(n, C)`` probabilities of the attribute's classes, as the estimator gives them for each face."""
+    """The estimator's probabilities ``(n, C)`` of the attribute's classes for each face."""
     import numpy as np
 
     if attribute.categories:
@@ -248,7 +254,7 @@ def _part(rows: "pd.DataFrame", by: str, attribute: str, *, doubts: Sequence[str
 
 
 def _comparisons(kept: Kept) -> list[page.Subsection]:
-    """The shares against others, one part a reference; nothing where none was given."""
+    """A part for each comparison with a reference, if there is one."""
     if COMPARED not in kept.tables or CORRELATIONS not in kept.tables:
         return []
     summary, parts = kept.tables[CORRELATIONS], []
@@ -287,7 +293,7 @@ def _comparisons(kept: Kept) -> list[page.Subsection]:
 
 
 def _sentence(rows: "pd.DataFrame", group: str, by: str) -> str:
-    """The largest share of a group, as perceived and corrected."""
+    """Describe the largest share of a group, raw and corrected."""
     row = rows.sort_values("share", ascending=False, kind="stable").iloc[0]
     about = f"{by} “{group}”: " if group else ""
     raw = f"{_share(row['share'])} of {count(row['photos'])} faces perceived as {row['category']}"
@@ -321,7 +327,7 @@ def _chart(rows: "pd.DataFrame", column: str, about: str) -> page.Dots:
 
 
 def _spoken(by: str) -> str:
-    """The columns of a grouping as text says them: "keyword and modifier"."""
+    """Columns of a grouping in text: "keyword and modifier"."""
     return page.listed([part.strip() for part in by.split(",")])
 
 

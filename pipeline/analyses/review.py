@@ -1,4 +1,4 @@
-"""What people answered on the page of ``counterslope review``: of the faces, and of the edits."""
+"""Answers of reviewers on the page of ``counterslope review``, about the faces and the edits."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,27 +12,24 @@ from pipeline.run.progress import Watch, unwatched
 from pipeline.run.record import RunError
 from pipeline.run.tables import read_frame
 
-NO_ANSWERS = "nobody has answered for {folder} yet: ask people with `counterslope review {folder}`"
+NO_ANSWERS = "{folder} has no answers of reviewers yet: collect them with `counterslope review {folder}`"
 COLUMNS: tuple[page.Column, ...] = (
     ("Measure", "measure", "text"), ("Attribute", "attribute", "text"), ("Of", "sample", "text"),
     ("Reviewers", "reviewers", "count"), ("Items", "items", "count"), ("Answers", "answers", "count"),
+    ("Figure", "figure", "decimal"), ("95 % interval", ("low", "high"), "interval"),
 )  # fmt: skip
 
 
-class ReviewOptions(Options):
-    """There are none."""
-
-
-class ReviewAnalysis(Analysis[ReviewOptions]):
-    """What reviewers answered: their agreement, the estimator's errors, and what they see of the edits."""
+class ReviewAnalysis(Analysis[Options]):
+    """Results of the review: agreement of reviewers, errors of the estimator, and visibility of the edits."""
 
     name = "review"
     command = "review-results"
-    options = ReviewOptions
+    options = Options
     examples = ("counterslope review-results runs/portraits",)
 
-    def compute(self, source: Path, options: ReviewOptions, *, watch: Watch = unwatched) -> Result:
-        """Agreement of reviewers, estimates that they confirm, edits seen in their direction and as edited."""
+    def compute(self, source: Path, options: Options, *, watch: Watch = unwatched) -> Result:
+        """Agreement of reviewers, estimates that they confirm, and edits that they recognise."""
         from pipeline.review.measures import review_measures
 
         settings_of(run := Run(source))
@@ -47,7 +44,7 @@ class ReviewAnalysis(Analysis[ReviewOptions]):
         )
 
     def sections(self, kept: Kept) -> Sequence[page.Section]:
-        """One section: a sentence for every figure, and the table."""
+        """A section with a sentence for every figure, and the table."""
         from pipeline.review.measures import AGREEMENT
 
         rows = kept.tables[self.name]
@@ -57,19 +54,14 @@ class ReviewAnalysis(Analysis[ReviewOptions]):
             + f" ({row['items']} items)."
             for row in rows.to_dict("records")
         ]
-        columns: list[page.Column] = [
-            *COLUMNS,
-            ("Figure", "figure", "decimal"),
-            ("95 % interval", ("low", "high"), "interval"),
-        ]
         section = page.Section(
             key=self.name,
             heading="What people see",
             explanation="Do reviewers perceive the faces as the estimator does, and do they see what the edits change?",
-            parts=[page.Subsection("", sentences, tables=[page.Table("Answers of reviewers", rows, columns)])],
+            parts=[page.Subsection("", sentences, tables=[page.Table("Answers of reviewers", rows, COLUMNS)])],
             caveats=[
-                "Reviewers say what they perceive, not who anybody is. Where most of them agree, their answer takes "
-                "the place of the estimate wherever this report groups photos; photos that they exclude are left out.",
+                "Reviewers state what they perceive, not a person's identity. If most of them agree, their answer "
+                "replaces the estimate wherever this report groups photos. Photos that they exclude are left out.",
             ],
         )
         return (section,)

@@ -1,7 +1,4 @@
-"""Bias amplification of a run, the attribute intervened on: the signs of a base, the rows, and the report's section.
-
-The measure is in ``pipeline.statistics``; of a file of predictions, ``amplification`` does the same.
-"""
+"""Counterfactual bias amplification of a run: signs of a base, the table, and the report's section."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -22,17 +19,17 @@ if TYPE_CHECKING:
     from pipeline.analyses.base import Kept
 
 NO_BASE = (
-    "the sign of each task comes from a base: give a table with --base, "
+    "the signs of the tasks need a base: give a table with --base, "
     "or the manifest's columns of groups and tasks with --attribute and --task"
 )
 NO_LABEL = "no classifier of {folder} returned the label {label!r}"
-NO_SWEEP = "{folder} has no complete sweep whose ends are called {known}"
+NO_SWEEP = "{folder} has no complete sweep with poles named {known}"
 
 
 def amplification_of_run(folder: Path, options: AmplificationOptions, *, watch: Watch) -> "pd.DataFrame":
     """Counterfactual amplification of every adapter, attribute and arm of a run, by task and as a mean over tasks.
 
-    The signs come from a table of shares, or from what is known of the photos: one is needed. Errors are those of
+    The signs are those of a table of shares, or of the photos' groups and tasks in the manifest. Errors as for
     ``AmplificationAnalysis.compute``.
     """
     import pandas as pd
@@ -65,20 +62,20 @@ def amplification_of_run(folder: Path, options: AmplificationOptions, *, watch: 
                     frames.append(counterfactual_amplification(sweeps, signs=signs, tasks=own, values=ends, **how))
                 advance(1)
     if not frames:
-        named = f"as in the column {options.attribute[0]!r}" if shares is None else shares[1]
-        raise RunError(NO_SWEEP.format(folder=folder, known=named))
+        names = f"as in the column {options.attribute[0]!r}" if shares is None else shares[1]
+        raise RunError(NO_SWEEP.format(folder=folder, known=names))
     return pd.concat(frames, ignore_index=True)[list(COUNTERFACTUAL_COLUMNS)]
 
 
 def _has(sweeps: Any, ends: tuple[float, float] | None) -> bool:
-    """Whether a placebo has these values; an edit must, or an error says which it has."""
+    """Whether a placebo has these values; True for edits, for which ``counterfactual_amplification`` checks them."""
     return sweeps.arm == EDIT_ARM or ends is None or all(abs(sweeps.values - end).min() < 1e-6 for end in ends)
 
 
 def _signs_of_shares(
     shares: Mapping[str, float], group: str, poles: tuple[tuple[str, ...], tuple[str, ...]]
 ) -> dict[str, int] | None:
-    """Task -> +1 where the higher pole has more than its mean share; None where the group is of another attribute."""
+    """Task -> +1 if the higher pole has more than its mean share; None if the group is not one of the poles."""
     from pipeline.statistics import signs_of_shares
 
     end = _end(group, poles)
@@ -91,7 +88,7 @@ def _signs_of_shares(
 def _signs_observed(
     photos: "pd.DataFrame", column: str, tasks: Sequence[str], poles: tuple[tuple[str, ...], tuple[str, ...]]
 ) -> dict[str, int] | None:
-    """Task -> +1 where photos of the higher pole have it more often than those of the lower; None without both."""
+    """Task -> +1 if it is more frequent in photos of the higher pole; None without photos of both poles."""
     import numpy as np
 
     from pipeline.statistics import signs
@@ -109,7 +106,7 @@ def _signs_observed(
 
 
 def _end(name: Any, poles: tuple[tuple[str, ...], tuple[str, ...]]) -> int | None:
-    """0 for a name of the lower pole, 1 for one of the higher."""
+    """0 for a name of the lower pole, 1 for a name of the higher one, else None."""
     folded = str(name).casefold()
     return next((end for end, names in enumerate(poles) if folded in {pole.casefold() for pole in names}), None)
 
@@ -118,21 +115,21 @@ def _end(name: Any, poles: tuple[tuple[str, ...], tuple[str, ...]]) -> int | Non
 
 
 def section(frame: "pd.DataFrame", kept: "Kept") -> page.Section:
-    """One part for each adapter, attribute and pair of values; the base and the level are in ``kept.about``."""
+    """A part for each adapter, attribute and pair of values; the base and the level are in ``kept.about``."""
     return page.Section(
         key="amplification",
         heading="Directional bias amplification",
-        explanation="Shown the same faces with another perceived attribute, does the classifier lean further the way "
-        "the base leans? Of each task, half the change of its rate from one end of the sweep to the other, counted "
-        "positive where it goes the way of the base (BiasAmp→ from attribute to task, the attribute intervened on). "
+        explanation="Given the same faces with another perceived attribute, do the classifier’s labels change in the "
+        "direction of the association in the base? For each task: half the change of its rate from one end of the "
+        "sweep to the other, positive in the direction of the base (counterfactual BiasAmp→ from attribute to task). "
         f"The base is {kept.about['base']}.",
         parts=[
             _part(rows, adapter, kept.attribute(name), level=float(kept.about["level"]))
             for (adapter, name, *_), rows in page.rows_by(frame, "adapter", "attribute", "value_low", "value_high")
         ],
         caveats=[
-            "The base is taken as it is; its own errors are not in the intervals, which are over photos.",
-            "An interval is of one task; with many tasks some exclude 0 by chance.",
+            "The base is treated as exact: the intervals are over photos and do not include its errors.",
+            "Each interval is of a single task; with many tasks some exclude 0 by chance.",
             "After Wang and Russakovsky, “Directional Bias Amplification”, 2021, with the observed groups replaced by "
             "two versions of the same photos.",
         ],
@@ -186,7 +183,7 @@ def _part(rows: "pd.DataFrame", adapter: str, attribute: Attribute, *, level: fl
 
 def _overall(rows: Sequence[Mapping[Any, Any]], tasks: int, bounds: Callable[[Any], str]) -> str:
     if not rows or is_missing(rows[0]["amplification"]):
-        return "The base knows none of the tasks, so nothing can be concluded about amplification."
+        return "The base has none of the tasks, so nothing can be concluded about amplification."
     row = rows[0]
     mean = f"mean over {pluralise(tasks, 'task')} {bounds(row)}"
     if is_missing(row["low"]):

@@ -1,6 +1,6 @@
-"""What an analysis shows in the report, as data: text, tables, charts and faces, which ``pipeline.report`` draws.
+"""Sections of the report as data: text, tables, charts and faces, which ``pipeline.report`` renders.
 
-All text is plain; escaping, number formats of cells and colours are the report's work.
+All text is plain; escaping, number formats of cells and colours belong to the report.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Kind = Literal["text", "count", "decimal", "signed", "interval", "p", "share", "share interval"]
-# Heading, column of the frame (of an interval the columns of its ends), and what is in it.
+# Heading, column of the frame (for an interval, the columns of its ends), and kind of content.
 Column = tuple[str, str | tuple[str, str], Kind]
 MOST = 20  # rows of a chart; the table has them all
-SURE = 0.05  # a sentence calls a difference evidence where q (or p) is below
-NAMED = 3  # differences in sentences
+SURE = 0.05  # q (or p) below which a difference is called evidence in a sentence
+NAMED = 3  # differences described in sentences
 DIFFERENCE: tuple[Column, ...] = (
     ("Difference", "difference", "signed"), ("95 % interval", ("difference_low", "difference_high"), "interval"),
     ("p", "p", "p"), ("q", "q", "p"),
@@ -36,11 +36,12 @@ class Table:
 
 @dataclass(frozen=True, eq=False)
 class Dots:
-    """A chart of values with their intervals, one line for each label, the first on top."""
+    """A chart of values with intervals, a line per label, the first on top."""
 
     rows: "pd.DataFrame"  # label, value, low, high and, with ``series``, series; a value may lack its interval
-    axis: str  # its title
-    title: str  # with the description what the drawing shows, for readers who do not see it
+    axis: str  # title of the axis
+    # title, description: alternative text of the drawing
+    title: str
     description: str
     caption: str
     around: float | None = 0.0  # value of the dashed line; None for no line
@@ -50,7 +51,7 @@ class Dots:
 
 @dataclass(frozen=True, eq=False)
 class Heatmap:
-    """A map of the column ``metric`` over two known biases; ``grid`` is as ``statistics.bias_grid`` gives it."""
+    """A map of the column ``metric`` of ``statistics.bias_grid`` over two known biases."""
 
     grid: "pd.DataFrame"
     metric: str
@@ -61,19 +62,12 @@ class Heatmap:
 
 @dataclass(frozen=True, eq=False)
 class Scatter:
-    """Shares in 0-1 against others, with the line on which both are equal.
+    """Shares in 0-1 against others, with the line of equality."""
 
-    Attributes:
-        rows: the columns that ``x`` and ``y`` name, and the ends of the interval of ``y``: its name with _low, _high.
-        x, y: columns.
-        titles: of the axes.
-        title, description, caption: as of ``Dots``.
-    """
-
-    rows: "pd.DataFrame"
+    rows: "pd.DataFrame"  # the columns x and y, and the interval of y in columns with the suffixes _low and _high
     x: str
     y: str
-    titles: tuple[str, str]
+    titles: tuple[str, str]  # of the axes
     title: str
     description: str
     caption: str
@@ -81,12 +75,12 @@ class Scatter:
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """Shares in 0-1 along an attribute's sweep, one line a label, at most as many as the report has colours."""
+    """Shares in 0-1 along an attribute's sweep, a line per label, at most as many as the report has colours."""
 
     rows: "pd.DataFrame"  # label, value (of a), y, low, high
     attribute: Attribute
-    axis: str  # its title
-    title: str  # with the description what the drawing shows, as of ``Dots``
+    axis: str  # title of the axis
+    title: str
     description: str
     caption: str
 
@@ -96,7 +90,7 @@ Chart = Dots | Heatmap | Scatter | Curves
 
 @dataclass(frozen=True)
 class Gallery:
-    """Faces in named rows, by the names of their photos; a photo that cannot be shown is left out."""
+    """Named rows of faces, by the names of their photos; photos that cannot be shown are left out."""
 
     heading: str
     rows: Sequence[tuple[str, Sequence[str]]]
@@ -104,7 +98,7 @@ class Gallery:
 
 @dataclass(frozen=True, eq=False)
 class Subsection:
-    """One result: what it says in sentences, and the charts, tables and faces that show it."""
+    """A result in sentences, charts, tables and faces."""
 
     heading: str
     sentences: Sequence[str]
@@ -117,37 +111,37 @@ class Subsection:
 class Section:
     """A section of the report."""
 
-    key: str  # its id on the page, lower-case letters and hyphens
+    key: str  # id on the page, lower-case letters and hyphens
     heading: str
-    explanation: str  # which question it answers, in plain words
-    parts: Sequence[Subsection]  # the results
-    caveats: Sequence[str] = ()  # how to read them
-    attributes: Sequence[str] = ()  # it rests on these; the report warns where the validity card fails for one
+    explanation: str  # the question that it answers
+    parts: Sequence[Subsection]
+    caveats: Sequence[str] = ()
+    attributes: Sequence[str] = ()  # edited attributes; the report warns if the validity card fails for one
 
     @property
     def photos(self) -> set[str]:
-        """The photos in its galleries."""
+        """Photos in the galleries."""
         return {photo for part in self.parts for each in part.galleries for _, photos in each.rows for photo in photos}
 
 
 def edits_of(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """The rows of the edits, without placebos."""
+    """Rows of the edits, without placebos."""
     return frame[frame["arm"] == EDIT_ARM]
 
 
 def attributes_of(frame: "pd.DataFrame") -> tuple[str, ...]:
-    """The edited attributes that a table is about."""
+    """Distinct attributes of a table."""
     return tuple(str(name) for name in frame["attribute"].unique())
 
 
 def rows_by(frame: "pd.DataFrame", *columns: str) -> "list[tuple[tuple[str, ...], pd.DataFrame]]":
-    """The rows of each combination of the columns' values, in the order in which they come."""
-    found = frame.groupby(list(columns), sort=False, dropna=False)
-    return [(tuple(str(part) for part in key), rows) for key, rows in found]
+    """Rows by combination of the columns' values, in order of first appearance."""
+    groups = frame.groupby(list(columns), sort=False, dropna=False)
+    return [(tuple(map(str, key)), rows) for key, rows in groups]
 
 
 def printed(frame: "pd.DataFrame", keys: Sequence[str], columns: Sequence[Column]) -> "pd.DataFrame":
-    """The edits that can be estimated as a terminal shows them: what names a row, then the columns of a table."""
+    """Estimable edits for the terminal: the key columns, then the columns of a table."""
     import pandas as pd
 
     shown = edits_of(frame)
@@ -164,23 +158,23 @@ def printed(frame: "pd.DataFrame", keys: Sequence[str], columns: Sequence[Column
 
 
 def largest_first(frame: "pd.DataFrame", column: str) -> "pd.DataFrame":
-    """The rows by the size of a column, whatever its sign."""
+    """Sort rows by descending absolute value of a column."""
     return frame.reindex(frame[column].abs().sort_values(ascending=False, kind="stable").index)
 
 
 def dot_rows(frame: "pd.DataFrame", *sources: str) -> "pd.DataFrame":
-    """The ``rows`` of a ``Dots``: which columns of a frame are its label, value, low, high and, if named, series."""
+    """The ``rows`` of a ``Dots``, from the columns for label, value, low, high and optionally series."""
     names = ("label", "value", "low", "high", "series")
     return frame[list(sources)].set_axis(list(names[: len(sources)]), axis=1)
 
 
 def differences(compared: "pd.DataFrame", tested: str, sides: Callable[[Mapping[Any, Any]], str]) -> list[str]:
-    """What a table of differences says: the largest for which there is evidence, or how large one could be.
+    """Describe a table of differences: the largest with evidence, or how large an undetected one could be.
 
     Args:
-        compared: columns label, difference, difference_low, difference_high and q, the largest first; one row or more.
-        tested: what was compared.
-        sides: the two values of a row, in words.
+        compared: label, difference, difference_low, difference_high and q, largest first; not empty.
+        tested: description of what was compared.
+        sides: describes the two values of a row.
     """
     differ = compared[compared["q"] < SURE]
     if differ.empty:
@@ -207,14 +201,14 @@ def differences_part(
     title: str,
     also: Sequence[Column] = (),
 ) -> Subsection:
-    """What a table of differences between two slopes of each label shows: sentences, a chart and a table.
+    """Sentences, a chart and a table of the differences between two slopes of each label.
 
     Args:
-        rows: as ``statistics.compare`` gives them.
+        rows: the result of ``statistics.compare``.
         heading: of the part.
-        names: what the columns of the two slopes are called.
-        sides: where the two slopes are, in a sentence: "by opencv".
-        both: where a label must be estimable ("in both"), and where the others are at most ("in one of the two").
+        names: headings of the columns of the two slopes.
+        sides: phrases for the two slopes in a sentence: "by opencv".
+        both: phrases for estimable labels ("in both") and for the others ("in one of the two").
         axis, title: of the chart.
         also: columns between those of the two slopes.
     """
@@ -250,24 +244,24 @@ def differences_part(
 
 
 def bounds(value: Any, low: Any, high: Any, *, level: float = 0.95) -> str:
-    """``+0.120 (95 % interval 0.080 to 0.160)``, without the interval where there is none."""
+    """Format as ``+0.120 (95 % interval 0.080 to 0.160)``."""
     if is_missing(low) or is_missing(high):
         return f"{decimal(value, sign=True)} (without an interval)"
     return f"{decimal(value, sign=True)} ({100 * level:g} % interval {interval(low, high)})"
 
 
 def listed(names: Sequence[str], *, most: int = 5) -> str:
-    """``a, b and c``; of many the first and how many more there are."""
+    """Format as ``a, b and c``, or ``a, b, c and 7 more``."""
     if len(names) > most:
         return f"{', '.join(names[:most])} and {len(names) - most} more"
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def quoted(name: object) -> str:
-    """A name in quotation marks."""
+    """Put a name in quotation marks."""
     return f"“{name}”"
 
 
 def cut(shown: int, there: int, *, noun: str = "") -> str:
-    """A caption's last sentence where a chart does not show everything; empty where it does."""
+    """Last sentence of the caption of a chart that does not show everything, else empty."""
     return f" The {shown} largest of {there}{noun}; the table has them all." if shown < there else ""

@@ -1,4 +1,4 @@
-"""Normalised label slopes of a run: estimated with every run, or printed with other options and left as they are."""
+"""Normalised label slopes of a run."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,11 +14,11 @@ from pipeline.run.tables import read_frame
 if TYPE_CHECKING:
     import pandas as pd
 
-LAYOUT_ONLY = {"max_p", "min_slope"}  # what chooses findings; the slopes stay the same
+LAYOUT_ONLY = {"max_p", "min_slope"}  # options that select findings and do not change the slopes
 
 
 class SlopeOptions(Options):
-    """Options that hold for this command only; the run keeps its own."""
+    """Options for this command only; the run keeps its own."""
 
     max_p: float | None = option_of_run("max_p")
     min_slope: float | None = option_of_run("min_slope")
@@ -30,10 +30,9 @@ class SlopeOptions(Options):
 
 
 class Slopes(Analysis[SlopeOptions]):
-    """The slope of every label of a run; with other options they are estimated anew for the printed table only.
+    """The slope of every label of a run; with other options they are estimated again for the printed table only.
 
-    The run, its report and what later commands print stay as they are: ``counterslope report RUN`` takes the same
-    options and keeps them.
+    The run and its report do not change. ``counterslope report RUN`` takes the same options and stores the results.
     """
 
     name = "slopes"
@@ -42,7 +41,7 @@ class Slopes(Analysis[SlopeOptions]):
     examples = ("counterslope slopes runs/portraits", "counterslope slopes runs/portraits --max-p 0.01 --format latex")
 
     def compute(self, source: Path, options: SlopeOptions, *, watch: Watch = unwatched) -> Result:
-        """The slopes as the run has them, or estimated with other options."""
+        """The run's slopes, or slopes estimated with other options."""
         changes = options.changes()
         if not set(changes) - LAYOUT_ONLY:
             run = Run(source)
@@ -68,7 +67,7 @@ class Slopes(Analysis[SlopeOptions]):
 
 
 def slope_frame_of(known: RunSweeps, watch: Watch) -> "pd.DataFrame":
-    """The slopes of a run's sweeps, those of placebos in columns next to the edits'."""
+    """Slopes of a run's sweeps, with those of placebos in columns next to the edits'."""
     from pipeline.statistics import slope_frame, with_placebos
 
     family: Sequence[str] = known.options.family
@@ -78,7 +77,7 @@ def slope_frame_of(known: RunSweeps, watch: Watch) -> "pd.DataFrame":
 
 
 def _with_truncation(slopes: "pd.DataFrame", known: RunSweeps) -> "pd.DataFrame":
-    """The slopes with how far the limits of the adapters, as their accounts have them, could move them."""
+    """Add the largest effect of the adapters' limits, which their accounts hold, to the slopes."""
     from pipeline.statistics.sweep_tables import ANSWER_COLUMNS, LABEL_COLUMNS
     from pipeline.statistics.truncation import KEYS, with_truncation
 
@@ -86,7 +85,7 @@ def _with_truncation(slopes: "pd.DataFrame", known: RunSweeps) -> "pd.DataFrame"
     for name, account in known.run.record.query.items():
         counts = known.options.confidence or (account.cut_off or 0.0) > presence.get(name, 1.0)
         limits[name] = (account.top_k if account.full else None, account.cut_off if counts else None)
-    if not any(map(any, limits.values())):  # the usual case, in which no table is read
+    if not any(map(any, limits.values())):  # the usual case, without reading the tables
         return slopes
     labels, answers = (
         read_frame(known.run.path(f"{name}.parquet"), columns=list(columns), categories=(*KEYS, "photo"))

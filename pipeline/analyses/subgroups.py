@@ -1,4 +1,4 @@
-"""Slopes for groups of photos: does a label move more in one group than in another?"""
+"""Slopes for groups of photos, and their differences."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ from pipeline.run.progress import Watch, unwatched
 if TYPE_CHECKING:
     import pandas as pd
 
-DRAWN, COLOURS = 6, 6  # labels and groups of the chart
+MAX_LABELS, MAX_GROUPS = 6, 6  # of the chart
 KEYS = ["adapter", "attribute"]
 SLOPES: tuple[page.Column, ...] = (
     ("Label", "label", "text"), ("Group", "group", "text"), ("Photos", "photos", "count"), ("Slope", "slope", "signed"),
@@ -29,7 +29,7 @@ DIFFERENCES: tuple[page.Column, ...] = (
 
 
 class SubgroupOptions(Options):
-    """Options that hold for this command only."""
+    """Options for this command only."""
 
     by: str = Field(PERCEIVED, description="a manifest column, perceived (how the face is perceived) or folder")
     response: Response | None = option_of_run("response")
@@ -39,7 +39,7 @@ class SubgroupOptions(Options):
 
 
 class Subgroups(Analysis[SubgroupOptions]):
-    """The slopes of a run again for groups of its photos, and the differences between groups."""
+    """The slopes of a run for groups of its photos, and the differences between groups."""
 
     name = "subgroups"
     options = SubgroupOptions
@@ -57,7 +57,7 @@ class Subgroups(Analysis[SubgroupOptions]):
         return Result(f"Slopes by {options.by}", tables, printed=shown, about=about, inputs=self.inputs(options))
 
     def of_every_run(self, known: RunSweeps, watch: Watch = unwatched) -> "Mapping[str, pd.DataFrame]":
-        """The tables of the groups that the run's options name; none where they name none."""
+        """The tables for the run's option ``by``, if it is set."""
         from pipeline.statistics import subgroup_frames, subgroup_slopes
 
         by = known.options.by
@@ -71,7 +71,7 @@ class Subgroups(Analysis[SubgroupOptions]):
         return dict(zip(self.tables, subgroup_frames(found, family=known.options.family), strict=True))
 
     def sections(self, kept: Kept) -> Sequence[page.Section]:
-        """One part for each adapter and attribute."""
+        """A part for each adapter and attribute."""
         slopes = page.edits_of(kept.tables["subgroups"])
         between = page.edits_of(kept.tables.get("subgroup_differences", slopes[:0].assign(difference=0.0)))
         by = str(kept.about.get("by", "group"))
@@ -83,11 +83,11 @@ class Subgroups(Analysis[SubgroupOptions]):
         section = page.Section(
             key="groups",
             heading="Groups of photos",
-            explanation=f"The slopes again, for groups of photos by {groups}: "
-            "does a label move more in one group than in another?",
+            explanation=f"The slopes for groups of photos by {groups}: "
+            "does a label change more in one group than in another?",
             parts=parts,
             caveats=[
-                "Groups hold fewer photos than the whole: more labels are too rare, and intervals are wider.",
+                "Groups have fewer photos than the run: more labels are too rare, and intervals are wider.",
                 "q: Benjamini–Hochberg over all groups and labels.",
             ],
             attributes=page.attributes_of(slopes),
@@ -109,7 +109,7 @@ def _part(slopes: "pd.DataFrame", between: "pd.DataFrame", adapter: str, attribu
     if len(between):
         caption = f"{pluralise(len(compared), 'difference')} between two groups, largest first"
         tables.append(page.Table(caption, compared, DIFFERENCES))
-    chart = _chart(known, list(place)[:DRAWN], heading, attribute)
+    chart = _chart(known, list(place)[:MAX_LABELS], heading, attribute)
     return page.Subsection(heading, _sentences(compared, known), charts=[chart], tables=tables)
 
 
@@ -135,7 +135,7 @@ def _sentences(compared: "pd.DataFrame", known: "pd.DataFrame") -> list[str]:
 
 def _chart(known: "pd.DataFrame", labels: Sequence[str], heading: str, attribute: Attribute) -> page.Dots:
     sizes = known.groupby("group")["photos"].max().sort_values(ascending=False, kind="stable")
-    groups = [str(group) for group in sizes.index[:COLOURS]]
+    groups = [str(group) for group in sizes.index[:MAX_GROUPS]]
     rows = known[known["label"].isin(labels) & known["group"].isin(groups)]
     low, high = attribute.poles
     return page.Dots(

@@ -133,12 +133,8 @@ def effective_counts(table: NDArray[np.int64]) -> Floats:
 
 def _by_cluster(codes: NDArray[np.intp], clusters: Sequence[Hashable] | None, *, categories: int) -> NDArray[np.int64]:
     """Counts ``(G, C)`` of every cluster; a single row for independent photos."""
-    if clusters is None:
-        return np.bincount(codes, minlength=categories)[None].astype(np.int64)
-    units = cluster_codes(clusters, rows=len(codes))
-    table = np.zeros((units.max() + 1, categories), dtype=np.int64)
-    np.add.at(table, (units, codes), 1)
-    return table
+    units = np.zeros_like(codes) if clusters is None else cluster_codes(clusters, rows=len(codes))
+    return np.bincount(units * categories + codes, minlength=(units.max() + 1) * categories).reshape(-1, categories)
 
 
 def doubts(shares: pd.DataFrame) -> tuple[str, ...]:

@@ -83,7 +83,7 @@ def test_signs_that_are_not_sure_are_stated_in_the_table(table):
     assert code == 0
     value, either, precision = json.loads(output)
     assert precision["measure"].startswith("mAP")
-    assert "signs not sure" in value["note"]
+    assert "signs unsure" in value["note"]
     assert either["measure"] == "BiasAmp A->T, unsure signs either way"
     assert (either["value"], either["low"] <= value["low"], either["high"] >= value["high"]) == (value["value"], 1, 1)
 
@@ -129,14 +129,14 @@ def test_labour_statistics_as_the_base(table, tmp_path):
     ("options", "message"),
     [
         ((), "name the columns of groups and tasks"),
-        (("--attribute", "gender", "--task", "cook"), "nothing is predicted"),
+        (("--attribute", "gender", "--task", "cook"), "name columns of predictions"),
         (("--attribute", "sex", "--task", "cook"), "has no column 'sex'"),
         ((*LABELS_AND_SCORES, "--cluster", "family"), "has no column 'family'"),
         ((*LABELS_AND_SCORES, "--rule", "mine"), "rule: must be code | paper"),
         (("--attribute", "gender", "--task", "cook_score", "--prediction", "cook"), "column 'cook_score' of tasks"),
         ((*LABELS_AND_SCORES[:6], "--prediction", "cook_score"), "1 columns are named as predicted tasks"),
         ((*LABELS_AND_SCORES, "--base", "x.csv"), "--base needs --base-columns"),
-        ((*LABELS_AND_SCORES, "--validation", "x.csv", "--rule", "paper"), "takes the share of positives from --train"),
+        ((*LABELS_AND_SCORES, "--validation", "x.csv", "--rule", "paper"), "needs --train for the share of positives"),
     ],
 )
 def test_what_cannot_be_is_refused_with_what_to_do(table, options, message):
@@ -205,12 +205,12 @@ def test_a_mapping_from_a_file(run, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ((), "the sign of each task comes from a base"),
+        ((), "the signs of the tasks need a base"),
         (("--attribute", "gender", "--task", "job"), "there is no column 'gender' to find the signs by"),
         (("--attribute", "sex", "--task", "job", "--map", "pilot=road"), "returned the label 'pilot'"),
         (("--attribute", "sex", "--task", "job", "--values", "-1,1"), "values must be two steps of the sweep"),
         (("--attribute", "sex", "--task", "job", "--values", "one"), "takes LOW,HIGH"),
-        (("--attribute", "job", "--task", "sex"), "no complete sweep whose ends are called as in the column 'job'"),
+        (("--attribute", "job", "--task", "sex"), "no complete sweep with poles named as in the column 'job'"),
     ],
 )
 def test_a_run_refuses_with_what_to_do(run, options, message):

@@ -72,7 +72,7 @@ def test_amplification_is_kept_with_what_it_was_made_from(invoke, run, base):
             "labels.parquet",
         ),
         (lambda run, base: base.write_text(base.read_text() + "other,5\n"), "jobs.csv has changed"),
-        (lambda run, base: base.unlink(), "jobs.csv is not there any more"),
+        (lambda run, base: base.unlink(), "jobs.csv no longer exists"),
         (lambda run, base: (run / "tables/amplification.csv").write_text("adapter\n"), "amplification.csv has changed"),
         (lambda run, base: set_option(run, "presence_threshold", 0.7), "option presence_threshold"),
     ],

@@ -90,7 +90,7 @@ def test_the_command_writes_the_table_and_counts_what_is_left_out(files, invoke)
         "--groups", "man,woman", "--out", files / "table.csv",
     )  # fmt: skip
     assert done.exit_code == 0, done.output
-    assert "left out" in done.stderr
+    assert "omitted" in done.stderr
     table = pd.read_csv(files / "table.csv")
     assert {"human dog", "model dog", "human group", "model group", "model (sentiment)"} <= set(table.columns)
 

@@ -145,7 +145,7 @@ def test_runs_that_cannot_be_used_are_explained(run, tmp_path):
     ("content", "message"),
     [
         ("photo,x\np01.png,1\n", "lack 38 photos, the first is 'p02.png'"),
-        ("photo,x\np01.png,1\np01.png,2\n", "name 'p01.png' twice"),
+        ("photo,x\np01.png,1\np01.png,2\n", "have 'p01.png' twice"),
         ("x\n1\n2\n", "have 2 rows, but 39 are needed"),
         ("name\na\n", "must be rows of numbers"),
     ],
@@ -181,7 +181,7 @@ def test_what_cannot_be_ends_with_two(invoke, file):
     for more, message in (
         ((*features, "--table", "photos"), "no table 'photos'"),
         ((*features, "--centre", "mean"), "centre: must be group | none"),
-        ((*features, "--table", "words"), "no table 'words'; there are statistics, clusters, exemplars"),
+        ((*features, "--table", "words"), "no table 'words'; choose from statistics, clusters, exemplars"),
         ((*features, "--metric", "accuracy"), "needs truth"),
         ((), "with --features"),
     ):

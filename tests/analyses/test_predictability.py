@@ -123,7 +123,7 @@ def test_several_attackers_have_rows_each_and_their_range_is_stated(tmp_path, co
     assert set(both.kept()) == {command, f"{command}_robustness", f"{command}_grid"}
     kept = Kept(tables=both.kept(), about={"file": "rows.csv", **both.about}, swept={})
     (part,) = analysis(command).sections(kept)[0].parts
-    assert [each.caption for each in part.tables] == ["All quantities", "How far it depends on the attacker"]
+    assert [each.caption for each in part.tables] == ["All quantities", "Dependence on the attacker"]
     assert part.sentences == [words], "one sentence over all of them"
 
 

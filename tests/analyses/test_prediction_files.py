@@ -45,7 +45,7 @@ def test_a_column_of_names_becomes_a_column_for_each():
         (["age"], None, "f has no column 'age'; its columns are 'gender', 'cook', 'score', 'person'"),
         (["score"], None, "column 'score' of f has no value in row 2"),
         (["cook", "gender"], None, "column 'gender' of f must hold numbers where several columns are named"),
-        (["gender"], ["man"], "column 'gender' of f has 'woman', which is none of man"),
+        (["gender"], ["man"], "column 'gender' of f has 'woman', which is not one of man"),
     ],
 )
 def test_columns_that_cannot_be_are_refused(columns, names, message):
@@ -58,7 +58,7 @@ def test_columns_that_cannot_be_are_refused(columns, names, message):
     [
         ("a.txt", "x", "its name must end in .csv, .tsv, .parquet"),
         ("a.csv", "", "cannot be read"),
-        ("a.csv", "x,y\n", "holds no row"),
+        ("a.csv", "x,y\n", "has no rows"),
         ("a.parquet", "x", "cannot be read"),
         ("missing.csv", None, "cannot be read"),
     ],
@@ -78,5 +78,5 @@ def test_shares_in_per_cent(tmp_path):
     with pytest.raises(InputError, match=r"column 'women' of .* must hold shares"):
         share_table(path, task="occupation", share="women")
     path.write_text("occupation\twomen\nnurse\t90\nnurse\t80\n")
-    with pytest.raises(InputError, match=r"column 'occupation' of .* names 'nurse' twice"):
+    with pytest.raises(InputError, match=r"column 'occupation' of .* has 'nurse' twice"):
         share_table(path, task="occupation", share="women")

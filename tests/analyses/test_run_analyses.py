@@ -89,7 +89,7 @@ def test_runs_without_a_common_photo_are_not_compared(invoke, run, tmp_path):
 
 def test_power_without_a_slope_says_what_to_do(invoke, run):
     result = invoke("power", run, "--min-count", 1000)
-    assert "no label can be estimated from these photos: --min-count" in " ".join(result.stderr.split())
+    assert "no label can be estimated from these photos: a lower --min-count" in " ".join(result.stderr.split())
     assert "no label can be" not in invoke("power", run).stderr
 
 
@@ -308,7 +308,7 @@ def test_direction_and_size_are_distinguished_and_one_sided_photos_are_warned_of
     sides = table(invoke("edit-size", run, "--table", "edit_balance", "--format", "csv"))
     assert sides[["low", "high"]].iloc[0].tolist() == pytest.approx([2 / 3, 1 / 3], abs=0.01)
     row = {"photos": 90, "low": 0.1, "high": 0.9}
-    assert "90.0 % of 90 photos sit on the masculine side of gender" in one_sided(row, ATTRIBUTES["gender"])
+    assert "90.0 % of 90 photos are on the masculine side of gender" in one_sided(row, ATTRIBUTES["gender"])
     assert one_sided(row | {"high": 0.7}, ATTRIBUTES["gender"]) is None
 
 

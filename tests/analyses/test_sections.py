@@ -114,7 +114,7 @@ def test_two_runs_say_which_photos_were_left_out():
     about = {"other": "june", "only_first": 3, "only_second": 0}
     extra = section("comparison", {"comparison": comparison_rows(("smile", 0.2, 0.05, 0.001))}, about)
     assert "the run “june”" in extra.explanation
-    assert extra.caveats[0] == "Not compared, being in this run only: 3 photos."
+    assert extra.caveats[0] == "Not compared, because only in this run: 3 photos."
 
 
 def row(label, slope=NAN):
@@ -173,4 +173,4 @@ def test_photos_needed_are_listed_fewest_first():
     about = {"width": 0.05, "slope": 0.03, "max_p": 0.001, "power": 0.8}
     part = only(section("power", {"power": pd.DataFrame(rows, columns=list(POWER_COLUMNS))}, about))
     assert [row[0] for row in rows_of(part.tables[0])] == ["smile", "hat"]
-    assert part.sentences == ["1 of 2 labels have photos enough now to find such a slope."]
+    assert part.sentences == ["1 of 2 labels already have enough photos to detect such a slope."]
