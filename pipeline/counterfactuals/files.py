@@ -59,8 +59,8 @@ class RunLayout:
 
 @dataclass(frozen=True)
 class ShardLayout(RunLayout):
-    """That of a WebDataset: the files of a photo, ``<photo>.<attribute>-step<k>.png`` and ``<photo>.mask.png``, are a
-    sample, named by what stands before the first dot."""
+    """The layout of a WebDataset: the files of a photo, ``<photo>.<attribute>-step<k>.png`` and ``<photo>.mask.png``,
+    are a sample, named by the part before the first dot."""
 
     def image(self, photo: str, *, attribute: str, arm: str, step: int, suffix: str) -> PurePosixPath:
         """See ``Layout``."""
@@ -132,11 +132,11 @@ def write_image(path: Path, content: bytes) -> None:
 
 
 def write_metadata(versions: Path, images: ImageStore) -> None:
-    """Write ``metadata.csv`` next to a run's images: one row a version that was made; ``file_name`` is relative to it.
+    """Write ``metadata.csv`` next to a run's images: one row per successful version; ``file_name`` is relative to it.
 
     Args:
         versions: the counterfactuals table.
-        images: where the images lie.
+        images: store of the images.
     """
     with (
         replace(images, shards=None).writing(METADATA) as writing,
@@ -148,14 +148,14 @@ def write_metadata(versions: Path, images: ImageStore) -> None:
 
 
 def remove_stale(versions: Path, images: ImageStore) -> int:
-    """Remove the images and masks of a run that its table does not name: of other photos, steps or formats.
+    """Remove a run's images and masks that its table does not list (of other photos, steps or formats).
 
     Args:
         versions: the counterfactuals table.
-        images: where the images lie.
+        images: store of the images.
 
     Returns:
-        How many files were removed.
+        The number of removed files.
     """
     kept = {f"{IMAGES}/{METADATA}"}
     for rows in read_frames(versions, columns=["file", "mask"]):
@@ -171,7 +171,7 @@ def _sample(photo: str, ending: str) -> PurePosixPath:
 
 @contextmanager
 def metadata_file(folder: Path, columns: Sequence[str]) -> "Iterator[Callable[[pd.DataFrame], None]]":
-    """Give the function that adds rows to ``metadata.csv`` of a folder; the file is there when all is written."""
+    """Yield a function that appends rows to ``metadata.csv`` of a folder; the file appears when the context ends."""
     with atomic_write(folder / METADATA) as partial, partial.open("w", newline="", encoding="utf-8") as file:
         file.write(",".join(columns) + "\n")
         yield lambda rows: rows.to_csv(file, columns=list(columns), header=False, index=False, lineterminator="\n")

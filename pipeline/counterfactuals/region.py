@@ -97,12 +97,12 @@ def within(patch: Patch | None, window: Patch) -> NDArray[np.float32]:
 def to_photo_displacement(
     displacement: NDArray[np.float32], *, to_photo: NDArray[np.float64], size: int
 ) -> NDArray[np.float32]:
-    """A displacement field ``(..., 2)`` in crop sides as photo pixels: turned and scaled as the crop lies in the photo.
+    """Convert a displacement field ``(..., 2)`` from crop sides to photo pixels, rotated and scaled like the crop.
 
     Args:
         displacement: x and y in sides of the crop.
-        to_photo: ``(2, 3)`` from crop to photo pixels.
-        size: pixels a side of the crop that ``to_photo`` belongs to.
+        to_photo: ``(2, 3)`` transform from crop to photo pixels.
+        size: side in pixels of the crop of ``to_photo``.
     """
     return np.asarray(displacement @ (size * to_photo[:, :2].T), dtype=np.float32)
 

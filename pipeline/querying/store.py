@@ -295,7 +295,9 @@ class Store:
             WHERE classifier = ? AND state != 'unsent' ORDER BY sentinels.id
         """
         return [
-            Sentinel(row, round_, moment, image, _raw_answer(reply) if error is None and reply[0] is not None else error)
+            Sentinel(
+                row, round_, moment, image, _raw_answer(reply) if error is None and reply[0] is not None else error
+            )
             for row, round_, moment, image, error, *reply in self._rows(query, (classifier,))
         ]
 

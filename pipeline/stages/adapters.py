@@ -43,7 +43,7 @@ def make_adapters(settings: Settings, out: Path, classifiers: "Sequence[Classifi
     names = [adapter.name for adapter in made]
     for name in names:
         if names.count(name) > 1:
-            raise AdapterError(f"two classifiers are called {name!r}: give each function a name of its own")
+            raise AdapterError(f"two classifiers are called {name!r}: give each function its own name")
     return made
 
 

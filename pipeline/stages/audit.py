@@ -217,14 +217,14 @@ def keep_result(out: Path, name: str, result: "Result", *, watch: Watch = unwatc
 
 
 def opened_run(out: Location, settings: Settings) -> tuple[Run, Settings]:
-    """A run's folder for work, and its options; what another machine began in an object store is fetched first.
+    """Open a run's folder and adapt its options; fetch a run that another machine started in an object store.
 
     Args:
-        out: the folder. At a URL are the images and copies of the run's own files, which lie in ``runs/PROTOCOL/…``.
+        out: the folder, or a URL for the images and copies of the run's own files, which are in ``runs/PROTOCOL/…``.
         settings: all options.
 
     Raises:
-        RunError: the folder or the store holds something else.
+        RunError: the folder or the store contains something else.
         ConfigError: several processes would use the memory of one.
     """
     if isinstance(out, RemoteFile):

@@ -30,7 +30,7 @@ from pipeline.stages.audit import estimate_run
 Format = Literal["png", "jpeg"]
 
 STEPS = 7
-MISSED_EVERY = 40  # among so many photos one fails a check and another has an unanswered version
+MISSED_EVERY = 40  # one in 40 photos fails a check, and one in 40 has an unanswered version
 
 
 def main(

@@ -226,8 +226,8 @@ class Program:
             try:
                 done = subprocess.run(words, capture_output=True, timeout=self.timeout, check=False)  # noqa: S603
                 if done.returncode:
-                    said = done.stderr.decode("utf-8", "replace").strip()[-300:]
-                    raise EditError(f"{words[0]} ended with {done.returncode}: {said}")
+                    message = done.stderr.decode("utf-8", "replace").strip()[-300:]
+                    raise EditError(f"{words[0]} ended with {done.returncode}: {message}")
                 return decoded(out.read_bytes())
             except subprocess.TimeoutExpired as error:
                 raise EditError(f"{words[0]} took more than {self.timeout:g} s") from error
