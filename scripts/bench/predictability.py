@@ -150,7 +150,7 @@ def main(runs: int = 1000, rows: str = "100,500,2000", cross_fitted: bool = Fals
         show(f"n {n:5d}  forty tasks, a quarter copied, leakage", forty, float(np.mean(forty, axis=0)[0]))
         for name, shares in () if cross_fitted else cells(n):
             measures: dict[str, Measure] = {"DPA": dpa_of}
-            if n >= 300 or shares.shape[1] == 2:  # with fewer rows ten categories are cross-fitted
+            if n >= 300 or shares.shape[1] == 2:  # with fewer rows the majority rule memorises ten categories
                 measures["leakage"] = leakage_of
             for (kind, measure), truth in zip(measures.items(), truths(shares), strict=False):
                 show(f"n {n:5d}  {name}, {kind}", sampled(shares, measure, rows=n, runs=runs), truth)
