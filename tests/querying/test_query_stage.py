@@ -277,7 +277,7 @@ def test_a_plan_for_photos_is_an_upper_bound(tmp_path: Path, monkeypatch: pytest
     assert plan["placebos"] == 3 * 2 * 3
     assert plan["calls"] == 9 + 3
     shown = " ".join(CliRunner().invoke(app, words[:-1]).output.split())
-    assert "18 images of these show placebos; --placebo none makes none." in shown
+    assert "18 images of these are placebos; --placebo none omits them." in shown
     plan = json.loads(CliRunner().invoke(app, [*words, "--placebo", "none"]).output)
     assert (plan["adapters"][0]["images"], plan["placebos"]) == (15, 0)
 
