@@ -110,7 +110,9 @@ class Command(LabelAnswers):
             if fresh := program is None or program not in self._running or program.ended:
                 self._drop(program)
                 program, seconds = self._started(), seconds + self._options.start
-            program.exchange(_lines(numbers, images), partial(_take, answers, numbers), seconds=seconds)
+            rows = ({"id": n, "image": b64encode(image).decode()} for n, image in zip(numbers, images, strict=True))
+            lines = "".join(f"{json.dumps(row)}\n" for row in rows).encode()
+            program.exchange(lines, partial(_take, answers, numbers), seconds=seconds)
             self._count(answered=True)
             kept = program
         except (ProgramError, _ProtocolError) as error:
@@ -180,11 +182,6 @@ def _is_file(path: Path) -> bool:
         return path.is_file()
     except OSError:  # too long for a path: some other argument
         return False
-
-
-def _lines(numbers: Sequence[str], images: Sequence[bytes]) -> bytes:
-    rows = ({"id": n, "image": b64encode(image).decode()} for n, image in zip(numbers, images, strict=True))
-    return "".join(f"{json.dumps(row)}\n" for row in rows).encode()
 
 
 def _take(answers: dict[str, RawAnswer | NoAnswer], numbers: Sequence[str], line: bytes) -> bool:

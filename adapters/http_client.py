@@ -185,10 +185,10 @@ def failure_of(reply: Reply, *, message: str = "") -> NoAnswer | None:
         return None
     reason = f"HTTP {reply.status}{f': {message}' if message else ''}"
     kept = RawAnswer(reply.body, reply.status)
-    if reply.status == THROTTLED or reply.status in PASSING:
-        retry: Literal["slower", "later"] = "slower" if reply.status == THROTTLED else "later"
-        return NoAnswer(reason, retry=retry, wait=retry_after(reply.headers), reply=kept)
-    return NoAnswer(reason, reply=kept)
+    if reply.status != THROTTLED and reply.status not in PASSING:
+        return NoAnswer(reason, reply=kept)
+    retry: Literal["slower", "later"] = "slower" if reply.status == THROTTLED else "later"
+    return NoAnswer(reason, retry=retry, wait=retry_after(reply.headers), reply=kept)
 
 
 def retry_after(headers: Mapping[str, str], *, now: datetime | None = None) -> float | None:

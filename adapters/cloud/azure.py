@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 from os import environ
-from typing import Any, ClassVar
+from typing import ClassVar
 from urllib.parse import urlencode
 
 from pydantic import Field, model_validator
@@ -130,8 +130,9 @@ class Azure(HttpAdapter):
         if reply.status in _REMEDIES or code.startswith("NotSupported"):
             remedy = _REMEDIES.get(reply.status, "change the option named there, or use a resource in another region")
             raise AdapterError(f"Azure refuses the calls ({failed.reason}): {remedy}")
-        wait = failed.wait if failed.wait is not None else _wait(error)
-        return [replace(failed, wait=wait, reply=answer) for answer in answers]
+        if failed.wait is None and (asked := _WAIT.search(one_line(inner(error, "message"), most=2000))):
+            failed = replace(failed, wait=float(asked[1]) * (60 if asked[2].lower() == "minute" else 1))
+        return [replace(failed, reply=answer) for answer in answers]
 
     @staticmethod
     def parse(answer: RawAnswer) -> list[Label]:
@@ -157,9 +158,3 @@ class Azure(HttpAdapter):
                 return PrincipalLogin(self.client, adapter=self.name)
         hint = "(Azure portal, your resource, Keys and Endpoint), or a token in VISION_TOKEN"
         return KeyLogin("Ocp-Apim-Subscription-Key", secret("VISION_KEY", adapter=self.name, hint=hint))
-
-
-def _wait(error: Any) -> float | None:
-    """Read the seconds in a message such as "Please retry after N seconds"."""
-    found = _WAIT.search(one_line(inner(error, "message"), most=2000))
-    return None if found is None else float(found[1]) * (60 if found[2].lower() == "minute" else 1)

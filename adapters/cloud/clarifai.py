@@ -153,7 +153,12 @@ class Clarifai(HttpAdapter):
         if isinstance(outputs, list) and len(outputs) == count and meaning in ("", "some", "all"):
             if all(" " in _meaning(output) for output in outputs):
                 raise AdapterError(f"Clarifai refuses the calls ({_message(outputs[0])}): {_meaning(outputs[0])}")
-            return [_image(output, answer) for output, answer in zip(outputs, answers, strict=True)]
+            return [
+                answer
+                if _code(output) == "" or _meaning(output) in ("", "some")
+                else NoAnswer(_message(output), retry=_again(_meaning(output)), reply=answer)
+                for output, answer in zip(outputs, answers, strict=True)
+            ]
         if isinstance(outputs, list) and meaning == "":
             reason = f"{len(outputs)} outputs came for {count} images: they cannot be assigned"
             return [NoAnswer(reason, billed=True, reply=answer) for answer in answers]
@@ -171,12 +176,6 @@ class Clarifai(HttpAdapter):
         if not isinstance(data, dict):
             raise AnswerError("the output holds no data")
         return checked(scored(objects(data, "concepts"), "name", "value"), repeats=True)
-
-
-def _image(output: object, answer: RawAnswer) -> RawAnswer | NoAnswer:
-    if _code(output) == "" or _meaning(output) in ("", "some"):
-        return answer
-    return NoAnswer(_message(output), retry=_again(_meaning(output)), reply=answer)
 
 
 def _failed(reply: Reply, content: object, meaning: str) -> NoAnswer | None:

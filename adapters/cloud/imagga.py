@@ -1,9 +1,9 @@
 """Imagga's tags, API version 2."""
 
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import date
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from adapters.answers import checked, inner, json_object, json_or_empty, objects, one_line
 from adapters.base import AdapterError, AnswerError, Capabilities, Label, NoAnswer, Price, RawAnswer, Service
@@ -76,14 +76,12 @@ class Imagga(HttpAdapter):
         result = json_object(answer.body).get("result")
         if not isinstance(result, dict):
             raise AnswerError("the answer has no 'result'")
-        pairs = ((_word(entry), entry.get("confidence")) for entry in objects(result, "tags"))
+        pairs = []
+        for entry in objects(result, "tags"):
+            tag = entry.get("tag")  # one word by its language, {"en": "mountain"}
+            name = next(iter(tag.values()), None) if isinstance(tag, dict) else tag
+            pairs.append((name, entry.get("confidence")))
         return checked(pairs, most=100, repeats=True)
-
-
-def _word(entry: Mapping[str, Any]) -> object:
-    """Return the word of a tag, which is given by language: ``{"en": "mountain"}``."""
-    tag = entry.get("tag")
-    return next(iter(tag.values()), None) if isinstance(tag, dict) else tag
 
 
 def _status(body: bytes) -> tuple[bool, str]:

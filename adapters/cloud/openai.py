@@ -153,11 +153,13 @@ class OpenAI:
         )
         self._batches = batches.Batches(self._about_batches, self._understood)
         self.seconds_between_looks = options.look_every
+        usual_prompt = chat.LETTER_PROMPT if options.logprobs else chat.SCORES_PROMPT
+        usual_prompt = texts.DESCRIBE if self._concepts else usual_prompt
         self.parameters: Mapping[str, Any] = {
             **options.model_dump(exclude=_NOT_PARAMETERS),
             "endpoint": self._url,
             "labels": list(self._labels),
-            "prompt": options.prompt or self._usual_prompt(),
+            "prompt": options.prompt or usual_prompt,
             "format": "text" if options.logprobs or self._concepts else options.format,
         }
         own = self._url == ENDPOINT
@@ -225,11 +227,6 @@ class OpenAI:
             return chat.labels_of(answer.body, read=texts.reader(self._wanted.concepts))
         return chat.labels_of(answer.body, self._labels, letters=self._wanted.logprobs)
 
-    def _usual_prompt(self) -> str:
-        if self._concepts:
-            return texts.DESCRIBE
-        return chat.LETTER_PROMPT if self._wanted.logprobs else chat.SCORES_PROMPT
-
     def _price(self) -> Price | None:
         """Return the price of a known model of OpenAI, with an estimate of the tokens per image."""
         undated = re.sub(r"-\d{4}-\d\d-\d\d$", "", self.model)
@@ -260,7 +257,10 @@ class OpenAI:
             replies = self._earlier.pop(digest, [])
         while len(replies) < self._wanted.repeats:
             labels = self._in_order(digest, len(replies))
-            outcome = self._called(self._question(picture, labels, len(replies)))
+            body = json.dumps(self._question(picture, labels, len(replies))).encode()
+            headers = self._headers("application/json")
+            reply = self._client(Call(f"{self._url}/chat/completions", body, headers, secrets=(self._key,)))
+            outcome = reply if isinstance(reply, NoAnswer) else self._understood(reply)
             if isinstance(outcome, NoAnswer):
                 with self._lock:
                     self._earlier[digest] = replies
@@ -309,24 +309,12 @@ class OpenAI:
             question["response_format"] = {"type": format_}
         return question | wanted.extra
 
-    def _called(self, question: Mapping[str, Any]) -> Reply | NoAnswer:
-        headers = self._headers("application/json")
-        call = Call(f"{self._url}/chat/completions", json.dumps(question).encode(), headers, secrets=(self._key,))
-        outcome = self._client(call)
-        return outcome if isinstance(outcome, NoAnswer) else self._understood(outcome)
-
     def _about_batches(
-        self,
-        method: Literal["GET", "POST", "DELETE"],
-        path: str,
-        *,
-        body: bytes = b"",
-        kind: str = "",
-        query: Mapping[str, str] | None = None,
+        self, method: Literal["GET", "POST", "DELETE"], path: str, *, kind: str = "", **request: Any
     ) -> Reply | NoAnswer:
-        """See `openai_batches.Calls`."""
-        url, headers = f"{self._url}{path}", self._headers(kind)
-        outcome = self._files(Call(url, body, headers, method=method, query=query or {}, secrets=(self._key,)))
+        """See `openai_batches.Calls`; ``request`` are other fields of `Call`."""
+        call = Call(f"{self._url}{path}", headers=self._headers(kind), method=method, secrets=(self._key,), **request)
+        outcome = self._files(call)
         if isinstance(outcome, NoAnswer) or 200 <= outcome.status < 300 or outcome.status == 404:
             return outcome
         found = self._understood(outcome)

@@ -7,7 +7,7 @@ paid for twice. Source: platform.openai.com/docs/guides/batch and the reference 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, Protocol
+from typing import Any
 
 from adapters.answers import inner, json_or_empty, one_line
 from adapters.base import AdapterError, NoAnswer
@@ -22,22 +22,13 @@ SHARE = 0.5  # of the usual price
 ENDPOINT = "/v1/chat/completions"
 NAME = "counterslope"  # key of the batch's name in its metadata
 
-Method = Literal["GET", "POST", "DELETE"]
+# Sends an HTTP call to a path of the server (see ``OpenAI``); returns the reply if its status is success or 404.
+Calls = Callable[..., Reply | NoAnswer]
 
 _ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
 _QUEUE_FULL = frozenset({"token_limit_exceeded", "rate_limit_exceeded"})
 _PAGES = 100  # of the list of batches, of 100 each
 _EXPIRED = "batch_expired"
-
-
-class Calls(Protocol):
-    """Sends an HTTP call to a path of the server; returns the reply if its status is success or 404."""
-
-    def __call__(
-        self, method: Method, path: str, *, body: bytes = b"", kind: str = "", query: Mapping[str, str] | None = None
-    ) -> Reply | NoAnswer:
-        """See the class."""
-        ...
 
 
 class Batches:

@@ -229,13 +229,8 @@ def _face(face: Mapping[str, Any]) -> Iterator[tuple[object, object]]:
     if "AgeRange" in face:
         low, high = (_number(inner(face, "AgeRange", end)) for end in ("Low", "High"))
         for age in _AGES:
-            yield f"age {age}+", _MOST * _share_above(age, low, high)
-
-
-def _share_above(age: float, low: float, high: float) -> float:
-    if high <= low:
-        return float(low >= age)
-    return min(1.0, max(0.0, (high - age) / (high - low)))
+            above = (high - age) / (high - low) if high > low else float(low >= age)
+            yield f"age {age}+", _MOST * min(1.0, max(0.0, above))
 
 
 def _percent(face: Mapping[str, Any], name: str) -> float:

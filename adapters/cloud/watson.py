@@ -25,7 +25,9 @@ def labels_of(answer: RawAnswer) -> list[Label]:
     """
     image = part_of(answer, "images")
     if "error" in image:
-        raise AnswerError(f"the service could not read the image: {_message(image['error'])}")
+        error = image["error"]
+        texts = [error.get(name) for name in _MESSAGES] if isinstance(error, dict) else [error]
+        raise AnswerError(f"the service could not read the image: {next(filter(None, map(one_line, texts)), '')}")
     if "classifiers" not in image and "faces" not in image:
         raise AnswerError("the answer has neither classifiers nor faces")
     return checked([*_classes(image), *_faces(image)], repeats=True)
@@ -34,12 +36,6 @@ def labels_of(answer: RawAnswer) -> list[Label]:
 def image_names(body: bytes) -> list[str]:
     """Return the file names of an answer's images within the zip archive, "" for unnamed ones; else AnswerError."""
     return [str(image.get("image") or "").rpartition("/")[2] for image in objects(json_object(body), "images")]
-
-
-def _message(error: object) -> str:
-    if isinstance(error, dict):
-        return next((one_line(error[name]) for name in _MESSAGES if isinstance(error.get(name), str)), "")
-    return one_line(error)
 
 
 def _classes(image: Mapping[str, Any]) -> Iterator[tuple[object, object]]:

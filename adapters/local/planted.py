@@ -32,11 +32,6 @@ class PlantedLabel:
         if not 0 < self.rate <= 1 or self.spread < 0:
             raise ValueError("a planted label's rate must be in 0-1 (above 0) and its spread at least 0")
 
-    @property
-    def risk_difference(self) -> float:
-        """The slope of y on a."""
-        return self.rate * self.slope
-
 
 DEFAULT_LABELS = {
     f"{attribute} {slope:+.2f} at {rate:.0%}": PlantedLabel(rate=rate, slope=slope, attribute=attribute)

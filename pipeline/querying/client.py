@@ -6,6 +6,7 @@ Images are sent in calls that are answered at once, or in jobs that are answered
 import random
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from time import monotonic
@@ -142,17 +143,12 @@ class _Client:
         if threads <= 1:
             self._work()  # in the caller's thread, which local models and users' functions may require
         else:
-            pool = [threading.Thread(target=self._work, name=f"query {self._adapter.name}") for _ in range(threads)]
-            for thread in pool:
-                thread.start()
-            try:
-                for thread in pool:
-                    thread.join()
-            except BaseException:
-                self._halt(None)
-                for thread in pool:
-                    thread.join()
-                raise
+            with ThreadPoolExecutor(threads, thread_name_prefix=f"query {self._adapter.name}") as pool:
+                try:
+                    wait([pool.submit(self._work) for _ in range(threads)])
+                except BaseException:
+                    self._halt(None)
+                    raise
         if self._error is not None:
             raise self._error
         left = (call for call in self._queue.left() if call.moment is None and not call.job)
@@ -306,14 +302,14 @@ class _Client:
             elif split:
                 alone.append(request)
             else:
-                wait = self._wait(request, outcome, sent=sent)
-                self._report(request, outcome, wait)
-                if wait is not None and isinstance(outcome, Unreadable):
-                    alone.append(replace(request, unreadable=request.unreadable + 1))
-                elif wait is not None:
-                    together.append(request)
-                if wait is not None:
-                    delay = max(delay, wait)
+                pause = self._pause(request, outcome, sent=sent)
+                self._report(request, outcome, pause)
+                if pause is not None:
+                    delay = max(delay, pause)
+                    if isinstance(outcome, Unreadable):
+                        alone.append(replace(request, unreadable=request.unreadable + 1))
+                    else:
+                        together.append(request)
                 elif isinstance(outcome, Unreadable) and outcome.reply is not None and call.moment is None:
                     final = outcome.reply  # stored because it was paid for: other options may extract labels from it
                     counted["unreadable"] += 1
@@ -331,7 +327,7 @@ class _Client:
             self._put_back(call, group, delay=delay, sent=sent)
         self._count(call, **counted)
 
-    def _wait(self, request: Request, failure: NoAnswer, *, sent: float) -> float | None:
+    def _pause(self, request: Request, failure: NoAnswer, *, sent: float) -> float | None:
         """Return the seconds until a request is retried; None: it is not."""
         policy = self._policy.retry
         last = isinstance(failure, Unreadable) and request.unreadable + 1 >= policy.unreadable
@@ -340,8 +336,8 @@ class _Client:
         elapsed = monotonic() - (request.first or sent)
         return next_try(failure, attempts=request.attempts + 1, elapsed=elapsed, policy=policy, chance=self._chance)
 
-    def _report(self, request: Request, failure: NoAnswer, wait: float | None) -> None:
-        then = "" if wait is None else f"; again in {wait:.1f} s"
+    def _report(self, request: Request, failure: NoAnswer, pause: float | None) -> None:
+        then = "" if pause is None else f"; again in {pause:.1f} s"
         name = f"{request.photo} ({request.path.name})" if request.photo else request.path.name
         self._log(f"{self._adapter.name}: {name}: {failure.reason}{then}")
 

@@ -69,13 +69,17 @@ def prepare(
     photos: dict[str, list[ImageRef]] = defaultdict(list)
     for version in versions:
         photos[version.photo].append(version)
-    made: dict[str, SentImage] = {}
+    found = dict(kept)
     for photo in photos.values():
         if not all(version.sha256 in kept or version.sha256 in answered for version in photo):
-            made |= _encode_photo(photo, limits, folder / _name(limits))
-    if made:
-        _record(kept | made, limits, folder)
-    return kept | made
+            found |= _encode_photo(photo, limits, folder / _name(limits))
+    if found != kept:
+        rows: list[dict[str, Any]] = [
+            {"sha256": name, "sent_sha256": sent.sha256, "file": sent.path.name if sent.path else None, "how": sent.how}
+            for name, sent in sorted(found.items())
+        ]
+        write_table(to_table(rows, SENT), folder / _name(limits) / "sent.parquet")
+    return found
 
 
 def recorded(folder: Path, limits: Limits) -> dict[str, SentImage]:
@@ -185,14 +189,6 @@ def _written(content: bytes, encoding: Encoding, folder: Path) -> SentImage:
     if not path.exists():
         write_bytes(path, content)
     return SentImage(name, path, encoding.words)
-
-
-def _record(sent: Mapping[str, SentImage], limits: Limits, folder: Path) -> None:
-    rows: list[dict[str, Any]] = [
-        {"sha256": name, "sent_sha256": image.sha256, "file": image.path.name if image.path else None, "how": image.how}
-        for name, image in sorted(sent.items())
-    ]
-    write_table(to_table(rows, SENT), folder / _name(limits) / "sent.parquet")
 
 
 def _name(limits: Limits) -> str:
