@@ -60,7 +60,7 @@ class Command(LabelAnswers):
         start: float = Field(300.0, ge=0, le=86_400)
         """additional seconds for the first image of a process, e.g. to load a network."""
         restarts: int = Field(20, ge=0, le=1_000_000)
-        """consecutive failures without an answer after which the run stops (at most 2 before the first answer)."""
+        """consecutive failures without an answer that are tolerated (at most 2 before the first answer)."""
 
     capabilities = Capabilities()
 

@@ -54,7 +54,7 @@ _COMPLAINT = re.compile(
     r"unsupported|not supported?|unknown|unrecogni[sz]ed|unexpected|invalid|not (allowed|permitted)|must be",
     re.IGNORECASE,
 )
-# Options that do not affect answers, or are added to the parameters under the same name.
+# Options that do not affect a reply; the model identifies answers separately.
 _NOT_PARAMETERS = {"target", "model", "key_variable", "timeout", "concepts", "batch", "look_every"}
 _NO_IMAGES = ("image input is not supported", "not a multimodal model", "does not support image")
 

@@ -69,11 +69,11 @@ def collect(
         from pipeline.collection.download import DownloadLimits
         from pipeline.collection.keywords import queries_of
         from pipeline.collection.licences import wanted_licences
-        from pipeline.collection.plan import Wanted
+        from pipeline.collection.plan import CollectionRequest
         from pipeline.collection.sources import search_of
 
         of_folder = source == "folder"
-        wanted = Wanted(
+        request = CollectionRequest(
             queries=queries_of(keywords, listed([modifiers])),
             search=None if of_folder else search_of(source, config=origin, endpoint=endpoint),
             source=source,
@@ -84,7 +84,7 @@ def collect(
             contact=contact,
             limits=DownloadLimits(max_bytes, per_second=host_rate, private=frozenset(listed([allow_host.lower()]))),
         )
-        found = perform(wanted, out, consent=_consent(yes, wanted.licences), watch=watch(quiet, as_json))
+        found = perform(request, out, consent=_consent(yes, request.licences), watch=watch(quiet, as_json))
         if as_json:
             counts = [{"status": status, "reason": why, "results": n} for (status, why), n in found.counts.items()]
             manifest = str(out / "manifest.csv")

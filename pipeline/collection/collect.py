@@ -23,8 +23,8 @@ from adapters.http_client import Call, HttpClient, failure_of
 from pipeline.collection.download import Downloader
 from pipeline.collection.keywords import Query
 from pipeline.collection.manifest import COLUMNS, NOT_STATED, RESULT_COLUMNS, also_found_by, attribution, csv_of
-from pipeline.collection.plan import Consent, Wanted, check_source, claim, plan_of, search_key
-from pipeline.collection.sources import Found, Search, hosts_of
+from pipeline.collection.plan import CollectionRequest, Consent, check_source, claim, plan_of, search_key
+from pipeline.collection.sources import Search, SearchResult, hosts_of
 from pipeline.collection.state import CollectionFolder, Outcome
 from pipeline.photos.decoding import PhotoError, Reason, read_photo
 from pipeline.querying.limits import RetryPolicy, next_try
@@ -50,7 +50,7 @@ class Collected:
     Attributes:
         folder: the collection's folder.
         counts: number of search results by status and reason.
-        short: number of queries that gave fewer photos than wanted.
+        short: number of queries that gave fewer photos than requested.
         stopped: why the command ended early; empty if it did not.
     """
 
@@ -65,11 +65,11 @@ class Collected:
         return self.counts.get(("ok", ""), 0)
 
 
-def collect(wanted: Wanted, folder: Path, *, consent: Consent, watch: Watch = unwatched) -> Collected:
+def collect(request: CollectionRequest, folder: Path, *, consent: Consent, watch: Watch = unwatched) -> Collected:
     """Search, download and write the manifest; nothing that exists is fetched again.
 
     Args:
-        wanted: what to collect.
+        request: what to collect.
         folder: the collection's folder.
         consent: receives the plan and decides whether to go on; not called for photos of a local folder.
         watch: receives the progress.
@@ -79,16 +79,16 @@ def collect(wanted: Wanted, folder: Path, *, consent: Consent, watch: Watch = un
         PlanError: consent was not given.
         RunError: another process is using the folder.
     """
-    check_source(wanted)
-    plan = plan_of(wanted, folder)
-    if wanted.search is not None and not consent(plan):
+    check_source(request)
+    plan = plan_of(request, folder)
+    if request.search is not None and not consent(plan):
         raise PlanError(
             f"searching {plan.host} and downloading images was not confirmed, so nothing was sent: confirm on a "
             "terminal, or give --yes in a script"
         )
     with locked(folder):
-        claim(wanted, folder)
-        return _Collection(wanted, folder).run(watch)
+        claim(request, folder)
+        return _Collection(request, folder).run(watch)
 
 
 class _Stopped(Exception):  # noqa: N818 - not an error of the program
@@ -98,11 +98,11 @@ class _Stopped(Exception):  # noqa: N818 - not an error of the program
 class _Collection:
     """State of one command."""
 
-    def __init__(self, wanted: Wanted, folder: Path) -> None:
-        self._wanted, self._folder, self._state = wanted, folder, CollectionFolder(folder)
-        self._downloads = Downloader(wanted.limits, agent=wanted.agent)
+    def __init__(self, request: CollectionRequest, folder: Path) -> None:
+        self._request, self._folder, self._state = request, folder, CollectionFolder(folder)
+        self._downloads = Downloader(request.limits, agent=request.agent)
         self._client = HttpClient(timeout=(10.0, 60.0), longest=120.0, most_bytes=8_000_000)
-        self._limiter = RateLimiter(wanted.search.rate if wanted.search else None)
+        self._limiter = RateLimiter(request.search.rate if request.search else None)
         self._tried: set[str] = set()
         self._hosts: set[str] = set()
         self._chance = random.Random(0)  # noqa: S311 - jitter
@@ -111,19 +111,22 @@ class _Collection:
         self._by_bytes: dict[str, str] = {}
         self._hashes = np.zeros(0, dtype=np.uint64)
         self._hashed: list[str] = []
-        self._rows: list[tuple[Query, int, Found, str, str]] = []
+        self._rows: list[tuple[Query, int, SearchResult, str, str]] = []
         self._short = 0
 
     def run(self, watch: Watch) -> Collected:
         stopped, finished = "", False
-        with self._state.opened(), watch("collect", total=len(self._wanted.queries) * self._wanted.per_keyword) as step:
+        with (
+            self._state.opened(),
+            watch("collect", total=len(self._request.queries) * self._request.per_keyword) as step,
+        ):
             try:
-                for query in self._wanted.queries:
+                for query in self._request.queries:
                     taken = 0
                     for taken in self._photos_of(query):  # noqa: B007 - read below
                         step(1, query.text)
-                    self._short += taken < self._wanted.per_keyword
-                    step(self._wanted.per_keyword - taken)
+                    self._short += taken < self._request.per_keyword
+                    step(self._request.per_keyword - taken)
                 finished = True
             except _Stopped as reason:
                 stopped = f"{reason}; the same command continues"
@@ -135,7 +138,7 @@ class _Collection:
     def _photos_of(self, query: Query) -> Iterator[int]:
         """Take photos of a query in the order of its results; yield their number after each."""
         taken, ranked = 0, enumerate(self._results(query), start=1)
-        while chunk := list(islice(ranked, min(CHUNK, self._wanted.per_keyword - taken))):
+        while chunk := list(islice(ranked, min(CHUNK, self._request.per_keyword - taken))):
             fetched = self._outcomes([found for _, found in chunk if self._has_wanted_licence(found)])
             for rank, found in chunk:
                 status, reason = self._judge(query, rank, found, fetched)
@@ -144,10 +147,10 @@ class _Collection:
                     taken += 1
                     yield taken
 
-    def _results(self, query: Query) -> Iterator[Found]:
-        search = self._wanted.search
+    def _results(self, query: Query) -> Iterator[SearchResult]:
+        search = self._request.search
         if search is None:
-            yield from _of_folder(self._wanted.folder or Path(), query)
+            yield from _of_folder(self._request.folder or Path(), query)
             return
         seen: set[str] = set()
         for page in range(1, search.pages(search.most) + 1):
@@ -159,17 +162,17 @@ class _Collection:
                 return
             seen |= new
 
-    def _page(self, search: Search, query: Query, page: int) -> list[Found]:
+    def _page(self, search: Search, query: Query, page: int) -> list[SearchResult]:
         """Return one page of results, from its stored reply if there is one.
 
         Raises:
             _Stopped: the service returned an error.
         """
-        key = search_key(search, query.text, page, licences=self._wanted.licences)
+        key = search_key(search, query.text, page, licences=self._request.licences)
         body = self._state.reply(key)
         if body is not None:
-            return search.found(body)
-        call = search.call(query.text, page, licences=self._wanted.licences, agent=self._wanted.agent)
+            return search.results_in(body)
+        call = search.call(query.text, page, licences=self._request.licences, agent=self._request.agent)
         answered = self._with_retries(lambda: self._send(search, call), _SEARCH)
         if isinstance(answered, NoAnswer):
             if page > 1 and answered.reply is not None and answered.reply.status in _PAST_LAST_PAGE:
@@ -193,7 +196,7 @@ class _Collection:
             time.sleep(wait)
         return answered
 
-    def _send(self, search: Search, call: Call) -> tuple[list[Found], bytes] | NoAnswer:
+    def _send(self, search: Search, call: Call) -> tuple[list[SearchResult], bytes] | NoAnswer:
         self._limiter.wait_turn(threading.Event())
         reply = self._client(call)
         if isinstance(reply, NoAnswer):
@@ -202,14 +205,14 @@ class _Collection:
         if failure is not None:
             return failure
         try:
-            return search.found(reply.body), reply.body
+            return search.results_in(reply.body), reply.body
         except ValueError as error:
             return NoAnswer(str(error)[:300], retry="later")
 
-    def _has_wanted_licence(self, found: Found) -> bool:
-        return not self._wanted.licences or self._wanted.search is None or found.licence in self._wanted.licences
+    def _has_wanted_licence(self, found: SearchResult) -> bool:
+        return not self._request.licences or self._request.search is None or found.licence in self._request.licences
 
-    def _outcomes(self, found: Sequence[Found]) -> dict[str, Outcome]:
+    def _outcomes(self, found: Sequence[SearchResult]) -> dict[str, Outcome]:
         """Map each result's URL to its outcome, downloading those that have none or may now succeed."""
         urls = list(dict.fromkeys(result.image for result in found))
         known = {url: self._state.outcomes[url] for url in urls if url in self._state.outcomes}
@@ -229,7 +232,7 @@ class _Collection:
                 return Outcome(url, content.reason[:300], again=content.retry != "never")
             path = self._state.keep_photo(url, content)
         try:
-            photo = read_photo(path, options=self._wanted.photos)
+            photo = read_photo(path, options=self._request.photos)
         except PhotoError as error:
             path.unlink()
             return Outcome(url, str(error))
@@ -237,17 +240,17 @@ class _Collection:
             url,
             file=path.relative_to(self._folder).as_posix(),
             sha256=sha256(path.read_bytes()).hexdigest(),
-            phash=perceptual_hash(photo.pixels) if self._wanted.near >= 0 else "",
+            phash=perceptual_hash(photo.pixels) if self._request.near >= 0 else "",
         )
 
     def _content(self, url: str) -> bytes | NoAnswer:
-        if self._wanted.search is None:
+        if self._request.search is None:
             path = Path(url)
-            most = self._wanted.limits.most_bytes
+            most = self._request.limits.most_bytes
             return path.read_bytes() if path.stat().st_size <= most else NoAnswer(f"longer than {most} bytes")
         return self._with_retries(lambda: self._downloads.fetch(url, hosts=self._hosts), _DOWNLOAD)
 
-    def _judge(self, query: Query, rank: int, found: Found, fetched: Mapping[str, Outcome]) -> tuple[str, str]:
+    def _judge(self, query: Query, rank: int, found: SearchResult, fetched: Mapping[str, Outcome]) -> tuple[str, str]:
         """Return a result's status, and the reason if it is not "ok"; add new photos to the manifest."""
         if not self._has_wanted_licence(found):
             return "excluded", f"licence {found.licence or NOT_STATED} is not wanted ({found.licence_name})"
@@ -272,7 +275,7 @@ class _Collection:
             "photo": outcome.file, "keyword": query.keyword, "modifier": query.modifier or "none", "soc": query.soc,
             "rank": rank, "licence": found.licence or NOT_STATED, "licence_name": found.licence_name,
             "licence_url": found.licence_url, "creator": found.creator, "title": found.title,
-            "source": self._wanted.source, "source_page": found.source_page, "image_url": found.image,
+            "source": self._request.source, "source_page": found.source_page, "image_url": found.image,
             "file_sha256": outcome.sha256, "also_found_by": "",
         }  # fmt: skip
         return "ok", ""
@@ -282,7 +285,7 @@ class _Collection:
         if not phash:
             return None
         distances = np.bitwise_count(self._hashes ^ np.uint64(int(phash, 16)))
-        close = np.flatnonzero(distances <= self._wanted.near)
+        close = np.flatnonzero(distances <= self._request.near)
         return self._hashed[int(close[0])] if len(close) else None
 
     def _write(self, finished: bool) -> None:
@@ -317,11 +320,11 @@ def perceptual_hash(pixels: "np.ndarray[tuple[int, ...], np.dtype[np.uint8]]") -
     return str(imagehash.phash(Image.fromarray(pixels)))
 
 
-def _of_folder(folder: Path, query: Query) -> Iterator[Found]:
+def _of_folder(folder: Path, query: Query) -> Iterator[SearchResult]:
     """Yield the photos in a query's subfolder: ``KEYWORD/MODIFIER``, or ``KEYWORD`` without a modifier."""
     for path in sorted((folder / query.keyword / query.modifier).glob("[!.]*")):
         if path.is_file():
-            yield Found(image=str(path), title=path.name)
+            yield SearchResult(image=str(path), title=path.name)
 
 
 def _error_message(body: bytes) -> str:

@@ -15,7 +15,7 @@ from pipeline.run.files import write_text
 
 
 @dataclass(frozen=True)
-class Wanted:
+class CollectionRequest:
     """What to collect.
 
     Attributes:
@@ -83,17 +83,17 @@ class CollectionPlan:
 Consent = Callable[[CollectionPlan], bool]
 
 
-def plan_of(wanted: Wanted, folder: Path) -> CollectionPlan:
+def plan_of(request: CollectionRequest, folder: Path) -> CollectionPlan:
     """Compute the cost of a collection; nothing is sent or written."""
-    queries, search = len(wanted.queries), wanted.search
+    queries, search = len(request.queries), request.search
     if search is None:
-        return CollectionPlan(queries, queries * wanted.per_keyword)
+        return CollectionPlan(queries, queries * request.per_keyword)
     state, pages = CollectionFolder(folder), search.pages(search.most)
     least, known = 0, 0  # requests needed at least; stored pages
-    for query in wanted.queries:
-        keys = (search_key(search, query.text, page, licences=wanted.licences) for page in range(1, pages + 1))
+    for query in request.queries:
+        keys = (search_key(search, query.text, page, licences=request.licences) for page in range(1, pages + 1))
         missing = [state.reply(key) is None for key in keys]
-        least += sum(missing[: search.pages(wanted.per_keyword)])
+        least += sum(missing[: search.pages(request.per_keyword)])
         known += missing.count(False)
     most = queries * pages - known
 
@@ -102,7 +102,7 @@ def plan_of(wanted: Wanted, folder: Path) -> CollectionPlan:
 
     return CollectionPlan(
         queries=queries,
-        photos=queries * min(wanted.per_keyword, search.most),
+        photos=queries * min(request.per_keyword, search.most),
         calls=least,
         most_calls=most,
         known=known,
@@ -115,29 +115,29 @@ def plan_of(wanted: Wanted, folder: Path) -> CollectionPlan:
     )
 
 
-def check_source(wanted: Wanted) -> None:
+def check_source(request: CollectionRequest) -> None:
     """Check that the source can satisfy the request, before anything is sent.
 
     Raises:
         ConfigError: an option, a package or an environment variable is missing; the message names it.
     """
-    search = wanted.search
-    if wanted.near >= 0 and find_spec("imagehash") is None:
+    search = request.search
+    if request.near >= 0 and find_spec("imagehash") is None:
         raise ConfigError(
             "near-duplicates are found with imagehash: uv pip install 'counterslope[collect]', or --near-duplicates -1"
         )
     if search is None:
-        if wanted.folder is None or not wanted.folder.is_dir():
+        if request.folder is None or not request.folder.is_dir():
             raise ConfigError("--source folder needs --from FOLDER, with one subfolder per keyword")
         return
-    if search.contact and not wanted.contact:
+    if search.contact and not request.contact:
         raise ConfigError(f"{search.host} requires a contact: give --contact with an e-mail or web address")
-    if wanted.licences and not search.states_licences:
+    if request.licences and not search.states_licences:
         raise ConfigError(
-            f"the source {wanted.source} does not state images' licences: collect with --licence any, and clear the "
+            f"the source {request.source} does not state images' licences: collect with --licence any, and clear the "
             "rights by the source pages in the manifest before you share anything"
         )
-    search.call("", 1, licences=wanted.licences, agent=wanted.agent)  # raises if an environment variable is missing
+    search.call("", 1, licences=request.licences, agent=request.agent)  # raises if an environment variable is missing
 
 
 def search_key(search: Search, text: str, page: int, *, licences: Sequence[str]) -> dict[str, object]:
@@ -148,7 +148,7 @@ def search_key(search: Search, text: str, page: int, *, licences: Sequence[str])
     }  # fmt: skip
 
 
-def claim(wanted: Wanted, folder: Path) -> None:
+def claim(request: CollectionRequest, folder: Path) -> None:
     """Record in the collection's folder what it holds; a later command may add keywords and photos.
 
     Raises:
@@ -156,10 +156,10 @@ def claim(wanted: Wanted, folder: Path) -> None:
     """
     path = folder / "collection.json"
     own = {
-        "source": wanted.source,
-        "address": wanted.search.url if wanted.search else str(wanted.folder),
-        "licences": list(wanted.licences),
-        "searched_for": [query.text for query in wanted.queries],
+        "source": request.source,
+        "address": request.search.url if request.search else str(request.folder),
+        "licences": list(request.licences),
+        "searched_for": [query.text for query in request.queries],
     }
     if path.is_file():
         before = json.loads(path.read_text(encoding="utf-8"))

@@ -34,7 +34,7 @@ _MAX_FIELD = 500  # characters of a field of a reply
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """One search result as the service describes it; ``licence`` is its code, empty if unknown."""
 
     image: str
@@ -138,7 +138,7 @@ class Search(Section):
             secrets=tuple(values.values()),
         )
 
-    def found(self, body: bytes) -> list[Found]:
+    def results_in(self, body: bytes) -> list[SearchResult]:
         """Return the results in a reply, in order; results without an image URL are left out.
 
         Raises:
@@ -151,11 +151,11 @@ class Search(Section):
         if message := at(self.error, content):
             raise ValueError(_plain(message))
         rows = at(self.results, content)
-        return [self._found(row) for row in rows if at(self.image, row)] if isinstance(rows, list) else []
+        return [self._result(row) for row in rows if at(self.image, row)] if isinstance(rows, list) else []
 
-    def _found(self, row: Any) -> Found:
+    def _result(self, row: Any) -> SearchResult:
         name, url = _plain(at(self.licence, row)), _plain(at(self.licence_url, row))
-        return Found(
+        return SearchResult(
             image=str(at(self.image, row)),
             source_page=_plain(at(self.source_page, row)),
             title=_plain(at(self.title, row)),
@@ -199,7 +199,7 @@ def search_of(name: str, *, config: Path | None, endpoint: str | None) -> Search
     return search
 
 
-def hosts_of(found: Iterable[Found]) -> set[str]:
+def hosts_of(found: Iterable[SearchResult]) -> set[str]:
     """Return the hosts, with ports if given, of the results' images."""
     hosts = set()
     for result in found:

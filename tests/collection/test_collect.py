@@ -16,7 +16,7 @@ from fakes.serving import Response, Serving
 from pipeline.collection.collect import collect
 from pipeline.collection.download import DownloadLimits
 from pipeline.collection.keywords import Query
-from pipeline.collection.plan import Wanted, plan_of
+from pipeline.collection.plan import CollectionRequest, plan_of
 from pipeline.collection.sources import search_of
 from pipeline.config.options import ConfigError
 from pipeline.photos.listing import find_photos
@@ -59,14 +59,14 @@ class Web:
     def downloads(self):
         return Counter(one.path for one in self.images.received if one.path != "/robots.txt")
 
-    def wanted(self, *queries: Query, **changes) -> Wanted:
+    def wanted(self, *queries: Query, **changes) -> CollectionRequest:
         host = self.images.url.removeprefix("http://")
         usual = {"per_keyword": 5, "licences": ("by",), "contact": "me@example.org"}
         limits = DownloadLimits(private=frozenset([host]), per_second=1000, seconds=3, most_bytes=100_000)
         search = search_of(self.service, config=None, endpoint=self.search.url)
         search = search.model_copy(update={"rate": 10.0})
         settings = {"limits": limits} | usual | changes
-        return Wanted(queries or (Query("nurse"),), search, self.service, **settings)
+        return CollectionRequest(queries or (Query("nurse"),), search, self.service, **settings)
 
 
 @pytest.fixture
@@ -117,7 +117,9 @@ def test_google_is_priced_before_it_is_called(monkeypatch, tmp_path):
     monkeypatch.setenv("GOOGLE_SEARCH_KEY", "k" * 20)
     monkeypatch.setenv("GOOGLE_SEARCH_ENGINE", "e" * 20)
     search = search_of("google", config=None, endpoint="http://127.0.0.1:9")
-    plan = plan_of(Wanted([Query(f"job {n}") for n in range(774)], search, "google", per_keyword=250), tmp_path)
+    plan = plan_of(
+        CollectionRequest([Query(f"job {n}") for n in range(774)], search, "google", per_keyword=250), tmp_path
+    )
     assert (plan.calls, plan.photos) == (7740, 77400)
     assert plan.usd == pytest.approx((7740 - 100) * 0.005)
 
@@ -125,14 +127,14 @@ def test_google_is_priced_before_it_is_called(monkeypatch, tmp_path):
 def test_a_service_that_names_no_licence_is_only_searched_with_any(monkeypatch, tmp_path):
     search = search_of("google", config=None, endpoint="http://127.0.0.1:9")
     with pytest.raises(ConfigError, match="--licence any"):
-        collect(Wanted([Query("nurse")], search, "google", licences=("by",)), tmp_path, consent=agreed)
+        collect(CollectionRequest([Query("nurse")], search, "google", licences=("by",)), tmp_path, consent=agreed)
 
 
 def test_a_missing_key_is_named_before_anything_is_sent(monkeypatch, tmp_path):
     monkeypatch.delenv("GOOGLE_SEARCH_KEY", raising=False)
     search = search_of("google", config=None, endpoint="http://127.0.0.1:9")
     with pytest.raises(ConfigError, match="GOOGLE_SEARCH"):
-        collect(Wanted([Query("nurse")], search, "google"), tmp_path, consent=agreed)
+        collect(CollectionRequest([Query("nurse")], search, "google"), tmp_path, consent=agreed)
 
 
 def test_the_same_command_again_fetches_nothing(web, tmp_path):
@@ -209,7 +211,7 @@ def test_hostile_files_are_refused_with_a_reason_and_the_next_result_is_taken(we
     wanted = web.wanted(per_keyword=1)
     if big:
         limits = DownloadLimits(private=wanted.limits.private, per_second=1000, seconds=5, most_bytes=50_000_000)
-        wanted = Wanted(wanted.queries, wanted.search, "openverse", 1, ("by",), limits=limits)
+        wanted = CollectionRequest(wanted.queries, wanted.search, "openverse", 1, ("by",), limits=limits)
     assert collect(wanted, tmp_path, consent=agreed).photos == 1
     results = rows(tmp_path / "results.csv")
     assert reason in results[0]["reason"]
@@ -283,7 +285,7 @@ def test_photos_of_a_folder_by_keyword(tmp_path):
     for number in range(3):
         (tmp_path / "mine" / "nurse" / f"{number}.jpg").write_bytes(picture(number))
     (tmp_path / "mine" / "nurse" / "female" / "a.jpg").write_bytes(picture(9))
-    wanted = Wanted([Query("nurse"), Query("nurse", "female")], None, "folder", folder=tmp_path / "mine")
+    wanted = CollectionRequest([Query("nurse"), Query("nurse", "female")], None, "folder", folder=tmp_path / "mine")
     assert collect(wanted, tmp_path / "out", consent=agreed).photos == 4
 
 
@@ -296,7 +298,7 @@ def test_any_rest_search_by_configuration(web, tmp_path, monkeypatch):
     )
     search = search_of("http", config=path, endpoint=None)
     wanted = web.wanted()
-    wanted = Wanted(wanted.queries, search, "http", 7, ("by",), limits=wanted.limits)
+    wanted = CollectionRequest(wanted.queries, search, "http", 7, ("by",), limits=wanted.limits)
     assert collect(wanted, tmp_path / "out", consent=agreed).photos == 7
     assert web.search.received[0].headers["authorization"] == "Key a-secret-of-mine"
     assert not any(b"a-secret-of-mine" in file.read_bytes() for file in (tmp_path / "out").rglob("*") if file.is_file())
@@ -319,11 +321,11 @@ from pathlib import Path
 from pipeline.collection.collect import collect
 from pipeline.collection.download import DownloadLimits
 from pipeline.collection.keywords import Query
-from pipeline.collection.plan import Wanted
+from pipeline.collection.plan import CollectionRequest
 from pipeline.collection.sources import search_of
 search = search_of("openverse", config=None, endpoint={search!r})
 limits = DownloadLimits(private=frozenset([{host!r}]), per_second=1000)
-wanted = Wanted([Query("nurse")], search, "openverse", 20, ("by",), limits=limits)
+wanted = CollectionRequest([Query("nurse")], search, "openverse", 20, ("by",), limits=limits)
 collect(wanted, Path({out!r}), consent=lambda plan: True)
 """
 
