@@ -59,7 +59,7 @@ def test_a_notebook_shows_the_card_and_the_findings(run):
     shown = run._repr_html_()
     assert shown.count("<table") >= 2
     assert "Validity card" in shown
-    assert "Labels of opencv that move with perceived gender" in shown
+    assert "Labels of opencv that change with perceived gender" in shown
     (run.folder / "tables/slopes.csv").unlink()
     assert "tables" in run._repr_html_(), "the stages of a run that is not estimated"
 

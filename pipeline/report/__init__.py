@@ -1,1 +1,1 @@
-"""What people read: tables, charts and the HTML page. Frames in, text out; nothing here reads or writes a file."""
+"""The report: tables as text, charts, figures for papers, and the HTML page."""

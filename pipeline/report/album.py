@@ -1,6 +1,6 @@
-"""Which photos of a run are shown, with their versions' files and the classifiers' scores, and films of them.
+"""Selection of a run's photos for the report, with their films and the classifiers' scores.
 
-No image is kept longer than it takes to make its film.
+Images are held in memory only while their film is made.
 """
 
 from collections import Counter
@@ -24,10 +24,10 @@ from pipeline.run.tables import read_frame
 if TYPE_CHECKING:
     import pandas as pd
 
-STEEPEST = 6  # labels of each classifier
-LIKELIEST = 6  # further labels of each classifier: those that it scores highest for the photo
+STEEPEST = 6  # labels of each classifier with the steepest slopes
+LIKELIEST = 6  # further labels of each classifier with the highest scores for the photo
 PRINTED = 6  # photos of the contact sheet
-FILMS = "films"  # folder of a run: the films of its last report
+FILMS = "films"  # folder in a run with the films of its last report
 FACE_SIDE, FACE_BYTES = 96, 6_000  # pixels, bytes
 SWEEP = ["photo", "attribute", "arm"]
 ANSWERED_SWEEP = [*SWEEP, "adapter"]
@@ -35,12 +35,12 @@ NO_REASON = "no reason is recorded"
 
 Kind = tuple[str, str]  # attribute, arm
 SweepKey = tuple[str, str, str]  # photo, attribute, arm
-Steepest = Mapping[tuple[str, str], Mapping[str, float]]  # attribute, adapter -> label -> slope, the largest first
+Steepest = Mapping[tuple[str, str], Mapping[str, float]]  # attribute, adapter -> label -> slope, largest |slope| first
 
 
 @dataclass(frozen=True)
 class Versions:
-    """A complete sweep as a run has it: its values, its files and their sha256 from the first step, its mask's file."""
+    """A complete sweep of a run: values, files and their sha256 in the order of steps, and the mask's file."""
 
     values: Sequence[float]
     files: Sequence[str]
@@ -56,10 +56,10 @@ def album_of(
     failures: "pd.DataFrame",
     advance: Callable[[int], None] = lambda _: None,
 ) -> Album:
-    """As many photos of a run as fit into a page, by name, with all their complete sweeps.
+    """Return as many photos of a run as fit on the page, sorted by name, with all their complete sweeps.
 
-    ``failures`` is as ``validity.photo_failures`` gives it; ``advance`` is called with the number of photos done,
-    from several threads.
+    ``failures`` is the table of ``validity.photo_failures``. ``advance`` is called with numbers of photos, from several
+    threads.
     """
     made = complete(versions)
     photos = sorted(made["photo"].astype(str).unique())
@@ -74,16 +74,16 @@ def album_of(
     found = []
     with ThreadPoolExecutor() as pool:
         pictures = pool.map(partial(_pictures, run, size=size, used=used, advance=advance), sweeps.values())
-        scores = scores_of(run, sweeps, steepest)  # while films are made
+        scores = scores_of(run, sweeps, steepest)  # meanwhile the threads make films
         for (name, own), pictured in zip(sweeps.items(), pictures, strict=True):
             if pictured is not None:
                 edge, films = pictured
-                shots = [
-                    Sweep(*kind, one.values, picture, scores[name, *kind])
-                    for (kind, one), picture in zip(own.items(), films, strict=True)
+                shown_sweeps = [
+                    Sweep(*kind, made_of.values, film_bytes, scores[name, *kind])
+                    for (kind, made_of), film_bytes in zip(own.items(), films, strict=True)
                 ]
-                found.append(Photo(name, edge, missed.get(name, ()), shots))
-    for name in kept - used:  # of versions or sizes that are shown no more
+                found.append(Photo(name, edge, missed.get(name, ()), shown_sweeps))
+    for name in kept - used:  # of versions or sizes that are no longer shown
         (run.path(FILMS) / name).unlink(missing_ok=True)
     groups = source_groups(read_frame(run.path("faces.parquet")))
     printed = diverse([photo.name for photo in found], groups, failing=missed, most=PRINTED)
@@ -99,12 +99,12 @@ def album_of(
 
 
 def complete(versions: "pd.DataFrame") -> "pd.DataFrame":
-    """The rows of sweeps that have all their versions."""
+    """Return the rows of sweeps of which no version is missing."""
     return versions[(versions["status"] == "ok").groupby([versions[name] for name in SWEEP]).transform("all")]
 
 
 def diverse(names: Sequence[str], groups: Mapping[str, str], *, failing: Collection[str], most: int) -> list[str]:
-    """Up to ``most`` photos, each of the perceived group ("feminine, Black") least seen so far; failing ones last."""
+    """Return up to ``most`` photos of different perceived groups ("feminine, Black"), failing ones last."""
     left = sorted(names, key=lambda name: name in failing)
     words = {name: groups.get(name, "").split(", ") for name in left}
     seen: Counter[str] = Counter()
@@ -117,26 +117,26 @@ def diverse(names: Sequence[str], groups: Mapping[str, str], *, failing: Collect
 
 
 def most_moving(photos: Sequence[Photo], steepest: Steepest) -> int:
-    """The photo with the largest movement of the scores of steep labels, by its number; missed checks come last."""
+    """Return the index of the photo whose scores of steep labels change most, preferably without failed checks."""
 
-    def moves(photo: Photo) -> float:
+    def change(photo: Photo) -> float:
         return max(
             (
-                float(np.ptp(np.nan_to_num(one.scores[row])))
+                float(np.ptp(np.nan_to_num(scores)))
                 for sweep in photo.sweeps
                 if sweep.arm == EDIT_ARM
-                for adapter, one in sweep.scores.items()
-                for row, label in enumerate(one.labels)
+                for adapter, found in sweep.scores.items()
+                for label, scores in zip(found.labels, found.scores, strict=True)
                 if label in steepest.get((sweep.attribute, adapter), {})
             ),
             default=0.0,
         )
 
-    return max(range(len(photos)), key=lambda place: (not photos[place].missed, moves(photos[place])), default=0)
+    return max(range(len(photos)), key=lambda index: (not photos[index].missed, change(photos[index])), default=0)
 
 
 def sweeps_of_photos(versions: "pd.DataFrame") -> dict[str, dict[Kind, Versions]]:
-    """Photo -> attribute and arm -> its versions; edits before placebos."""
+    """Return photo -> (attribute, arm) -> versions, edits before placebos."""
     order = ["photo", "attribute", "placebo", "arm", "step"]
     ordered = versions.assign(placebo=versions["arm"] != EDIT_ARM).sort_values(order)
     found: dict[str, dict[Kind, Versions]] = {}
@@ -148,7 +148,7 @@ def sweeps_of_photos(versions: "pd.DataFrame") -> dict[str, dict[Kind, Versions]
 
 
 def chosen(names: Sequence[str], *, failing: set[str], most: int) -> list[str]:
-    """All names where they fit; else those that miss a check for up to half of the places, and evenly from the rest."""
+    """Return all names if they fit; otherwise up to half of ``most`` that fail a check, the rest spread evenly."""
     if len(names) <= most:
         return list(names)
     first = set(_evenly([name for name in names if name in failing], most // 2))
@@ -157,7 +157,7 @@ def chosen(names: Sequence[str], *, failing: set[str], most: int) -> list[str]:
 
 
 def strongest_labels(slopes: "pd.DataFrame") -> dict[tuple[str, str], dict[str, float]]:
-    """(attribute, adapter) -> the labels with the largest |slope| of the edits, largest first, and their slopes."""
+    """Return (attribute, adapter) -> label -> slope of the edit, for the labels with the largest |slope|."""
     rows = slopes[(slopes["arm"] == EDIT_ARM) & slopes["estimable"].astype(bool)]
     rows = rows.sort_values("slope", key=lambda column: -column.abs(), kind="stable")
     return {
@@ -169,8 +169,8 @@ def strongest_labels(slopes: "pd.DataFrame") -> dict[tuple[str, str], dict[str, 
 def scores_of(
     run: Run, sweeps: Mapping[str, Mapping[Kind, Versions]], steepest: Mapping[tuple[str, str], Iterable[str]]
 ) -> dict[SweepKey, dict[str, SweepScores]]:
-    """Sweep -> adapter -> its labels along the sweep: the steepest of the run, and those scored highest."""
-    steps = {(photo, *kind): len(one.values) for photo, own in sweeps.items() for kind, one in own.items()}
+    """Return sweep -> adapter -> scores of the labels that are steepest in the run or scored highest in the sweep."""
+    steps = {(photo, *kind): len(sweep.values) for photo, own in sweeps.items() for kind, sweep in own.items()}
     answers = _rows(run.path("answers.parquet"), [*ANSWERED_SWEEP, "step", "status", "reason"], photos=list(sweeps))
     labels = _rows(run.path("labels.parquet"), [*ANSWERED_SWEEP, "step", "label", "score"], photos=list(sweeps))
     names = np.asarray(labels["label"].cat.categories, dtype=object)
@@ -198,7 +198,7 @@ def scores_of(
 
 
 def faces_of(run: Run, photos: Iterable[str], *, versions: "pd.DataFrame") -> dict[str, bytes]:
-    """Photo -> the square about its face as a WebP image; a photo without readable files is left out."""
+    """Return photo -> the square around its face as a WebP image, without photos whose files cannot be read."""
     made = versions[(versions["arm"] == EDIT_ARM) & (versions["status"] == "ok")]
     made = made[made["photo"].isin(set(photos))]
     nearest = made.assign(away=np.abs(made["value"])).sort_values(["photo", "away", "attribute"], kind="stable")
@@ -213,7 +213,7 @@ def faces_of(run: Run, photos: Iterable[str], *, versions: "pd.DataFrame") -> di
 
 
 def _evenly(names: Sequence[str], count: int) -> list[str]:
-    """Up to ``count`` of the names, spread over the whole list."""
+    """Return up to ``count`` names, spread evenly over the list."""
     places = np.linspace(0, len(names) - 1, min(count, len(names))).round().astype(int)
     return [names[place] for place in places]
 
@@ -221,13 +221,12 @@ def _evenly(names: Sequence[str], count: int) -> list[str]:
 def _pictures(
     run: Run, sweeps: Mapping[Kind, Versions], *, size: Size, used: set[str], advance: Callable[[int], None]
 ) -> tuple[str, list[bytes]] | None:
-    """The mask's outline and the films of one photo's sweeps; None where a file is gone or unreadable."""
+    """Return the mask's outline and the films of a photo's sweeps, or None if a file cannot be read."""
     made = list(sweeps.values())
     try:
-        # The mask is the photo's: all its sweeps have the same.
-        mask = read_mask(run.images.file(made[0].mask))
+        mask = read_mask(run.images.file(made[0].mask))  # all sweeps of a photo have the same mask
         window = window_of(mask)
-        return outline(mask, window), [_kept_film(run, one, window, size=size, used=used) for one in made]
+        return outline(mask, window), [_kept_film(run, sweep, window, size=size, used=used) for sweep in made]
     except OSError:
         return None
     finally:
@@ -235,7 +234,7 @@ def _pictures(
 
 
 def _kept_film(run: Run, versions: Versions, window: Window, *, size: Size, used: set[str]) -> bytes:
-    """A sweep's film, made once: its name is a digest of all that it is made from."""
+    """Return a sweep's film, made once and stored under a digest of its inputs."""
     files = [run.images.file(file) for file in versions.files]
     if missing := [file for file in files if not file.is_file()]:
         raise FileNotFoundError(missing[0])
@@ -253,13 +252,13 @@ def _missed(failures: "pd.DataFrame", sweeps: Mapping[str, Mapping[Kind, Version
     for row in failures.to_dict("records"):
         photo, attribute = str(row["photo"]), str(row["attribute"])
         if (attribute, str(row["arm"])) in sweeps.get(photo, {}):
-            one = MissedCheck(attribute, str(row["check"]), float(row["figure"]), float(row["threshold"]))
-            missed.setdefault(photo, []).append(one)
+            check = MissedCheck(attribute, str(row["check"]), float(row["figure"]), float(row["threshold"]))
+            missed.setdefault(photo, []).append(check)
     return missed
 
 
 def _kept(names: NDArray[np.object_], scores: NDArray[np.float64], *, first: Iterable[str]) -> list[int]:
-    """Rows of the labels ``first``, as far as they are there, and of the others with the highest scores."""
+    """Return the indices of the labels ``first`` that exist, and of the other labels with the highest scores."""
     if not len(names):
         return []
     place = {str(name): number for number, name in enumerate(names)}
@@ -269,7 +268,7 @@ def _kept(names: NDArray[np.object_], scores: NDArray[np.float64], *, first: Ite
 
 
 def _rows(path: Path, columns: Sequence[str], *, photos: Sequence[str]) -> Any:
-    """Rows of some photos; names as categories, of which there are far fewer than rows."""
+    """Read the rows of some photos, with text as categories to save memory."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq

@@ -1,6 +1,6 @@
-"""The validity card as printed: checks with figures and words, and the banner that a failed one puts over every table.
+"""The validity card as printed: checks with figures and words, and the banner above tables if a check fails.
 
-The checks themselves are computed where the counterfactuals are made.
+The checks are computed in ``pipeline.counterfactuals``.
 """
 
 import math
@@ -19,7 +19,7 @@ SIGNS: Mapping[State, str] = {"holds": "✓", "fails": "✕", "not measured": "?
 
 @dataclass(frozen=True)
 class CheckResult:
-    """One check, ready to print; ``attribute`` is empty where it concerns the whole run."""
+    """One check, ready to print; ``attribute`` is empty if it concerns the whole run."""
 
     name: str
     attribute: str
@@ -30,41 +30,33 @@ class CheckResult:
 
     @property
     def consequence(self) -> str:
-        """What to make of the slopes, where the check fails; else empty."""
+        """What a failed check means for the slopes; otherwise empty."""
         return consequence_of(self.name) if self.state == "fails" else ""
 
     @property
     def sign(self) -> str:
-        """A sign for the state, so that colour is not the only mark."""
+        """A sign for the state, so that it is not shown by colour alone."""
         return SIGNS[self.state]
 
 
 def check_results(checks: Iterable[Mapping[Hashable, Any]]) -> tuple[CheckResult, ...]:
-    """The card's rows (name, attribute, figure, unit, threshold, passed, words) as printed.
-
-    A check passes only if it says so; one without a figure is "not measured".
-    """
+    """Return the card's rows (name, attribute, figure, unit, threshold, passed, words) ready to print."""
     return tuple(_printed(check) for check in checks)
 
 
 def card_frame(card: pd.DataFrame) -> pd.DataFrame:
-    """The card as people read it: columns attribute, check, figure, threshold, state."""
-    rows = [
-        {
-            "attribute": result.attribute, "check": result.name, "figure": result.figure,
-            "threshold": result.threshold, "state": result.state,
-        }
-        for result in check_results(card.to_dict("records"))
-    ]  # fmt: skip
-    return pd.DataFrame(rows, columns=["attribute", "check", "figure", "threshold", "state"])
+    """Return the card as a table of text: attribute, check, figure, threshold, state."""
+    columns = ["attribute", "name", "figure", "threshold", "state"]
+    results = pd.DataFrame(check_results(card.to_dict("records")), columns=[*CheckResult.__dataclass_fields__])
+    return results[columns].rename(columns={"name": "check"})
 
 
 def cards_next_to_each_other(first: pd.DataFrame, second: pd.DataFrame, *, names: tuple[str, str]) -> pd.DataFrame:
-    """Two runs' cards as one table: a row a check, with figure and state of each run; empty where a run lacks it.
+    """Return one row per check with the figure and state of both runs, empty if a run lacks the check.
 
     Args:
-        first, second: cards as ``validity`` tables have them.
-        names: of the runs, the headings of their columns; different ones.
+        first, second: ``validity`` tables.
+        names: different names of the runs, for the headings.
     """
     keys = ["attribute", "check", "threshold"]
     cards = [
@@ -78,19 +70,19 @@ def cards_next_to_each_other(first: pd.DataFrame, second: pd.DataFrame, *, names
 
 
 def matrix(card: Sequence[CheckResult], attributes: Sequence[str]) -> list[tuple[str, list[CheckResult | None]]]:
-    """The card with one row a check and one column an attribute; None where a check does not concern one."""
+    """Return the card as rows of checks and columns of attributes; None if a check does not concern an attribute."""
     found = {(result.name, result.attribute): result for result in card}
     names = dict.fromkeys(result.name for result in card)
     return [(name, [found.get((name, attribute)) for attribute in attributes]) for name in names]
 
 
 def card_title(results: Sequence[CheckResult]) -> str:
-    """``Validity card, 13 checks: 11 hold, 0 fail, 2 not measured``."""
+    """Return ``Validity card, 13 checks: 11 hold, 0 fail, 2 not measured``."""
     return f"Validity card, {card_counts(results)}"
 
 
 def card_counts(results: Sequence[CheckResult]) -> str:
-    """``13 checks: 11 hold, 0 fail, 2 not measured``: each state counted apart."""
+    """Return ``13 checks: 11 hold, 0 fail, 2 not measured``."""
     states = [result.state for result in results]
     counts = f"{states.count('holds')} hold, {states.count('fails')} fail"
     for other in ("not measured", "no threshold"):
@@ -99,7 +91,7 @@ def card_counts(results: Sequence[CheckResult]) -> str:
 
 
 def banner(card: Sequence[CheckResult], attribute: str) -> str | None:
-    """What stands over every table of ``attribute``: the checks that fail, or that there are none; else None."""
+    """Return the warning above every table of ``attribute`` if checks fail or none holds, otherwise None."""
     concerned = [result for result in card if result.attribute in {"", attribute}]
     failed = [
         f"{result.name} ({result.figure}, threshold {result.threshold})"
@@ -109,15 +101,15 @@ def banner(card: Sequence[CheckResult], attribute: str) -> str | None:
     if failed:
         return (
             f"The validity card fails for {attribute}: {', '.join(failed)}. "
-            "The slopes below may be due to the edit's flaws rather than to the attribute."
+            "The slopes below may be due to flaws of the edit rather than to the attribute."
         )
     if not any(result.state == "holds" for result in concerned):
-        return f"Nothing on the validity card was checked for {attribute}. What else the edit changed is not known."
+        return f"No check of the validity card could be made for {attribute}. What else the edit changed is unknown."
     return None
 
 
 def short_banner(attribute: str) -> str:
-    """The banner where its reasons have been given already."""
+    """Return the warning without its reasons."""
     return f"The validity card does not hold for {attribute}: these slopes may be due to flaws of the edit."
 
 

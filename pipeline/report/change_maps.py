@@ -1,4 +1,4 @@
-"""The mean change of lightness as a picture: where in the face all edits of an attribute change the same."""
+"""Maps of the mean change of lightness, which show patterns that all edits of an attribute share."""
 
 import base64
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ import pandas as pd
 from numpy.typing import NDArray
 from PIL import Image
 
-REACH = 15.0  # ΔL* from which a place has the full colour
+REACH = 15.0  # ΔL* at which the colour is saturated
 DARKER, EVEN, LIGHTER, UNKNOWN = (33, 102, 172), (247, 247, 247), (230, 97, 1), (190, 190, 190)
 SIDES = {"map: low": "−1", "map: high": "+1"}
 
 
 @dataclass(frozen=True)
 class ChangeMap:
-    """A drawn map: its data address, what it shows in words, and the change that has the full colour."""
+    """A map: its data URL, its description, and the change at which the colour is saturated."""
 
     address: str
     words: str
@@ -24,7 +24,7 @@ class ChangeMap:
 
 
 def change_maps(checks: pd.DataFrame) -> dict[str, list[ChangeMap]]:
-    """The maps of each attribute at a = -1 and +1, from the table of checks; of none where either is missing."""
+    """Return the maps of each attribute at a = -1 and +1 from the table of checks, if both exist."""
     found: dict[str, list[ChangeMap]] = {}
     for attribute, rows in checks.groupby("attribute"):
         by_name = rows.set_index("measure")["map"]
@@ -45,7 +45,7 @@ def _drawn(field: NDArray[np.float64], side: str) -> ChangeMap:
 
 
 def coloured(field: NDArray[np.float64]) -> NDArray[np.uint8]:
-    """A field of ΔL* as RGB ``(H, W, 3)``: blue darker, orange lighter, grey where it is not known."""
+    """Return a field of ΔL* as RGB ``(H, W, 3)``: blue darker, orange lighter, grey unknown."""
     share = np.clip(np.nan_to_num(np.abs(field)) / REACH, 0, 1)[..., None]
     ends = np.where(np.nan_to_num(field)[..., None] < 0, DARKER, LIGHTER)
     colours = (1 - share) * np.array(EVEN) + share * ends

@@ -1,7 +1,7 @@
-"""Charts as Altair specifications: ``embedding`` makes the page's SVG of them, ``figures`` a paper's files.
+"""Charts as Altair specifications, which ``embedding`` renders for the page and ``figures`` for papers.
 
-Each is drawn 360 units wide, so that its text is legible on a phone. A colour is never the only mark of a difference.
-Colours are those of Okabe & Ito 2008, the lightest darkened to a contrast of 3 on white.
+Charts are 360 units wide, so that their text is legible on a phone. Differences are never marked by colour alone. The
+colours are those of Okabe & Ito 2008, the lightest darkened to a contrast of 3 on white.
 """
 
 import re
@@ -28,53 +28,53 @@ METRICS = {
     "multi_amplification": "Multi, A->T",
 }  # fmt: skip
 
-JUST_SEEN = 1.0  # ΔL*
-LABEL_GAP = 14  # units between the middles of two labels
-LONGEST_LABEL = 300  # units; only beyond is a label cut
+JUST_SEEN = 1.0  # ΔL*: a just noticeable difference
+LABEL_GAP = 14  # units between the centres of two labels
+LONGEST_LABEL = 300  # units beyond which a label is truncated
 CURVE_SIZE, EFFECT_SIZE = (196, 240), (250, 140)
 INTERVAL_WIDTH, INTERVAL_STEP, SERIES_STEP, HEATMAP_SIDE = 200, 18, 12, 252
-PRINTED_SIDE = 11  # biases a side up to which a heatmap prints its values
+PRINTED_SIDE = 11  # largest number of rows or columns of a heatmap that prints its values
 _TEXT: dict[str, Any] = {"fontSize": 11, "color": INK, "limit": LONGEST_LABEL, "font": FONT}
 _LEGEND = {"labelFont": FONT, "labelFontSize": 11, "labelColor": INK, "labelLimit": LONGEST_LABEL}
 _SIDES = ["negative", "positive"]
 
 
 def curve_chart(curves: pd.DataFrame, poles: Poles, *, labels: Sequence[str]) -> Any:
-    """z against a with bands, several labels over each other.
+    """Plot z against a with bands for several labels.
 
     Args:
         curves: rows of the curves frame, of one adapter, attribute and arm.
-        labels: which ones, each labelled where its line ends. From the seventh on colours come again, and the names are
-            not kept apart: that is for a page that shows a few at a time.
+        labels: the labels, each printed at the end of its line. From the seventh on colours repeat and names may
+            overlap, for a page that shows only a few at a time.
 
     Raises:
-        ValueError: no label, or one without a curve.
+        ValueError: there is no label, or a label without a curve.
     """
     if not labels:
-        raise ValueError("a chart of curves takes at least one label")
+        raise ValueError("a chart of curves needs at least one label")
     rows = curves[curves["label"].isin(labels) & curves["z"].notna()]
     if missing := set(labels) - set(rows["label"]):
         raise ValueError(f"no normalised curve for: {', '.join(sorted(map(visible, missing)))}")
     low, high = domain(rows[["z", "z_low", "z_high"]].to_numpy(float), around=1.0)
-    # A band may be infinite, or reach far beyond the curves; a chart is about the curves.
+    # A band may be infinite or reach far beyond the curves.
     rows = rows.assign(y=rows["z"], low=rows["z_low"].clip(low, high), high=rows["z_high"].clip(low, high))
     return _lines(rows, poles, labels=labels, axis="z = rate ÷ rate at a = 0", ends=(low, high), at=1.0)
 
 
 def effectiveness_chart(effectiveness: pd.DataFrame, poles: Poles) -> Any:
-    """The judge's mean probability of the high pole along a, with the band it is given.
+    """Plot the judge's mean probability of the higher pole along a, with a band.
 
-    Its columns: value, mean, low, high of one attribute; probabilities 0-1.
+    Columns: value, mean, low, high of one attribute; probabilities in 0-1.
     """
     rows, axis = effectiveness.assign(label="", y=effectiveness["mean"]), f"judge: P({poles.short_high})"
     return _lines(rows, poles, labels=[""], axis=axis, ends=(0.0, 1.0), at=0.5, size=EFFECT_SIZE)
 
 
 def lightness_chart(lightness: pd.DataFrame, poles: Poles) -> Any:
-    """The mean change of lightness along a, one line a source group, with how many photos it has.
+    """Plot the mean change of lightness along a, one line per source group, with its number of photos.
 
     Columns: group, photos, value, change (ΔL*) of one attribute; at most as many groups as ``PALETTE``. The axis spans
-    at least a change that can just be seen, so that noise does not look like more.
+    at least a just noticeable difference, so that noise does not look large.
     """
     names = [f"{group} ({photos})" for group, photos in zip(lightness["group"], lightness["photos"], strict=True)]
     ends = domain(np.array([[*lightness["change"], -JUST_SEEN, JUST_SEEN]], float).T, around=0.0)
@@ -83,7 +83,7 @@ def lightness_chart(lightness: pd.DataFrame, poles: Poles) -> Any:
 
 
 def interval_chart(rows: pd.DataFrame, poles: Poles, *, highlighted: Sequence[str] = ()) -> Any:
-    """Slopes of estimable labels with their 95 % intervals, sorted; findings (``highlighted``) strong, others pale."""
+    """Plot the sorted slopes of estimable labels with 95 % intervals; all but the ``highlighted`` ones are pale."""
     rows = rows.sort_values("slope", ascending=False, ignore_index=True)
     found = rows["label"].isin(list(highlighted))
     title = f"← {poles.short_low} · slope · {poles.short_high} →"
@@ -103,7 +103,7 @@ def interval_chart(rows: pd.DataFrame, poles: Poles, *, highlighted: Sequence[st
 
 
 def chart_of(chart: Chart) -> Any:
-    """The specification of a chart in a section of an analysis."""
+    """Return the specification of a chart in a section of an analysis."""
     match chart:
         case Heatmap():
             return bias_heatmap(chart.grid, metric=chart.metric)
@@ -119,7 +119,7 @@ def chart_of(chart: Chart) -> Any:
 
 
 def _scatter(chart: Scatter) -> Any:
-    """Points with the intervals of their height, over the line on which both shares are equal."""
+    """Plot points with vertical intervals, and the line on which both shares are equal."""
     columns = [chart.x, chart.y, f"{chart.y}_low", f"{chart.y}_high"]
     data = chart.rows[columns].set_axis(["x", "y", "low", "high"], axis=1).dropna(subset=["x", "y"])
     scale = alt.Scale(domain=[0, 1], nice=False)
@@ -138,14 +138,14 @@ def _scatter(chart: Scatter) -> Any:
 
 
 def _dots(chart: Dots) -> Any:
-    """Dots in the order of the rows; without series a dot is full where its interval excludes ``around``, else hollow.
+    """Plot dots in the order of the rows. Without series, dots whose interval includes ``around`` are hollow.
 
     Raises:
-        ValueError: no row, or too many series.
+        ValueError: there are no rows, or too many series.
     """
     rows, around = chart.rows, chart.around
     if rows.empty or len(chart.series) > len(PALETTE):
-        raise ValueError(f"a chart of dots takes 1 row or more and at most {len(PALETTE)} series")
+        raise ValueError(f"a chart of dots needs at least 1 row and at most {len(PALETTE)} series")
     numbers = rows[["value", "low", "high"]].to_numpy(float, copy=True)
     numbers[:, 1:] = np.where(np.isnan(numbers[:, 1:]), numbers[:, :1], numbers[:, 1:])
     series = [visible(name) for name in chart.series]
@@ -177,13 +177,13 @@ def _dots(chart: Dots) -> Any:
 
 
 def bias_heatmap(grid: pd.DataFrame, *, metric: str = "dpa") -> Any:
-    """The metric in colour, vermilion below 0 and blue above, pale at 0; a cell without a value is left blank.
+    """Plot a metric in colour: vermilion below 0, blue above, pale at 0, blank without a value.
 
-    Up to ``PRINTED_SIDE`` biases a side the value is printed too, so that colour is not the only mark.
+    Up to ``PRINTED_SIDE`` rows and columns, the values are printed too.
 
     Args:
-        grid: as ``statistics.bias_grid`` gives it.
-        metric: which of its columns.
+        grid: the table of ``statistics.bias_grid``.
+        metric: the column to plot.
 
     Raises:
         ValueError: the grid lacks a column, or has no value of the metric.
@@ -194,9 +194,8 @@ def bias_heatmap(grid: pd.DataFrame, *, metric: str = "dpa") -> Any:
     if rows.empty:
         raise ValueError(f"the grid has no value of {metric!r}")
     reach = max(float(rows["metric"].abs().max()), 1e-9)
-    # Without the zero, so that a minus sign does not touch the number in the next cell.
-    short = [re.sub(r"\b0\.", ".", decimal(value, places=2)) for value in rows["metric"]]
-    rows = rows.assign(printed=short)
+    # Without the leading zero, so that a minus sign does not touch the number in the next cell.
+    rows = rows.assign(printed=[re.sub(r"\b0\.", ".", decimal(value, places=2)) for value in rows["metric"]])
     across, upward = (sorted(grid[name].unique()) for name in ("model_bias", "dataset_bias"))
 
     def axis(title: str, values: list[Any], **options: Any) -> alt.Axis:
@@ -218,7 +217,7 @@ def bias_heatmap(grid: pd.DataFrame, *, metric: str = "dpa") -> Any:
 def domain(
     numbers: np.ndarray[Any, np.dtype[np.float64]], *, around: float | None, least: float = 0.05
 ) -> tuple[float, float]:
-    """Ends of an axis: all estimates (first column) and ``around``; intervals up to as much again on either side."""
+    """Return an axis for all estimates (first column), ``around``, and intervals up to that range beyond them."""
     inner = np.append(numbers[np.isfinite(numbers[:, 0]), 0], [] if around is None else [around])
     finite, room = numbers[np.isfinite(numbers)], max(float(np.ptp(inner)), least)
     low = max(finite.min(initial=inner.min()), inner.min() - room)
@@ -228,7 +227,7 @@ def domain(
 
 
 def spread(places: Sequence[float], *, gap: float, low: float, high: float) -> list[float]:
-    """Ascending places moved to be at least ``gap`` apart, inside ``low``-``high`` if they fit there."""
+    """Return ascending positions moved at least ``gap`` apart, inside ``low``-``high`` if they fit there."""
     moved = list(places)
     for i in range(1, len(moved)):
         moved[i] = max(moved[i], moved[i - 1] + gap)
@@ -251,7 +250,7 @@ def _lines(
     shares: bool = False,
     size: tuple[int, int] = CURVE_SIZE,
 ) -> Any:
-    """Lines with dots and, where ``rows`` have low and high, bands along a; each is named where it ends."""
+    """Plot lines with dots along a, with bands if ``rows`` have low and high, and names at their ends."""
     series = {label: f"s{number}" for number, label in enumerate(labels)}
     rows = rows.assign(series=rows["label"].map(series))
     color, shape = _series(list(series.values()), PALETTE, SHAPES)
@@ -276,7 +275,7 @@ def _lines(
 
 
 def _end_labels(rows: pd.DataFrame, series: Mapping[str, str], *, ends: tuple[float, float], color: Any) -> list[Any]:
-    """Names next to the ends of their lines, pushed apart where they would overlap, each with a thin leader."""
+    """Return layers of names at the ends of lines, moved apart to avoid overlaps, with thin leaders."""
     last = rows.sort_values("value").groupby("label").tail(1).sort_values("y")
     low, high = ends
     together = last["label"].isin(list(series)[: len(PALETTE)])
@@ -311,7 +310,7 @@ def _intervals(
     offset: Any = alt.Undefined,
     step: Any = alt.Undefined,
 ) -> Any:
-    """Values with intervals (``numbers``: value, low, high), one row a label, the first on top, names to the left."""
+    """Plot values with intervals (``numbers``: value, low, high), one row per label, names to the left."""
     low, high = ends or domain(numbers, around=around, least=0.02 if opacity is alt.Undefined else 0.05)
     keys = {label: f"r{number}" for number, label in enumerate(dict.fromkeys(labels))}
     data = pd.DataFrame({"key": labels.map(keys).to_numpy(), "value": numbers[:, 0], **columns})
@@ -333,7 +332,7 @@ def _intervals(
 
 
 def _series(names: list[str], colors: Sequence[str], shapes: Sequence[str], legend: Any = None) -> tuple[Any, Any]:
-    """The encodings of series by colour and by shape."""
+    """Return the encodings of series by colour and by shape."""
     found = [alt.Scale(domain=names, range=list(islice(cycle(values), len(names)))) for values in (colors, shapes)]
     return (
         alt.Color("series:N", scale=found[0], legend=legend),
@@ -346,7 +345,7 @@ def _scale(low: float, high: float) -> Any:
 
 
 def _right(units: int) -> Any:
-    """A place to the right of the plot, however wide it is."""
+    """Return a position to the right of the plot, whatever its width."""
     return alt.value({"expr": f"width + {units}"})
 
 
@@ -355,7 +354,7 @@ def _rule(position: Any, at: float) -> Any:
 
 
 def _finished(layers: Sequence[Any], width: int, height: Any) -> Any:
-    """The layers as one chart in the page's fonts and colours."""
+    """Return the layers as one chart in the page's fonts and colours."""
     axis = {
         "labelFont": FONT, "titleFont": FONT, "labelFontSize": 11, "titleFontSize": 11, "titleFontWeight": "normal",
         "labelColor": INK, "titleColor": INK, "gridColor": GRID, "domainColor": MUTED, "tickColor": MUTED,

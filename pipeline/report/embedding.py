@@ -1,7 +1,4 @@
-"""What is put inside the page next to its text: charts as SVG, data for its scripts, and the hashes of what may run.
-
-Nothing in it is fetched or run, and nothing here knows what the data are about.
-"""
+"""Content embedded in the page: charts as SVG, images as addresses, data for the scripts, and hashes for the policy."""
 
 import base64
 import json
@@ -19,26 +16,26 @@ from pipeline.report.words import Poles
 from pipeline.run.formats import decimal
 from pipeline.run.text import visible
 
-SHOWN = len(PALETTE)  # curves of one picture that are seen at first
-MOST = 24  # labels of one picture of curves: beyond, the file grows and no reader looks
+SHOWN = len(PALETTE)  # curves of a chart that are visible at first
+MOST = 24  # largest number of curves in a chart, to bound the file
 SVG_NAMESPACE = "http://www.w3.org/2000/svg"
-# In a script element these would end it, open a comment, or end a line.
+# Inside a script element these could end it, open a comment, or end a line.
 _ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 _ID = re.compile(r"[a-z][a-z0-9-]*")
-# What a still picture does not need; the font stands once, at the root.
+# Attributes that a static image does not need. The font is set once, at the root.
 _LEFT_OUT = {"role", "class", "pointer-events", "font-family"}
 _LONG_NUMBER = re.compile(r"-?\d+\.\d{2,}")
 
 
 def as_data_block(value: Any, *, id: str) -> Markup:
-    """A value as JSON that stands in the page and is never run; a script reads it by its id.
+    """Return a value as a JSON script element, which is not executed.
 
     Args:
-        value: mappings, sequences, text (written as the page prints it), finite numbers, booleans and None.
+        value: mappings, sequences, text, finite numbers, booleans and None. Invisible characters in text are escaped.
         id: unique on the page; letters, digits and hyphens.
 
     Raises:
-        ValueError: a number is NaN or infinite (give None), or ``id`` is no id.
+        ValueError: a number is NaN or infinite, or ``id`` is invalid.
     """
     content = json.dumps(_shown(value), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     block = f'<script type="application/json" id="{_checked_id(id)}">{content.translate(_ESCAPES)}</script>'
@@ -46,28 +43,28 @@ def as_data_block(value: Any, *, id: str) -> Markup:
 
 
 def source_hash(source: str) -> str:
-    """A style sheet or script as a Content-Security-Policy names it: ``'sha256-…'``."""
+    """Return the hash of a style sheet or script in a Content-Security-Policy: ``'sha256-…'``."""
     return f"'sha256-{base64.b64encode(sha256(source.encode()).digest()).decode()}'"
 
 
 def webp_address(image: bytes) -> str:
-    """A WebP image as an address that holds it."""
+    """Return a WebP image as a data URL."""
     return f"data:image/webp;base64,{base64.b64encode(image).decode('ascii')}"
 
 
 def to_svg(chart: Any, *, key: str, title: str, description: str) -> str:
-    """An inline SVG that scales, with a name and a description for screen readers; its ids begin with ``key``.
+    """Render a chart as inline SVG with a title and description for screen readers; its ids begin with ``key``.
 
     Raises:
-        ValueError: ``key`` is no id.
+        ValueError: ``key`` is invalid.
     """
     return Xml.tostring(_element(chart, key=key, title=title, description=description), encoding="unicode")
 
 
 def curve_figure(curves: pd.DataFrame, labels: Sequence[str], poles: Poles, *, shown: int, key: str, title: str) -> str:
-    """An SVG with one group a label, ``<g data-series="0">`` and so on; those after the first ``shown`` are hidden.
+    """Render curves as SVG with one group per label, ``<g data-series="0">`` and so on; only the first ``shown`` show.
 
-    ``curves`` are of one adapter, attribute and arm; ``labels`` 1 to ``MOST``, each with a curve.
+    ``curves`` are of one adapter, attribute and arm. ``labels`` are 1 to ``MOST`` labels with a curve.
     """
     spoken = [curve_words(label, curves[curves["label"] == label]) for label in labels]
     chart = curve_chart(curves, poles, labels=labels)
@@ -81,19 +78,18 @@ def curve_figure(curves: pd.DataFrame, labels: Sequence[str], poles: Poles, *, s
 
 
 def curve_words(label: str, curve: pd.DataFrame) -> str:
-    """``smile: z from 1.24 to 0.76``, for those who do not see the curve."""
+    """Describe a curve for screen readers, such as ``smile: z from 1.24 to 0.76``."""
     first, *_, last = curve.sort_values("value")["z"].to_list()
     return f"{label}: z from {decimal(first, places=2)} to {decimal(last, places=2)}"
 
 
 def _element(chart: Any, *, key: str, title: str, description: str) -> Xml.Element:
-    """The SVG before it is text; marks of a chart of lines have their series' number as ``data-series``."""
+    """Return the SVG as an element tree. Marks of line charts have the index of their series as ``data-series``."""
     import vl_convert
 
     _checked_id(key)
     root = Xml.fromstring(vl_convert.vegalite_to_svg(chart.to_dict(validate=False)))  # noqa: S314 - made here, from our own specification
     _simplify(root)
-    # Drawn as large as a picture of this size would be, and smaller where there is less room.
     size = {side: f"{1.3 * float(root.attrib[side]):.0f}" for side in ("width", "height")}
     named = f"{key}-title {key}-text"
     root.attrib |= {
@@ -105,7 +101,7 @@ def _element(chart: Any, *, key: str, title: str, description: str) -> Xml.Eleme
 
 
 def _simplify(root: Xml.Element) -> None:
-    """Drop namespaces, what is not drawn, and roles that would have a reader spell out every mark."""
+    """Drop namespaces, invisible elements, and roles that make screen readers announce every mark."""
     for parent in root.iter():
         parent.tag = parent.tag.rpartition("}")[2]
         for child in list(parent):
@@ -124,7 +120,7 @@ def _simplify(root: Xml.Element) -> None:
 
 
 def _grouped(root: Xml.Element, *, series: int) -> list[Xml.Element]:
-    """Move the marks of each series into one group, in the current colour; no layer has an offset of its own."""
+    """Move the marks of each series into one group, in the current colour. This needs layers without offsets."""
     plot = next(child for child in root if child.tag == "g")
     groups = [Xml.Element("g", {"data-series": str(number)}) for number in range(series)]
     for parent in list(plot.iter()):
@@ -144,12 +140,12 @@ def _worded(tag: str, words: str, **attributes: str) -> Xml.Element:
 
 def _checked_id(text: str) -> str:
     if not _ID.fullmatch(text):
-        raise ValueError(f"{text!r} is no id: lower-case letters, digits and hyphens, a letter first")
+        raise ValueError(f"{text!r} is not an id of lower-case letters, digits and hyphens that begins with a letter")
     return text
 
 
 def _shown(value: Any) -> Any:
-    """The value with every text in it as the page prints it."""
+    """Return the value with invisible characters escaped in all its text."""
     if isinstance(value, str):
         return visible(value)
     if isinstance(value, Mapping):

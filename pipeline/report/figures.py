@@ -1,6 +1,6 @@
-"""Figures for papers: the page's charts with file names and captions, drawn as PDF, SVG or PNG.
+"""Figures for papers: the page's charts with file names and captions, as PDF, SVG or PNG files.
 
-The same figure gives the same bytes. What charts look like is in ``charts``; sheets of faces are in ``sheets``.
+The same figure gives the same bytes. Sheets of faces are in ``sheets``.
 """
 
 import re
@@ -20,12 +20,12 @@ from pipeline.run.formats import count, decimal
 from pipeline.run.text import visible
 
 FIGURE_FORMATS = ("pdf", "svg", "png")
-# The first is inside the renderer and so the same on every machine; the others are for who opens an SVG without it.
+# The first font is part of the renderer, so files do not depend on the machine. The others are for SVG viewers.
 PAPER_FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
 PNG_PPI = 300
 WIDTHS = {1: 241.0, 2: 504.0}  # points of one column of a page, and of two
-SCALE = 241 / 360  # points a unit of a chart: its text has 7.4
-NARROWEST = 100  # units of the plot itself
+SCALE = 241 / 360  # points per unit of a chart, which makes its text 7.4 points large
+NARROWEST = 100  # smallest width of the plot, in units
 PER_SIDE = 3
 INTERVALS = 30
 GROUPS = len(charts.PALETTE)
@@ -36,42 +36,39 @@ _RESOURCES = re.compile(rb"(?:" + _RESOURCE + rb"){2,}")
 
 @dataclass(frozen=True, eq=False)
 class Figure:
-    """A chart or a sheet of faces, the name of its file without an ending, and what stands under it."""
+    """A chart or a sheet of faces, the name of its file without ending, and its caption."""
 
     name: str
     chart: Any
     caption: str
 
     def save(self, path: str | Path, *, columns: int = 1) -> None:
-        """Draw the figure into a file; its ending is one of ``FIGURE_FORMATS``.
+        """Write the figure to a file whose ending is one of ``FIGURE_FORMATS``.
 
         Raises:
-            ValueError: there is no such format, or no such width.
+            ValueError: the format or the width is unknown.
         """
         path = Path(path)
         write_bytes(path, draw(self.chart, path.suffix[1:].lower(), columns=columns))
 
     def _repr_svg_(self) -> str:
-        """The figure as a notebook shows it."""
+        """Return the figure for a notebook."""
         return draw(self.chart, "svg", columns=2).decode()
 
 
 def finding_figures(
     table: FindingTable, *, slopes: pd.DataFrame, curves: pd.DataFrame, labels: Sequence[str] = ()
 ) -> list[Figure]:
-    """The curves (Joo & Kärkkäinen 2020, Figure 5) and the intervals of one adapter and attribute.
+    """Return the curves (Joo & Kärkkäinen 2020, Figure 5) and the intervals of one adapter and attribute.
 
     Args:
-        table: its findings.
-        slopes, curves: the rows of those frames that belong to it.
-        labels: those that get a curve, as far as it has them; unless given, those of the strongest findings of either
-            direction, or of the steepest labels where there are none.
+        table: the findings.
+        slopes, curves: its rows of these frames.
+        labels: labels to plot as curves, if they have one. Default: the strongest findings of both directions, or the
+            steepest labels.
 
     Returns:
-        Less than two figures where no label has a slope, or none of ``labels`` a curve.
-
-    Raises:
-        ValueError: more labels than one chart can tell apart.
+        Two figures, one if none of ``labels`` has a curve, none if no label has a slope.
     """
     tested = slopes[slopes["estimable"].astype(bool)]
     tested = tested.sort_values("slope", key=lambda column: -column.abs(), kind="stable")
@@ -88,8 +85,8 @@ def finding_figures(
     if drawn:
         caption = (
             f"Normalised rate z against the value a of {table.poles.subject}: {about}. Shown are "
-            f"{_which_curves(table, labels)}: {', '.join(map(quoted, drawn))}. z is the share of photos with the label "
-            f"over that share at a = 0, where z is 1 by definition. Bands: 95 % intervals over photos.{warning}"
+            f"{_which_curves(table, labels)}: {', '.join(map(quoted, drawn))}. z is the share of photos with the "
+            f"label, divided by that share at a = 0. Bands: 95 % intervals over photos.{warning}"
         )
         found.append(Figure(f"{name}-curves", charts.curve_chart(curves, table.poles, labels=drawn), caption))
     shown = tested[:INTERVALS]
@@ -98,7 +95,7 @@ def finding_figures(
     caption = (
         f"Slopes of z on a with 95 % intervals, {table.poles.subject}: {about}; {which}. Strong marks are findings "
         f"({table.rule}), pale ones are not. "
-        f"Marks point to the side on which a label rises.{warning}"
+        f"Marks point to the pole towards which a label rises.{warning}"
     )
     chart = charts.interval_chart(shown, table.poles, highlighted=highlighted)
     return [*found, Figure(f"{name}-intervals", chart, caption)]
@@ -111,16 +108,16 @@ def attribute_figures(
     lightness: pd.DataFrame,
     swept: Mapping[str, Attribute] = ATTRIBUTES,
 ) -> list[Figure]:
-    """What the edit of one attribute did to the faces: the judge's probability, and lightness by source group.
+    """Return figures of the edit's effect on faces: the judge's probability, and lightness by source group.
 
-    The frames are as those of the charts, and may be empty.
+    The frames are those of the charts and may be empty.
     """
     poles, found = poles_of(attribute, swept), []
     if not effectiveness.empty:
         first, last = effectiveness.sort_values("value")["mean"].iloc[[0, -1]]
         caption = (
-            f"Mean probability of {poles.short_high} that an independent judge gives along {poles.subject}: from "
-            f"{decimal(first, places=2)} to {decimal(last, places=2)}. Band: the 10 % and 90 % quantiles over photos."
+            f"Mean probability of {poles.short_high}, estimated by an independent judge, along {poles.subject}: from "
+            f"{decimal(first, places=2)} to {decimal(last, places=2)}. Band: 10 % to 90 % quantiles over photos."
         )
         chart = charts.effectiveness_chart(effectiveness, poles)
         found.append(Figure(f"{slug(attribute)}-effectiveness", chart, caption))
@@ -130,7 +127,7 @@ def attribute_figures(
         which = f"the {GROUPS} largest of {len(sizes)} source groups" if len(sizes) > GROUPS else "every source group"
         caption = (
             f"Mean change of lightness (CIELAB L*) inside the face mask along {poles.subject}, against a = 0, for "
-            f"{which} by the face's own perceived attributes; the number of photos in brackets."
+            f"{which}, defined by the perceived attributes of the unedited faces; number of photos in brackets."
         )
         chart = charts.lightness_chart(largest, poles)
         found.append(Figure(f"{slug(attribute)}-lightness", chart, caption))
@@ -138,15 +135,15 @@ def attribute_figures(
 
 
 def draw(chart: Any, format: str, *, columns: int = 1) -> bytes:
-    """A chart or a sheet as a file: PDF with its fonts inside, SVG with text as text, or PNG at ``PNG_PPI`` on white.
+    """Render a chart or a sheet as PDF with embedded fonts, SVG with text elements, or PNG on white at ``PNG_PPI``.
 
     Args:
-        chart: of a ``Figure``.
+        chart: the chart of a ``Figure``.
         format: one of ``FIGURE_FORMATS``.
-        columns: of a page, one or two; as wide is the figure.
+        columns: the width in columns of a page, 1 or 2.
 
     Raises:
-        ValueError: there is no such format, or no such width.
+        ValueError: the format or the width is unknown.
     """
     import vl_convert
 
@@ -161,19 +158,19 @@ def draw(chart: Any, format: str, *, columns: int = 1) -> bytes:
 
 
 def check_drawable(format: str, columns: int) -> None:
-    """Raise the error for a format or a width that there is not.
+    """Check the format and the width of figures.
 
     Raises:
-        ValueError: there is no such format, or no such width.
+        ValueError: the format or the width is unknown.
     """
     if format not in FIGURE_FORMATS:
-        raise ValueError(f"there is no format {format!r} for figures; there are {', '.join(FIGURE_FORMATS)}")
+        raise ValueError(f"there is no format {format!r} for figures; choose from {', '.join(FIGURE_FORMATS)}")
     if columns not in WIDTHS:
         raise ValueError(f"a figure is 1 or 2 columns wide, not {columns}")
 
 
 def _chart_svg(chart: Any, columns: int) -> str:
-    """An SVG whose units are points: the plot is made wider until the whole is as wide as the columns."""
+    """Return an SVG in points; the width of the plot is adjusted until the whole chart fills the columns."""
     import vl_convert
 
     spec = _in_font(chart.to_dict(validate=False))
@@ -194,12 +191,12 @@ def _strongest(table: FindingTable, tested: pd.DataFrame) -> list[str]:
 
 def _which_curves(table: FindingTable, labels: Sequence[str]) -> str:
     if labels:
-        return "chosen labels"
+        return "selected labels"
     return "the strongest findings" if table.findings else "the steepest labels"
 
 
 def _in_font(part: Any) -> Any:
-    """A specification in ``PAPER_FONT``."""
+    """Return a specification in ``PAPER_FONT``."""
     if isinstance(part, Mapping):
         return {name: _in_font(value) for name, value in part.items()}
     if isinstance(part, list):
@@ -208,5 +205,5 @@ def _in_font(part: Any) -> Any:
 
 
 def _steady(pdf: bytes) -> bytes:
-    """The same bytes for the same chart: the renderer lists a page's resources in an order that changes each time."""
+    """Sort a page's resources in a PDF, whose order the renderer changes each time."""
     return _RESOURCES.sub(lambda listed: b"".join(sorted(re.findall(_RESOURCE, listed[0]))), pdf)

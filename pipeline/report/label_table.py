@@ -1,6 +1,6 @@
-"""The table of all labels of one adapter and attribute: what the page prints at first, and all that its script needs.
+"""The table of labels of one adapter and attribute: the rows printed at first, and the data of all rows for the script.
 
-The findings (or, without any, the steepest labels) are printed as they stand; the script sorts, filters and shows all.
+The findings, or the steepest labels if there are none, are printed. The script sorts, filters and shows all labels.
 """
 
 import math
@@ -17,16 +17,16 @@ from pipeline.run import formats
 from pipeline.statistics.truncation import COLUMN as TRUNCATION
 
 Kind = Literal["label", "slope", "bar", "interval", "p", "decimal", "placebo", "count"]
-STEEPEST = 20  # labels printed where none met the rule
-PLACES = 3  # decimals of what is printed
-BAR_WIDTH, BAR_HEIGHT = 180, 16  # units of a bar's drawing
+STEEPEST = 20  # labels printed if none meets the rule
+PLACES = 3  # decimals of printed numbers
+BAR_WIDTH, BAR_HEIGHT = 180, 16  # units of a bar's SVG
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column: its heading, how its values are printed, and where they stand in the slopes frame.
+    """A column: its heading, the kind of its values, and their columns in the slopes frame (two for an interval).
 
-    ``source`` holds two names for an interval. ``wide`` columns are shown on demand.
+    ``wide`` columns are shown on demand.
     """
 
     heading: str
@@ -45,7 +45,7 @@ COLUMNS = (
 )
 NET_COLUMNS = (
     Column(NET, "decimal", ("net_slope",)),
-    Column("95 % interval of that", "interval", ("net_low", "net_high")),
+    Column(f"95 % interval of {NET.lower()}", "interval", ("net_low", "net_high")),
 )
 WIDE_COLUMNS = (
     Column("Bootstrap interval", "interval", ("bootstrap_low", "bootstrap_high"), wide=True),
@@ -60,21 +60,21 @@ WIDE_COLUMNS = (
 
 @dataclass(frozen=True)
 class Scale:
-    """The numbers at the ends of every bar."""
+    """The range of the bars' axis."""
 
     low: float
     high: float
 
     def place(self, number: float) -> float:
-        """Where a number, as it is printed, stands in a bar's drawing; what is beyond an end stands at it."""
+        """Return a number's position on a bar, clipped to its ends."""
         share = (round(number, PLACES) - self.low) / (self.high - self.low)
-        # Halves go up, as in the script that draws the other bars.
+        # Halves are rounded up, as in the script that draws the other bars.
         return math.floor(10 * BAR_WIDTH * min(max(share, 0.0), 1.0) + 0.5) / 10
 
 
 @dataclass(frozen=True)
 class Row:
-    """A printed row: cells as text (none for the bar), the bar's places and its side, and whether placebos show it."""
+    """A printed row: cells as text (empty for the bar), the bar's positions, and whether a placebo shows it too."""
 
     cells: Sequence[str]
     bar: Mapping[str, Any]
@@ -84,7 +84,7 @@ class Row:
 
 @dataclass(frozen=True)
 class LabelTable:
-    """What the template prints, and ``data`` for the script."""
+    """The template's content, and ``data`` for the script."""
 
     columns: Sequence[Column]
     rows: Sequence[Row]
@@ -107,20 +107,20 @@ def label_table(
     arms: Mapping[str, Mapping[str, float]],
     drawn: Sequence[str],
 ) -> LabelTable:
-    """The table of one adapter and attribute.
+    """Return the table of one adapter and attribute.
 
     Args:
-        table: its findings.
-        tested: its estimable rows of the slopes frame, steepest first.
-        placebos: what placebos show too.
-        arms: placebo's name -> label -> slope.
-        drawn: labels with a curve in the picture, in its order.
+        table: the findings.
+        tested: the estimable rows of the slopes frame, steepest first.
+        placebos: the findings of placebos.
+        arms: placebo -> label -> slope.
+        drawn: labels with a curve, in the order of the chart.
     """
     of_arms = {f"{arm}_slope": tested["label"].map(dict(slopes)).astype(float) for arm, slopes in arms.items()}
     frame = tested.assign(**of_arms)
     less = NET_COLUMNS if table.placebos else ()
-    cut = [Column("Slope that cut-off labels could make", "decimal", (TRUNCATION,), wide=True)]
-    # What placebos leave of a slope comes before how sure the slope alone is.
+    cut = [Column("Slope that cut-off scores could cause", "decimal", (TRUNCATION,), wide=True)]
+    # The difference to the placebo is more important than the p and q of the slope itself.
     shown = (*COLUMNS[:4], *less, *COLUMNS[4:], *_placebo_columns(arms, frame))
     columns = (*shown, *WIDE_COLUMNS, *(cut if TRUNCATION in frame else ()))
     found = {str(row["label"]) for _, row in table.rows()}
@@ -148,7 +148,7 @@ def label_table(
             "width": BAR_WIDTH,
             "height": BAR_HEIGHT,
             "atFirst": len(at_first),
-            # Marks: 1 a finding, 2 a placebo shows it too. Then the curve's number, or none.
+            # Flags (1: a finding, 2: a placebo shows it too), the number of the curve or null, and the cells.
             "rows": [
                 [marks(row)[0] + 2 * marks(row)[1], series.get(row["label"])]
                 + [_datum(row, column) for column in columns]
@@ -159,7 +159,7 @@ def label_table(
 
 
 def scale_of(rows: Sequence[Mapping[Any, Any]]) -> Scale:
-    """Ends that hold 0 and every slope, and intervals as far as half as much again."""
+    """Return an axis that holds 0, all slopes, and of the intervals at most half that range beyond either end."""
     slopes = [0.0, *(row["slope"] for row in rows)]
     low, high = min(slopes), max(slopes)
     room = max(high - low, 0.05) / 2
@@ -171,7 +171,7 @@ def scale_of(rows: Sequence[Mapping[Any, Any]]) -> Scale:
 
 
 def bar(row: Mapping[Any, Any], scale: Scale, *, also: Sequence[str] = ()) -> dict[str, Any]:
-    """Where a slope, its interval, its placebos (columns ``also``) and zero stand in its drawing."""
+    """Return the positions of a slope, its interval, its placebos (columns ``also``) and zero on a bar."""
     ends = row["slope_low"], row["slope_high"]
     return {
         "side": "low" if row["slope"] < 0 else "high",
@@ -184,12 +184,12 @@ def bar(row: Mapping[Any, Any], scale: Scale, *, also: Sequence[str] = ()) -> di
 
 
 def _placebo_columns(arms: Mapping[str, Any], frame: pd.DataFrame) -> list[Column]:
-    """The placebos' slopes, and on demand how far the edit's are from them."""
+    """Return columns for the placebos' slopes and, on demand, for their differences from the edit's."""
     columns = [Column(f"Placebo “{arm}”", "placebo", (f"{arm}_slope",)) for arm in arms]
     for arm in arms:
         if f"{arm}_difference" in frame.columns:
-            columns.append(Column(f"Slope less placebo “{arm}”", "decimal", (f"{arm}_difference",), wide=True))
-            columns.append(Column(f"q of that, “{arm}”", "p", (f"{arm}_difference_q",), wide=True))
+            columns.append(Column(f"Slope − placebo “{arm}”", "decimal", (f"{arm}_difference",), wide=True))
+            columns.append(Column(f"q of slope − placebo “{arm}”", "p", (f"{arm}_difference_q",), wide=True))
     return columns
 
 
@@ -201,7 +201,7 @@ def _cell(row: Mapping[Any, Any], column: Column) -> str:
 
 
 def _datum(row: Mapping[Any, Any], column: Column) -> Any:
-    """A cell's value for the script, rounded as ``formats`` prints it: text, a number, two, or none."""
+    """Return a cell's value for the script, rounded as ``formats`` prints it: text, number, pair or None."""
     if column.kind == "label":
         return str(row["label"])
     values = [_rounded(row[name], column.kind) for name in column.source]
@@ -211,7 +211,7 @@ def _datum(row: Mapping[Any, Any], column: Column) -> Any:
 
 
 def _rounded(number: float | None, kind: Kind) -> float | str | None:
-    """What is infinite is a word, for JSON has none; a p below 0.001 keeps two digits, to be sorted by."""
+    """Round a number for JSON: infinity becomes a text; a p below 0.001 keeps two digits, for sorting."""
     if number is None or math.isnan(number):
         return None
     if math.isinf(number):

@@ -1,7 +1,4 @@
-"""Any table of results as text, Markdown, LaTeX, HTML, CSV or JSON; what is in it is the caller's.
-
-The tables of findings, with a column for each direction, are laid out in ``tables``.
-"""
+"""Rendering of tables as text, Markdown, LaTeX, HTML, CSV or JSON. Tables of findings are laid out in ``tables``."""
 
 import json
 import math
@@ -24,27 +21,27 @@ from pipeline.run.text import latex_text, markdown_text, visible
 TEMPLATES = PackageLoader("pipeline.report")
 FORMATS = ("csv", "json", "md", "latex", "html")
 ENDINGS = {".csv": "csv", ".json": "json", ".md": "md", ".tex": "latex", ".html": "html", ".txt": "text"}
-NO_FORMAT = f"there is no format {{format!r}}; there are {', '.join(FORMATS)}"
+NO_FORMAT = f"there is no format {{format!r}}; choose from {', '.join(FORMATS)}"
 P_VALUES = ("p", "q")
 LATEX_NEEDS = "% needs \\usepackage{booktabs}\n"
-LONG_TEXT = 22  # letters from which a column of text is broken into lines in LaTeX
+LONG_TEXT = 22  # letters beyond which a column of text is wrapped in LaTeX
 BETWEEN_GROUPS = r"@{\hspace{1.5em}}"
 ALIGN = {"l": "left", "r": "right"}
 
 
 @dataclass(frozen=True)
 class Grid:
-    """A table of text, nothing in it escaped yet.
+    """A table of unescaped text.
 
     Attributes:
-        title: what it shows; the first words of its caption.
-        headings: one a column.
+        title: the first sentence of its caption.
+        headings: one per column.
         align: "l" or "r" for every column.
-        rows: cells, as many as there are headings.
-        note: the rest of the caption: thresholds, how many labels were tested, what signs mean.
-        groups: headings over neighbouring columns, with how many columns each spans; together all, or none.
-        key: the name for LaTeX's ``\\ref``, of lower-case letters, digits and hyphens; empty: no label.
-        nothing: what is printed where there are no rows.
+        rows: one cell per column.
+        note: the rest of the caption.
+        groups: headings over neighbouring columns and the number of columns each spans, all columns or none.
+        key: the name for LaTeX's ``\\ref``: lower-case letters, digits and hyphens. Empty: no label.
+        nothing: printed if there are no rows.
     """
 
     title: str
@@ -67,18 +64,18 @@ class _Group(NamedTuple):
 
 
 def render_frame(frame: pd.DataFrame, format: str, *, title: str = "", printed: pd.DataFrame | None = None) -> str:
-    """A table as text that ends with a line break.
+    """Render a table as text that ends with a line break.
 
-    CSV and JSON hold every number of ``frame`` in full; the other formats round to three decimals.
+    CSV and JSON hold the numbers of ``frame`` in full. The other formats round to three decimals.
 
     Args:
-        frame: strings, numbers and booleans; the index is left out.
+        frame: strings, numbers and booleans; the index is omitted.
         format: one of ``FORMATS``, or "text" with columns aligned for a terminal.
         title: the caption.
-        printed: what the formats for people show in place of ``frame``: fewer columns, another order.
+        printed: shown instead of ``frame`` in all formats but CSV and JSON.
 
     Raises:
-        ValueError: there is no such format.
+        ValueError: the format is unknown.
     """
     if format == "csv":
         from pipeline.run.tables import frame_to_csv
@@ -94,7 +91,7 @@ def render_frame(frame: pd.DataFrame, format: str, *, title: str = "", printed: 
 
 
 def grid_of(frame: pd.DataFrame, *, title: str = "") -> Grid:
-    """A frame as it is printed: numbers rounded, flags as words, headings without underscores."""
+    """Return a frame as text: numbers rounded, booleans as words, headings without underscores."""
     columns = [[_cell(str(name), value) for value in frame[name]] for name in frame.columns]
     return Grid(
         title=title,
@@ -105,27 +102,27 @@ def grid_of(frame: pd.DataFrame, *, title: str = "") -> Grid:
 
 
 def chosen_format(format: str | None, file: Path | None) -> str:
-    """The format by its name or by a file's ending; text without either.
+    """Return the format by its name or by a file's ending; without either, "text".
 
     Raises:
-        ValueError: there is no such format, or the ending names none.
+        ValueError: the format or the ending is unknown.
     """
     if format is not None and format not in (*FORMATS, "text"):
         raise ValueError(NO_FORMAT.format(format=format))
     if format is None and file is not None and file.suffix.lower() not in ENDINGS:
-        raise ValueError(f"the ending of {file} names no format: give --format, or end it in {', '.join(ENDINGS)}")
+        raise ValueError(f"the ending of {file} is not one of {', '.join(ENDINGS)}: change it, or give --format")
     return format or ("text" if file is None else ENDINGS[file.suffix.lower()])
 
 
 def as_text(grid: Grid) -> str:
-    """Columns aligned for a terminal, the caption around them."""
+    """Render with columns aligned for a terminal, between title and note."""
     rows = [[visible(cell) for cell in row] for row in grid.rows]
     headings = [visible(heading) for heading in grid.headings]
     if rows:
         printed = [line.rstrip() for line in _aligned(rows, headings, grid.align, "plain").splitlines()]
         if grid.groups:
             widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
-            spans = [sum(widths[one.first - 1 : one.last]) + 2 * (one.span - 1) for one in _groups(grid)]
+            spans = [sum(widths[group.first - 1 : group.last]) + 2 * (group.span - 1) for group in _groups(grid)]
             over = [visible(name).ljust(span) for (name, _), span in zip(grid.groups, spans, strict=True)]
             printed.insert(0, "  ".join(over).rstrip())
     else:
@@ -135,7 +132,7 @@ def as_text(grid: Grid) -> str:
 
 
 def as_markdown(grid: Grid) -> str:
-    """A pipe table under its caption; a group's heading stands in the first heading of its columns."""
+    """Render as a pipe table under its caption; a group's heading is part of the heading of its first column."""
     headings = [markdown_text(heading) for heading in grid.headings]
     for group in _groups(grid):
         headings[group.first - 1] = f"{markdown_text(group.name)}: {headings[group.first - 1].lower()}"
@@ -146,21 +143,21 @@ def as_markdown(grid: Grid) -> str:
 
 
 def as_latex(grid: Grid) -> str:
-    """A ``table*`` float with the rules of booktabs, in ASCII, for any engine and any document class."""
+    """Render as a ``table*`` float with booktabs rules, in ASCII, for any LaTeX engine and document class."""
     spans = _groups(grid) or [_Group("", 1, len(grid.headings), len(grid.headings))]
     columns = [_latex_column(grid, place) for place in range(len(grid.headings))]
     template = environment("latex").get_template("tables/table.tex.j2")
     return template.render(
         grid=grid,
         groups=_groups(grid),
-        columns=BETWEEN_GROUPS.join("".join(columns[one.first - 1 : one.last]) for one in spans),
-        # Symbols are set as mathematics.
+        columns=BETWEEN_GROUPS.join("".join(columns[group.first - 1 : group.last]) for group in spans),
+        # Symbols in math mode.
         headings=[f"${heading}$" if heading in P_VALUES else latex_text(heading) for heading in grid.headings],
     )
 
 
 def as_html(grid: Grid) -> str:
-    """A ``<table>`` with its caption, in ASCII: it shows the same in any page, by itself, and whatever its encoding."""
+    """Render as a ``<table>`` with its caption, in ASCII, independent of the page's encoding and style."""
     text = environment().get_template("tables/table.html.j2").render(grid=grid, groups=_groups(grid))
     return text.encode("ascii", "xmlcharrefreplace").decode("ascii").lstrip()
 
@@ -172,9 +169,10 @@ LAYOUTS: Mapping[str, Callable[[Grid], str]] = {
 
 @cache
 def environment(format: str = "html") -> Environment:
-    """The report's templates, invisible characters written out; those of LaTeX have other brackets, for it needs these.
+    """Return the environment of the report's templates; those of LaTeX have other delimiters, without braces.
 
-    What the filter ``drawn`` lets through is SVG, which its writer has escaped; ``tex`` escapes for LaTeX.
+    Text in HTML is escaped, and its invisible characters are written out. The filter ``drawn`` is for SVG, which is
+    escaped already; ``tex`` escapes for LaTeX.
     """
     brackets: dict[str, Any] = {
         "block_start_string": "<%", "block_end_string": "%>",
@@ -183,7 +181,7 @@ def environment(format: str = "html") -> Environment:
     }  # fmt: skip
     made = Environment(
         loader=TEMPLATES,
-        autoescape=format == "html",  # noqa: S701 - see above
+        autoescape=format == "html",  # noqa: S701 - LaTeX is escaped by the filter tex
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
@@ -207,7 +205,7 @@ def _aligned(rows: Sequence[Sequence[str]], headings: Sequence[str], align: str,
 
 
 def _latex_column(grid: Grid, place: int) -> str:
-    """``r``, ``l``, or a paragraph where text is long: the float must fit the width of a two-column page."""
+    """Return the column type ``r``, ``l`` or, for long text, a paragraph, so that the float fits a two-column page."""
     long = max((len(row[place]) for row in grid.rows), default=0) > LONG_TEXT
     if grid.align[place] == "l" and long:
         texts = sum(side == "l" for side in grid.align)
@@ -221,7 +219,7 @@ def _groups(grid: Grid) -> list[_Group]:
 
 
 def as_json(value: Any) -> Any:
-    """A value that JSON has: null for what is missing or infinite."""
+    """Return a value for JSON; None for missing and infinite values."""
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or value is pd.NA or (isinstance(value, float) and not math.isfinite(value)):
@@ -230,7 +228,7 @@ def as_json(value: Any) -> Any:
 
 
 def cell(kind: str, *values: Any) -> str:
-    """A cell by the kind of its column, in a section's table or in that of labels; an interval has two values."""
+    """Return a cell as text by the kind of its column; an interval has two values."""
     match kind:
         case "count":
             return count(*values)
@@ -257,7 +255,7 @@ def _cell(name: str, value: Any) -> str:
     if isinstance(value, (float, np.floating)):
         if name.rpartition("_")[2] in P_VALUES:
             return p_value(float(value))
-        # Photos are counted even where a missing count has made the column one of floats.
+        # A missing count turns a column of integers into floats.
         return count(float(value)) if name.startswith(("photos", "count", "faces")) else decimal(float(value))
     return str(value)
 

@@ -1,7 +1,7 @@
-"""The report: one HTML file that opens offline, loads nothing, and runs nothing but its own few scripts.
+"""The report: one HTML file that works offline. Its layout and scripts are in ``templates``.
 
-How it looks and moves is in ``templates``. The hashes of its one style sheet and one script stand in its policy, so no
-``style`` attribute and no handler on an element takes effect: scripts may set styles, SVG has its own attributes.
+The content security policy holds the hashes of the one style sheet and the one script, so ``style`` attributes and
+event handlers on elements have no effect.
 """
 
 from collections.abc import Mapping, Sequence
@@ -53,21 +53,21 @@ def render(
     min_slope: float = 0.03,
     swept: Mapping[str, Attribute] = ATTRIBUTES,
 ) -> str:
-    """The whole page as text, to be written in UTF-8.
+    """Return the whole page as text, to be written in UTF-8.
 
     Args:
-        slopes: as ``statistics.slopes_of`` gives it; arms other than the edit are placebos.
-        curves: as ``statistics.curves`` gives it, at least for the findings; a label without a curve is not drawn.
-        card: the validity card, one row a check: name, attribute, figure, unit, threshold, passed, words.
-        record: what made the run; of its moments and durations the page shows none.
+        slopes: the table of ``statistics.slopes_of``; arms other than the edit are placebos.
+        curves: the table of ``statistics.curves``, at least for the findings. A label without a curve is not drawn.
+        card: the validity card, one row per check: name, attribute, figure, unit, threshold, passed, words.
+        record: the run record. Its times and durations are not shown.
         exclusions: columns photo and reason.
         effectiveness: columns attribute, value, mean, low, high: the judge's probability along a.
-        album: sweeps to look at; their images make most of the file's size.
-        sections: further sections, of analyses.
+        album: the sweeps of the viewer. Their images make up most of the file.
+        sections: the sections of analyses.
         pictures: photo -> a small WebP image of its face, for these sections.
-        changes: the table of checks; its mean changes of L* are drawn next to the checks.
+        changes: the table of checks. Its mean changes of L* are drawn next to the checks.
         max_p, min_slope: the rule for findings.
-        swept: the attributes of the sweeps by their names.
+        swept: attributes of the sweeps by name.
     """
     tables = slope_tables(slopes, max_p=max_p, min_slope=min_slope, swept=swept)
     checks = check_results(card.to_dict("records"))
@@ -80,7 +80,7 @@ def render(
     found = views.headlines(tables, placebos, swept=swept, most=HEADLINES)
     columns = _card_order(checks, attributes)
     style = "\n".join(_source(f"styles/{name}.css") for name in STYLES)
-    # Each script alone in a function: they share no names.
+    # Each script in a function, so that they share no names.
     script = "\n".join(f'(() => {{\n"use strict";\n{source}}})();' for source in map(_source, SCRIPTS))
     template = environment().get_template("report.html.j2")
     return template.render(
@@ -125,7 +125,7 @@ def _source(name: str) -> str:
 def _title(tables: Sequence[FindingTable]) -> str:
     adapters = _listed([table.adapter for table in tables])
     subjects = _listed([table.poles.subject for table in tables if AT not in table.attribute])
-    return f"How labels of {adapters} move with {subjects}" if tables else "An audit without labels"
+    return f"How labels of {adapters} change with {subjects}" if tables else "An audit without labels"
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -146,14 +146,14 @@ def _first_facts(tables: Sequence[FindingTable], record: RunRecord, *, controls:
     return [
         ("Photos", f"{count(photos)} analysed" + (f" of {count(given)} given" if given is not None else "")),
         ("Classifiers", _listed([table.adapter for table in tables])),
-        ("Changed", "; ".join(dict.fromkeys(changed))),
+        ("Attributes", "; ".join(dict.fromkeys(changed))),
         ("Labels tested", count(sum(table.tested for table in tables))),
         ("Findings", count(sum(table.findings for table in tables)) + counted),
     ]
 
 
 def _card_order(checks: Sequence[CheckResult], attributes: Sequence[str]) -> list[str]:
-    """Attributes as in the tables, then checks of anything else, then those of the whole run."""
+    """Return the attributes of checks: those of the tables first, "" for the whole run last."""
     present = list(dict.fromkeys(result.attribute for result in checks))
     others = [name for name in present if name and name not in attributes]
     return [name for name in (*attributes, *others, "") if name in present]
@@ -169,8 +169,8 @@ def _effects(effectiveness: pd.DataFrame | None, *, swept: Mapping[str, Attribut
         drawings[str(attribute)] = to_svg(
             effectiveness_chart(rows, poles),
             key=f"effect-{number}",
-            title=f"Does the edit show? The judge's probability along {poles.subject}",
-            description=f"The mean probability of {poles.short_high} goes from {first:.2f} to {last:.2f}.",
+            title=f"Effect of the edit: the judge's probability along {poles.subject}",
+            description=f"The mean probability of {poles.short_high} changes from {first:.2f} to {last:.2f}.",
         )
     return drawings
 
@@ -182,16 +182,16 @@ def _by_reason(exclusions: pd.DataFrame) -> list[tuple[str, list[str]]]:
 
 
 def _stage_rows(stages: Mapping[str, Stage]) -> list[tuple[str, ...]]:
-    """Name, state and counts of every stage but that which writes this page and has not ended."""
+    """Return name, state and counts of every stage, except the one that is writing this page."""
     return [
-        (name, stage.state, *(count(stage.counts.get(one)) for one in STAGE_COUNTS))
+        (name, stage.state, *(count(stage.counts.get(column)) for column in STAGE_COUNTS))
         for name, stage in stages.items()
         if name != "report"
     ]
 
 
 def _recorded(record: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]:
-    """A run's record as groups of (name, value); what is nested deeper is named ``a.b``."""
+    """Return a run's record as groups of (name, value), with deeper levels joined as ``a.b``."""
     groups: dict[str, list[tuple[str, str]]] = {"run": []}
     for name, value in record.items():
         if name in SHOWN_ELSEWHERE:
@@ -217,5 +217,5 @@ def _words(value: Any) -> str:
     if value is None:
         return MISSING
     if isinstance(value, str) and Path(value).is_absolute():
-        return Path(value).name  # where the run's own computer keeps its files is no_consent else's business
+        return Path(value).name  # the folders of the user's computer are private
     return str(value) if not isinstance(value, bool) else "yes" if value else "no"

@@ -1,7 +1,4 @@
-"""The sections of analyses as the page prints them: cells as text, charts as SVG, faces as images, and warnings.
-
-What a section says is decided in ``pipeline.analyses``; how it looks is in the templates.
-"""
+"""Sections of analyses rendered for the page: cells as text, charts as SVG, faces as images, and warnings."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,12 +10,12 @@ from pipeline.report.charts import chart_of
 from pipeline.report.embedding import to_svg, webp_address
 from pipeline.report.markup import cell
 
-SMALL = 12  # rows of a table that is shown without a click
+SMALL = 12  # most rows of a table that is not folded
 
 
 @dataclass(frozen=True)
 class PrintedTable:
-    """A table of text; ``texts`` are the columns that hold words, not numbers; a long one opens with a click."""
+    """A table of text; ``texts`` are the indices of columns that hold words, not numbers."""
 
     caption: str
     headings: Sequence[str]
@@ -27,16 +24,16 @@ class PrintedTable:
 
     @property
     def folded(self) -> bool:
-        """Whether it opens with a click only."""
+        """Whether the table is collapsed at first."""
         return len(self.rows) > SMALL
 
 
 def section_views(
     sections: Sequence[Section], *, card: Sequence[CheckResult], pictures: Mapping[str, bytes]
 ) -> list[dict[str, Any]]:
-    """What the template prints of each section; where the card fails for an attribute, a banner stands over it.
+    """Return the template's data of each section, with a banner for every attribute whose validity card fails.
 
-    ``pictures``: photo -> a small WebP image of its face.
+    ``pictures`` is photo -> a small WebP image of its face.
     """
     faces = {photo: webp_address(image) for photo, image in pictures.items()}
     return [
@@ -59,11 +56,8 @@ def _part_view(part: Subsection, *, key: str, faces: Mapping[str, str]) -> dict[
     return {
         "part": part,
         "charts": [
-            (
-                to_svg(chart_of(one), key=f"{key}-{number}", title=one.title, description=one.description),
-                one.caption,
-            )
-            for number, one in enumerate(part.charts, start=1)
+            (to_svg(chart_of(chart), key=f"{key}-{n}", title=chart.title, description=chart.description), chart.caption)
+            for n, chart in enumerate(part.charts, start=1)
         ],
         "tables": [printed_table(table) for table in part.tables],
         "galleries": [
@@ -73,7 +67,7 @@ def _part_view(part: Subsection, *, key: str, faces: Mapping[str, str]) -> dict[
 
 
 def printed_table(table: Table) -> PrintedTable:
-    """A table with its cells as text."""
+    """Return a table with its cells as text."""
     sources = [([source] if isinstance(source, str) else list(source), kind) for _, source, kind in table.columns]
     columns = [[cell(kind, *values) for values in table.rows[names].itertuples(index=False)] for names, kind in sources]
     return PrintedTable(

@@ -1,5 +1,4 @@
-"""Contact sheets: photos × steps of a sweep with their values and names, on demand with the scores under each image
-(Joo & Kärkkäinen 2020, Figures 4 and 6)."""
+"""Contact sheets: photos × steps of a sweep, optionally with scores (Joo & Kärkkäinen 2020, Figures 4 and 6)."""
 
 import base64
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,18 +25,18 @@ from pipeline.run.record import RunError
 from pipeline.run.tables import read_frame
 from pipeline.run.text import visible
 
-FACES, SCORED = 6, 3  # photos of a sheet without scores, and with them
-LABELS = 3  # of each classifier, the steepest
-SIZE, LEADING, GAP = 6.5, 8.0, 2.0  # points: of text, from line to line, between two images
+FACES, SCORED = 6, 3  # photos of a sheet without and with scores
+LABELS = 3  # steepest labels shown of each classifier
+SIZE, LEADING, GAP = 6.5, 8.0, 2.0  # text size, line height and gap between images, in points
 PIXELS_PER_POINT = 300 / 72
 QUALITY = 92  # of JPEG
-GONE = "an image of the run is gone or unreadable ({error}): make it again with the same audit"
-SCORE_WORDS = "Under each image: scores in 0–1; a dash: not returned; a question mark: no answer."
+GONE = "an image of the run is missing or unreadable ({error}): repeat the audit to recreate it"
+SCORE_WORDS = "Under each image: scores in 0–1; dash: not returned; question mark: no answer."
 
 
 @dataclass(frozen=True)
 class SheetRow:
-    """A photo, its versions as JPEG images from the first step, and the scores of (classifier, label)."""
+    """A photo, its versions as JPEG images in the order of steps, and the scores by (classifier, label)."""
 
     name: str
     images: Sequence[bytes]
@@ -46,7 +45,7 @@ class SheetRow:
 
 @dataclass(frozen=True)
 class Mark:
-    """An image, words, or (without either) a bar, in points."""
+    """An image, a text, or (without either) a bar, in points."""
 
     x: float
     y: float
@@ -67,14 +66,14 @@ class Sheet:
     rows: Sequence[SheetRow]
 
     def svg(self, columns: int) -> str:
-        """The sheet as wide as one or two columns of a page, in points."""
+        """Render the sheet at the width of one or two columns of a page, in points."""
         width = WIDTHS[columns]
         room = width * (0.24 if columns == 1 else 0.18) if any(row.scores for row in self.rows) else 0.0
         side = (width - room + GAP) / len(self.values) - GAP
         places = [room + step * (side + GAP) for step in range(len(self.values))]
         marks, y = list(self._head(places, side)), 2 * LEADING + GAP
         for row in self.rows:
-            name = visible(Path(row.name).name)  # the caption of a single photo has its folder
+            name = visible(Path(row.name).name)  # without the folder, which the caption of a single photo has
             lines = wrap(name, _letters(room)) if room else [name]
             marks += [Mark(0, y + SIZE + LEADING * place, words=line, colour=MUTED) for place, line in enumerate(lines)]
             y += 0 if room else LEADING + GAP / 2
@@ -90,10 +89,10 @@ class Sheet:
 
     @property
     def caption(self) -> str:
-        """What is shown, in words."""
+        """The caption."""
         (first, *others), low, high = self.rows, plain(self.values[0]), plain(self.values[-1])
         photos = pluralise(len(self.rows), "photo")
-        which = f"{photos}, diverse by perceived group and those without a missed check first,"
+        which = f"{photos} of different perceived groups, preferably without failed checks,"
         scored = f" {SCORE_WORDS}" if any(row.scores for row in self.rows) else ""
         return (
             f"{which if others else f'The photo {visible(first.name)}'} along {self.poles.subject}, from a = {low}, "
@@ -118,18 +117,18 @@ def sheet_figures(
     photos: Sequence[str] = (),
     swept: Mapping[str, Attribute] = ATTRIBUTES,
 ) -> list[Figure]:
-    """Of each attribute a sheet of diverse faces, and one with scores; or the sweep of each of ``photos``, with scores.
+    """Return two sheets per attribute, without and with scores; or the sweep of each of ``photos``, with scores.
 
     Args:
-        run: with its images, masks, answers and labels.
-        attributes: of the sweeps that are shown.
-        slopes: of the run; the steepest labels of the classifiers in it are shown.
-        failures: as ``validity.photo_failures`` gives it; photos without missed checks come first.
-        photos: by name, or by the name of the file alone; diverse ones that have their images unless given.
-        swept: the attributes of the sweeps by their names.
+        run: the run with its images, masks, answers and labels.
+        attributes: the attributes to show.
+        slopes: the slopes of the classifiers to show; their steepest labels are printed.
+        failures: the table of ``validity.photo_failures``. Photos without failed checks come first.
+        photos: names or file names of photos; default: photos of different groups whose images exist.
+        swept: attributes of the sweeps by name.
 
     Raises:
-        RunError: a photo has no complete sweep of these attributes, or its images are gone.
+        RunError: a photo has no complete sweep of these attributes, or its images are missing.
     """
     versions = complete(read_frame(run.path("counterfactuals.parquet")))
     versions = versions[(versions["arm"] == EDIT_ARM) & versions["attribute"].isin(list(attributes))]
@@ -145,9 +144,9 @@ def sheet_figures(
         own = {photo: sweeps[photo][attribute, EDIT_ARM] for photo in shown if (attribute, EDIT_ARM) in sweeps[photo]}
         labels = {adapter: list(kept)[:LABELS] for (name, adapter), kept in steepest.items() if name == attribute}
         poles, rows = poles_of(attribute, swept), []
-        for photo, one in own.items():
+        for photo, sweep in own.items():
             try:
-                images = _images(run, one)
+                images = _images(run, sweep)
             except OSError as error:
                 if photos:
                     raise RunError(GONE.format(error=error)) from error
@@ -169,16 +168,16 @@ def sheet_figures(
 
 
 def _named(photo: str, names: Sequence[str], run: Run) -> str:
-    """The photo of that name, or of the only file of that name in any folder."""
+    """Return the name of a photo given by its name, or by a file name that is unique in the run."""
     same = [name for name in names if photo in (name, Path(name).name)]
     if photo not in same and len(same) != 1:
         near = same or get_close_matches(photo, names, n=3) or names[:3]
-        raise RunError(f"{run.folder} has no sweep of one photo {photo!r}; there are {', '.join(near) or 'none'}")
+        raise RunError(f"{run.folder} has no complete sweep of {photo!r}; similar: {', '.join(near) or 'none'}")
     return photo if photo in same else same[0]
 
 
 def _images(run: Run, versions: Versions) -> list[bytes]:
-    """The face in every version, fine enough for the widest figure."""
+    """Return the face in every version, at the resolution of the widest figure."""
     side = round(WIDTHS[2] / len(versions.files) * PIXELS_PER_POINT)
     window = window_of(read_mask(run.images.file(versions.mask)))
     parts = [part_of(run.images.file(file), window, side=side) for file in versions.files]
@@ -197,7 +196,7 @@ def _scores(scores: Mapping[str, SweepScores], labels: Mapping[str, Sequence[str
 def _score_marks(
     row: SheetRow, places: Sequence[float], side: float, room: float, y: float
 ) -> tuple[list[Mark], float]:
-    """The marks of all labels of a photo, one below the other, and where they end."""
+    """Return the marks of all labels of a photo, one below the other, and the position of their end."""
     marks: list[Mark] = []
     before = ""
     for (adapter, label), cells in row.scores.items():
@@ -215,5 +214,5 @@ def _score_marks(
 
 
 def _letters(room: float) -> int:
-    """How many letters of usual width a line has."""
+    """Return the number of average letters that fit a line."""
     return max(8, int(room / (0.52 * SIZE)))

@@ -1,6 +1,6 @@
-"""Slope tables in the layout of Joo & Kärkkäinen 2020: by classifier and attribute, one column for each direction.
+"""Slope tables in the layout of Joo & Kärkkäinen 2020: one per classifier and attribute, both directions side by side.
 
-Which labels are findings is decided by ``statistics.findings``; ``markup`` prints them. The page has its own template.
+Findings are selected by ``statistics.findings`` and rendered by ``markup``. The page has its own template.
 """
 
 import json
@@ -34,20 +34,20 @@ Finding = tuple[str, str, str, int]
 
 @dataclass(frozen=True, eq=False)
 class FindingTable:
-    """The findings of one adapter and attribute, and what they were chosen from.
+    """The findings of one adapter and attribute, and how they were selected.
 
     Attributes:
-        negative: rows of the slopes frame with a slope below 0, largest |slope| first.
-        positive: those above 0.
-        tested: labels that have a slope.
-        photos: the most photos that any of them rests on.
-        not_estimable: reason -> labels without a slope.
-        family: over which q is adjusted.
-        warning: what the validity card says against them; it ends the note.
+        negative: findings with a slope below 0, as rows of the slopes frame, largest |slope| first.
+        positive: findings with a slope above 0.
+        tested: number of labels with a slope.
+        photos: the largest number of photos behind a slope.
+        not_estimable: reason -> number of labels without a slope.
+        family: the family of tests over which q is adjusted.
+        warning: the validity card's warning, at the end of the note.
         placebos: whether a finding must exceed placebos, too.
     """
 
-    arm: ClassVar[str] = EDIT_ARM  # placebos are what findings must exceed
+    arm: ClassVar[str] = EDIT_ARM
     adapter: str
     attribute: str
     poles: Poles
@@ -58,52 +58,52 @@ class FindingTable:
     tested: int
     photos: int
     not_estimable: Mapping[str, int]
-    family: str = "all labels tested"
+    family: str = "all tested labels"
     warning: str = ""
     placebos: bool = False
 
     @property
     def title(self) -> str:
-        """What the table shows, in plain text."""
-        return f"Labels of {visible(self.adapter)} that move with {self.poles.subject}"
+        """The title of the table, in plain text."""
+        return f"Labels of {visible(self.adapter)} that change with {self.poles.subject}"
 
     @property
     def note(self) -> str:
-        """Thresholds, what was tested, and what the signs mean, in plain text."""
+        """Thresholds, numbers of tested labels and photos, and the meaning of the columns, in plain text."""
         left_out = ", ".join(f"{count(labels)} {reason}" for reason, labels in self.not_estimable.items())
         return (
             f"Listed: {self.rule}{self._beyond}; "
-            f"{count(self.findings)} of {count(self.tested)} labels tested on {count(self.photos)} photos. "
+            f"{count(self.findings)} of {count(self.tested)} tested labels, {count(self.photos)} photos. "
             f"Not estimable: {left_out or 'none'}. "
-            f"Slope: of the normalised rate z on a, per unit of a. p: t test over photos. "
+            f"Slope: regression of the normalised rate z on a. p: t test over photos. "
             f"q: Benjamini–Hochberg over {visible(self.family)}. {STAR_WORDS}.{self._bent}"
             f"{f' {self.warning}' if self.warning else ''}"
         )
 
     @property
     def rule(self) -> str:
-        """When a label is a finding."""
+        """The rule for findings, in words."""
         return rule(max_p=self.max_p, min_slope=self.min_slope)
 
     @property
     def _beyond(self) -> str:
         if not self.placebos:
             return ""
-        return f", and the 95 % interval of {NET.lower()} excludes 0 (paired by photo, the placebo that leaves least)"
+        return f", and the 95 % interval of {NET.lower()} excludes 0 (paired by photo, smallest over placebos)"
 
     @property
     def _bent(self) -> str:
-        """The findings that labels which the classifier did not return could make (``statistics.truncation``)."""
+        """The findings that scores below the classifier's cut-off could cause alone (``statistics.truncation``)."""
         bent = [visible(row["label"]) for _, row in self.rows() if row.get(TRUNCATION, 0.0) >= abs(row["slope"])]
-        return f" Labels that the classifier cuts off could alone make the slope of: {', '.join(bent)}." if bent else ""
+        return f" Cut-off scores alone could cause the slope of: {', '.join(bent)}." if bent else ""
 
     @property
     def findings(self) -> int:
-        """How many labels met the rule."""
+        """The number of findings."""
         return len(self.negative) + len(self.positive)
 
     def rows(self) -> Iterator[tuple[str, dict[Any, Any]]]:
-        """Heading of the direction, and a finding's row of the slopes frame."""
+        """Yield the heading of the direction and the row of the slopes frame of every finding."""
         for heading, rows in ((self.poles.low, self.negative), (self.poles.high, self.positive)):
             yield from ((heading, row) for row in rows.to_dict("records"))
 
@@ -116,13 +116,13 @@ def slope_tables(
     swept: Mapping[str, Attribute] = ATTRIBUTES,
     card: Sequence[CheckResult] = (),
 ) -> tuple[FindingTable, ...]:
-    """One table for every adapter and attribute that was edited, in the order in which they stand in a slopes frame.
+    """Return a table for every adapter and edited attribute, in the order of the slopes frame.
 
     Args:
-        frame: as ``statistics.slopes_of`` gives it.
+        frame: the table of ``statistics.slopes_of``.
         max_p, min_slope: a finding has p < ``max_p`` and |slope| > ``min_slope``.
-        swept: the attributes of the sweeps by their names.
-        card: the validity card; where it fails, the tables say so.
+        swept: attributes of the sweeps by name.
+        card: the validity card, for warnings.
     """
     rows = frame[frame["arm"] == EDIT_ARM]
     called = findings(rows, max_p=max_p, min_slope=min_slope)
@@ -151,18 +151,18 @@ def slope_tables(
 
 
 def placebo_findings(frame: pd.DataFrame, *, max_p: float = 0.001, min_slope: float = 0.03) -> frozenset[Finding]:
-    """What the placebos of a slopes frame show by the same rule; such a label's own finding counts for nothing."""
+    """Return the findings of placebos by the same rule; the same finding of the edit does not count."""
     called = findings(frame[frame["arm"] != EDIT_ARM], max_p=max_p, min_slope=min_slope)
     return frozenset(finding_key(row) for row in called.to_dict("records"))
 
 
 def finding_key(row: Mapping[Any, Any]) -> Finding:
-    """Who says what, when what is changed, and in which direction (-1 or 1)."""
+    """Return adapter, attribute, label and direction (-1 or 1) of a row of the slopes frame."""
     return str(row["adapter"]), str(row["attribute"]), str(row["label"]), 1 if row["slope"] > 0 else -1
 
 
 def to_csv(tables: Sequence[FindingTable]) -> str:
-    """One line a finding, numbers in full; the direction is a column."""
+    """Render one line per finding, numbers in full; the direction is a column."""
     columns = ["adapter", "attribute", "arm", "direction", "label", *NUMBERS[:5], "stars", *NUMBERS[5:]]
     columns += ["family", "tested", *_of_placebos(tables)]
     lines = [
@@ -174,7 +174,7 @@ def to_csv(tables: Sequence[FindingTable]) -> str:
 
 
 def to_json(tables: Sequence[FindingTable]) -> str:
-    """The tables for machines: labels as they came, numbers in full, null where there is none or it is infinite."""
+    """Render as JSON: labels unchanged, numbers in full, null for missing and infinite numbers."""
     stated = ("adapter", "attribute", "arm", "max_p", "min_slope", "tested", "photos")
     printed = [
         {name: getattr(table, name) for name in stated}
@@ -192,33 +192,33 @@ def to_json(tables: Sequence[FindingTable]) -> str:
 
 
 def _printer(layout: Callable[[Grid], str]) -> Callable[[Sequence[FindingTable]], str]:
-    """The tables one after the other, the directions side by side."""
+    """Return a renderer of tables one after the other, the directions side by side."""
     return lambda tables: "\n".join(layout(_grid(table)) for table in tables)
 
 
 def to_latex(tables: Sequence[FindingTable]) -> str:
-    """``table*`` floats with booktabs rules, the directions side by side.
+    """Render as ``table*`` floats with booktabs rules, the directions side by side.
 
-    With placebos that would be wider than a page of two columns: there they stand one after the other.
+    With placebos these would be wider than a two-column page, so the directions follow each other.
     """
     return "\n".join([LATEX_NEEDS, *(as_latex(_grid(table, side_by_side=not table.placebos)) for table in tables)])
 
 
 def _family(rows: pd.DataFrame) -> str:
-    """``all 40 labels tested``, ``the 12 labels tested of adapter opencv, attribute gender``."""
+    """Return ``all 40 tested labels`` or ``the 12 tested labels of adapter opencv, attribute gender``."""
     name, tested = str(rows["family"].iloc[0]), count(rows["tested"].iloc[0])
     declared = name.removesuffix(f"arm {EDIT_ARM}").rstrip(", ")
-    return f"the {tested} labels tested of {declared}" if declared else f"all {tested} labels tested"
+    return f"the {tested} tested labels of {declared}" if declared else f"all {tested} tested labels"
 
 
 def _of_placebos(tables: Sequence[FindingTable]) -> list[str]:
-    """The columns of a finding for each placebo (``statistics.placebos``)."""
+    """Return the columns about placebos (``statistics.placebos``)."""
     known = {*SLOPE_COLUMNS, "direction", "placebo", "exceeds_placebos"}
     return [str(name) for name in (tables[0].negative.columns if tables else ()) if name not in known]
 
 
 def has_placebos(rows: pd.DataFrame) -> bool:
-    """Whether rows of the slopes frame say what placebos leave of their slopes."""
+    """Return whether rows of the slopes frame are compared with placebos."""
     return "net_slope" in rows and bool(rows["net_slope"].notna().any())
 
 
@@ -252,12 +252,12 @@ def _grid(table: FindingTable, *, side_by_side: bool = True) -> Grid:
         rows=rows,
         groups=groups,
         key=f"slopes-{slug(table.adapter)}-{slug(table.attribute)}",
-        nothing="No label met the rule." if table.tested else "No label could be tested.",
+        nothing="No label meets the rule." if table.tested else "No label could be tested.",
     )
 
 
 def slug(name: str) -> str:
-    """Any name as one that a file or a reference may have."""
+    """Return a name in lower-case letters, digits and hyphens, for files and references."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "unnamed"
 
 

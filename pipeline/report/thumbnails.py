@@ -1,6 +1,6 @@
-"""Small pictures of sweeps: how large they may be, which part of a photo they show, how they are made.
+"""Small images of sweeps for the viewer: their size, the window of the photo that they show, and their encoding.
 
-A sweep is one image, its *film*: all its versions side by side, so that going from one to the next loads nothing.
+All versions of a sweep are side by side in one image, its *film*.
 """
 
 from collections.abc import Sequence
@@ -16,24 +16,24 @@ from pipeline.run.storage import File
 
 Pixels = NDArray[np.uint8]
 
-# 20 MB in base64, so that a page with all else on it stays below 25 MB.
+# 20 MB in base64, so that the whole page stays below 25 MB.
 ROOM = 15_000_000  # bytes
 SIDES = (320, 256, 208, 160, 128)  # pixels of one version
-# What faces of these sizes come to: at the first quality, and at the third, where else not all photos could be shown.
+# Typical size of faces at the first quality, and at the third, which is used if not all photos would fit otherwise.
 BITS_PER_PIXEL, FEWEST_BITS = 0.9, 0.65
 QUALITIES = (82, 68, 52, 36, 20)
-TOO_MUCH = 1.03  # of a film's bytes: one version times their number is about so much more than the film
-MARGIN = 1.3  # of the mask's longer side: some hair and background, by which one sees that they stay
+TOO_MUCH = 1.03  # separately encoded versions take about this many times the bytes of their film
+MARGIN = 1.3  # side of the window in longer sides of the mask, so that some hair and background are visible
 GRID = 256  # units of an outline, whatever the film's size
 SPECK = 16.0  # square units; smaller islands and holes are not drawn
-# A JPEG can be shrunk while it is read, which saves most of the time; a PNG cannot.
+# JPEGs can be shrunk while they are decoded, which is much faster.
 _JPEG = b"\xff\xd8\xff"
 _REDUCED = {8: cv2.IMREAD_REDUCED_COLOR_8, 4: cv2.IMREAD_REDUCED_COLOR_4, 2: cv2.IMREAD_REDUCED_COLOR_2}
 
 
 @dataclass(frozen=True)
 class Size:
-    """How many photos get films, the side of one version in pixels, and the most bytes that it may take in a film."""
+    """The number of photos with films, the side of a version in pixels, and its largest share of a film in bytes."""
 
     photos: int
     side: int
@@ -50,13 +50,13 @@ class Window:
 
 
 def affordable(photos: int, *, versions: int, twice: int = 0, room: int = ROOM) -> Size:
-    """The largest films that fit into ``room`` bytes: all photos smaller, then coarser, before fewer photos.
+    """Return the largest films that fit: versions are shrunk, then compressed more, before photos are omitted.
 
     Args:
-        photos: how many there are.
-        versions: of each photo, in all its sweeps.
-        twice: how many photos are in the page a second time.
-        room: for all films.
+        photos: number of photos.
+        versions: number of versions of each photo, in all its sweeps.
+        twice: number of photos that are on the page a second time.
+        room: bytes for all films.
     """
 
     def pictures(side: int, bits: float) -> int:
@@ -70,10 +70,10 @@ def affordable(photos: int, *, versions: int, twice: int = 0, room: int = ROOM) 
 
 
 def window_of(mask: Pixels) -> Window:
-    """The square about what may change in a photo (mask above 0), with a margin, as far as the photo reaches.
+    """Return the square around a mask, with a margin, inside the photo.
 
     Raises:
-        ValueError: nothing may change.
+        ValueError: the mask is empty.
     """
     rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
     if not len(rows):
@@ -88,7 +88,7 @@ def window_of(mask: Pixels) -> Window:
 
 
 def outline(mask: Pixels, window: Window) -> str:
-    """The edge of all that may change, as an SVG path in a square of ``GRID`` units that is the window."""
+    """Return the edge of a mask as an SVG path, with the window as a square of ``GRID`` units."""
     inside = mask[window.top : window.top + window.side, window.left : window.left + window.side] > 0
     drawn = cv2.resize(inside.astype(np.uint8) * 255, (GRID, GRID), interpolation=cv2.INTER_LINEAR)
     contours, _ = cv2.findContours((drawn > 127).astype(np.uint8), cv2.RETR_CCOMP, cv2.CHAIN_APPROX_NONE)
@@ -97,22 +97,23 @@ def outline(mask: Pixels, window: Window) -> str:
 
 
 def film(files: Sequence[File], window: Window, *, side: int, most_bytes: int) -> bytes:
-    """The window of some images of one size, side by side, as one WebP image.
+    """Encode the window of images of the same size, side by side, as one WebP image.
 
-    Each is ``side`` pixels wide, or as the window is; quality, and then size, are lowered until ``most_bytes`` hold it.
+    Each is ``side`` pixels wide, or as wide as the window if that is smaller. Quality, and then size, are lowered until
+    the image has at most ``most_bytes``.
 
     Raises:
         OSError: a file cannot be read, or is not an image.
-        ValueError: it does not fit, however small.
+        ValueError: the smallest image is still too large.
     """
     parts = np.hstack([part_of(path, window, side=side) for path in files])
     frames = cv2.cvtColor(parts, cv2.COLOR_BGR2RGB)
     for scale in (1.0, 0.5, 0.25):
         small = frames if scale == 1.0 else cv2.resize(frames, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
         for quality in QUALITIES:
-            # One version in the middle tells whether all of them can fit: most would be encoded twice without it.
-            one = np.array_split(small, len(files), axis=1)[len(files) // 2]
-            if quality != QUALITIES[-1] and len(_webp(one, quality)) * len(files) > TOO_MUCH * most_bytes:
+            # The middle version predicts the size of all, so that few films are encoded twice.
+            middle = np.array_split(small, len(files), axis=1)[len(files) // 2]
+            if quality != QUALITIES[-1] and len(_webp(middle, quality)) * len(files) > TOO_MUCH * most_bytes:
                 continue
             if len(content := _webp(small, quality)) <= most_bytes:
                 return content
@@ -120,7 +121,7 @@ def film(files: Sequence[File], window: Window, *, side: int, most_bytes: int) -
 
 
 def read_mask(path: File) -> Pixels:
-    """A mask ``(H, W)`` as a run keeps it.
+    """Read a mask ``(H, W)`` of a run.
 
     Raises:
         OSError: the file cannot be read, or is not an image.
@@ -129,7 +130,7 @@ def read_mask(path: File) -> Pixels:
 
 
 def part_of(path: File, window: Window, *, side: int) -> Pixels:
-    """The window of an image, ``(side, side, 3)`` in BGR, or smaller where the window is.
+    """Read the window of an image as ``(side, side, 3)`` BGR, or smaller if the window is.
 
     Raises:
         OSError: the file cannot be read, or is not an image.
@@ -139,7 +140,7 @@ def part_of(path: File, window: Window, *, side: int) -> Pixels:
     factor = next((factor for factor in _REDUCED if shrunk and window.side >= factor * side), 1)
     pixels = _decoded(path, content, _REDUCED.get(factor, cv2.IMREAD_COLOR))
     top, left, across = window.top // factor, window.left // factor, window.side // factor
-    # An even side: colours are kept for squares of four pixels, and none may belong to two versions.
+    # An even side, because WebP stores colours for blocks of 2 x 2 pixels, which must not span two versions.
     wanted = max(2, min(side, across) // 2 * 2)
     part = pixels[top : top + across, left : left + across]
     return np.asarray(cv2.resize(part, (wanted, wanted), interpolation=cv2.INTER_AREA), dtype=np.uint8)
@@ -147,7 +148,7 @@ def part_of(path: File, window: Window, *, side: int) -> Pixels:
 
 def _webp(pixels: Pixels, quality: int) -> bytes:
     content = BytesIO()
-    # Method 2 of 0-6: twice as fast as OpenCV's 4, for 3 % more bytes.
+    # Method 2 of 0-6 is twice as fast as OpenCV's 4, for 3 % more bytes.
     Image.fromarray(pixels).save(content, "WEBP", quality=quality, method=2)
     return content.getvalue()
 

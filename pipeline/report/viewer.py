@@ -1,6 +1,6 @@
-"""The sweep viewer: photos with all their versions and the classifiers' scores, packed into the page.
+"""The data of the sweep viewer: photos with all their versions and the classifiers' scores, packed into the page.
 
-``templates/scripts/viewer.js`` unpacks it; ``album`` chooses the photos, ``thumbnails`` makes their films.
+``album`` selects the photos, ``thumbnails`` makes their films, ``templates/scripts/viewer.js`` unpacks the data.
 """
 
 import base64
@@ -16,17 +16,17 @@ from pipeline.report.embedding import as_data_block, webp_address
 from pipeline.report.words import Poles, poles_of
 from pipeline.run.formats import MISSING, count, decimal, next_to_threshold, plain
 
-PLAIN = 3  # sweeps that are shown where no script runs, and in print
-PLAIN_LABELS = 3  # of each classifier
-SCALE = 10_000  # scores are packed in ten thousandths
+PLAIN = 3  # photos shown without JavaScript and in print, if the album names none
+PLAIN_LABELS = 3  # labels of each classifier shown there
+SCALE = 10_000  # scores are packed as integers of 1/10,000
 NOT_RETURNED = 0xFFFF
 MISSED = {
-    "background": ("pixels outside the mask kept", "share"),
+    "background": ("unchanged pixels outside the mask", "share"),
     "monotone": ("rank correlation of the judge’s probability with a", ""),
-    "dead": ("rise of the probability over the whole sweep, by the judge that sees less", ""),
-    "clipping": ("pixels of the mask that hit black or white", "share"),
-    "seam": ("mask’s outline at which a line shows", "share"),
-    "identity": ("likeness to the unedited face", ""),
+    "dead": ("rise of the probability over the whole sweep, by the less sensitive judge", ""),
+    "clipping": ("clipped pixels of the mask", "share"),
+    "seam": ("part of the mask’s outline with a visible line", "share"),
+    "identity": ("similarity to the unedited face", ""),
 }
 
 
@@ -35,9 +35,9 @@ class SweepScores:
     """One classifier's scores along one sweep.
 
     Attributes:
-        labels: the names of the rows.
-        scores: ``(labels, steps)`` in 0-1, NaN where a label was not returned.
-        unanswered: step, counted from 0 -> the reason why the classifier has no answer for it.
+        labels: the labels of the rows.
+        scores: ``(labels, steps)`` in 0-1; NaN if a label was not returned.
+        unanswered: step, counted from 0 -> the reason why there is no answer.
     """
 
     labels: Sequence[str]
@@ -45,7 +45,7 @@ class SweepScores:
     unanswered: Mapping[int, str] = field(default_factory=dict)
 
     def of(self, label: str) -> NDArray[np.float64]:
-        """The scores of one label; NaN where it was not returned."""
+        """Return the scores of one label; NaN if it was not returned."""
         found = [row for name, row in zip(self.labels, self.scores, strict=True) if name == label]
         return np.asarray(found[0] if found else np.full(self.scores.shape[1], np.nan))
 
@@ -55,8 +55,8 @@ class Sweep:
     """One sweep of a photo.
 
     Attributes:
-        attribute, arm: what is edited, and whether it is the edit or a placebo.
-        values: of a, ascending.
+        attribute, arm: the attribute, and the edit or a placebo of it.
+        values: the values of a, ascending.
         film: a WebP image of all versions side by side.
         scores: adapter -> its scores.
     """
@@ -70,7 +70,7 @@ class Sweep:
 
 @dataclass(frozen=True)
 class MissedCheck:
-    """A validity check that a photo's sweep misses."""
+    """A validity check that a photo's sweep fails."""
 
     attribute: str
     check: str
@@ -80,8 +80,10 @@ class MissedCheck:
 
 @dataclass(frozen=True)
 class Photo:
-    """A photo, the edge of its mask (an SVG path in a square of ``thumbnails.GRID`` units), its missed checks and its
-    sweeps, edits before placebos."""
+    """A photo with its failed checks and its sweeps, edits before placebos.
+
+    ``outline`` is the edge of its mask as an SVG path in a square of ``thumbnails.GRID`` units.
+    """
 
     name: str
     outline: str
@@ -91,16 +93,16 @@ class Photo:
 
 @dataclass(frozen=True)
 class Album:
-    """What the viewer shows.
+    """The content of the viewer.
 
     Attributes:
-        photos: those with films, by name.
-        total: how many photos have versions; more than are shown where not all fit.
-        lost: photos that are left out because their files are no longer in the run.
-        steepest: (attribute, adapter) -> label -> slope, the largest first.
-        presence: adapter -> the score from which a label counts as present.
-        printed: photos that are shown where no script runs, and in print; the first ones unless given.
-        first: the number of the photo that the viewer opens on.
+        photos: the photos with films, sorted by name.
+        total: number of photos with versions, of which not all may fit.
+        lost: number of photos omitted because their files cannot be read.
+        steepest: (attribute, adapter) -> label -> slope, largest |slope| first.
+        presence: adapter -> the smallest score at which a label counts as present.
+        printed: photos shown without JavaScript and in print; default: the first ones.
+        first: index of the photo that the viewer shows first.
     """
 
     photos: Sequence[Photo]
@@ -113,7 +115,7 @@ class Album:
 
 
 def viewer_view(album: Album, *, swept: Mapping[str, Attribute]) -> dict[str, Any]:
-    """What the viewer's template prints: its two data blocks, the contact sheets, and what is not shown."""
+    """Return the template's data: two data blocks, the contact sheets, and a note on omitted photos."""
     sweeps = [sweep for photo in album.photos for sweep in photo.sweeps]
     films = [base64.b64encode(sweep.film).decode("ascii") for sweep in sweeps]
     printed = album.printed or album.photos[:PLAIN]
@@ -131,46 +133,46 @@ def viewer_view(album: Album, *, swept: Mapping[str, Attribute]) -> dict[str, An
 
 
 def moving_sweep(album: Album, attribute: str, adapter: str, label: str, poles: Poles) -> dict[str, Any] | None:
-    """The photo with the largest movement of a label's score along an edit, as a plain table; None without one."""
-    best, moved = None, 0.0
+    """Return the plain table of the photo without failed checks whose score for a label changes most; None if none."""
+    best, largest = None, 0.0
     for photo, sweep in _edits(album.photos):
-        one = sweep.scores.get(adapter)
-        if sweep.attribute != attribute or one is None or label not in one.labels or photo.missed:
+        scores = sweep.scores.get(adapter)
+        if sweep.attribute != attribute or scores is None or label not in scores.labels or photo.missed:
             continue
-        if (by := float(np.ptp(np.nan_to_num(one.of(label))))) > moved:
-            best, moved = (photo, sweep), by
+        if (change := float(np.ptp(np.nan_to_num(scores.of(label))))) > largest:
+            best, largest = (photo, sweep), change
     return best and _plain_sweep(*best, {(attribute, adapter): {label: 0.0}}, poles, adapters=[adapter])
 
 
 def reading(value: float, poles: Poles) -> str:
-    """A value of a in figures and words: ``−1.33 · more feminine``."""
+    """Return a value of a in figures and words: ``−1.33 · more feminine``."""
     if value == 0:
         return "0 · the middle"
     return f"{plain(round(value, 2))} · more {poles.short_low if value < 0 else poles.short_high}"
 
 
 def packed(ids: Iterable[int], scores: NDArray[np.float64]) -> str:
-    """Scores ``(labels, steps)`` as base64: of each label its id and then its scores, 16 bits each, low byte first."""
+    """Encode scores ``(labels, steps)`` in base64: per label its id and its scores as little-endian 16-bit integers."""
     whole = np.where(np.isnan(scores), NOT_RETURNED, np.nan_to_num(scores).clip(0, 1) * SCALE).round()
     table = np.column_stack([np.fromiter(ids, dtype=np.int64), whole])
     return base64.b64encode(table.astype("<u2").tobytes()).decode("ascii")
 
 
 def score_cells(scores: SweepScores, label: str) -> list[tuple[str, str]]:
-    """Of every step what is printed of a label and, where there is no score, why."""
+    """Return the printed score of a label at every step, with the reason if there is none."""
     known = [decimal(float(score), places=2) for score in scores.of(label)]
     cells = [(cell, "not returned" if cell == MISSING else "") for cell in known]
     return [("?", scores.unanswered[step]) if step in scores.unanswered else cell for step, cell in enumerate(cells)]
 
 
 def _index(album: Album, sweeps: Sequence[Sweep], *, swept: Mapping[str, Attribute]) -> dict[str, Any]:
-    """What the script shows, names as numbers; the films are counted in the order of the sweeps."""
+    """Return the script's data, with names replaced by indices. Films are numbered in the order of the sweeps."""
     attributes = _numbers(sweep.attribute for sweep in sweeps)
     adapters = _numbers(name for sweep in sweeps for name in sweep.scores)
-    # A placebo is made at fewer values than the edit.
+    # A placebo has fewer values than the edit.
     dials = {key: number for number, key in enumerate(dict.fromkeys(map(_dial_key, sweeps)))}
     arms = _numbers(sorted({sweep.arm for sweep in sweeps}, key=lambda arm: (arm != EDIT_ARM, arm)))
-    reasons = _numbers(why for sweep in sweeps for one in sweep.scores.values() for why in one.unanswered.values())
+    reasons = _numbers(why for sweep in sweeps for found in sweep.scores.values() for why in found.unanswered.values())
     labels = {adapter: _numbers(_labels_of(album, sweeps, adapter)) for adapter in adapters}
     films = iter(range(len(sweeps)))
 
@@ -178,11 +180,11 @@ def _index(album: Album, sweeps: Sequence[Sweep], *, swept: Mapping[str, Attribu
         slopes = album.steepest.get((attribute, adapter), {})
         return [[labels[adapter][label], decimal(slope, sign=True)] for label, slope in slopes.items()]
 
-    def scores(one: SweepScores | None, adapter: str) -> list[Any] | None:
-        if one is None:
+    def scores(found: SweepScores | None, adapter: str) -> list[Any] | None:
+        if found is None:
             return None
-        unanswered = [[step, reasons[why]] for step, why in sorted(one.unanswered.items())]
-        return [packed((labels[adapter][label] for label in one.labels), one.scores), unanswered]
+        unanswered = [[step, reasons[why]] for step, why in sorted(found.unanswered.items())]
+        return [packed((labels[adapter][label] for label in found.labels), found.scores), unanswered]
 
     return {
         "scale": SCALE,
@@ -224,7 +226,7 @@ def _index(album: Album, sweeps: Sequence[Sweep], *, swept: Mapping[str, Attribu
 
 
 def _numbers(names: Iterable[str]) -> dict[str, int]:
-    """Names in the order of their first occurrence, counted from 0."""
+    """Return name -> index, in the order of first occurrence."""
     return {name: number for number, name in enumerate(dict.fromkeys(names))}
 
 
@@ -242,7 +244,7 @@ def _dial_key(sweep: Sweep) -> tuple[str, tuple[float, ...]]:
 
 
 def _dial(values: Sequence[float], poles: Poles) -> dict[str, Any]:
-    """The values that a sweep stops at, ascending, and which of them is the middle."""
+    """Return the values of a sweep, ascending, and the index of the middle one."""
     return {
         "values": [round(value, 4) for value in values],
         "readings": [reading(value, poles) for value in values],
@@ -251,8 +253,8 @@ def _dial(values: Sequence[float], poles: Poles) -> dict[str, Any]:
 
 
 def _is_flagged(photo: Photo) -> bool:
-    """Whether a check is missed or a classifier gave no answer."""
-    return bool(photo.missed) or any(one.unanswered for sweep in photo.sweeps for one in sweep.scores.values())
+    """Return whether a check fails or a classifier gave no answer."""
+    return bool(photo.missed) or any(scores.unanswered for sweep in photo.sweeps for scores in sweep.scores.values())
 
 
 def _missed_words(missed: MissedCheck) -> str:
@@ -265,12 +267,12 @@ def _left_out(album: Album) -> str:
     shown, parts = len(album.photos), []
     if album.total > shown + album.lost:
         parts.append(
-            f"{count(shown)} of {count(album.total)} photos are here, so that the file stays small: photos that miss a "
-            "check first, for up to half of the places, then evenly from all."
+            f"To keep the file small, {count(shown)} of {count(album.total)} photos are shown: up to half of them fail "
+            "a check, and the others are spread evenly over all photos."
         )
     if album.lost:
         photos = "1 photo is" if album.lost == 1 else f"{count(album.lost)} photos are"
-        parts.append(f"{photos} not here: the images are no longer in the run’s folder, or cannot be read.")
+        parts.append(f"{photos} not shown, because the images are missing from the run’s folder or unreadable.")
     return " ".join(parts)
 
 
@@ -286,7 +288,7 @@ def _plain_sweep(
     *,
     adapters: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """A sweep with the scores of the steepest labels of each classifier (or of ``adapters``), for a table."""
+    """Return a sweep with the scores of the steepest labels of each classifier (or of ``adapters``), for a table."""
     values = [plain(round(value, 2)) for value in sweep.values]
     ends = f"from a = {values[0]}, {poles.short_low}, to a = {values[-1]}, {poles.short_high}"
     return {
@@ -296,8 +298,8 @@ def _plain_sweep(
         "alt": f"{photo.name}: {len(values)} versions {ends}",
         "values": values,
         "rows": [
-            (adapter, label, score_cells(one, label))
-            for adapter, one in sweep.scores.items()
+            (adapter, label, score_cells(scores, label))
+            for adapter, scores in sweep.scores.items()
             if not adapters or adapter in adapters
             for label in list(steepest.get((sweep.attribute, adapter), {}))[:PLAIN_LABELS]
         ],

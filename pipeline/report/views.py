@@ -1,6 +1,6 @@
-"""What the page's templates print of the findings: one block for every adapter and attribute, and the first screen.
+"""The findings as the page's templates print them: a block per adapter and attribute, and the first screen.
 
-Nothing here is HTML but the charts' SVG; escaping is the templates' work.
+Only the charts' SVG is markup; the templates escape everything else.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -26,9 +26,9 @@ STEEPEST = 3
 
 @dataclass(frozen=True)
 class Block:
-    """All that the page shows of one adapter and attribute.
+    """The page's content for one adapter and attribute.
 
-    ``steepest`` speaks of the steepest labels where none met the rule; ``data`` is what the script needs.
+    ``steepest`` holds sentences about the steepest labels if none meets the rule; ``data`` is for the script.
     """
 
     key: str
@@ -45,7 +45,7 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class Headline:
-    """A finding of the first screen: its sentence, and the table and row that it is made of."""
+    """A finding of the first screen: its sentence, table and row."""
 
     sentence: str
     table: FindingTable
@@ -54,7 +54,7 @@ class Headline:
 
 @dataclass(frozen=True)
 class Headlines:
-    """The strongest findings, the positive controls, and how many further findings there are."""
+    """The strongest findings, the positive controls, and the number of further findings."""
 
     findings: Sequence[Headline]
     controls: Sequence[Headline]
@@ -70,7 +70,7 @@ def block(
     card: Sequence[CheckResult],
     placebos: frozenset[Finding],
 ) -> Block:
-    """The block of one table; ``slopes`` and ``curves`` are the whole frames, ``placebos`` what placebos show too."""
+    """Return the block of one table, from the frames of all slopes and curves and the findings of placebos."""
     own, own_curves = _of(slopes, table), _curves_of(curves, table)
     edits = own[own["arm"] == table.arm]
     estimable = edits["estimable"].astype(bool)
@@ -102,10 +102,9 @@ def block(
 def headlines(
     tables: Sequence[FindingTable], placebos: frozenset[Finding], *, swept: Mapping[str, Attribute], most: int
 ) -> Headlines:
-    """The findings with the largest |slope|, without those that a placebo shows too.
+    """Return the findings with the largest |slope| that no placebo shows, the strongest of each classifier first.
 
-    The strongest finding of every classifier comes first. A label that restates the edited attribute is a positive
-    control: it shows that the classifier perceives the edit.
+    A label that restates the edited attribute is a positive control: it shows that the classifier perceives the edit.
     """
     several = len({table.adapter for table in tables}) > 1
     found = [
@@ -114,16 +113,18 @@ def headlines(
         for _, row in table.rows()
         if finding_key(row) not in placebos
     ]
-    found.sort(key=lambda one: -abs(one.row["slope"]))
-    controls = [one for one in found if attribute_of(one.table.attribute, swept).is_restated_by(str(one.row["label"]))]
-    others = [one for one in found if one not in controls]
-    best = {one.table.adapter: one for one in reversed(others)}.values()
-    ordered = sorted(others, key=lambda one: one not in best)
+    found.sort(key=lambda line: -abs(line.row["slope"]))
+    controls = [
+        line for line in found if attribute_of(line.table.attribute, swept).is_restated_by(str(line.row["label"]))
+    ]
+    others = [line for line in found if line not in controls]
+    best = {line.table.adapter: line for line in reversed(others)}.values()
+    ordered = sorted(others, key=lambda line: line not in best)
     return Headlines(ordered[:most], controls[:most], max(0, len(ordered) - most))
 
 
 def example(found: Sequence[Headline], curves: pd.DataFrame, album: Album | None, *, key: str) -> dict[str, Any] | None:
-    """A curve and a face for the first screen: of the first of these that has both, or else a curve."""
+    """Return a curve and a face's sweep of the first headline that has both, or else a curve alone."""
     first: dict[str, Any] | None = None
     for headline in found:
         table, label = headline.table, str(headline.row["label"])
@@ -153,13 +154,13 @@ def _curves_of(curves: pd.DataFrame, table: FindingTable) -> pd.DataFrame:
 def _summary(table: FindingTable, tested: pd.DataFrame) -> str:
     if not table.findings:
         return words.nothing_found(tested, table.poles, max_p=table.max_p, min_slope=table.min_slope)
-    chosen = f"{count(table.findings)} of {count(table.tested)} labels tested"
-    verb = "moves" if table.findings == 1 else "move"
-    return f"{chosen} {verb} with {table.poles.subject} by the rule {table.rule}, on {count(table.photos)} photos."
+    found = f"{count(table.findings)} of {count(table.tested)} tested labels"
+    verb = "changes" if table.findings == 1 else "change"
+    return f"{found} {verb} with {table.poles.subject} by the rule {table.rule}, on {count(table.photos)} photos."
 
 
 def _to_draw(table: FindingTable, tested: pd.DataFrame, *, curved: set[str]) -> tuple[list[str], int]:
-    """The picture's labels, and how many are seen at first: the strongest findings of either direction come first."""
+    """Return the labels to draw and the number shown at first; the strongest findings of both directions come first."""
     sides = [[str(label) for label in rows["label"] if label in curved] for rows in (table.negative, table.positive)]
     half = SHOWN // 2
     first = sides[0][: max(half, SHOWN - len(sides[1]))] + sides[1][: max(half, SHOWN - len(sides[0]))]
@@ -169,6 +170,6 @@ def _to_draw(table: FindingTable, tested: pd.DataFrame, *, curved: set[str]) -> 
 
 
 def _curves_caption(table: FindingTable, *, shown: int, drawn: int) -> str:
-    which = "the strongest findings" if table.findings else "the steepest labels (none met the rule)"
-    more = f" The {drawn} strongest labels can be chosen in the table, six at a time." if drawn > shown else ""
-    return f"Normalised rate z against the value a, with 95 % bands: {which}. At a = 0 z is 1 by definition.{more}"
+    which = "the strongest findings" if table.findings else "the steepest labels (none meets the rule)"
+    more = f" Select up to six of the {drawn} strongest labels in the table." if drawn > shown else ""
+    return f"Normalised rate z against the value a, with 95 % bands: {which}. At a = 0, z is 1 by definition.{more}"

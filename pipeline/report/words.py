@@ -1,6 +1,6 @@
-"""Sentences of the report: findings worded as evidence, and what querying a classifier came to.
+"""Sentences of the report about findings and about queries.
 
-An audit never shows that a classifier treats all alike; the words are "no evidence of an effect larger than …".
+An audit never proves equal treatment, so a null result reads "no evidence of an effect larger than …".
 """
 
 from collections.abc import Hashable, Mapping
@@ -16,20 +16,20 @@ from pipeline.run.text import visible
 Row = Mapping[Hashable, Any]
 _COUNTS = (
     ("failed", "failed"),
-    ("waiting", "wait in jobs for their answers"),
-    ("not_asked", "not asked"),
+    ("waiting", "in jobs without answers yet"),
+    ("not_asked", "not sent"),
 )
 
 
 @dataclass(frozen=True)
 class Poles:
-    """The two ends of an attribute, as the tables and sentences name them.
+    """The names of an attribute and its poles in tables, sentences and charts.
 
     Attributes:
-        subject: what is perceived, e.g. "perceived gender".
-        low, high: headings, for slopes below and above 0.
-        with_low, with_high: how a label that rises towards that end is spoken of.
-        short_low, short_high: for a chart's axis.
+        subject: the attribute, e.g. "perceived gender".
+        low, high: headings for slopes below and above 0.
+        with_low, with_high: phrases that follow "the label rises".
+        short_low, short_high: the poles on a chart's axis.
     """
 
     subject: str
@@ -42,7 +42,7 @@ class Poles:
 
 
 def poles_of(name: str, swept: Mapping[str, Attribute] = ATTRIBUTES) -> Poles:
-    """The ends of an attribute by its name; of one that was not swept, "low" and "high"."""
+    """Return the names of an attribute's poles; those of an unknown attribute are "low" and "high"."""
     attribute = attribute_of(name, swept)
     low, high = attribute.poles
     headings = (
@@ -55,12 +55,12 @@ def poles_of(name: str, swept: Mapping[str, Attribute] = ATTRIBUTES) -> Poles:
 
 
 def quoted(label: object) -> str:
-    """A label in quotation marks, its invisible characters written out."""
+    """Return a label in quotation marks, with invisible characters escaped."""
     return f"“{visible(label)}”"
 
 
 def evidence(row: Row) -> str:
-    """``normalised slope +0.120 (95 % interval 0.080 to 0.160, q < 0.001)``."""
+    """Return ``normalised slope +0.120 (95 % interval 0.080 to 0.160, q < 0.001)``, and the edit − placebo slope."""
     bounds = f"95 % interval {interval(row['slope_low'], row['slope_high'])}"
     slope = f"normalised slope {decimal(row['slope'], sign=True)} ({bounds}, {p_equals('q', row['q'])})"
     if is_missing(row.get("net_slope")):
@@ -70,56 +70,55 @@ def evidence(row: Row) -> str:
 
 
 def finding(row: Row, poles: Poles) -> str:
-    """One sentence for a label with a slope that met the rule."""
+    """Return a sentence for a label whose slope meets the rule."""
     direction = poles.with_low if row["slope"] < 0 else poles.with_high
     return f"{quoted(row['label'])} rises {direction}: {evidence(row)}."
 
 
 def no_finding(row: Row, poles: Poles) -> str:
-    """One sentence for an estimable label with a slope that did not meet the rule."""
+    """Return a sentence for an estimable label whose slope does not meet the rule."""
     label = quoted(row["label"])
     low, high = row["slope_low"], row["slope_high"]
     if low <= 0 <= high:
         return f"{label}: no evidence of an effect larger than {decimal(max(-low, high))}: {evidence(row)}."
     direction = poles.with_low if row["slope"] < 0 else poles.with_high
     missed = "exceed its placebo's" if row.get("exceeds_placebos") is False else "meet the rule"
-    return f"{label}: a slope {direction} that does not {missed}, {evidence(row)}."
+    return f"{label}: rises {direction}, but does not {missed}: {evidence(row)}."
 
 
 def rule(*, max_p: float, min_slope: float) -> str:
-    """``p < 0.001 and |slope| > 0.03``."""
+    """Return the rule in words, such as ``p < 0.001 and |slope| > 0.03``."""
     return f"p < {plain(max_p)} and |slope| > {plain(min_slope)}"
 
 
 def nothing_found(tested: pd.DataFrame, poles: Poles, *, max_p: float, min_slope: float) -> str:
-    """What to say of estimable labels of which none met the rule; ``tested`` are their rows of the slopes frame."""
+    """Return a summary of tested labels (rows of the slopes frame) of which none meets the rule."""
     if tested.empty:
         return f"No label could be tested for {poles.subject}, so there is no evidence either way."
-    labels = f"{count(len(tested))} label{'s' if len(tested) > 1 else ''}"
-    missed = (
-        f"None of the {labels} tested moves with {poles.subject} by the rule {rule(max_p=max_p, min_slope=min_slope)}"
-    )
+    several = f"None of the {count(len(tested))} tested labels changes"
+    subject = several if len(tested) > 1 else "The only tested label does not change"
     reach = float(tested[["slope_low", "slope_high"]].abs().to_numpy(float).max())
-    if len(tested) == 1:
-        missed = missed.replace("None of the 1 label tested moves", "The one label tested does not move")
-    return f"{missed}: no evidence of an effect larger than {decimal(reach)}, the farthest end of the 95 % intervals."
+    return (
+        f"{subject} with {poles.subject} by the rule {rule(max_p=max_p, min_slope=min_slope)}: no evidence of an "
+        f"effect larger than {decimal(reach)}, the farthest bound of the 95 % intervals."
+    )
 
 
 def account_words(facts: Mapping[str, Any]) -> list[str]:
-    """What querying one classifier came to, from its account in ``run.json``, as phrases; empty ones are left out."""
+    """Return phrases about the queries of one classifier, from its account in ``run.json``."""
     images = facts.get("images", 0)
     answered = facts.get("answered", facts.get("known_before", 0) + facts.get("answered_now", 0))
     parts = [f"{count(answered)} of {count(images)} images answered"]
     parts += [f"{count(facts[key])} {words}" for key, words in _COUNTS if facts.get(key)]
     prepared = facts.get("prepared", {})
     if re_encoded := sum(prepared.get("re_encoded", {}).values()):
-        parts.append(f"{count(re_encoded)} versions re-encoded to fit its limits, all of a photo alike")
+        parts.append(f"{count(re_encoded)} versions re-encoded to fit its limits, all versions of a photo alike")
     if prepared.get("excluded"):
-        parts.append(f"{count(prepared['excluded'])} versions left out that cannot fit")
+        parts.append(f"{count(prepared['excluded'])} versions excluded that exceed its limits")
     if facts.get("usd_so_far"):
         parts.append(f"about US$ {facts['usd_so_far']:,.2f}")
     if billed := facts.get("possibly_billed", {}).get("intents"):
-        parts.append(f"{count(billed)} requests possibly billed without an answer that was kept")
+        parts.append(f"{count(billed)} requests possibly billed without a stored answer")
     return parts + _drift_words(facts.get("drift", {}))
 
 
@@ -129,6 +128,6 @@ def _drift_words(drift: Mapping[str, Any]) -> list[str]:
     sentinels = f"{count(drift['sentinels'])} sentinel images, {count(drift['answers'])} answers"
     changed = drift.get("changed", [])
     if not changed:
-        return [f"{sentinels}: no change of answers or versions seen"]
+        return [f"{sentinels}: no change of answers or versions detected"]
     largest = f", a score by up to {drift['largest_score_change']:.2g}" if drift.get("largest_score_change") else ""
-    return [f"{sentinels}: {count(len(changed))} changes seen{largest} ({changed[0]})"]
+    return [f"{sentinels}: {count(len(changed))} changes detected{largest} ({changed[0]})"]

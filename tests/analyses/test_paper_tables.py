@@ -57,7 +57,7 @@ def test_a_file_s_ending_says_the_format(invoke, run, tmp_path):
         assert result.stdout == ""
     wrong = invoke("slopes", run, "--out", tmp_path / "t.docx")
     assert wrong.exit_code == 2
-    assert "names no format" in wrong.output
+    assert "is not one of" in wrong.output
 
 
 @pytest.mark.parametrize("command", ["validity", "power"])
@@ -84,9 +84,9 @@ def test_figures_have_stable_names_bytes_and_captions(invoke, run, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--format", "gif"], "no format 'gif' for figures; there are pdf, svg, png"),
+        (["--format", "gif"], "no format 'gif' for figures; choose from pdf, svg, png"),
         (["--columns", "3"], "a figure is 1 or 2 columns wide, not 3"),
-        (["--photo", "nobody.jpg"], "no sweep of one photo 'nobody.jpg'"),
+        (["--photo", "nobody.jpg"], "no complete sweep of 'nobody.jpg'"),
         (["--label", "hat"], "no label with a curve 'hat'"),
         (["--adapter", "yours"], "no adapter 'yours'"),
         (["--label", "l0", "--attribute", "age"], "no attribute 'age'"),
@@ -110,7 +110,7 @@ def test_chosen_figures(invoke, run, tmp_path):
     words = ["--adapter", "opencv", "--label", "l2", "--format", "png", "--out", tmp_path]
     assert invoke("figures", run, *words).exit_code == 0
     assert {file.name for file in tmp_path.glob("*.png")} == {"opencv-gender-curves.png", "opencv-gender-intervals.png"}
-    assert "chosen labels: “l2”" in (tmp_path / "opencv-gender-curves.txt").read_text()
+    assert "selected labels: “l2”" in (tmp_path / "opencv-gender-curves.txt").read_text()
 
 
 def test_a_run_that_is_not_estimated_yet(invoke, tmp_path):

@@ -128,7 +128,7 @@ def test_a_report_written_with_other_options_keeps_them(invoke, run):
     assert set(groups["group"]) == {"ceo", "nurse"}
     differences = pd.read_csv(run / "tables/subgroup_differences.csv")
     assert len(differences) == 9
-    assert "the 3 labels tested of adapter opencv" in (run / "tables/findings.md").read_text()
+    assert "the 3 tested labels of adapter opencv" in (run / "tables/findings.md").read_text()
 
     assert invoke("report", run, "--by", "", "--cluster", "", "--family", "all", "--quiet").exit_code == 0
     assert not (run / "tables/subgroups.csv").exists()
@@ -163,7 +163,7 @@ def test_slopes_that_an_adapter_s_limit_could_bend_say_how_far(invoke, run):
 
 def test_the_slope_table_is_what_the_command_prints(invoke, run):
     first = invoke("slopes", run, "--quiet")
-    assert first.stdout.startswith("Labels of mine that move with perceived gender")
+    assert first.stdout.startswith("Labels of mine that change with perceived gender")
     assert "stage" not in first.stdout
     report = (run / "report.html").stat().st_mtime_ns
     assert invoke("slopes", run).stdout == first.stdout

@@ -90,7 +90,7 @@ def test_what_cannot_be_drawn_is_an_error(slopes, straight):
         curve_chart(curves, GENDER, labels=[])
     with pytest.raises(ValueError, match="no normalised curve for: sceptre"):
         curve_chart(curves, GENDER, labels=["smile", "sceptre"])
-    with pytest.raises(ValueError, match="is no id"):
+    with pytest.raises(ValueError, match="is not an id"):
         to_svg(curve_chart(curves, GENDER, labels=["smile"]), key='x" onload="', title="", description="")
 
 

@@ -50,7 +50,7 @@ def test_what_json_lacks_is_refused():
 
 @pytest.mark.parametrize("bad", ["", "1a", 'a" onload="', "A", "a b"])
 def test_an_id_is_an_id(bad):
-    with pytest.raises(ValueError, match="is no id"):
+    with pytest.raises(ValueError, match="is not an id"):
         as_data_block(1, id=bad)
 
 

@@ -31,7 +31,7 @@ def test_curves_and_intervals_with_captions(slopes, straight):
 
 def test_chosen_labels_are_drawn(slopes, straight):
     curves, _ = drawn(slopes, straight, labels=["tie", "of another classifier"])
-    assert "chosen labels: “tie”" in curves.caption
+    assert "selected labels: “tie”" in curves.caption
     (only,) = drawn(slopes, straight, labels=["of another classifier"])
     assert only.name.endswith("intervals")
 
@@ -81,7 +81,7 @@ def test_text_stays_text_and_is_escaped(hostile, frame, row, straight):
 
 
 def test_an_unknown_format_is_refused(slopes, straight):
-    with pytest.raises(ValueError, match="there is no format 'gif' for figures; there are pdf, svg, png"):
+    with pytest.raises(ValueError, match="there is no format 'gif' for figures; choose from pdf, svg, png"):
         draw(drawn(slopes, straight)[0].chart, "gif")
 
 

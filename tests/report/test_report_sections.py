@@ -116,7 +116,7 @@ def test_a_chart_survives_missing_and_infinite_ends():
     data = next(values for values in chart["datasets"].values() if "sure" in values[0])
     assert [row["low"] <= row["value"] <= row["high"] for row in data] == [True] * 3
     assert [row["sure"] for row in data] == [True, False, False]
-    with pytest.raises(ValueError, match="1 row or more"):
+    with pytest.raises(ValueError, match="at least 1 row"):
         chart_of(Dots(rows[:0], **words))
 
 

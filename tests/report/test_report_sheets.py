@@ -68,7 +68,7 @@ def test_a_sheet_has_every_step_of_diverse_photos_with_values_and_names(both):
     assert words[:6] == ["← feminine", "a", "masculine →", "−2", "0", "2"]
     assert words[6:] == ["ada.jpg", "cleo.jpg", "bea.jpg"], "a second photo of a group comes after one of each"
     assert len(list(root.iter(f"{SVG}image"))) == 9
-    assert faces.caption.startswith("3 photos, diverse by perceived group")
+    assert faces.caption.startswith("3 photos of different perceived groups")
     assert "along perceived gender, from a = −2, feminine, to a = 2, masculine." in faces.caption
 
 
@@ -82,7 +82,7 @@ def test_one_photo_s_sweep(figures_of, run):
     assert only.name == "bea-jpg-gender-sweep"
     assert only.caption.startswith("The photo bea.jpg along perceived gender")
     assert texts(only)[0].count("0.75") == 1
-    with pytest.raises(RunError, match=r"no sweep of one photo 'bee.jpg'; there are bea.jpg"):
+    with pytest.raises(RunError, match=r"no complete sweep of 'bee.jpg'; similar: bea.jpg"):
         figures_of(photos=["bee.jpg"])
 
 
@@ -116,6 +116,6 @@ def test_a_photo_whose_images_are_gone_is_left_out_or_if_named_an_error(run, fig
     content = file.read_bytes()
     file.unlink()
     assert "ada.jpg" not in texts(figures_of()[0])[0]
-    with pytest.raises(RunError, match="an image of the run is gone or unreadable"):
+    with pytest.raises(RunError, match="an image of the run is missing or unreadable"):
         figures_of(photos=["ada.jpg"])
     file.write_bytes(content)

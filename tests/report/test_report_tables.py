@@ -31,7 +31,7 @@ def test_the_rule_is_the_caller_s(slopes):
 
 def test_the_note_says_what_was_tested_and_what_was_left_out(slopes):
     (table,) = slope_tables(slopes)
-    assert "p < 0.001 and |slope| > 0.03; 3 of 5 labels tested on 400 photos" in table.note
+    assert "p < 0.001 and |slope| > 0.03; 3 of 5 tested labels, 400 photos" in table.note
     assert "1 too rare" in table.note
     assert "1 constant" in table.note
     assert "*** q < 0.001" in table.note
@@ -39,7 +39,7 @@ def test_the_note_says_what_was_tested_and_what_was_left_out(slopes):
 
 def test_a_finding_that_cut_off_labels_could_make_is_named(slopes):
     (table,) = slope_tables(slopes.assign(truncation=slopes["slope"].abs().where(slopes["label"] == "smile", 0.0)))
-    assert "Labels that the classifier cuts off could alone make the slope of: smile." in table.note
+    assert "Cut-off scores alone could cause the slope of: smile." in table.note
     assert "cuts off" not in slope_tables(slopes)[0].note
 
 
@@ -98,8 +98,8 @@ def test_json_is_strict_and_keeps_labels_as_they_came(frame, row, hostile):
 
 def test_without_findings_a_table_says_so(frame, row):
     tables = slope_tables(frame(row("hat", 0.01, p=0.5)))
-    assert "No label met the rule." in to_latex(tables)
-    assert "No label met the rule." in to_markdown(tables)
+    assert "No label meets the rule." in to_latex(tables)
+    assert "No label meets the rule." in to_markdown(tables)
     assert to_csv(tables).count("\n") == 1
     assert json.loads(to_json(tables))[0]["findings"] == []
 
@@ -108,7 +108,7 @@ def test_a_table_of_labels_that_are_all_too_rare_does_not_say_that_none_met_the_
     tables = slope_tables(frame(row("hat", reason="too rare")))
     for text in (to_latex(tables), to_markdown(tables)):
         assert "No label could be tested." in text
-        assert "met the rule" not in text
+        assert "meets the rule" not in text
 
 
 def test_no_frame_no_tables(frame):

@@ -83,7 +83,7 @@ def test_failures_are_reported_with_their_figures_and_reasons():
     index = block(found["index"])
     assert [photo["flagged"] for photo in index["photos"]] == [False, True, True]
     assert found["missed"] == 2
-    assert index["photos"][1]["missed"] == [[0, "pixels of the mask that hit black or white: 40.0 %, threshold 5 %"]]
+    assert index["photos"][1]["missed"] == [[0, "clipped pixels of the mask: 40.0 %, threshold 5 %"]]
     assert index["reasons"] == ["HTTP 503"]
     assert index["photos"][2]["sweeps"][0]["scores"][0][1] == [[0, 0]]
 
@@ -101,8 +101,8 @@ def test_the_plain_sweeps_tell_absent_from_unanswered():
 def test_photos_that_are_not_shown_are_counted():
     assert view()["left_out"] == ""
     words = view(total=1003, lost=2)["left_out"]
-    assert "3 of 1,003 photos are here" in words
-    assert "2 photos are not here: the images are no longer in the run’s folder" in words
+    assert "3 of 1,003 photos are shown" in words
+    assert "2 photos are not shown, because the images are missing" in words
 
 
 def test_an_empty_album_leaves_no_trace_on_the_page(slopes, straight):

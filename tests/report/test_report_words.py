@@ -43,9 +43,9 @@ def test_a_slope_below_the_rule_is_not_called_absent(row):
 def test_when_nothing_is_found_the_farthest_interval_end_is_the_bound(frame, row):
     tested = frame(row("hat", 0.01, width=0.06, p=0.6), row("tie", -0.02, width=0.08, p=0.5))
     sentence = nothing_found(tested, GENDER, max_p=0.001, min_slope=0.03)
-    assert sentence.startswith("None of the 2 labels tested moves with perceived gender by the rule p < 0.001")
+    assert sentence.startswith("None of the 2 tested labels changes with perceived gender by the rule p < 0.001")
     assert "no evidence of an effect larger than 0.100" in sentence
-    assert "The one label tested does not move" in nothing_found(tested[:1], GENDER, max_p=0.001, min_slope=0.03)
+    assert "The only tested label does not change" in nothing_found(tested[:1], GENDER, max_p=0.001, min_slope=0.03)
     assert "no evidence either way" in nothing_found(tested[:0], GENDER, max_p=0.001, min_slope=0.03)
 
 
@@ -82,5 +82,5 @@ def test_a_failed_check_of_the_whole_run_concerns_all():
 
 
 def test_an_unmeasured_card_is_no_pass():
-    assert "Nothing on the validity card was checked" in banner(check_results([]), "gender")
+    assert "No check of the validity card could be made" in banner(check_results([]), "gender")
     assert banner(check_results([check(passed=None, figure=math.nan)]), "gender") is not None

@@ -90,7 +90,7 @@ def test_labels_are_filtered_by_text_direction_q_and_size(visit, some):
     status = page.get_by_role("status").first
     assert status.inner_text() == "Shown: 10 of 10 findings."
     page.get_by_role("combobox", name="Show").select_option("all")
-    assert status.inner_text() == "Shown: 30 of all 30 labels tested."
+    assert status.inner_text() == "Shown: 30 of all 30 tested labels."
     page.get_by_label("Label contains").fill("OTHER")
     assert len(labels(page)) == 20
     page.get_by_label("Label contains").fill("")
@@ -106,7 +106,7 @@ def test_labels_are_filtered_by_text_direction_q_and_size(visit, some):
 def test_a_search_among_the_findings_tells_of_matches_elsewhere(visit, some):
     page = visit(some)
     page.get_by_label("Label contains").fill("other")
-    assert page.get_by_role("status").first.inner_text() == "Shown: 0 of 10 findings. 20 of all 30 labels tested match."
+    assert page.get_by_role("status").first.inner_text() == "Shown: 0 of 10 findings. 20 of all 30 tested labels match."
 
 
 def test_the_reader_chooses_the_curves(visit, some):

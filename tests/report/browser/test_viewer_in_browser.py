@@ -134,10 +134,10 @@ def test_a_placebo_at_fewer_values_keeps_the_value_its_picture_and_its_labels(vi
 
 def test_failures_are_named(visit, everyday):
     page = visit(everyday)
-    page.get_by_role("checkbox", name="Only the 2 with a missed check").check()
+    page.get_by_role("checkbox", name="Only the 2 with a failed check").check()
     assert page.locator("#viewer-count").inner_text() == "2 photos"
     page.locator("#viewer-strip").get_by_text("bea.jpg").click()
-    assert "hit black or white: 40.0 %, threshold 5 %" in page.locator("#viewer-missed").inner_text()
+    assert "clipped pixels of the mask: 40.0 %, threshold 5 %" in page.locator("#viewer-missed").inner_text()
     page.locator("#viewer-strip").get_by_text("cleo.jpg").click()
     page.locator("#viewer-dial").fill("0")
     assert page.get_by_text("No answer for this version: HTTP 503").is_visible()
@@ -205,7 +205,7 @@ def test_without_scripts_and_in_print_there_are_plain_sweeps(visit, everyday):
     assert not page.locator("#viewer-plain img").first.is_visible(), (
         "on the screen the contact sheet opens with a click"
     )
-    page.get_by_text("Contact sheet: perceived gender, 3 diverse faces").click()
+    page.get_by_text("Contact sheet: perceived gender, 3 faces of different groups").click()
     assert page.locator("#viewer-plain img").first.is_visible()
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     page.emulate_media(media="print")

@@ -1,12 +1,12 @@
-// The tables of labels: sort by a heading, filter, show all, and choose which curves are drawn.
-// The page's HTML has the first rows as printed; here they are drawn anew from the data block beside them.
+// The tables of labels: sorting by a heading, filtering, showing all, and selecting the curves to draw.
+// The page's HTML has the first rows. The script redraws them from the data block next to the table.
 
-const MOST_ROWS = 200; // at a time; a button shows the rest
-const MOST_CURVES = 6; // as many as there are colours
-const LABEL_GAP = 14; // units of the picture between two names
+const MOST_ROWS = 200; // more are shown on demand
+const MOST_CURVES = 6; // number of colours
+const LABEL_GAP = 14; // SVG units between two names
 const PLOT_HEIGHT = 240;
 const [FINDING, PLACEBO] = [1, 2];
-const [MARKS, SERIES, CELLS] = [0, 1, 2]; // places in a row of data
+const [MARKS, SERIES, CELLS] = [0, 1, 2]; // positions in a row of data
 
 for (const part of document.querySelectorAll("[data-labels]")) enliven(part);
 
@@ -35,7 +35,7 @@ function enliven(part) {
     const elsewhere = every.length > matching.length && matching.length < scope.length;
     status.textContent =
       `Shown: ${count(matching.length)} of ${what}.` +
-      (elsewhere ? ` ${count(every.length)} of all ${count(data.rows.length)} labels tested match.` : "");
+      (elsewhere ? ` ${count(every.length)} of all ${count(data.rows.length)} tested labels match.` : "");
     const rest = Math.max(0, matching.length - rowsShown);
     control.more.closest("p").hidden = rest === 0;
     control.more.textContent = `Show ${count(rest)} more`;
@@ -121,7 +121,7 @@ function enliven(part) {
   }
 
   function sortBy(n) {
-    // Once: the largest first, or from A; twice: the other way; thrice: as at first.
+    // First click: largest first, or from A; second: reversed; third: the original order.
     const fallsFirst = !["label", "p"].includes(data.kinds[n]);
     if (order.heading !== n) Object.assign(order, { heading: n, falling: fallsFirst });
     else if (order.falling === fallsFirst) order.falling = !fallsFirst;
@@ -158,11 +158,11 @@ function enliven(part) {
   table.classList.add("live");
   const filters = part.querySelector(".filters");
   filters.hidden = false;
-  filters.open = !matchMedia("(max-width: 560px)").matches; // on a phone they would fill the screen
+  filters.open = !matchMedia("(max-width: 560px)").matches; // they would fill a phone's screen
   show();
 }
 
-// The picture's groups, one a label: which are drawn, in which colour, and where their names stand.
+// The groups of a chart of curves, one per label: visibility, colours, and positions of the names.
 function curvesOf(figure) {
   const groups = [...figure.querySelectorAll("[data-series]")];
   const first = groups.map((_, series) => series).filter((series) => !groups[series].hasAttribute("display"));
@@ -198,7 +198,7 @@ function curvesOf(figure) {
   return { choose, atFirst, slotOf: (series) => slots.get(series) ?? 0 };
 }
 
-// Names beside the ends of their lines, pushed apart where they would overlap.
+// Moves names at the ends of their lines apart, so that they do not overlap.
 function keepApart(groups) {
   const names = groups.map((group) => {
     const [leader, text] = [group.querySelector("line"), group.querySelector("text")];
@@ -226,7 +226,7 @@ function element(tag, attributes, ...children) {
   return made;
 }
 
-// Numbers as the page prints them (formats.py); they come rounded.
+// Numbers in the page's format (formats.py); the data are rounded.
 function printed(kind, value) {
   if (kind === "slope") return decimal(value[0], true) + value[1];
   if (kind === "interval") return value.includes(null) ? "–" : `${decimal(value[0])} to ${decimal(value[1])}`;
@@ -252,7 +252,7 @@ function isInfinite(value) {
 function numberOf(value) {
   return isInfinite(value) ? (value === "∞" ? Infinity : -Infinity) : value;
 }
-// On paper everything is open; afterwards it is as it was.
+// Open all details for printing, and restore them afterwards.
 
 let closed = [];
 

@@ -1,20 +1,20 @@
-// The sweep viewer: a photo, an attribute, a value of a; the image, and each classifier’s scores for it.
-// Names and labels come from outside: they are set as text, never as HTML.
+// The sweep viewer: the image of a photo at a value of an attribute, and the classifiers’ scores for it.
+// Names and labels are untrusted, so they are set as text, never as HTML.
 
 const live = document.getElementById("viewer-live");
 if (!live) return;
 
 const part = (name) => document.getElementById(`viewer-${name}`);
 const [index, films] = ["index", "films"].map((name) => JSON.parse(part(name).textContent));
-const LINK = "#viewer:"; // to a face, an attribute and a step: #viewer:photo=NAME&attribute=gender&step=3
+const LINK = "#viewer:"; // such as #viewer:photo=NAME&attribute=gender&step=3
 
 const state = { photo: index.first, attribute: 0, arm: 0, step: 0 };
-let rows = []; // the bars on the page: what they show at each step, and their elements
+let rows = []; // the bars on the page: their data at each step, and their elements
 let speaking = 0;
 
 const attribute = () => index.attributes[state.attribute];
 const current = () => index.photos[state.photo];
-const dial = () => index.dials[sweepOf(current()).dial]; // a placebo stops at fewer values than the edit
+const dial = () => index.dials[sweepOf(current()).dial]; // a placebo has fewer values than the edit
 
 function made(tag, name = "", ...children) {
   const element = document.createElement(tag);
@@ -28,7 +28,7 @@ function sweepOf(photo) {
   return own.find((sweep) => sweep.arm === state.arm) || own[0] || photo.sweeps[0];
 }
 
-// One version of a film: the image is as wide as all versions, its frame as one.
+// Shows one version of a film: the image is as wide as all versions, its frame as one.
 function show(image, film, step, steps) {
   const source = `data:image/webp;base64,${films[film]}`;
   if (image.src !== source) image.src = source;
@@ -36,7 +36,7 @@ function show(image, film, step, steps) {
   image.style.transform = `translateX(${(-100 * step) / steps}%)`;
 }
 
-// Label number -> its score at each step, null where it was not returned.
+// Label index -> its score at each step, null if it was not returned.
 function unpacked(text, steps) {
   const bytes = Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0));
   const numbers = Array.from({ length: bytes.length / 2 }, (_, place) => bytes[2 * place] | (bytes[2 * place + 1] << 8));
@@ -71,7 +71,7 @@ const choices = index.photos.map((photo, number) => {
   label.dataset.photo = number;
   if (photo.flagged) {
     const mark = Object.assign(made("span", "viewer-mark", "!"), { ariaHidden: "true" });
-    label.append(mark, made("span", "aside", ", has a missed check or an unanswered version"));
+    label.append(mark, made("span", "aside", ", has a failed check or an unanswered version"));
   }
   input.addEventListener("change", () => choose({ photo: number }));
   arrived.observe(label);
@@ -90,7 +90,7 @@ function filter() {
 
 function showChosen() {
   const [chosen, seen] = [choices[state.photo].label, strip].map((one) => one.getBoundingClientRect());
-  strip.scrollLeft += chosen.left - seen.left - (seen.width - chosen.width) / 2; // the page itself stays where it is
+  strip.scrollLeft += chosen.left - seen.left - (seen.width - chosen.width) / 2; // does not scroll the page
 }
 
 // ---- a photo, an attribute, an arm
@@ -123,7 +123,7 @@ function choose(changes) {
   part("dial").max = values.length - 1;
   for (const path of part("edge").children) path.setAttribute("d", photo.outline);
   const missed = photo.missed.filter(([own]) => own === sweep.attribute);
-  part("missed").replaceChildren(...missed.map(([, words]) => made("li", "", `Misses a check: ${words}`)));
+  part("missed").replaceChildren(...missed.map(([, words]) => made("li", "", `Fails a check: ${words}`)));
   part("missed").hidden = !missed.length;
   rows = [];
   part("scores").replaceChildren(...index.adapters.map((adapter, n) => scoresOf(adapter, sweep, sweep.scores[n])));
@@ -132,7 +132,7 @@ function choose(changes) {
 
 function scoresOf(adapter, sweep, words) {
   const steps = index.dials[sweep.dial].values.length;
-  const notice = made("p", "viewer-notice", "This classifier has no answers for this sweep.");
+  const notice = made("p", "viewer-notice", "This classifier gave no answers for this sweep.");
   const block = made("section", "viewer-adapter", made("h3", "", adapter.name));
   if (adapter.presence) block.append(made("p", "note", `A label counts as present from ${adapter.presence}.`));
   block.append(notice);
@@ -142,7 +142,7 @@ function scoresOf(adapter, sweep, words) {
   const first = new Set(steepest.map(([label]) => label));
   const others = [...scores.keys()].filter((label) => !first.has(label)).map((label) => [label, ""]);
   const bars = [];
-  for (const [title, labels] of [["Steepest slopes of all photos", steepest], ["Scored highest for this photo", others]]) {
+  for (const [title, labels] of [["Labels with the steepest slopes over all photos", steepest], ["Labels with the highest scores for this photo", others]]) {
     if (!labels.length) continue;
     const own = labels.map(([label, slope]) => barOf(adapter.labels[label], slope, scores.get(label) || Array(steps).fill(null)));
     bars.push(...own);
@@ -198,7 +198,7 @@ function draw({ scores, row, fill, number }, missing) {
   number.textContent = missing ? "no answer" : score === null ? "not returned" : printed;
 }
 
-// The value, and of each classifier the labels that moved most from a = 0.
+// Announces the value and, for each classifier, the labels whose scores differ most from those at a = 0.
 function speak(words) {
   const { middle } = dial();
   const parts = rows.map(({ adapter, missing, bars }) => {
@@ -238,7 +238,7 @@ part("attribute").addEventListener("change", ({ target }) => {
 part("arm").addEventListener("change", ({ target }) => choose({ arm: Number(target.value) }));
 part("mask").addEventListener("change", ({ target }) => part("edge").toggleAttribute("hidden", !target.checked));
 
-// Dragging sideways over the picture is dragging the dial.
+// Dragging sideways over the image moves the dial.
 const frame = part("frame");
 function drag(event) {
   const { left, width } = frame.getBoundingClientRect();
