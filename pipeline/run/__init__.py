@@ -1,1 +1,1 @@
-"""A run's folder, its record and its tables; no stage's work is known here."""
+"""A run's folder, record, tables and storage, and the engines that execute its jobs."""

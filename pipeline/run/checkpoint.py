@@ -1,4 +1,4 @@
-"""A run's own files copied to the object store that has its images, and fetched from there onto another machine."""
+"""Copies of a run's files to the object store with its images, and back to another machine."""
 
 import json
 import sqlite3
@@ -12,22 +12,22 @@ from pipeline.run.storage import RemoteFile
 
 RECORD = "run.json"
 IMAGES = ("images", "masks", "masked")
-SCRATCH = "scratch"  # folder of a run for files on their way; what a killed process leaves there goes later
-# What is made again from the rest, or is in the object store already.
+SCRATCH = "scratch"  # folder of a run for temporary files
+# Not copied, because it can be recreated or is in the object store already.
 LEFT_OUT = (*IMAGES, SCRATCH, "films", "parts", "sent", ".lock")
-ANOTHER = "{url} holds another run than {folder}: name another --images-to, or another --out to continue that run"
-NOT_EMPTY = "{url} holds files of no run: name a folder of its own with --images-to (or --out)"
+ANOTHER = "{url} holds another run than {folder}: change --images-to, or continue that run with another --out"
+NOT_EMPTY = "{url} holds files but no run: name an empty folder with --images-to (or --out)"
 
-Marks = dict[str, tuple[int, int]]  # name -> size and time of writing
+Marks = dict[str, tuple[int, int]]  # name -> size and modification time
 
 
 def copy_run(folder: Path, to: RemoteFile, *, copied: Marks) -> Marks:
-    """Copy a run's record, tables and answers, the record last; a file of answers is copied as it is between two.
+    """Copy a run's tables, answers and, last, its record. Databases are copied as consistent snapshots.
 
     Args:
-        folder: the run's.
+        folder: the run's folder.
         to: the folder of the object store.
-        copied: what an earlier call returned; what was not written since is not copied again.
+        copied: the result of an earlier call. Files unchanged since then are skipped.
 
     Raises:
         StorageError: the store cannot be reached.
@@ -50,10 +50,10 @@ def copy_run(folder: Path, to: RemoteFile, *, copied: Marks) -> Marks:
 
 
 def fetch_run(folder: Path, source: RemoteFile) -> None:
-    """Fetch a run that another machine began, where this one has none.
+    """Fetch a run that another machine began, unless this machine has it.
 
     Raises:
-        RunError: the store holds another run than the folder, or images of no run: stale ones are removed there.
+        RunError: the store holds another run than the folder, or images without a run, which could be overwritten.
         StorageError: the store cannot be reached.
     """
     kept, own = source / RECORD, folder / RECORD
@@ -66,7 +66,7 @@ def fetch_run(folder: Path, source: RemoteFile) -> None:
             raise RunError(ANOTHER.format(url=source, folder=folder))
         return
     files = {file.url[len(source.url) + 1 :]: file for file in source.files(leave_out=LEFT_OUT)}
-    for name in sorted(files, key=lambda name: name == RECORD):  # with its record, the run is there
+    for name in sorted(files, key=lambda name: name == RECORD):  # the record completes the run
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(files[name].read_bytes())

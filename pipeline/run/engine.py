@@ -1,6 +1,6 @@
-"""Where jobs on chunks of photos and images run: in this process, or in worker processes that hold the networks.
+"""Execution of jobs on chunks of photos and images, in this process or in worker processes that hold the networks.
 
-A job is picklable, and its result depends on nothing but its fields. What the jobs compute is in the stages.
+Jobs are picklable, and their results depend only on their fields.
 """
 
 import ctypes
@@ -25,56 +25,54 @@ Result = TypeVar("Result")
 Result_co = TypeVar("Result_co", covariant=True)
 
 STEP, DONE, FAILED = "step", "done", "failed"
-# One thread each: the processes take all cores, and a result has the same bytes whatever the number of cores.
+# One thread per process, because processes use all cores, and so that results do not depend on the number of cores.
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
-# Of glibc, which other C libraries ignore. From so many bytes it gives memory back when it is freed: without it each
-# process keeps a tenth more than it needs. Huge pages, where Linux grants them, cost a third less time to take again.
+# Settings of glibc. Above these sizes, freed memory is returned to the system, without which processes hold a tenth
+# more memory than they need. Huge pages, where Linux grants them, take a third less time to allocate again.
 MALLOC = {
     "MALLOC_MMAP_THRESHOLD_": str(2**24),
     "MALLOC_TRIM_THRESHOLD_": str(2**25),
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
 }
-LOST = (
-    "a worker process ended by itself, perhaps for lack of memory: the same command continues; give it fewer --workers"
-)
+LOST = "a worker process died, perhaps for lack of memory: repeat the command with fewer --workers to continue"
 
 
 class Job(Protocol[Result_co]):
-    """Some work that may be done in another process."""
+    """A job that may be executed in another process."""
 
     def __call__(self, step: Step) -> Result_co:
-        """Do it; ``step`` is called with how many more photos are done."""
+        """Return the result; ``step`` is called with numbers of finished photos."""
         ...
 
 
 class Engine(Protocol):
-    """Does jobs, several at once."""
+    """Executes jobs, several at once."""
 
     @property
     def size(self) -> int:
-        """How many jobs are done at once."""
+        """The number of jobs that are executed at once."""
         ...
 
     @property
     def peak_mib(self) -> float:
-        """The most memory that other processes than this one have held for it, in MiB."""
+        """The peak memory of its processes, without this one, in MiB."""
         ...
 
     def start(self) -> None:
-        """Get ready, in the background, for jobs that will come soon."""
+        """Prepare in the background for jobs."""
         ...
 
     def close(self) -> None:
-        """Give back what is held between jobs."""
+        """Release what is held between jobs."""
         ...
 
     def call(self, job: Job[Result], step: Step = ...) -> Result:
-        """Do one job and return its result, or raise its exception. Safe to call from ``size`` threads at once."""
+        """Execute a job and return its result or raise its exception. May be called from ``size`` threads at once."""
         ...
 
 
 class InProcess:
-    """Does jobs one after the other in the caller's thread."""
+    """Executes jobs in the caller's thread."""
 
     size = 1
     peak_mib = 0.0
@@ -95,14 +93,14 @@ IN_PROCESS = InProcess()
 
 
 class WorkerPool:
-    """Does jobs in processes of its own, which are started with the first job and end with this one, however it ends.
+    """Executes jobs in worker processes, which start with the first job and end with this process, even if killed.
 
-    They are forked from one process that has imported the networks' packages. The standard library's pools are not
-    used: they run the caller's main module again, and their processes outlive a caller that was killed.
+    They are forked from one process that has imported the networks' packages. The pools of the standard library run the
+    caller's main module again, and their processes outlive a killed caller.
 
     Args:
-        size: how many processes.
-        preload: modules that they import before they are forked.
+        size: number of processes.
+        preload: modules to import before they are forked.
     """
 
     def __init__(self, size: int, *, preload: Sequence[str] = ()) -> None:
@@ -110,7 +108,7 @@ class WorkerPool:
         self._preload = tuple(preload)
         self._idle: SimpleQueue[Connection] = SimpleQueue()
         self._parent: subprocess.Popen[bytes] | None = None
-        self._alive = -1  # a pipe's end; the processes end when it is closed
+        self._alive = -1  # end of a pipe; the processes end when it is closed
         self._lock = Lock()
         self._peaks: dict[int, float] = {}
 
@@ -140,7 +138,7 @@ class WorkerPool:
         """See ``Engine``.
 
         Raises:
-            RunError: the process that did the job is gone.
+            RunError: the job's process died.
         """
         self.start()
         worker = self._idle.get()
@@ -151,7 +149,7 @@ class WorkerPool:
         except (EOFError, OSError) as error:
             raise RunError(LOST) from error
         except BaseException:
-            worker.close()  # it is in the middle of a job: nobody may take its answers for those of another
+            worker.close()  # it still works on the job, so its next messages belong to no other
             raise
         finally:
             self._idle.put(worker)
@@ -163,11 +161,11 @@ class WorkerPool:
 
     @property
     def peak_mib(self) -> float:
-        """The most memory that each process has held, added up, in MiB; what they share is counted for each."""
+        """The sum of the processes' peak memory in MiB; shared memory is counted for each process."""
         return sum(self._peaks.values())
 
     def close(self) -> None:
-        """End the processes, whatever they are doing; the next job starts them again."""
+        """End the processes, even while they work. The next job starts new ones."""
         with self._lock:
             if self._parent is not None:
                 os.close(self._alive)
@@ -179,7 +177,7 @@ class WorkerPool:
 
 @contextmanager
 def started(workers: int, *, preload: Sequence[str] = ()) -> Iterator[Engine]:
-    """An engine of so many workers; its processes end with the context."""
+    """Yield an engine of ``workers`` processes, which end with the context."""
     if workers == 1:
         yield IN_PROCESS
         return
@@ -191,14 +189,14 @@ def started(workers: int, *, preload: Sequence[str] = ()) -> Iterator[Engine]:
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def for_each(engine: Engine, items: Iterable[Any], work: Callable[[Any], None]) -> None:
-    """Call ``work`` with every item, from as many threads as the engine does jobs at once; items are taken when needed.
+    """Call ``work`` with every item, in ``engine.size`` threads. Items are taken from the iterable when needed.
 
-    The first exception ends it, once the items that are being worked on are done.
+    After an exception no further items are taken, and it is raised when the threads have finished theirs.
     """
     if engine.size == 1:
         for item in items:
@@ -215,7 +213,7 @@ def for_each(engine: Engine, items: Iterable[Any], work: Callable[[Any], None]) 
                 if item is left:
                     return
                 work(item)
-        except BaseException as error:  # raised again in the caller's thread
+        except BaseException as error:  # raised in the caller's thread
             errors.append(error)
             stopped.set()
 
@@ -233,9 +231,9 @@ def for_each(engine: Engine, items: Iterable[Any], work: Callable[[Any], None]) 
 
 @contextmanager
 def alongside(engine: Engine, work: Callable[[], None]) -> Iterator[None]:
-    """Have ``work``, which gives the engine jobs, done while the context's body is; by an engine of one job, before it.
+    """Run ``work``, which calls the engine, in a thread during the context; with an engine of size 1, before it.
 
-    Both end before the context does; the body's exception is raised if both fail.
+    The context ends when both have ended. If both fail, the body's exception is raised.
     """
     if engine.size == 1:
         work()
@@ -246,7 +244,7 @@ def alongside(engine: Engine, work: Callable[[], None]) -> Iterator[None]:
     def run() -> None:
         try:
             work()
-        except BaseException as error:  # raised again in the caller's thread
+        except BaseException as error:  # raised in the caller's thread
             errors.append(error)
 
     thread = Thread(target=run, daemon=True, name="engine alongside")
@@ -261,7 +259,7 @@ def alongside(engine: Engine, work: Callable[[], None]) -> Iterator[None]:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Have PyTorch and OpenCV compute on one thread; what they were set to comes back."""
+    """Restrict PyTorch and OpenCV to one thread within the context."""
     import cv2
     import torch
 
@@ -276,7 +274,7 @@ def one_thread() -> Iterator[None]:
 
 
 def serve() -> None:
-    """Import what the arguments name, fork a worker for each socket, and wait for them; run by ``WorkerPool``."""
+    """Import modules, fork a worker for each socket, and wait for them, as ``WorkerPool`` asks by ``sys.argv``."""
     import signal
     from importlib import import_module
 
@@ -285,7 +283,7 @@ def serve() -> None:
     for name in preload.split(",") if preload else ():
         import_module(name)
     mine = list(map(int, sockets))
-    gc.freeze()  # else each worker's collector writes to all objects, and so copies the memory that they share
+    gc.freeze()  # otherwise the workers' garbage collectors write to all objects, which copies shared memory
     with one_thread():
         for number in mine:
             if os.fork() == 0:
@@ -302,7 +300,7 @@ def serve() -> None:
 
 
 def _end_with(watched: int) -> None:
-    """Wait until the other end of the pipe is closed, by the caller or by its death, and end this process."""
+    """End this process when the other end of the pipe is closed, by the caller or by its death."""
     os.read(watched, 1)
     os._exit(1)
 
@@ -313,7 +311,7 @@ def _work(caller: Connection) -> None:
         try:
             job = caller.recv()
             if last not in (None, type(job)):
-                give_back()  # what other work needed; for more of the same it would have to be taken again
+                give_back()  # of other jobs; jobs of the same kind would allocate it again
             last = type(job)
             kind, result = DONE, job(lambda count: caller.send((STEP, count)))
         except EOFError:
@@ -328,11 +326,11 @@ def _work(caller: Connection) -> None:
 
 
 def give_back() -> None:
-    """Give the system the memory that is free in this process; other C libraries than glibc are left alone."""
+    """Return this process's free memory to the system, if the C library is glibc."""
     with suppress(AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def peak_mib() -> float:
-    """The most memory this process has held so far, in MiB."""
+    """Return the peak memory of this process in MiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

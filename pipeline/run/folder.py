@@ -1,7 +1,4 @@
-"""A run's folder: its record, its lock, which stages are done, and work in chunks that survives a kill.
-
-What the stages do is in ``pipeline.stages``; nothing here knows a photo or an adapter.
-"""
+"""A run's folder: its record, its lock, the state of its stages, and chunked work that can be resumed."""
 
 import fcntl
 import time
@@ -24,15 +21,15 @@ from pipeline.run.tables import column_types, frame_from_csv, frame_to_csv, to_t
 if TYPE_CHECKING:
     import pandas as pd
 
-UNWRITABLE = "{folder} cannot be written ({error}): put that right, or name another folder with --out"
-NO_TABLE = "{folder} has no table {table!r} (yet): write its tables with `counterslope report {folder}`"
-DAMAGED_TABLE = "{path} is damaged ({error}): write it again with `counterslope report {folder}`"
+UNWRITABLE = "{folder} cannot be written ({error}): correct this, or name another folder with --out"
+NO_TABLE = "{folder} has no table {table!r} yet: write its tables with `counterslope report {folder}`"
+DAMAGED_TABLE = "{path} is damaged ({error}): rewrite it with `counterslope report {folder}`"
 NOT_ON_A_DISK = (
-    "{protocol}:// names an object store, and this is written to a disk of this machine: name a folder with --out. An "
-    "audit's images go to a store with --images-to"
+    "{protocol}:// is an object store, but this is written to a local disk: name a folder with --out. An audit can "
+    "write its images to a store with --images-to"
 )
 SHARDS: dict[str, Shards | None] = {"folder": None, "shards": "tar", "parquet": "parquet"}
-# What a run that was killed before its first record leaves behind.
+# Files of a run that was killed before it wrote its first record.
 BEFORE_THE_RECORD = {".lock", f"run.json{PARTIAL}"}
 
 
@@ -40,7 +37,7 @@ class Run:
     """A run's folder, opened for work by one process at a time.
 
     Raises:
-        RunError: the folder holds something else, or a record that cannot be used, or is none of this machine.
+        RunError: the folder is not a run, its record cannot be used, or it is not on this machine.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -48,7 +45,7 @@ class Run:
         self.folder = folder
         self.record = RunRecord()
         self._copied: Marks = {}
-        self._noting = RLock()  # two stages may be under way at once
+        self._noting = RLock()  # two stages may run at once
         path = folder / "run.json"
         if path.exists():
             self.record = read_record(path)
@@ -56,18 +53,18 @@ class Run:
             raise RunError(f"{folder} exists and is not a run: name another folder with --out")
 
     def path(self, name: str) -> Path:
-        """A file or folder of the run."""
+        """Return the path of a file or folder of the run."""
         return self.folder / name
 
     @property
     def images(self) -> ImageStore:
-        """Where the run's images and masks lie."""
+        """The store of the run's images and masks."""
         options = self.record.settings.storage if self.record.settings else StorageOptions()
         root = self.folder.absolute() if options.images_to is None else location(options.images_to)
         return ImageStore(root, shards=SHARDS[options.images], scratch=self.path(SCRATCH).absolute())
 
     def checkpoint(self) -> None:
-        """Copy the run's own files to where its images are, if that is an object store.
+        """Copy the run's files to the object store of its images, if there is one.
 
         Raises:
             StorageError: the store cannot be reached.
@@ -78,19 +75,19 @@ class Run:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other processes from working on the run.
+        """Lock the run against other processes.
 
         Raises:
-            RunError: another process does, or the folder cannot be written.
+            RunError: another process holds the lock, or the folder cannot be written.
         """
         with locked(self.folder):
             if self.path("run.json").exists():
-                # Another process may have finished its work between our opening the folder and taking the lock.
+                # Another process may have changed the run before the lock was taken.
                 self.record = read_record(self.path("run.json"))
             yield
 
     def busy(self) -> bool:
-        """Whether a process is working on the run at this moment."""
+        """Return whether a process is working on the run."""
         path = self.path(".lock")
         if not path.is_file():
             return False
@@ -102,7 +99,7 @@ class Run:
         return False
 
     def note(self, **facts: Any) -> None:
-        """Set fields of the record and write it. Safe to call from several threads."""
+        """Set fields of the record and write it. Thread-safe."""
         with self._noting:
             for name, value in facts.items():
                 setattr(self.record, name, value)
@@ -110,16 +107,16 @@ class Run:
             write_record(self.record, self.path("run.json"))
 
     def csv_path(self, table: str) -> Path:
-        """The file of a table of results."""
+        """Return the file of a table of results."""
         return self.path("tables") / f"{table}.csv"
 
     def write_csv(self, table: str, frame: "pd.DataFrame") -> None:
-        """Write a table of results; the types of its columns are kept in the record."""
+        """Write a table of results, and the types of its columns to the record."""
         write_text(self.csv_path(table), frame_to_csv(frame))
         self.note(tables={**self.record.tables, table: column_types(frame)})
 
     def read_csv(self, table: str) -> "pd.DataFrame":
-        """A table of results, such as ``slopes``, ``curves`` or ``validity``.
+        """Read a table of results, such as ``slopes``, ``curves`` or ``validity``.
 
         Raises:
             RunError: the run has no such table, or the file is damaged.
@@ -133,7 +130,7 @@ class Run:
             raise RunError(DAMAGED_TABLE.format(path=path, error=error, folder=self.folder)) from error
 
     def is_done(self, stage: str, fingerprint: str) -> bool:
-        """Whether a stage was finished from exactly these inputs, and its files are as it wrote them."""
+        """Return whether a stage was finished with these inputs, and its files are unchanged."""
         return (
             self.record.is_done(stage)
             and self.record.stages[stage].fingerprint == fingerprint
@@ -141,7 +138,7 @@ class Run:
         )
 
     def damaged(self, stage: str) -> list[str]:
-        """The files of a finished stage that are gone, or are not what it wrote."""
+        """Return the files of a finished stage that are missing or changed."""
         outputs = self.record.stages[stage].outputs if stage in self.record.stages else {}
         return [name for name, digest in outputs.items() if _digest_of(self.path(name)) != digest]
 
@@ -157,15 +154,15 @@ class Run:
     ) -> Iterator[dict[str, int]]:
         """Record a stage while it runs; the caller fills the yielded counts.
 
-        An exception leaves the stage as "stopped" in the record, so that ``status`` shows where a run ended.
+        After an exception the stage is "stopped" in the record.
 
         Args:
             name: the stage's name in the record.
-            fingerprint: names everything that its result depends on.
+            fingerprint: a digest of everything that its result depends on.
             outputs: the files of the run that the stage writes; names may be added while it runs.
-            try_again: the count of what may succeed another time (a network, a server): with any, the stage ends
-                "incomplete", not "done", and the next run of the same command tries again.
-            engine: does the stage's jobs; its processes' memory counts.
+            try_again: the count of items that may succeed later, such as failures of a network. If it is not 0, the
+                stage ends "incomplete", and repeating the command retries them.
+            engine: executes the stage's jobs. The memory of its processes is included in the peak.
         """
         before = self.record.stages.get(name)
         counts: dict[str, int] = {}
@@ -194,7 +191,7 @@ class Run:
     def _keep(self, name: str, stage: Stage) -> None:
         with self._noting:
             stages = {**self.record.stages, name: stage.model_copy()}
-            self.note(stages={one: stages[one] for one in sorted(stages, key=_place)})
+            self.note(stages={stage: stages[stage] for stage in sorted(stages, key=_place)})
 
     def parts(
         self,
@@ -207,23 +204,23 @@ class Run:
         advance: Step,
         engine: Engine = IN_PROCESS,
     ) -> list[Path]:
-        """Work through chunks of rows; each result is kept at once, so that a killed run goes on with the next chunk.
+        """Process chunks of rows and write each result to a file, so that a killed run resumes with the next chunk.
 
-        A part's name says what it was made from. The same chunk is never cut differently on a restart, because a
-        network's last bits may depend on what else is in its batch.
+        The file is named by a digest of its inputs. Chunks must be the same after a restart, because rounding in a
+        network may depend on the rest of the batch.
 
         Args:
-            name: of the stage.
-            chunks: may be iterated more than once.
-            fingerprint: names everything that the work depends on next to the rows.
-            columns: of the result.
-            work: rows of a chunk, and a function to call with how many of them are done -> rows of the result. What
-                it does not count itself is counted when it returns.
-            advance: is called with how many rows were done.
-            engine: as many chunks are worked on at once, in threads, as it does jobs; one after the other unless given.
+            name: the stage's name.
+            chunks: chunks of rows; iterable more than once.
+            fingerprint: a digest of everything except the rows that the result depends on.
+            columns: the columns of the result.
+            work: a function from the rows of a chunk, and a function to report numbers of finished rows, to the rows
+                of the result. Rows that it does not report are counted when it returns.
+            advance: called with numbers of finished rows.
+            engine: its size is the number of chunks that threads process at once.
 
         Returns:
-            The parts' Parquet files, in the order of the chunks.
+            The Parquet files, in the order of the chunks.
         """
         made = []
 
@@ -249,8 +246,7 @@ class Run:
         return made
 
     def keep_only_parts(self, name: str, chunks: Iterable[Sequence[Mapping[str, Any]]], *, fingerprint: str) -> None:
-        """Remove the parts of a stage that are not of these chunks: the files that they name may be written anew once
-        other chunks are worked on."""
+        """Remove the parts of other chunks, because the files that they list may be rewritten for these chunks."""
         wanted = {self._part(name, fingerprint, chunk).name for chunk in chunks}
         for part in (self.path("parts") / name).glob("*"):
             if part.name not in wanted:
@@ -260,7 +256,7 @@ class Run:
         return self.path("parts") / name / f"{part_key(fingerprint, chunk)}.parquet"
 
     def drop_parts(self, name: str) -> None:
-        """Remove the parts of a finished stage; its table holds them all."""
+        """Remove the parts of a finished stage, which its table contains."""
         folder = self.path("parts") / name
         for part in folder.glob("*"):
             part.unlink()
@@ -275,10 +271,10 @@ def _place(stage: str) -> int:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep other processes from working on a folder, which is made if it is missing.
+    """Lock a folder against other processes. It is created if it is missing.
 
     Raises:
-        RunError: another process does, or the folder cannot be written.
+        RunError: another process holds the lock, or the folder cannot be written.
     """
     _check_on_disk(folder)
     try:
@@ -295,39 +291,38 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def _check_on_disk(folder: Path) -> None:
-    """Refuse what was a URL before it became a path, by which a folder named ``s3:`` would be made."""
+    """Refuse a URL that was turned into a path, which would create a folder named ``s3:``."""
     for protocol in PROTOCOLS:
         if f"{protocol}:" in folder.parts:
             raise RunError(NOT_ON_A_DISK.format(protocol=protocol))
 
 
 def settings_of(run: Run, changes: Mapping[str, Mapping[str, Any]] | None = None) -> Settings:
-    """The options a run was made with, some of them changed. Limits of calls and cost, and what
-    computes, hold for one command only.
+    """Return the options of a run with changes. Limits of calls and cost, and engine options, are not inherited.
 
     Args:
         run: an opened run.
-        changes: section -> option -> value; None keeps the run's own.
+        changes: section -> option -> value; None means no change.
 
     Raises:
         RunError: the folder holds no run.
-        ConfigError: a change does not fit.
+        ConfigError: a change is invalid.
     """
     if run.record.settings is None:
         raise RunError(f"{run.folder} holds no run (there is no run.json): make one with `counterslope audit`")
     kept = run.record.settings.model_dump(mode="json")
     kept["query"] |= {"max_calls": None, "max_cost": None}
-    kept.pop("engine", None)  # of the machine that made the run
+    kept.pop("engine", None)
     for section, options in (changes or {}).items():
         given = {name: value for name, value in options.items() if value is not None}
-        if "adapters" in given:  # options of adapters that are left out go with them
+        if "adapters" in given:  # options of removed adapters are removed, too
             kept[section] = _only_adapters(given["adapters"], kept[section])
         kept[section] = overlaid(kept.get(section, {}), given)
     return settings_from(kept)
 
 
 def _only_adapters(adapters: Sequence[str], query: Mapping[str, Any]) -> dict[str, Any]:
-    """The section ``query`` without options of other adapters than these."""
+    """Return the section ``query`` without the options of other adapters."""
     return {
         name: {adapter: value for adapter, value in table.items() if adapter in (*adapters, EVERY)}
         if isinstance(table, dict)
@@ -337,12 +332,12 @@ def _only_adapters(adapters: Sequence[str], query: Mapping[str, Any]) -> dict[st
 
 
 def part_key(fingerprint: str, chunk: Sequence[Mapping[str, Any]]) -> str:
-    """Names what is made from a chunk; see ``Run.parts``."""
+    """Return the digest that names the result of a chunk; see ``Run.parts``."""
     return digest([fingerprint, list(chunk)])
 
 
 def _digest_of(path: Path) -> str | None:
-    """The digest of a file; None where it cannot be read."""
+    """Return the digest of a file, or None if it cannot be read."""
     try:
         return digest_of_files(path)
     except OSError:
@@ -350,5 +345,5 @@ def _digest_of(path: Path) -> str | None:
 
 
 def chunks_of(rows: Sequence[Mapping[str, Any]], *, size: int) -> list[list[Mapping[str, Any]]]:
-    """Rows in chunks of ``size``."""
+    """Split rows into chunks of ``size``."""
     return [list(rows[start : start + size]) for start in range(0, len(rows), size)]

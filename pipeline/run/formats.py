@@ -1,7 +1,4 @@
-"""Every number that is printed is formatted here, once, so that page, tables and charts agree.
-
-Nothing here computes a number; what cannot be given (None, NaN) is printed as a dash.
-"""
+"""Formats of printed numbers, shared by page, tables, charts and console. None and NaN are printed as a dash."""
 
 import math
 
@@ -12,17 +9,12 @@ STAR_WORDS = "* q < 0.05, ** q < 0.01, *** q < 0.001"
 
 
 def is_missing(number: float | None) -> bool:
-    """Whether there is no number: None or NaN."""
+    """Return whether a number is None or NaN."""
     return number is None or math.isnan(number)
 
 
 def decimal(number: float | None, *, places: int = 3, sign: bool = False) -> str:
-    """``-0.1204`` -> ``−0.120``, with a real minus sign; what rounds to zero has none.
-
-    Args:
-        places: digits after the point.
-        sign: also write the plus sign of a positive number.
-    """
+    """Format ``-0.1204`` as ``−0.120``, with a minus sign unless it rounds to zero, and on demand with a plus sign."""
     if number is None or math.isnan(number):
         return MISSING
     if math.isinf(number):
@@ -34,55 +26,51 @@ def decimal(number: float | None, *, places: int = 3, sign: bool = False) -> str
 
 
 def p_value(p: float | None) -> str:
-    """Three decimals, ``<0.001`` below that; never ``0.000``."""
+    """Format with three decimals; smaller values are ``<0.001``."""
     if p is None or math.isnan(p):
         return MISSING
     return "<0.001" if p < 0.001 else decimal(p)
 
 
 def p_equals(name: str, p: float | None) -> str:
-    """``q < 0.001``, ``q = 0.012``; for running text."""
+    """Return ``q < 0.001`` or ``q = 0.012``, for running text."""
     printed = p_value(p)
     return f"{name} < {printed[1:]}" if printed.startswith("<") else f"{name} = {printed}"
 
 
 def interval(low: float | None, high: float | None, *, places: int = 3) -> str:
-    """``0.080 to 0.160``: words, because a dash between signed numbers is misread."""
+    """Return ``0.080 to 0.160``, because a dash between signed numbers is misread."""
     if is_missing(low) or is_missing(high):
         return MISSING
     return f"{decimal(low, places=places)} to {decimal(high, places=places)}"
 
 
 def stars(q: float | None) -> str:
-    """``***``, ``**``, ``*`` or nothing, by ``STAR_LEVELS``."""
+    """Return ``***``, ``**``, ``*`` or nothing, by ``STAR_LEVELS``."""
     if q is None or math.isnan(q):
         return ""
     return next((mark for level, mark in STAR_LEVELS if q < level), "")
 
 
 def count(number: float | None) -> str:
-    """``12,345``: a count, rounded to a whole."""
+    """Format a count as ``12,345``."""
     return decimal(number, places=0)
 
 
 def pluralise(number: float, noun: str) -> str:
-    """``1 label``, ``2 labels``."""
+    """Return ``1 label``, ``2 labels``."""
     return f"{count(number)} {noun}" + ("" if number == 1 else "s")
 
 
 def plain(number: float | None) -> str:
-    """Up to three significant digits and no needless zeros: thresholds, values of a."""
+    """Format with up to three significant digits and without trailing zeros, for thresholds and values of a."""
     if number is None or math.isnan(number) or math.isinf(number):
         return decimal(number)
     return f"{number:.3g}".replace("-", MINUS)
 
 
 def measured(number: float | None, unit: str, *, least_places: int = 0) -> str:
-    """A figure with its unit as people read it; a ``share`` becomes per cent.
-
-    Args:
-        least_places: digits after the point, where there would be fewer.
-    """
+    """Format a figure with its unit; a ``share`` becomes per cent. ``least_places`` is the least number of decimals."""
     if number is None or math.isnan(number):
         return MISSING
     if unit == "share":
@@ -95,10 +83,7 @@ def measured(number: float | None, unit: str, *, least_places: int = 0) -> str:
 
 
 def next_to_threshold(number: float | None, limit: float | None, unit: str) -> tuple[str, str]:
-    """A figure and its threshold as people read them, with so many digits that two different ones look different.
-
-    The threshold is printed without needless zeros.
-    """
+    """Format a figure and its threshold, with enough digits to tell them apart."""
     if limit is None or math.isnan(limit):
         return measured(number, unit), MISSING
     scale = 100 if unit == "share" else 1
@@ -112,7 +97,7 @@ def next_to_threshold(number: float | None, limit: float | None, unit: str) -> t
 
 
 def duration(seconds: float | None) -> str:
-    """``0.4 s``, ``12 s``, ``3 min 05 s``, ``2 h 07 min``."""
+    """Return ``0.4 s``, ``12 s``, ``3 min 05 s``, ``2 h 07 min``."""
     if seconds is None or math.isnan(seconds):
         return MISSING
     if seconds < 60:

@@ -1,4 +1,4 @@
-"""The progress of a stage: a bar on standard error, in a notebook one below the cell, or nothing."""
+"""Progress displays of stages: bars on standard error or in a notebook, or none."""
 
 import sys
 import threading
@@ -15,33 +15,33 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 
-SECONDS_BETWEEN = 0.3  # of a notebook's updates: each is a message to the browser
+SECONDS_BETWEEN = 0.3  # between updates in a notebook, each of which is a message to the browser
 
 
 class Advance(Protocol):
-    """Called with how many more items of a stage are done; parts of an item count too."""
+    """Reports finished items of a stage."""
 
     def __call__(self, count: float, note: str = "") -> None:
-        """``note`` is shown next to the bar until the next call."""
+        """Add ``count`` finished items, which may be a fraction; show ``note`` until the next call."""
         ...
 
 
 class Watch(Protocol):
-    """Opens a stage of ``total`` items and gives the function that is called as they are done."""
+    """Opens the progress display of a stage."""
 
     def __call__(self, stage: str, *, total: int) -> AbstractContextManager[Advance]:
-        """Watch one stage; several may be watched at once."""
+        """Watch a stage of ``total`` items. Several stages may be watched at once."""
         ...
 
 
 @contextmanager
 def unwatched(stage: str, *, total: int) -> Iterator[Advance]:
-    """No display."""
+    """Show nothing."""
     yield lambda count, note="": None
 
 
 class Bars:
-    """One bar a stage, with counts and time left, on standard error; it stays when the stage is done."""
+    """One bar per stage on standard error, with counts and time left. Bars of finished stages stay."""
 
     def __init__(self) -> None:
         self._display: Progress | None = None
@@ -64,7 +64,7 @@ class Bars:
             nonlocal done
             with self._lock:
                 done += count
-                display.update(task, completed=round(done, 6), note=note)  # thirds of a photo add up to a whole one
+                display.update(task, completed=round(done, 6), note=note)  # rounded, so that thirds of a photo sum to 1
 
         try:
             yield advance
@@ -77,13 +77,13 @@ class Bars:
 
 
 def in_notebook() -> bool:
-    """Whether this is a notebook's process; IPython in a terminal is none."""
+    """Return whether this process is a notebook's kernel; IPython in a terminal is not."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     return getattr(shell, "kernel", None) is not None
 
 
 class NotebookBars:
-    """One bar a stage below the cell, with counts and time; needs no widgets, and stays when the stage is done."""
+    """One bar per stage below the notebook's cell, with counts and time, without widgets. Bars stay."""
 
     @contextmanager
     def __call__(self, stage: str, *, total: int) -> Iterator[Advance]:
@@ -108,7 +108,7 @@ class NotebookBars:
 
 
 def _line(stage: str, done: float, total: int, seconds: float, note: str) -> dict[str, Any]:
-    """A stage's progress as IPython shows it."""
+    """Return a stage's progress for IPython's ``display``."""
     words = f"{stage} {int(done):,} of {total:,} · {duration(seconds)}" + (f" · {note}" if note else "")
     bar = f'<progress value="{done:g}" max="{max(total, 1)}"></progress>'
     return {"text/plain": words, "text/html": f"{bar} {escape(words)}"}
@@ -127,7 +127,7 @@ def _display() -> "Progress":
     )
 
     columns = (
-        SpinnerColumn(finished_text=" "),  # moves while networks load, before anything can be counted
+        SpinnerColumn(finished_text=" "),  # shows activity while networks load
         TextColumn("{task.description:<16}", markup=False), BarColumn(bar_width=30), MofNCompleteColumn(),
         TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(), TextColumn("{task.fields[note]}", markup=False),
     )  # fmt: skip

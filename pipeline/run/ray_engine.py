@@ -1,6 +1,6 @@
-"""Jobs on a Ray cluster: actors that hold the networks; what a lost one was doing is done again by another.
+"""Jobs on a Ray cluster, executed by actors that hold the networks. The job of a lost actor is repeated by another.
 
-Every node needs this package, and sees the photos and the run's folder under the same paths as the caller.
+Every node needs this package, and access to the photos and the run's folder under the caller's paths.
 """
 
 import os
@@ -15,38 +15,38 @@ from pipeline.config.options import ConfigError
 from pipeline.run.engine import Engine, Job, Result, Step, one_thread
 from pipeline.run.record import RunError
 
-ATTEMPTS = 4  # at one job whose process or machine is lost
-PAUSES = (2, 4, 8, 16)  # seconds between the attempts to connect
+ATTEMPTS = 4  # at a job whose process or machine is lost
+PAUSES = (2, 4, 8, 16)  # seconds between attempts to connect
 UNREACHABLE = (
-    "{wanted} in {seconds} seconds ({error}): see --ray-address, and `ray status` on the cluster's head; "
-    "the same command continues"
+    "{wanted} in {seconds} seconds ({error}): check --ray-address, and `ray status` on the cluster's head; "
+    "repeat the command to continue"
 )
-LOST = "Ray lost the process of a job {attempts} times ({error}): the same command continues"
+LOST = "Ray lost the process of a job {attempts} times ({error}): repeat the command to continue"
 
 
 class RayEngine:
-    """Does jobs on the cores, and the GPUs if there are any, of a cluster that this process is connected to.
+    """Executes jobs on the cores and GPUs of a cluster to which this process is connected.
 
     Args:
-        workers: how many actors; as many as the cluster has cores unless given.
-        gpus: let them share the cluster's GPUs.
+        workers: number of actors; default: the cluster's number of cores.
+        gpus: whether the actors share the cluster's GPUs.
     """
 
-    peak_mib = 0.0  # of this machine; Ray's own dashboard has the cluster's
+    peak_mib = 0.0  # Ray's dashboard shows the cluster's memory
 
     def __init__(self, workers: int | None, *, gpus: bool) -> None:
         import ray
 
-        there = ray.cluster_resources()
-        self.size = workers or max(1, int(there.get("CPU", 1)))
-        share = there.get("GPU", 0) / self.size if gpus else 0
+        resources = ray.cluster_resources()
+        self.size = workers or max(1, int(resources.get("CPU", 1)))
+        share = resources.get("GPU", 0) / self.size if gpus else 0
         self._actor = ray.remote(_Worker).options(num_cpus=1, num_gpus=share)
         self._idle: SimpleQueue[Any] = SimpleQueue()
         for _ in range(self.size):
             self._add()
 
     def _add(self) -> None:
-        """Start an actor. It is given jobs once it runs: on a cluster that is too small for it, it may never do so."""
+        """Start an actor. It receives jobs once it runs, which may never happen on a cluster that is too small."""
         worker = self._actor.remote()
         worker.__ray_ready__.remote().future().add_done_callback(lambda _: self._idle.put(worker))
 
@@ -57,10 +57,10 @@ class RayEngine:
         """See ``Engine``; the actors end with the connection."""
 
     def call(self, job: Job[Result], step: Step = lambda count: None) -> Result:
-        """See ``Engine``; nothing is counted before the job is done.
+        """See ``Engine``. ``step`` is not called.
 
         Raises:
-            RunError: its process was lost again and again.
+            RunError: the job's process was lost ``ATTEMPTS`` times.
         """
         import ray
 
@@ -72,7 +72,7 @@ class RayEngine:
                 self._idle.put(worker)
                 raise error.cause from None
             except ray.exceptions.RayError as error:
-                # Another actor goes on: where a machine is gone, one that Ray restarts would wait for its place.
+                # A new actor, because one that Ray restarts would wait for the lost machine.
                 lost = error
                 self._add()
                 continue
@@ -89,22 +89,21 @@ class _Worker:
 
 @contextmanager
 def connected(workers: int | None, *, address: str | None, gpus: bool) -> Iterator[Engine]:
-    """An engine on a cluster; its actors end with the context.
+    """Connect to a cluster for the duration of the context.
 
     Args:
-        workers: see ``RayEngine``.
-        address: of a running cluster, such as "auto"; one is started on this machine unless given.
-        gpus: see ``RayEngine``.
+        workers, gpus: see ``RayEngine``.
+        address: the address of a running cluster, such as "auto"; default: start one on this machine.
 
     Raises:
-        ConfigError: Ray is not installed, or the address is none.
+        ConfigError: Ray is not installed, or the address is invalid.
         RunError: the cluster does not answer, or none could be started.
     """
     try:
         import ray
     except ModuleNotFoundError as error:
         raise ConfigError("--engine ray needs the package ray: pip install 'counterslope[ray]'") from error
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a cluster of our own reports to nobody
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no telemetry from a cluster started here
     if mine := not ray.is_initialized():
         _connect(address)
     try:
@@ -115,7 +114,7 @@ def connected(workers: int | None, *, address: str | None, gpus: bool) -> Iterat
 
 
 def _connect(address: str | None) -> None:
-    """Connect this process to a cluster, or start one; again after each of ``PAUSES``: it may be starting, or busy."""
+    """Connect this process to a cluster, or start one; retry after ``PAUSES``, as it may be starting or busy."""
     import ray
 
     for pause in (*PAUSES, None):
@@ -123,7 +122,7 @@ def _connect(address: str | None) -> None:
             _check_reachable(address)
             ray.init(address=address, log_to_driver=False)
         except ValueError as error:
-            raise ConfigError(f"there can be no Ray cluster at {address} ({error}): see --ray-address") from error
+            raise ConfigError(f"{address} is not the address of a Ray cluster ({error}): see --ray-address") from error
         except Exception as error:  # Ray raises nothing more specific
             ray.shutdown()
             if pause is None:
@@ -137,10 +136,10 @@ def _connect(address: str | None) -> None:
 
 
 def _check_reachable(address: str | None) -> None:
-    """Try whether anything listens at ``HOST:PORT``, since Ray itself waits there for ever.
+    """Connect to ``HOST:PORT`` once, because Ray itself would wait for ever.
 
     Raises:
-        OSError: nothing does.
+        OSError: nothing listens there.
     """
     host, _, port = (address or "").rpartition(":")
     if port.isdecimal() and "/" not in host:

@@ -1,6 +1,6 @@
-"""The run record (``run.json``) as a typed model: what made a run, how far it is, what was spent.
+"""The run record (``run.json``) as a typed model: provenance, options, state of the stages, and accounts of queries.
 
-Records of older schema versions are upgraded when they are read; the next write keeps them in the current version.
+Records of older schema versions are upgraded when they are read.
 """
 
 import json
@@ -23,7 +23,7 @@ PACKAGES = (
     "counterslope", "torch", "torchvision", "facenet-pytorch", "opencv-python-headless", "numpy", "scipy",
     "statsmodels", "pandas", "pyarrow", "pillow", "requests", "altair", "vl-convert-python",
 )  # fmt: skip
-# Version 1 did not record the types of columns: these were text, in whatever table.
+# Version 1 did not record the types of columns. Columns of these names were text in all tables.
 VERSION_1_TEXTS = """
     adapter attribute arm label reason direction stars photo name unit words family group other first second category
     task labels statistic metric objective null centre quantity attacker quality flips
@@ -33,7 +33,7 @@ State = Literal["running", "done", "incomplete", "stopped", "interrupted"]
 
 
 class RunError(Exception):
-    """A run's folder cannot be used; the message says why and what to do."""
+    """A run's folder cannot be used. The message says why and what to do."""
 
 
 class _Part(BaseModel):
@@ -41,11 +41,14 @@ class _Part(BaseModel):
 
 
 class Stage(_Part):
-    """One stage of a run.
+    """A stage of a run.
 
-    ``fingerprint`` names everything its result depends on; ``counts`` holds planned, ok, failed, excluded and whatever
-    else the stage counts; ``seconds`` adds up over restarts; ``peak_mib`` is the process's peak memory at its end;
-    ``outputs`` are the files that it wrote, with their digests.
+    Attributes:
+        fingerprint: a digest of everything that the result depends on.
+        counts: planned, ok, failed, excluded and further counts.
+        seconds: duration, summed over restarts.
+        peak_mib: peak memory of the process and its workers at the end of the stage.
+        outputs: file -> digest.
     """
 
     fingerprint: str
@@ -71,7 +74,7 @@ class ValidityCheck(_Part):
 
 
 class Service(_Part):
-    """Where the faces of a remote adapter go."""
+    """The service to which a remote adapter sends faces."""
 
     provider: str
     host: str
@@ -92,14 +95,14 @@ class PriceFacts(_Part):
 
 
 class Prepared(_Part):
-    """What was done to images that a service does not take as they are: way -> versions, and versions left out."""
+    """Images that had to be changed for a service: encoding -> number of versions, and excluded versions."""
 
     re_encoded: dict[str, int] = {}
     excluded: int = 0
 
 
 class Tokens(_Part):
-    """What the replies of a chat model counted."""
+    """Tokens, as counted in the replies of a chat model."""
 
     sent: int = 0
     received: int = 0
@@ -113,7 +116,7 @@ class Billed(_Part):
 
 
 class Drift(_Part):
-    """What the sentinel images showed of changes of a service."""
+    """Changes of a service that sentinel images detected."""
 
     sentinels: int
     answers: int
@@ -123,14 +126,14 @@ class Drift(_Part):
 
 
 class Reason(_Part):
-    """Why versions have no labels, and how many."""
+    """A reason why versions have no labels, and their number."""
 
     reason: str
     count: int
 
 
 class Account(_Part):
-    """What became of querying one adapter; parts that do not apply are None."""
+    """The account of queries to one adapter; fields that do not apply are None."""
 
     images: int
     known_before: int
@@ -155,26 +158,26 @@ class Account(_Part):
     drift: Drift | None = None
     usd_so_far: float | None = None
     tokens: Tokens | None = None
-    top_k: int | None = Field(None, description="labels that the adapter returns at most")
+    top_k: int | None = Field(None, description="largest number of labels that the adapter returns")
     cut_off: float | None = Field(None, description="score below which the adapter returns nothing")
-    full: int = Field(0, description="versions with as many labels as the adapter returns at most: more may be missing")
-    versions: str = Field("", description="fingerprint of the versions that the labels are of")
-    fingerprint: str = Field("", description="names everything that the labels depend on")
+    full: int = Field(0, description="versions with the largest number of labels, for which more may be missing")
+    versions: str = Field("", description="fingerprint of the labelled versions")
+    fingerprint: str = Field("", description="digest of everything that the labels depend on")
     ok: int = Field(0, description="versions with labels")
-    without_labels: int = Field(0, description="versions that were to have labels and have none")
-    reasons: list[Reason] = Field([], description="the most frequent reasons for that")
+    without_labels: int = Field(0, description="planned versions without labels")
+    reasons: list[Reason] = Field([], description="the most frequent reasons for missing labels")
 
 
 class Artifact(_Part):
-    """Tables that a command added to a run, with the digests of what they were made from.
+    """Tables that a command added to a run, with digests of their inputs.
 
     Attributes:
         tables: table -> digest of its file.
-        files: file of the run -> digest.
-        elsewhere: path of another file -> digest.
+        files: input file in the run -> digest.
+        elsewhere: path of another input file -> digest.
         options: option of the section ``statistics`` -> value.
-        about: plain values that the report needs next to the tables.
-        written: when, in ISO 8601.
+        about: plain values for the report.
+        written: time in ISO 8601.
     """
 
     tables: dict[str, str]
@@ -185,12 +188,12 @@ class Artifact(_Part):
     written: str
 
 
-# In the order in which a record holds them, whichever of two that are under way at once was first.
+# The order of stages in a record, whichever of two concurrent stages began first.
 STAGES = ("photos", "faces", "counterfactuals", "checks", "query", "tables", "report")
 
 
 class RunRecord(_Part):
-    """A run: its input and options, what made it, its stages and their results in short."""
+    """A run: its input and options, provenance, stages, and summaries of their results."""
 
     schema_version: Literal[2] = Field(2, alias="schema")
     created: str = Field(default_factory=lambda: now())
@@ -207,23 +210,22 @@ class RunRecord(_Part):
     precision: str | None = None
     stages: dict[str, Stage] = {}
     query: dict[str, Account] = {}
-    spent: dict[str, float] = Field({}, description="adapter -> US$ so far, of those that were dropped, too")
-    presence_thresholds: dict[str, float] = Field({}, description="adapter -> score from which a label is present")
+    spent: dict[str, float] = Field({}, description="adapter -> US$ so far, including removed adapters")
+    presence_thresholds: dict[str, float] = Field({}, description="adapter -> smallest score of a present label")
     validity: list[ValidityCheck] = []
     artifacts: dict[str, Artifact] = {}
-    tables: dict[str, dict[str, str]] = Field({}, description="table in ``tables/`` -> column -> type; * is any other")
+    tables: dict[str, dict[str, str]] = Field({}, description="table in ``tables/`` -> column -> type; *: other tables")
 
     def plain(self) -> dict[str, Any]:
-        """The record in the plain values that stand in ``run.json``."""
+        """Return the record as the plain values of ``run.json``."""
         plain: dict[str, Any] = self.model_dump(mode="json", by_alias=True)
-        plain["query"] = {name: one.model_dump(mode="json", exclude_none=True) for name, one in self.query.items()}
+        plain["query"] = {
+            name: account.model_dump(mode="json", exclude_none=True) for name, account in self.query.items()
+        }
         return plain
 
     def without_times(self) -> dict[str, Any]:
-        """The record in plain values, but for what differs between two runs of the same input: times and memory.
-
-        So that the same run gives the same report to the byte; the times are in ``run.json``.
-        """
+        """Return the record as plain values without times and memory, so that equal runs have identical reports."""
         plain = self.plain()
         stages = {
             name: {part: value for part, value in stage.items() if part in ("fingerprint", "state", "counts")}
@@ -233,7 +235,7 @@ class RunRecord(_Part):
         return {name: part for name, part in plain.items() if name not in left_out} | {"stages": stages}
 
     def is_done(self, stage: str) -> bool:
-        """Whether a stage was finished, from whatever inputs."""
+        """Return whether a stage was finished, with any inputs."""
         return stage in self.stages and self.stages[stage].state == "done"
 
 
@@ -261,12 +263,12 @@ def read_record(path: Path) -> RunRecord:
 
 
 def write_record(record: RunRecord, path: Path) -> None:
-    """Write ``run.json``, whole or not at all."""
+    """Write ``run.json`` atomically."""
     write_text(path, json.dumps(record.plain(), indent=2, default=str) + "\n")
 
 
 def upgrade(record: Mapping[str, Any]) -> dict[str, Any]:
-    """A record of schema version 1 as version 2 has it: renamed options and parts have their new names."""
+    """Return a record of schema version 1 in version 2, with renamed options and parts."""
     texts = dict.fromkeys(VERSION_1_TEXTS.split(), "string")
     renamed = {"presence": "presence_thresholds", "additions": "artifacts"}
     found = {renamed.get(name, name): part for name, part in record.items()} | {
@@ -280,7 +282,7 @@ def upgrade(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def provenance() -> dict[str, Any]:
-    """What made the run: versions of the code, Python and packages."""
+    """Return the versions of the code, Python and packages."""
     versions = {}
     for package in PACKAGES:
         try:
@@ -291,7 +293,7 @@ def provenance() -> dict[str, Any]:
 
 
 def now() -> str:
-    """This moment in UTC, ISO 8601, to the second."""
+    """Return the time in UTC, ISO 8601, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 

@@ -1,7 +1,6 @@
-"""Files on this machine's disk or in an object store (fsspec), and the images of a run: single files, or shards.
+"""Files on a local disk or in an object store (fsspec), and the images of a run as single files or shards.
 
-A shard holds the images and masks of some photos: a WebDataset tar, or a Parquet file with their bytes. What is in the
-files is decided elsewhere.
+A shard is a WebDataset tar file or a Parquet file with the images and masks of several photos.
 """
 
 import json
@@ -25,19 +24,19 @@ from pipeline.run.record import RunError
 
 # Protocol of a URL -> the package that it needs; the extra has the protocol's name.
 PROTOCOLS = {"s3": "s3fs", "gs": "gcsfs", "abfs": "adlfs", "memory": None}
-READERS = 16  # files of an object store that are read at once: each waits most of the time
+READERS = 16  # files of an object store that are read at once
 SHARD = "images/{key}.{kind}"
-# By which datasets of Hugging Face know that a column holds images.
+# Tells Hugging Face's datasets library that a column holds images.
 IMAGE_COLUMN = {"huggingface": json.dumps({"info": {"features": {"image": {"_type": "Image"}}}})}
 _SLICE = re.compile(r"(.+)#(\d+)\+(\d+)", re.DOTALL)
-# What stores call the mark that changes when a file is written.
+# Names of the mark that changes when a file is written, in different stores.
 _MARKS = ("ETag", "etag", "md5Hash", "LastModified", "last_modified", "mtime", "created")
 
 Result = TypeVar("Result")
 
 
 class StorageError(RunError):
-    """An object store cannot be reached; the message says which, and what to do."""
+    """An object store cannot be reached. The message says which, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +44,9 @@ class RemoteFile:
     """A file or a folder of an object store.
 
     Attributes:
-        url: such as ``s3://bucket/folder/photo.jpg``.
-        size: in bytes, as far as a listing told it.
-        mark: of the listing: changes when the file is written.
+        url: a URL such as ``s3://bucket/folder/photo.jpg``.
+        size: size in bytes, if known from a listing.
+        mark: a text from the listing that changes when the file is written.
     """
 
     url: str
@@ -75,22 +74,22 @@ class RemoteFile:
         return self.url
 
     def exists(self) -> bool:
-        """Whether there is such a file or folder."""
+        """Return whether the file or folder exists."""
         with _system(self.url) as (system, path):
             found: bool = system.exists(path)
         return found
 
     def is_file(self) -> bool:
-        """Whether there is such a file."""
+        """Return whether the file exists."""
         with _system(self.url) as (system, path):
             found: bool = system.isfile(path)
         return found
 
     def read_bytes(self, start: int | None = None, end: int | None = None) -> bytes:
-        """The file's content, or its bytes from ``start`` to before ``end``.
+        """Read the file, or its bytes from ``start`` to before ``end``.
 
         Raises:
-            OSError: there is no such file, or it may not be read.
+            OSError: the file does not exist or may not be read.
             StorageError: the store cannot be reached.
         """
         with _system(self.url) as (system, path):
@@ -98,11 +97,11 @@ class RemoteFile:
         return content
 
     def open(self, mode: str = "rb") -> BytesIO:
-        """The whole content as a stream; see ``read_bytes``."""
+        """Return the whole content as a stream; see ``read_bytes``."""
         return BytesIO(self.read_bytes())
 
     def listed(self) -> "RemoteFile":
-        """The same file with its size and mark; without them where there is none."""
+        """Return the file with its size and mark if it exists."""
         with _system(self.url) as (system, path):
             try:
                 return _listed(self.url, system.info(path))
@@ -110,18 +109,18 @@ class RemoteFile:
                 return self
 
     def files(self, *, leave_out: Collection[str] = ()) -> "list[RemoteFile]":
-        """Every file below the folder, with its size and mark; the file itself where it is one.
+        """Return all files below the folder, or the file itself, with sizes and marks.
 
         Args:
-            leave_out: names of files and folders in this one that are not looked at.
+            leave_out: names of direct children to skip.
         """
         found: dict[str, Any] = {}
         with _system(self.url) as (system, path):
-            # One listing of all, unless something is left out.
+            # One listing of everything, unless something is skipped.
             for top in system.ls(path, detail=False) if leave_out else [path]:
                 if top.rstrip("/").rpartition("/")[2] not in leave_out:
                     below = system.find(top, detail=True)
-                    # Of a single file adlfs gives the name alone.
+                    # adlfs returns only the name of a single file.
                     found |= below if isinstance(below, dict) else {name: system.info(name) for name in below}
         return [
             _listed(self.url.rstrip("/") + name.removeprefix(path.rstrip("/")), info)
@@ -130,7 +129,7 @@ class RemoteFile:
         ]
 
     def put(self, files: Mapping[str, Path]) -> None:
-        """Write files of this machine below the folder, several at once: name below the folder -> file."""
+        """Upload local files (name below the folder -> file), several at once."""
         if files:
             with _system(self.url, reading=False) as (system, path):
                 system.put(list(map(str, files.values())), [f"{path.rstrip('/')}/{name}" for name in files])
@@ -144,7 +143,7 @@ class RemoteFile:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Some bytes of a file: an image in a shard."""
+    """A range of bytes of a file: an image in a shard."""
 
     file: Path | RemoteFile
     start: int
@@ -155,19 +154,19 @@ class Slice:
 
     @property
     def name(self) -> str:
-        """The file's name, and the place in it."""
+        """The file's name and the range."""
         return f"{self.file.name}#{self.start}+{self.size}"
 
     def exists(self) -> bool:
-        """Whether the file is there."""
+        """Return whether the file exists."""
         return self.file.exists()
 
     def is_file(self) -> bool:
-        """Whether the file is there."""
+        """Return whether the file exists."""
         return self.file.is_file()
 
     def read_bytes(self) -> bytes:
-        """The image; see ``RemoteFile.read_bytes``."""
+        """Read the image; see ``RemoteFile.read_bytes``."""
         if isinstance(self.file, RemoteFile):
             return self.file.read_bytes(self.start, self.start + self.size)
         with self.file.open("rb") as file:
@@ -175,19 +174,19 @@ class Slice:
             return file.read(self.size)
 
     def open(self, mode: str = "rb") -> BytesIO:
-        """The image as a stream."""
+        """Return the image as a stream."""
         return BytesIO(self.read_bytes())
 
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A file whose content, or the error of reading it, is here already."""
+    """A file that has been read: its content, or the error."""
 
     content: bytes | OSError
     size: None = None
 
     def open(self, mode: str = "rb") -> BytesIO:
-        """The content as a stream, or the error."""
+        """Return the content as a stream, or raise the error."""
         if isinstance(self.content, OSError):
             raise self.content
         return BytesIO(self.content)
@@ -199,7 +198,7 @@ Shards = Literal["tar", "parquet"]
 
 
 def fetched(files: Sequence[Location]) -> Sequence[Path | Fetched]:
-    """Files as they are best read one after the other: those of an object store are read here, several at once.
+    """Prefetch the files of an object store, several at once; return local files as they are.
 
     Raises:
         StorageError: a store cannot be reached.
@@ -217,12 +216,12 @@ def fetched(files: Sequence[Location]) -> Sequence[Path | Fetched]:
 
 
 def ending(file: File, *, parts: int = 3) -> str:
-    """The last parts of a file's path, for messages."""
+    """Return the last parts of a file's path, for messages."""
     return "/".join(str(file).split("/")[-parts:])
 
 
 def sizes_of(files: Sequence[File]) -> list[int | None]:
-    """How many bytes each file has; None where it is not there."""
+    """Return the size of each file in bytes, or None if it does not exist."""
 
     def size(file: File) -> int | None:
         if isinstance(file, Path):
@@ -233,12 +232,12 @@ def sizes_of(files: Sequence[File]) -> list[int | None]:
 
 
 def listed(files: Sequence[Location]) -> list[Location]:
-    """The same files, those of an object store with their size and mark."""
+    """Return the files, those of an object store with their size and mark."""
     return _mapped(lambda file: file if isinstance(file, Path) else file.listed(), files)
 
 
 def _mapped(work: Callable[[Any], Result], files: Sequence[File]) -> list[Result]:
-    """The results of some work, which waits for an object store if one of the files is in one."""
+    """Map a function over files, in threads if one of them is in an object store."""
     if all(isinstance(file, Path) for file in files):
         return list(map(work, files))
     with ThreadPoolExecutor(READERS) as pool:
@@ -246,10 +245,10 @@ def _mapped(work: Callable[[Any], Result], files: Sequence[File]) -> list[Result
 
 
 def location(text: str | Path | RemoteFile) -> Location:
-    """What a path or a URL names.
+    """Return the location of a path or URL.
 
     Raises:
-        ConfigError: a URL has an unknown protocol, or a password in it.
+        ConfigError: a URL has an unknown protocol, or contains a password.
     """
     if not isinstance(text, str) or "://" not in text:
         return text if isinstance(text, RemoteFile) else Path(text)
@@ -258,21 +257,22 @@ def location(text: str | Path | RemoteFile) -> Location:
         return Path(rest)
     if protocol not in PROTOCOLS:
         known = ", ".join(f"{name}://" for name in ("file", *PROTOCOLS))
-        raise ConfigError(f"{protocol}:// cannot be read or written: there are {known}")
+        raise ConfigError(f"{protocol}:// is not supported; choose from {known}")
     if urlsplit(text).password:
-        raise ConfigError(f"a {protocol}:// address has a password in it: give credentials as that store's tools do")
+        raise ConfigError(
+            f"a {protocol}:// address contains a password: pass credentials by the environment or the store's own files"
+        )
     return RemoteFile(text.rstrip("/"))
 
 
 @dataclass(frozen=True)
 class ImageStore:
-    """Where images and masks, or all files of a dataset, lie: by names below a folder of this machine or of an object
-    store.
+    """Images and masks, or all files of a dataset, by their names below a local folder or one of an object store.
 
     Attributes:
         root: the folder.
-        shards: write them into files of this kind, whose names are the keys of what they were made from.
-        scratch: a folder of this machine for files on their way.
+        shards: the kind of shards to write, if any.
+        scratch: a local folder for temporary files.
     """
 
     root: Location
@@ -280,7 +280,7 @@ class ImageStore:
     scratch: Path | None = None
 
     def file(self, name: str) -> File:
-        """The file of a name; ``images/KEY.tar#START+SIZE`` (or ``.parquet``) is a part of a shard."""
+        """Return the file of a name; ``images/KEY.tar#START+SIZE`` (or ``.parquet``) is an image in a shard."""
         found = _SLICE.fullmatch(name)
         return self.root / name if found is None else Slice(self.root / found[1], int(found[2]), int(found[3]))
 
@@ -299,10 +299,10 @@ class ImageStore:
 
     @contextmanager
     def writing(self, key: str) -> "Iterator[Writing]":
-        """Give a folder of this machine to write files into; at the end they are where they belong.
+        """Yield a local folder to write files into; store them at the end.
 
         Args:
-            key: names all that the files are made from: the same files are written again under the same names.
+            key: a digest of everything that the files depend on; the name of their shard.
         """
         if isinstance(self.root, Path) and not self.shards:
             yield Writing(self.root)
@@ -321,7 +321,7 @@ class ImageStore:
                 writing.names.update(self._pack(files, name, Path(scratch) / "shard"))
 
     def remove(self, names: Iterable[str]) -> None:
-        """Remove files, as far as they are there."""
+        """Remove files, if they exist."""
         if isinstance(self.root, RemoteFile):
             self.root.remove([name for name in names if (self.root / name).is_file()])
         else:
@@ -329,7 +329,7 @@ class ImageStore:
                 (self.root / name).unlink(missing_ok=True)
 
     def prune(self, folders: Iterable[str], *, keep: Callable[[str], bool]) -> int:
-        """Remove the files of some folders that are not kept, and folders that are left empty; how many files."""
+        """Remove the files in folders that ``keep`` rejects, and empty folders; return the number of removed files."""
         if isinstance(self.root, RemoteFile):
             start = len(self.root.url.rstrip("/")) + 1
             names = [file.url[start:] for folder in folders for file in (self.root / folder).files()]
@@ -360,15 +360,14 @@ class ImageStore:
 
 @dataclass(frozen=True)
 class Writing:
-    """Files being written into ``folder``; afterwards, ``names`` says under which names they are read, where these are
-    not their own."""
+    """Files that are written into ``folder``; afterwards ``names`` maps them to their names in shards."""
 
     folder: Path
     names: dict[str, str] = field(default_factory=dict)
 
 
 def _write_tar(files: Mapping[str, Path], name: str, path: Path) -> dict[str, str]:
-    """Write a tar; the same files give the same bytes. File -> the name of its slice."""
+    """Write a reproducible tar file; return file -> name of its slice."""
     places = {}
     with path.open("wb") as stream, tarfile.open(fileobj=stream, mode="w") as tar:
         for member, file in files.items():
@@ -389,7 +388,7 @@ def _write_parquet(files: Mapping[str, Path], name: str, path: Path) -> dict[str
     contents = [file.read_bytes() for file in files.values()]
     images = pa.StructArray.from_arrays([pa.array(contents, pa.binary()), pa.array(list(files))], ["bytes", "path"])
     table = pa.table({"image": images}).replace_schema_metadata(IMAGE_COLUMN)
-    # As they are, so that every image is a slice of the file.
+    # Without compression, so that every image is a slice of the file.
     pq.write_table(table, path, compression="none", use_dictionary=False, write_statistics=False)
     whole, place, places = path.read_bytes(), 0, {}
     for member, content in zip(files, contents, strict=True):
@@ -406,13 +405,15 @@ def _listed(url: str, info: Mapping[str, Any]) -> RemoteFile:
 
 @contextmanager
 def _system(url: str, *, reading: bool = True) -> "Iterator[tuple[Any, str]]":
-    """The file system of a URL and the path in it; errors become ``StorageError`` but for those of reading a file that
-    is not there or may not be read."""
+    """Yield the file system of a URL and the path in it.
+
+    Errors become ``StorageError``, except on reading a file that does not exist or may not be read.
+    """
     import fsspec
 
     protocol = url.partition("://")[0]
     try:
-        # Other processes write, too: what was listed once may have changed.
+        # Without a cache, because other processes may write.
         yield fsspec.url_to_fs(url, use_listings_cache=False)
     except ImportError as error:
         package = PROTOCOLS[protocol]
@@ -422,6 +423,6 @@ def _system(url: str, *, reading: bool = True) -> "Iterator[tuple[Any, str]]":
         if reading and isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
             raise
         raise StorageError(
-            f"{url} cannot be used ({type(error).__name__}: {error}): see to the network and the credentials; the same "
-            "command continues"
+            f"{url} cannot be used ({type(error).__name__}: {error}): check the network and the credentials, then "
+            "repeat the command to continue"
         ) from error

@@ -1,7 +1,4 @@
-"""The tables of a run: their columns, and how they are read and written, as Parquet and as CSV.
-
-Every other file that needs a column's name or a status takes it from here.
-"""
+"""The tables of a run: their columns, and reading and writing them as Parquet and CSV."""
 
 import csv
 import io
@@ -25,7 +22,7 @@ Status = Literal["ok", "failed", "excluded"]
 # Column -> Arrow type. ``step`` counts from 1 to K; ``value`` is the attribute value a; scores are in 0-1.
 PHOTOS = {
     "photo": "string",  # path relative to the input folder
-    "path": "string",  # where the file was when it was read
+    "path": "string",  # the file's location when it was read
     "sha256": "string",  # of the file's bytes
     "width": "int32",  # pixels, upright
     "height": "int32",
@@ -49,7 +46,7 @@ FACES = {
     "age": "double",  # years
     "young": "double",  # -1..1
     "smiling": "double",  # -1..1
-    "skin_l": "double",  # median CIELAB L* of the skin, where a sweep reads it
+    "skin_l": "double",  # median CIELAB L* of the skin, if a sweep uses it
 }
 COUNTERFACTUALS = {
     "attribute": "string",  # gender, race; gender@Black on faces that are edited to perceived Black as well
@@ -60,7 +57,7 @@ COUNTERFACTUALS = {
     "status": "string",
     "reason": "string",
     "file": "string",  # relative to the run's folder
-    "sha256": "string",  # of the file's bytes: exactly what a classifier is sent
+    "sha256": "string",  # of the file's bytes, which are sent to the classifiers unchanged
     "mask": "string",  # the mask's file: 0 where nothing may change
     "mask_share": "double",  # of the photo's pixels that may change
     "background_kept": "double",  # share of the pixels outside the mask that equal the photo's
@@ -69,16 +66,16 @@ COUNTERFACTUALS = {
     "lightness": "double",  # mean CIELAB L* inside the mask
     "null_psnr": "double",  # dB, of the decoded null edit inside the mask
     "null_ssim": "double",
-    "cycles_psnr": "double",  # the same after ten null edits of one another; in reconstruction mode
+    "cycles_psnr": "double",  # the same after ten successive null edits, in reconstruction mode
     "cycles_ssim": "double",
-    "identity": "double",  # cosine similarity to the null edit, where a recognition network is there
-    "skin_l": "double",  # median CIELAB of the face's skin; this and the next four of edits alone
+    "identity": "double",  # cosine similarity to the null edit, if a recognition network is installed
+    "skin_l": "double",  # median CIELAB of the face's skin; this and the next five columns only for edits
     "skin_a": "double",
     "skin_b": "double",
-    "neck_gap": "double",  # CIELAB difference between what the face's skin and that of neck and ears moved by
+    "neck_gap": "double",  # CIELAB difference between the shifts of the skin of the face and of neck and ears
     "concentration": "double",  # share of the squared change of L* in the densest 5 % of the mask
-    "asymmetry": "double",  # of the change of L*: 0 alike on both sides, 2 on one side alone
-    "grey_masculine": "double",  # the second judge's, which sees no colour
+    "asymmetry": "double",  # of the change of L*: 0 if equal on both sides, 2 if only on one side
+    "grey_masculine": "double",  # of the second judge, which receives grey images
     **{f"grey_race_{race}": "double" for race in RACES},
     "grey_age": "double",
     "grey_young": "double",
@@ -89,21 +86,21 @@ COUNTERFACTUALS = {
     "judge_young": "double",
     "judge_smiling": "double",
 }
-CHECKS = {  # what was measured on a sample of an attribute's pictures together
+CHECKS = {  # measurements over a sample of an attribute's images
     "attribute": "string",
     "arm": "string",
     "measure": "string",
     "photos": "int32",
     "figure": "double",
-    "low": "double",  # its 95 % interval, where there is one
+    "low": "double",  # its 95 % interval, if there is one
     "high": "double",
-    "map": "list<double>",  # of a mean change of L*: 64 rows of 64 places of the aligned crop
+    "map": "list<double>",  # of a mean change of L*: 64 x 64 pixels of the aligned crop, row by row
 }
 SENT = {
     "sha256": "string",  # of the version's file
-    "sent_sha256": "string",  # of the file that is sent in its place; null where nothing can be
-    "file": "string",  # next to this table
-    "how": "string",  # how it was encoded, or why it cannot be sent
+    "sent_sha256": "string",  # of the file that is sent instead; null if none can be sent
+    "file": "string",  # relative to this table
+    "how": "string",  # its encoding, or why it cannot be sent
 }
 ANSWERS = {
     "adapter": "string",
@@ -129,11 +126,11 @@ LABELS = {
 }
 
 
-ROW_GROUP = 4096  # rows held at a time where a table is streamed
+ROW_GROUP = 4096  # rows in memory at a time when a table is streamed
 
 
 def schema(columns: Mapping[str, str]) -> "pa.Schema":
-    """The Arrow schema of a table above."""
+    """Return the Arrow schema of a table above."""
     import pyarrow as pa
 
     kinds = {
@@ -147,7 +144,11 @@ def schema(columns: Mapping[str, str]) -> "pa.Schema":
 
 
 def to_table(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) -> "pa.Table":
-    """Rows as an Arrow table; a column that a row lacks is null, one that the table lacks is an error."""
+    """Return rows as an Arrow table. Missing columns are null.
+
+    Raises:
+        KeyError: a row has an unknown column.
+    """
     import pyarrow as pa
 
     rows = list(rows)
@@ -158,7 +159,7 @@ def to_table(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) -> "
 
 
 def write_table(table: "pa.Table", path: Path) -> None:
-    """Write Parquet so that ``path`` is either the old file or the whole new one."""
+    """Write a Parquet file atomically."""
     import pyarrow.parquet as pq
 
     with atomic_write(path) as partial:
@@ -166,10 +167,10 @@ def write_table(table: "pa.Table", path: Path) -> None:
 
 
 def write_joined(parts: Iterable[Path], path: Path, columns: Mapping[str, str]) -> dict[str, int]:
-    """Write the rows of Parquet files into one, whole or not at all, holding only some of them at a time.
+    """Join Parquet files into one atomically, with few of them in memory at a time.
 
     Returns:
-        How many rows have each ``status``.
+        ``status`` -> number of rows.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -191,16 +192,16 @@ def write_joined(parts: Iterable[Path], path: Path, columns: Mapping[str, str]) 
 def read_frames(
     path: Path, *, columns: list[str] | None = None, rows: int = ROW_GROUP, categories: Sequence[str] = ()
 ) -> "Iterator[pd.DataFrame]":
-    """A table of a run as pandas frames of some rows each, one after the other; their index goes on.
+    """Read a table of a run as successive pandas frames with a continuous index.
 
     Args:
         path: the Parquet file.
-        columns: to read; all unless given.
-        rows: of a frame at most.
-        categories: columns of text that are read as categories: each text is held once a frame.
+        columns: the columns to read; default: all.
+        rows: largest number of rows of a frame.
+        categories: columns of text to read as categories, which saves memory.
 
     Raises:
-        RunError: the file is gone or damaged.
+        RunError: the file is missing or damaged.
     """
     import pyarrow.parquet as pq
 
@@ -214,10 +215,10 @@ def read_frames(
 
 
 def read_frame(path: Path, *, columns: list[str] | None = None, categories: Sequence[str] = ()) -> "pd.DataFrame":
-    """A table of a run as a pandas frame; see ``read_frames``.
+    """Read a table of a run as a pandas frame; see ``read_frames``.
 
     Raises:
-        RunError: the file is gone or damaged.
+        RunError: the file is missing or damaged.
     """
     import pyarrow.parquet as pq
 
@@ -233,31 +234,27 @@ def _readable(path: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, pa.ArrowException) as error:
-        problem = "is not there" if isinstance(error, FileNotFoundError) else "is damaged"
-        raise RunError(f"{path} {problem}: the command that made it makes it again") from error
+        problem = "is missing" if isinstance(error, FileNotFoundError) else "is damaged"
+        raise RunError(f"{path} {problem}: repeat the command that made it") from error
 
 
 def column_types(frame: "pd.DataFrame") -> dict[str, str]:
-    """The types of a frame's columns, by which ``frame_from_csv`` reads them back: string, bool, int64 or double."""
+    """Return the types of a frame's columns for ``frame_from_csv``: string, bool, int64, double or any."""
     import pandas as pd
 
     kinds = {
-        "boolean": "bool",
-        "integer": "int64",
-        "floating": "double",
-        "mixed-integer-float": "double",
-        "empty": "any",
-    }
+        "boolean": "bool", "integer": "int64", "floating": "double", "mixed-integer-float": "double", "empty": "any",
+    }  # fmt: skip
     types = {}
     for name, column in frame.items():
         kind = kinds.get(pd.api.types.infer_dtype(column, skipna=True), "string")
-        # Integers with gaps come back as the floats that pandas makes of them.
+        # pandas reads integers with gaps as floats.
         types[str(name)] = "double" if kind == "int64" and column.hasnans else kind
     return types
 
 
 def frame_to_csv(frame: "pd.DataFrame") -> str:
-    """Any frame as CSV: numbers in full, text neutralised for spreadsheets, what is missing left empty."""
+    """Return a frame as CSV: numbers in full, text safe for spreadsheets, missing values empty."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([csv_text(name) for name in frame.columns])
@@ -267,11 +264,11 @@ def frame_to_csv(frame: "pd.DataFrame") -> str:
 
 
 def frame_from_csv(text: str, types: Mapping[str, str]) -> "pd.DataFrame":
-    """What ``frame_to_csv`` wrote: every column has its declared type, so that the label "007" stays text.
+    """Read the text of ``frame_to_csv``, with declared types, so that the label "007" stays text.
 
     Args:
-        text: of the file.
-        types: column -> type, as ``column_types`` gives it; a column without one is read as pandas does.
+        text: the CSV text.
+        types: column -> type, from ``column_types``; pandas infers the types of other columns.
     """
     import pandas as pd
 
@@ -290,7 +287,7 @@ def frame_from_csv(text: str, types: Mapping[str, str]) -> "pd.DataFrame":
 
 
 def check_account(*, planned: int, statuses: Iterable[str] | Mapping[str, int], stage: str) -> dict[str, int]:
-    """Counts per status, after asserting ``planned = ok + failed + excluded``: nothing may be lost on the way."""
+    """Return counts per status; raise AssertionError unless ``planned = ok + failed + excluded``."""
     counts = {"ok": 0, "failed": 0, "excluded": 0}
     for status, count in Counter(statuses).items():
         counts[status] += count
@@ -300,7 +297,7 @@ def check_account(*, planned: int, statuses: Iterable[str] | Mapping[str, int], 
 
 
 def plain_rows(frame: "pd.DataFrame") -> list[dict[str, Any]]:
-    """A frame's rows as JSON knows them: numbers that are none or infinite are null."""
+    """Return a frame's rows for JSON, with missing and infinite numbers as None."""
     import numpy as np
     import pandas as pd
 

@@ -1,14 +1,14 @@
-"""Text from outside (labels, file names, manifests) made harmless for each place it is printed in.
+"""Escaping of untrusted text (labels, file names, manifests) for the places in which it is printed.
 
-HTML is not here: the page's templates and the XML writer escape by themselves, after ``visible``.
+HTML and XML are escaped by the templates and the XML writer, after ``visible``.
 """
 
 import re
 import unicodedata
 
-# A spreadsheet takes a cell that starts so for a formula; the wide forms are read alike in some locales.
+# Spreadsheets treat cells that start so as formulas; some locales accept the wide forms.
 FORMULA_STARTS = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
-# Invisible, but part of how words are written in several scripts and of how emoji are joined.
+# Invisible, but needed to spell words in several scripts and to join emoji.
 JOINERS = "\u200c\u200d"
 INVISIBLE = {"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"}
 
@@ -19,7 +19,7 @@ _LATEX = {
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
     "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': "''",
-    # Bare, these would be options of the line break before them.
+    # Without braces, these would be arguments of a preceding line break.
     "[": "{[}", "]": "{]}", "*": "{*}",
     "−": "$-$", "–": "--", "—": "---", "…": r"\ldots{}", "“": "``", "”": "''", "‘": "`", "’": "'", "\u00a0": "~",
     "×": r"$\times$", "±": r"$\pm$", "≤": r"$\leq$", "≥": r"$\geq$", "∞": r"$\infty$", "°": r"$^\circ$",
@@ -34,10 +34,9 @@ _ACCENTS = {
 
 
 def visible(text: object) -> str:
-    """The text with every control, bidirectional and other invisible character written out, e.g. ``[U+202E]``.
+    """Return the text with control, bidirectional and other invisible characters escaped, e.g. ``[U+202E]``.
 
-    So no line ends early, nothing is printed backwards, no two different names look the same for an invisible reason,
-    and the result is allowed in XML.
+    The result has no line breaks, is not printed backwards, is valid in XML, and shows invisible differences.
     """
     shown = str(text)
     if shown.isprintable():
@@ -49,25 +48,25 @@ def visible(text: object) -> str:
 
 
 def csv_text(text: object) -> str:
-    """Text for a CSV cell: a formula's start is neutralised by an apostrophe (``from_csv_text`` takes it off)."""
+    """Return text for a CSV cell, with an apostrophe before a formula's start (see ``from_csv_text``)."""
     shown = visible(text)
     return "'" + shown if shown.lstrip(" '").startswith(FORMULA_STARTS) else shown
 
 
 def from_csv_text(cell: str) -> str:
-    """The visible text that ``csv_text`` put into a cell."""
+    """Return the visible text of a cell that ``csv_text`` wrote."""
     return cell[1:] if cell.startswith("'") and cell.lstrip(" '").startswith(FORMULA_STARTS) else cell
 
 
 def markdown_text(text: object) -> str:
-    """Text for a Markdown table cell, printed as it is."""
+    """Escape text for a Markdown table cell."""
     return _MARKDOWN.sub(r"\\\1", visible(text))
 
 
 def latex_text(text: object) -> str:
-    """Text for LaTeX in plain ASCII, needing no package and any engine; what TeX's own fonts lack is ``[U+4E2D]``."""
+    """Escape text for LaTeX in ASCII, for any engine without packages; other characters become e.g. ``[U+4E2D]``."""
     shown = unicodedata.normalize("NFC", visible(text))
-    # Two hyphens in a row would become a dash.
+    # LaTeX turns two hyphens into a dash.
     apart = re.sub(r"-(?=-)", f"-{_NOTHING}", shown)
     return "".join(_latex_sign(sign) for sign in apart)
 

@@ -273,7 +273,7 @@ def test_too_few_photos_are_warned_of_before_any_work(invoke, tmp_path):
     (tmp_path / "in" / "a.jpg").write_bytes(b"not a photo")
     warning = "1 photo, but a slope needs 30 photos with the label at a = 0"
     assert warning in " ".join(invoke("audit", tmp_path / "in", "--out", tmp_path / "out").output.split())
-    assert "a label gets" not in invoke("audit", tmp_path / "in", "--min-count", 1, "--out", tmp_path / "out").output
+    assert "a slope needs" not in invoke("audit", tmp_path / "in", "--min-count", 1, "--out", tmp_path / "out").output
 
 
 def test_checks_that_hold_fail_and_are_not_measured_are_counted_apart():

@@ -29,7 +29,7 @@ def closed_port():
 
 def test_a_cluster_that_never_answers_is_named_after_some_attempts(slept, closed_port):
     address = f"127.0.0.1:{closed_port}"
-    with pytest.raises(RunError, match=rf"no Ray cluster answers at {address} in 30 seconds .*see --ray-address"):
+    with pytest.raises(RunError, match=rf"no Ray cluster answers at {address} in 30 seconds .*check --ray-address"):
         connected(None, address=address, gpus=False).__enter__()
     assert slept == [2, 4, 8, 16]
 
@@ -50,6 +50,6 @@ def test_a_cluster_that_is_still_starting_is_asked_again(slept, monkeypatch):
 
 
 def test_what_is_no_address_is_refused_at_once(slept):
-    with pytest.raises(ConfigError, match=r"nonsense .*see --ray-address"):
+    with pytest.raises(ConfigError, match=r"nonsense .*check --ray-address"):
         connected(None, address="nonsense", gpus=False).__enter__()
     assert slept == []

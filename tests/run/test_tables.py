@@ -69,7 +69,7 @@ def test_a_write_that_fails_leaves_the_old_table_whole(tmp_path, monkeypatch):
 @pytest.mark.parametrize("read", [read_frame, lambda path: list(read_frames(path))])
 def test_a_table_that_is_gone_or_damaged_is_named_in_one_line(tmp_path, read):
     path = tmp_path / "photos.parquet"
-    with pytest.raises(RunError, match=r"photos\.parquet is not there"):
+    with pytest.raises(RunError, match=r"photos\.parquet is missing"):
         read(path)
     write_table(to_table([{"photo": str(number)} for number in range(1000)], PHOTOS), path)
     whole = path.read_bytes()

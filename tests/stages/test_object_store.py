@@ -173,7 +173,7 @@ def test_a_folder_with_files_of_others_is_not_touched(store, portraits, tmp_path
     store.put("theirs/images/cat.jpg", b"a cat")
     process = start(portraits, tmp_path / "run", store, "--images-to", f"s3://{BUCKET}/theirs")
     assert process.wait(timeout=600) == 2
-    assert "holds files of no run" in capfd.readouterr().err
+    assert "holds files but no run" in capfd.readouterr().err
     assert store.names("theirs") == ["theirs/images/cat.jpg"]
 
 
@@ -183,4 +183,4 @@ def test_a_store_that_cannot_be_reached_stops_the_run_with_what_to_do(portraits,
     pytest.importorskip("s3fs")
     process = start(portraits, tmp_path / "run", nowhere, "--images-to", f"s3://{BUCKET}/runs/none")
     assert process.wait(timeout=600) == 2
-    assert "see to the network and the credentials" in capfd.readouterr().err
+    assert "check the network and the credentials" in capfd.readouterr().err
