@@ -36,7 +36,7 @@ def validity_card(
         versions: the counterfactuals table.
         swept: the swept attributes by name.
         groups: photo -> source group, such as "feminine, Black".
-        options: the thresholds. Default: those of the configuration's defaults.
+        options: the thresholds. Default: the default options.
         mode: mode of compositing, delta or reconstruction.
         pictures: the table of checks; without it its checks are "not measured".
     """

@@ -120,9 +120,10 @@ def query_run(
     """Send the versions of a run to further classifiers, then estimate and report again; the others stay in the run.
 
     Args, in addition to those of ``audit``:
-        changes: section -> option -> value, replacing options of the run. drop: names of classifiers to remove; if no
-        classifier is named, nothing is sent. retry: "failed": also resend requests whose answers have no labels;
-        "unreadable": resend only unreadable answers.
+        changes: section -> option -> value, replacing options of the run.
+        drop: names of classifiers to remove; if no classifier is named, nothing is sent.
+        retry: "failed": also resend requests whose answers have no labels; "unreadable": resend only unreadable
+            answers.
 
     Raises:
         RunError: the folder contains no run, its versions are incomplete, or a classifier to drop is not in it.

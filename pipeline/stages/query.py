@@ -49,10 +49,13 @@ def query_stage(
     """Send every classifier the versions that it has not answered yet, and derive the labels.
 
     Args:
-        audit: the run, its options and its watchers. upstream: the fingerprint of the versions. adapters: the
-        classifiers. keep: names of other classifiers of the run, whose answers and labels do not change. retry:
-        "failed": also resend requests whose answers have no labels; "unreadable": resend only unreadable answers. send:
-        if False, derive the labels again from the stored answers and send nothing.
+        audit: the run, its options and its watchers.
+        upstream: the fingerprint of the versions.
+        adapters: the classifiers.
+        keep: names of other classifiers of the run, whose answers and labels do not change.
+        retry: "failed": also resend requests whose answers have no labels; "unreadable": resend only unreadable
+            answers.
+        send: if False, derive the labels again from the stored answers and send nothing.
 
     Raises:
         PlanError: a limit would be exceeded, consent is missing, or a service has ended; nothing was sent.
