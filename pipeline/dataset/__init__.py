@@ -1,1 +1,1 @@
-"""Counterfactual datasets for others: layout, splits, card, Croissant, provenance."""
+"""Publishable counterfactual datasets: layout, splits, card, Croissant description, provenance."""

@@ -1,4 +1,4 @@
-"""The images of a dataset as its run has them: the versions that were made and, where published, the source photos."""
+"""The images of a dataset: the versions of its run and, if they are published, the source photos."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -20,21 +20,21 @@ from pipeline.run.tables import read_frames
 if TYPE_CHECKING:
     import pandas as pd
 
-ORIGINAL = "original"  # in place of an attribute, and the name of the folder
-OF_VERSIONS = ("step", "value", "perceived", "mask_share", "mask_line")  # what an original has none of
+ORIGINAL = "original"  # the attribute and the folder of source photos
+OF_VERSIONS = ("step", "value", "perceived", "mask_share", "mask_line")  # columns that are empty for originals
 
 
 @dataclass(frozen=True, eq=False)
 class DatasetContent:
-    """The images, some at a time, as frames with the columns of metadata.csv and ``file``, the name in ``images``.
+    """The images as successive frames with the columns of metadata.csv and ``file``, the name in ``images``.
 
     Attributes:
-        run: the run whose versions are complete.
+        run: a run whose versions are complete.
         settings: its options.
         images: the dataset's files.
         photos: the run's photos table.
         faces: the run's faces table.
-        advance: is called with how many versions were gone through.
+        advance: called with numbers of processed versions.
     """
 
     run: Run
@@ -52,13 +52,12 @@ class DatasetContent:
 
     @property
     def _estimated(self) -> Mapping[str, Attribute]:
-        """The attributes of which each face's own value is published: of an intersection, the first one's alone."""
-        return {
-            name: one for name, one in self.settings.sweep.chosen().items() if one.given is None and not one.relative
-        }
+        """The attributes for which the value of the unedited face is published."""
+        swept = self.settings.sweep.chosen().items()
+        return {name: attribute for name, attribute in swept if attribute.given is None and not attribute.relative}
 
     def frames(self) -> "Iterator[pd.DataFrame]":
-        """The versions that were made, then the originals if they are published."""
+        """Yield the versions, then the originals if they are published."""
         for frame in self._versions():
             yield frame
             self.advance(len(frame))
@@ -66,12 +65,12 @@ class DatasetContent:
             yield from map(self._original_rows, self._versions())
 
     def first_versions(self, frame: "pd.DataFrame") -> "pd.DataFrame":
-        """One row a photo."""
+        """Return one row per photo."""
         attribute = next(iter(self.settings.sweep.chosen()))
         return frame[(frame["attribute"] == attribute) & (frame["arm"] == EDIT_ARM) & (frame["step"] == 1)]
 
     def write_originals(self) -> None:
-        """Write the photos that have versions as these were made from them: upright, of their size, no metadata."""
+        """Write the photos that have versions, decoded as for their edits: upright, of their size, without metadata."""
         sweep = self.settings.sweep
         encoding = ImageFile(sweep.image_format, sweep.jpeg_quality)
         paths = dict(zip(self.photos["photo"], self.photos["path"], strict=True))
@@ -84,7 +83,7 @@ class DatasetContent:
                     if size is None:
                         try:
                             pixels = read_photo(location(paths[photo]), options=self.settings.photos).pixels
-                        except PhotoError:  # gone since its versions were made: it is left out
+                        except PhotoError:  # omitted, because it is missing or changed since its versions were made
                             continue
                         write_bytes(writing.folder / file, encoding.encode(pixels))
 
@@ -107,7 +106,7 @@ class DatasetContent:
             ).merge(facts, on="photo", how="left")
 
     def _photo_facts(self) -> "pd.DataFrame":
-        """What metadata.csv says of each photo in all its rows: sha256, estimated values, the manifest's columns."""
+        """Return the columns that all rows of a photo share: sha256, estimated values, the manifest's columns."""
         estimated = {
             f"{ESTIMATED}{name}": attribute.own_value(self.faces).round(4)
             for name, attribute in self._estimated.items()
@@ -116,7 +115,7 @@ class DatasetContent:
         return known.merge(self.faces[["photo"]].assign(**estimated), on="photo")
 
     def _original_rows(self, versions: "pd.DataFrame") -> "pd.DataFrame":
-        """The rows of the originals that are there, of photos with these versions."""
+        """Return rows of the existing originals of these versions' photos."""
         first = self.first_versions(versions)
         rows = first.assign(file=self._original_files(first), **dict.fromkeys(OF_VERSIONS))
         names, sums = rows["file"].str.split("/", n=1).str[1], rows["file"].map(self.images.sums(rows["file"]))
@@ -124,7 +123,7 @@ class DatasetContent:
         return rows[sums.notna()]
 
     def _original_files(self, rows: "pd.DataFrame") -> list[str]:
-        """``SPLIT/original/ID-original.png`` of each version's photo, sharded as the versions are."""
+        """Return ``SPLIT/original/ID-original.png`` for each version's photo, sharded like the versions."""
         files = []
         for version, sha256 in zip(rows["file"], rows["photo_sha256"], strict=True):
             split, _, *shard, name = PurePosixPath(version).parts

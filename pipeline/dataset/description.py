@@ -1,6 +1,6 @@
-"""All that describes a dataset next to its images: tables, card, Croissant file, opt-out list and checksums.
+"""Description of a dataset: tables, card, Croissant file, opt-out list and checksums.
 
-The texts of card and Croissant file are in ``templates``; what comes from outside is escaped there.
+The texts of the card and the Croissant file are in ``templates``, which escape untrusted text.
 """
 
 import json
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 CARD, CROISSANT = "README.md", "croissant.json"
-# Gone while a dataset is not what they say.
+# Removed while the dataset does not match them.
 DESCRIBED = (CHECKSUMS, CARD, CROISSANT, *(f"{split}/{METADATA}" for split in SPLITS))
 PASSES = 4  # over the rows of the images
 SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
@@ -37,18 +37,18 @@ SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_
 
 @dataclass(frozen=True)
 class Licence:
-    """What holds for the images: the ``words``, and their name as dataset hubs know it, such as ``cc-by-nc-4.0``."""
+    """The licence of the images: its text, and its identifier on dataset hubs, such as ``cc-by-nc-4.0``."""
 
     words: str
 
     @property
     def id(self) -> str | None:
-        """The name that hubs know; None where the words are a sentence."""
+        """The identifier, or None if the text is a sentence."""
         return self.words.lower() if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.+-]*", self.words) else None
 
     @property
     def limits(self) -> frozenset[str] | None:
-        """What it limits (by, nc, nd, sa); None where that cannot be read from its words."""
+        """Its conditions (by, nc, nd, sa), or None if they are unknown."""
         if "non-commercial" in self.words:
             return frozenset({"nc"})
         if self.id is None or not self.id.startswith("cc"):
@@ -56,30 +56,30 @@ class Licence:
         return frozenset(self.id.split("-")) & {"by", "nc", "nd", "sa"}
 
     def implied_by(self, other: "Licence") -> bool:
-        """Whether the other limits all that this one limits, and more."""
+        """Return whether the other licence has all conditions of this one, and more."""
         return self.limits is not None and other.limits is not None and self.limits < other.limits
 
 
 def licence_of(facts: DatasetFacts) -> Licence:
-    """The licence for machines: what the dataset, its source photos and the weights state, less what another implies.
+    """Return the combined licence of dataset, source photos and weights, without those that another implies.
 
-    So the images never seem freer than the photos and the weights that they were made with.
+    Thus the images never seem less restricted than the photos and the weights.
     """
     stated = {"dataset": facts.options.licence, "source photos": facts.options.source_licence, "weights": facts.terms}
     words = [f"licence of the {of} not stated" if text == NOT_STATED else text for of, text in stated.items()]
-    licences = [Licence(each) for each in dict.fromkeys(words)]
-    kept = [one for one in licences if not any(one.implied_by(other) for other in licences)]
-    return Licence("; ".join(one.words for one in kept))
+    licences = [Licence(text) for text in dict.fromkeys(words)]
+    kept = [licence for licence in licences if not any(licence.implied_by(other) for other in licences)]
+    return Licence("; ".join(licence.words for licence in kept))
 
 
 def dataset_card(facts: DatasetFacts) -> str:
-    """``README.md``: what was changed, how well, in whose photos, what for, and how to be left out."""
+    """Return the text of ``README.md``, the dataset card."""
     size = next((name for most, name in SIZES if facts.images < most), "n>1M")
     return _rendered("README.md.j2", facts, size=size, attributes=list(facts.sweep.chosen().values()))
 
 
 def croissant(facts: DatasetFacts) -> str:
-    """``croissant.json``: the dataset described for machines, so that tools load its records from the folder.
+    """Return the text of ``croissant.json``, by which tools load the records.
 
     Source: the Croissant format specification 1.0 and its responsible-AI vocabulary (MLCommons).
     """
@@ -89,12 +89,12 @@ def croissant(facts: DatasetFacts) -> str:
 def describe(
     work: Audit, images: ImageStore, photos: "pd.DataFrame", *, upstream: str, opted_out: Sequence[str]
 ) -> DatasetFacts:
-    """Remove what does not belong to the dataset (any more), and write all that describes it.
+    """Remove files that no longer belong to the dataset, and write its description.
 
     Args:
-        work: the audit whose versions are complete.
+        work: an audit whose versions are complete.
         images: the dataset's files.
-        photos: the run's table of that name.
+        photos: the run's photos table.
         upstream: the fingerprint of the versions.
         opted_out: sha256 of the photos on the opt-out list.
     """
@@ -125,7 +125,7 @@ def describe(
 
 
 def _rendered(template: str, facts: DatasetFacts, **more: object) -> str:
-    environment = Environment(  # noqa: S701 - Markdown and JSON, which the filters below escape
+    environment = Environment(  # noqa: S701 - Markdown and JSON, escaped by the filters below
         loader=PackageLoader("pipeline.dataset"),
         trim_blocks=True,
         lstrip_blocks=True,
@@ -140,16 +140,16 @@ def _rendered(template: str, facts: DatasetFacts, **more: object) -> str:
 
 
 def _as_code(text: str) -> str:
-    """A name as code in a cell of a Markdown table."""
+    """Return a name as code for a cell of a Markdown table."""
     return "`" + visible(text).replace("`", "'").replace("|", "\\|") + "`"
 
 
 def _sums(content: DatasetContent, facts: DatasetFacts) -> Iterator[tuple[str, str]]:
-    """Every file of the dataset and its sha256: the descriptions, then the photos' masks and images."""
+    """Yield every file of the dataset and its sha256: the descriptions, then masks and images."""
 
     described = [CARD, CROISSANT, OPT_OUT, *(f"{split}/{METADATA}" for split in facts.splits)]
     yield from content.images.sums(described).items()
     for frame in content.frames():
-        # Of a photo, each attribute may have its own.
+        # Each attribute may have its own mask.
         yield from content.images.sums(frame.loc[frame["attribute"] != ORIGINAL, "mask"].unique()).items()
         yield from zip(frame["file"], frame["sha256"], strict=True)

@@ -1,4 +1,4 @@
-"""The facts of a dataset, from which its card and its Croissant description are written."""
+"""The facts about a dataset that its card and its Croissant description state."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from pipeline.run.tables import COUNTERFACTUALS, plain_rows, read_frame
 
 @dataclass(frozen=True)
 class SplitFacts:
-    """One split: its photos, its synthetic images, the sha256 of its metadata.csv."""
+    """A split: numbers of photos and synthetic images, and the sha256 of its metadata.csv."""
 
     photos: int
     images: int
@@ -26,22 +26,22 @@ class SplitFacts:
 
 @dataclass(frozen=True)
 class DatasetFacts:
-    """One dataset.
+    """The facts about a dataset.
 
     Attributes:
-        name: what it is called.
-        splits: by name.
-        listed: photos in the input.
-        left_out: reason -> how many of them.
+        name: its name.
+        splits: split -> its facts.
+        listed: number of photos in the input.
+        left_out: reason -> number of excluded photos.
         opted_out: sha256 of the photos on the opt-out list.
-        columns: of metadata.csv, by name.
-        sweep: what was made.
-        options: how it was split, and what was stated.
+        columns: column of metadata.csv -> its description.
+        sweep: the options of the sweeps.
+        options: the options of the dataset.
         weights: network -> sha256 of its file.
-        terms: of the weights.
+        terms: the terms of use of the weights.
         validity: the validity card.
-        published: the day, as YYYY-MM-DD.
-        program: name and version of what made it.
+        published: date of publication, YYYY-MM-DD.
+        program: name and version of this program.
     """
 
     name: str
@@ -60,17 +60,17 @@ class DatasetFacts:
 
     @property
     def validity_counts(self) -> str:
-        """How many checks hold, fail, were not measured or have no threshold, in words."""
+        """The number of checks by state, in words."""
         return card_counts(self.validity)
 
     @property
     def photos(self) -> int:
-        """Photos that have images."""
+        """The number of photos with images."""
         return sum(split.photos for split in self.splits.values())
 
     @property
     def images(self) -> int:
-        """All images, masks not counted."""
+        """The number of images, without masks."""
         return sum(split.images for split in self.splits.values())
 
     @property
@@ -80,29 +80,29 @@ class DatasetFacts:
 
     @property
     def subjects(self) -> list[str]:
-        """What was changed, such as "perceived gender", both of an intersection."""
+        """The edited attributes, such as "perceived gender"; for an intersection both."""
         swept = self.sweep.chosen().values()
-        changed = [one.given[0] if one.given else one for one in swept]
-        return list(dict.fromkeys(one.subject for one in changed))
+        edited = [attribute.given[0] if attribute.given else attribute for attribute in swept]
+        return list(dict.fromkeys(attribute.subject for attribute in edited))
 
     @property
     def description(self) -> str:
         """The dataset in three sentences."""
         swept = " and ".join(self.subjects)
-        originals = ", next to the photos themselves" if self.options.originals else ""
+        originals = ", and the original photos" if self.options.originals else ""
         return (
-            f"Counterfactual face images: {self.photos:,} photos of people, each in versions in which only the {swept} "
-            f"of the face was changed, step by step, by a neural network. The images are synthetic; {self.images:,} in "
-            f"all{originals}, with masks of where they may differ from the photo. "
-            "Made to audit image classifiers, not to say anything about the people shown."
+            f"Counterfactual face images: {self.photos:,} photos of people, each in several versions in which only the "
+            f"{swept} of the face was changed step by step. Contains {self.images:,} synthetic images{originals}, and "
+            "masks of the pixels that may differ from the photo. "
+            "Made to audit image classifiers; the images say nothing about the people shown."
         )
 
 
 def facts_of(content: DatasetContent, opted_out: Sequence[str]) -> DatasetFacts:
-    """Gather the facts of a dataset whose images and metadata are written; the run's record gets the validity card.
+    """Collect the facts of a dataset whose images and metadata are written, and add the validity card to its run.
 
     Args:
-        content: its versions.
+        content: the images of the dataset.
         opted_out: sha256 of the photos on the opt-out list.
     """
     from models.weights import TERMS
@@ -117,7 +117,7 @@ def facts_of(content: DatasetContent, opted_out: Sequence[str]) -> DatasetFacts:
     for frame in content.frames():
         used.update(content.first_versions(frame)["split"])
         images.update(frame.loc[frame["attribute"] != ORIGINAL, "split"])
-    # Without the names and sums of the files, most of the table.
+    # Without file names and hashes, which are most of the table.
     needed = [name for name in COUNTERFACTUALS if name not in ("file", "mask", "sha256")]
     versions = read_frame(run.path("counterfactuals.parquet"), columns=needed)
     groups, mode = source_groups(content.faces), settings.sweep.mode

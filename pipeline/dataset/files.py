@@ -1,4 +1,4 @@
-"""The files of a dataset's folder next to its images: checksums, the opt-out list, and what no longer belongs to it."""
+"""Checksums and opt-out list of a dataset, and removal of withdrawn or stale files."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from hashlib import blake2b
@@ -19,19 +19,19 @@ _OPT_OUT_HEAD = (
 
 
 def opt_out_text(hashes: Iterable[str]) -> str:
-    """``opt_out.txt``: the sha256 of the photos that were left out at somebody's wish, never a name.
+    """Return the text of ``opt_out.txt``: the sha256 of opted-out photos, without names.
 
-    Whoever holds an older edition can delete what was withdrawn; ``photos.listing`` reads the list for the next one.
+    Holders of an older edition can delete these photos, and ``photos.listing`` reads the list for the next edition.
     """
     return "\n".join([*_OPT_OUT_HEAD, *sorted(hashes)]) + "\n"
 
 
 def write_checksums(images: ImageStore, sums: Iterable[tuple[str, str]]) -> None:
-    """Write ``SHA256SUMS`` as ``sha256sum -c`` reads it.
+    """Write ``SHA256SUMS`` for ``sha256sum -c``.
 
     Args:
         images: the dataset's files.
-        sums: file (relative to the folder; no line break or backslash in it) and sha256, in the order they are listed.
+        sums: names of files (without line breaks and backslashes) and their sha256, in the order to write.
     """
     with (
         images.writing(CHECKSUMS) as writing,
@@ -42,12 +42,12 @@ def write_checksums(images: ImageStore, sums: Iterable[tuple[str, str]]) -> None
 
 
 def withdraw(images: ImageStore, ids: Collection[str], *, described: Sequence[str]) -> None:
-    """Remove the images and masks of photos, and with the first of them the files that describe them.
+    """Remove the images and masks of photos and, before the first of them, the files that describe them.
 
     Args:
         images: the dataset's files.
-        ids: of the photos, see ``layout.id_of``.
-        described: the descriptions and checksums, relative to the folder.
+        ids: IDs of the photos, see ``layout.id_of``.
+        described: the names of descriptions and checksums.
     """
 
     def stays(file: str) -> bool:
@@ -60,8 +60,8 @@ def withdraw(images: ImageStore, ids: Collection[str], *, described: Sequence[st
 
 
 def one_of(names: Iterable[Iterable[str]]) -> Callable[[str], bool]:
-    """Whether a name is one of many, given some at a time; eight bytes of each are held, not the name."""
-    parts = [np.fromiter((_number(name) for name in some), dtype=np.uint64) for some in names]
+    """Return a test for membership in many names, given in batches, of which only 8-byte hashes are stored."""
+    parts = [np.fromiter((_number(name) for name in batch), dtype=np.uint64) for batch in names]
     known = np.unique(np.concatenate(parts)) if parts else np.zeros(0, dtype=np.uint64)
 
     def is_known(name: str) -> bool:

@@ -1,10 +1,12 @@
-"""Where a dataset's files lie, ``SPLIT/ATTRIBUTE-stepK/ID-ATTRIBUTE-stepK.png`` and ``masks/ID.png``, and which split a
-photo belongs to. ID is the beginning of the photo's sha256, so that no file name holds a person's.
+"""Layout of a dataset, ``SPLIT/ATTRIBUTE-stepK/ID-ATTRIBUTE-stepK.png`` and ``masks/ID.png``, and its splits.
+
+ID is the beginning of the photo's sha256, so that file names contain no names of people.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256 as hashed
+from itertools import count
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -20,22 +22,22 @@ MASKS = "masks"
 SPLITS = ("train", "validation", "test")
 MOST_FILES = 10_000
 ID_DIGITS = 16
-_USUAL_FILES = 5_000  # a folder's expected load, half of the most: digits of a hash are never quite even
+_USUAL_FILES = 5_000  # expected number of files in a folder, half of the most, because hashes spread unevenly
 
 
 @dataclass(frozen=True)
 class DatasetLayout:
     """The layout of some photos of a dataset.
 
-    A split's folder is what image-folder loaders open; the folders in it are torchvision's classes. No folder holds
-    more than ``MOST_FILES`` files: above that many photos, each is divided by the first digits of ID.
+    Image-folder loaders open a split's folder, whose subfolders are torchvision's classes. Folders with more than
+    ``MOST_FILES`` photos are divided by the first digits of ID.
 
     Attributes:
         hashes: photo -> sha256.
         splits: photo -> split.
-        digits: how many digits of ID name a shard.
+        digits: number of digits of ID that name a subfolder.
         steps: attribute -> K.
-        weights: the sha256 of the network that makes the versions.
+        weights: the sha256 of the editor's weights.
     """
 
     hashes: Mapping[str, str]
@@ -55,7 +57,7 @@ class DatasetLayout:
         return self._sharded(PurePosixPath(MASKS), photo, f"{attribute and f'-{attribute}'}.png")
 
     def finished(self, content: bytes, photo: str, *, attribute: str, arm: str, value: float) -> bytes:
-        """The version with its provenance."""
+        """Return the version with its provenance."""
         provenance = Provenance(self.hashes[photo], self.weights, attribute=attribute, arm=arm, value=value)
         return stamped(content, provenance.packet())
 
@@ -65,27 +67,22 @@ class DatasetLayout:
 
 
 def id_of(sha256: str) -> str:
-    """What a photo is called in a dataset: the first 16 hex digits of its sha256."""
+    """Return the ID of a photo in a dataset: the first 16 hex digits of its sha256."""
     return sha256[:ID_DIGITS]
 
 
 def shard_digits(photos: int) -> int:
-    """How many hex digits of ID name a shard, so that no folder holds more than ``MOST_FILES`` files of ``photos``."""
-    if photos <= MOST_FILES:
-        return 0
-    digits = 1
-    while photos / 16**digits > _USUAL_FILES:
-        digits += 1
-    return digits
+    """Return the number of digits of ID that name a subfolder, so that none holds more than ``MOST_FILES`` files."""
+    return 0 if photos <= MOST_FILES else next(n for n in count(1) if photos / 16**n <= _USUAL_FILES)
 
 
 def split_of(key: str, *, shares: Mapping[Split, float], seed: int) -> str:
-    """The split of a photo, by its own content alone: other photos that come or go move none.
+    """Return the split of a photo, which does not depend on other photos.
 
     Args:
-        key: names the photo, or all photos that belong together.
-        shares: split -> share, adding up to 1.
-        seed: other seeds split otherwise.
+        key: identifies the photo or its cluster.
+        shares: split -> share, with sum 1.
+        seed: the random seed.
     """
     place = int(hashed(f"{seed}\0{key}".encode("utf-8", "surrogateescape")).hexdigest()[:16], 16) / 16**16
     edge = 0.0
@@ -93,15 +90,15 @@ def split_of(key: str, *, shares: Mapping[Split, float], seed: int) -> str:
         edge += share
         if place < edge:
             return split
-    # The shares add up to a hair less than 1.
+    # The sum of the shares may be slightly below 1.
     return [split for split, share in shares.items() if share > 0][-1]
 
 
 def keys_of(photos: "pd.DataFrame", *, cluster: str | None) -> dict[str, str]:
-    """Photo -> what it is split by: its sha256, or its value of a manifest's column where it has one.
+    """Return photo -> the key of its split: its value in the column ``cluster``, or its sha256.
 
     Raises:
-        ConfigError: there is no such column.
+        ConfigError: the column does not exist.
     """
     own = {str(row.photo): f"photo\0{row.sha256}" for row in photos[["photo", "sha256"]].itertuples(index=False)}
     if cluster is None:

@@ -1,7 +1,7 @@
-"""A whole dataset from photos: the stages of an audit up to the versions, then everything that describes them.
+"""Making of a dataset: the stages of an audit up to the versions, then the description.
 
-What is published lies in the dataset's folder; the run's own tables, which name files of this machine, lie next to
-it in ``NAME.run``. The same call continues, and makes again only what other photos or another opt-out list change.
+Published files are in the dataset's folder. The run's tables, which contain local paths, are next to it in
+``NAME.run``. A repeated call continues, and redoes only what changes of the photos or the opt-out list require.
 """
 
 import os
@@ -37,8 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Dataset:
-    """A finished dataset: its ``folder``, the ``run`` that made it, what its card says, and the entries of the opt-out
-    list that no photo matches."""
+    """A finished dataset, its run, the facts on its card, and the entries of the opt-out list that match no photo."""
 
     folder: Location
     run: Run
@@ -49,21 +48,21 @@ class Dataset:
 def make_dataset(
     photos: Sequence[Location], out: Location, *, settings: Settings, given: Mapping[str, Any], watch: Watch = unwatched
 ) -> Dataset:
-    """Make the counterfactual versions of photos as a dataset for publication; placebos only where they are named.
+    """Make a publishable dataset of counterfactual versions of photos. Placebos are made only on request.
 
     Args:
         photos: a folder, files, or one manifest.
-        out: the dataset's folder; at a URL, the run's tables lie in ``runs/PROTOCOL/…`` of this machine, with copies in
-            ``OUT.run``.
+        out: the dataset's folder. For a URL, the run's tables are in the local folder ``runs/PROTOCOL/…``, with copies
+            in ``OUT.run``.
         settings: all options.
         given: the options as the user gave them.
         watch: opens the progress display of a stage.
 
     Raises:
-        NoUsablePhotos, RunError, ConfigError, WeightsError: with what to do about it.
+        NoUsablePhotos, RunError, ConfigError, WeightsError: the message says what to do.
     """
     if settings.storage != StorageOptions():
-        raise ConfigError("a dataset's images lie in its folder, as files: leave out the options of [storage]")
+        raise ConfigError("a dataset's images are single files in its folder: omit the options of [storage]")
     if "placebos" not in settings.sweep.model_fields_set:  # an audit's default
         settings = settings.model_copy(update={"sweep": settings.sweep.model_copy(update={"placebos": ()})})
     folder = _absolute(out)
@@ -72,7 +71,7 @@ def make_dataset(
     _check_folder(folder, run, photos)
     with run.locked(), started_engine(settings.engine) as engine:
         work = start_run(run, photos, settings=settings, given=given, watch=watch, engine=engine)
-        if not _has_files(folder):  # never begun, or deleted since
+        if not _has_files(folder):  # new, or deleted by the user
             run.note(stages={})
             run.drop_parts("counterfactuals")
         found = find_photos(photos)
@@ -89,7 +88,7 @@ def make_dataset(
 
 
 def run_folder(dataset: Location) -> Location:
-    """Where the tables of a dataset's run lie."""
+    """Return the folder of a dataset's run."""
     return dataset.parent / f"{dataset.name}.run"
 
 
@@ -104,20 +103,20 @@ def _has_files(folder: Location) -> bool:
 def _check_folder(folder: Location, run: Run, photos: Sequence[Location]) -> None:
     for path in photos:
         if PurePosixPath(str(folder)).is_relative_to(str(_absolute(path))):
-            raise RunError(f"{folder} lies in the folder of the photos, {path}: name an --out elsewhere")
+            raise RunError(f"{folder} is inside the folder of the photos, {path}: choose another --out")
     if folder.is_file() or (_has_files(folder) and not run.path("run.json").exists()):
-        raise RunError(f"{folder} exists, but not {run.folder} to continue it from: name another folder with --out")
+        raise RunError(f"{folder} exists, but its run {run.folder} does not: choose another --out")
 
 
 def _destination(work: Audit, images: ImageStore, photos: "pd.DataFrame") -> Destination:
     options, sweep = work.settings.dataset, work.settings.sweep
     keys = keys_of(photos[photos["status"] == "ok"], cluster=options.cluster)
-    # By the whole list, so that a photo that is left out later moves no file of the others.
+    # By the whole list, so that excluding a photo later does not move the files of others.
     digits = shard_digits(len(photos))
     weights = work.run.record.weights.get(sweep.editor, sweep.editor)
 
     def layout_of(rows: Sequence[Mapping[str, Any]]) -> DatasetLayout:
-        # From the first image on that is made anew, the dataset is not what its checksums say.
+        # The checksums are outdated from the first new image on.
         images.remove([CHECKSUMS])
         return DatasetLayout(
             hashes={row["photo"]: row["sha256"] for row in rows},

@@ -1,4 +1,4 @@
-"""Photos with their people hidden, under several conditions, as images and one manifest (``masked.csv``)."""
+"""Photos with the people in them hidden under several conditions, and their manifest (``masked.csv``)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -34,12 +34,12 @@ MASKED = {
 MANIFEST = "masked.csv"
 CHUNK = 16
 NOT_ANNOTATED = "the annotations do not name this photo"
-UNKNOWN = "there is no condition {name!r}; there are {known}"
+UNKNOWN = "there is no condition {name!r}; choose from {known}"
 
 
 @dataclass(frozen=True)
 class Absent:
-    """A photo of which it is not known where its people are, and why."""
+    """A photo whose people are not located, and the reason."""
 
     status: str
     reason: str
@@ -47,7 +47,7 @@ class Absent:
 
 @dataclass(frozen=True)
 class HidePeople:
-    """The job of writing a chunk's photos once a condition; see ``mask_people``."""
+    """The job of writing the photos of a chunk once per condition; see ``mask_people``."""
 
     rows: Sequence[Row]
     settings: Settings
@@ -56,7 +56,7 @@ class HidePeople:
     images: ImageStore
 
     def __call__(self, step: Step) -> list[dict[str, Any]]:
-        """Rows of the table of masked photos."""
+        """Return rows of the table of masked photos."""
         found: list[list[dict[str, Any]]] = []
         with self.images.writing("masked") as writing:
             for read, lost in read_photos(self.rows, options=self.settings.photos):
@@ -85,30 +85,30 @@ def mask_people(
     given: Mapping[str, Any] | None = None,
     watch: Watch = unwatched,
 ) -> Run:
-    """Write every photo once a condition; the same call on the same folder continues.
+    """Write every photo once per condition. A repeated call continues.
 
-    The images are ``masked/CONDITION/PHOTO.png`` of the run's folder; ``masked.csv`` names them with the manifest's own
-    columns, so that predictions for them can be compared by condition.
+    The images are ``masked/CONDITION/PHOTO.png`` in the run's folder. ``masked.csv`` lists them with the columns of the
+    photos' manifest, so that predictions can be compared by condition.
 
     Args:
         photos: a folder, files, or one manifest.
-        out: the run's folder; at a URL are the images, and copies of the run's other files, see ``opened_run``.
+        out: the run's folder. A URL receives the images and copies of the run's other files, see ``opened_run``.
         settings: all options.
         conditions: names of ``CONDITIONS``.
-        annotations: COCO instances of the same photos; else the face parser says where the person is.
+        annotations: COCO instances of the photos; default: the face parser locates the person.
         given: the options as the user gave them.
         watch: opens the progress display of a stage.
 
     Raises:
         ConfigError: a condition is unknown, or the annotations cannot be used.
-        NoUsablePhotos, RunError: with what to do about it.
+        NoUsablePhotos, RunError: the message says what to do.
     """
     for name in conditions:
         if name not in CONDITIONS:
             raise ConfigError(UNKNOWN.format(name=name, known=", ".join(CONDITIONS)))
     if annotations is not None:
         _annotations.cache_clear()  # the file may have changed
-        _annotations(annotations)  # before any work is done
+        _annotations(annotations)  # fails early
     run, settings = opened_run(out, settings)
     with run.locked(), started_engine(settings.engine) as engine:
         audit = start_run(run, photos, settings=settings, given=given or {}, watch=watch, engine=engine)
@@ -193,7 +193,7 @@ def _write(folder: Path, row: Row, pixels: Any, people: Sequence[Any], condition
 
 
 def _write_manifest(run: Run) -> None:
-    """``masked.csv``: the images with what the input's own manifest says of their photos."""
+    """Write ``masked.csv``: the images with the columns of the photos' manifest."""
     photos = read_frame(run.path("photos.parquet"))
     own = photos.drop(columns=["path", "sha256", "width", "height", "status", "reason"])
     made = read_frame(run.path("masked.parquet"))

@@ -1,4 +1,4 @@
-"""``metadata.csv`` of a dataset, which image-folder loaders read: one row an image, in each split's folder."""
+"""``metadata.csv`` in each split's folder, one row per image, as image-folder loaders read it."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -23,61 +23,55 @@ class Column:
     type: str = "sc:Text"
 
 
-PHOTO_NAME = "photo"  # published only where the options say so
+PHOTO_NAME = "photo"  # published only on request
 ESTIMATED = "estimated_"
-ESTIMATED_WORDS = "the unchanged face's own value of {name}, on the scale of *a*, as a network estimates it"
+ESTIMATED_WORDS = "value of {name} of the unedited face, estimated by a network, on the scale of *a*"
 COLUMNS = {
     "file_name": Column("the image, relative to the split's folder"),
-    "split": Column("all images of one photo are in the same"),
-    "photo_sha256": Column("of the photo that the image was made from; its first 16 digits name the files"),
-    "attribute": Column("what was changed"),
-    "arm": Column("`edit`, or the placebo: a change as large that is not the attribute's"),
-    "step": Column("1 to K along the sweep", "sc:Integer"),
-    "value": Column("the value *a* that the face was given; see below", "sc:Float"),
-    "perceived": Column(
-        "an independent network's probability of the attribute's high end in this image", "sc:Float"
-    ),
-    "mask": Column("the photo's mask, relative to this folder: where it is 0, no pixel was changed"),
-    "mask_share": Column("of the image's pixels that may have been changed", "sc:Float"),
-    "mask_line": Column("share of the mask's outline at which a line shows that the photo does not have", "sc:Float"),
-    "sha256": Column("of the image's file"),
+    "split": Column("the split, which is the same for all images of a photo"),
+    "photo_sha256": Column("sha256 of the source photo; its first 16 digits name the files"),
+    "attribute": Column("the edited attribute"),
+    "arm": Column("`edit`, or the name of a placebo: a change of the same size without the attribute"),
+    "step": Column("position in the sweep, 1 to K", "sc:Integer"),
+    "value": Column("value *a* of the edit; see below", "sc:Float"),
+    "perceived": Column("independent network's probability of the attribute's higher pole in this image", "sc:Float"),
+    "mask": Column("the photo's mask, relative to this folder; pixels are unchanged where it is 0"),
+    "mask_share": Column("share of the image's pixels that may have been changed", "sc:Float"),
+    "mask_line": Column("share of the mask's outline with a visible line that the photo does not have", "sc:Float"),
+    "sha256": Column("sha256 of the image's file"),
     PHOTO_NAME: Column("the photo's file name"),
 }  # fmt: skip
 
 
 def columns_of(swept: Iterable[str], *, photo_names: bool, manifest: Iterable[str] = ()) -> dict[str, Column]:
-    """The columns of a dataset's metadata.csv.
+    """Return the columns of a dataset's metadata.csv.
 
     Args:
         swept: the attributes of the sweeps.
-        photo_names: whether the photos' file names are published.
-        manifest: names of the manifest's columns that are published.
+        photo_names: whether to publish the photos' file names.
+        manifest: the manifest's columns to publish.
     """
     own = {name: column for name, column in COLUMNS.items() if name != PHOTO_NAME or photo_names}
     own |= {f"{ESTIMATED}{name}": Column(ESTIMATED_WORDS.format(name=name), "sc:Float") for name in swept}
-    return own | {name: Column("of the photo, from its publisher's manifest") for name in manifest}
+    return own | {name: Column("from the manifest of the photos") for name in manifest}
 
 
 def check_manifest_columns(photos: "pd.DataFrame", names: Sequence[str]) -> None:
-    """Refuse manifest columns that are not there, or whose name is that of another column of metadata.csv.
+    """Check the manifest columns to publish.
 
     Raises:
-        ConfigError: the message names the column and those that there are.
+        ConfigError: a column does not exist, or metadata.csv has another column of that name.
     """
     known = [name for name in photos.columns if name not in PHOTOS]
     for name in names:
         if name not in known:
             raise ConfigError(f"the manifest has no column {name!r} to publish; it has {', '.join(known) or 'none'}")
         if name in COLUMNS or name.startswith(ESTIMATED):
-            raise ConfigError(f"metadata.csv has a column {name!r} of its own: rename the manifest's")
+            raise ConfigError(f"metadata.csv already has a column {name!r}: rename the manifest's")
 
 
 def write_dataset_metadata(frames: "Iterable[pd.DataFrame]", folder: Path, columns: Sequence[str]) -> Counter[str]:
-    """Write one file into each split's folder.
-
-    Returns:
-        How many rows each split has.
-    """
+    """Write a file into each split's folder; return split -> number of rows."""
     counts: Counter[str] = Counter()
     with ExitStack() as stack:
         files: dict[str, Callable[[pd.DataFrame], None]] = {}

@@ -1,4 +1,4 @@
-"""Where the people of a photo are: from COCO annotations, or from the face parser around the face that was found."""
+"""Location of the people in a photo, by COCO annotations or by the face parser, and the pixels that conditions hide."""
 
 import json
 import warnings
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Mask = NDArray[np.bool_]
 PERSON = "person"
-HALF = 0.5  # a pixel is the person's from this probability on
+HALF = 0.5  # smallest probability of a person's pixel
 
 
 class Annotations:
@@ -27,8 +27,8 @@ class Annotations:
         path: the JSON file.
 
     Raises:
-        ConfigError: it cannot be read, is none of that format, or has no category "person"; or pycocotools, which
-            reads the segments, is not installed.
+        ConfigError: the file cannot be read, has another format or no category "person", or pycocotools is not
+            installed.
     """
 
     def __init__(self, path: Path) -> None:
@@ -41,32 +41,34 @@ class Annotations:
         self._decoder: Any = mask
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
-            (category,) = [one["id"] for one in content["categories"] if one["name"] == PERSON]
-            names = {one["id"]: Path(one["file_name"]).name for one in content["images"]}
+            (person,) = [category["id"] for category in content["categories"] if category["name"] == PERSON]
+            names = {image["id"]: Path(image["file_name"]).name for image in content["images"]}
             found: dict[str, list[dict[str, Any]]] = defaultdict(list)
-            for one in content["annotations"]:
-                if one["category_id"] == category:
-                    found[names[one["image_id"]]].append(one)
+            for annotation in content["annotations"]:
+                if annotation["category_id"] == person:
+                    found[names[annotation["image_id"]]].append(annotation)
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ConfigError(f"{path} is no COCO file of instances with a category {PERSON!r} ({error})") from error
+            raise ConfigError(
+                f"{path} is not a COCO file of instances with the category {PERSON!r} ({error})"
+            ) from error
         self._known, self._people = set(names.values()), dict(found)
 
     def people(self, photo: str, *, height: int, width: int) -> list[Mask]:
-        """``(H, W)`` masks of the people annotated in a photo, which is known by its file's name.
+        """Return ``(H, W)`` masks of the people annotated in a photo, identified by its file name.
 
         Raises:
-            KeyError: the file does not name the photo.
+            KeyError: the annotations do not name the photo.
             ValueError: a segment cannot be decoded.
         """
         name = Path(photo).name
         if name not in self._known:
             raise KeyError(name)
-        return [self._mask(one["segmentation"], height, width) for one in self._people.get(name, [])]
+        return [self._mask(person["segmentation"], height, width) for person in self._people.get(name, [])]
 
     def _mask(self, segment: Any, height: int, width: int) -> Mask:
         try:
             with warnings.catch_warnings():
-                # pycocotools' arrays do not know numpy 2's way to ask for a copy.
+                # pycocotools' arrays do not support the argument copy of numpy 2.
                 warnings.simplefilter("ignore", DeprecationWarning)
                 decoded = np.asarray(self._decoder.decode(self._encoded(segment, height, width)), dtype=bool)
         except Exception as error:
@@ -78,7 +80,7 @@ class Annotations:
         return decoded
 
     def _encoded(self, segment: Any, height: int, width: int) -> Any:
-        """A segment as run lengths: from polygons, from lists of counts, or as it is."""
+        """Return a segment, which may be polygons or a list of counts, as encoded run lengths."""
         if isinstance(segment, list):
             return self._decoder.merge(self._decoder.frPyObjects(segment, height, width))
         return self._decoder.frPyObjects(segment, height, width) if isinstance(segment["counts"], list) else segment
@@ -88,14 +90,11 @@ def parsed_people(
     parser: "SmallParser | BiSeNet",
     photos: Sequence[tuple[str, NDArray[np.uint8], NDArray[np.float64]]],
 ) -> list[Mask]:
-    """The person around each face, as far as the face parser sees: face, hair, neck, clothes, hat, glasses.
+    """Return a mask ``(H, W)`` per photo of the person around its face: face, hair, neck, clothes, hat and glasses.
 
     Args:
-        parser: of ``models.weights``.
-        photos: name, ``(H, W, 3)`` RGB pixels and ``(5, 2)`` landmarks of each.
-
-    Returns:
-        One ``(H, W)`` mask a photo.
+        parser: a face parser of ``models.weights``.
+        photos: name, ``(H, W, 3)`` RGB pixels and ``(5, 2)`` landmarks of each photo.
     """
     from models.alignment import invert
     from models.parser import CLASSES
@@ -117,7 +116,7 @@ def parsed_people(
 
 
 def boxes_of(people: Sequence[Mask]) -> list[tuple[slice, slice]]:
-    """The smallest box of rows and columns around each person; a person without a pixel has none."""
+    """Return the bounding box (rows, columns) of each person with at least one pixel."""
     boxes = []
     for mask in people:
         rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
@@ -127,17 +126,16 @@ def boxes_of(people: Sequence[Mask]) -> list[tuple[slice, slice]]:
 
 
 def hidden_pixels(condition: str, people: Sequence[Mask], *, shape: tuple[int, int], seed: Mapping[str, Any]) -> Mask:
-    """Which pixels of a photo a condition hides.
+    """Return the pixels of a photo that a condition hides.
 
     Args:
         condition: one of ``CONDITIONS``.
         people: ``(H, W)`` masks.
         shape: height and width.
-        seed: names the photo; the same one hides the same pixels.
+        seed: identifies the photo, for the random pixels.
 
     Source:
-        Wang & Russakovsky 2021, Table 1: people hidden by their boxes, by their segments, or by half of the segments'
-        pixels drawn at random; and the people alone.
+        Wang & Russakovsky 2021, Table 1.
     """
     from pipeline.run.files import digest
 
@@ -158,10 +156,10 @@ def hidden_pixels(condition: str, people: Sequence[Mask], *, shape: tuple[int, i
 
 
 CONDITIONS = {
-    "full": "the photo as it is",
+    "full": "the unchanged photo",
     "box": "the people's boxes are black",
     "segment": "the people's pixels are black",
     "noisy-box": "half of the pixels in the people's boxes, drawn at random, are black",
     "noisy-segment": "half of the people's pixels, drawn at random, are black",
-    "only-person": "all but the people is black",
+    "only-person": "everything except the people is black",
 }

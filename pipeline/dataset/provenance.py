@@ -1,4 +1,4 @@
-"""What an image says of itself: an XMP packet, in a PNG's iTXt chunk or a JPEG's APP1 segment; the pixels stay.
+"""Provenance of an image as an XMP packet, in a PNG's iTXt chunk or a JPEG's APP1 segment.
 
 Sources: ISO 16684-1 and Adobe's XMP specification, part 3 (storage in files); IPTC Photo Metadata Standard and the
 IPTC's newscodes of digital source types.
@@ -30,8 +30,7 @@ _JPEG, _APP0, _APP1 = b"\xff\xd8", 0xE0, b"\xff\xe1"
 
 @dataclass(frozen=True)
 class Provenance:
-    """Of one version: the sha256 of the ``photo`` it was made from and of the ``weights`` that made it; what was
-    changed (``attribute``, or the placebo ``arm`` of it) and to which ``value``."""
+    """The provenance of a version: sha256 of its photo and of the editor's weights; attribute, arm and value."""
 
     photo: str
     weights: str
@@ -40,7 +39,7 @@ class Provenance:
     value: float
 
     def packet(self) -> bytes:
-        """The XMP packet, in UTF-8."""
+        """Return the XMP packet in UTF-8."""
         facts = {
             "photoSha256": self.photo,
             "weightsSha256": self.weights,
@@ -60,18 +59,20 @@ class Provenance:
 
 
 def stamped(content: bytes, packet: bytes) -> bytes:
-    """A PNG or JPEG file with an XMP packet in it; everything else stays byte for byte.
+    """Insert an XMP packet into a PNG or JPEG file without changing its other bytes.
 
     Raises:
-        ValueError: the bytes are neither.
+        ValueError: the file has another format.
     """
     if content.startswith(_PNG):
-        text = b"XML:com.adobe.xmp\0" + b"\0\0" + b"\0" + b"\0" + packet  # not compressed; no language, no translation
+        text = (
+            b"XML:com.adobe.xmp\0" + b"\0\0" + b"\0" + b"\0" + packet
+        )  # uncompressed, without language and translation
         chunk = struct.pack(">I", len(text)) + b"iTXt" + text + struct.pack(">I", zlib.crc32(b"iTXt" + text))
         return content[:_IHDR_END] + chunk + content[_IHDR_END:]
     if content.startswith(_JPEG):
-        # JFIF wants its own segment first.
+        # The JFIF segment must come first.
         after = 4 + int.from_bytes(content[4:6]) if content[3] == _APP0 else 2
         body = b"http://ns.adobe.com/xap/1.0/\0" + packet
         return content[:after] + _APP1 + (len(body) + 2).to_bytes(2) + body + content[after:]
-    raise ValueError("only PNG and JPEG files can carry their provenance")
+    raise ValueError("only PNG and JPEG files can contain their provenance")

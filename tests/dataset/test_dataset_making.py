@@ -389,9 +389,9 @@ def test_killed_again_and_again_it_ends_as_if_it_never_had_been(made, portraits,
 
 def test_a_folder_of_something_else_is_left_alone(portraits, tmp_path):
     (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(RunError, match="name another folder with --out"):
+    with pytest.raises(RunError, match="choose another --out"):
         make(portraits.manifest, tmp_path)
-    with pytest.raises(RunError, match="lies in the folder of the photos"):
+    with pytest.raises(RunError, match="is inside the folder of the photos"):
         make_dataset([portraits.manifest.parent], portraits.manifest.parent / "x", settings=settings_with(), given={})
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 

@@ -93,7 +93,7 @@ def test_files_of_others_in_a_store_are_left_alone(store, portraits, tmp_path, c
     store.put("theirs/cat.jpg", b"a cat")
     process = generate(portraits, f"s3://{BUCKET}/theirs", store, work=tmp_path, without="none")
     assert process.wait(timeout=600) == 2
-    assert "to continue it from: name another folder with --out" in " ".join(capfd.readouterr().err.split())
+    assert "does not: choose another --out" in " ".join(capfd.readouterr().err.split())
     assert store.names("theirs") == ["theirs/cat.jpg"]
 
 
@@ -146,5 +146,5 @@ def test_a_folder_in_a_store_with_masked_photos_of_others_is_refused(drawn, tmp_
     monkeypatch.chdir(tmp_path)
     url = location(f"memory://{uuid4()}")
     (url / "masked").put({"cat.png": drawn / "one.png"})
-    with pytest.raises(RunError, match="holds files of no run"):
+    with pytest.raises(RunError, match="holds files but no run"):
         masked(drawn, url)

@@ -122,12 +122,12 @@ def test_the_same_call_again_makes_nothing_anew(tmp_path, photos, instances):
 def test_what_is_no_file_of_annotations_is_refused(tmp_path, content):
     path = tmp_path / "instances.json"
     path.write_text(content)
-    with pytest.raises(ConfigError, match="no COCO file"):
+    with pytest.raises(ConfigError, match="not a COCO file"):
         Annotations(path)
 
 
 def test_an_unknown_condition_is_refused_before_any_work(tmp_path, photos):
-    with pytest.raises(ConfigError, match=r"no condition 'purple'; there are full, box"):
+    with pytest.raises(ConfigError, match=r"no condition 'purple'; choose from full, box"):
         mask_people([photos], tmp_path / "run", settings=SETTINGS, conditions=["purple"])
     assert not (tmp_path / "run").exists()
 
