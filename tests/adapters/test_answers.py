@@ -1,4 +1,4 @@
-"""What a label must be, whichever service it comes from."""
+"""Validation of labels from any service."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Programs as classifiers: what they answer, and what becomes of those that crash, hang, babble or will not stop."""
+"""Programs as classifiers: their answers, and programs that crash, hang, flood their output or do not stop."""
 
 import gc
 import json

@@ -1,4 +1,4 @@
-"""Every registered adapter keeps the contract; one that is not set up here fails by name."""
+"""Every registered adapter satisfies the contract; one that is not set up here fails by name."""
 
 import json
 import os
@@ -64,7 +64,7 @@ def _python(folder: Path, _: ExitStack) -> Adapter:
 
 
 def _served(stack: ExitStack, answer: Callable[[Received], Response], **variables: str) -> str:
-    """The address of a server that is left with the stack; the variables are set until then."""
+    """Start a server and set environment variables until the stack is closed; return the server's URL."""
     stack.enter_context(patch.dict(os.environ, variables))
     return stack.enter_context(Serving(answer)).url
 

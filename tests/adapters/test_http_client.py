@@ -28,7 +28,7 @@ def caller() -> HttpClient:
 
 @pytest.fixture
 def raw_server() -> Iterator[Callable[[Callable[[socket.socket], None]], str]]:
-    """Start a server that reads one request from a connection and then does as it likes with the socket."""
+    """Start a server that reads one request from a connection and then passes the socket to a function."""
     ends: list[Callable[[], None]] = []
 
     def start(then: Callable[[socket.socket], None]) -> str:

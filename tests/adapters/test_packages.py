@@ -29,7 +29,7 @@ def test_the_command_installs_into_this_environment() -> None:
 
 @pytest.mark.parametrize("own_uv", [False, True])
 def test_in_an_environment_without_pip_it_is_a_command_of_uv_s(tmp_path: Path, own_uv: bool) -> None:
-    """As scripts/setup.sh leaves it: .venv without pip, and uv on the path or in .venv/uv."""
+    """As set up by scripts/setup.sh: .venv without pip, and uv on the path or in .venv/uv."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", ".venv"], cwd=tmp_path, check=True)
     if own_uv:
         (tmp_path / ".venv/uv/bin").mkdir(parents=True)

@@ -13,7 +13,7 @@ from adapters.python import PythonFunction
 
 @pytest.fixture
 def module(tmp_path: Path) -> Callable[[str], str]:
-    """Write a module of its own name for each test's code."""
+    """Write a test's code to a module with a unique name."""
     written: list[str] = []
 
     def write(code: str) -> str:

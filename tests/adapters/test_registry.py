@@ -38,7 +38,7 @@ class Brightness:
 
 @pytest.fixture
 def installed_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What `pip install` of a package with an adapter leaves behind."""
+    """An installed package that provides an adapter."""
     (tmp_path / "brightness_adapter.py").write_text(THIRD_PARTY)
     record = tmp_path / "brightness_adapter-1.0.dist-info"
     record.mkdir()

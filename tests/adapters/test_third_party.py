@@ -1,4 +1,4 @@
-"""The package in docs/adapters.md, installed as it stands there, adds a classifier that is listed and audited."""
+"""The example package of docs/adapters.md adds a classifier that is listed and audited."""
 
 import json
 import tomllib
@@ -25,7 +25,7 @@ def block(language: str, start: str) -> str:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder as an installer of the package leaves it."""
+    """A folder with the installed package."""
     site = tmp_path_factory.mktemp("site")
     (site / "greenhouse.py").write_text(block("python", "# greenhouse.py"))
     project = tomllib.loads(block("toml", "# pyproject.toml"))["project"]
@@ -51,7 +51,7 @@ def server() -> Iterator[Serving]:
 
 @pytest.fixture
 def counterslope(site: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
-    """The command line where the package is installed; tables and report are other rooms' work."""
+    """The command line with the package installed, without tables and report."""
     monkeypatch.syspath_prepend(str(site))
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr("pipeline.stages.audit._estimate", lambda work, **_: None)

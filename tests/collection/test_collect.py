@@ -1,4 +1,4 @@
-"""Photos by keyword, from pretended services on loopback: what is taken, kept, credited, and never fetched twice."""
+"""Collecting photos from fake services on loopback: selection, licences, credits, and no repeated downloads."""
 
 import csv
 import json
@@ -28,7 +28,7 @@ def agreed(plan):
 
 
 class Web:
-    """A pretended service and the pretended host of its images."""
+    """A fake search service and the fake host of its images."""
 
     def __init__(self, service: str = "openverse", **answers: str) -> None:
         self.service = service

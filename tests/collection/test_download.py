@@ -1,4 +1,4 @@
-"""Where downloads may go: addresses that are private are refused, whatever name or redirect leads there."""
+"""Downloads from private addresses are refused, whatever name or redirect leads there."""
 
 import pytest
 from fakes.serving import Response, Serving
@@ -115,7 +115,7 @@ def test_a_body_without_an_end_is_left_at_the_limit():
 
 @pytest.fixture
 def secured(tmp_path, monkeypatch):
-    """A server with a certificate for images.example that this machine trusts; gives its port."""
+    """Start a server with a trusted certificate for images.example; return its port."""
     import ssl
     import threading
     from datetime import UTC, datetime, timedelta

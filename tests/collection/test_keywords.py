@@ -1,4 +1,4 @@
-"""What is searched for, and licences by their codes."""
+"""Queries from keywords and modifiers, and codes of licences."""
 
 import csv
 import re

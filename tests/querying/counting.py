@@ -1,4 +1,4 @@
-"""A classifier that counts how often each image came, and images for it."""
+"""A classifier that counts how often it receives each image, and images for it."""
 
 import json
 from collections import Counter
@@ -15,9 +15,9 @@ SERVICE = Service(provider="Nobody", host="127.0.0.1", retention="nothing", vers
 
 
 class CountingAdapter:
-    """Returns each image's own text as a label; ``fails`` is called with each batch and may raise.
+    """Returns each image's text as its label; ``fails`` is called with each batch and may raise.
 
-    Every image it is sent is appended to the file ``log``, if there is one, before the answer is given.
+    Each image is appended to the file ``log``, if given, before it is answered.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
-"""A remote service queried by a process that is killed again and again: what was billed, and what was reported.
+"""A process that queries a remote service is killed repeatedly: what is billed, and what is reported.
 
-Run by hand for a long check: ``PYTHONPATH=. python tests/querying/kill_many.py --images 1000 --kills 20``.
+For a longer check, run ``PYTHONPATH=. python tests/querying/kill_many.py --images 1000 --kills 20``.
 """
 
 import argparse
@@ -39,7 +39,7 @@ with Store(folder / "responses.sqlite") as store:
 
 
 def killed_at_random(folder: Path, adapter: str, *, images: int, kills: int, longest: float, seed: int) -> int:
-    """Ask and kill after a random time, again and again; how often that hit a running process.
+    """Start and kill the query repeatedly after random times; return how often a running process was killed.
 
     ``adapter``: the adapter, as the process makes it; ``longest``: seconds before a kill at most.
     """
@@ -57,7 +57,7 @@ def killed_at_random(folder: Path, adapter: str, *, images: int, kills: int, lon
 
 @dataclass(frozen=True)
 class Seen:
-    """What killing led to: the last run's counts, what the service billed, what is reported, whether labels agree."""
+    """The last run's counts, what the service billed, what is reported, and whether the labels are correct."""
 
     counts: RequestCounts
     billed: Counter[str]
@@ -69,7 +69,7 @@ class Seen:
 def kill_many(
     folder: Path, *, images: int, kills: int, batch: int, concurrency: int, rate: float, longest: float, seed: int
 ) -> Seen:
-    """Ask, kill after a random time, ask again, and so on; then to the end."""
+    """Query with repeated kills after random times, then without a kill to the end."""
     with Loopback(lambda *_: "slow") as service:
         made = f"LoopbackAdapter({service.url!r}, batch={batch}, concurrency={concurrency}, rate={rate})"
         killed = killed_at_random(folder, made, images=images, kills=kills, longest=longest, seed=seed)
@@ -92,7 +92,7 @@ def kill_many(
 
 
 def main() -> None:
-    """A long check by hand."""
+    """A longer check from the command line."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--images", type=int, default=1000)
     options.add_argument("--kills", type=int, default=20)

@@ -1,6 +1,6 @@
-"""A small labelling service on this machine that misbehaves on demand, and the adapter that speaks to it.
+"""A small labelling service on this machine that fails on demand, and its adapter.
 
-The service's label of an image is a function of the image's bytes; what it answered it counts as billed.
+The label of an image is a function of its bytes. Answered images count as billed.
 """
 
 import base64
@@ -35,7 +35,7 @@ FAULTS = {
 
 
 def score_of(image: bytes) -> float:
-    """What the service thinks of an image, 0-1."""
+    """The service's score of an image (0-1)."""
     return int(sha256(image).hexdigest()[:6], 16) / 16**6
 
 
@@ -98,7 +98,7 @@ class Loopback(Serving):
 
 
 class LoopbackAdapter:
-    """Speaks to a `Loopback`; one part of a reply may fail alone."""
+    """Adapter of a `Loopback`; parts of a reply may fail separately."""
 
     def __init__(
         self,

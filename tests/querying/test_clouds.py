@@ -1,4 +1,4 @@
-"""The large services behind the engine: each image ends answered or failed by name, and none is paid for twice."""
+"""The cloud adapters in a run: each image is answered or fails by name, and none is paid for twice."""
 
 from hashlib import sha256
 from io import BytesIO

@@ -15,7 +15,7 @@ from pipeline.querying.requests import ImageRef
 
 
 def write_photo(folder: Path, photo: str, *, size: tuple[int, int], steps: int = 3, seed: int = 0) -> list[ImageRef]:
-    """Steps that differ in a few pixels, as counterfactuals do."""
+    """Write steps that differ in a few pixels, as counterfactuals do."""
     folder.mkdir(parents=True, exist_ok=True)
     pixels = np.random.default_rng(seed).integers(0, 255, (size[1], size[0], 3), dtype=np.uint8)
     versions = []

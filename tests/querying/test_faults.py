@@ -1,4 +1,4 @@
-"""A service that fails in every way it can: each image ends answered or failed by name, and none is paid for twice."""
+"""Failures of a service: each image is answered or fails by name, and none is paid for twice."""
 
 import threading
 from collections import Counter
@@ -86,7 +86,7 @@ def test_every_fifth_request_fails_somehow(tmp_path: Path, store: Store, concurr
 
 
 def assert_reported(service: Loopback, store: Store, adapter: LoopbackAdapter) -> None:
-    """Whatever was billed beyond one answer an image is reported as possibly billed."""
+    """Charges beyond one answer per image are reported as possibly billed."""
     reported = Counter(store.possibly_billed(classifier=store.number_of(adapter)))
     for image, times in service.billed.items():
         assert times - 1 <= reported[image]

@@ -1,4 +1,4 @@
-"""All services at once behind a proxy that spoils 24 % of the replies: the tables of a run are those without faults."""
+"""All services behind a proxy that spoils 24 % of the replies: a run's tables are the same as without faults."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -32,7 +32,7 @@ PRICE = 10.0  # US$ for 1,000 images
 
 @dataclass(frozen=True)
 class QuickRetry(RetryPolicy):
-    """Waits between two tries of one image that a test can wait for."""
+    """Short waits between retries, for tests."""
 
     first: float = 0.02
 
@@ -72,7 +72,7 @@ def query(run: Run, adapters: list[Adapter], *, max_cost: float | None = None, a
 
 
 def outcomes(run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The tables of answers and labels, whose classifiers are called from different ports in every run."""
+    """Read the tables of answers and labels, sorted by all columns."""
     return tuple(
         frame.sort_values([*frame.columns]).reset_index(drop=True)
         for frame in (read_frame(run.path(f"{name}.parquet")) for name in ("answers", "labels"))

@@ -1,4 +1,4 @@
-"""A chat model that describes photos: its words become labels, and other concepts read the same answers anew."""
+"""A chat model describes photos: its words become labels, and stored answers are parsed again for other concepts."""
 
 from fakes.chatting import completed
 from fakes.serving import Serving

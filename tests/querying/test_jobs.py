@@ -1,4 +1,4 @@
-"""Images sent as batches, answered later: nothing is paid twice, nothing is lost, whatever happens in between."""
+"""Images in jobs that are answered later: nothing is paid twice or lost, whatever happens in between."""
 
 import threading
 from collections.abc import Iterator
@@ -56,7 +56,7 @@ def ask(run: Run, adapter: OpenAI, **query: object) -> None:
 
 
 def ask_until_sent(run: Run, server: BatchServer, adapter: OpenAI) -> None:
-    """Query, and stop as Ctrl-C does once the batch is made; it then waits with the server."""
+    """Query, and stop as Ctrl-C does once the batch is created on the server."""
     stopped = threading.Event()
     server.held = True
 

@@ -1,4 +1,4 @@
-"""A process killed at any moment and run again: the same labels, and nothing sent twice but what was in flight."""
+"""A process killed at any moment and run again gives the same labels, and resends only what was in flight."""
 
 from collections import Counter
 from pathlib import Path

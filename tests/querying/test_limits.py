@@ -1,4 +1,4 @@
-"""Turns, pauses, waits and budgets: how fast requests are sent, and when a service is left alone."""
+"""Rate limiter, retries, circuit breaker and budget."""
 
 import random
 import threading

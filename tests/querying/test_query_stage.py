@@ -1,4 +1,4 @@
-"""Asking as a stage of a run: consent, limits, what run.json and status say of it, and what is never written."""
+"""The query stage of a run: consent, limits, run.json and status, and what is never written."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -37,7 +37,7 @@ SECRET = "planted-secret-0123456789"
 
 @dataclass(frozen=True)
 class QuickRetry(RetryPolicy):
-    """Waits between two tries of one image that a test can wait for."""
+    """Short waits between retries, for tests."""
 
     first: float = 0.01
 
@@ -65,7 +65,7 @@ def test_without_consent_nothing_leaves_and_nothing_is_asked(run: Run) -> None:
 
 
 class FaceSeeing(CountingAdapter):
-    """A local classifier that takes the places of faces, and names each in its answer."""
+    """A local classifier that takes landmarks of faces, and returns them in its answer."""
 
     def __init__(self) -> None:
         super().__init__(batch=5)

@@ -1,4 +1,4 @@
-"""A damaged file of answers: nothing is sent before it is repaired, and what can be read is saved."""
+"""A damaged file of answers: nothing is sent before it is repaired, and readable answers are saved."""
 
 import sqlite3
 from contextlib import closing
@@ -22,7 +22,7 @@ def key_of(number: int) -> str:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A store with answers of one adapter, each of half a page, in one file."""
+    """A store with answers of one adapter, each half a page long."""
     path = tmp_path / "responses.sqlite"
     with Store(path) as store:
         classifier = store.classifier(adapter="vision", model="v1", parameters={})
@@ -35,7 +35,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def pages_of(path: Path, table: str) -> list[int]:
-    """The file's pages that hold rows of a table."""
+    """Return the file's pages that hold rows of a table."""
     with closing(sqlite3.connect(path)) as connection:
         try:
             rows = connection.execute(

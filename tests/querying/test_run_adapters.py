@@ -1,4 +1,4 @@
-"""The classifiers of a run: added, dropped, tried again, capped in cost, and labelled anew, by the command line."""
+"""The classifiers of a run on the command line: adding, dropping, retrying, cost limits, and deriving labels again."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -26,13 +26,13 @@ IMAGES = 12
 
 @pytest.fixture(autouse=True)
 def only_queries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tables and report are other rooms' work."""
+    """Skip the stages of tables and report."""
     monkeypatch.setattr("pipeline.stages.audit._estimate", lambda work, **_: None)
 
 
 @pytest.fixture
 def query(run: Run, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """``counterslope query RUN`` with adapters that are made already; what it printed."""
+    """Run ``counterslope query RUN`` with given adapters; return its output."""
 
     def invoke(*options: str, adapters: Sequence[Adapter] = (), command: str = "query", code: int = 0) -> str:
         if adapters:
@@ -200,7 +200,7 @@ def test_a_run_whose_images_are_gone_is_refused_before_the_sentinels(run: Run, q
     for path in run.path("images").rglob("*.png"):
         path.unlink()
     with Loopback() as service:
-        assert "the 12 images to send are gone" in query(adapters=[LoopbackAdapter(service.url)], code=2)
+        assert "the 12 images to send are missing" in query(adapters=[LoopbackAdapter(service.url)], code=2)
         assert not service.times
 
 

@@ -1,4 +1,4 @@
-"""Classifiers on this machine that are queried in several processes: which are, where, and that no answer changes."""
+"""Local classifiers in worker processes: which ones use them, and that answers do not change."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""The tables of a run with faces and edits, made without any network."""
+"""The tables of a run with faces and edits, without any network."""
 
 import cv2
 import numpy as np
@@ -9,7 +9,7 @@ from pipeline.config.attributes import ATTRIBUTES
 
 
 def tables(folder, *, photos=8):
-    """(photos, faces, versions) of grey pictures in a folder; the estimator grows surer from photo to photo."""
+    """Make (photos, faces, versions) of grey pictures in a folder; the estimator is more certain of later photos."""
     names = [f"p{number}.png" for number in range(photos)]
     for number, name in enumerate(names):
         cv2.imwrite(str(folder / name), np.full((80, 60, 3), 40 + 20 * number, dtype=np.uint8))

@@ -1,4 +1,4 @@
-"""What reviewers are asked: the doubtful faces, the same for all of them, and pairs in random order."""
+"""Questions to reviewers: uncertain faces, the same for all reviewers, and pairs in random order."""
 
 import pytest
 from run_to_review import tables

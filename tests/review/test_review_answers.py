@@ -1,4 +1,4 @@
-"""Answers are on disk at once, the last one counts, and what most reviewers agree on takes the estimate's place."""
+"""Answers are saved at once, the last one counts, and the reviewers' consensus replaces the estimates."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What answers say: agreement, estimates confirmed, edits seen in their direction and as edits."""
+"""Statistics of answers: agreement, confirmed estimates, edits seen in their direction and as edits."""
 
 import pandas as pd
 import pytest

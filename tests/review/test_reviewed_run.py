@@ -1,4 +1,4 @@
-"""What reviewers agree on is used: excluded photos leave the slopes, and groups are as people perceive them."""
+"""The reviewers' consensus is used: excluded photos leave the slopes, and groups are as reviewers perceive them."""
 
 import pytest
 from finished_run import PHOTO_COUNT, responses, write_run

@@ -1,4 +1,4 @@
-"""The page is for this machine and for who has its address; a browser answers it by keys."""
+"""The review page is served to this machine and with its secret address only; it is answered in a browser."""
 
 import threading
 from contextlib import contextmanager

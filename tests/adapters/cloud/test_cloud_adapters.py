@@ -1,4 +1,4 @@
-"""What holds for the service of each vendor alike; what is peculiar to one is in its own file."""
+"""Properties that all cloud adapters share; each vendor's peculiarities are tested in its own file."""
 
 import json
 from collections.abc import Callable
@@ -203,7 +203,7 @@ def test_credentials_go_nowhere_in_the_clear(name: str) -> None:
 
 
 def _echo(status: int) -> Callable[[Received], Response]:
-    """What a hostile or careless server says of everything that it was sent."""
+    """Reply of a hostile or careless server that repeats everything it was sent."""
 
     def answer(received: Received) -> Response:
         shown = json.dumps(dict(received.headers))

@@ -1,4 +1,4 @@
-"""Answers that no service should give: what each vendor's parser makes of odd and hostile ones."""
+"""How each vendor's parser handles malformed and hostile answers."""
 
 import contextlib
 import json

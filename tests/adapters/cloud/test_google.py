@@ -282,7 +282,7 @@ def test_the_missing_package_is_named(account: GoogleVision, monkeypatch: pytest
 
 @pytest.fixture
 def login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[GoogleVision, Path]]:
-    """What `gcloud auth application-default login` leaves behind, where it leaves it."""
+    """The file that `gcloud auth application-default login` writes, at its usual path."""
     import google.oauth2.credentials
 
     file = tmp_path / "gcloud" / "application_default_credentials.json"

@@ -17,7 +17,7 @@ from models.judge import AGE_STEPS, Judge, Perception
 
 
 class _Leftness(Judge):
-    """Perceives as masculine what is dark on its left half."""
+    """Perceives faces that are dark on the left half as masculine."""
 
     def perceive(self, crops: Tensor) -> Perception:
         masculine = (crops[..., :64].mean(dim=(1, 2, 3)) < crops[..., 64:].mean(dim=(1, 2, 3))).float()
@@ -39,7 +39,7 @@ def adapter(monkeypatch: pytest.MonkeyPatch) -> FaceAttributes:
 
 
 def two_faces() -> bytes:
-    """A face that is dark on its left side, nearest the centre, and one that is dark on its right side."""
+    """A face near the centre that is dark on its left side, and another that is dark on its right side."""
     dark, bright = drawn_face(), drawn_face()
     dark[:, :112] //= 2
     bright[:, 112:] //= 2

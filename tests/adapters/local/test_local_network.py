@@ -1,4 +1,4 @@
-"""What all local networks share: full batches, and outputs read as labels."""
+"""Properties that all local networks share: full batches, and labels from outputs."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,7 @@ from adapters.options import read_options
 
 
 class Counting(LocalNetwork):
-    """Gives the first byte of an image back, and remembers how many inputs it was given."""
+    """Returns the first byte of an image, and counts its inputs."""
 
     model = "1"
     parameters: Mapping[str, Any] = {}

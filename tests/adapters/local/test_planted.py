@@ -42,7 +42,7 @@ def _sweeps(folder: Path, photos: int, attribute: str = "gender", arm: str = "ed
 
 
 def _presence(adapter: Planted, photos: int, attribute: str = "gender", arm: str = "edit") -> dict[str, np.ndarray]:
-    """Label -> ``(photos, 7)`` whether it was returned."""
+    """Map each label to ``(photos, 7)``: whether it was returned."""
     found = {name: np.zeros((photos, len(VALUES)), dtype=bool) for name in adapter.truth()}
     for n in range(photos):
         answers = adapter.send([_image(n, k, attribute, arm) for k in range(len(VALUES))])

@@ -1,4 +1,4 @@
-"""Preprocessing: the same pixels as the libraries that the networks come from, for images of any shape."""
+"""Preprocessing gives the same pixels as the libraries of the networks, for images of any shape."""
 
 import numpy as np
 import pytest
