@@ -6,7 +6,7 @@ GENDERS = ("feminine", "masculine")  # a single output: the probability of the s
 RACES = ("White", "Black", "Asian", "Indian", "Others")
 
 # The ten colours of the Monk Skin Tone scale (Monk 2022, skintone.google) in sRGB, from light to dark, and their CIELAB
-# L* (D65), by which photos are placed on it: the colours are for people to compare, photos also differ in exposure.
+# L* (D65), which places photos on the scale. The colours are meant for comparison by people; photos vary in exposure.
 MONK = (
     "#f6ede4", "#f3e7db", "#f7ead0", "#eadaba", "#d7bd96", "#a07e56", "#825c43", "#604134", "#3a312a", "#292420",
 )  # fmt: skip

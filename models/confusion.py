@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import numpy as np
+
 FILE = Path(__file__).parent / "weights" / "confusion.json"
 
 
@@ -46,12 +48,10 @@ class Confusion:
         named = next((names for names in attributes if {*names} == {*categories}), None)
         if named is None:
             raise ConfusionError(f"there is no confusion matrix for the categories {', '.join(categories)}")
-        places = [categories.index(name) for name in named]
-        counts = [[0] * len(categories) for _ in categories]
-        for row, line in zip(places, self.counts, strict=True):
-            for column, count in zip(places, line, strict=True):
-                counts[row][column] += count
-        return counts
+        places = np.array([categories.index(name) for name in named])
+        counts = np.zeros((len(categories), len(categories)), dtype=int)
+        np.add.at(counts, (places[:, None], places), self.counts)
+        return counts.tolist()
 
 
 def write_confusion(matrices: dict[str, Confusion], file: Path = FILE) -> None:
