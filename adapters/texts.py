@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from adapters.base import AdapterError, Label
+from adapters.packages import package
 
 PERSON = "person"  # the included list
 REFUSED = "(refused)"
@@ -109,8 +110,6 @@ def names_of(concepts: Sequence[Concept]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1)
 def _analyzer() -> Any:
-    from adapters.packages import package
-
     return package("vaderSentiment.vaderSentiment", adapter="free text").SentimentIntensityAnalyzer()
 
 

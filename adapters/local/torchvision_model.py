@@ -140,7 +140,7 @@ def _chosen(published: "type[WeightsEnum]", weights: str, name: str) -> "Weights
 
 
 def _on_disk(weights: "WeightsEnum", name: str, *, download: bool) -> Path:
-    """Return the file of published weights in torchvision's cache; AdapterError if it is not there."""
+    """Return the file of published weights in torchvision's cache, downloaded if allowed; else AdapterError."""
     from torch.hub import get_dir
 
     path = Path(get_dir(), "checkpoints", str(weights.url).rpartition("/")[2])

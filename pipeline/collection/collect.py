@@ -3,7 +3,6 @@
 The same command continues an interrupted collection. Answered searches and existing files are not fetched again.
 """
 
-import json
 import random
 import threading
 import time
@@ -18,6 +17,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from adapters.answers import json_or_empty, one_line
 from adapters.base import NoAnswer
 from adapters.http_client import Call, HttpClient, failure_of
 from pipeline.collection.download import Downloader
@@ -329,11 +329,8 @@ def _of_folder(folder: Path, query: Query) -> Iterator[SearchResult]:
 
 def _error_message(body: bytes) -> str:
     """Return the service's message in the body of an error reply; empty if there is none."""
-    try:
-        content = json.loads(body)
-    except (ValueError, RecursionError):
-        return ""
-    detail = content.get("detail") or content.get("error") if isinstance(content, dict) else None
+    content = json_or_empty(body)
+    detail = content.get("detail") or content.get("error")
     if isinstance(detail, dict):
         detail = detail.get("message") or detail.get("info")
-    return " ".join(str(detail).split())[:200] if detail else ""
+    return one_line(str(detail)) if detail else ""

@@ -5,7 +5,6 @@ from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address, IPv6Network, ip_address
 from socket import SOCK_STREAM, gaierror, getaddrinfo
-from time import monotonic, sleep
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 from urllib.robotparser import RobotFileParser
@@ -15,6 +14,7 @@ from requests.exceptions import InvalidURL
 
 from adapters.base import NoAnswer
 from adapters.http_client import Call, HttpClient, Reply, failure_of
+from pipeline.querying.schedule import RateLimiter
 
 REDIRECTS = 3
 _PORTS = {"http": 80, "https": 443}
@@ -62,8 +62,8 @@ class Downloader:
         self._client = HttpClient(
             timeout=(10.0, 20.0), longest=limits.seconds, most_bytes=limits.most_bytes, transport=self._transport
         )
-        self._lock, self._reading = threading.Lock(), threading.Lock()
-        self._due: dict[str, float] = {}
+        self._reading = threading.Lock()
+        self._limiters: dict[str, RateLimiter] = {}
         self._robots: dict[str, RobotFileParser | str] = {}
 
     def fetch(self, url: str, *, hosts: Set[str]) -> bytes | NoAnswer:
@@ -84,7 +84,8 @@ class Downloader:
             refusal = self._refusal(url, hosts, robots=robots and self._limits.robots)
             if refusal is not None:
                 return refusal
-            self._wait(urlsplit(url).netloc)
+            limiter = self._limiters.setdefault(urlsplit(url).netloc, RateLimiter(self._limits.per_second))
+            limiter.wait_turn(threading.Event())
             reply = self._client(Call(url, headers={"User-Agent": self._agent}, method="GET"))
             if isinstance(reply, NoAnswer) or reply.status not in (301, 302, 303, 307, 308):
                 return reply
@@ -136,14 +137,6 @@ class Downloader:
         rules = RobotFileParser()
         rules.parse(reply.body[:500_000].decode("utf-8", "replace").splitlines() if reply.status < 300 else [])
         return rules
-
-    def _wait(self, place: str) -> None:
-        """Sleep until the next request to this host is due."""
-        with self._lock:
-            now = monotonic()
-            turn = max(now, self._due.get(place, now))
-            self._due[place] = turn + 1 / self._limits.per_second
-        sleep(max(0.0, turn - monotonic()))
 
 
 def is_public(address: str) -> bool:

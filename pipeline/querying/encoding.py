@@ -61,7 +61,7 @@ def prepare(
         versions: all versions of every photo.
         limits: the classifier's limits.
         folder: where re-encoded files and their table (``sent.parquet``) are stored.
-        answered: sha256 of versions that have an answer; photos of which all versions have one are skipped.
+        answered: sha256 of versions that have an answer. Photos are skipped if each version has one or was encoded.
     """
     if limits == Limits():
         return {}

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from adapters.answers import one_line
 from adapters.base import Adapter, NoAnswer, RawAnswer
 from pipeline.querying.limits import CallResult
 
@@ -70,8 +71,7 @@ def unreadable(answer: RawAnswer, adapter: Adapter) -> str:
 
 def printable(text: str) -> str:
     """Put a text on one line, without control characters and terminal escape codes."""
-    plain = _ESCAPE_CODE.sub("", text)
-    return " ".join("".join(character if character.isprintable() else " " for character in plain).split())
+    return one_line(_ESCAPE_CODE.sub("", text), most=len(text))
 
 
 def refused_for_free(outcome: Outcome) -> bool:
