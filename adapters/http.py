@@ -27,6 +27,7 @@ from adapters.http_client import (
 )
 from adapters.json_labels import JsonLabels, at, check_path
 from adapters.options import NamedOptions, Presence
+from adapters.templates import filled, placeholders, variables_in
 
 _SERVICE = Service(
     provider="whoever runs the address",
@@ -36,7 +37,6 @@ _SERVICE = Service(
 )
 _HEADERS = ("x-request-id", "request-id", "x-correlation-id", "x-model-version")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_PLACEHOLDER = re.compile(r"\$\{(?P<variable>[A-Za-z_][A-Za-z0-9_]*)\}|(?P<image>\{(?:image|type)\})")
 
 
 class HttpOptions(NamedOptions, JsonLabels):
@@ -98,14 +98,14 @@ class HttpOptions(NamedOptions, JsonLabels):
     @property
     def variables(self) -> list[str]:
         """The environment variables in the request."""
-        return sorted(_variables_in([self.headers, self.query, self.template, self.fields]))
+        return variables_in([self.headers, self.query, self.template, self.fields])
 
     @model_validator(mode="after")
     def _consistent(self) -> "HttpOptions":
         check_path(self.error_path, option="error_path")
         check_path(self.version_path, option="version_path")
         query = parse_qsl(urlsplit(self.url).query)
-        if _variables_in(self.url) or any(sounds_secret(name) or name.lower() == "code" for name, _ in query):
+        if variables_in(self.url) or any(sounds_secret(name) or name.lower() == "code" for name, _ in query):
             raise ValueError(
                 "option 'url' must not contain a credential, because URLs are shown: use the options query or headers"
             )
@@ -114,7 +114,7 @@ class HttpOptions(NamedOptions, JsonLabels):
                 raise ValueError(f"option 'headers': {name!r} is not a header's name")
             if not value.isascii() or not value.isprintable():
                 raise ValueError(f"option 'headers': {name!r} has a value that no header can carry")
-        if self.body == "json" and not any(found["image"] == "{image}" for found in _placeholders(self.template)):
+        if self.body == "json" and not any(found["name"] == "image" for found in placeholders(self.template)):
             raise ValueError("option 'template' must contain {image}, which stands for the image in base64")
         for option, body in {"template": "json", "fields": "multipart", "content_type": "raw"}.items():
             if getattr(self, option) and self.body != body:
@@ -135,12 +135,12 @@ class HttpOptions(NamedOptions, JsonLabels):
         if self.body == "raw":
             content, content_type = image, self.content_type or kind
         elif self.body == "json":
-            values = {**variables, "image": b64encode(image).decode(), "type": kind}
-            content, content_type = json.dumps(_filled(self.template, values)).encode(), "application/json"
+            fields = {"image": b64encode(image).decode(), "type": kind}
+            content, content_type = json.dumps(filled(self.template, variables, fields)).encode(), "application/json"
         else:
-            content, content_type = image_form(_filled(self.fields, variables), self.field, image)
-        headers = {"Accept": "application/json", "Content-Type": content_type, **_filled(self.headers, variables)}
-        query = _filled(self.query, variables)
+            content, content_type = image_form(filled(self.fields, variables), self.field, image)
+        headers = {"Accept": "application/json", "Content-Type": content_type, **filled(self.headers, variables)}
+        query = filled(self.query, variables)
         return Call(self.url, content, headers, self.method, query=query, secrets=tuple(variables.values()))
 
 
@@ -210,24 +210,3 @@ def _text_at(path: str | None, content: Any) -> str:
     """Return the text at a path; "" if there is none."""
     found = at(path, content)
     return one_line(found if isinstance(found, str) else json.dumps(found)) if found else ""
-
-
-def _variables_in(template: Any) -> set[str]:
-    return {found["variable"] for found in _placeholders(template) if found["variable"]}
-
-
-def _placeholders(template: Any) -> list[re.Match[str]]:
-    """Find placeholders in all texts of JSON: ``${MY_KEY}`` for an environment variable, ``{image}`` and ``{type}``."""
-    if isinstance(template, str):
-        return list(_PLACEHOLDER.finditer(template))
-    inner = template.values() if isinstance(template, dict) else template if isinstance(template, list) else ()
-    return [found for value in inner for found in _placeholders(value)]
-
-
-def _filled(template: Any, values: Mapping[str, str]) -> Any:
-    """Replace placeholders in one pass; those without a value stay, and inserted values are not scanned again."""
-    if isinstance(template, str):
-        return _PLACEHOLDER.sub(lambda found: values.get(found["variable"] or found["image"][1:-1], found[0]), template)
-    if isinstance(template, dict):
-        return {name: _filled(value, values) for name, value in template.items()}
-    return [_filled(value, values) for value in template] if isinstance(template, list) else template

@@ -22,12 +22,11 @@ from adapters.base import AdapterError
 from adapters.credentials import checked_url, planted_secret
 from adapters.http_client import Call
 from adapters.json_labels import at, check_path
+from adapters.templates import filled, variables_in
 from pipeline.collection.licences import licence_code
 from pipeline.config.flags import Section
 from pipeline.config.options import ConfigError
 
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-_PLACEHOLDER = re.compile(_VARIABLE.pattern + r"|\{(query|count|page|start|offset|licences)\}")
 _TAG = re.compile(r"<[^>]*>")
 _PATHS = ("results", "image", "source_page", "title", "creator", "licence", "licence_url", "error")
 _MAX_FIELD = 500  # characters of a field of a reply
@@ -97,8 +96,7 @@ class Search(Section):
     @property
     def variables(self) -> list[str]:
         """The environment variables in the query and the headers."""
-        texts = [*self.query.values(), *self.headers.values()]
-        return sorted({name for text in texts for name in _VARIABLE.findall(text)})
+        return variables_in([self.query, self.headers])
 
     @property
     def states_licences(self) -> bool:
@@ -125,11 +123,7 @@ class Search(Section):
         if missing:
             raise ConfigError(f"the source {self.name!r} needs the environment variable {missing[0]}")
 
-        def filled(template: str) -> str:
-            return _PLACEHOLDER.sub(lambda found: values[found[1]] if found[1] else fields[found[2]], template)
-
-        query = {name: filled(template) for name, template in self.query.items()}
-        headers = {name: filled(template) for name, template in self.headers.items()}
+        query, headers = (filled(template, values, fields) for template in (self.query, self.headers))
         return Call(
             self.url,
             headers={"Accept": "application/json", "User-Agent": agent, **headers},
