@@ -79,8 +79,8 @@ class AmplificationOptions(Options):
     response: Response | None = option_of_run("response")
     cluster: str | None = Field(None, description="column of dependent rows or photos, such as person")
     resamples: int = Field(RESAMPLES, description="bootstrap resamples; 0 for no intervals", ge=0)
-    seed: int = Field(0, description="of the bootstrap")
-    level: float = Field(0.95, description="of the intervals", gt=0, lt=1)
+    seed: int = Field(0, description="seed of the bootstrap")
+    level: float = Field(0.95, description="confidence level of the intervals", gt=0, lt=1)
 
     @property
     def drawing(self) -> dict[str, Any]:

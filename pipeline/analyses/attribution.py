@@ -51,7 +51,7 @@ class AttributionOptions(Options):
     )
     samples: int = Field(12, ge=1, description="number of noisy copies of an image that a gradient is averaged over")
     heatmaps: int = Field(2, ge=0, description="photos whose heat maps are written to the run's folder attribution")
-    seed: int = Field(0, description="of the photos and of the noise")
+    seed: int = Field(0, description="seed of the choice of photos and of the noise")
 
 
 @dataclass(frozen=True, eq=False)

@@ -43,25 +43,29 @@ class LocalOptions(Options):
     )
     centre: Literal["group", "none"] | None = Field(
         None,
-        description="group: subtract the group's mean from features, so that clusters hold both groups; none; default: "
-        "group for the judge's embeddings, else none",
+        description="centring of the features: group (subtract the group's mean, so that clusters hold both groups) or "
+        "none; default: group for the judge's embeddings, else none",
     )
     metric: str | None = Field(
         None,
-        description="accuracy, presence, fpr, tpr or auc; default: accuracy with a true label, else presence",
+        description="metric: accuracy, presence, fpr, tpr or auc; default: accuracy with a true label, else presence",
     )
     clusters: int = Field(10, description="number of clusters before small ones are merged")
-    objective: str = Field("literal", description="literal (the paper's Eq. 2) or weighted (by rows)")
+    objective: str = Field(
+        "literal", description="objective of the search: literal (the paper's Eq. 2) or weighted (by rows)"
+    )
     strength: Annotated[tuple[float, ...], BeforeValidator(one_or_more), Flag(metavar="LAMBDA", parse=listed)] = Field(
         (5.0,),
         description="lambda; 0 is k-means; of several, such as 1,5,10,100, the one with most biased clusters is chosen",
     )
-    scale: str = Field("none", description="variance: scale features to a total variance of 1; none")
+    scale: str = Field("none", description="scaling of the features: variance (total variance of 1) or none")
     min_rows: int = Field(20, description="rows of each group that a cluster needs to be reported")
     min_gap: float = Field(0.05, description="|gap| from which a cluster is called biased")
-    permutations: int = Field(199, description="under each of two null hypotheses")
-    null: str = Field("rerun", description="rerun: repeat the search in each permutation (valid); fixed (optimistic)")
-    seed: int = Field(0, description="of k-means and the permutations")
+    permutations: int = Field(199, description="number of permutations under each of two null hypotheses")
+    null: str = Field(
+        "rerun", description="clusters in each permutation: rerun (search again; valid) or fixed (optimistic)"
+    )
+    seed: int = Field(0, description="seed of k-means and of the permutations")
 
 
 @dataclass(frozen=True, eq=False)

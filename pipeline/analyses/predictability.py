@@ -3,14 +3,15 @@
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from pipeline.analyses import sections as page
 from pipeline.analyses.artifacts import Inputs
-from pipeline.analyses.base import RESAMPLES, Analysis, Kept, Names, Options, Result
+from pipeline.analyses.base import RESAMPLES, Analysis, Kept, Names, Options, Result, one_or_more
 from pipeline.analyses.inputs import InputError, columns_of, read_predictions
+from pipeline.config.flags import Flag
 from pipeline.run.formats import decimal, is_missing, pluralise
 from pipeline.run.progress import Watch, unwatched
 
@@ -35,13 +36,13 @@ class PredictabilityOptions(Options):
 
     attribute: Names = Field((), description="column with the group")
     task: Names = Field((), description="column with the true label; repeatable")
-    attacker: Names = Field(
+    attacker: Annotated[tuple[str, ...], BeforeValidator(one_or_more), Flag(metavar="ATTACKER", parse=list)] = Field(
         ("auto",),
-        description="majority (exact), logistic, network, network:32x32:0.01 (units of each layer, L2 penalty), wang, "
-        "or networks (ten with other depths, widths and penalties); repeatable, to see how much the measure depends on "
-        "it; auto: majority, or logistic for many tasks",
+        description="classifier that predicts one variable from the other: majority (exact), logistic, network, "
+        "network:32x32:0.01 (units of each layer, L2 penalty), wang, networks (ten with other depths, widths and "
+        "penalties), or auto (majority, or logistic for many tasks); repeatable, to compare attackers",
     )
-    quality: str = Field("accuracy", description="accuracy, f1, inverse_mse or inverse_bce")
+    quality: str = Field("accuracy", description="quality of predictions: accuracy, f1, inverse_mse or inverse_bce")
     equalise: str = Field(
         "accuracy",
         description="add errors to the labels until they are as wrong as predictions by accuracy or macro_f1; or none",
@@ -52,11 +53,13 @@ class PredictabilityOptions(Options):
         description="share of rows held out to test attackers; 0: test on the training rows; default: 0, or "
         "cross-fitting for many tasks",
     )
-    balance: str = Field("none", description="groups: none, redraw or weights")
+    balance: str = Field("none", description="balance of the groups: none, redraw (rows) or weights")
     repeats: int = Field(5, description="number of draws of label errors and rows")
-    resamples: int = Field(RESAMPLES, description="of the rows, for the interval over examples; 0 for none")
+    resamples: int = Field(
+        RESAMPLES, description="bootstrap resamples of the rows, for the interval over examples; 0 for none"
+    )
     cluster: str | None = Field(None, description="column of dependent rows, which are resampled together")
-    seed: int = Field(0, description="of all random draws")
+    seed: int = Field(0, description="seed of all random draws")
 
 
 _OTHERS = {
@@ -271,7 +274,8 @@ class DpaOptions(PredictabilityOptions):
     prediction: Names = Field((), description="column with the predicted label, for A->T; one for each task")
     predicted_attribute: Names = Field((), description="column with the predicted group, for T->A")
     quality: str = Field(
-        "accuracy", description="accuracy, f1, inverse_mse or inverse_bce of labels; inverse_rmse of numbers"
+        "accuracy",
+        description="quality of predictions: accuracy, f1, inverse_mse or inverse_bce; inverse_rmse for numbers",
     )
     repeats: int = Field(20, description="number of draws of label errors and rows")
 

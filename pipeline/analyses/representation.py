@@ -52,7 +52,7 @@ class RepresentationOptions(Options):
         (), description="its columns of shares, named by a class (pct_female, White); default: all such columns"
     )
     interval: Literal["wilson", "exact"] = Field(
-        "wilson", description="interval of the raw shares; with --cluster a bootstrap interval"
+        "wilson", description="interval of the raw shares: wilson or exact; with --cluster a bootstrap interval"
     )
     cluster: str | None = option_of_run("cluster")
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from pipeline.statistics.arrays import Codes, Floats, check_choice, check_count
 from pipeline.statistics.local.clustering import OBJECTIVES, Aim, cost, kmeans_labels
 from pipeline.statistics.local.figures import STATISTICS, ClusterRules, LocalFigures
-from pipeline.statistics.local.outcomes import Metric, Outcome, outcome_of
+from pipeline.statistics.local.outcomes import Metric, outcome_of
 from pipeline.statistics.local.rows import Found, Search, SortedRows, shuffled
 from pipeline.statistics.predictability.attackers import one_thread
 
@@ -160,22 +160,21 @@ def local_bias(
         if not (kmeans.figures.reported.any() or found.figures.reported.any()):
             advance(2 * permutations)  # nothing to test
             permutations = 0
-        nulls: dict[str, tuple[Floats, Floats]] = {}
-        for number, strata in enumerate((rows.group, kmeans.labels)):
-            drawn = [
-                rows.outcome.take(shuffled(strata, np.random.default_rng([seed, number, repeat])))
-                for repeat in range(permutations)
-            ]
-            last = [advance] if searching is plain else []
-            again = fixed = _statistics(drawn, lambda outcome: plain.figures(kmeans.labels, outcome), *last)
-            if searching is not plain and null == "fixed":
-                again = _statistics(drawn, lambda outcome: plain.figures(found.labels, outcome), advance)
-            elif searching is not plain:
-                again = _statistics(drawn, lambda outcome: searching.clusters(outcome).figures, advance)
-            nulls[STRATA[number]] = fixed, again
+        nulls: dict[str, Floats] = {}
+        for number, (name, strata) in enumerate(zip(STRATA, (rows.group, kmeans.labels), strict=True)):
+            nulls[name] = np.empty((permutations, 2, len(STATISTICS)))  # of k-means, and of the clusters found
+            for repeat in range(permutations):
+                outcome = rows.outcome.take(shuffled(strata, np.random.default_rng([seed, number, repeat])))
+                figures = permuted = plain.figures(kmeans.labels, outcome)
+                if searching is not plain and null == "rerun":
+                    permuted = searching.clusters(outcome).figures
+                elif searching is not plain:
+                    permuted = plain.figures(found.labels, outcome)
+                nulls[name][repeat] = figures.statistics, permuted.statistics
+                advance(1)
         sides = []
         for place, side in enumerate((kmeans, found)):
-            own = {name: pair[place] for name, pair in nulls.items()}
+            own = {name: table[:, place] for name, table in nulls.items()}
             sides.append(_side(rows, side, found.aim or aims[0], clusters=clusters, nulls=own))
     notes = {
         NONE_REPORTED.format(min_rows=rules.min_rows): not found.figures.reported.any(),
@@ -228,14 +227,3 @@ def _p(observed: Floats, null: Floats) -> Floats:
         return np.full(len(observed), np.nan)
     as_large = (np.nan_to_num(null) >= observed - 1e-12).sum(axis=0)
     return np.where(np.isnan(observed), np.nan, (1 + as_large) / (1 + len(null)))
-
-
-def _statistics(
-    drawn: list[Outcome], figures: Callable[[Outcome], LocalFigures], advance: Callable[[int], None] = lambda _: None
-) -> Floats:
-    """Statistics ``(R, s)`` of every permutation."""
-    found = []
-    for outcome in drawn:
-        found.append(figures(outcome).statistics)
-        advance(1)
-    return np.array(found).reshape(-1, len(STATISTICS))
