@@ -13,8 +13,8 @@ from pipeline.statistics.sweeps import Sweeps
 
 COLOUR = "colour"
 KEYS = ["adapter", "attribute", "label"]
-PLACEBO_COLUMNS = ("slope", "q")
-DIFFERENCE_COLUMNS = ("difference", "difference_low", "difference_high", "difference_p", "difference_q")
+OWN = ("slope", "q")
+DIFFERENCES = ("difference", "difference_low", "difference_high", "difference_p", "difference_q")
 NET_COLUMNS = ("placebo", "net_slope", "net_low", "net_high", "exceeds_placebos")
 
 
@@ -50,8 +50,8 @@ def with_placebos(
     edits = {(each.adapter, each.attribute): each for each in sweeps if each.arm == EDIT_ARM}
     edited = (frame["arm"] == EDIT_ARM).to_numpy(dtype=bool)
     for arm in sorted({each.arm for each in sweeps} - {EDIT_ARM}):
-        columns = [f"{arm}_{name}" for name in (*PLACEBO_COLUMNS, *DIFFERENCE_COLUMNS)]
-        own = frame.loc[frame["arm"] == arm, [*KEYS, *PLACEBO_COLUMNS]]
+        columns = [f"{arm}_{name}" for name in (*OWN, *DIFFERENCES)]
+        own = frame.loc[frame["arm"] == arm, [*KEYS, *OWN]]
         compared = [
             compare(
                 edits[pair].of_values(each.values), each, names=(EDIT_ARM, arm), keep_flat_second=True, **options
@@ -59,11 +59,11 @@ def with_placebos(
             for each in sweeps
             if each.arm == arm and (pair := (each.adapter, each.attribute)) in edits
         ]
-        added = own.rename(columns={name: f"{arm}_{name}" for name in PLACEBO_COLUMNS})
+        added = own.rename(columns={name: f"{arm}_{name}" for name in OWN})
         if compared:
-            names = {name: f"{arm}_{name}" for name in DIFFERENCE_COLUMNS} | {"p": f"{arm}_difference_p"}
+            names = {name: f"{arm}_{name}" for name in DIFFERENCES} | {"p": f"{arm}_difference_p"}
             differences = pd.concat(compared).rename(columns=names)
-            added = added.merge(differences[[*KEYS, *columns[len(PLACEBO_COLUMNS) : -1]]], on=KEYS, how="outer")
+            added = added.merge(differences[[*KEYS, *columns[len(OWN) : -1]]], on=KEYS, how="outer")
         frame = frame.merge(added, on=KEYS, how="left").reindex(columns=[*frame.columns, *columns])
         frame.loc[~edited, columns] = np.nan
         q, _ = within(frame[f"{arm}_difference_p"].to_numpy(np.float64), family_names(frame, [*family, "arm"]))
@@ -92,5 +92,5 @@ def _net(row: Mapping[Any, Any], arms: Sequence[str]) -> tuple[Any, ...]:
     # Distance of the interval's nearer end from 0, positive on the slope's side; an unknown one counts as smallest.
     margin = {arm: min(sign * row[f"{arm}_difference_low"], sign * row[f"{arm}_difference_high"]) for arm in arms}
     least = min(arms, key=lambda arm: -np.inf if np.isnan(margin[arm]) else margin[arm])
-    numbers = (float(row[f"{least}_{name}"]) for name in DIFFERENCE_COLUMNS[:3])
+    numbers = (float(row[f"{least}_{name}"]) for name in DIFFERENCES[:3])
     return least, *numbers, bool(margin[least] > 0)

@@ -24,7 +24,7 @@ from pipeline.statistics.predictability.measurement import (
     gather_notes,
     measure,
 )
-from pipeline.statistics.predictability.tie_bounds import Bracket, Guessing, accuracy_bracket, ends
+from pipeline.statistics.predictability.tie_bounds import Guessing, accuracy_bracket, ends
 from pipeline.statistics.repeats import repeats_table
 
 Flips = Literal["expected", "drawn"]
@@ -269,7 +269,7 @@ class AttackComparison:
             of_group = (weights @ (group[:, None] == np.arange(group.max() + 1)))[:, group]
             weights = np.divide(weights, of_group, out=np.zeros_like(weights), where=of_group > 0)
         weights /= weights.sum(axis=1, keepdims=True)
-        brackets = {}
+        brackets: dict[str, tuple[Floats, Floats]] = {}
         for attack in self.attacks:
             tables = _guessing(attack, first).tables(weights, wrong)
             observed, drawn = [table[:1] for table in tables], [table[1:] for table in tables]
@@ -277,14 +277,14 @@ class AttackComparison:
                 brackets[attack.name] = accuracy_bracket(observed, drawn, units=size, level=plan.level)
             else:
                 values = np.array([self._quality([table[row] for table in drawn]) for row in range(len(drawn[0]))])
-                brackets[attack.name] = Bracket(values, values)
+                brackets[attack.name] = values, values
         model, data = brackets["model"], brackets["data"]
-        brackets[self.name] = Bracket(self.of(model.low, data.high), self.of(model.high, data.low))
+        brackets[self.name] = self.of(model[0], data[1]), self.of(model[1], data[0])
         if plan.quality == "accuracy":
-            return {name: ends(each.low, each.high, level=plan.level) for name, each in brackets.items()}
-        known = {name: np.where(np.isfinite(each.low), each.low, np.nan) for name, each in brackets.items()}
-        low, high = interval(np.array(list(known.values())), plan.level, units=size)
-        return {name: (float(low[row]), float(high[row])) for row, name in enumerate(known)}
+            return {name: ends(low, high, level=plan.level) for name, (low, high) in brackets.items()}
+        samples = np.array([np.where(np.isfinite(low), low, np.nan) for low, _ in brackets.values()])
+        lows, highs = interval(samples, plan.level, units=size)
+        return dict(zip(brackets, zip(lows.tolist(), highs.tolist(), strict=True), strict=True))
 
     def _counts(self, cells: Codes) -> Floats:
         """Counts ``(1 + R, m)`` of each distinct example in the sample and in every resample of the units."""

@@ -47,15 +47,9 @@ class Guessing:
         return tables
 
 
-@dataclass(frozen=True, eq=False)
-class Bracket:
-    """Possible true values ``(R,)``: ``low`` if as many guesses as possible are tied, ``high`` if none is."""
-
-    low: Floats
-    high: Floats
-
-
-def accuracy_bracket(observed: list[Floats], resampled: list[Floats], *, units: int, level: float) -> Bracket:
+def accuracy_bracket(
+    observed: list[Floats], resampled: list[Floats], *, units: int, level: float
+) -> tuple[Floats, Floats]:
     """Bracket the true accuracy of the best guesses.
 
     With e the resampled error of a guess, the error of the observed accuracy is e of the best guess if it is unique,
@@ -68,6 +62,9 @@ def accuracy_bracket(observed: list[Floats], resampled: list[Floats], *, units: 
         resampled: joint shares ``(R, X, K)`` of each column.
         units: number of rows or clusters.
         level: of the interval computed from the bracket; errors are widened to the t quantile.
+
+    Returns:
+        possible true values ``(R,)`` if as many guesses as possible are tied (low), and if none is (high).
     """
     reach = (1 + level) / 2
     widened = np.sqrt(units / max(units - 1, 1)) * stdtrit(max(units - 1, 1), reach) / ndtri(reach)
@@ -83,7 +80,7 @@ def accuracy_bracket(observed: list[Floats], resampled: list[Floats], *, units: 
         largest = np.where(tied, errors, -np.inf).max(axis=2).sum(axis=1)
         low += np.maximum(value - largest, floor) / len(observed)
         high += np.maximum(value - own[..., 0].sum(axis=1), floor) / len(observed)
-    return Bracket(low, high)
+    return low, high
 
 
 def ends(low: Floats, high: Floats, *, level: float) -> tuple[float, float]:
