@@ -65,7 +65,7 @@ def test_the_same_command_again_asks_only_for_what_failed(folder):
 
 def test_a_service_elsewhere_gets_no_face_without_consent(folder):
     settings = settings_with("https://edit.example/v1", editor_price=20.0)
-    with pytest.raises(PlanError, match=r"faces would be sent to edit\.example"):
+    with pytest.raises(PlanError, match=r"sending faces to edit\.example was not confirmed"):
         made(folder, settings)
     plan = plan_of_photos([folder / "a.jpg"], [], settings)
     assert (plan.hosts, plan.calls, plan.usd) == (["edit.example"], 3, pytest.approx(0.06))
