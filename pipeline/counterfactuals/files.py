@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from pipeline.config.attributes import EDIT_ARM
 from pipeline.run.files import atomic_write
-from pipeline.run.storage import ImageStore
+from pipeline.run.image_store import ImageStore
 from pipeline.run.tables import read_frames
 
 if TYPE_CHECKING:

@@ -22,7 +22,8 @@ from pipeline.counterfactuals.editors.residual import ToneAndFields
 from pipeline.counterfactuals.mask import chances_of, crop_mask, patches_from
 from pipeline.counterfactuals.measures import asymmetry, concentration, lab, lightness_change, lightness_map, stencil
 from pipeline.counterfactuals.version_measures import FACE
-from pipeline.run.storage import File, ImageStore
+from pipeline.run.image_store import ImageStore
+from pipeline.run.storage import File
 
 MAP_SIDE = 64
 LEAST = 20  # minimum number of faces

@@ -13,8 +13,9 @@ from pipeline.dataset.metadata import ESTIMATED, Column, columns_of
 from pipeline.photos.decoding import PhotoError, read_photo
 from pipeline.run.files import write_bytes
 from pipeline.run.folder import Run
+from pipeline.run.image_store import ImageStore
 from pipeline.run.progress import Advance
-from pipeline.run.storage import ImageStore, location, sizes_of
+from pipeline.run.storage import location, sizes_of
 from pipeline.run.tables import read_frames
 
 if TYPE_CHECKING:

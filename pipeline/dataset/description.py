@@ -20,7 +20,7 @@ from pipeline.dataset.layout import SPLITS
 from pipeline.dataset.metadata import write_dataset_metadata
 from pipeline.run.files import digest, write_text
 from pipeline.run.formats import count, plain
-from pipeline.run.storage import ImageStore
+from pipeline.run.image_store import ImageStore
 from pipeline.run.tables import read_frame
 from pipeline.run.text import markdown_text, visible
 from pipeline.stages.base import Audit

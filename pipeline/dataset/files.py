@@ -7,7 +7,7 @@ import numpy as np
 
 from pipeline.dataset.layout import ID_DIGITS, MASKS, SPLITS
 from pipeline.run.files import atomic_write
-from pipeline.run.storage import ImageStore
+from pipeline.run.image_store import ImageStore
 
 CHECKSUMS = "SHA256SUMS"
 IMAGE_FOLDERS = (*SPLITS, MASKS)

@@ -20,9 +20,10 @@ from pipeline.photos.listing import find_photos, opt_outs
 from pipeline.run.checkpoint import SCRATCH
 from pipeline.run.files import digest
 from pipeline.run.folder import Run
+from pipeline.run.image_store import ImageStore
 from pipeline.run.progress import Watch, unwatched
 from pipeline.run.record import RunError
-from pipeline.run.storage import ImageStore, Location, RemoteFile
+from pipeline.run.storage import Location, RemoteFile
 from pipeline.run.tables import read_frame
 from pipeline.stages.audit import opened_run, start_run
 from pipeline.stages.base import Audit, started_engine

@@ -14,8 +14,9 @@ from pipeline.dataset.person import CONDITIONS, Annotations, boxes_of, hidden_pi
 from pipeline.run.engine import Step
 from pipeline.run.files import digest, digest_of_files, write_bytes, write_text
 from pipeline.run.folder import Run
+from pipeline.run.image_store import ImageStore
 from pipeline.run.progress import Watch, unwatched
-from pipeline.run.storage import ImageStore, Location
+from pipeline.run.storage import Location
 from pipeline.run.tables import frame_to_csv, read_frame
 from pipeline.stages.audit import opened_run, start_run
 from pipeline.stages.base import PhotoChunks, Row, decoding_options, make_table, photo_rows, read_photos, started_engine

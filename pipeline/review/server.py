@@ -17,7 +17,8 @@ from pipeline.config.options import PhotoOptions
 from pipeline.photos.decoding import PhotoError, read_photo
 from pipeline.review.answers import keep_answer, read_answers
 from pipeline.review.questions import EXCLUDE, NO_FACE, Picture, Question
-from pipeline.run.storage import ImageStore, location
+from pipeline.run.image_store import ImageStore
+from pipeline.run.storage import location
 
 HOST = "127.0.0.1"
 MARGIN = 0.6  # on every side of the face's box, in multiples of the box's width or height

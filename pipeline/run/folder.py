@@ -14,8 +14,9 @@ from pipeline.config.sources import overlaid, settings_from
 from pipeline.run.checkpoint import SCRATCH, Marks, copy_run
 from pipeline.run.engine import IN_PROCESS, Engine, Step, for_each, give_back, peak_mib
 from pipeline.run.files import PARTIAL, digest, digest_of_files, write_text
+from pipeline.run.image_store import ImageStore, Shards
 from pipeline.run.record import STAGES, RunError, RunRecord, Stage, now, read_record, write_record
-from pipeline.run.storage import PROTOCOLS, ImageStore, RemoteFile, Shards, location
+from pipeline.run.storage import PROTOCOLS, RemoteFile, location
 from pipeline.run.tables import column_types, frame_from_csv, frame_to_csv, to_table, write_table
 
 if TYPE_CHECKING:

@@ -1,34 +1,20 @@
-"""Files on a local disk or in an object store (fsspec), and the images of a run as single files or shards.
+"""Files on a local disk or in an object store (fsspec)."""
 
-A shard is a WebDataset tar file or a Parquet file with the images and masks of several photos.
-"""
-
-import json
-import os
-import re
-import tarfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from hashlib import sha256
 from io import BytesIO
 from pathlib import Path, PurePosixPath
-from tempfile import TemporaryDirectory
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from pipeline.config.options import ConfigError
-from pipeline.run.files import atomic_write, sha256_of
 from pipeline.run.record import RunError
 
 # Protocol of a URL -> the package that it needs; the extra has the protocol's name.
 PROTOCOLS = {"s3": "s3fs", "gs": "gcsfs", "abfs": "adlfs", "memory": None}
 READERS = 16  # files of an object store that are read at once
-SHARD = "images/{key}.{kind}"
-# Tells Hugging Face's datasets library that a column holds images.
-IMAGE_COLUMN = {"huggingface": json.dumps({"info": {"features": {"image": {"_type": "Image"}}}})}
-_SLICE = re.compile(r"(.+)#(\d+)\+(\d+)", re.DOTALL)
 # Names of the mark that changes when a file is written, in different stores.
 _MARKS = ("ETag", "etag", "md5Hash", "LastModified", "last_modified", "mtime", "created")
 
@@ -194,7 +180,6 @@ class Fetched:
 
 Location = Path | RemoteFile
 File = Path | RemoteFile | Slice
-Shards = Literal["tar", "parquet"]
 
 
 def fetched(files: Sequence[Location]) -> Sequence[Path | Fetched]:
@@ -212,7 +197,7 @@ def fetched(files: Sequence[Location]) -> Sequence[Path | Fetched]:
         except OSError as error:
             return Fetched(error)
 
-    return _mapped(read, files)
+    return in_parallel(read, files)
 
 
 def ending(file: File, *, parts: int = 3) -> str:
@@ -228,15 +213,15 @@ def sizes_of(files: Sequence[File]) -> list[int | None]:
             return file.stat().st_size if file.exists() else None
         return file.size if isinstance(file, Slice) or file.size is not None else file.listed().size
 
-    return _mapped(size, files)
+    return in_parallel(size, files)
 
 
 def listed(files: Sequence[Location]) -> list[Location]:
     """Return the files, those of an object store with their size and mark."""
-    return _mapped(lambda file: file if isinstance(file, Path) else file.listed(), files)
+    return in_parallel(lambda file: file if isinstance(file, Path) else file.listed(), files)
 
 
-def _mapped(work: Callable[[Any], Result], files: Sequence[File]) -> list[Result]:
+def in_parallel(work: Callable[[Any], Result], files: Sequence[File]) -> list[Result]:
     """Map a function over files, in threads if one of them is in an object store."""
     if all(isinstance(file, Path) for file in files):
         return list(map(work, files))
@@ -263,139 +248,6 @@ def location(text: str | Path | RemoteFile) -> Location:
             f"a {protocol}:// address contains a password: pass credentials by the environment or the store's own files"
         )
     return RemoteFile(text.rstrip("/"))
-
-
-@dataclass(frozen=True)
-class ImageStore:
-    """Images and masks, or all files of a dataset, by their names below a local folder or one of an object store.
-
-    Attributes:
-        root: the folder.
-        shards: the kind of shards to write, if any.
-        scratch: a local folder for temporary files.
-    """
-
-    root: Location
-    shards: Shards | None = None
-    scratch: Path | None = None
-
-    def file(self, name: str) -> File:
-        """Return the file of a name; ``images/KEY.tar#START+SIZE`` (or ``.parquet``) is an image in a shard."""
-        found = _SLICE.fullmatch(name)
-        return self.root / name if found is None else Slice(self.root / found[1], int(found[2]), int(found[3]))
-
-    def sums(self, names: Iterable[str]) -> dict[str, str]:
-        """Name -> the file's sha256, in hex digits, of those that are there."""
-
-        def sum_of(file: File) -> str | None:
-            try:
-                return sha256_of(file) if isinstance(file, Path) else sha256(file.read_bytes()).hexdigest()
-            except FileNotFoundError:
-                return None
-
-        names = list(names)
-        sums = _mapped(sum_of, [self.file(name) for name in names])
-        return {name: found for name, found in zip(names, sums, strict=True) if found is not None}
-
-    @contextmanager
-    def writing(self, key: str) -> "Iterator[Writing]":
-        """Yield a local folder to write files into; store them at the end.
-
-        Args:
-            key: a digest of everything that the files depend on; the name of their shard.
-        """
-        if isinstance(self.root, Path) and not self.shards:
-            yield Writing(self.root)
-            return
-        if self.scratch is not None:
-            self.scratch.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=self.scratch) as scratch:
-            writing = Writing(Path(scratch))
-            yield writing
-            paths = sorted(path for path in Path(scratch).rglob("*") if path.is_file())
-            files = {path.relative_to(scratch).as_posix(): path for path in paths}
-            if self.shards is None and isinstance(self.root, RemoteFile):
-                self.root.put(files)
-            elif files:
-                name = SHARD.format(key=key, kind=self.shards)
-                writing.names.update(self._pack(files, name, Path(scratch) / "shard"))
-
-    def remove(self, names: Iterable[str]) -> None:
-        """Remove files, if they exist."""
-        if isinstance(self.root, RemoteFile):
-            self.root.remove([name for name in names if (self.root / name).is_file()])
-        else:
-            for name in names:
-                (self.root / name).unlink(missing_ok=True)
-
-    def prune(self, folders: Iterable[str], *, keep: Callable[[str], bool]) -> int:
-        """Remove the files in folders that ``keep`` rejects, and empty folders; return the number of removed files."""
-        if isinstance(self.root, RemoteFile):
-            start = len(self.root.url.rstrip("/")) + 1
-            names = [file.url[start:] for folder in folders for file in (self.root / folder).files()]
-            stale = [name for name in names if not keep(name)]
-            self.root.remove(stale)
-            return len(stale)
-        removed = 0
-        for folder in folders:
-            for inside, _, files in os.walk(self.root / folder, topdown=False):
-                for name in files:
-                    path = Path(inside, name)
-                    if not keep(path.relative_to(self.root).as_posix()):
-                        path.unlink()
-                        removed += 1
-                if not any(Path(inside).iterdir()):
-                    Path(inside).rmdir()
-        return removed
-
-    def _pack(self, files: Mapping[str, Path], name: str, scratch: Path) -> dict[str, str]:
-        pack = _write_tar if self.shards == "tar" else _write_parquet
-        if isinstance(self.root, Path):
-            with atomic_write(self.root / name) as partial:
-                return pack(files, name, partial)
-        names = pack(files, name, scratch)
-        self.root.put({name: scratch})
-        return names
-
-
-@dataclass(frozen=True)
-class Writing:
-    """Files that are written into ``folder``; afterwards ``names`` maps them to their names in shards."""
-
-    folder: Path
-    names: dict[str, str] = field(default_factory=dict)
-
-
-def _write_tar(files: Mapping[str, Path], name: str, path: Path) -> dict[str, str]:
-    """Write a reproducible tar file; return file -> name of its slice."""
-    places = {}
-    with path.open("wb") as stream, tarfile.open(fileobj=stream, mode="w") as tar:
-        for member, file in files.items():
-            content = file.read_bytes()
-            info = tarfile.TarInfo(member)
-            info.size = len(content)
-            tar.addfile(info, BytesIO(content))
-            blocks = -(-info.size // tarfile.BLOCKSIZE)
-            places[member] = f"{name}#{stream.tell() - blocks * tarfile.BLOCKSIZE}+{info.size}"
-    return places
-
-
-def _write_parquet(files: Mapping[str, Path], name: str, path: Path) -> dict[str, str]:
-    """Write a Parquet file whose column ``image`` has the files' bytes and names; see ``_write_tar``."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    contents = [file.read_bytes() for file in files.values()]
-    images = pa.StructArray.from_arrays([pa.array(contents, pa.binary()), pa.array(list(files))], ["bytes", "path"])
-    table = pa.table({"image": images}).replace_schema_metadata(IMAGE_COLUMN)
-    # Without compression, so that every image is a slice of the file.
-    pq.write_table(table, path, compression="none", use_dictionary=False, write_statistics=False)
-    whole, place, places = path.read_bytes(), 0, {}
-    for member, content in zip(files, contents, strict=True):
-        place = whole.index(content, place)
-        places[member] = f"{name}#{place}+{len(content)}"
-        place += len(content)
-    return places
 
 
 def _listed(url: str, info: Mapping[str, Any]) -> RemoteFile:

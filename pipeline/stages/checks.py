@@ -11,7 +11,7 @@ from pipeline.config.sweep_options import SweepOptions
 from pipeline.run.engine import Step, for_each
 from pipeline.run.files import digest
 from pipeline.run.folder import Run
-from pipeline.run.storage import ImageStore
+from pipeline.run.image_store import ImageStore
 from pipeline.run.tables import CHECKS, read_frame, to_table, write_table
 from pipeline.stages.base import Audit, Row, photo_rows, read_photos
 from pipeline.stages.counterfactuals import CHUNK, networks_of

@@ -15,7 +15,7 @@ from pipeline.run.checkpoint import SCRATCH
 from pipeline.run.engine import Step
 from pipeline.run.files import digest
 from pipeline.run.folder import part_key
-from pipeline.run.storage import ImageStore
+from pipeline.run.image_store import ImageStore
 from pipeline.run.tables import COUNTERFACTUALS, read_frame
 from pipeline.stages.base import Audit, PhotoChunks, Row, decoding_options, make_table, photo_rows, read_photos
 from pipeline.stages.plan import editor_plan

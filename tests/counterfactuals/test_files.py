@@ -14,7 +14,7 @@ from pipeline.counterfactuals.editors.base import CROP, Edit
 from pipeline.counterfactuals.files import ImageFile, RunLayout, image_folder, remove_stale
 from pipeline.counterfactuals.make import compose
 from pipeline.counterfactuals.mask import patches_of
-from pipeline.run.storage import ImageStore
+from pipeline.run.image_store import ImageStore
 from pipeline.run.tables import COUNTERFACTUALS, to_table, write_table
 
 VALUES = (-2.0, 0.0, 2.0)

@@ -8,7 +8,7 @@ from pipeline.counterfactuals.files import METADATA_COLUMNS, write_metadata
 from pipeline.dataset.content import DatasetContent
 from pipeline.dataset.metadata import write_dataset_metadata
 from pipeline.run.folder import Run
-from pipeline.run.storage import ImageStore
+from pipeline.run.image_store import ImageStore
 from pipeline.run.tables import COUNTERFACTUALS, to_table, write_table
 
 

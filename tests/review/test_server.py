@@ -11,7 +11,7 @@ from pipeline.config.attributes import ATTRIBUTES
 from pipeline.review.answers import read_answers
 from pipeline.review.questions import face_questions, pair_questions
 from pipeline.review.server import Review, ReviewServer
-from pipeline.run.storage import ImageStore
+from pipeline.run.image_store import ImageStore
 
 
 @pytest.fixture

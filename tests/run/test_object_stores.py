@@ -8,7 +8,8 @@ from fakes.google_storage import google_storage
 from fakes.object_store import object_store
 
 from pipeline.run.checkpoint import RECORD, copy_run, fetch_run
-from pipeline.run.storage import ImageStore, location
+from pipeline.run.image_store import ImageStore
+from pipeline.run.storage import location
 
 STORES = {"s3": object_store, "gs": google_storage, "abfs": azure_blobs}
 # More than a page of a listing, a name with a space, and a file beyond what gcsfs sends in one request.

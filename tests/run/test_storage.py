@@ -8,7 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.config.options import ConfigError
-from pipeline.run.storage import ImageStore, RemoteFile, Slice, StorageError, location, sizes_of
+from pipeline.run.image_store import ImageStore
+from pipeline.run.storage import RemoteFile, Slice, StorageError, location, sizes_of
 
 FILES = {"images/gender/a/step1.png": b"one", "images/gender/a/step2.png": b"two" * 400, "masks/a.png": b"mask"}
 
