@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Data = Mapping[str, pd.DataFrame]
 
-UNSURE = "{count} signs unsure: the interval may be too narrow and too low; --train or --base gives reliable signs"
+UNSURE = "{count} signs unsure: the interval may be too narrow and too low; a --train or --base is preferable"
 
 
 class AmplificationAnalysis(Analysis[AmplificationOptions]):
@@ -41,7 +41,7 @@ class AmplificationAnalysis(Analysis[AmplificationOptions]):
         if source.is_dir():
             elsewhere = [] if isinstance(options.base, Mapping) else [options.base]
             return Result(
-                title="A->T with the attribute intervened on (no task: mean over tasks)",
+                title="Counterfactual A->T (the row without a task is the mean over tasks)",
                 tables={self.name: amplification_of_run(source, options, watch=watch)},
                 about={"base": options.base_words(), "level": options.level},
                 inputs=self.inputs(options, elsewhere=elsewhere),

@@ -150,14 +150,14 @@ def _part(rows: "pd.DataFrame", adapter: str, attribute: Attribute, *, level: fl
     heading = f"{adapter}, {attribute.subject}: a = {low} against a = {high}"
     sentences = [_overall(edits[edits["task"] == ""].to_dict("records"), len(known), bounds)]
     more, less = known[known["low"] > 0], known[known["high"] < 0].iloc[::-1]
-    for sure, words in ((more, "further the way the base leans"), (less, "against it")):
+    for sure, words in ((more, "in the direction of the base"), (less, "against the base")):
         if len(sure):
             sentences.append(
-                f"{count(len(sure))} of {count(len(known))} tasks lean{'s' if len(sure) == 1 else ''} {words}, their "
-                f"intervals excluding 0; farthest {page.quoted(sure.iloc[0]['task'])}: {bounds(sure.iloc[0])}."
+                f"{count(len(sure))} of {count(len(known))} tasks change {words} (intervals that exclude 0), "
+                f"most {page.quoted(sure.iloc[0]['task'])}: {bounds(sure.iloc[0])}."
             )
     sentences += [
-        f"Next to it the placebo {page.quoted(arm)}, which should not change the attribute: {bounds(part.loc[''])}."
+        f"The placebo {page.quoted(arm)}, which should not change the attribute: {bounds(part.loc[''])}."
         for arm, part in placebos.items()
         if "" in part.index
     ]
@@ -189,9 +189,9 @@ def _overall(rows: Sequence[Mapping[Any, Any]], tasks: int, bounds: Callable[[An
     if is_missing(row["low"]):
         return f"Without an interval, nothing can be concluded: {mean}."
     if row["low"] > 0:
-        return f"The labels lean further the way the base leans: {mean}."
+        return f"The labels change in the direction of the base: {mean}."
     if row["high"] < 0:
-        return f"The labels lean against the way the base leans: {mean}."
+        return f"The labels change against the direction of the base: {mean}."
     return f"No evidence of an amplification larger than {decimal(max(-row['low'], row['high']))} either way: {mean}."
 
 

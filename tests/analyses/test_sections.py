@@ -43,8 +43,8 @@ def local(statistics, clusters, exemplars):
 @pytest.mark.parametrize(
     ("overall", "words"),
     [
-        ((0.03, 0.01, 0.05), "lean further the way the base leans: mean over 2 tasks +0.030"),
-        ((-0.03, -0.05, -0.01), "lean against the way the base leans"),
+        ((0.03, 0.01, 0.05), "change in the direction of the base: mean over 2 tasks +0.030"),
+        ((-0.03, -0.05, -0.01), "change against the direction of the base"),
         ((0.01, -0.03, 0.05), "No evidence of an amplification larger than 0.050"),
         ((0.01, NAN, NAN), "Without an interval, nothing can be concluded"),
         ((NAN, NAN, NAN), "nothing can be concluded"),
@@ -67,7 +67,7 @@ def test_amplification_lists_tasks_by_size_the_unknown_last_and_placebos_next_to
     assert [row[-1] for row in sheet.rows] == ["+0.010", "–", "–"]
     assert sheet.rows[2][1] == "not in the base"
     assert any("placebo “random”" in sentence for sentence in part.sentences)
-    assert "1 of 2 tasks leans further" in part.sentences[1]
+    assert "1 of 2 tasks change in the direction of the base" in part.sentences[1]
 
 
 def test_a_local_gap_is_evidence_only_where_chance_gives_none_such():
