@@ -174,16 +174,14 @@ class HttpClient:
         return self._proxies[place]
 
 
-def failure_of(reply: Reply, *, message: str = "") -> NoAnswer | None:
+def failure_of(reply: Reply, *messages: str) -> NoAnswer | None:
     """Interpret a reply's HTTP status; None for success (2xx).
 
-    Args:
-        reply: the reply.
-        message: the service's error message, to be added to the reason.
+    The service's code and message, where not empty, are added to the reason.
     """
     if 200 <= reply.status < 300:
         return None
-    reason = f"HTTP {reply.status}{f': {message}' if message else ''}"
+    reason = ": ".join(filter(None, (f"HTTP {reply.status}", *messages)))
     kept = RawAnswer(reply.body, reply.status)
     if reply.status != THROTTLED and reply.status not in PASSING:
         return NoAnswer(reason, reply=kept)

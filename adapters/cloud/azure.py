@@ -124,7 +124,7 @@ class Azure(HttpAdapter):
         error = inner(json_or_empty(reply.body), "error")
         code = one_line(inner(error, "innererror", "code"), most=60) or one_line(inner(error, "code"), most=60)
         message = one_line(inner(error, "innererror", "message")) or one_line(inner(error, "message"))
-        failed = failure_of(reply, message=": ".join(part for part in (code, message) if part))
+        failed = failure_of(reply, code, message)
         if failed is None:
             return [*answers]
         if reply.status in _REMEDIES or code.startswith("NotSupported"):

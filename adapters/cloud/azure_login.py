@@ -74,7 +74,7 @@ class PrincipalLogin(Login):
             return replace(reply, reason=f"no access token: {reply.reason}", billed=False)
         content = json_or_empty(reply.body)
         reason = one_line(content.get("error_description")) or one_line(content.get("error"))
-        failed = failure_of(reply, message=reason)
+        failed = failure_of(reply, reason)
         if failed is not None and failed.retry != "never":
             return replace(failed, reason=f"no access token: {failed.reason}", reply=None)
         token, seconds = content.get("access_token"), content.get("expires_in")

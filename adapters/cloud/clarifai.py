@@ -183,7 +183,7 @@ def _failed(reply: Reply, content: object, meaning: str) -> NoAnswer | None:
     code, message = _code(content), _message(content)
     if " " in meaning:
         raise AdapterError(f"Clarifai refuses the calls ({message}): {meaning}")
-    failed = failure_of(reply, message=message if code else "")
+    failed = failure_of(reply, message if code else "")
     if not code and reply.status in (401, 403, 404):
         remedy = _KEY if reply.status != 404 else "check the option endpoint"
         raise AdapterError(f"Clarifai refuses the calls (HTTP {reply.status}): {remedy}")

@@ -195,7 +195,7 @@ def _failed(reply: Reply) -> NoAnswer | None:
     reasons = [one_line(inner(each, "reason"), most=60) for each in (details if isinstance(details, list) else ())]
     reason = next((found for found in reasons if found), "") or one_line(inner(error, "status"), most=60)
     message = one_line(inner(error, "message"))
-    failed = failure_of(reply, message=": ".join(part for part in (reason, message) if part))
+    failed = failure_of(reply, reason, message)
     if failed is None:
         return None
     unknown = reason == "API_KEY_INVALID" or message.startswith(("API key not valid", "API key exp"))

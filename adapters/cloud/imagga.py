@@ -60,7 +60,7 @@ class Imagga(HttpAdapter):
             remedies = {402: "its quota is used up", 404: "check the option endpoint"}
             remedy = remedies.get(reply.status, f"check {KEY} and {SECRET}")
             raise AdapterError(f"Imagga refuses the calls (HTTP {reply.status} {message!r}): {remedy}")
-        if (failure := failure_of(reply, message=message)) is not None:
+        if (failure := failure_of(reply, message)) is not None:
             return [failure] * count
         answers = raw_answers(reply, count, headers=("x-request-id",))
         if failed:

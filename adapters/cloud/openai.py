@@ -341,7 +341,7 @@ class OpenAI:
             raise AdapterError(f"the adapter {self.name!r}: {self._host} replies (HTTP {status}) {message!r}: {remedy}")
         if code == "slow_down":  # OpenAI has changed its HTTP status over time
             status = THROTTLED
-        return failure_of(replace(reply, status=status), message=message) or NoAnswer(
+        return failure_of(replace(reply, status=status), message) or NoAnswer(
             f"an error in place of a reply: {message}"
         )
 

@@ -159,7 +159,7 @@ class Rekognition(HttpAdapter):
         """See ``HttpAdapter.outcomes``."""
         content, code = json_or_empty(reply.body), _code(reply)
         message = one_line(content.get("Message")) or one_line(content.get("message"))
-        failed = failure_of(reply, message=": ".join(part for part in (code, message) if part))
+        failed = failure_of(reply, code, message)
         answers = raw_answers(reply, count, headers=("x-amzn-requestid",))
         if failed is None:
             return [*answers]

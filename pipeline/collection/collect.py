@@ -201,7 +201,7 @@ class _Collection:
         reply = self._client(call)
         if isinstance(reply, NoAnswer):
             return reply
-        failure = failure_of(reply, message=_error_message(reply.body) if reply.status >= 400 else "")
+        failure = failure_of(reply, _error_message(reply.body) if reply.status >= 400 else "")
         if failure is not None:
             return failure
         try:

@@ -127,7 +127,7 @@ def totals(outcomes: Iterable[AdapterOutcome], accounts: Iterable[Account]) -> d
 
 
 @dataclass(frozen=True)
-class Tally:
+class AdapterProgress:
     """Progress of a classifier."""
 
     adapter: str
@@ -137,7 +137,7 @@ class Tally:
     lately: int  # answers in the last minute
 
 
-def tallies(path: Path) -> list[Tally]:
+def tallies(path: Path) -> list[AdapterProgress]:
     """Read the progress of all classifiers of a store that another process may be writing; empty without a store."""
     if not path.exists():
         return []
@@ -154,5 +154,5 @@ def tallies(path: Path) -> list[Tally]:
     with suppress(sqlite3.DatabaseError), closing(sqlite3.connect(address, uri=True, timeout=5)) as connection:
         has_jobs = connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'waiting'").fetchone()[0]
         waiting = "(SELECT count(*) FROM waiting WHERE classifier = classifiers.id)" if has_jobs else "0"
-        return [Tally(*row) for row in connection.execute(query.format(waiting=waiting), (since,)).fetchall()]
+        return [AdapterProgress(*row) for row in connection.execute(query.format(waiting=waiting), (since,)).fetchall()]
     return []

@@ -105,26 +105,25 @@ class _Client:
         self._error: BaseException | None = None
         self._lock = threading.Lock()
         self._todo = len(pending.requests)
+        self._calls: list[_Call] = []
         self._jobs: JobClient | None = None
         sent_before: list[Job] = []
         if isinstance(adapter, JobService):
+            patience, number = policy.breaker.patience, self._classifier
             self._jobs = JobClient(
-                adapter,
-                store,
-                classifier=self._classifier,
-                stopped=stopped,
-                patience=policy.breaker.patience,
-                log=self._note,
+                adapter, store, classifier=number, stopped=stopped, patience=patience, log=self._note
             )
             sent_before = store.jobs(classifier=self._classifier)
         # Jobs have many images, so only one thread at a time reads and sends those of a job.
         self._one_job: AbstractContextManager[Any] = threading.Lock() if adapter.capabilities.jobs else nullcontext()
         waiting = {intent.request.key for job in sent_before for intent in job.intents}
-        self._wanted = {request.key: request for request in pending.requests}
+        wanted = {request.key: request for request in pending.requests}
         fresh = [request for request in pending.requests if request.key not in waiting]
         sentinels = policy.sentinels if fresh and service is not None else ()
         self._panel = Panel.of(sentinels, store.sentinels(classifier=self._classifier), pending=self._todo)
-        self._calls = [_Call(self._of_this_run(job), job=job) for job in sent_before]
+        for job in sent_before:  # it may also have images of versions that no longer exist
+            keys = [intent.request.key for intent in job.intents if intent.request.key in wanted]
+            self._calls.append(_Call(tuple(wanted[key] for key in keys), job=job))
         counts = RequestCounts(
             images=pending.images,
             known=pending.known,
@@ -250,11 +249,6 @@ class _Client:
         received = monotonic()
         self._settle(call, ours, sent=received, job=job, others=others)
         self._learn(outcomes, sent=received)
-
-    def _of_this_run(self, job: Job) -> tuple[Request, ...]:
-        """Return the requests of a job that this run needs; others may be about versions that no longer exist."""
-        keys = [intent.request.key for intent in job.intents]
-        return tuple(self._wanted[key] for key in keys if key in self._wanted)
 
     def _checked(self, found: Sequence[Outcome], *, cost: float) -> list[Outcome]:
         """Redact secrets, turn unreadable answers into failures, and settle the cost."""

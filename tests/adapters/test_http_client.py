@@ -241,7 +241,7 @@ def test_a_header_that_cannot_be_sent_is_not_shown(caller: HttpClient) -> None:
     ],
 )
 def test_what_a_status_means(status: int, retry: str) -> None:
-    failed = failure_of(Reply(status, {"retry-after": "3"}, b"raw"), message="broken")
+    failed = failure_of(Reply(status, {"retry-after": "3"}, b"raw"), "broken")
     assert failed is not None
     assert failed.reason == f"HTTP {status}: broken"
     assert failed.retry == retry

@@ -135,7 +135,7 @@ class LoopbackAdapter:
             return [reply] * len(images)
         if reply.status == 401:
             raise AdapterError(f"the key {os.environ.get(KEY)} is not known: set {KEY}")
-        failure = failure_of(reply, message=reply.body.decode())
+        failure = failure_of(reply, reply.body.decode())
         if failure is not None:
             return [failure] * len(images)
         whole = [
