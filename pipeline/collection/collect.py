@@ -22,7 +22,7 @@ from adapters.base import NoAnswer
 from adapters.http_client import Call, HttpClient, failure_of
 from pipeline.collection.download import Downloader
 from pipeline.collection.keywords import Query
-from pipeline.collection.manifest import COLUMNS, NOT_STATED, RESULT_COLUMNS, also_found_by, attribution, csv_of
+from pipeline.collection.manifest import COLUMNS, NOT_STATED, RESULT_COLUMNS, also_found_by, attribution
 from pipeline.collection.plan import CollectionRequest, Consent, check_source, claim, plan_of, search_key
 from pipeline.collection.sources import Search, SearchResult, hosts_of
 from pipeline.collection.state import CollectionFolder, Outcome
@@ -33,6 +33,7 @@ from pipeline.querying.schedule import RateLimiter
 from pipeline.run.files import write_text
 from pipeline.run.folder import locked
 from pipeline.run.progress import Watch, unwatched
+from pipeline.run.tables import frame_to_csv
 
 T = TypeVar("T")
 THREADS = 4
@@ -293,19 +294,19 @@ class _Collection:
 
         A command that was interrupted with fewer photos than an earlier one leaves that command's files unchanged.
         """
+        import pandas as pd
+
         manifest = self._folder / "manifest.csv"
         if not finished and manifest.is_file() and manifest.read_bytes().count(b"\n") > len(self._photos) + 1:
             return
-        write_text(manifest, csv_of(COLUMNS, self._photos.values()))
-        results = (
-            {
-                "keyword": query.keyword, "modifier": query.modifier or "none", "rank": rank, "image_url": found.image,
-                "status": status, "reason": reason,
-            }
+        photos = list(self._photos.values())
+        write_text(manifest, frame_to_csv(pd.DataFrame(photos, columns=list(COLUMNS))))
+        results = [
+            (query.keyword, query.modifier or "none", rank, found.image, status, reason)
             for query, rank, found, status, reason in self._rows
-        )  # fmt: skip
-        write_text(self._folder / "results.csv", csv_of(RESULT_COLUMNS, results))
-        write_text(self._folder / "ATTRIBUTION.md", attribution(list(self._photos.values())))
+        ]
+        write_text(self._folder / "results.csv", frame_to_csv(pd.DataFrame(results, columns=list(RESULT_COLUMNS))))
+        write_text(self._folder / "ATTRIBUTION.md", attribution(photos))
 
 
 def perceptual_hash(pixels: "np.ndarray[tuple[int, ...], np.dtype[np.uint8]]") -> str:

@@ -1,14 +1,12 @@
 """Files of a collection: the manifest for audits, the table of all results, and the credits."""
 
-import csv
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from io import StringIO
+from collections.abc import Mapping, Sequence
 
 from pipeline.collection.keywords import Query
 from pipeline.collection.licences import licence_title
-from pipeline.run.text import csv_text, markdown_text
+from pipeline.run.text import markdown_text
 
 COLUMNS = (
     *("photo", "keyword", "modifier", "soc", "rank", "licence", "licence_name", "licence_url", "creator", "title"),
@@ -16,16 +14,6 @@ COLUMNS = (
 )
 RESULT_COLUMNS = ("keyword", "modifier", "rank", "image_url", "status", "reason")
 NOT_STATED = "not stated"
-
-
-def csv_of(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:
-    """Format rows as CSV; text that a spreadsheet would take for a formula is escaped."""
-    text = StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        writer.writerow({name: csv_text(value) if isinstance(value, str) else value for name, value in row.items()})
-    return text.getvalue()
 
 
 def also_found_by(searches: Mapping[Query, int]) -> str:
