@@ -153,8 +153,8 @@ def effect(attribute: Attribute, tables: Mapping[str, pd.DataFrame], options: Va
         turning = undecided(next(iter(tables.values())))
         crossing = float(np.isfinite(turning).mean())
         raised = (
-            f"Rise of the mean probability of {_higher(attribute)} from a = −1 to +1 by the judge that sees "
-            f"less{each(rises, 'probability')}, {decimal(whole[judge], places=2, sign=True)} over the whole sweep."
+            f"Rise of the mean probability of {_higher(attribute)} from a = −1 to +1, the smaller of "
+            f"the judges' values{each(rises, 'probability')}, {decimal(whole[judge], places=2, sign=True)} over the whole sweep."
         )
         ordered = f"Faces whose sweep the judge ranks in order (Spearman at least {RANKED:g}){each(shares, 'share')}."
         crossed = f"Faces whose probability rises through one half along the sweep{_turning(turning)}."
@@ -225,7 +225,7 @@ def identity(attribute: str, rows: pd.DataFrame, options: ValidityOptions) -> Ch
 
 def placebo(attribute: Attribute, arm: str, tables: Mapping[str, pd.DataFrame], options: ValidityOptions) -> Check:
     """Check that a placebo does not change what the judges perceive."""
-    words = f"Change of the mean probability from end to end of the placebo “{arm}”, by the judge that sees more."
+    words = f"Change of the mean probability from end to end of the placebo “{arm}”, the larger of the judges' values."
     # If colour belongs to the attribute, the colour placebo changes it too, so there is no threshold.
     most = NAN if attribute.moves_colour and arm == "colour" else options.off_target
     moves = [(table.iloc[:, -1] - table.iloc[:, 0]).to_numpy(dtype=float) for table in tables.values()]

@@ -61,14 +61,14 @@ def other_edit(attribute: Attribute, other: Attribute, versions: pd.DataFrame, o
     }
     words = (
         f"Rise of the mean probability of {other.judged_as} from the faces edited to {other.poles[0]} to those edited "
-        f"to {other.poles[1]}, mean over the sweep, by the judge that sees less{each(rises, 'probability')}."
+        f"to {other.poles[1]}, mean over the sweep, the smaller of the judges' values{each(rises, 'probability')}."
     )
     figure = min(rises.values(), default=NAN)
     return line(f"effect: {other.name}", attribute.name, figure, "probability", words, least=options.effect)
 
 
 def whole_rise(rows: pd.DataFrame, attribute: Attribute) -> pd.Series:
-    """Return each photo's rise from the first to the last value, by the judge that sees less."""
+    """Return each photo's rise from the first to the last value, the smaller of the judges' values."""
     rises = [table.iloc[:, -1] - table.iloc[:, 0] for table in targets(rows, attribute).values()]
     return pd.concat(rises, axis=1).min(axis=1) if rises else pd.Series(dtype=float)
 
@@ -126,8 +126,8 @@ def off_target(attribute: Attribute, rows: pd.DataFrame, options: ValidityOption
         judge = max(known, key=lambda name: abs(known[name]), default="judge")
         beyond = "" if np.isnan(far.get(judge, NAN)) else f"; {measured(far[judge], 'share')} from −2 to +2"
         words = (
-            f"Mean change of perceived “{control.name}” from a = −1 to +1 as a share of its range, by the judge that "
-            f"sees more{each(known, 'share')}{beyond}."
+            f"Mean change of perceived “{control.name}” from a = −1 to +1 as a share of its range, the larger of "
+            f"the judges' values{each(known, 'share')}{beyond}."
         )
         if len(control.columns) > 1:
             words += " Of several categories half the sum of the changes' sizes."
