@@ -153,8 +153,8 @@ def effect(attribute: Attribute, tables: Mapping[str, pd.DataFrame], options: Va
         turning = undecided(next(iter(tables.values())))
         crossing = float(np.isfinite(turning).mean())
         raised = (
-            f"Rise of the mean probability of {_higher(attribute)} from a = −1 to +1, the smaller of "
-            f"the judges' values{each(rises, 'probability')}, {decimal(whole[judge], places=2, sign=True)} over the whole sweep."
+            f"Rise of the mean probability of {_higher(attribute)} from a = −1 to +1, the smaller of the judges' "
+            f"values{each(rises, 'probability')}, {decimal(whole[judge], places=2, sign=True)} over the whole sweep."
         )
         ordered = f"Faces whose sweep the judge ranks in order (Spearman at least {RANKED:g}){each(shares, 'share')}."
         crossed = f"Faces whose probability rises through one half along the sweep{_turning(turning)}."
