@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from pipeline.analyses.artifacts import ANSWERED, Inputs
 from pipeline.config.attributes import Attribute, attribute_of
-from pipeline.config.flags import Flag, families
+from pipeline.config.flags import Flag, listed_unless
 from pipeline.config.options import ConfigError, StatisticsOptions
 from pipeline.config.sources import problems
 from pipeline.run.progress import Watch, unwatched
@@ -41,7 +41,8 @@ def one_or_more(values: object) -> object:
 
 Names = Annotated[tuple[str, ...], BeforeValidator(one_or_more), Flag(metavar="COLUMN", parse=list)]
 Family = Annotated[
-    tuple[Literal["adapter", "attribute"], ...] | None, Flag(("--family",), metavar="COLUMNS", parse=families)
+    tuple[Literal["adapter", "attribute"], ...] | None,
+    Flag(("--family",), metavar="COLUMNS", parse=listed_unless("all")),
 ]
 
 

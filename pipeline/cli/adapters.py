@@ -1,13 +1,12 @@
 """``counterslope adapters``: lists the classifiers, shows the details of one, and diagnoses one."""
 
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipeline.cli.console import columns, harmless, print_json, stop, user_errors
+from pipeline.cli.console import columns, harmless, on_terminal, print_json, stop, user_errors
 from pipeline.cli.options import NOT_GIVEN, AsJson, Given, Yes, check_adapter_name, with_options
 from pipeline.config.options import QueryOptions
 from pipeline.photos import SAMPLE
@@ -65,7 +64,7 @@ def doctor(name: Name, given: Given = NOT_GIVEN, yes: Yes = False, as_json: AsJs
 
     from adapters.doctor import examine
 
-    options = given["query"]["options"] or {}
+    options = given.get("query", {}).get("options", {})
     if others := [other for other in options if other != name]:
         stop(f"--adapter-option {others[0]}.… does not belong to {name!r}: write {name}.OPTION=VALUE")
     checks: list[Check] = []
@@ -86,7 +85,7 @@ def doctor(name: Name, given: Given = NOT_GIVEN, yes: Yes = False, as_json: AsJs
 
 
 def _agreed(service: "Service", price: str) -> bool:
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not on_terminal():
         return False
     typer.echo(f"One sample portrait would be sent to {service.host} ({service.provider}); {price}.", err=True)
     typer.echo(f"Retention: {service.retention}", err=True)

@@ -5,7 +5,7 @@ Heavy modules are imported inside the commands, so that --help stays fast.
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -115,7 +115,6 @@ def audit(
         chosen = inputs(photos)
         given = _for_sample(given) if not photos else given
         settings = settings_of_command(given, config)
-        from pipeline.config.sources import only_given
         from pipeline.stages.audit import audit as perform
 
         _warn_of_few(chosen, settings)
@@ -123,7 +122,7 @@ def audit(
             chosen,
             out or default_out(photos),
             settings=settings,
-            given=only_given(given),
+            given=given,
             watch=watch(quiet, as_json),
             consent=consent(yes),
             only=only,
@@ -269,7 +268,7 @@ def plan(photos: Photos = None, given: Given = NOT_GIVEN, config: Config = None,
 
         folder = run_folder(photos)
         if folder is not None:
-            settings = settings_of(Run(folder), {"query": given["query"]})
+            settings = settings_of(Run(folder), {"query": given.get("query", {})})
         else:
             chosen = inputs(photos)
             settings = settings_of_command(given if photos else _for_sample(given), config)
@@ -311,10 +310,7 @@ def _warn_of_few(photos: "list[Location]", settings: Settings) -> None:
         )
 
 
-def _for_sample(given: Given) -> dict[str, dict[str, Any]]:
+def _for_sample(given: Given) -> Given:
     """Return the options for the embedded sample. Default attributes: those that name its groups."""
-    sections = {section: dict(options) for section, options in given.items()}
-    sections["sweep"]["attributes"] = sections["sweep"]["attributes"] or [
-        name for name, attribute in ATTRIBUTES.items() if attribute.names_groups
-    ]
-    return sections
+    attributes = [name for name, attribute in ATTRIBUTES.items() if attribute.names_groups]
+    return {**given, "sweep": {"attributes": attributes, **given.get("sweep", {})}}

@@ -1,14 +1,13 @@
 """``counterslope collect``: downloads photos by keyword from a search service, with licences and a manifest."""
 
 import json
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from pipeline.cli.console import harmless, stop, user_errors, watch
+from pipeline.cli.console import harmless, on_terminal, stop, user_errors, watch
 from pipeline.cli.options import AsJson, Quiet
 from pipeline.config.flags import listed
 from pipeline.run.formats import duration, pluralise
@@ -103,7 +102,7 @@ def _consent(yes: bool, licences: tuple[str, ...]) -> "Consent":
             typer.echo(harmless(line), err=True)
         if yes or not plan.photos:
             return True
-        return sys.stdin.isatty() and sys.stderr.isatty() and typer.confirm("Search and download?", err=True)
+        return on_terminal() and typer.confirm("Search and download?", err=True)
 
     return agreed
 

@@ -189,7 +189,12 @@ def consent(yes: bool) -> "Consent":
 
     if yes:
         return shown
-    return confirmed if sys.stdin.isatty() and sys.stderr.isatty() else no_consent
+    return confirmed if on_terminal() else no_consent
+
+
+def on_terminal() -> bool:
+    """Return whether the user can answer questions."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def table_format(format: str | None, out: Path | None) -> str:

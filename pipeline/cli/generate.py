@@ -50,12 +50,11 @@ def generate(
     """
     with user_errors():
         chosen, settings = inputs(photos), settings_of_command(given, config)
-        from pipeline.config.sources import only_given
         from pipeline.dataset.make import make_dataset
         from pipeline.run.storage import location
 
         folder = location(out) if out else default_out(photos, ending="-counterfactuals")
-        made = make_dataset(chosen, folder, settings=settings, given=only_given(given), watch=watch(quiet, as_json))
+        made = make_dataset(chosen, folder, settings=settings, given=given, watch=watch(quiet, as_json))
         if as_json:
             print_json(_summary(made))
         else:

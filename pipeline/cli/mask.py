@@ -51,7 +51,6 @@ def mask(
     """Write photos with the people in them hidden, one image per condition, and a manifest for your classifier."""
     with user_errors():
         chosen, settings = inputs(photos), settings_of_command(given, config)
-        from pipeline.config.sources import only_given
         from pipeline.dataset.masked import MANIFEST, mask_people
         from pipeline.dataset.person import CONDITIONS
         from pipeline.run.storage import location
@@ -63,7 +62,7 @@ def mask(
             settings=settings,
             conditions=condition or tuple(CONDITIONS),
             annotations=annotations,
-            given=only_given(given),
+            given=given,
             watch=watch(quiet, False),
         )
         counts = run.record.stages["masked"].counts

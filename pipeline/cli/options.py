@@ -20,7 +20,7 @@ from adapters.options import did_you_mean
 from pipeline.cli.console import stop
 from pipeline.config.flags import Flag, flag_of, value_of_texts
 from pipeline.config.options import ConfigError, Settings
-from pipeline.config.sources import load_settings, problems
+from pipeline.config.sources import load_settings, only_given, problems
 
 if TYPE_CHECKING:
     from pipeline.run.storage import Location
@@ -104,8 +104,8 @@ def with_options(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add options to a command, generated from the fields of pydantic models.
 
-    For a section of the settings, the fields with a ``Flag`` become options, and the command receives the values as
-    ``given``: section -> option -> value. For any other model, all fields become options, and the command receives a
+    For a section of the settings, the fields with a ``Flag`` become options, and the command receives the given values
+    as ``given``: section -> option -> value. For any other model, all fields become options, and the command receives a
     validated instance as ``options``. The options replace that parameter in the command's signature.
 
     Args:
@@ -139,7 +139,8 @@ def with_options(
                 elif value is not None:
                     into[option.name] = {**into.get(option.name, {}), option.key: value}
             if "given" in own:
-                values["given"] = {SECTIONS[model]: into for model, into in received.items() if model in SECTIONS}
+                sections = {SECTIONS[model]: into for model, into in received.items() if model in SECTIONS}
+                values["given"] = only_given(sections)
             for model, into in received.items():
                 if model not in SECTIONS:
                     values["options"] = _checked(model, into)

@@ -43,9 +43,9 @@ def listed(texts: Sequence[str]) -> list[str]:
     return [part.strip() for text in texts for part in text.split(",") if part.strip()]
 
 
-def named_or_none(texts: Sequence[str]) -> list[str]:
-    """Split every text at its commas; ``none`` alone is the empty list."""
-    return [] if (names := listed(texts)) == ["none"] else names
+def listed_unless(empty: str) -> Callable[[Sequence[str]], list[str]]:
+    """Return a parser that splits every text at its commas; the word ``empty`` alone is the empty list."""
+    return lambda texts: [] if (names := listed(texts)) == [empty] else names
 
 
 def paired(texts: Sequence[str]) -> dict[str, str]:
@@ -83,11 +83,6 @@ def adapter_options(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
         except ValueError:
             options.setdefault(adapter, {})[option] = value
     return options
-
-
-def families(texts: Sequence[str]) -> list[str]:
-    """Split every text at its commas; ``all`` alone is the empty list."""
-    return [] if (columns := listed(texts)) == ["all"] else columns
 
 
 def flag_of(field: FieldInfo) -> Flag | None:

@@ -12,7 +12,7 @@ from pydantic import Field, field_validator
 
 from adapters.credentials import planted_secret
 from pipeline.config.dataset_options import DatasetOptions
-from pipeline.config.flags import EVERY, Flag, Section, adapter_options, by_adapter, families
+from pipeline.config.flags import EVERY, Flag, Section, adapter_options, by_adapter, listed_unless
 from pipeline.config.sweep_options import SweepOptions
 
 Response = Literal["presence", "confidence"]
@@ -191,7 +191,9 @@ class StatisticsOptions(Section):
     )
     max_p: Annotated[float, Flag()] = Field(0.001, gt=0, le=1, description="a finding's largest p")
     min_slope: Annotated[float, Flag()] = Field(0.03, ge=0, le=10, description="a finding's smallest |slope|")
-    family: Annotated[tuple[Literal["adapter", "attribute"], ...], Flag(metavar="COLUMNS", parse=families)] = Field(
+    family: Annotated[
+        tuple[Literal["adapter", "attribute"], ...], Flag(metavar="COLUMNS", parse=listed_unless("all"))
+    ] = Field(
         (),
         description="columns (adapter,attribute) that define the families of tests for q; all: one family of all tests",
     )

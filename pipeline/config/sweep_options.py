@@ -8,7 +8,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from models.attributes import class_indices
 from pipeline.config.attributes import AT, ATTRIBUTES, CROSSED, EDIT_ARM, Attribute
-from pipeline.config.flags import Flag, Section, listed, named_or_none
+from pipeline.config.flags import Flag, Section, listed, listed_unless
 
 Placebo = Literal["random", "colour"]
 OWN_EDITORS = ("residual", "fader")
@@ -49,7 +49,7 @@ class SweepOptions(Section):
         ("skin", "nose", "brows", "eyes", "mouth", "lips"), min_length=1, description="face classes that may change"
     )
     feather: float = Field(0.02, ge=0, le=0.2, description="width of the mask's soft edge, in crop sides")
-    placebos: Annotated[tuple[Placebo, ...], Flag(("--placebo",), "NAME", named_or_none)] = Field(
+    placebos: Annotated[tuple[Placebo, ...], Flag(("--placebo",), "NAME", listed_unless("none"))] = Field(
         ("random", "colour"),
         description="control edits of the same size without the attribute, at both ends of the sweep: along random "
         "directions (random) or of the mean colour only (colour); none: no placebos; repeat, or separate by commas",

@@ -4,10 +4,9 @@ Published files are in the dataset's folder. The run's tables, which contain loc
 ``NAME.run``. A repeated call continues, and redoes only what changes of the photos or the opt-out list require.
 """
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from pipeline.config.options import ConfigError, Settings, StorageOptions
@@ -23,7 +22,7 @@ from pipeline.run.folder import Run
 from pipeline.run.image_store import ImageStore
 from pipeline.run.progress import Watch, unwatched
 from pipeline.run.record import RunError
-from pipeline.run.storage import Location, RemoteFile
+from pipeline.run.storage import Location, RemoteFile, absolute
 from pipeline.run.tables import read_frame
 from pipeline.stages.audit import opened_run, start_run
 from pipeline.stages.base import Audit, started_engine
@@ -66,7 +65,7 @@ def make_dataset(
         raise ConfigError("a dataset's images are single files in its folder: omit the options of [storage]")
     if "placebos" not in settings.sweep.model_fields_set:  # an audit's default
         settings = settings.model_copy(update={"sweep": settings.sweep.model_copy(update={"placebos": ()})})
-    folder = _absolute(out)
+    folder = absolute(out)
     run, settings = opened_run(run_folder(folder), settings)
     images = ImageStore(folder, scratch=run.path(SCRATCH).absolute())
     _check_folder(folder, run, photos)
@@ -93,17 +92,13 @@ def run_folder(dataset: Location) -> Location:
     return dataset.parent / f"{dataset.name}.run"
 
 
-def _absolute(place: Location) -> Location:
-    return Path(os.path.normpath(place.absolute())) if isinstance(place, Path) else place
-
-
 def _has_files(folder: Location) -> bool:
     return folder.exists() and (isinstance(folder, RemoteFile) or any(folder.iterdir()))
 
 
 def _check_folder(folder: Location, run: Run, photos: Sequence[Location]) -> None:
     for path in photos:
-        if PurePosixPath(str(folder)).is_relative_to(str(_absolute(path))):
+        if PurePosixPath(str(folder)).is_relative_to(str(absolute(path))):
             raise RunError(f"{folder} is inside the folder of the photos, {path}: choose another --out")
     if folder.is_file() or (_has_files(folder) and not run.path("run.json").exists()):
         raise RunError(f"{folder} exists, but its run {run.folder} does not: choose another --out")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.config.options import ConfigError, PhotoOptions
 from pipeline.photos.decoding import ACCEPTED, PhotoError, Reason, decode, open_photo
-from pipeline.run.storage import READERS, Location, RemoteFile, listed, location
+from pipeline.run.storage import READERS, Location, RemoteFile, absolute, listed, location
 from pipeline.run.tables import PHOTOS, to_table
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def find_photos(inputs: Sequence[Location]) -> PhotoList:
     if not inputs:
         raise NoUsablePhotos("no photos were given: name a folder, files, or a CSV or Parquet manifest")
     # Absolute, so that the same run can be continued from another working folder.
-    paths = list(dict.fromkeys(map(_absolute, inputs)))
+    paths = list(dict.fromkeys(map(absolute, inputs)))
     if len(paths) == 1 and paths[0].name.lower().endswith(MANIFEST_ENDINGS) and paths[0].is_file():
         return read_manifest(paths[0])
     folders = [path for path in paths if _is_folder(path)]
@@ -319,10 +319,6 @@ def _is_folder(path: Location) -> bool:
     if isinstance(path, Path):
         return path.is_dir()
     return not path.is_file() and path.exists()
-
-
-def _absolute(path: Location) -> Location:
-    return Path(os.path.normpath(path.absolute())) if isinstance(path, Path) else path
 
 
 def _joined(folder: Location, name: str) -> Location:

@@ -3,7 +3,6 @@
 The checks are computed in ``pipeline.counterfactuals``.
 """
 
-import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -11,7 +10,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from pipeline.report.consequences import consequence_of
-from pipeline.run.formats import is_missing, next_to_threshold, pluralise
+from pipeline.run.formats import next_to_threshold, pluralise
 
 State = Literal["holds", "fails", "not measured", "no threshold"]
 SIGNS: Mapping[State, str] = {"holds": "✓", "fails": "✕", "not measured": "?", "no threshold": "·"}
@@ -129,10 +128,9 @@ def _printed(check: Mapping[Hashable, Any]) -> CheckResult:
 
 
 def _state(check: Mapping[Hashable, Any]) -> State:
-    passed = check["passed"]
-    if passed is not None and not (isinstance(passed, float) and math.isnan(passed)):
-        return "holds" if bool(passed) else "fails"
-    return "not measured" if is_missing(_number(check["figure"])) else "no threshold"
+    if not pd.isna(check["passed"]):
+        return "holds" if check["passed"] else "fails"
+    return "not measured" if pd.isna(check["figure"]) else "no threshold"
 
 
 def _number(value: Any) -> float | None:
@@ -140,4 +138,4 @@ def _number(value: Any) -> float | None:
 
 
 def _text(value: Any) -> str:
-    return "" if value is None or (isinstance(value, float) and math.isnan(value)) else str(value)
+    return "" if pd.isna(value) else str(value)

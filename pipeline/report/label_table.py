@@ -45,7 +45,7 @@ COLUMNS = (
 )
 NET_COLUMNS = (
     Column(NET, "decimal", ("net_slope",)),
-    Column(f"95 % interval of {NET.lower()}", "interval", ("net_low", "net_high")),
+    Column("Its 95 % interval", "interval", ("net_low", "net_high")),
 )
 WIDE_COLUMNS = (
     Column("Bootstrap interval", "interval", ("bootstrap_low", "bootstrap_high"), wide=True),

@@ -1,31 +1,13 @@
 """Sections of analyses rendered for the page: cells as text, charts as SVG, faces as images, and warnings."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pipeline.analyses.sections import Section, Subsection, Table
 from pipeline.report.card import CheckResult, banner
 from pipeline.report.charts import chart_of
 from pipeline.report.embedding import to_svg, webp_address
-from pipeline.report.markup import cell
-
-SMALL = 12  # most rows of a table that is not folded
-
-
-@dataclass(frozen=True)
-class PrintedTable:
-    """A table of text; ``texts`` are the indices of columns that hold words, not numbers."""
-
-    caption: str
-    headings: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    texts: frozenset[int]
-
-    @property
-    def folded(self) -> bool:
-        """Whether the table is collapsed at first."""
-        return len(self.rows) > SMALL
+from pipeline.report.markup import Grid, cell
 
 
 def section_views(
@@ -66,13 +48,13 @@ def _part_view(part: Subsection, *, key: str, faces: Mapping[str, str]) -> dict[
     }
 
 
-def printed_table(table: Table) -> PrintedTable:
+def printed_table(table: Table) -> Grid:
     """Return a table with its cells as text."""
     sources = [([source] if isinstance(source, str) else list(source), kind) for _, source, kind in table.columns]
     columns = [[cell(kind, *values) for values in table.rows[names].itertuples(index=False)] for names, kind in sources]
-    return PrintedTable(
-        caption=table.caption,
+    return Grid(
+        title=table.caption,
         headings=[heading for heading, *_ in table.columns],
+        align="".join("l" if kind == "text" else "r" for *_, kind in table.columns),
         rows=[list(row) for row in zip(*columns, strict=True)],
-        texts=frozenset(place for place, (*_, kind) in enumerate(table.columns) if place and kind == "text"),
     )

@@ -190,7 +190,10 @@ def _index(album: Album, sweeps: Sequence[Sweep], *, swept: Mapping[str, Attribu
         "scale": SCALE,
         "absent": NOT_RETURNED,
         "first": album.first,
-        "attributes": [_attribute(name, poles_of(name, swept)) for name in attributes],
+        "attributes": [
+            {"name": name, "subject": poles.subject, "low": poles.short_low, "high": poles.short_high}
+            for name, poles in ((name, poles_of(name, swept)) for name in attributes)
+        ],
         "dials": [_dial(values, poles_of(name, swept)) for name, values in dials],
         "arms": ["the edit" if arm == EDIT_ARM else f"placebo “{arm}”" for arm in arms],
         "reasons": list(reasons),
@@ -233,10 +236,6 @@ def _numbers(names: Iterable[str]) -> dict[str, int]:
 def _labels_of(album: Album, sweeps: Sequence[Sweep], adapter: str) -> Iterable[str]:
     yield from (label for (_, name), found in album.steepest.items() if name == adapter for label in found)
     yield from (label for sweep in sweeps if adapter in sweep.scores for label in sweep.scores[adapter].labels)
-
-
-def _attribute(name: str, poles: Poles) -> dict[str, Any]:
-    return {"name": name, "subject": poles.subject, "low": poles.short_low, "high": poles.short_high}
 
 
 def _dial_key(sweep: Sweep) -> tuple[str, tuple[float, ...]]:

@@ -1,5 +1,6 @@
 """Files on a local disk or in an object store (fsspec)."""
 
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -227,6 +228,11 @@ def in_parallel(work: Callable[[Any], Result], files: Sequence[File]) -> list[Re
         return list(map(work, files))
     with ThreadPoolExecutor(READERS) as pool:
         return list(pool.map(work, files))
+
+
+def absolute(place: Location) -> Location:
+    """Return an absolute path without ``..``; URLs are unchanged."""
+    return Path(os.path.normpath(place.absolute())) if isinstance(place, Path) else place
 
 
 def location(text: str | Path | RemoteFile) -> Location:
