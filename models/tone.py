@@ -25,8 +25,11 @@ TABLE = Path(__file__).parent / "weights" / "tone.json"
 SHOWN = ("skin", "nose", "l_ear", "r_ear", "neck", "l_brow", "r_brow", "eyeglasses", "u_lip", "l_lip", "l_eye",
          "r_eye", "mouth")  # fmt: skip
 SPARED: Mapping[str, float] = {"eyeglasses": 0.2, "u_lip": 0.4, "l_lip": 0.4, "l_eye": 0.85, "r_eye": 0.85, "mouth": 1}
-# Light above this multiple of the skin's median is shine, which keeps its strength.
-SHINE = 1.8
+# Light above this multiple of the surrounding skin's is shine, which keeps its strength: at these two values of the
+# skin's L*, interpolated. The darker the skin, the more of what is bright on it is shine.
+SHINE = (35.0, 65.0), (1.2, 1.8)
+HUE = 1.15  # multiple of the skin's hue above which green and blue of lightened skin are shine
+BLOWN = 212.0  # luma from which on a pixel is overexposed
 # Share of the measured difference between the groups' colours, which errors of labels and estimates widen.
 SHARE = 0.9
 TINT_SHARE = 0.6  # the same for the tint where skin is made lighter; skin with less tint looks ashy
@@ -37,9 +40,10 @@ BRIGHTEST = 250.0  # largest luma after a shift
 LIGHTNESS = (12.0, 93.0)  # range of the skin's median L* after a shift of L*
 _STEPS = np.linspace(0, 100, 1001)  # values of L* at which gains are tabulated
 _WHITE = np.array([0.95047, 1.0, 1.08883])  # D65
-_TO_RGB = np.linalg.inv(
-    np.array([[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]])
+_TO_XYZ = np.array(
+    [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]]
 )
+_TO_RGB = np.linalg.inv(_TO_XYZ)
 _DARKEST = 1 / 255 / 12.92  # one level
 
 
@@ -231,7 +235,7 @@ def tone_changes(
     Light is modelled as albedo times shading plus shine (the dichromatic model, Shafer 1985), and the gain changes the
     albedo. Pixels brighter than `SHINE` times their surroundings count as shine and are not scaled further. The gain
     follows the skin's smooth lightness, so that face and shaded neck change by the same L* and detail keeps its
-    contrast.
+    contrast. Brightly lit skin is lightened less; where it is overexposed, it gets the skin's hue as it is darkened.
 
     Args:
         pixels: ``(h, w, 3)`` uint8 RGB.
@@ -245,7 +249,7 @@ def tone_changes(
         ``(h, w, 3)`` float32, to be added to ``pixels``; the sum stays within 0..255.
     """
     inside = np.asarray(weights) > 0
-    skin = pixels[inside]
+    skin, taken = pixels[inside], np.asarray(weights, dtype=np.float32)[inside][:, None]
     # Deep shade is followed only in part, so that no skin turns black.
     followed = np.clip(np.asarray(lightness, dtype=np.float32)[inside], max(8.0, 0.4 * colour[0]), 100)
     place = np.rint(followed * 10).astype(np.intp)
@@ -253,20 +257,48 @@ def tone_changes(
     # Skin in shade has less chroma, in proportion.
     chroma = np.clip(_STEPS / max(float(before[0]), 1.0), 0.2, 1.2)[:, None] * (0 if grey else 1)
     light, median = _decoding()[skin], _linear(_STEPS, chroma * before)
-    squares = (light / (SHINE * median.astype(np.float32)[place])) ** 2
+    around = median.astype(np.float32)[place]
+    shine = float(np.interp(before[0], *SHINE))
+    squares = (light / (shine * around)) ** 2
     # A pixel of the median colour takes the whole shift.
-    diffuse = light * float((1 + SHINE**-4) ** 0.25) / np.sqrt(np.sqrt(1 + squares * squares))
-    diffuse *= np.asarray(weights, dtype=np.float32)[inside][:, None]
+    diffuse = taken * light * float((1 + shine**-4) ** 0.25) / np.sqrt(np.sqrt(1 + squares * squares))
+    # Shine has the colour of the lamp: what green and blue have beyond the skin's hue, judged by red, is shine too.
+    of_skin = HUE * around * (light[:, :1] / around[:, :1])
+    skinlike = diffuse * np.minimum(of_skin / np.maximum(light, 1e-4), 1)
+    blown = np.flatnonzero(luma(skin) > BLOWN)
+    lost = taken[blown] * _lost_colour(skin[blown], around[blown])
     for shift in np.asarray(shifts, dtype=np.float64):
         change = np.zeros(pixels.shape, dtype=np.float32)
         if len(skin) and np.any(shift):
-            after = _linear(np.clip(_STEPS + shift[0], 1, 100), chroma * (before + shift))
+            after = _linear(np.clip(_shifted(before[0], shift[0]), 1, 100), chroma * (before + shift))
             gains = np.clip(after / median, *GAINS)
             if grey:
                 gains[:] = gains.mean(axis=1, keepdims=True)
-            added = 255 * _encoded(light + (gains - 1).astype(np.float32)[place] * diffuse) - skin
-            change[inside] = _in_gamut(skin, added)
+            gained = (gains - 1).astype(np.float32)[place]
+            made = light + gained * (skinlike if shift[0] > 0 else diffuse)
+            fallen = np.clip(-2 * gained[blown].mean(axis=1, keepdims=True), 0, 1)
+            made[blown] += fallen * (1 + gained[blown]) * lost
+            change[inside] = _in_gamut(skin, 255 * _encoded(made) - skin)
         yield change
+
+
+def _shifted(median: float, shift: float) -> NDArray[np.float64]:
+    """Where every lightness of `_STEPS` goes if the median moves by ``shift``: as far up to the median; above it, less
+    far towards white, so that lit skin is not overexposed, and further down, by the median's own gain."""
+    room = (100 - _STEPS) / max(100 - median, 1.0)
+    gain = (_STEPS + 16) / (median + 16)  # light is about the cube of L* + 16
+    return np.asarray(_STEPS + shift * (np.minimum(room, 1) if shift > 0 else np.maximum(gain, 1)))
+
+
+def _lost_colour(levels: NDArray[np.uint8], around: NDArray[np.float32]) -> NDArray[np.float32]:
+    """What overexposed pixels ``(N, 3)`` lack of the colour of skin in linear light ``around`` them ``(N, 3)``.
+
+    Made darker they would show the sensor's white, not skin.
+    """
+    light = _decoding()[levels]
+    share = np.clip((luma(levels) - BLOWN) / (255 - BLOWN), 0, 1)[:, None]
+    luminance = _TO_XYZ[1].astype(np.float32)
+    return np.asarray(share * (around * (light @ luminance / (around @ luminance))[:, None] - light))
 
 
 def _in_gamut(levels: NDArray[np.uint8], added: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -16,7 +16,7 @@ from pipeline.counterfactuals.mask import replaced
 
 LEVELS = (0.0, 250.0)  # darkest and lightest luma that a change of features may reach
 ROOM = 70.0  # distance from these levels within which a change is scaled down
-LIGHT = 20.0  # levels towards which a change of light and colour saturates; larger changes are spots
+LIGHT = 32.0  # levels towards which a change of light and colour saturates; larger changes are spots
 
 
 @dataclass(frozen=True)

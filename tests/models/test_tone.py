@@ -149,3 +149,28 @@ def test_warm_skin_in_bright_light_keeps_its_hue_when_it_is_made_lighter() -> No
     _, green, blue = np.moveaxis(cv2.cvtColor(np.float32([pixels[24], made[24]]) / 255, cv2.COLOR_RGB2LAB), -1, 0)
     hues = np.degrees(np.arctan2(blue, green))[:, 36:].mean(axis=1)
     assert abs(hues[1] - hues[0]) < 8, "not towards green"
+
+
+def test_dark_skin_made_lighter_is_not_chalky_where_it_shines() -> None:
+    pixels, light = picture((110, 70, 50)), np.full((48, 48), 34.0)
+    pixels[:, 30:] = (165, 140, 130)  # shine: the lamp's light, less of the skin's hue
+    made = pixels + tone_change(
+        pixels, np.ones((48, 48)), np.array([34.0, 14, 18]), np.array([25.0, 2, 3]), lightness=light
+    )
+    colours = cv2.cvtColor(np.float32([pixels[24], made[24]]) / 255, cv2.COLOR_RGB2LAB)
+    rise = np.diff(colours[..., 0], axis=0)[0]
+    assert rise[:24].mean() > 18
+    assert rise[36:].mean() < 0.6 * rise[:24].mean()
+    assert np.hypot(*colours[1, 36:, 1:].mean(axis=0)) > np.hypot(*colours[0, 36:, 1:].mean(axis=0)), "towards skin"
+
+
+def test_overexposed_skin_made_darker_shows_skin_not_white() -> None:
+    pixels, light = picture(), np.full((48, 48), 65.0)
+    pixels[:, 30:], light[:, 30:] = 253, 96
+    made = pixels + tone_change(
+        pixels, np.ones((48, 48)), np.array([65.0, 14, 17]), np.array([-16.0, 2, 3]), lightness=light
+    )
+    colour = cv2.cvtColor(np.float32(made[24:25]) / 255, cv2.COLOR_RGB2LAB)[0, 36:].mean(axis=0)
+    assert colour[0] < 88
+    assert colour[1] > 3
+    assert colour[2] > 6
