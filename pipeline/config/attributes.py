@@ -290,7 +290,7 @@ ATTRIBUTES: Mapping[str, Attribute] = MappingProxyType(
                 judged=("judge_smiling",),
                 judged_as="a smile (0 at 0.4 of its scale of −1 to 1 less than at a = 0, 1 at 0.4 more)",
                 must_not_move=(YOUNG, MASCULINE, RACE),
-                # Half of the prototype: more is a grin. It only moves what is there: a closed mouth stays closed.
+                # Half of the prototype, because more is a grin. It only displaces pixels: a closed mouth stays closed.
                 fields={"smiling": 0.5},
                 scale=(0.0, 0.2),
                 relative=True,

@@ -211,7 +211,7 @@ class StatisticsOptions(Section):
     @field_validator("by", "cluster", mode="before")
     @classmethod
     def _empty_is_none(cls, column: Any) -> Any:
-        """An empty name on the command line resets the column with which a run was made."""
+        """Read an empty name on the command line as None, which resets the column of an existing run."""
         return None if column == "" else column
 
     @property

@@ -223,7 +223,7 @@ def has_placebos(rows: pd.DataFrame) -> bool:
 
 
 def _grid(table: FindingTable, *, side_by_side: bool = True) -> Grid:
-    """The directions side by side, the steepest labels first, as in the published tables; or one after the other."""
+    """Lay out directions side by side, as in the published tables, or one after the other, steepest labels first."""
     headings = (*HEADINGS, *([NET] if table.placebos else []))
 
     def cells(row: Mapping[Any, Any]) -> list[str]:

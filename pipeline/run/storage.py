@@ -57,7 +57,7 @@ class RemoteFile:
         return RemoteFile(self.url.rstrip("/").rpartition("/")[0])
 
     def as_posix(self) -> str:
-        """The URL."""
+        """Return the URL."""
         return self.url
 
     def exists(self) -> bool:
