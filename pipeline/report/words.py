@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from pipeline.config.attributes import AT, ATTRIBUTES, Attribute, attribute_of
-from pipeline.run.formats import count, decimal, interval, is_missing, p_equals, plain
+from pipeline.run.formats import count, decimal, interval, is_missing, p_equals, plain, pluralise
 from pipeline.run.text import visible
 
 Row = Mapping[Hashable, Any]
@@ -130,4 +130,4 @@ def _drift_words(drift: Mapping[str, Any]) -> list[str]:
     if not changed:
         return [f"{sentinels}: no change of answers or versions detected"]
     largest = f", a score by up to {drift['largest_score_change']:.2g}" if drift.get("largest_score_change") else ""
-    return [f"{sentinels}: {count(len(changed))} changes detected{largest} ({changed[0]})"]
+    return [f"{sentinels}: {pluralise(len(changed), 'change')} detected{largest} ({changed[0]})"]

@@ -325,4 +325,4 @@ def test_the_account_is_put_into_words() -> None:
     }  # fmt: skip
     words = ", ".join(account_words(facts))
     assert words.startswith("1,190 of 1,200 images answered, 4 failed, 6 not sent, about US$ 1.80, 3 requests possibly")
-    assert words.endswith("9 answers: 1 changes detected, a score by up to 0.25 (a.jpg: answer at the end of round 1)")
+    assert words.endswith("9 answers: 1 change detected, a score by up to 0.25 (a.jpg: answer at the end of round 1)")
