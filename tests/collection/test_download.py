@@ -101,7 +101,7 @@ def test_a_body_without_an_end_is_left_at_the_limit():
             except OSError:
                 return
 
-    thread = threading.Thread(target=pour)
+    thread = threading.Thread(target=pour, daemon=True)
     thread.start()
     place = f"127.0.0.1:{listener.getsockname()[1]}"
     limits = DownloadLimits(most_bytes=1_000_000, seconds=20, private=frozenset([place]), robots=False)
