@@ -121,7 +121,7 @@ def test_status_says_what_waits(run: Run, server: BatchServer) -> None:
     ask_until_sent(run, server, adapter_of(server))
     facts = summary(run.folder)["query"]["openai"]
     assert (facts["waiting"], facts["without_outcome"]) == (12, 0)
-    assert "12 wait in jobs for their answers" in account_words(facts)
+    assert "12 in jobs without answers yet" in account_words(facts)
 
 
 @pytest.mark.parametrize("kept", ["nothing", "the reply that was lost"])
