@@ -254,6 +254,7 @@ class _MaxFeatureMap(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         one, other = self.conv(x).chunk(2, dim=1)
-        # The larger of both; torch.maximum does the same, but its gradient costs more than the convolution.
-        larger: Tensor = self.norm(other + F.relu(one - other))
-        return larger
+        # The gradient of torch.maximum costs more than the convolution.
+        larger = other + F.relu(one - other) if torch.is_grad_enabled() else torch.maximum(one, other)
+        normed: Tensor = self.norm(larger)
+        return normed

@@ -49,9 +49,33 @@ class SmallParser(nn.Module):
             levels.append(x)
         x = x + self.context(x.mean(dim=(2, 3)))[:, :, None, None]
         for up, skip in zip(self.up, levels[-2::-1], strict=True):
-            x = up(torch.cat([F.interpolate(x, size=skip.shape[-2:], mode="nearest"), skip], dim=1))
+            _, norm, relu = up.children()
+            x = relu(norm(_upsampled_conv(up.get_parameter("0.weight"), x, skip)))
         logits: Tensor = self.head(x)
         return logits
+
+
+def _upsampled_conv(weight: Tensor, x: Tensor, skip: Tensor) -> Tensor:
+    """Convolve the channels of ``x`` ``(B, C, H, W)``, upsampled to twice its size (nearest), and of ``skip``.
+
+    Each of the four positions within an upsampled pixel sees only 2 x 2 pixels of ``x``. Four kernels of that size,
+    sums of rows and columns of the 3 x 3 kernel, take less than half of the multiplications.
+
+    Args:
+        weight: ``(O, C + D, 3, 3)``.
+        x: ``(B, C, H, W)``.
+        skip: ``(B, D, 2 H, 2 W)``.
+    """
+    height, width = x.shape[2:]
+    # Along an axis, an even position sees the previous and its own pixel, an odd one its own and the next.
+    pairs = weight.new_tensor([[[1, 0, 0], [0, 1, 1]], [[1, 1, 0], [0, 0, 1]]])
+    kernels = torch.einsum("pyi,qxj,ocij->pqocyx", pairs, pairs, weight[:, : x.shape[1]])
+    parts = F.conv2d(x, kernels.flatten(0, 2).contiguous(memory_format=torch.channels_last), padding=1)
+    result = F.conv2d(skip, weight[:, x.shape[1] :].contiguous(memory_format=torch.channels_last), padding=1)
+    for place, part in enumerate(parts.chunk(4, dim=1)):
+        down, across = divmod(place, 2)
+        result[:, :, down::2, across::2] += part[:, :, down : down + height, across : across + width]
+    return result
 
 
 class _Block(nn.Sequential):

@@ -122,7 +122,9 @@ def _connect(address: str | None) -> None:
             _check_reachable(address)
             ray.init(address=address, log_to_driver=False)
         except ValueError as error:
-            raise ConfigError(f"{address} is not the address of a Ray cluster ({error}): check --ray-address") from error
+            raise ConfigError(
+                f"{address} is not the address of a Ray cluster ({error}): check --ray-address"
+            ) from error
         except Exception as error:  # Ray raises nothing more specific
             ray.shutdown()
             if pause is None:

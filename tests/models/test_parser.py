@@ -5,9 +5,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.nn import functional
 
 from models import weights
-from models.parser import CLASSES, GROUPS, MIRRORED, BiSeNet, SmallParser, class_indices
+from models.parser import CLASSES, GROUPS, MIRRORED, BiSeNet, SmallParser, _upsampled_conv, class_indices
 from models.weights import PUBLIC_BISENET_SHA256, WeightsError, load_parser
 
 
@@ -213,3 +214,12 @@ def test_a_missing_file_is_named(tmp_path):
 def test_without_a_file_it_is_stated_which_one_is_needed():
     with pytest.raises(WeightsError, match=f"--weights.*{PUBLIC_BISENET_SHA256[:12]}"):
         load_parser("bisenet")
+
+
+def test_joining_levels_is_a_convolution_of_the_upsampled_features_next_to_the_finer_ones():
+    random = torch.Generator().manual_seed(0)
+    weight = torch.randn(4, 3 + 2, 3, 3, generator=random)
+    x, skip = torch.randn(2, 3, 5, 6, generator=random), torch.randn(2, 2, 10, 12, generator=random)
+    joined = torch.cat([functional.interpolate(x, scale_factor=2, mode="nearest"), skip], dim=1)
+    expected = functional.conv2d(joined, weight, padding=1)
+    assert torch.allclose(_upsampled_conv(weight, x, skip), expected, atol=1e-4)

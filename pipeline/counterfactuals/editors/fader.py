@@ -62,11 +62,14 @@ class FaderBatch:
         """See ``FaceBatch.edit``."""
         wanted = sweep_inputs(self.own, attribute, values)
         codes = self.codes.repeat_interleave(len(values), dim=0)
-        versions = decode(self.network, codes, wanted.flatten(0, 1)).unflatten(0, wanted.shape[:2])
-        null = self.null[:, None].expand_as(versions)
-        versions = null + self.network.strength_of(attribute.name) * (versions - null)
-        changes = smooth_difference(versions.flatten(0, 1), null.flatten(0, 1)).unflatten(0, versions.shape[:2])
-        return Edit(attribute.name, EDIT_ARM, values, to_levels(changes), to_levels(versions) + np.float32(127.5))
+        decoded = decode(self.network, codes, wanted.flatten(0, 1)).unflatten(0, wanted.shape[:2])
+        strength = self.network.strength_of(attribute.name)
+        changes, faces = [], []
+        for null, one in zip(self.null[:, None], decoded, strict=True):  # the versions of one face fit into caches
+            versions = null + strength * (one - null)
+            changes.append(to_levels(smooth_difference(versions, null.expand_as(versions))))
+            faces.append(to_levels(versions) + np.float32(127.5))
+        return Edit(attribute.name, EDIT_ARM, values, np.stack(changes), np.stack(faces))
 
     @torch.inference_mode()
     def random_placebo(
