@@ -90,11 +90,11 @@ def test_a_dataset_in_a_store_survives_a_kill_and_another_machine_withdraws_a_ph
 
 
 def test_files_of_others_in_a_store_are_left_alone(store, portraits, tmp_path, capfd):
-    store.put("theirs/cat.jpg", b"a cat")
-    process = generate(portraits, f"s3://{BUCKET}/theirs", store, work=tmp_path, without="none")
+    store.put("set-of-others/cat.jpg", b"a cat")
+    process = generate(portraits, f"s3://{BUCKET}/set-of-others", store, work=tmp_path, without="none")
     assert process.wait(timeout=600) == 2
     assert "does not: choose another --out" in " ".join(capfd.readouterr().err.split())
-    assert store.names("theirs") == ["theirs/cat.jpg"]
+    assert store.names("set-of-others") == ["set-of-others/cat.jpg"]
 
 
 @pytest.fixture
