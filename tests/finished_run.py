@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 from run_tables import write_tables
-from simulated_sweeps import faces, run_of
+from simulated_sweeps import simulate_presence, simulated_run
 
 from models.attributes import RACES
 from pipeline.config.sources import load_settings
@@ -19,7 +19,7 @@ def write_run(folder: Path, parts, *, manifest=None, sweep=None) -> Path:
 
     ``sweep`` has options of that section.
     """
-    labels, answers = run_of(parts)
+    labels, answers = simulated_run(parts)
     names = [f"p{index:04d}" for index in range(max(len(part[3]) for part in parts))]
     photos = pd.DataFrame({"photo": names, "path": names, "sha256": [f"sha of {name}" for name in names]})
     photos = photos.assign(width=100, height=100, status="ok", reason=None, **(manifest or {}))
@@ -45,7 +45,7 @@ def write_parquet(frame: pd.DataFrame, path: Path) -> None:
 
 
 def responses(*, effect, seed):
-    return faces(photos=PHOTO_COUNT, labels=3, base=0.3, effect=effect, spread=0.1, noise=0.3, seed=seed)
+    return simulate_presence(photos=PHOTO_COUNT, labels=3, base=0.3, effect=effect, spread=0.1, noise=0.3, seed=seed)
 
 
 def tables_of(folder: Path) -> dict[str, bytes]:

@@ -6,7 +6,7 @@ import pandas as pd
 SEVEN = np.linspace(-2, 2, 7)
 
 
-def faces(*, photos, labels, base, effect, spread, noise, seed, values=SEVEN):
+def simulate_presence(*, photos, labels, base, effect, spread, noise, seed, values=SEVEN):
     """Presence under a probit model, ``(n, K, L)``: faces differ in level and in how they react."""
     random = np.random.default_rng(seed)
     level = base * np.sqrt(1 + noise**2) + random.normal(size=(photos, 1, labels))
@@ -23,7 +23,7 @@ def true_slope(*, base, effect, spread, noise, values=SEVEN):
     return values @ rate / (values @ values) / rate[len(values) // 2]
 
 
-def run_of(parts):
+def simulated_run(parts):
     """Tables of a run from (adapter, attribute, arm, y) with labels "l0", "l1", …"""
     answers, labels = [], []
     for adapter, attribute, arm, y in parts:

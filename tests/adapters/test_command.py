@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from fakes.made import made
+from adapter_factory import make_adapter
 
 from adapters.base import AdapterError, AnswerError, NoAnswer, RawAnswer
 from adapters.command import Command
@@ -30,7 +30,7 @@ def program(tmp_path: Path) -> Iterator[Callable[..., Command]]:
         script = tmp_path / "classify.py"
         script.write_text(HEAD + body)
         options = {"timeout": 10.0, "start": 10.0, **options}
-        running.append(made("command", f"{sys.executable} -S classify.py", folder=tmp_path, **options))
+        running.append(make_adapter("command", f"{sys.executable} -S classify.py", folder=tmp_path, **options))
         return running[-1]
 
     yield make
@@ -209,7 +209,7 @@ def test_nothing_is_left_running(program: Callable[..., Command], tmp_path: Path
         f"{FAITHFUL}\ntime.sleep(60)"
     )
     (tmp_path / "classify.py").write_text(HEAD + body)
-    adapter = made("command", f"{sys.executable} -S classify.py", folder=tmp_path)
+    adapter = make_adapter("command", f"{sys.executable} -S classify.py", folder=tmp_path)
     labels(adapter, b"x")
     pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
     assert all(alive(pid) for pid in pids)
@@ -239,7 +239,7 @@ def test_no_shell_reads_the_command(tmp_path: Path) -> None:
     script.write_text(f"#!{sys.executable}\n{HEAD}{FAITHFUL}")
     script.chmod(0o755)
     for target in (str(script), f"'./{script.name}' $(touch broken) '; touch broken'"):
-        adapter = made("command", target, folder=tmp_path)
+        adapter = make_adapter("command", target, folder=tmp_path)
         assert labels(adapter, b"x" * 100) == [{"size": 0.1}]
         adapter.close()
     assert list(tmp_path.iterdir()) == [script]
@@ -254,7 +254,7 @@ def test_editing_a_file_of_the_command_is_another_version(program: Callable[...,
     for content in (b"1", b"2"):
         weights.write_bytes(content)
         words = f"{sys.executable} classify.py --weights=weights.bin {'x' * 5000}"
-        versions.add(made("command", words, folder=tmp_path).model)
+        versions.add(make_adapter("command", words, folder=tmp_path).model)
     assert len(versions) == 2
     assert program(FAITHFUL, version="2").parameters != program(FAITHFUL).parameters
 
@@ -271,9 +271,9 @@ def test_editing_a_file_of_the_command_is_another_version(program: Callable[...,
 def test_what_cannot_be_run_is_explained(tmp_path: Path, target: str, message: str) -> None:
     (tmp_path / "readable.txt").write_text("x")
     with pytest.raises(AdapterError, match=message):
-        made("command", target, folder=tmp_path)
+        make_adapter("command", target, folder=tmp_path)
 
 
 def test_impossible_options_are_refused() -> None:
     with pytest.raises(AdapterError, match=r"processes.*1-64"):
-        made("command", sys.executable, processes=0)
+        make_adapter("command", sys.executable, processes=0)

@@ -13,11 +13,11 @@ from unittest.mock import patch
 import pytest
 import torch
 from drawn_faces import drawn_face, png
-from fakes.chatting import chatting
-from fakes.clouds import CLOUDS, opened
-from fakes.resting import resting
-from fakes.seeing import NAMES, seen
-from fakes.serving import Received, Response, Serving
+from fakes.chat_service import chat_service
+from fakes.clouds import CLOUDS, service_and_adapter
+from fakes.http_server import FakeServer, Request, Response
+from fakes.pixel_scores import LABELS, pixel_scores
+from fakes.rest_service import rest_service
 from fakes.tiny_networks import tiny_clip, tiny_onnx, tiny_resnet, tiny_transformer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -34,9 +34,9 @@ IMAGES = [png(drawn_face()), png(drawn_face(width=160, height=200, shift=6)), pn
 PROGRAM = """
 import base64, json, sys
 for line in sys.stdin:
-    received = json.loads(line)
-    size = len(base64.b64decode(received["image"]))
-    print(json.dumps({"id": received["id"], "labels": [["bright", 0.25], ["size", min(1, size / 1e6)]]}), flush=True)
+    request = json.loads(line)
+    size = len(base64.b64decode(request["image"]))
+    print(json.dumps({"id": request["id"], "labels": [["bright", 0.25], ["size", min(1, size / 1e6)]]}), flush=True)
 """
 FUNCTION = "def face(image):\n    return {'bright': 0.25, 'size': min(1.0, len(image) / 1e6)}\n"
 
@@ -63,26 +63,26 @@ def _python(folder: Path, _: ExitStack) -> Adapter:
     return registry.create("python:conforming_function:face", {"path": str(folder)})
 
 
-def _served(stack: ExitStack, answer: Callable[[Received], Response], **variables: str) -> str:
+def _served(stack: ExitStack, answer: Callable[[Request], Response], **variables: str) -> str:
     """Start a server and set environment variables until the stack is closed; return the server's URL."""
     stack.enter_context(patch.dict(os.environ, variables))
-    return stack.enter_context(Serving(answer)).url
+    return stack.enter_context(FakeServer(answer)).url
 
 
 def _http(_: Path, stack: ExitStack) -> Adapter:
-    url = _served(stack, resting("clinic-key"), CLINIC_KEY="clinic-key")
+    url = _served(stack, rest_service("clinic-key"), CLINIC_KEY="clinic-key")
     options = {"items": "result.tags", "label": "tag.en", "score": "p", "headers": {"X-Api-Key": "${CLINIC_KEY}"}}
     return registry.create("http:clinic", {"url": url, **options})
 
 
 def _openai(_: Path, stack: ExitStack) -> Adapter:
-    url = _served(stack, chatting("openai-key"), OPENAI_API_KEY="openai-key")
-    return registry.create("openai", {"endpoint": f"{url}/v1", "model": "seer", "labels": NAMES})
+    url = _served(stack, chat_service("openai-key"), OPENAI_API_KEY="openai-key")
+    return registry.create("openai", {"endpoint": f"{url}/v1", "model": "seer", "labels": LABELS})
 
 
 def _replay(folder: Path, _: ExitStack) -> Adapter:
     for image in IMAGES:
-        answer = {"labels": list(seen(image).items())}
+        answer = {"labels": list(pixel_scores(image).items())}
         (folder / f"{sha256(image).hexdigest()}.json").write_text(json.dumps(answer))
     return registry.create("replay:labels", {"source": str(folder)})
 
@@ -116,7 +116,7 @@ def _clip(folder: Path, _: ExitStack) -> Adapter:
 
 
 def _cloud(name: str) -> Callable[[Path, ExitStack], Adapter]:
-    return lambda _, stack: stack.enter_context(opened(name))[1]
+    return lambda _, stack: stack.enter_context(service_and_adapter(name))[1]
 
 
 # Each is given a folder of its own, and where to enter what has to be left again (servers, environment variables).

@@ -2,10 +2,10 @@ import json
 from contextlib import suppress
 
 import pytest
-from fakes.made import made
-from fakes.resting import resting
-from fakes.seeing import seen, slopes, sweep
-from fakes.serving import Received, Response, Serving
+from adapter_factory import make_adapter
+from fakes.http_server import FakeServer, Request, Response
+from fakes.pixel_scores import pixel_scores, score_slopes, sweep_images
+from fakes.rest_service import rest_service
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,11 +37,11 @@ BODIES: list[dict[str, object]] = [
 
 @pytest.mark.parametrize("options", BODIES)
 def test_the_slopes_of_known_scores_come_back_exactly_whatever_the_body(options: dict[str, object]) -> None:
-    images = sweep()
-    with Serving(resting(SECRET)) as server:
+    images = sweep_images()
+    with FakeServer(rest_service(SECRET)) as server:
         adapter = asking(server.url, **options)
         found = [{label.name: label.score for label in adapter.parse(answer)} for answer in adapter.send(images)]
-    assert slopes(found) == slopes([seen(image) for image in images])
+    assert score_slopes(found) == score_slopes([pixel_scores(image) for image in images])
     assert SECRET not in json.dumps(adapter.parameters)
     assert adapter.name == "http:clinic"
 
@@ -57,13 +57,13 @@ def test_the_slopes_of_known_scores_come_back_exactly_whatever_the_body(options:
     ],
 )
 def test_labels_are_found_in_several_shapes(shape: str, options: dict[str, object]) -> None:
-    image = sweep()[0]
-    with Serving(resting(SECRET, shape=shape)) as server:
+    image = sweep_images()[0]
+    with FakeServer(rest_service(SECRET, shape=shape)) as server:
         adapter = asking(server.url, **options)
         answer = adapter.send([image])[0]
     assert isinstance(answer, RawAnswer)
     assert answer.headers["x-model-version"] == "7"
-    assert {label.name: label.score for label in adapter.parse(answer)} == pytest.approx(seen(image), abs=1e-12)
+    assert {label.name: label.score for label in adapter.parse(answer)} == pytest.approx(pixel_scores(image), abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -81,12 +81,12 @@ def test_labels_are_found_in_several_shapes(shape: str, options: dict[str, objec
     ],
 )
 def test_faults_say_whether_asking_again_helps(response: str | Response, retry: str, wait: float | None) -> None:
-    with Serving(resting(SECRET)) as server:
+    with FakeServer(rest_service(SECRET)) as server:
         server.fault = lambda _: response
         adapter = asking(
             server.url, error_path="error.message", slower_statuses=[429, 418], retry_statuses=[409, 500, 503]
         )
-        outcome = adapter.send(sweep()[:1])[0]
+        outcome = adapter.send(sweep_images()[:1])[0]
     assert isinstance(outcome, NoAnswer)
     assert (outcome.retry, outcome.wait) == (retry, wait)
     if isinstance(response, Response):
@@ -95,40 +95,40 @@ def test_faults_say_whether_asking_again_helps(response: str | Response, retry: 
 
 @pytest.mark.parametrize("fault", ["page", "cut", "empty", "nothing"])
 def test_a_success_that_cannot_be_understood_is_kept_and_fails_by_name(fault: str) -> None:
-    with Serving(resting(SECRET)) as server:
+    with FakeServer(rest_service(SECRET)) as server:
         server.fault = lambda _: fault
         adapter = asking(server.url)
-        outcome = adapter.send(sweep()[:1])[0]
+        outcome = adapter.send(sweep_images()[:1])[0]
     assert isinstance(outcome, RawAnswer)
     with pytest.raises(AnswerError):
         adapter.parse(outcome)
 
 
 def test_an_answer_that_is_too_long_is_not_read_to_its_end() -> None:
-    with Serving(lambda _: Response(200, b"x" * 5000)) as server:
-        outcome = asking(server.url, most_bytes=1000).send(sweep()[:1])[0]
+    with FakeServer(lambda _: Response(200, b"x" * 5000)) as server:
+        outcome = asking(server.url, most_bytes=1000).send(sweep_images()[:1])[0]
     assert isinstance(outcome, NoAnswer)
     assert "longer than 1000 bytes" in outcome.reason
 
 
 def test_a_version_in_the_answer_is_kept() -> None:
-    with Serving(lambda _: Response(200, {"meta": {"model": "v9"}, "result": {"tags": []}})) as server:
-        answer = asking(server.url, version_path="meta.model").send(sweep()[:1])[0]
+    with FakeServer(lambda _: Response(200, {"meta": {"model": "v9"}, "result": {"tags": []}})) as server:
+        answer = asking(server.url, version_path="meta.model").send(sweep_images()[:1])[0]
     assert isinstance(answer, RawAnswer)
     assert answer.headers["version"] == "v9"
 
 
 def test_refused_credentials_stop_the_run_say_what_to_do_and_are_shown_nowhere() -> None:
-    with Serving(resting("another")) as server, pytest.raises(AdapterError, match="check CLINIC_KEY") as caught:
-        asking(server.url, error_path="error.message").send(sweep()[:1])
+    with FakeServer(rest_service("another")) as server, pytest.raises(AdapterError, match="check CLINIC_KEY") as caught:
+        asking(server.url, error_path="error.message").send(sweep_images()[:1])
     assert SECRET not in str(caught.value)
 
-    def echo(received: Received) -> Response:
+    def echo(request: Request) -> Response:
         return Response(200, {"result": {"tags": [{"tag": {"en": SECRET}, "p": 1}]}}, {"X-Request-Id": SECRET})
 
-    with Serving(echo) as server:
+    with FakeServer(echo) as server:
         adapter = asking(server.url)
-        outcome = adapter.send(sweep()[:1])[0]
+        outcome = adapter.send(sweep_images()[:1])[0]
     assert SECRET not in repr((outcome, adapter.parameters, adapter.model, adapter.capabilities))
 
 
@@ -170,17 +170,17 @@ def test_every_option_is_checked_before_anything_is_sent(options: dict[str, obje
 
 
 def test_a_key_in_the_address_is_sent_and_shown_nowhere() -> None:
-    def answer(received: Received) -> Response:
-        assert received.query == {"mode": "fast", "key": SECRET}
-        return Response(200, {"result": {"tags": [{"tag": {"en": received.query["key"]}, "p": 1}]}})
+    def answer(request: Request) -> Response:
+        assert request.query == {"mode": "fast", "key": SECRET}
+        return Response(200, {"result": {"tags": [{"tag": {"en": request.query["key"]}, "p": 1}]}})
 
-    with Serving(answer) as server:
+    with FakeServer(answer) as server:
         adapter = asking(f"{server.url}/?mode=fast", headers={}, query={"key": "${CLINIC_KEY}"})
-        outcome = adapter.send(sweep()[:1])[0]
+        outcome = adapter.send(sweep_images()[:1])[0]
     assert isinstance(outcome, RawAnswer)
     assert SECRET not in repr((outcome, adapter.parameters, adapter.model, adapter.capabilities))
     assert adapter.parameters["query"] == {"key": "${CLINIC_KEY}"}
-    refused = asking("http://127.0.0.1:1/", headers={}, query={"key": "${CLINIC_KEY}"}).send(sweep()[:1])[0]
+    refused = asking("http://127.0.0.1:1/", headers={}, query={"key": "${CLINIC_KEY}"}).send(sweep_images()[:1])[0]
     assert SECRET not in repr(refused)
     assert "query" not in asking("https://clinic.example/").parameters, "what was paid for keeps its key"
     with pytest.raises(AdapterError, match=r"'query.key' contains a credential"):
@@ -190,7 +190,7 @@ def test_a_key_in_the_address_is_sent_and_shown_nowhere() -> None:
 def test_two_services_and_one_without_a_name_can_be_in_one_run() -> None:
     options = {"url": "http://clinic.example/?mode=fast", "label": "[*]"}
     assert registry.create("http", options).name == "http"
-    other = made("http", "other", **options)
+    other = make_adapter("http", "other", **options)
     assert other.name == "http:other"
     assert other.parse(RawAnswer(b'["a", "b"]'))[1].score == 1
 
@@ -208,8 +208,8 @@ JSON = st.recursive(
 def test_hostile_answers_fail_by_name_only(content: object, scale: str, paths: tuple[str, str]) -> None:
     url = "https://clinic.example"
     adapters = [
-        made("http", url=url, items="a", label=paths[0], score=paths[1], scale=scale),
-        made("http", url=url, label="a[*]", score="b[*]", scale=scale, error_path="a", version_path="b"),
+        make_adapter("http", url=url, items="a", label=paths[0], score=paths[1], scale=scale),
+        make_adapter("http", url=url, label="a[*]", score="b[*]", scale=scale, error_path="a", version_path="b"),
     ]
     for adapter in adapters:
         with suppress(AnswerError):

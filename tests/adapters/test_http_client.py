@@ -9,7 +9,7 @@ from pathlib import Path
 from time import monotonic, sleep
 
 import pytest
-from fakes.serving import Received, Response, Serving
+from fakes.http_server import FakeServer, Request, Response
 from hypothesis import example, given
 from hypothesis import strategies as st
 from urllib3.util.connection import create_connection
@@ -62,11 +62,11 @@ def raw_server() -> Iterator[Callable[[Callable[[socket.socket], None]], str]]:
 
 
 def test_a_reply_comes_as_it_was_sent(caller: HttpClient) -> None:
-    with Serving(lambda received: Response(201, b"\x00\xff" + received.body, {"X-Request-Id": "7"})) as server:
+    with FakeServer(lambda request: Response(201, b"\x00\xff" + request.body, {"X-Request-Id": "7"})) as server:
         reply = caller(Call(f"{server.url}/path", b"body", {"X-Key": SECRET}))
         assert isinstance(reply, Reply)
         assert (reply.status, reply.body, reply.headers["x-request-id"]) == (201, b"\x00\xffbody", "7")
-        assert server.received[0].headers["x-key"] == SECRET
+        assert server.requests[0].headers["x-key"] == SECRET
 
 
 def test_connections_are_kept(caller: HttpClient, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,7 +77,7 @@ def test_connections_are_kept(caller: HttpClient, monkeypatch: pytest.MonkeyPatc
         return create_connection(*args, **kwargs)
 
     monkeypatch.setattr("urllib3.util.connection.create_connection", connect)
-    with Serving(lambda _: Response(200, b"x" * 70_000)) as server:
+    with FakeServer(lambda _: Response(200, b"x" * 70_000)) as server:
         for _ in range(5):
             assert isinstance(caller(Call(server.url)), Reply)
     assert len(made) == 1
@@ -86,18 +86,18 @@ def test_connections_are_kept(caller: HttpClient, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_redirect_is_never_followed(caller: HttpClient, status: int) -> None:
     with (
-        Serving(lambda _: Response(200, b"trap")) as trap,
-        Serving(lambda _: Response(status, b"", {"Location": trap.url})) as server,
+        FakeServer(lambda _: Response(200, b"trap")) as trap,
+        FakeServer(lambda _: Response(status, b"", {"Location": trap.url})) as server,
     ):
         outcome = caller(Call(server.url, headers={"Authorization": SECRET}))
         assert isinstance(outcome, NoAnswer)
         assert "redirected" in outcome.reason
         assert (outcome.retry, outcome.billed) == ("never", False)
-        assert trap.received == []
+        assert trap.requests == []
 
 
 def test_a_reply_without_end_is_cut_and_kept_in_part(caller: HttpClient) -> None:
-    with Serving(lambda _: Response(200, b"x" * 5_000_000)) as server:
+    with FakeServer(lambda _: Response(200, b"x" * 5_000_000)) as server:
         outcome = caller(Call(server.url))
     assert isinstance(outcome, NoAnswer)
     assert "longer than 100000 bytes" in outcome.reason
@@ -108,7 +108,7 @@ def test_a_reply_without_end_is_cut_and_kept_in_part(caller: HttpClient) -> None
 
 def test_a_small_reply_that_unpacks_into_a_huge_one_is_cut_too(caller: HttpClient) -> None:
     packed = gzip.compress(b"x" * 5_000_000)
-    with Serving(lambda _: Response(200, packed, {"Content-Encoding": "gzip"})) as server:
+    with FakeServer(lambda _: Response(200, packed, {"Content-Encoding": "gzip"})) as server:
         outcome = caller(Call(server.url))
     assert isinstance(outcome, NoAnswer)
     assert "longer than" in outcome.reason
@@ -181,7 +181,7 @@ def test_a_reply_that_is_lost_may_have_been_billed(
 
 def test_silence_may_have_been_billed() -> None:
     caller = HttpClient(timeout=(0.2, 0.2))
-    with Serving(lambda _: Response(200, b"late", seconds=0.5)) as server:
+    with FakeServer(lambda _: Response(200, b"late", seconds=0.5)) as server:
         outcome = caller(Call(server.url))
     assert isinstance(outcome, NoAnswer)
     assert (outcome.retry, outcome.billed) == ("later", True)
@@ -199,27 +199,27 @@ def test_netrc_is_not_read(caller: HttpClient, tmp_path: Path, monkeypatch: pyte
     (tmp_path / ".netrc").write_text("machine 127.0.0.1 login me password hidden\n")
     (tmp_path / ".netrc").chmod(0o600)
     monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
-    with Serving(lambda _: Response(200, b"ok")) as server:
+    with FakeServer(lambda _: Response(200, b"ok")) as server:
         caller(Call(server.url))
-        assert "authorization" not in server.received[0].headers
+        assert "authorization" not in server.requests[0].headers
 
 
 def test_cookies_are_not_kept(caller: HttpClient) -> None:
-    with Serving(lambda _: Response(200, b"ok", {"Set-Cookie": "session=1; Path=/"})) as server:
+    with FakeServer(lambda _: Response(200, b"ok", {"Set-Cookie": "session=1; Path=/"})) as server:
         for _ in range(2):
             caller(Call(server.url))
-        assert "cookie" not in server.received[1].headers
+        assert "cookie" not in server.requests[1].headers
 
 
 def test_secrets_are_kept_in_no_reply_and_shown_by_no_repr(caller: HttpClient) -> None:
-    def echo(received: Received) -> Response:
-        return Response(200, str(dict(received.headers)).encode(), {"X-Echo": received.headers["authorization"]})
+    def echo(request: Request) -> Response:
+        return Response(200, str(dict(request.headers)).encode(), {"X-Echo": request.headers["authorization"]})
 
-    with Serving(echo) as server:
+    with FakeServer(echo) as server:
         call = Call(server.url, SECRET.encode(), {"Authorization": f"Key {SECRET}"}, secrets=(SECRET,))
         reply = caller(call)
         assert isinstance(reply, Reply)
-        assert SECRET in server.received[0].headers["authorization"]
+        assert SECRET in server.requests[0].headers["authorization"]
     assert SECRET not in repr(reply) + repr(call) + repr(caller)
     assert SECRET.encode() not in reply.body
     assert reply.headers["x-echo"] == "Key ***"

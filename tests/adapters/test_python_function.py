@@ -4,8 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from adapter_factory import make_adapter
 from drawn_faces import drawn_face, png
-from fakes.made import made
 
 from adapters.base import AdapterError, AnswerError, NoAnswer
 from adapters.python import PythonFunction
@@ -28,7 +28,7 @@ def module(tmp_path: Path) -> Callable[[str], str]:
 def test_a_function_of_the_users_is_a_classifier(module: Callable[[str], str], tmp_path: Path) -> None:
     name = module("def look(image): return {'starts with P': float(image[1:2] == b'P')}")
     before = list(sys.path)
-    adapter = made("python", f"{name}:look", path=tmp_path)
+    adapter = make_adapter("python", f"{name}:look", path=tmp_path)
     label = adapter.parse(adapter.send([png(drawn_face())])[0])[0]
     assert (label.name, label.score) == ("starts with P", 1.0)
     assert adapter.name == f"python:{name}:look"
@@ -37,7 +37,7 @@ def test_a_function_of_the_users_is_a_classifier(module: Callable[[str], str], t
 
 def test_an_array_is_rgb_if_asked_for(module: Callable[[str], str], tmp_path: Path) -> None:
     code = "def look(image): return [('red', image[0, 0, 0] / 255), (f'{image.shape} {image.dtype}', 1)]"
-    adapter = made("python", f"{module(code)}:look", path=tmp_path, input="array")
+    adapter = make_adapter("python", f"{module(code)}:look", path=tmp_path, input="array")
     image = drawn_face()
     image[0, 0] = (255, 0, 0)
     labels = adapter.parse(adapter.send([png(image)])[0])
@@ -58,7 +58,7 @@ def test_an_array_is_rgb_if_asked_for(module: Callable[[str], str], tmp_path: Pa
 def test_three_kinds_of_result(
     module: Callable[[str], str], tmp_path: Path, result: str, expected: dict[str, float]
 ) -> None:
-    adapter = made("python", f"{module(f'def look(image): return {result}')}:look", path=tmp_path)
+    adapter = make_adapter("python", f"{module(f'def look(image): return {result}')}:look", path=tmp_path)
     assert {label.name: label.score for label in adapter.parse(adapter.send([b"x"])[0])} == expected
 
 
@@ -83,16 +83,18 @@ def test_anything_else_is_refused_with_a_reason(
     module: Callable[[str], str], tmp_path: Path, result: str, message: str
 ) -> None:
     name = module(f"def look(image): return {result}")
-    adapter = made("python", f"{name}:look", path=tmp_path)
+    adapter = make_adapter("python", f"{name}:look", path=tmp_path)
     with pytest.raises(AnswerError, match=f"python:{name}:look returned something that is not labels: .*{message}"):
         adapter.send([b"x"])
 
 
 def test_editing_the_file_is_another_version(module: Callable[[str], str], tmp_path: Path) -> None:
-    first = made("python", f"{module('def look(image): return []')}:look", path=tmp_path)
-    second = made("python", f"{module('def look(image): return [0]')}:look", path=tmp_path)
+    first = make_adapter("python", f"{module('def look(image): return []')}:look", path=tmp_path)
+    second = make_adapter("python", f"{module('def look(image): return [0]')}:look", path=tmp_path)
     assert first.model != second.model
-    assert made("python", "json:dumps", version="2").parameters != made("python", "json:dumps").parameters
+    assert (
+        make_adapter("python", "json:dumps", version="2").parameters != make_adapter("python", "json:dumps").parameters
+    )
 
 
 @pytest.mark.parametrize(
@@ -112,7 +114,7 @@ def test_what_cannot_be_loaded_is_explained(
     name = module(code)
     before = list(sys.path)
     with pytest.raises(AdapterError, match=message):
-        made("python", target.format(name=name), path=tmp_path)
+        make_adapter("python", target.format(name=name), path=tmp_path)
     assert sys.path == before
 
 
@@ -121,7 +123,7 @@ def test_a_function_at_hand_is_the_classifier_that_its_name_names(tmp_path, monk
     monkeypatch.syspath_prepend(tmp_path)
     import handy
 
-    named, given = made("python", "handy:classify", path=tmp_path), PythonFunction.of(handy.classify)
+    named, given = make_adapter("python", "handy:classify", path=tmp_path), PythonFunction.of(handy.classify)
     assert (given.name, given.model, given.parameters) == (named.name, named.model, named.parameters)
     assert given.send([b"x" * 50]) == named.send([b"x" * 50])
     assert PythonFunction.of(handy.classify, version="2").parameters != given.parameters
@@ -148,12 +150,14 @@ def test_a_function_without_source_is_refused():
 
 
 def test_a_function_that_calls_sys_exit_is_a_failure_with_a_name(module, tmp_path):
-    adapter = made("python", f"{module('import sys' + chr(10) + 'def look(image): sys.exit(3)')}:look", path=tmp_path)
+    adapter = make_adapter(
+        "python", f"{module('import sys' + chr(10) + 'def look(image): sys.exit(3)')}:look", path=tmp_path
+    )
     with pytest.raises(RuntimeError, match=r"the function called sys.exit\(3\)"):
         adapter.send([b"x"])
     name = module("raise SystemExit('no licence')")
     with pytest.raises(AdapterError, match=r"cannot be imported.*SystemExit: no licence"):
-        made("python", f"{name}:look", path=tmp_path)
+        make_adapter("python", f"{name}:look", path=tmp_path)
 
 
 SLOW = """
@@ -170,8 +174,8 @@ def look(image):
 
 def test_a_time_limit_holds_for_one_image_and_nothing_takes_the_run_with_it(module, tmp_path):
     name = module(SLOW)
-    adapter = made("python", f"{name}:look", path=tmp_path, timeout=2)
-    plain = made("python", f"{name}:look", path=tmp_path)
+    adapter = make_adapter("python", f"{name}:look", path=tmp_path, timeout=2)
+    plain = make_adapter("python", f"{name}:look", path=tmp_path)
     assert (adapter.name, adapter.model, adapter.parameters) == (plain.name, plain.model, plain.parameters)
     outcomes = {image: adapter.send([image])[0] for image in (b"fine", b"slow", b"exit", b"gone", b"wrong", b"again")}
     reasons = {image: outcome.reason for image, outcome in outcomes.items() if isinstance(outcome, NoAnswer)}
@@ -186,4 +190,4 @@ def test_a_time_limit_holds_for_one_image_and_nothing_takes_the_run_with_it(modu
 
 def test_a_module_that_is_not_there_is_named_with_a_time_limit_too(tmp_path):
     with pytest.raises(AdapterError, match="there is no module 'nowhere_at_all'"):
-        made("python", "nowhere_at_all:look", path=tmp_path, timeout=2)
+        make_adapter("python", "nowhere_at_all:look", path=tmp_path, timeout=2)

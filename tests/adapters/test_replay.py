@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes.chatting import completed
-from fakes.seeing import seen, slopes, sweep
+from fakes.chat_service import completion
+from fakes.pixel_scores import pixel_scores, score_slopes, sweep_images
 
 from adapters import registry
 from adapters.base import Adapter, AdapterError, AnswerError, NoAnswer, RawAnswer
@@ -15,12 +15,12 @@ from adapters.replay import VENDORS
 from pipeline.querying.migrations import MIGRATIONS
 from pipeline.querying.store import Request, Store
 
-IMAGES = sweep()
+IMAGES = sweep_images()
 DIGESTS = [sha256(image).hexdigest() for image in IMAGES]
 
 
 def watson_image(image: bytes, name: str = "a.png") -> dict[str, Any]:
-    classes = [{"class": label, "score": score} for label, score in seen(image).items()]
+    classes = [{"class": label, "score": score} for label, score in pixel_scores(image).items()]
     return {"image": name, "classifiers": [{"classifier_id": "default", "classes": classes}]}
 
 
@@ -29,20 +29,20 @@ def in_watson(image: bytes) -> bytes:
 
 
 def in_labels(image: bytes) -> bytes:
-    return json.dumps({"labels": list(seen(image).items())}).encode()
+    return json.dumps({"labels": list(pixel_scores(image).items())}).encode()
 
 
 def in_imagga(image: bytes) -> bytes:
-    tags = [{"tag": {"en": name}, "confidence": 100 * score} for name, score in seen(image).items()]
+    tags = [{"tag": {"en": name}, "confidence": 100 * score} for name, score in pixel_scores(image).items()]
     return json.dumps({"result": {"tags": tags}}).encode()
 
 
 def in_chat(image: bytes) -> bytes:
-    return json.dumps(completed(json.dumps(seen(image))).body).encode()
+    return json.dumps(completion(json.dumps(pixel_scores(image))).body).encode()
 
 
 def in_rest(image: bytes) -> bytes:
-    return json.dumps({"out": seen(image)}).encode()
+    return json.dumps({"out": pixel_scores(image)}).encode()
 
 
 REST = {"items": "out", "label": "[0]", "score": "[1]"}
@@ -82,7 +82,9 @@ def test_recorded_slopes_come_back_exactly_without_credentials(
         for image, digest in zip(IMAGES, DIGESTS, strict=True):
             (tmp_path / f"{digest}.json").write_bytes(body(image))
         adapter = registry.create(f"replay:{name}", {"source": str(tmp_path), **options})
-    assert slopes(scores(adapter)) == pytest.approx(slopes([seen(image) for image in IMAGES]), abs=1e-12)
+    assert score_slopes(scores(adapter)) == pytest.approx(
+        score_slopes([pixel_scores(image) for image in IMAGES]), abs=1e-12
+    )
     assert not adapter.capabilities.remote
 
 
@@ -131,7 +133,7 @@ def test_several_ways_of_asking_are_distinguished(tmp_path: Path) -> None:
     adapter = registry.create("replay:watson", {"source": str(path), "classifier": 2, "cut_off": 0.5})
     answer = adapter.send(IMAGES[:1])[0]
     assert isinstance(answer, RawAnswer)
-    assert adapter.parse(answer)[0].score == seen(IMAGES[1])["nurse"]
+    assert adapter.parse(answer)[0].score == pixel_scores(IMAGES[1])["nurse"]
     assert adapter.capabilities.cut_off == 0.5
     assert adapter.parameters == {"recorded": {"threshold": "0.5"}}
 
@@ -144,7 +146,7 @@ def test_an_archive_of_zips_is_matched_by_the_names_of_its_images(tmp_path: Path
     named = [watson_image(image, f"set.zip/face {number}.jpg") for number, image in enumerate(IMAGES)]
     (tmp_path / "answers" / "batch.json").write_text(json.dumps({"images": named[::-1]}))
     options = {"source": str(tmp_path / "answers"), "names": str(tmp_path / "images")}
-    assert scores(registry.create("replay:watson", options)) == [seen(image) for image in IMAGES]
+    assert scores(registry.create("replay:watson", options)) == [pixel_scores(image) for image in IMAGES]
 
 
 def test_a_list_says_which_answer_is_whose(tmp_path: Path) -> None:
@@ -156,7 +158,7 @@ def test_a_list_says_which_answer_is_whose(tmp_path: Path) -> None:
     adapter = registry.create("replay:archive", options)
     *found, missing, _ = adapter.send(IMAGES)
     assert [{label.name: label.score for label in adapter.parse(answer)} for answer in found] == [
-        seen(image) for image in IMAGES[:3]
+        pixel_scores(image) for image in IMAGES[:3]
     ]
     assert isinstance(missing, NoAnswer)
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from fakes.made_run import PHOTOS, STEPS, made_run
-from fakes.serving import Received, Response, Serving
+from fakes.http_server import FakeServer, Request, Response
 from typer.testing import CliRunner, Result
+from unqueried_run import PHOTOS, STEPS, unqueried_run
 
 import pipeline
 from pipeline.cli.app import app
@@ -39,13 +39,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Serving]:
-    def tag(received: Received) -> Response:
-        if received.headers.get("authorization") != f"Bearer {KEY}":
+def server() -> Iterator[FakeServer]:
+    def tag(request: Request) -> Response:
+        if request.headers.get("authorization") != f"Bearer {KEY}":
             return Response(401, {"error": "who are you"})
         return Response(200, {"tags": [{"name": "plant", "percent": 80}, {"name": "pot", "percent": 12.5}]})
 
-    with Serving(tag) as serving:
+    with FakeServer(tag) as serving:
         yield serving
 
 
@@ -82,7 +82,7 @@ def test_it_is_listed_and_described_like_a_built_in_one(counterslope: Callable[.
 
 
 def test_the_doctor_names_a_refused_key_and_never_shows_it(
-    counterslope: Callable[..., Result], server: Serving
+    counterslope: Callable[..., Result], server: FakeServer
 ) -> None:
     option = f"greenhouse.endpoint={server.url}"
     good = counterslope("adapters", "doctor", "greenhouse", "--adapter-option", option, "--yes")
@@ -98,16 +98,16 @@ def test_the_doctor_names_a_refused_key_and_never_shows_it(
     assert KEY not in good.stdout + good.stderr
 
 
-def test_without_a_yes_no_portrait_leaves_the_machine(counterslope: Callable[..., Result], server: Serving) -> None:
-    before = sum(received.method == "POST" for received in server.received)
+def test_without_a_yes_no_portrait_leaves_the_machine(counterslope: Callable[..., Result], server: FakeServer) -> None:
+    before = sum(request.method == "POST" for request in server.requests)
     done = counterslope("adapters", "doctor", "greenhouse", "--adapter-option", f"greenhouse.endpoint={server.url}")
     assert done.exit_code == 0
     assert "no portrait was sent" in done.stdout
-    assert sum(received.method == "POST" for received in server.received) == before
+    assert sum(request.method == "POST" for request in server.requests) == before
 
 
-def test_it_is_audited(counterslope: Callable[..., Result], server: Serving, tmp_path: Path) -> None:
-    run = made_run(tmp_path / "run")
+def test_it_is_audited(counterslope: Callable[..., Result], server: FakeServer, tmp_path: Path) -> None:
+    run = unqueried_run(tmp_path / "run")
     done = counterslope(
         "query", str(run.folder), "--adapter", "greenhouse",
         "--adapter-option", f"greenhouse.endpoint={server.url}", "--yes",

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from fakes.searching import PER_PAGE, ImageSearch, picture
-from fakes.serving import Response, Serving
+from fakes.http_server import FakeServer, Response
+from fakes.image_search import PER_PAGE, ImageSearch, random_photo
 
 from pipeline.collection.collect import collect
 from pipeline.collection.download import DownloadLimits
@@ -32,10 +32,10 @@ class Web:
 
     def __init__(self, service: str = "openverse", **answers: str) -> None:
         self.service = service
-        self.pictures = {f"/{number}.jpg": picture(number) for number in range(30)}
+        self.pictures = {f"/{number}.jpg": random_photo(number) for number in range(30)}
         self.paths = {"nurse": [f"/{number}.jpg" for number in range(10)]}
-        self.images = Serving(lambda received: self._image(received.path))
-        self.search = Serving(ImageSearch(service, self._addresses, **answers))
+        self.images = FakeServer(lambda request: self._image(request.path))
+        self.search = FakeServer(ImageSearch(service, self._addresses, **answers))
 
     def __enter__(self):
         self.images.__enter__()
@@ -57,7 +57,7 @@ class Web:
 
     @property
     def downloads(self):
-        return Counter(one.path for one in self.images.received if one.path != "/robots.txt")
+        return Counter(one.path for one in self.images.requests if one.path != "/robots.txt")
 
     def wanted(self, *queries: Query, **changes) -> CollectionRequest:
         host = self.images.url.removeprefix("http://")
@@ -87,7 +87,7 @@ def test_each_service_gives_a_manifest_with_credits_that_audits_take(service, tm
     licences = () if service == "google" else ("by",)
     with Web(service) as web:
         found = collect(web.wanted(licences=licences), tmp_path, consent=agreed)
-        assert "counterslope/" in web.search.received[0].headers["user-agent"]
+        assert "counterslope/" in web.search.requests[0].headers["user-agent"]
     assert found.photos == 5
     manifest = rows(tmp_path / "manifest.csv")
     assert [row["rank"] for row in manifest] == ["1", "2", "3", "4", "5"]
@@ -106,8 +106,8 @@ def test_each_service_gives_a_manifest_with_credits_that_audits_take(service, tm
 def test_nothing_is_sent_without_consent_and_the_plan_counts_what_is_known(web, tmp_path):
     with pytest.raises(PlanError, match="not confirmed"):
         collect(web.wanted(), tmp_path, consent=lambda plan: False)
-    assert not web.search.received
-    assert not web.images.received
+    assert not web.search.requests
+    assert not web.images.requests
     collect(web.wanted(), tmp_path, consent=agreed)
     plan = plan_of(web.wanted(per_keyword=20), tmp_path)
     assert (plan.calls, plan.known) == (0, 1)
@@ -139,9 +139,9 @@ def test_a_missing_key_is_named_before_anything_is_sent(monkeypatch, tmp_path):
 
 def test_the_same_command_again_fetches_nothing(web, tmp_path):
     collect(web.wanted(), tmp_path, consent=agreed)
-    before = (len(web.search.received), len(web.images.received), (tmp_path / "manifest.csv").read_bytes())
+    before = (len(web.search.requests), len(web.images.requests), (tmp_path / "manifest.csv").read_bytes())
     collect(web.wanted(), tmp_path, consent=agreed)
-    assert (len(web.search.received), len(web.images.received), (tmp_path / "manifest.csv").read_bytes()) == before
+    assert (len(web.search.requests), len(web.images.requests), (tmp_path / "manifest.csv").read_bytes()) == before
 
 
 def test_more_photos_are_added_to_those_that_are_there(web, tmp_path):
@@ -153,7 +153,7 @@ def test_more_photos_are_added_to_those_that_are_there(web, tmp_path):
 
 def test_duplicates_and_near_duplicates_are_left_out_and_named(web, tmp_path):
     web.pictures["/copy.jpg"] = web.pictures["/0.jpg"]
-    web.pictures["/large.jpg"] = picture(0, size=(256, 256))
+    web.pictures["/large.jpg"] = random_photo(0, size=(256, 256))
     web.paths["nurse"] = ["/0.jpg", "/copy.jpg", "/large.jpg", "/1.jpg", "/0.jpg"]
     web.paths["female nurse"] = ["/1.jpg", "/2.jpg"]
     found = collect(web.wanted(Query("nurse"), Query("nurse", "female")), tmp_path, consent=agreed)
@@ -178,7 +178,7 @@ def test_a_photo_that_was_found_before_counts_towards_what_is_wanted_of_a_keywor
 
 
 def test_near_duplicates_stay_where_they_are_wanted(web, tmp_path):
-    web.pictures["/large.jpg"] = picture(0, size=(256, 256))
+    web.pictures["/large.jpg"] = random_photo(0, size=(256, 256))
     web.paths["nurse"] = ["/0.jpg", "/large.jpg"]
     assert collect(web.wanted(near=-1), tmp_path, consent=agreed).photos == 2
 
@@ -187,15 +187,15 @@ def test_other_licences_are_left_out_and_not_downloaded(tmp_path):
     with Web("wikimedia", licence="CC BY-NC-ND 4.0") as web:
         found = collect(web.wanted(licences=("cc0",)), tmp_path, consent=agreed)
         assert found.photos == 0
-        assert not web.images.received
+        assert not web.images.requests
 
 
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
         (Response(200, b"<html>sorry</html>", {"Content-Type": "image/jpeg"}), "not an image"),
-        (picture(1, size=(9000, 6000), format="PNG"), "oversized"),
-        (picture(1)[:400], "truncated"),
+        (random_photo(1, size=(9000, 6000), format="PNG"), "oversized"),
+        (random_photo(1)[:400], "truncated"),
         (Response(200, b"\xff\xd8\xff" + bytes(200_000)), "longer than 100000 bytes"),
         (Response(404), "HTTP 404"),
         (Response(302, b"", {"Location": "http://169.254.169.254/latest/meta-data/"}), "not a host that the search"),
@@ -225,7 +225,7 @@ def test_robots_txt_is_kept_to(web, tmp_path):
     found = collect(web.wanted(), tmp_path, consent=agreed)
     assert found.photos == 5
     assert web.downloads["/0.jpg"] == 0
-    assert sum(one.path == "/robots.txt" for one in web.images.received) == 1
+    assert sum(one.path == "/robots.txt" for one in web.images.requests) == 1
 
 
 def test_a_service_that_refuses_ends_the_work_and_what_is_there_stays(web, tmp_path):
@@ -283,8 +283,8 @@ def test_a_folder_is_of_one_collection_which_may_grow(web, tmp_path):
 def test_photos_of_a_folder_by_keyword(tmp_path):
     (tmp_path / "mine" / "nurse" / "female").mkdir(parents=True)
     for number in range(3):
-        (tmp_path / "mine" / "nurse" / f"{number}.jpg").write_bytes(picture(number))
-    (tmp_path / "mine" / "nurse" / "female" / "a.jpg").write_bytes(picture(9))
+        (tmp_path / "mine" / "nurse" / f"{number}.jpg").write_bytes(random_photo(number))
+    (tmp_path / "mine" / "nurse" / "female" / "a.jpg").write_bytes(random_photo(9))
     wanted = CollectionRequest([Query("nurse"), Query("nurse", "female")], None, "folder", folder=tmp_path / "mine")
     assert collect(wanted, tmp_path / "out", consent=agreed).photos == 4
 
@@ -300,7 +300,7 @@ def test_any_rest_search_by_configuration(web, tmp_path, monkeypatch):
     wanted = web.wanted()
     wanted = CollectionRequest(wanted.queries, search, "http", 7, ("by",), limits=wanted.limits)
     assert collect(wanted, tmp_path / "out", consent=agreed).photos == 7
-    assert web.search.received[0].headers["authorization"] == "Key a-secret-of-mine"
+    assert web.search.requests[0].headers["authorization"] == "Key a-secret-of-mine"
     assert not any(b"a-secret-of-mine" in file.read_bytes() for file in (tmp_path / "out").rglob("*") if file.is_file())
 
 
@@ -349,7 +349,7 @@ def test_a_killed_collection_goes_on_and_keeps_what_it_has(web, tmp_path):
     assert len(rows(tmp_path / "manifest.csv")) == 20
     # Only what was on its way when the process ended is fetched again.
     assert sum(web.downloads.values()) - len(web.downloads) <= 4
-    assert len(web.search.received) == 1
+    assert len(web.search.requests) == 1
     assert all(json.loads(line)["url"] for line in (tmp_path / "downloads.jsonl").read_text().splitlines() if line)
 
 

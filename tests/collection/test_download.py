@@ -1,7 +1,7 @@
 """Downloads from private addresses are refused, whatever name or redirect leads there."""
 
 import pytest
-from fakes.serving import Response, Serving
+from fakes.http_server import FakeServer, Response
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -58,25 +58,25 @@ def test_odd_addresses_are_refused(url):
 
 
 def test_loopback_is_refused_unless_it_is_allowed_by_name():
-    with Serving(lambda received: Response(404)) as server:
+    with FakeServer(lambda request: Response(404)) as server:
         host = server.url.removeprefix("http://")
         reason = refused(f"{server.url}/a.jpg", resolve=None, hosts=(host,))
         assert "port" in reason or "private" in reason
-        assert not server.received
+        assert not server.requests
 
 
 def test_the_connection_goes_to_the_address_that_was_checked_under_the_name_of_the_host():
-    with Serving(lambda received: Response(404 if received.path == "/robots.txt" else 200, b"\xff\xd8\xff")) as server:
+    with FakeServer(lambda request: Response(404 if request.path == "/robots.txt" else 200, b"\xff\xd8\xff")) as server:
         port = server.url.rpartition(":")[2]
         place = f"images.example:{port}"
         limits = DownloadLimits(private=frozenset([place]))
         downloader = Downloader(limits, agent="test", resolve=lambda host, _: ["127.0.0.1"])
         assert downloader.fetch(f"http://{place}/a.jpg", hosts={place}) == b"\xff\xd8\xff"
-        assert server.received[-1].headers["host"] == place
+        assert server.requests[-1].headers["host"] == place
 
 
 def test_a_body_that_trickles_ends_with_the_time_that_it_may_take():
-    with Serving(lambda received: Response(404 if received.path == "/robots.txt" else 200, b"x", seconds=3)) as server:
+    with FakeServer(lambda request: Response(404 if request.path == "/robots.txt" else 200, b"x", seconds=3)) as server:
         place = server.url.removeprefix("http://")
         limits = DownloadLimits(seconds=0.2, private=frozenset([place]), robots=False)
         found = Downloader(limits, agent="test").fetch(f"{server.url}/a.jpg", hosts={place})

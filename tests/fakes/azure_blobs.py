@@ -8,8 +8,8 @@ from urllib.parse import unquote
 from xml.sax.saxutils import escape
 
 import pytest
-from fakes.blobs import BUCKET, Blobs, part_of_listing
-from fakes.serving import Received, Response, Serving
+from fakes.blobs import BUCKET, Blobs, listing_page
+from fakes.http_server import FakeServer, Request, Response
 
 ACCOUNT = "nobody"
 DATE = "Thu, 01 Jan 2026 00:00:00 GMT"
@@ -25,7 +25,7 @@ def azure_blobs() -> Iterator[Blobs]:
     def properties(name: str) -> dict[str, str]:
         return {"Last-Modified": DATE, "ETag": f'"{blobs.mark(name)}"'}
 
-    def answer(request: Received) -> Response:
+    def answer(request: Request) -> Response:
         if request.path == f"/{ACCOUNT}/{BUCKET}":
             if request.query.get("comp") == "list":
                 return Response(200, listing(request), XML)
@@ -45,7 +45,7 @@ def azure_blobs() -> Iterator[Blobs]:
         kind = {"x-ms-blob-type": "BlockBlob", "x-ms-creation-time": DATE, **properties(name)}
         return Response(read.status, read.body, {**read.headers, **kind})
 
-    def write(name: str, request: Received) -> Response:
+    def write(name: str, request: Request) -> Response:
         if request.query.get("comp") == "block":
             blocks[name, request.query["blockid"]] = request.body
             return Response(201)
@@ -58,9 +58,9 @@ def azure_blobs() -> Iterator[Blobs]:
             blobs.put(name, request.body)
         return Response(201, b"", properties(name))
 
-    def listing(request: Received) -> bytes:
+    def listing(request: Request) -> bytes:
         prefix, delimiter = (request.query.get(one, "") for one in ("prefix", "delimiter"))
-        names, folders, after = part_of_listing(
+        names, folders, after = listing_page(
             blobs.names(prefix), prefix=prefix, delimiter=delimiter, after=request.query.get("marker", "")
         )
         entries = [
@@ -72,7 +72,7 @@ def azure_blobs() -> Iterator[Blobs]:
         page = f"<Prefix>{escape(prefix)}</Prefix><Blobs>{''.join(entries)}</Blobs><NextMarker>{after}</NextMarker>"
         return f'<?xml version="1.0"?><EnumerationResults ContainerName="{BUCKET}">{page}</EnumerationResults>'.encode()
 
-    with Serving(answer) as server:
+    with FakeServer(answer) as server:
         key = base64.b64encode(b"nothing").decode()
         place = f"BlobEndpoint={server.url}/{ACCOUNT}"
         words = f"DefaultEndpointsProtocol=http;AccountName={ACCOUNT};AccountKey={key};{place};"

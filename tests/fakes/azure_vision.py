@@ -3,8 +3,8 @@
 from typing import Any
 from urllib.parse import parse_qs
 
-from fakes.seeing import seen
-from fakes.serving import Received, Response, Serving
+from fakes.http_server import FakeServer, Request, Response
+from fakes.pixel_scores import pixel_scores
 
 KEY = "planted0azure0key0123456789abcdef"
 TOKEN = "eyJ0eXAi-planted-entra-token"
@@ -20,7 +20,7 @@ def failure(status: int, code: str, message: str, inner: str = "") -> Response:
     return Response(status, {"error": error})
 
 
-class AzureVision(Serving):
+class AzureVision(FakeServer):
     """Tags are what is `seen`; the caption is "A red woman" or "A pale woman".
 
     It is its own authority for tokens: ``tokens`` are those that it gave a principal, ``refused`` is what it answers in
@@ -34,25 +34,22 @@ class AzureVision(Serving):
         self.expires_in: object = 3599
         self.refused: Response | None = None
 
-    def _answer(self, received: Received) -> Response:
-        if received.path == "/a%20tenant/oauth2/v2.0/token":
-            return self._token(parse_qs(received.body.decode()))
-        token = received.headers.get("authorization") in [f"Bearer {token}" for token in (TOKEN, *self.tokens)]
-        if received.headers.get("ocp-apim-subscription-key") != KEY and not token:
+    def _answer(self, request: Request) -> Response:
+        if request.path == "/a%20tenant/oauth2/v2.0/token":
+            return self._token(parse_qs(request.body.decode()))
+        token = request.headers.get("authorization") in [f"Bearer {token}" for token in (TOKEN, *self.tokens)]
+        if request.headers.get("ocp-apim-subscription-key") != KEY and not token:
             return failure(401, "401", "Access denied due to invalid subscription key or wrong API endpoint.")
-        if (
-            received.path != "/computervision/imageanalysis:analyze"
-            or received.query.get("api-version") != "2024-02-01"
-        ):
+        if request.path != "/computervision/imageanalysis:analyze" or request.query.get("api-version") != "2024-02-01":
             return failure(404, "404", "Resource not found")
-        if received.headers.get("content-type") != "application/octet-stream":
+        if request.headers.get("content-type") != "application/octet-stream":
             return failure(400, "InvalidRequest", "The content type is not supported.")
-        features = received.query["features"].split(",")
+        features = request.query["features"].split(",")
         if not set(features) <= {"tags", "caption"}:
             return failure(400, "InvalidRequest", "Not supported.", "NotSupportedVisualFeature")
-        version = received.query.get("model-version", "latest")
+        version = request.query.get("model-version", "latest")
         try:
-            scores = seen(received.body)
+            scores = pixel_scores(request.body)
         except ValueError:
             return failure(400, "InvalidRequest", "The image is not valid.", "InvalidImageFormat")
         self.billed += len(features)
@@ -62,7 +59,7 @@ class AzureVision(Serving):
             "tagsResult": {"values": [{"name": name, "confidence": score} for name, score in scores.items()]},
         }
         if "caption" in features:
-            who = "person" if received.query.get("gender-neutral-caption") == "true" else "woman"
+            who = "person" if request.query.get("gender-neutral-caption") == "true" else "woman"
             colour = "red" if scores["nurse"] > 0.5 else "pale"
             answer["captionResult"] = {"text": f"A {colour} {who}", "confidence": 0.85}
         return Response(200, answer, {"apim-request-id": "planted-request-id"})

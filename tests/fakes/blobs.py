@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from hashlib import md5
 from threading import Lock
 
-from fakes.serving import Response
+from fakes.http_server import Response
 
 BUCKET = "photos"
 PAGE = 3  # objects of a page of a listing: few, so that every listing has several
@@ -56,9 +56,7 @@ class Blobs:
         return Response(206, whole[start : end + 1], headers | {"Content-Range": f"bytes {start}-{end}/{len(whole)}"})
 
 
-def part_of_listing(
-    names: Sequence[str], *, prefix: str, delimiter: str, after: str
-) -> tuple[list[str], list[str], str]:
+def listing_page(names: Sequence[str], *, prefix: str, delimiter: str, after: str) -> tuple[list[str], list[str], str]:
     """A page of names and folders directly below a prefix, after what the last page ended with; and that of this."""
     found: dict[str, bool] = {}  # entry -> whether it is a folder
     for name in names:

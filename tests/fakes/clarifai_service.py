@@ -5,8 +5,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from fakes.seeing import seen
-from fakes.serving import Received, Response, Serving
+from fakes.http_server import FakeServer, Request, Response
+from fakes.pixel_scores import pixel_scores
 
 PAT = "planted-clarifai-pat-0123456789"
 GENERAL = (
@@ -22,21 +22,21 @@ def failure(http: int, code: int | str, description: str, outputs: list[Any] | N
     return Response(http, {"status": status, **({} if outputs is None else {"outputs": outputs})})
 
 
-class ClarifaiService(Serving):
-    """Concepts are what is `seen`. ``spoilt`` maps an image to its output's status, or None."""
+class ClarifaiService(FakeServer):
+    """Concepts are what is `seen`. ``image_error`` maps an image to its output's status, or None."""
 
     def __init__(self) -> None:
         super().__init__(self._answer)
-        self.spoilt: Callable[[bytes], dict[str, Any] | None] = lambda image: None
+        self.image_error: Callable[[bytes], dict[str, Any] | None] = lambda image: None
         self.billed = 0
 
-    def _answer(self, received: Received) -> Response:
-        if received.headers.get("authorization") != f"Key {PAT}":
+    def _answer(self, request: Request) -> Response:
+        if request.headers.get("authorization") != f"Key {PAT}":
             return failure(401, 11009, "API key not found")
-        place = _PATH.fullmatch(received.path)
-        if place is None or received.query:
+        place = _PATH.fullmatch(request.path)
+        if place is None or request.query:
             return failure(404, 11101, "Resource does not exist")
-        content = received.json()
+        content = request.json()
         assert set(content) == {"inputs", "model"}
         if len(content["inputs"]) > 128:
             return failure(400, 11102, "Invalid request")
@@ -52,10 +52,10 @@ class ClarifaiService(Serving):
     def _output(self, item: dict[str, Any], config: dict[str, Any], model: str, version: str) -> dict[str, Any]:
         image = base64.b64decode(item["data"]["image"]["base64"], validate=True)
         about = {"model": {"id": model, "model_version": {"id": version}}, "created_at": "2026-01-01T00:00:00.5Z"}
-        status = self.spoilt(image)
+        status = self.image_error(image)
         if status is None:
             try:
-                scores = seen(image)
+                scores = pixel_scores(image)
             except ValueError:
                 status = {"code": 30300, "description": "Input image decoding failed"}
         if status is not None:

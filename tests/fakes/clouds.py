@@ -8,7 +8,7 @@ from typing import Any
 from unittest.mock import patch
 
 from fakes import azure_vision, clarifai_service, google_vision, imagga, rekognition
-from fakes.serving import Serving
+from fakes.http_server import FakeServer
 
 from adapters import registry
 from adapters.base import Adapter, Label, RawAnswer
@@ -20,7 +20,7 @@ _OURS = ("AWS_", "GOOGLE_", "CLARIFAI_", "VISION_", "CLOUDSDK_", "IMAGGA_", "AZU
 class Cloud:
     """A pretended service, the credentials that it accepts, and which of them are secret."""
 
-    service: Callable[[], Serving]
+    service: Callable[[], FakeServer]
     environment: Mapping[str, str]
     secrets: tuple[str, ...]
 
@@ -66,7 +66,7 @@ def environment(settings: Mapping[str, str]) -> Iterator[None]:
 
 
 @contextmanager
-def opened(name: str, options: Mapping[str, Any] | None = None) -> Iterator[tuple[Any, Adapter]]:
+def service_and_adapter(name: str, options: Mapping[str, Any] | None = None) -> Iterator[tuple[Any, Adapter]]:
     """A running service and the adapter that asks it."""
     cloud = CLOUDS[name]
     with cloud.service() as service, environment(cloud.environment):

@@ -9,7 +9,7 @@ from itertools import cycle
 from time import sleep
 from urllib.parse import urlsplit
 
-from fakes.serving import LoopbackServer
+from fakes.http_server import LoopbackServer
 
 # What a client sees; before the first of AFTER the service never got the request.
 BEFORE = ("500", "429", "dropped before")

@@ -7,8 +7,8 @@ from importlib.util import find_spec
 from urllib.parse import unquote
 
 import pytest
-from fakes.blobs import BUCKET, Blobs, part_of_listing
-from fakes.serving import Received, Response, Serving
+from fakes.blobs import BUCKET, Blobs, listing_page
+from fakes.http_server import FakeServer, Request, Response
 
 NOTHING = Response(404, {"error": {"code": 404, "message": "No such object"}})
 
@@ -26,12 +26,12 @@ def google_storage() -> Iterator[Blobs]:
             "etag": blobs.mark(name), "generation": "1", "updated": "2026-01-01T00:00:00Z",
         }  # fmt: skip
 
-    def answer(request: Received) -> Response:
+    def answer(request: Request) -> Response:
         path = request.path
         if path == f"/storage/v1/b/{BUCKET}":
             return Response(200, {"kind": "storage#bucket", "name": BUCKET})
         if path == f"/storage/v1/b/{BUCKET}/o":
-            names, folders, after = part_of_listing(
+            names, folders, after = listing_page(
                 blobs.names(request.query.get("prefix", "")),
                 prefix=request.query.get("prefix", ""),
                 delimiter=request.query.get("delimiter", ""),
@@ -53,7 +53,7 @@ def google_storage() -> Iterator[Blobs]:
             return Response(200, described(name))
         return NOTHING
 
-    def upload(request: Received) -> Response:
+    def upload(request: Request) -> Response:
         if request.query["uploadType"] == "multipart":
             boundary = request.headers["content-type"].partition("boundary=")[2].strip('"').encode()
             _, about, rest = request.body.split(b"--" + boundary, 2)
@@ -73,7 +73,7 @@ def google_storage() -> Iterator[Blobs]:
             Response(200, described(name)) if last + 1 == total else Response(308, headers={"Range": f"bytes=0-{last}"})
         )
 
-    with Serving(answer) as server:
+    with FakeServer(answer) as server:
         # Without the last one, gcsfs asks by gRPC what kind of bucket it is.
         settings = {"FSSPEC_GS_TOKEN": "anon", "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false"}
         blobs.environment.update({"STORAGE_EMULATOR_HOST": server.url, **settings})

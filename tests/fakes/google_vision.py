@@ -12,8 +12,8 @@ from urllib.parse import parse_qs
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
-from fakes.seeing import seen
-from fakes.serving import Received, Response, Serving
+from fakes.http_server import FakeServer, Request, Response
+from fakes.pixel_scores import pixel_scores
 
 KEY = "AIzaPlantedGoogleKey0123456789"
 REFRESH = "1//planted-refresh-token"
@@ -30,11 +30,11 @@ def failure(status: int, name: str, message: str, reason: str = "") -> Response:
     return Response(status, {"error": error})
 
 
-class GoogleVision(Serving):
+class GoogleVision(FakeServer):
     """Accepts ``KEY`` or a token that it gave; labels are what is `seen`, from ``cut_off`` on.
 
     Attributes:
-        spoilt: an image -> the error in its place, or None.
+        image_error: an image -> the error in its place, or None.
         billed: images that were answered, times features.
         tokens: the access tokens that are valid, in the order they were given.
         refused: why no token is given, if none is.
@@ -42,7 +42,7 @@ class GoogleVision(Serving):
 
     def __init__(self, *, cut_off: float = 0.0) -> None:
         super().__init__(self._answer)
-        self.spoilt: Callable[[bytes], dict[str, Any] | None] = lambda image: None
+        self.image_error: Callable[[bytes], dict[str, Any] | None] = lambda image: None
         self.billed = 0
         self.tokens: list[str] = []
         self.refused: Response | None = None
@@ -64,15 +64,15 @@ class GoogleVision(Serving):
             "token_uri": f"{self.url}/token",
         }
 
-    def _answer(self, received: Received) -> Response:
-        if received.path == "/token":
-            return self._token(received)
-        if received.method != "POST" or not _PATH.fullmatch(received.path) or received.query:
+    def _answer(self, request: Request) -> Response:
+        if request.path == "/token":
+            return self._token(request)
+        if request.method != "POST" or not _PATH.fullmatch(request.path) or request.query:
             return failure(404, "NOT_FOUND", "Requested entity was not found.")
-        return self._not_allowed(received) or self._annotated(received)
+        return self._not_allowed(request) or self._annotated(request)
 
-    def _not_allowed(self, received: Received) -> Response | None:
-        key, bearer = received.headers.get("x-goog-api-key"), received.headers.get("authorization")
+    def _not_allowed(self, request: Request) -> Response | None:
+        key, bearer = request.headers.get("x-goog-api-key"), request.headers.get("authorization")
         if key is not None:
             good = key == KEY
             message = "API key not valid. Please pass a valid API key."
@@ -84,36 +84,36 @@ class GoogleVision(Serving):
             return failure(401, "UNAUTHENTICATED", message, "ACCESS_TOKEN_EXPIRED")
         return None
 
-    def _annotated(self, received: Received) -> Response:
+    def _annotated(self, request: Request) -> Response:
         try:
-            requests = received.json()["requests"]
-            assert set(received.json()) == {"requests"}
-            assert all(set(request) == {"image", "features"} for request in requests)
-            assert all(set(request["image"]) == {"content"} for request in requests)
-            for feature in (feature for request in requests for feature in request["features"]):
+            requests = request.json()["requests"]
+            assert set(request.json()) == {"requests"}
+            assert all(set(item) == {"image", "features"} for item in requests)
+            assert all(set(item["image"]) == {"content"} for item in requests)
+            for feature in (feature for item in requests for feature in item["features"]):
                 assert set(feature) <= {"type", "maxResults", "model"}
                 assert feature["type"] in _FEATURES
                 assert feature.get("model", "") in ("", "builtin/stable", "builtin/latest")
         except (ValueError, KeyError, AssertionError):
             return failure(400, "INVALID_ARGUMENT", "Invalid JSON payload received.")
-        if len(received.body) > 10_000_000:
+        if len(request.body) > 10_000_000:
             return failure(400, "INVALID_ARGUMENT", "Request payload size exceeds the limit: 10485760 bytes.")
         if len(requests) > 16:
             return failure(400, "INVALID_ARGUMENT", "Too many images per request.")
-        return Response(200, {"responses": [self._one(request) for request in requests]})
+        return Response(200, {"responses": [self._one(item) for item in requests]})
 
-    def _one(self, request: dict[str, Any]) -> dict[str, Any]:
-        image = base64.b64decode(request["image"]["content"], validate=True)
-        error = self.spoilt(image)
+    def _one(self, item: dict[str, Any]) -> dict[str, Any]:
+        image = base64.b64decode(item["image"]["content"], validate=True)
+        error = self.image_error(image)
         if error is not None:
             return {"error": error}
         try:
-            scores = seen(image)
+            scores = pixel_scores(image)
         except ValueError:
             return {"error": {"code": 3, "message": "Bad image data."}}
-        self.billed += len(request["features"])
+        self.billed += len(item["features"])
         part: dict[str, Any] = {}
-        for feature in request["features"]:
+        for feature in item["features"]:
             if feature["type"] == "LABEL_DETECTION":
                 ranked = sorted(scores.items(), key=lambda pair: -pair[1])[: feature["maxResults"]]
                 found = [
@@ -131,10 +131,10 @@ class GoogleVision(Serving):
         box = {"vertices": [{"y": 2}, {"x": 9, "y": 2}, {"x": 9, "y": 9}, {"y": 9}]}
         return {"boundingPoly": box, "detectionConfidence": 0.75, "joyLikelihood": likelihood}
 
-    def _token(self, received: Received) -> Response:
+    def _token(self, request: Request) -> Response:
         if self.refused is not None:
             return self.refused
-        form = {name: values[0] for name, values in parse_qs(received.body.decode()).items()}
+        form = {name: values[0] for name, values in parse_qs(request.body.decode()).items()}
         if form.get("grant_type") == "refresh_token":
             if form.get("refresh_token") != REFRESH:
                 return Response(400, {"error": "invalid_grant", "error_description": "Token has been revoked."})

@@ -2,27 +2,27 @@
 
 from base64 import b64encode
 
-from fakes.seeing import seen
-from fakes.serving import Received, Response, Serving
+from fakes.http_server import FakeServer, Request, Response
+from fakes.pixel_scores import pixel_scores
 
 KEY, SECRET = "planted-imagga-key", "planted-imagga-secret"
 
 
-class ImaggaService(Serving):
+class ImaggaService(FakeServer):
     def __init__(self) -> None:
         super().__init__(self._answer)
         self.billed = 0
         self.wanted = f"Basic {b64encode(f'{KEY}:{SECRET}'.encode()).decode()}"
 
-    def _answer(self, received: Received) -> Response:
-        if received.path != "/v2/tags":
+    def _answer(self, request: Request) -> Response:
+        if request.path != "/v2/tags":
             return Response(404, b"<html>not found</html>")
-        if received.headers.get("authorization") != self.wanted:
+        if request.headers.get("authorization") != self.wanted:
             return failure(401, "Invalid api key or secret")
-        parts = received.parts()
+        parts = request.parts()
         assert parts["limit"][2] == b"-1"
         try:
-            scores = seen(parts["image"][2])
+            scores = pixel_scores(parts["image"][2])
         except ValueError:
             return failure(400, "The image could not be read")
         self.billed += 1

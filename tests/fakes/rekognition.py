@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from fakes.seeing import seen
-from fakes.serving import Received, Response, Serving
+from fakes.http_server import FakeServer, Request, Response
+from fakes.pixel_scores import pixel_scores
 
 ID, SECRET, TOKEN = "AKIAPLANTEDKEYID0001", "planted/Secret+AccessKey0123456789", "PlantedSessionToken//0123456789=="
 REGION = "eu-west-1"
@@ -34,7 +34,7 @@ class Keys:
     expired: bool = False
 
 
-class RekognitionService(Serving):
+class RekognitionService(FakeServer):
     """Labels are what is `seen`, in per cent. ``keys`` maps access key ids to what they are signed with."""
 
     def __init__(self, *, region: str = REGION) -> None:
@@ -43,19 +43,19 @@ class RekognitionService(Serving):
         self.billed = 0
         self._region = region
 
-    def _answer(self, received: Received) -> Response:
-        problem = self._signature_problem(received)
+    def _answer(self, request: Request) -> Response:
+        problem = self._signature_problem(request)
         if problem is not None:
             return failure(400, *problem)
-        service, _, operation = received.headers["x-amz-target"].partition(".")
-        if received.path != "/" or service != "RekognitionService" or operation not in ("DetectLabels", "DetectFaces"):
+        service, _, operation = request.headers["x-amz-target"].partition(".")
+        if request.path != "/" or service != "RekognitionService" or operation not in ("DetectLabels", "DetectFaces"):
             return failure(400, "UnknownOperationException")
-        content = received.json()
+        content = request.json()
         image = base64.b64decode(content["Image"]["Bytes"], validate=True)
         if not 1 <= len(image) <= 5_242_880:
             return failure(400, "ValidationException", "image.bytes has a length outside 1-5242880")
         try:
-            scores = seen(image)
+            scores = pixel_scores(image)
         except ValueError:
             return failure(400, "InvalidImageFormatException", "Request has invalid image format")
         self.billed += 1
@@ -89,12 +89,12 @@ class RekognitionService(Serving):
         sure = 100 * max(scores["engineer"], 1 - scores["engineer"])
         return {"FaceDetails": [face(0.0, male=not masculine, sure=99.0), face(0.3, male=masculine, sure=sure)]}
 
-    def _signature_problem(self, received: Received) -> tuple[str, str] | None:
-        given = _AUTHORIZATION.fullmatch(received.headers.get("authorization", ""))
+    def _signature_problem(self, request: Request) -> tuple[str, str] | None:
+        given = _AUTHORIZATION.fullmatch(request.headers.get("authorization", ""))
         if given is None:
             return "MissingAuthenticationTokenException", "Missing Authentication Token"
         keys = self.keys.get(given["id"])
-        token = received.headers.get("x-amz-security-token", "")
+        token = request.headers.get("x-amz-security-token", "")
         if keys is None or token != keys.token:
             return "UnrecognizedClientException", "The security token included in the request is invalid."
         if keys.expired:
@@ -102,14 +102,14 @@ class RekognitionService(Serving):
         names = given["names"].split(";")
         if not set(names) >= _NEEDED or names != sorted(names) or (keys.token and "x-amz-security-token" not in names):
             return "IncompleteSignatureException", "not every header that has to be is signed"
-        moment = received.headers["x-amz-date"]
+        moment = request.headers["x-amz-date"]
         off = datetime.now(UTC) - datetime.strptime(moment, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
         if abs(off.total_seconds()) > 300:
             return "InvalidSignatureException", f"Signature expired: {moment} is now earlier than the clock allows"
         scope = f"{moment[:8]}/{self._region}/rekognition/aws4_request"
         if given["scope"] != scope:
             return "InvalidSignatureException", f"Credential should be scoped to {scope}"
-        if not hmac.compare_digest(given["signature"], _signature(received, names, scope, keys.secret)):
+        if not hmac.compare_digest(given["signature"], _signature(request, names, scope, keys.secret)):
             return (
                 "InvalidSignatureException",
                 "The request signature we calculated does not match",
@@ -117,13 +117,13 @@ class RekognitionService(Serving):
         return None
 
 
-def _signature(received: Received, names: list[str], scope: str, secret: str) -> str:
+def _signature(request: Request, names: list[str], scope: str, secret: str) -> str:
     """Signature Version 4 of a request as it came, from the canonical request on."""
-    headers = "".join(f"{name}:{' '.join(received.headers[name].split())}\n" for name in names)
-    digest = hashlib.sha256(received.body).hexdigest()
-    canonical = "\n".join([received.method, received.path, "", headers, ";".join(names), digest])
+    headers = "".join(f"{name}:{' '.join(request.headers[name].split())}\n" for name in names)
+    digest = hashlib.sha256(request.body).hexdigest()
+    canonical = "\n".join([request.method, request.path, "", headers, ";".join(names), digest])
     hashed = hashlib.sha256(canonical.encode()).hexdigest()
-    text = "\n".join(["AWS4-HMAC-SHA256", received.headers["x-amz-date"], scope, hashed])
+    text = "\n".join(["AWS4-HMAC-SHA256", request.headers["x-amz-date"], scope, hashed])
     key = f"AWS4{secret}".encode()
     for part in scope.split("/"):
         key = hmac.new(key, part.encode(), hashlib.sha256).digest()

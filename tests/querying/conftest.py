@@ -2,7 +2,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fakes.made_run import made_run
+from unqueried_run import unqueried_run
 
 from pipeline.querying.store import Store
 from pipeline.run.folder import Run
@@ -10,7 +10,7 @@ from pipeline.run.folder import Run
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    return made_run(tmp_path / "run")
+    return unqueried_run(tmp_path / "run")
 
 
 @pytest.fixture

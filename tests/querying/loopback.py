@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from fakes.serving import Received, Response, Serving
+from fakes.http_server import FakeServer, Request, Response
 
 from adapters.answers import checked
 from adapters.base import AdapterError, AnswerError, Capabilities, Label, Limits, NoAnswer, Price, RawAnswer, Service
@@ -39,7 +39,7 @@ def score_of(image: bytes) -> float:
     return int(sha256(image).hexdigest()[:6], 16) / 16**6
 
 
-class Loopback(Serving):
+class Loopback(FakeServer):
     """Serves until the block ends; ``fault`` names what goes wrong with a request, by its number and images.
 
     ``billed`` counts the images that were answered with 200; ``received`` every request's, ``times`` when each came.
@@ -55,16 +55,16 @@ class Loopback(Serving):
         self.version = "v1"
         self._log = log
 
-    def _response(self, received: Received) -> Response:
-        return self._label(received)
+    def _response(self, request: Request) -> Response:
+        return self._label(request)
 
-    def _label(self, received: Received) -> Response:
-        if received.method == "GET":
+    def _label(self, request: Request) -> Response:
+        if request.method == "GET":
             self.received["a redirect was followed"] += 1
             return Response(200, {})
-        images = [base64.b64decode(text) for text in received.json()["images"]]
+        images = [base64.b64decode(text) for text in request.json()["images"]]
         names = [sha256(image).hexdigest() for image in images]
-        authorisation = received.headers.get("authorization")
+        authorisation = request.headers.get("authorization")
         with self._lock:
             self.times.append(time.monotonic())
             number = len(self.times)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fakes.clouds import CLOUDS, opened
-from fakes.seeing import seen
-from fakes.serving import FAULTS, Response
+from fakes.clouds import CLOUDS, service_and_adapter
+from fakes.http_server import FAULTS, Response
+from fakes.pixel_scores import pixel_scores
 from PIL import Image
 
 from adapters.base import AnswerError
@@ -39,7 +39,7 @@ def coloured(folder: Path, count: int) -> list[ImageRef]:
 def test_every_fifth_request_fails_somehow(name: str, tmp_path: Path) -> None:
     images = coloured(tmp_path, 60)
     options = {"batch": 4} if name in ("google", "clarifai") else {}
-    with opened(name, options) as (service, adapter), Store(tmp_path / "responses.sqlite") as store:
+    with service_and_adapter(name, options) as (service, adapter), Store(tmp_path / "responses.sqlite") as store:
         service.fault = lambda number: KINDS[number // 5 % len(KINDS)] if number % 5 == 0 else None
         counts = query_adapter(adapter, images, store, policy=MANNER)
         assert counts.images == counts.answered + counts.unreadable + counts.failed == len(images)
@@ -53,13 +53,13 @@ def test_every_fifth_request_fails_somehow(name: str, tmp_path: Path) -> None:
             except AnswerError:
                 assert answer.body in [FAULTS[kind].body for kind in ("page", "cut", "empty")] + [b"{}"]
             else:
-                expected = seen(key[found].path.read_bytes())
+                expected = pixel_scores(key[found].path.read_bytes())
                 assert {label.name: label.score for label in labels} == pytest.approx(expected)
                 read += 1
         assert service.billed == read == counts.answered > len(images) / 2
-        received = len(service.received)
+        request = len(service.requests)
         service.fault = lambda number: None
         again = query_adapter(adapter, images, store, policy=MANNER)
         assert (again.known, again.failed) == (counts.answered + counts.unreadable, 0)
         assert service.billed == read + counts.failed
-        assert len(service.received) > received or counts.failed == 0
+        assert len(service.requests) > request or counts.failed == 0

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from fakes.chatting import chatting
+from fakes.chat_service import chat_service
 from fakes.clouds import CLOUDS, environment
 from fakes.faulty_proxy import AFTER, BEFORE, FaultyProxy
-from fakes.made_run import PHOTOS, STEPS, made_run
-from fakes.resting import resting
-from fakes.seeing import NAMES
-from fakes.serving import Serving
+from fakes.http_server import FakeServer
+from fakes.pixel_scores import LABELS
+from fakes.rest_service import rest_service
+from unqueried_run import PHOTOS, STEPS, unqueried_run
 
 from adapters import registry
 from adapters.base import Adapter
@@ -46,8 +46,8 @@ def services(share: float) -> Iterator[tuple[list[Adapter], list[FaultyProxy]]]:
             variables |= cloud.environment
         stack.enter_context(environment(variables))
         urls = {name: stack.enter_context(cloud.service()).url for name, cloud in CLOUDS.items()}
-        urls["openai"] = stack.enter_context(Serving(chatting(KEYS["OPENAI_API_KEY"]))).url
-        urls["http:clinic"] = stack.enter_context(Serving(resting(KEYS["CLINIC_KEY"]))).url
+        urls["openai"] = stack.enter_context(FakeServer(chat_service(KEYS["OPENAI_API_KEY"]))).url
+        urls["http:clinic"] = stack.enter_context(FakeServer(rest_service(KEYS["CLINIC_KEY"]))).url
         adapters, proxies = [], []
         for seed, (name, url) in enumerate(urls.items()):
             proxies.append(stack.enter_context(FaultyProxy(url, share=share, seed=seed)))
@@ -57,7 +57,7 @@ def services(share: float) -> Iterator[tuple[list[Adapter], list[FaultyProxy]]]:
 
 def options_of(name: str, url: str) -> dict[str, object]:
     if name == "openai":
-        return {"endpoint": f"{url}/v1", "model": "seer", "labels": NAMES}
+        return {"endpoint": f"{url}/v1", "model": "seer", "labels": LABELS}
     if name == "http:clinic":
         return {"url": url, **CLINIC}
     return {"endpoint": url} | ({"batch": 1} if name in ("google", "clarifai") else {})
@@ -85,7 +85,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nothing_is_lost_paid_beyond_the_cap_or_kept_of_the_keys(tmp_path: Path) -> None:
-    clean, faulty = (made_run(tmp_path / name, side=96) for name in ("clean", "faulty"))
+    clean, faulty = (unqueried_run(tmp_path / name, side=96) for name in ("clean", "faulty"))
     with services(0.0) as (adapters, proxies):
         query(clean, adapters)
         images = sum(proxy.answered for proxy in proxies)

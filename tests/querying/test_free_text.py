@@ -1,7 +1,7 @@
 """A chat model describes photos: its words become labels, and stored answers are parsed again for other concepts."""
 
-from fakes.chatting import completed
-from fakes.serving import Serving
+from fakes.chat_service import completion
+from fakes.http_server import FakeServer
 from typer.testing import CliRunner
 
 from pipeline.cli.app import app
@@ -9,12 +9,12 @@ from pipeline.run.folder import Run
 from pipeline.run.tables import read_frame
 
 
-def describe(received):
-    question = received.json()
+def describe(request):
+    question = request.json()
     assert "response_format" not in question, "free text has no schema"
     assert question["messages"][0]["content"][0]["text"].startswith("Describe the person")
-    number = len(received.body) % 3
-    return completed(
+    number = len(request.body) % 3
+    return completion(
         ["A warm woman with a red hat.", "A confident man, an engineer.", "I'm sorry, I can't help with that."][number]
     )
 
@@ -29,7 +29,7 @@ def test_words_become_labels_and_other_concepts_send_nothing(run: Run, monkeypat
         "--rate",
         "openai=500",
     ]
-    with Serving(describe) as service:
+    with FakeServer(describe) as service:
         given = ["--adapter", "openai", *words, "--adapter-option", f"openai.endpoint={service.url}/v1"]
         done = CliRunner().invoke(
             app, ["query", str(run.folder), *given, "--adapter-option", "openai.concepts=person", "--yes", "-q"]
@@ -42,11 +42,11 @@ def test_words_become_labels_and_other_concepts_send_nothing(run: Run, monkeypat
             "woman", "man", "warmth", "competence", "technical", "(refused)", "(positive)", "(negative)",
             "(sentiment)", "(words of 100)",
         }  # fmt: skip
-        sent = len(service.received)
+        sent = len(service.requests)
         hats = tmp_path / "hats.toml"
         hats.write_text('[hat]\nwords = ["hat"]\n')
         done = CliRunner().invoke(app, ["labels", str(run.folder), "--adapter-option", f"openai.concepts={hats}", "-q"])
         assert done.exit_code == 0, done.output
-        assert len(service.received) == sent
+        assert len(service.requests) == sent
     labels = read_frame(run.path("labels.parquet"))
     assert "warmth" not in set(labels["label"])

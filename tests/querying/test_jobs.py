@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fakes.batching import BatchServer, Fate
-from fakes.made import made
-from fakes.seeing import NAMES
-from fakes.serving import Response
+from adapter_factory import make_adapter
+from fakes.batch_service import BatchResult, BatchServer
+from fakes.http_server import Response
+from fakes.pixel_scores import LABELS
 
 from adapters.base import AdapterError
 from adapters.cloud.openai import KEY, OpenAI
@@ -43,8 +43,8 @@ def server() -> Iterator[BatchServer]:
 
 
 def adapter_of(server: BatchServer, *, batch: bool = True, **options: object) -> OpenAI:
-    given = {"labels": NAMES, "model": "seer", "endpoint": f"{server.url}/v1", "batch": batch, "look_every": 0.02}
-    return made("openai", **given | options)
+    given = {"labels": LABELS, "model": "seer", "endpoint": f"{server.url}/v1", "batch": batch, "look_every": 0.02}
+    return make_adapter("openai", **given | options)
 
 
 def settings(**query: object) -> Settings:
@@ -149,7 +149,7 @@ def test_a_batch_whose_creation_was_answered_by_nothing_is_found_again(
 def test_what_a_batch_did_not_answer_is_sent_again_unless_it_was_cancelled(
     run: Run, server: BatchServer, status: str, ok: int
 ) -> None:
-    server.fates = [Fate(status, answered=5)]
+    server.fates = [BatchResult(status, answered=5)]
     ask(run, adapter_of(server))
     account = run.record.query["openai"]
     assert account.ok == ok
@@ -163,13 +163,13 @@ def test_what_a_batch_did_not_answer_is_sent_again_unless_it_was_cancelled(
 
 
 def test_a_batch_that_fails_says_why(run: Run, server: BatchServer) -> None:
-    server.fates = [Fate("failed", errors=[{"code": "invalid_model", "message": "No batches for this model"}])]
+    server.fates = [BatchResult("failed", errors=[{"code": "invalid_model", "message": "No batches for this model"}])]
     ask(run, adapter_of(server))
     assert run.record.query["openai"].reasons[0].reason == "batch_1 failed: No batches for this model"
 
 
 def test_one_refused_question_costs_only_its_own_image(run: Run, server: BatchServer) -> None:
-    server.fates = [Fate(refused=frozenset({3}))]
+    server.fates = [BatchResult(refused=frozenset({3}))]
     ask(run, adapter_of(server))
     account = run.record.query["openai"]
     assert (account.ok, account.without_labels) == (11, 1)
@@ -181,7 +181,7 @@ def test_a_file_of_results_that_came_in_pieces_is_read_again(run: Run, server: B
     cut = {"broken": 3, "page": 3, "cut": 3, "empty": 3}
 
     def fault(number: int) -> str | Response | None:
-        asked = server.received[-1]
+        asked = server.requests[-1]
         if asked.method != "GET":
             return None
         kind = next((kind for kind, left in cut.items() if left), None)
@@ -196,7 +196,7 @@ def test_a_file_of_results_that_came_in_pieces_is_read_again(run: Run, server: B
 
 
 def test_a_service_that_says_nothing_of_a_batch_for_long_is_left_with_it(run: Run, server: BatchServer) -> None:
-    server.fault = lambda number: "broken" if server.received[-1].method == "GET" else None
+    server.fault = lambda number: "broken" if server.requests[-1].method == "GET" else None
     ask(run, adapter_of(server), patience=0.1)
     account = run.record.query["openai"]
     assert (account.ok, account.waiting) == (0, 12)
@@ -225,7 +225,7 @@ def test_calls_do_not_send_again_what_waits_in_a_batch(run: Run, server: BatchSe
     server.held = False
     ask(run, adapter_of(server, batch=False))
     assert run.record.query["openai"].ok == 12
-    assert not any(one.path.endswith("/chat/completions") for one in server.received)
+    assert not any(one.path.endswith("/chat/completions") for one in server.requests)
 
 
 def test_many_images_go_in_several_batches_and_one_lot_is_held_at_a_time(
@@ -239,8 +239,8 @@ def test_many_images_go_in_several_batches_and_one_lot_is_held_at_a_time(
 
 
 def test_a_batch_costs_half_and_calls_made_before_count_in_full() -> None:
-    given = {"labels": NAMES, "model": "gpt-4.1-mini"}
-    calls, batch = made("openai", **given), made("openai", **given, batch=True)
+    given = {"labels": LABELS, "model": "gpt-4.1-mini"}
+    calls, batch = make_adapter("openai", **given), make_adapter("openai", **given, batch=True)
     plans = [estimated([one], 1000, settings(price={}).query).adapters[0] for one in (calls, batch)]
     full, half = plans[0].price, plans[1].price
     assert full is not None

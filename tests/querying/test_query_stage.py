@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from counting import CountingAdapter
-from fakes.made_run import PHOTOS, STEPS
 from loopback import KEY, Loopback, LoopbackAdapter
 from PIL import Image
 from typer.testing import CliRunner
+from unqueried_run import PHOTOS, STEPS
 
 from adapters.answers import to_answer
 from adapters.base import AdapterError, Label, Landmarks, Limits, Price, RawAnswer

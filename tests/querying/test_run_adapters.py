@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 import pytest
 from counting import CountingAdapter, write_images
-from fakes.seeing import seen
-from fakes.serving import Received, Response, Serving
+from fakes.http_server import FakeServer, Request, Response
+from fakes.pixel_scores import pixel_scores
 from loopback import KEY, Loopback, LoopbackAdapter
 from typer.testing import CliRunner
 
@@ -134,8 +134,10 @@ def test_unreadable_answers_are_sent_again_only_where_that_is_wanted(run: Run, q
     assert "unreadable" in query("--retry", "all", code=2)
 
 
-def resting(request: Received) -> Response:
-    rows = [{"tag": name, "topicality": score / 2, "score": score} for name, score in seen(request.body).items()]
+def resting(request: Request) -> Response:
+    rows = [
+        {"tag": name, "topicality": score / 2, "score": score} for name, score in pixel_scores(request.body).items()
+    ]
     return Response(200, json.dumps(rows).encode())
 
 
@@ -151,22 +153,22 @@ def scores_of(run: Run) -> pd.Series:
 
 
 def test_changed_options_of_reading_give_new_labels_without_a_call(run: Run, query: Callable[..., Any]) -> None:
-    with Serving(resting) as server:
+    with FakeServer(resting) as server:
         query(*http_options(server.url, score="[*].topicality"))
         first = scores_of(run)
-        calls = len(server.received)
+        calls = len(server.requests)
         query("--adapter-option", "http.score=[*].score")
         pd.testing.assert_series_equal(scores_of(run), 2 * first)
         query("--adapter-option", "http.score=[*].topicality", command="labels")
         pd.testing.assert_series_equal(scores_of(run), first)
-        assert len(server.received) == calls
+        assert len(server.requests) == calls
         elsewhere = ("--adapter-option", f"http.url={server.url}/elsewhere")
         assert "there is no answer of http" in query(*elsewhere, command="labels", code=2)
 
 
 def test_labels_need_no_credentials(run: Run, query: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_TOKEN", "secret-0123456789")
-    with Serving(resting) as server:
+    with FakeServer(resting) as server:
         query(*http_options(server.url, score="[*].score", headers='{"X-Key": "${MY_TOKEN}"}'))
     monkeypatch.delenv("MY_TOKEN")
     query(command="labels")

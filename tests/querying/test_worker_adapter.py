@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from adapter_factory import make_adapter
 from drawn_faces import drawn_face, png
-from fakes.made import made
 from fakes.tiny_networks import tiny_clip, tiny_onnx, tiny_resnet, tiny_transformer
 
 from adapters.base import Adapter, AdapterError, RawAnswer
@@ -63,16 +63,16 @@ def network(kind: str, folder: Path) -> Adapter:
     labels = ("a", "b", "c")
     if kind == "torchvision":
         weights = str(tiny_resnet(folder / "weights.pth"))
-        found: Adapter = made("torchvision", "resnet18", weights=weights, labels=labels, size=32, batch=2)
+        found: Adapter = make_adapter("torchvision", "resnet18", weights=weights, labels=labels, size=32, batch=2)
         return found
     if kind == "clip":
-        found = made("clip", str(tiny_clip(folder / "tiny")), labels=labels, batch=2)
+        found = make_adapter("clip", str(tiny_clip(folder / "tiny")), labels=labels, batch=2)
         return found
     if kind == "huggingface":
-        found = made("huggingface", str(tiny_transformer(folder / "tiny")), batch=2)
+        found = make_adapter("huggingface", str(tiny_transformer(folder / "tiny")), batch=2)
         return found
     flat = {"size": 8, "mean": (0.0, 0.0, 0.0), "std": (1.0, 1.0, 1.0)}
-    found = made("onnx", str(tiny_onnx(folder / "tiny.onnx")), labels=labels, batch=2, **flat)
+    found = make_adapter("onnx", str(tiny_onnx(folder / "tiny.onnx")), labels=labels, batch=2, **flat)
     return found
 
 
@@ -97,7 +97,7 @@ def test_a_function_is_called_by_this_process_unless_more_are_wanted(
     images: list[ImageRef], tmp_path: Path, pool: Engine
 ) -> None:
     (tmp_path / "whereabouts.py").write_text(WHERE)
-    adapter = made("python", "whereabouts:classify", path=tmp_path)
+    adapter = make_adapter("python", "whereabouts:classify", path=tmp_path)
 
     def labels(processes: int | None) -> list[dict[str, float]]:
         answers = queried(adapter, images, tmp_path, pool, processes)

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
-from simulated_sweeps import SEVEN, faces, true_slope
+from simulated_sweeps import SEVEN, simulate_presence, true_slope
 
 from pipeline.statistics.comparison import COMPARISON_COLUMNS, compare, comparison_frame, only_in
 from pipeline.statistics.photo_slopes import CONSTANT, NEVER_AT_CENTRE
@@ -74,7 +74,7 @@ def test_where_every_photo_has_the_label_it_is_the_paired_t_test():
 
 
 def test_what_both_see_in_a_photo_cancels_out():
-    y = faces(photos=300, labels=60, base=0.0, effect=0.1, spread=0.3, noise=0.3, seed=1)
+    y = simulate_presence(photos=300, labels=60, base=0.0, effect=0.1, spread=0.3, noise=0.3, seed=1)
     other = y.copy()
     other[::40, 6] = 1
     frame = compare(named(y), named(other), **QUICK)
@@ -84,7 +84,7 @@ def test_what_both_see_in_a_photo_cancels_out():
 
 
 def test_photos_not_in_both_are_named_and_left_out():
-    y = faces(photos=80, labels=3, base=0.3, effect=0.1, spread=0.1, noise=0.3, seed=2)
+    y = simulate_presence(photos=80, labels=3, base=0.3, effect=0.1, spread=0.1, noise=0.3, seed=2)
     whole = named(y)
     part = whole.of_photos(whole.photos[5:60])
     compared = compare(whole, part, **QUICK)
@@ -95,7 +95,7 @@ def test_photos_not_in_both_are_named_and_left_out():
 
 
 def test_a_label_that_only_one_returns_has_a_reason_and_no_difference():
-    y = faces(photos=50, labels=3, base=0.3, effect=0.1, spread=0.1, noise=0.3, seed=2)
+    y = simulate_presence(photos=50, labels=3, base=0.3, effect=0.1, spread=0.1, noise=0.3, seed=2)
     y[:, :, 1] = 1
     first = named(y, labels=["a", "b", "c"])
     second = named(y[:, :, [0, 1]], labels=["a", "b"])
@@ -111,10 +111,10 @@ def test_a_label_that_only_one_returns_has_a_reason_and_no_difference():
 @pytest.mark.parametrize("photos", [50, 400])
 def test_no_difference_is_called_as_often_as_promised_and_intervals_hold_the_truth(photos):
     options = {"photos": photos, "labels": 1500, "base": -0.4, "spread": 0.15, "noise": 0.3}
-    left, right = faces(effect=0.1, seed=3, **options), faces(effect=0.1, seed=4, **options)
+    left, right = simulate_presence(effect=0.1, seed=3, **options), simulate_presence(effect=0.1, seed=4, **options)
     frame = compare(named(left), named(right), min_count=15)
     assert 0.03 <= (frame.loc[frame["estimable"], "p"] < 0.05).mean() <= 0.07
-    far = faces(effect=-0.05, seed=5, **options)
+    far = simulate_presence(effect=-0.05, seed=5, **options)
     truth = np.subtract(*(true_slope(base=-0.4, effect=effect, spread=0.15, noise=0.3) for effect in (0.1, -0.05)))
     frame = compare(named(left), named(far), min_count=15)
     frame = frame[frame["estimable"]]
@@ -123,8 +123,12 @@ def test_no_difference_is_called_as_often_as_promised_and_intervals_hold_the_tru
 
 
 def test_clusters_widen_and_the_family_is_the_callers():
-    y = np.repeat(faces(photos=40, labels=3, base=0.2, effect=0.1, spread=0.3, noise=0.1, seed=5), 6, axis=0)
-    other = np.repeat(faces(photos=40, labels=3, base=0.2, effect=0.1, spread=0.3, noise=0.1, seed=6), 6, axis=0)
+    y = np.repeat(
+        simulate_presence(photos=40, labels=3, base=0.2, effect=0.1, spread=0.3, noise=0.1, seed=5), 6, axis=0
+    )
+    other = np.repeat(
+        simulate_presence(photos=40, labels=3, base=0.2, effect=0.1, spread=0.3, noise=0.1, seed=6), 6, axis=0
+    )
     person = {f"p{i:04d}": i // 6 for i in range(240)}
     naive, clustered = (compare(named(y), named(other), clusters=of, **QUICK) for of in (None, person))
     alone = compare(named(y[::6]), named(other[::6]), **QUICK)

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from simulated_sweeps import faces, run_of
+from simulated_sweeps import simulate_presence, simulated_run
 
 from pipeline.run.tables import column_types, frame_from_csv, frame_to_csv
 from pipeline.statistics.multiplicity import benjamini_hochberg
@@ -13,14 +13,14 @@ OPTIONS = {"photos": 120, "labels": 4, "base": 0.3, "spread": 0.1, "noise": 0.3}
 
 @pytest.fixture(scope="module")
 def sweeps():
-    edit = faces(effect=0.3, seed=1, **OPTIONS)
+    edit = simulate_presence(effect=0.3, seed=1, **OPTIONS)
     parts = [
         ("one", "gender", "edit", edit),
-        ("one", "gender", "random", faces(effect=0.0, seed=3, **OPTIONS)),
+        ("one", "gender", "random", simulate_presence(effect=0.0, seed=3, **OPTIONS)),
         ("one", "gender", "colour", edit),
-        ("two", "gender", "edit", faces(effect=-0.1, seed=2, **OPTIONS)),
+        ("two", "gender", "edit", simulate_presence(effect=-0.1, seed=2, **OPTIONS)),
     ]
-    return sweeps_of(*run_of(parts))
+    return sweeps_of(*simulated_run(parts))
 
 
 def test_every_edit_has_its_placebos_next_to_it(sweeps):
@@ -55,15 +55,15 @@ def test_without_placebos_nothing_is_added(sweeps):
 def placebo_run(effect, placebo, *, attribute="gender", arm="random", steps=slice(None)):
     """The frame of one edit and its placebo; each is an effect, or the responses themselves."""
     parts = [
-        ("one", attribute, "edit", faces(effect=effect, seed=1, **OPTIONS)),
+        ("one", attribute, "edit", simulate_presence(effect=effect, seed=1, **OPTIONS)),
         (
             "one",
             attribute,
             arm,
-            placebo if isinstance(placebo, np.ndarray) else faces(effect=placebo, seed=3, **OPTIONS),
+            placebo if isinstance(placebo, np.ndarray) else simulate_presence(effect=placebo, seed=3, **OPTIONS),
         ),
     ]
-    sweeps = sweeps_of(*run_of(parts))
+    sweeps = sweeps_of(*simulated_run(parts))
     sweeps = [each if each.arm == "edit" else each.of_values(each.values[steps]) for each in sweeps]
     frame = with_placebos(slope_frame(sweeps, resamples=100), sweeps)
     return frame[frame["arm"] == "edit"]
@@ -82,7 +82,7 @@ def test_a_finding_must_exceed_its_placebo():
 
 
 def test_a_label_that_a_placebo_leaves_alone_keeps_its_whole_slope():
-    still = faces(effect=0.0, seed=3, **(OPTIONS | {"noise": 0.0}))
+    still = simulate_presence(effect=0.0, seed=3, **(OPTIONS | {"noise": 0.0}))
     still[:] = still[:, :1]
     frame = placebo_run(0.3, still)
     np.testing.assert_allclose(frame["random_difference"], frame["slope"])

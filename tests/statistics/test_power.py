@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from simulated_sweeps import SEVEN, faces
+from simulated_sweeps import SEVEN, simulate_presence
 
 from pipeline.statistics.photo_slopes import TOO_RARE
 from pipeline.statistics.power import POWER_COLUMNS, power_table
@@ -14,7 +14,7 @@ OPTIONS = {"base": 0.2, "effect": 0.1, "spread": 0.2, "noise": 0.3}
 
 
 def pilot(*, photos=200, labels=5, seed=1, **changes):
-    return Sweeps.from_array(faces(photos=photos, labels=labels, seed=seed, **(OPTIONS | changes)), SEVEN)
+    return Sweeps.from_array(simulate_presence(photos=photos, labels=labels, seed=seed, **(OPTIONS | changes)), SEVEN)
 
 
 def test_a_run_of_that_many_photos_has_intervals_of_that_width():
@@ -78,7 +78,7 @@ def test_a_label_is_to_be_seen_often_enough_and_a_rare_one_tells_nothing():
 
 
 def test_several_photos_of_a_person_count_less():
-    y = np.repeat(faces(photos=60, labels=3, seed=1, **OPTIONS), 5, axis=0)
+    y = np.repeat(simulate_presence(photos=60, labels=3, seed=1, **OPTIONS), 5, axis=0)
     sweeps = Sweeps.from_array(y, SEVEN)
     person = {photo: int(photo) // 5 for photo in sweeps.photos}
     alone = power_table(Sweeps.from_array(y[::5], SEVEN), min_count=1)

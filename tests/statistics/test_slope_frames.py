@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from simulated_sweeps import faces, run_of
+from simulated_sweeps import simulate_presence, simulated_run
 
 from pipeline.config.attributes import EDIT_ARM
 from pipeline.statistics.multiplicity import benjamini_hochberg
@@ -17,11 +17,11 @@ FIVE = np.linspace(-2, 2, 5)
 @pytest.fixture(scope="module")
 def run():
     options = {"photos": 120, "labels": 4, "base": 0.3, "spread": 0.1, "noise": 0.3}
-    return run_of(
+    return simulated_run(
         [
-            ("one", "gender", EDIT_ARM, faces(effect=0.3, seed=1, **options)),
-            ("two", "gender", EDIT_ARM, faces(effect=-0.1, seed=2, **options)),
-            ("two", "gender", "random", faces(effect=0.0, seed=3, **options)),
+            ("one", "gender", EDIT_ARM, simulate_presence(effect=0.3, seed=1, **options)),
+            ("two", "gender", EDIT_ARM, simulate_presence(effect=-0.1, seed=2, **options)),
+            ("two", "gender", "random", simulate_presence(effect=0.0, seed=3, **options)),
         ]
     )
 

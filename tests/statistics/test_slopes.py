@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from simulated_sweeps import SEVEN, faces, true_slope
+from simulated_sweeps import SEVEN, simulate_presence, true_slope
 from statsmodels.api import OLS, add_constant
 
 from pipeline.statistics import photo_slopes as module
@@ -41,7 +41,7 @@ def test_the_hand_case():
 
 @pytest.mark.parametrize("values", [SEVEN, FIVE])
 def test_slope_and_ols_p_equal_statsmodels(values):
-    y = faces(photos=60, labels=40, base=0.3, effect=0.1, spread=0.2, noise=0.5, seed=1, values=values)
+    y = simulate_presence(photos=60, labels=40, base=0.3, effect=0.1, spread=0.2, noise=0.5, seed=1, values=values)
     frame = frame_of(y, values)
     for number, row in frame.iterrows():
         z = y[:, :, number].mean(axis=0) / y[:, len(values) // 2, number].mean()
@@ -51,7 +51,7 @@ def test_slope_and_ols_p_equal_statsmodels(values):
 
 
 def test_the_t_test_equals_statsmodels_on_the_photos_slopes():
-    y = faces(photos=60, labels=10, base=0.3, effect=0.1, spread=0.2, noise=0.5, seed=1)
+    y = simulate_presence(photos=60, labels=10, base=0.3, effect=0.1, spread=0.2, noise=0.5, seed=1)
     frame = frame_of(y, SEVEN)
     for number, row in frame.iterrows():
         own = y[:, :, number] @ SEVEN / (SEVEN @ SEVEN)
@@ -62,7 +62,7 @@ def test_the_t_test_equals_statsmodels_on_the_photos_slopes():
 
 
 def test_the_inner_slope_looks_at_the_values_seen_in_training_only():
-    y = faces(photos=80, labels=5, base=0.3, effect=0.1, spread=0.2, noise=0.5, seed=1)
+    y = simulate_presence(photos=80, labels=5, base=0.3, effect=0.1, spread=0.2, noise=0.5, seed=1)
     wild = y.copy()
     wild[:, [0, 1, 5, 6]] = 0
     calm, other = frame_of(y, SEVEN), frame_of(wild, SEVEN)
@@ -84,7 +84,7 @@ def test_confidence_regresses_the_mean_scores():
 
 
 def test_confidence_of_0_and_1_is_presence():
-    y = faces(photos=80, labels=5, base=0.3, effect=0.1, spread=0.2, noise=0.5, seed=1)
+    y = simulate_presence(photos=80, labels=5, base=0.3, effect=0.1, spread=0.2, noise=0.5, seed=1)
     pd.testing.assert_frame_equal(frame_of(y, SEVEN), frame_of(y.astype(float), SEVEN, confidence=True), rtol=1e-10)
 
 
@@ -213,7 +213,7 @@ def test_the_opposite_label_has_the_opposite_risk_difference(y):
 
 
 def test_a_constant_label_added_changes_no_q():
-    y = faces(photos=80, labels=6, base=0.3, effect=0.1, spread=0.2, noise=0.5, seed=1)
+    y = simulate_presence(photos=80, labels=6, base=0.3, effect=0.1, spread=0.2, noise=0.5, seed=1)
     more = np.concatenate([y, np.ones((80, 7, 1), dtype=np.int8)], axis=2)
     assert frame_of(more, SEVEN)["q"][:6].tolist() == frame_of(y, SEVEN)["q"].tolist()
 
@@ -222,7 +222,7 @@ def test_a_constant_label_added_changes_no_q():
 
 
 def test_intervals_hold_zero_exactly_when_the_test_does_not_reject():
-    y = faces(photos=70, labels=300, base=0.2, effect=0.06, spread=0.1, noise=0.3, seed=8)
+    y = simulate_presence(photos=70, labels=300, base=0.2, effect=0.06, spread=0.1, noise=0.3, seed=8)
     frame = frame_of(y, SEVEN)
     assert 30 < (frame["p"] < 0.05).sum() < 270
     assert ((frame["slope_low"] > 0) | (frame["slope_high"] < 0)).equals(frame["p"] < 0.05)
@@ -239,7 +239,7 @@ def test_intervals_hold_zero_exactly_when_the_test_does_not_reject():
 )
 def test_coverage_of_the_true_slope(photos, base, effect, spread, noise):
     truth = true_slope(base=base, effect=effect, spread=spread, noise=noise)
-    y = faces(photos=photos, labels=1200, base=base, effect=effect, spread=spread, noise=noise, seed=11)
+    y = simulate_presence(photos=photos, labels=1200, base=base, effect=effect, spread=spread, noise=noise, seed=11)
     frame = frame_of(y, SEVEN, min_count=30, resamples=400)
     frame = frame[frame["estimable"]]
     assert len(frame) > 600
@@ -250,7 +250,7 @@ def test_coverage_of_the_true_slope(photos, base, effect, spread, noise):
 
 
 def test_true_nulls_are_called_as_often_as_promised():
-    y = faces(photos=500, labels=3000, base=-0.5, effect=0.0, spread=0.1, noise=0.1, seed=12)
+    y = simulate_presence(photos=500, labels=3000, base=-0.5, effect=0.0, spread=0.1, noise=0.1, seed=12)
     frame = frame_of(y, SEVEN, min_count=30, resamples=400)
     for column in ("p", "inner_p", "permutation_p"):
         assert 0.03 <= (frame[column] < 0.05).mean() <= 0.07, column
@@ -260,7 +260,9 @@ def test_true_nulls_are_called_as_often_as_promised():
 
 def test_photos_of_one_person_are_no_independent_evidence():
     people, each = 60, 8
-    y = np.repeat(faces(photos=people, labels=400, base=0, effect=0.0, spread=0.2, noise=0.0, seed=5), each, axis=0)
+    y = np.repeat(
+        simulate_presence(photos=people, labels=400, base=0, effect=0.0, spread=0.2, noise=0.0, seed=5), each, axis=0
+    )
     sweeps = Sweeps.from_array(y, SEVEN)
     person = {photo: int(photo) // each for photo in sweeps.photos}
     naive = slope_table(sweeps, **QUICK)
@@ -273,7 +275,7 @@ def test_photos_of_one_person_are_no_independent_evidence():
 
 
 def test_clusters_of_different_sizes():
-    y = faces(photos=90, labels=4, base=0.5, effect=0.1, spread=0.2, noise=0.2, seed=5)
+    y = simulate_presence(photos=90, labels=4, base=0.5, effect=0.1, spread=0.2, noise=0.2, seed=5)
     sweeps = Sweeps.from_array(y, SEVEN)
     person = {photo: int(int(photo) ** 0.7) for photo in sweeps.photos}
     frame = slope_table(sweeps, clusters=person, **QUICK)

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simulated_sweeps import SEVEN, faces, true_slope
+from simulated_sweeps import SEVEN, simulate_presence, true_slope
 
 from pipeline.statistics.multiplicity import benjamini_hochberg
 from pipeline.statistics.photo_slopes import TOO_FEW_PHOTOS
@@ -16,7 +16,10 @@ QUICK = {"min_count": 1, "resamples": 200}
 
 def sweeps_in(groups, *, seed=1, labels=4, **options):
     """Sweeps of as many photos as each group is said to have, and who is in which."""
-    parts = [faces(photos=count, labels=labels, seed=seed + place, **options) for place, count in enumerate(groups)]
+    parts = [
+        simulate_presence(photos=count, labels=labels, seed=seed + place, **options)
+        for place, count in enumerate(groups)
+    ]
     names = [f"p{i:04d}" for i in range(sum(groups))]
     member = np.repeat([f"group {place}" for place in range(len(groups))], groups)
     return Sweeps.from_array(np.concatenate(parts), SEVEN, photos=names), dict(zip(names, member.tolist(), strict=True))
@@ -100,14 +103,14 @@ def test_equal_groups_are_distinguished_as_seldom_as_promised_and_intervals_hold
     quick = {"min_count": 10, "resamples": 100}
     frame = subgroup_slopes(same, groups, **quick)[1]
     assert 0.03 <= (frame["p"] < 0.05).mean() <= 0.07
-    apart = np.concatenate([same.to_array()[:60], faces(photos=150, effect=-0.1, seed=9, **options)])
+    apart = np.concatenate([same.to_array()[:60], simulate_presence(photos=150, effect=-0.1, seed=9, **options)])
     frame = subgroup_slopes(Sweeps.from_array(apart, SEVEN, photos=same.photos), groups, **quick)[1]
     truth = np.subtract(*(true_slope(base=-0.3, effect=effect, spread=0.2, noise=0.3) for effect in (-0.1, 0.1)))
     assert 0.925 <= frame["difference_low"].le(truth).mul(frame["difference_high"].ge(truth)).mean() <= 0.975
 
 
 def test_people_in_both_groups_are_no_independent_evidence():
-    people = faces(photos=80, labels=300, base=0.0, effect=0.0, spread=0.3, noise=0.0, seed=4)
+    people = simulate_presence(photos=80, labels=300, base=0.0, effect=0.0, spread=0.3, noise=0.0, seed=4)
     y = np.concatenate([people, people])
     sweeps = Sweeps.from_array(y, SEVEN)
     groups = {photo: "first" if int(photo) < 80 else "second" for photo in sweeps.photos}

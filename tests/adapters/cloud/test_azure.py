@@ -5,11 +5,11 @@ from datetime import date
 from typing import Any
 
 import pytest
+from adapter_factory import make_adapter
 from fakes.azure_vision import KEY, PRINCIPAL, TOKEN, VERSION, AzureVision, failure
 from fakes.clouds import environment
-from fakes.made import made
-from fakes.seeing import NAMES, sweep
-from fakes.serving import Response
+from fakes.http_server import Response
+from fakes.pixel_scores import LABELS, sweep_images
 
 from adapters.base import AdapterError, AnswerError, NoAnswer, RawAnswer
 from adapters.cloud.azure import Azure
@@ -22,10 +22,10 @@ def service() -> Iterator[AzureVision]:
 
 
 def test_the_image_is_sent_as_it_is_and_the_stated_version_is_kept(service: AzureVision) -> None:
-    image = sweep()[0]
-    answer = made("azure").send([image])[0]
-    assert service.received[0].body == image
-    assert service.received[0].query == {
+    image = sweep_images()[0]
+    answer = make_adapter("azure").send([image])[0]
+    assert service.requests[0].body == image
+    assert service.requests[0].query == {
         "api-version": "2024-02-01",
         "features": "tags",
         "language": "en",
@@ -37,8 +37,8 @@ def test_the_image_is_sent_as_it_is_and_the_stated_version_is_kept(service: Azur
 
 
 def test_the_version_can_be_pinned(service: AzureVision) -> None:
-    adapter = made("azure", model_version="2022-10-30-preview")
-    answer = adapter.send(sweep()[:1])[0]
+    adapter = make_adapter("azure", model_version="2022-10-30-preview")
+    answer = adapter.send(sweep_images()[:1])[0]
     assert isinstance(answer, RawAnswer)
     assert json.loads(answer.body)["modelVersion"] == "2022-10-30-preview"
     assert "2022-10-30-preview" in adapter.model
@@ -46,11 +46,11 @@ def test_the_version_can_be_pinned(service: AzureVision) -> None:
 
 @pytest.mark.parametrize("neutral", [False, True])
 def test_a_captions_words_are_labels(service: AzureVision, neutral: bool) -> None:
-    adapter = made("azure", captions=True, gender_neutral=neutral)
-    answer = adapter.send(sweep()[:1])[0]
+    adapter = make_adapter("azure", captions=True, gender_neutral=neutral)
+    answer = adapter.send(sweep_images()[:1])[0]
     assert isinstance(answer, RawAnswer)
     found = {label.name: label.score for label in adapter.parse(answer)}
-    assert set(found) == {*NAMES, "caption: a", "caption: pale", f"caption: {'person' if neutral else 'woman'}"}
+    assert set(found) == {*LABELS, "caption: a", "caption: pale", f"caption: {'person' if neutral else 'woman'}"}
     assert found["caption: a"] == 0.85
     assert adapter.capabilities.features == ("tags", "captions")
     assert service.billed == 2
@@ -81,7 +81,7 @@ def test_faults_are_named_with_what_they_ask_for(
     service: AzureVision, response: Response, retry: str, wait: float | None
 ) -> None:
     service.fault = lambda number: response
-    outcome = made("azure").send(sweep()[:1])[0]
+    outcome = make_adapter("azure").send(sweep_images()[:1])[0]
     assert isinstance(outcome, NoAnswer)
     assert (outcome.retry, outcome.wait) == (retry, wait)
     assert response.body["error"]["message"] in outcome.reason
@@ -99,7 +99,7 @@ def test_faults_are_named_with_what_they_ask_for(
 def test_what_no_retry_can_help_stops_the_run(service: AzureVision, response: Response, remedy: str) -> None:
     service.fault = lambda number: response
     with pytest.raises(AdapterError, match=remedy):
-        made("azure").send(sweep()[:1])
+        make_adapter("azure").send(sweep_images()[:1])
 
 
 @pytest.mark.parametrize(
@@ -112,12 +112,12 @@ def test_what_no_retry_can_help_stops_the_run(service: AzureVision, response: Re
 )
 def test_options_that_do_not_fit(service: AzureVision, options: dict[str, Any], message: str) -> None:
     with pytest.raises(AdapterError, match=message):
-        made("azure", **options)
+        make_adapter("azure", **options)
 
 
 def test_a_missing_endpoint_is_named() -> None:
     with environment({"VISION_KEY": KEY}), pytest.raises(AdapterError, match="export VISION_ENDPOINT="):
-        made("azure")
+        make_adapter("azure")
 
 
 def test_its_end_is_declared() -> None:
@@ -128,12 +128,12 @@ def test_its_end_is_declared() -> None:
 
 def test_a_token_of_entra_id_is_read_anew_for_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
     with AzureVision() as running, environment({"VISION_TOKEN": TOKEN, "VISION_ENDPOINT": running.url}):
-        adapter = made("azure")
-        assert isinstance(adapter.send(sweep()[:1])[0], RawAnswer)
-        assert "ocp-apim-subscription-key" not in running.received[0].headers
+        adapter = make_adapter("azure")
+        assert isinstance(adapter.send(sweep_images()[:1])[0], RawAnswer)
+        assert "ocp-apim-subscription-key" not in running.requests[0].headers
         monkeypatch.setenv("VISION_TOKEN", "another-planted-token")
         with pytest.raises(AdapterError, match="VISION_TOKEN") as caught:
-            adapter.send(sweep()[:1])
+            adapter.send(sweep_images()[:1])
         assert "planted-token" not in str(caught.value)
 
 
@@ -148,28 +148,28 @@ def principal() -> Iterator[AzureVision]:
 def test_a_service_principal_gets_one_token_for_many_calls_and_another_where_it_is_refused(
     principal: AzureVision,
 ) -> None:
-    adapter = made("azure")
+    adapter = make_adapter("azure")
     with ThreadPoolExecutor(4) as threads:
-        sent = list(threads.map(adapter.send, [[image] for image in sweep()]))
+        sent = list(threads.map(adapter.send, [[image] for image in sweep_images()]))
     assert all(isinstance(outcome, RawAnswer) for outcomes in sent for outcome in outcomes)
     assert len(principal.tokens) == 1
     principal.tokens[0] = "revoked"
-    assert isinstance(adapter.send(sweep()[:1])[0], RawAnswer)
-    assert [received.path.rpartition("/")[2] for received in principal.received[-3:]] == [
+    assert isinstance(adapter.send(sweep_images()[:1])[0], RawAnswer)
+    assert [request.path.rpartition("/")[2] for request in principal.requests[-3:]] == [
         "imageanalysis:analyze",
         "token",
         "imageanalysis:analyze",
     ]
-    principal.fault = lambda number: None if "token" in principal.received[-1].path else failure(401, "401", "no")
+    principal.fault = lambda number: None if "token" in principal.requests[-1].path else failure(401, "401", "no")
     with pytest.raises(AdapterError, match="principal's role"):
-        adapter.send(sweep()[:1])
+        adapter.send(sweep_images()[:1])
 
 
 def test_a_principal_s_token_is_renewed_before_it_expires(principal: AzureVision) -> None:
     principal.expires_in = 60
-    adapter = made("azure")
+    adapter = make_adapter("azure")
     for _ in range(2):
-        assert isinstance(adapter.send(sweep()[:1])[0], RawAnswer)
+        assert isinstance(adapter.send(sweep_images()[:1])[0], RawAnswer)
     assert len(principal.tokens) == 2
 
 
@@ -180,7 +180,7 @@ def test_no_token_at_the_moment_is_no_answer_and_bills_nothing(principal: AzureV
         (Response(dropped=True), "later"),
     ):
         principal.refused = refused
-        outcome = made("azure").send(sweep()[:1])[0]
+        outcome = make_adapter("azure").send(sweep_images()[:1])[0]
         assert isinstance(outcome, NoAnswer)
         assert (outcome.retry, outcome.billed) == (retry, False)
         assert "no access token" in outcome.reason
@@ -203,15 +203,15 @@ def test_a_principal_that_is_refused_stops_the_run_and_its_secret_is_not_shown(
     if response is None:
         monkeypatch.setenv("AZURE_CLIENT_SECRET", "planted-old-secret")
     with pytest.raises(AdapterError, match=r"no access token \(.*AZURE_CLIENT_SECRET.*role") as caught:
-        made("azure").send(sweep()[:1])
+        make_adapter("azure").send(sweep_images()[:1])
     assert "planted" not in str(caught.value)
 
 
 def test_a_principal_s_missing_variable_is_named(principal: AzureVision, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AZURE_TENANT_ID")
     with pytest.raises(AdapterError, match="export AZURE_TENANT_ID="):
-        made("azure")
+        make_adapter("azure")
     monkeypatch.setenv("AZURE_AUTHORITY_HOST", "http://login.example")
     monkeypatch.setenv("AZURE_TENANT_ID", "a tenant")
     with pytest.raises(AdapterError, match=r"AZURE_AUTHORITY_HOST.*only over https"):
-        made("azure")
+        make_adapter("azure")

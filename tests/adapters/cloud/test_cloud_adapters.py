@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from fakes.clouds import CLOUDS, environment, opened, parser
-from fakes.seeing import seen, slopes, sweep
-from fakes.serving import FAULTS, Received, Response, Serving
+from fakes.clouds import CLOUDS, environment, parser, service_and_adapter
+from fakes.http_server import FAULTS, FakeServer, Request, Response
+from fakes.pixel_scores import pixel_scores, score_slopes, sweep_images
 
 from adapters import registry
 from adapters.base import Adapter, AdapterError, AnswerError, Capabilities, NoAnswer, RawAnswer
@@ -28,17 +28,17 @@ def scores(adapter: Adapter, answer: RawAnswer) -> dict[str, float]:
 
 @each
 def test_the_slopes_of_what_is_seen_come_back_exactly(name: str) -> None:
-    images = sweep()
-    with opened(name) as (service, adapter):
-        found = slopes([scores(adapter, answer) for answer in answers(adapter, images)])
-        assert found == pytest.approx(slopes([seen(image) for image in images]), abs=1e-12)
+    images = sweep_images()
+    with service_and_adapter(name) as (service, adapter):
+        found = score_slopes([scores(adapter, answer) for answer in answers(adapter, images)])
+        assert found == pytest.approx(score_slopes([pixel_scores(image) for image in images]), abs=1e-12)
         assert service.billed == len(images)
 
 
 @each
 def test_answers_are_read_without_the_classifier_or_its_credentials(name: str) -> None:
-    with opened(name) as (_, adapter):
-        answer = answers(adapter, sweep()[:1])[0]
+    with service_and_adapter(name) as (_, adapter):
+        answer = answers(adapter, sweep_images()[:1])[0]
         expected = adapter.parse(answer)
     with environment({}):
         assert parser(name)(answer) == expected
@@ -50,9 +50,9 @@ def test_answers_are_read_without_the_classifier_or_its_credentials(name: str) -
     [("too many", "slower", 7.0), ("busy", "later", 2.0), ("broken", "later", None), ("dropped", "later", None)],
 )
 def test_faults_that_pass_are_named_as_such(name: str, fault: str, retry: str, wait: float | None) -> None:
-    with opened(name) as (service, adapter):
+    with service_and_adapter(name) as (service, adapter):
         service.fault = lambda number: fault
-        images = sweep()[: adapter.capabilities.batch]
+        images = sweep_images()[: adapter.capabilities.batch]
         outcomes = adapter.send(images)
         assert len(outcomes) == len(images)
         for outcome in outcomes:
@@ -66,9 +66,9 @@ def test_faults_that_pass_are_named_as_such(name: str, fault: str, retry: str, w
 @each
 @pytest.mark.parametrize("fault", ["page", "cut", "empty", "nothing"])
 def test_what_was_paid_for_is_kept_even_if_it_cannot_be_read(name: str, fault: str) -> None:
-    with opened(name) as (service, adapter):
+    with service_and_adapter(name) as (service, adapter):
         service.fault = lambda number: fault
-        for answer in answers(adapter, sweep()[:1]):
+        for answer in answers(adapter, sweep_images()[:1]):
             body = FAULTS[fault].body
             assert answer.body == (body if isinstance(body, bytes) else json.dumps(body).encode())
             with pytest.raises(AnswerError):
@@ -77,35 +77,35 @@ def test_what_was_paid_for_is_kept_even_if_it_cannot_be_read(name: str, fault: s
 
 @each
 def test_a_redirect_is_a_failure(name: str) -> None:
-    with opened(name) as (service, adapter):
+    with service_and_adapter(name) as (service, adapter):
         service.fault = lambda number: "redirect"
-        outcome = adapter.send(sweep()[:1])[0]
+        outcome = adapter.send(sweep_images()[:1])[0]
         assert isinstance(outcome, NoAnswer)
         assert "redirect" in outcome.reason
-        assert len(service.received) == 1
+        assert len(service.requests) == 1
 
 
 @each
 @pytest.mark.parametrize("status", [401, 403, 404])
 def test_a_page_that_refuses_everything_stops_the_run(name: str, status: int) -> None:
-    with opened(name) as (service, adapter):
+    with service_and_adapter(name) as (service, adapter):
         service.fault = lambda number: Response(status, b"<html>no</html>")
         with pytest.raises(AdapterError, match="refuses"):
-            adapter.send(sweep()[:1])
+            adapter.send(sweep_images()[:1])
 
 
 @each
 def test_an_image_that_is_none_fails_alone(name: str) -> None:
-    images = sweep()[:3]
+    images = sweep_images()[:3]
     images[1] = b"not an image"
-    with opened(name) as (_, adapter):
+    with service_and_adapter(name) as (_, adapter):
         size = adapter.capabilities.batch
         sent = [outcome for start in range(0, 3, size) for outcome in adapter.send(images[start : start + size])]
         assert [isinstance(outcome, RawAnswer) for outcome in sent] == [True, False, True]
         assert isinstance(sent[1], NoAnswer)
         assert sent[1].reply is not None or name == "imagga", "the reply is kept, where there was one"
         assert isinstance(sent[2], RawAnswer)
-        assert scores(adapter, sent[2]) == pytest.approx(seen(images[2]))
+        assert scores(adapter, sent[2]) == pytest.approx(pixel_scores(images[2]))
         failed = adapter.send(images[1:2])[0]
         assert isinstance(failed, NoAnswer)
         assert failed.retry == "never"
@@ -140,25 +140,25 @@ batched = pytest.mark.parametrize("name", _SOME_FAIL)
 
 @batched
 def test_a_batch_is_one_call_and_every_image_gets_its_own_part(name: str) -> None:
-    images = sweep() * 3
-    with opened(name) as (service, adapter):
+    images = sweep_images() * 3
+    with service_and_adapter(name) as (service, adapter):
         outcomes = adapter.send(images)
-        assert len(service.received) == 1
-        assert "key" not in service.received[0].query
+        assert len(service.requests) == 1
+        assert "key" not in service.requests[0].query
         for image, outcome in zip(images, outcomes, strict=True):
             assert isinstance(outcome, RawAnswer)
-            assert scores(adapter, outcome) == seen(image)
+            assert scores(adapter, outcome) == pixel_scores(image)
         assert len({outcome.body for outcome in outcomes if isinstance(outcome, RawAnswer)}) == 1
 
 
 @batched
 def test_of_a_batch_only_the_failed_images_fail(name: str) -> None:
-    images, errors = sweep(), _SOME_FAIL[name][0]
-    with opened(name) as (service, adapter):
-        service.spoilt = {image: error for image, (error, _) in zip(images, errors, strict=False)}.get
+    images, errors = sweep_images(), _SOME_FAIL[name][0]
+    with service_and_adapter(name) as (service, adapter):
+        service.image_error = {image: error for image, (error, _) in zip(images, errors, strict=False)}.get
         outcomes = adapter.send(images)
         assert isinstance(outcomes[4], RawAnswer)
-        assert scores(adapter, outcomes[4]) == seen(images[4])
+        assert scores(adapter, outcomes[4]) == pixel_scores(images[4])
         failed = [outcome for outcome in outcomes[:4] if isinstance(outcome, NoAnswer)]
         assert [outcome.retry for outcome in failed] == [retry for _, retry in errors]
         for position, (outcome, (error, _)) in enumerate(zip(failed, errors, strict=True)):
@@ -172,9 +172,9 @@ def test_of_a_batch_only_the_failed_images_fail(name: str) -> None:
 
 @batched
 def test_a_reply_with_a_part_missing_belongs_to_nobody(name: str) -> None:
-    with opened(name) as (service, adapter):
+    with service_and_adapter(name) as (service, adapter):
         service.fault = lambda number: Response(200, _SOME_FAIL[name][1])
-        for outcome in adapter.send(sweep()):
+        for outcome in adapter.send(sweep_images()):
             assert isinstance(outcome, NoAnswer)
             assert "cannot be assigned" in outcome.reason
             assert outcome.billed
@@ -202,11 +202,11 @@ def test_credentials_go_nowhere_in_the_clear(name: str) -> None:
         registry.create(name, {"endpoint": "https://example.org/gateway/"})
 
 
-def _echo(status: int) -> Callable[[Received], Response]:
+def _echo(status: int) -> Callable[[Request], Response]:
     """Reply of a hostile or careless server that repeats everything it was sent."""
 
-    def answer(received: Received) -> Response:
-        shown = json.dumps(dict(received.headers))
+    def answer(request: Request) -> Response:
+        shown = json.dumps(dict(request.headers))
         error = {"code": status, "message": shown, "status": shown}
         return Response(
             status, {"error": error, "__type": shown, "Message": shown, "status": {"code": 1, "description": shown}}
@@ -219,15 +219,15 @@ def _echo(status: int) -> Callable[[Received], Response]:
 @pytest.mark.parametrize("status", [200, 400, 401, 403, 429, 500])
 def test_planted_secrets_are_shown_nowhere(name: str, status: int) -> None:
     cloud = CLOUDS[name]
-    with Serving(_echo(status)) as server, environment(cloud.environment):
+    with FakeServer(_echo(status)) as server, environment(cloud.environment):
         adapter = registry.create(name, {"endpoint": server.url})
         shown = [repr(adapter), adapter.model, repr(adapter.parameters), repr(adapter.capabilities), adapter.name]
         try:
-            for outcome in adapter.send(sweep()[:1]):
+            for outcome in adapter.send(sweep_images()[:1]):
                 shown.append(repr(outcome))
         except AdapterError as error:
             shown += [str(error), repr(error), repr(error.__cause__)]
-        assert len(server.received) == 1
+        assert len(server.requests) == 1
         assert not any(secret in text for secret in cloud.secrets for text in shown)
 
 
@@ -288,7 +288,7 @@ def test_several_of_one_service_are_distinguished(name: str) -> None:
 
 @each
 def test_what_an_auditor_should_know_is_declared(name: str) -> None:
-    with opened(name) as (server, adapter):
+    with service_and_adapter(name) as (server, adapter):
         for declared in (registry_capabilities(name), adapter.capabilities):
             service = declared.service
             assert service is not None

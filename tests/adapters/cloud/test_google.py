@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes.clouds import environment, opened
+from adapter_factory import make_adapter
+from fakes.clouds import environment, service_and_adapter
 from fakes.google_vision import KEY, REFRESH, GoogleVision, failure
-from fakes.made import made
-from fakes.seeing import NAMES, seen, sweep
-from fakes.serving import Response
+from fakes.http_server import Response
+from fakes.pixel_scores import LABELS, pixel_scores, sweep_images
 
 from adapters.base import AdapterError, AnswerError, NoAnswer, RawAnswer
 from adapters.cloud.google import Google
@@ -26,30 +26,30 @@ def service() -> Iterator[GoogleVision]:
 
 
 def test_bad_image_data_is_tried_again_alone_and_then_no_more(service: GoogleVision) -> None:
-    service.spoilt = lambda image: code(3, "Bad image data.")
-    outcome = made("google", endpoint=service.url).send(sweep()[:1])[0]
+    service.image_error = lambda image: code(3, "Bad image data.")
+    outcome = make_adapter("google", endpoint=service.url).send(sweep_images()[:1])[0]
     assert isinstance(outcome, NoAnswer)
     assert outcome.retry == "never"
 
 
 @pytest.mark.parametrize(("number", "retry"), [(2, "later"), (4, "later"), (13, "later"), (5, "never"), (7, "never")])
 def test_grpc_codes_of_one_image(service: GoogleVision, number: int, retry: str) -> None:
-    images = sweep()
-    service.spoilt = lambda image: code(number) if image == images[0] else None
-    outcome = made("google", endpoint=service.url).send(images)[0]
+    images = sweep_images()
+    service.image_error = lambda image: code(number) if image == images[0] else None
+    outcome = make_adapter("google", endpoint=service.url).send(images)[0]
     assert isinstance(outcome, NoAnswer)
     assert outcome.retry == retry
 
 
 def test_a_batch_in_which_nothing_is_allowed_stops_the_run(service: GoogleVision) -> None:
-    service.spoilt = lambda image: code(7, "Permission denied on the project")
+    service.image_error = lambda image: code(7, "Permission denied on the project")
     with pytest.raises(AdapterError, match="Permission denied on the project"):
-        made("google", endpoint=service.url).send(sweep())
+        make_adapter("google", endpoint=service.url).send(sweep_images())
 
 
 def test_no_labels_is_a_part_without_a_list(service: GoogleVision) -> None:
     service.fault = lambda number: Response(200, {"responses": [{}]})
-    outcome = made("google", endpoint=service.url).send(sweep()[:1])[0]
+    outcome = make_adapter("google", endpoint=service.url).send(sweep_images()[:1])[0]
     assert isinstance(outcome, RawAnswer)
     assert Google.parse(outcome) == []
 
@@ -69,20 +69,20 @@ def test_no_labels_is_a_part_without_a_list(service: GoogleVision) -> None:
 def test_what_no_retry_can_help_stops_the_run(service: GoogleVision, response: Response, remedy: str) -> None:
     service.fault = lambda number: response
     with pytest.raises(AdapterError, match=remedy):
-        made("google", endpoint=service.url).send(sweep()[:1])
-    assert len(service.received) == 1
+        make_adapter("google", endpoint=service.url).send(sweep_images()[:1])
+    assert len(service.requests) == 1
 
 
 def test_a_quota_makes_it_slower_and_a_bad_request_fails(service: GoogleVision) -> None:
-    adapter = made("google", endpoint=service.url)
+    adapter = make_adapter("google", endpoint=service.url)
     service.fault = lambda number: failure(429, "RESOURCE_EXHAUSTED", "Quota exceeded", "RATE_LIMIT_EXCEEDED")
-    outcome = adapter.send(sweep()[:1])[0]
+    outcome = adapter.send(sweep_images()[:1])[0]
     assert isinstance(outcome, NoAnswer)
     assert (outcome.retry, outcome.wait) == ("slower", None)
     assert "RATE_LIMIT_EXCEEDED" in outcome.reason
-    outcome = adapter.send(sweep() * 4)[0]
+    outcome = adapter.send(sweep_images() * 4)[0]
     service.fault = lambda number: None
-    outcome = adapter.send(sweep() * 4)[0]
+    outcome = adapter.send(sweep_images() * 4)[0]
     assert isinstance(outcome, NoAnswer)
     assert (outcome.retry, outcome.reason) == ("never", "HTTP 400: INVALID_ARGUMENT: Too many images per request.")
 
@@ -99,7 +99,7 @@ def test_a_quota_makes_it_slower_and_a_bad_request_fails(service: GoogleVision) 
 )  # fmt: skip
 def test_where_it_asks(options: dict[str, Any], url: str) -> None:
     with environment({"GOOGLE_API_KEY": KEY}):
-        assert made("google", **options)._url == url
+        assert make_adapter("google", **options)._url == url
 
 
 @pytest.mark.parametrize(
@@ -114,24 +114,24 @@ def test_where_it_asks(options: dict[str, Any], url: str) -> None:
 )
 def test_options_that_do_not_fit(options: dict[str, Any], message: str) -> None:
     with environment({"GOOGLE_API_KEY": KEY}), pytest.raises(AdapterError, match=message):
-        made("google", **options)
+        make_adapter("google", **options)
 
 
 def test_the_rate_counts_images() -> None:
     with environment({"GOOGLE_API_KEY": KEY}):
         for batch in (1, 8, 16):
-            declared = made("google", batch=batch).capabilities
+            declared = make_adapter("google", batch=batch).capabilities
             assert declared.service is not None
             assert declared.service.rate * declared.batch == pytest.approx(30)
 
 
 def test_faces_are_a_second_feature() -> None:
-    with opened("google", {"faces": True, "max_results": 2}) as (service, adapter):
-        answer = adapter.send(sweep()[:1])[0]
+    with service_and_adapter("google", {"faces": True, "max_results": 2}) as (service, adapter):
+        answer = adapter.send(sweep_images()[:1])[0]
         assert service.billed == 2
         assert adapter.capabilities.features == ("labels", "faces")
         found = {label.name: label.score for label in adapter.parse(answer)}
-    assert len(set(found) & set(NAMES)) == 2
+    assert len(set(found) & set(LABELS)) == 2
     assert (found["face"], found["face: joy"]) == (0.75, 0.25)
     assert "face: anger" not in found
 
@@ -168,25 +168,25 @@ def account(tmp_path: Path) -> Iterator[GoogleVision]:
 
 
 def test_a_service_account_gets_one_token_for_many_calls(account: GoogleVision) -> None:
-    adapter = made("google", endpoint=account.url)
+    adapter = make_adapter("google", endpoint=account.url)
     with ThreadPoolExecutor(4) as threads:
-        sent = list(threads.map(adapter.send, [[image] for image in sweep()]))
+        sent = list(threads.map(adapter.send, [[image] for image in sweep_images()]))
     assert all(isinstance(outcomes[0], RawAnswer) for outcomes in sent)
     assert len(account.tokens) == 1
-    assert sum(received.path == "/token" for received in account.received) == 1
+    assert sum(request.path == "/token" for request in account.requests) == 1
 
 
 def test_a_token_that_is_refused_is_renewed_once(account: GoogleVision) -> None:
-    adapter = made("google", endpoint=account.url)
-    adapter.send(sweep()[:1])
+    adapter = make_adapter("google", endpoint=account.url)
+    adapter.send(sweep_images()[:1])
     account.tokens.clear()
-    assert isinstance(adapter.send(sweep()[:1])[0], RawAnswer)
+    assert isinstance(adapter.send(sweep_images()[:1])[0], RawAnswer)
     refusal = failure(401, "UNAUTHENTICATED", "no")
-    account.fault = lambda number: None if account.received[-1].path == "/token" else refusal
-    before = len(account.received)
+    account.fault = lambda number: None if account.requests[-1].path == "/token" else refusal
+    before = len(account.requests)
     with pytest.raises(AdapterError, match="GOOGLE_APPLICATION_CREDENTIALS"):
-        adapter.send(sweep()[:1])
-    assert [received.path.rpartition("/")[2] for received in account.received[before:]] == [
+        adapter.send(sweep_images()[:1])
+    assert [request.path.rpartition("/")[2] for request in account.requests[before:]] == [
         "images:annotate",
         "token",
         "images:annotate",
@@ -195,9 +195,9 @@ def test_a_token_that_is_refused_is_renewed_once(account: GoogleVision) -> None:
 
 def test_a_token_is_renewed_before_it_expires(account: GoogleVision) -> None:
     account.expires_in = 0
-    adapter = made("google", endpoint=account.url)
+    adapter = make_adapter("google", endpoint=account.url)
     for _ in range(2):
-        assert isinstance(adapter.send(sweep()[:1])[0], RawAnswer)
+        assert isinstance(adapter.send(sweep_images()[:1])[0], RawAnswer)
     assert len(account.tokens) == 2
 
 
@@ -206,7 +206,7 @@ def test_no_token_at_the_moment_is_no_answer_and_bills_nothing(
 ) -> None:
     monkeypatch.setattr("google.auth._exponential_backoff.time.sleep", lambda seconds: None)
     account.refused = Response(503, b"busy")
-    outcome = made("google", endpoint=account.url).send(sweep()[:1])[0]
+    outcome = make_adapter("google", endpoint=account.url).send(sweep_images()[:1])[0]
     assert isinstance(outcome, NoAnswer)
     assert (outcome.retry, outcome.billed) == ("later", False)
     assert "no access token" in outcome.reason
@@ -225,7 +225,7 @@ def test_no_token_at_the_moment_is_no_answer_and_bills_nothing(
 def test_an_account_that_is_refused_stops_the_run(account: GoogleVision, response: Response) -> None:
     account.refused = response
     with pytest.raises(AdapterError, match=r"no access token.*clock"):
-        made("google", endpoint=account.url).send(sweep()[:1])
+        make_adapter("google", endpoint=account.url).send(sweep_images()[:1])
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_a_key_file_that_does_not_serve_is_explained_and_not_shown(
         environment({"GOOGLE_APPLICATION_CREDENTIALS": str(file)}),
         pytest.raises(AdapterError, match=message) as caught,
     ):
-        made("google")
+        make_adapter("google")
     error: BaseException | None = caught.value
     while error is not None:
         assert "planted-private-key" not in repr(error)
@@ -277,7 +277,7 @@ def test_a_key_file_that_does_not_serve_is_explained_and_not_shown(
 def test_the_missing_package_is_named(account: GoogleVision, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "google.oauth2", None)
     with pytest.raises(AdapterError, match=r"'google-auth', which is not .*install .*'google-auth>=2.35'; an API key"):
-        made("google", endpoint=account.url)
+        make_adapter("google", endpoint=account.url)
 
 
 @pytest.fixture
@@ -307,23 +307,23 @@ def test_a_person_s_own_login_is_used_and_its_project_pays(
         if variable is not None:
             monkeypatch.setenv(variable, project)
             monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(file))
-        outcome = made("google", endpoint=service.url).send(sweep()[:1])[0]
+        outcome = make_adapter("google", endpoint=service.url).send(sweep_images()[:1])[0]
         assert isinstance(outcome, RawAnswer), outcome
-        assert {label.name: label.score for label in Google.parse(outcome)} == seen(sweep()[0])
-        assert service.received[-1].headers["x-goog-user-project"] == project
-        assert service.received[-1].headers["authorization"] == f"Bearer {service.tokens[-1]}"
+        assert {label.name: label.score for label in Google.parse(outcome)} == pixel_scores(sweep_images()[0])
+        assert service.requests[-1].headers["x-goog-user-project"] == project
+        assert service.requests[-1].headers["authorization"] == f"Bearer {service.tokens[-1]}"
 
 
 def test_a_login_that_was_revoked_stops_the_run_and_is_not_shown(login: tuple[GoogleVision, Path]) -> None:
     service, file = login
     file.write_text(file.read_text().replace(REFRESH, "planted-old-token"))
     with pytest.raises(AdapterError, match=r"no access token .*\(.*revoked.*login") as caught:
-        made("google", endpoint=service.url).send(sweep()[:1])
+        make_adapter("google", endpoint=service.url).send(sweep_images()[:1])
     assert "planted" not in str(caught.value)
 
 
 def test_without_any_credentials_all_three_ways_are_named() -> None:
     with environment({"CLOUDSDK_CONFIG": "/nowhere"}), pytest.raises(AdapterError) as caught:
-        made("google")
+        make_adapter("google")
     for way in ("GOOGLE_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS", "gcloud auth application-default login"):
         assert way in str(caught.value)

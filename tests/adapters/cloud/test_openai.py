@@ -2,10 +2,10 @@ import json
 from pathlib import Path
 
 import pytest
-from fakes.chatting import MODEL, chatting, completed, failed
-from fakes.made import made
-from fakes.seeing import NAMES, seen, slopes, sweep
-from fakes.serving import Response, Serving
+from adapter_factory import make_adapter
+from fakes.chat_service import MODEL, api_error, chat_service, completion
+from fakes.http_server import FakeServer, Response
+from fakes.pixel_scores import LABELS, pixel_scores, score_slopes, sweep_images
 
 from adapters import registry
 from adapters.base import Adapter, AdapterError, AnswerError, NoAnswer, RawAnswer
@@ -21,8 +21,8 @@ def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(KEY, SECRET)
 
 
-def asking(server: Serving, **options: object) -> OpenAI:
-    return made("openai", **{"labels": NAMES, "model": "seer", "endpoint": f"{server.url}/v1", **options})
+def asking(server: FakeServer, **options: object) -> OpenAI:
+    return make_adapter("openai", **{"labels": LABELS, "model": "seer", "endpoint": f"{server.url}/v1", **options})
 
 
 def scores(adapter: Adapter, outcomes: object) -> list[dict[str, float]]:
@@ -41,33 +41,33 @@ def scores(adapter: Adapter, outcomes: object) -> list[dict[str, float]]:
     ],
 )
 def test_the_slopes_of_known_scores_come_back_exactly(options: dict[str, object]) -> None:
-    images = sweep()
-    with Serving(chatting(SECRET)) as server:
+    images = sweep_images()
+    with FakeServer(chat_service(SECRET)) as server:
         adapter = asking(server, **options)
         found = scores(adapter, adapter.send(images))
-    truth = slopes([seen(image) for image in images])
-    assert slopes(found) == pytest.approx(truth, abs=1e-12)
-    assert len(server.received) == len(images) * int(options.get("repeats", 1))
+    truth = score_slopes([pixel_scores(image) for image in images])
+    assert score_slopes(found) == pytest.approx(truth, abs=1e-12)
+    assert len(server.requests) == len(images) * int(options.get("repeats", 1))
 
 
 def test_probabilities_of_the_one_best_label_are_those_of_its_letter() -> None:
-    images = sweep()
-    with Serving(chatting(SECRET)) as server:
+    images = sweep_images()
+    with FakeServer(chat_service(SECRET)) as server:
         adapter = asking(server, logprobs=True)
         found = scores(adapter, adapter.send(images))
     for image, given in zip(images, found, strict=True):
-        truth = seen(image)
-        assert given == pytest.approx({name: 0.95 * truth[name] / sum(truth.values()) for name in NAMES})
-    question = server.received[0].json()
+        truth = pixel_scores(image)
+        assert given == pytest.approx({name: 0.95 * truth[name] / sum(truth.values()) for name in LABELS})
+    question = server.requests[0].json()
     assert question["top_logprobs"] == 20
     assert "response_format" not in question
 
 
 def test_a_question_says_all_that_an_answer_may_depend_on() -> None:
-    with Serving(chatting(SECRET)) as server:
+    with FakeServer(chat_service(SECRET)) as server:
         adapter = asking(server, repeats=2, seed=5, max_tokens=90, detail="low", extra={"reasoning_effort": "low"})
-        answer = adapter.send(sweep()[:1])[0]
-    first, second = (received.json() for received in server.received)
+        answer = adapter.send(sweep_images()[:1])[0]
+    first, second = (request.json() for request in server.requests)
     assert (first["seed"], second["seed"]) == (5, 6)
     assert (first["temperature"], first["max_tokens"], first["reasoning_effort"]) == (0, 90, "low")
     assert first["messages"][0]["content"][1]["image_url"]["detail"] == "low"
@@ -78,34 +78,34 @@ def test_a_question_says_all_that_an_answer_may_depend_on() -> None:
 
 
 def test_one_question_in_fixed_order_is_kept_byte_for_byte() -> None:
-    response = completed('{"nurse": 0.5, "engineer": 0, "person": 1}')
-    with Serving(lambda _: response) as server:
-        answer = asking(server, temperature=None, seed=None).send(sweep()[:1])[0]
+    response = completion('{"nurse": 0.5, "engineer": 0, "person": 1}')
+    with FakeServer(lambda _: response) as server:
+        answer = asking(server, temperature=None, seed=None).send(sweep_images()[:1])[0]
     assert isinstance(answer, RawAnswer)
     assert answer.body == json.dumps(response.body).encode()
-    assert not {"temperature", "seed", "max_tokens"} & set(server.received[0].json())
+    assert not {"temperature", "seed", "max_tokens"} & set(server.requests[0].json())
 
 
 def test_refusals_are_answers_that_are_declared() -> None:
-    images = sweep()
+    images = sweep_images()
     response = [
-        completed(None, refusal="I cannot judge people."),
-        completed("", reason="content_filter"),
-        failed(400, "flagged", code="content_filter"),
-        completed('{"nu', reason="length"),
+        completion(None, refusal="I cannot judge people."),
+        completion("", reason="content_filter"),
+        api_error(400, "flagged", code="content_filter"),
+        completion('{"nu', reason="length"),
     ]
-    with Serving(chatting(SECRET)) as server:
+    with FakeServer(chat_service(SECRET)) as server:
         server.fault = lambda number: response[number - 1] if number <= len(response) else None
         adapter = asking(server)
         found = scores(adapter, adapter.send(images))
     assert found[:4] == [{"(refused)": 1}, {"(withheld)": 1}, {"(withheld)": 1}, {"(cut off)": 1}]
-    assert found[4] == seen(images[4])
+    assert found[4] == pixel_scores(images[4])
     assert {name for row in found for name in row} <= set(adapter.capabilities.labels or ())
 
 
 def test_a_repeat_that_fails_does_not_lose_those_before_it() -> None:
-    image = sweep()[0]
-    with Serving(chatting(SECRET)) as server:
+    image = sweep_images()[0]
+    with FakeServer(chat_service(SECRET)) as server:
         server.fault = lambda number: "busy" if number == 3 else None
         adapter = asking(server, repeats=3)
         first = adapter.send([image])[0]
@@ -113,25 +113,25 @@ def test_a_repeat_that_fails_does_not_lose_those_before_it() -> None:
         third = adapter.send([image])[0]
     assert isinstance(first, NoAnswer)
     assert (first.retry, first.wait, first.billed) == ("later", 2, True)
-    assert scores(adapter, [second]) == [pytest.approx(seen(image))]
+    assert scores(adapter, [second]) == [pytest.approx(pixel_scores(image))]
     assert isinstance(third, RawAnswer)
-    assert len(server.received) == 3 + 1 + 3
+    assert len(server.requests) == 3 + 1 + 3
 
 
 @pytest.mark.parametrize(
     ("response", "retry", "wait"),
     [
-        (failed(429, "Rate limit", code="rate_limit_exceeded"), "slower", None),
+        (api_error(429, "Rate limit", code="rate_limit_exceeded"), "slower", None),
         (Response(429, {"error": {"message": "wait"}}, {"retry-after-ms": "250", "Retry-After": "9"}), "slower", 0.25),
-        (failed(503, "Slow down", code="slow_down"), "slower", None),
-        (failed(500, "The server had an error", kind="server_error"), "later", None),
-        (failed(503, "Loading model", code=503, kind="unavailable_error"), "later", None),
+        (api_error(503, "Slow down", code="slow_down"), "slower", None),
+        (api_error(500, "The server had an error", kind="server_error"), "later", None),
+        (api_error(503, "Loading model", code=503, kind="unavailable_error"), "later", None),
         (
-            failed(503, "server busy, please try again.  maximum pending requests exceeded", kind="api_error"),
+            api_error(503, "server busy, please try again.  maximum pending requests exceeded", kind="api_error"),
             "later",
             None,
         ),
-        (failed(400, "bad image", code="invalid_image_format"), "never", None),
+        (api_error(400, "bad image", code="invalid_image_format"), "never", None),
         (
             Response(400, {"object": "error", "message": "bad image", "type": "BadRequestError", "code": 400}),
             "never",
@@ -146,19 +146,19 @@ def test_a_repeat_that_fails_does_not_lose_those_before_it() -> None:
     ],
 )
 def test_faults_say_whether_asking_again_helps(response: str | Response, retry: str, wait: float | None) -> None:
-    with Serving(chatting(SECRET)) as server:
+    with FakeServer(chat_service(SECRET)) as server:
         server.fault = lambda _: response
-        outcome = asking(server).send(sweep()[:1])[0]
+        outcome = asking(server).send(sweep_images()[:1])[0]
     assert isinstance(outcome, NoAnswer)
     assert (outcome.retry, outcome.wait) == (retry, wait)
 
 
 @pytest.mark.parametrize("fault", ["page", "cut", "empty", "nothing"])
 def test_a_success_that_cannot_be_understood_is_kept_and_fails_by_name(fault: str) -> None:
-    with Serving(chatting(SECRET)) as server:
+    with FakeServer(chat_service(SECRET)) as server:
         server.fault = lambda _: fault
         adapter = asking(server)
-        outcome = adapter.send(sweep()[:1])[0]
+        outcome = adapter.send(sweep_images()[:1])[0]
     assert isinstance(outcome, RawAnswer)
     with pytest.raises(AnswerError):
         adapter.parse(outcome)
@@ -167,56 +167,56 @@ def test_a_success_that_cannot_be_understood_is_kept_and_fails_by_name(fault: st
 @pytest.mark.parametrize(
     ("response", "message"),
     [
-        *((failed(429, "no credit", code=code), "no money or quota") for code in sorted(BILLING)),
-        (failed(429, "no credit", kind="insufficient_quota"), "no money or quota"),
-        (failed(402, "Payment required"), "no money or quota"),
-        (failed(401, "Incorrect API key", code="invalid_api_key"), f"check the key in {KEY}"),
-        (failed(403, "Country not supported"), "permissions of the key"),
-        (failed(404, "model 'seer' not found", kind="not_found_error"), "options model and endpoint"),
-        (failed(500, "image input is not supported by this server", code=500, kind="server_error"), "--mmproj"),
-        (failed(400, "seer is not a multimodal model", code=400), "does not take images"),
-        (failed(400, "Unsupported value", param="temperature"), "null omits it"),
-        (failed(400, "Invalid schema", param="response_format.json_schema"), "option format"),
-        (failed(400, "'response_format.type' must be 'json_object' or 'text'"), "option format"),
+        *((api_error(429, "no credit", code=code), "no money or quota") for code in sorted(BILLING)),
+        (api_error(429, "no credit", kind="insufficient_quota"), "no money or quota"),
+        (api_error(402, "Payment required"), "no money or quota"),
+        (api_error(401, "Incorrect API key", code="invalid_api_key"), f"check the key in {KEY}"),
+        (api_error(403, "Country not supported"), "permissions of the key"),
+        (api_error(404, "model 'seer' not found", kind="not_found_error"), "options model and endpoint"),
+        (api_error(500, "image input is not supported by this server", code=500, kind="server_error"), "--mmproj"),
+        (api_error(400, "seer is not a multimodal model", code=400), "does not take images"),
+        (api_error(400, "Unsupported value", param="temperature"), "null omits it"),
+        (api_error(400, "Invalid schema", param="response_format.json_schema"), "option format"),
+        (api_error(400, "'response_format.type' must be 'json_object' or 'text'"), "option format"),
         (
             Response(422, {"detail": [{"loc": ["body", "seed"], "msg": "Extra inputs are not permitted"}]}),
             "option seed",
         ),
-        (failed(400, "max_tokens is not supported: use max_completion_tokens", param="max_tokens"), "extra="),
+        (api_error(400, "max_tokens is not supported: use max_completion_tokens", param="max_tokens"), "extra="),
     ],
 )
 def test_what_no_question_escapes_stops(response: Response, message: str) -> None:
-    with Serving(lambda _: response) as server, pytest.raises(AdapterError, match=message):
-        asking(server).send(sweep()[:1])
+    with FakeServer(lambda _: response) as server, pytest.raises(AdapterError, match=message):
+        asking(server).send(sweep_images()[:1])
 
 
 def test_the_key_goes_nowhere_but_into_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
 
-    def echo(received: object) -> Response:
-        return failed(400, f"your key is {SECRET}, {received!r}")
+    def echo(request: object) -> Response:
+        return api_error(400, f"your key is {SECRET}, {request!r}")
 
-    with Serving(echo) as server:
+    with FakeServer(echo) as server:
         adapter = asking(server)
-        outcome = adapter.send(sweep()[:1])[0]
-    assert server.received[0].headers["authorization"] == f"Bearer {SECRET}"
-    assert server.received[0].headers["openai-organization"] == "org-1"
+        outcome = adapter.send(sweep_images()[:1])[0]
+    assert server.requests[0].headers["authorization"] == f"Bearer {SECRET}"
+    assert server.requests[0].headers["openai-organization"] == "org-1"
     assert SECRET not in repr((outcome, adapter.parameters, adapter.model, adapter.capabilities))
 
 
 def test_a_server_of_ones_own_needs_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(AdapterError, match=r"only over https.*key_variable"):
-        made("openai", labels=("nurse",), model="m", endpoint="http://gpu.example:8000/v1")
+        make_adapter("openai", labels=("nurse",), model="m", endpoint="http://gpu.example:8000/v1")
     monkeypatch.delenv(KEY)
     with pytest.raises(AdapterError, match=KEY):
-        made("openai", labels=("nurse",), model="m")
+        make_adapter("openai", labels=("nurse",), model="m")
     with pytest.raises(AdapterError, match="MY_OWN"):
-        made("openai", labels=("nurse",), model="m", endpoint="https://gpu.example/v1", key_variable="MY_OWN")
-    with Serving(chatting(None)) as server:
+        make_adapter("openai", labels=("nurse",), model="m", endpoint="https://gpu.example/v1", key_variable="MY_OWN")
+    with FakeServer(chat_service(None)) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1/")
-        adapter = made("openai", labels=NAMES, model="seer")
-        assert scores(adapter, adapter.send(sweep()[:1])) == [seen(sweep()[0])]
-    assert "authorization" not in server.received[0].headers
+        adapter = make_adapter("openai", labels=LABELS, model="seer")
+        assert scores(adapter, adapter.send(sweep_images()[:1])) == [pixel_scores(sweep_images()[0])]
+    assert "authorization" not in server.requests[0].headers
     assert adapter.capabilities.service is not None
     assert (adapter.capabilities.service.host, adapter.capabilities.service.credentials) == ("127.0.0.1", ())
 
@@ -243,11 +243,15 @@ def test_options_are_read_and_explained(tmp_path: Path) -> None:
 
 
 def test_the_price_of_a_known_model_is_by_tokens_and_estimated_for_photos() -> None:
-    price = made("openai", labels=["nurse", "pilot"], model="gpt-4.1-mini-2025-04-14").capabilities.service.price
+    price = make_adapter(
+        "openai", labels=["nurse", "pilot"], model="gpt-4.1-mini-2025-04-14"
+    ).capabilities.service.price
     assert price.tokens == (0.40, 1.60)
     assert 0.5 < price.usd_per_1000 < 3
-    assert made("openai", labels=["nurse"], model="gpt-4o-mini").capabilities.service.price.usd_per_1000 > 7
-    thrice = made("openai", labels=["nurse", "pilot"], model="gpt-4.1-mini", repeats=3).capabilities.service.price
+    assert make_adapter("openai", labels=["nurse"], model="gpt-4o-mini").capabilities.service.price.usd_per_1000 > 7
+    thrice = make_adapter(
+        "openai", labels=["nurse", "pilot"], model="gpt-4.1-mini", repeats=3
+    ).capabilities.service.price
     assert thrice.usd_per_1000 == pytest.approx(3 * price.usd_per_1000, rel=0.01)
 
 
@@ -255,4 +259,4 @@ def test_the_price_of_a_known_model_is_by_tokens_and_estimated_for_photos() -> N
     "options", [{"model": "gpt-4.1-minimal"}, {"model": "gpt-4o-mini", "endpoint": "https://gpu.example/v1"}]
 )
 def test_prices_are_not_guessed_for_other_models_and_servers(options: dict[str, str]) -> None:
-    assert made("openai", labels=["nurse"], **options).capabilities.service.price is None
+    assert make_adapter("openai", labels=["nurse"], **options).capabilities.service.price is None

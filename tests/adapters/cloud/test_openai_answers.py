@@ -1,8 +1,8 @@
 import json
 
 import pytest
-from fakes.chatting import completed
-from fakes.seeing import sweep
+from fakes.chat_service import completion
+from fakes.pixel_scores import sweep_images
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,7 +11,7 @@ from adapters.cloud import openai_answers as chat
 
 
 def reply(text: str | None, **more: object) -> bytes:
-    return json.dumps(completed(text, **more).body).encode()
+    return json.dumps(completion(text, **more).body).encode()
 
 
 def scores(body: bytes, *labels: str, letters: bool = False) -> dict[str, float]:
@@ -128,7 +128,7 @@ def test_replies_are_kept_byte_for_byte(body: bytes) -> None:
 
 def test_an_order_belongs_to_the_image_and_the_repeat() -> None:
     labels = [str(number) for number in range(50)]
-    first, second = sweep()[:2]
+    first, second = sweep_images()[:2]
     drawn = [
         chat.shuffled(labels, image, seed=seed, repeat=repeat)
         for image, seed, repeat in [(first, 1, 0), (first, 1, 0), (second, 1, 0), (first, 2, 0), (first, 1, 1)]

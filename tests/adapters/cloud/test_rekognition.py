@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from adapter_factory import make_adapter
 from fakes.clouds import CLOUDS, environment
-from fakes.made import made
+from fakes.http_server import Response
+from fakes.pixel_scores import pixel_scores, sweep_images
 from fakes.rekognition import ID, REGION, SECRET, TOKEN, Keys, RekognitionService, failure
-from fakes.seeing import seen, sweep
-from fakes.serving import Response
 
 from adapters.base import AdapterError, AnswerError, NoAnswer, RawAnswer
 from adapters.cloud.rekognition import Rekognition
@@ -23,33 +23,33 @@ def service() -> Iterator[RekognitionService]:
 
 
 def test_the_signature_holds_to_the_last_byte(service: RekognitionService) -> None:
-    adapter = made("rekognition", endpoint=service.url)
-    assert isinstance(adapter.send(sweep()[:1])[0], RawAnswer)
-    assert ":" in service.received[0].headers["host"]
+    adapter = make_adapter("rekognition", endpoint=service.url)
+    assert isinstance(adapter.send(sweep_images()[:1])[0], RawAnswer)
+    assert ":" in service.requests[0].headers["host"]
     service.keys = {ID: Keys(SECRET + "x")}
     with pytest.raises(AdapterError, match=r"AWS_SECRET_ACCESS_KEY.*clock"):
-        adapter.send(sweep()[:1])
+        adapter.send(sweep_images()[:1])
 
 
 def test_all_labels_are_asked_for_and_what_identifies_the_answer_is_kept(service: RekognitionService) -> None:
-    answer = made("rekognition", endpoint=service.url).send(sweep()[:1])[0]
-    content = service.received[0].json()
+    answer = make_adapter("rekognition", endpoint=service.url).send(sweep_images()[:1])[0]
+    content = service.requests[0].json()
     assert (content["MinConfidence"], content["MaxLabels"]) == (0, 1000)
     assert isinstance(answer, RawAnswer)
     assert answer.headers["x-amzn-requestid"] == "planted-request-id"
     assert json.loads(answer.body)["LabelModelVersion"] == "3.0"
     found = {label.name: label.score for label in Rekognition.parse(answer)}
-    assert found == pytest.approx(seen(sweep()[0]))
+    assert found == pytest.approx(pixel_scores(sweep_images()[0]))
 
 
 def test_labels_can_be_filtered(service: RekognitionService) -> None:
-    answer = made("rekognition", endpoint=service.url, include=("nurse",)).send(sweep()[:1])[0]
+    answer = make_adapter("rekognition", endpoint=service.url, include=("nurse",)).send(sweep_images()[:1])[0]
     assert isinstance(answer, RawAnswer)
     assert [label.name for label in Rekognition.parse(answer)] == ["nurse"]
     with pytest.raises(AdapterError, match=r"'exclude\.0'.*at most 50 characters"):
-        made("rekognition", endpoint=service.url, exclude=("x" * 51,))
+        make_adapter("rekognition", endpoint=service.url, exclude=("x" * 51,))
     with pytest.raises(AdapterError, match="cannot be filtered"):
-        made("rekognition", endpoint=service.url, include=("nurse",), faces=True)
+        make_adapter("rekognition", endpoint=service.url, include=("nurse",), faces=True)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_labels_can_be_filtered(service: RekognitionService) -> None:
 )
 def test_an_errors_code_decides_whatever_http_says(service: RekognitionService, response: Response, retry: str) -> None:
     service.fault = lambda number: response
-    outcome = made("rekognition", endpoint=service.url).send(sweep()[:1])[0]
+    outcome = make_adapter("rekognition", endpoint=service.url).send(sweep_images()[:1])[0]
     assert isinstance(outcome, NoAnswer)
     assert outcome.retry == retry
     assert not outcome.billed
@@ -81,7 +81,7 @@ def test_an_errors_code_decides_whatever_http_says(service: RekognitionService, 
         assert message in outcome.reason
         assert outcome.reply is not None
         assert outcome.reply.headers["x-amzn-requestid"] == "planted-request-id"
-    assert len(service.received) == 1
+    assert len(service.requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -97,8 +97,8 @@ def test_an_errors_code_decides_whatever_http_says(service: RekognitionService, 
 def test_what_no_retry_can_help_stops_the_run(service: RekognitionService, code: str, remedy: str) -> None:
     service.fault = lambda number: failure(400, code, "no", prefix="com.amazonaws#")
     with pytest.raises(AdapterError, match=remedy):
-        made("rekognition", endpoint=service.url).send(sweep()[:1])
-    assert len(service.received) == 1
+        make_adapter("rekognition", endpoint=service.url).send(sweep_images()[:1])
+    assert len(service.requests) == 1
 
 
 def write_profile(file: Path, *, key: str, secret: str, token: str) -> None:
@@ -116,15 +116,15 @@ def test_temporary_credentials_come_from_a_profile_and_are_read_again_when_they_
     }
     with RekognitionService() as service, environment(settings):
         service.keys = {"ASIAONE": Keys("one", TOKEN), "ASIATWO": Keys("two", "another-planted-token")}
-        adapter = made("rekognition", endpoint=service.url)
-        assert isinstance(adapter.send(sweep()[:1])[0], RawAnswer)
+        adapter = make_adapter("rekognition", endpoint=service.url)
+        assert isinstance(adapter.send(sweep_images()[:1])[0], RawAnswer)
         service.keys["ASIAONE"] = Keys("one", TOKEN, expired=True)
         with pytest.raises(AdapterError, match="have expired"):
-            adapter.send(sweep()[:1])
+            adapter.send(sweep_images()[:1])
         write_profile(file, key="ASIATWO", secret="two", token="another-planted-token")
-        assert isinstance(adapter.send(sweep()[:1])[0], RawAnswer)
+        assert isinstance(adapter.send(sweep_images()[:1])[0], RawAnswer)
         assert service.billed == 2
-        assert len(service.received) == 4
+        assert len(service.requests) == 4
 
 
 def test_neither_debugging_nor_an_echo_shows_the_session_token(
@@ -133,12 +133,12 @@ def test_neither_debugging_nor_an_echo_shows_the_session_token(
     service.keys = {ID: Keys(SECRET, TOKEN)}
     with environment({**CLOUDS["rekognition"].environment, "AWS_SESSION_TOKEN": TOKEN}):
         caplog.set_level(logging.DEBUG)
-        adapter = made("rekognition", endpoint=service.url)
-        answer = adapter.send(sweep()[:1])[0]
+        adapter = make_adapter("rekognition", endpoint=service.url)
+        answer = adapter.send(sweep_images()[:1])[0]
         assert isinstance(answer, RawAnswer)
-        service.fault = lambda number: Response(200, str(dict(service.received[-1].headers)).encode())
-        echoed = adapter.send(sweep()[:1])[0]
-    assert TOKEN in service.received[-1].headers["x-amz-security-token"]
+        service.fault = lambda number: Response(200, str(dict(service.requests[-1].headers)).encode())
+        echoed = adapter.send(sweep_images()[:1])[0]
+    assert TOKEN in service.requests[-1].headers["x-amz-security-token"]
     for shown in (repr(answer), repr(echoed), caplog.text, repr(adapter._signer.signed(service.url, b"", {}))):
         assert TOKEN not in shown
         assert SECRET not in shown
@@ -179,7 +179,7 @@ def test_neither_debugging_nor_an_echo_shows_the_session_token(
 )
 def test_where_it_asks(settings: dict[str, str], options: dict[str, Any], host: str) -> None:
     with environment({"AWS_ACCESS_KEY_ID": ID, "AWS_SECRET_ACCESS_KEY": SECRET, **settings}):
-        declared = made("rekognition", **options).capabilities.service
+        declared = make_adapter("rekognition", **options).capabilities.service
     assert declared is not None
     assert declared.host == host
 
@@ -196,7 +196,7 @@ def test_where_it_asks(settings: dict[str, str], options: dict[str, Any], host: 
 def test_what_is_missing_is_named(settings: dict[str, str], message: str) -> None:
     keys = {} if "AWS_PROFILE" in settings else {"AWS_ACCESS_KEY_ID": ID, "AWS_SECRET_ACCESS_KEY": SECRET}
     with environment({**keys, **settings}), pytest.raises(AdapterError, match=message):
-        made("rekognition")
+        make_adapter("rekognition")
 
 
 def test_the_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,15 +205,15 @@ def test_the_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         environment(CLOUDS["rekognition"].environment),
         pytest.raises(AdapterError, match=r"'botocore', which is not installed: .*install .*'botocore>=1.35'"),
     ):
-        made("rekognition")
+        make_adapter("rekognition")
 
 
 def test_of_two_faces_the_one_nearest_the_centre_is_read(service: RekognitionService) -> None:
-    adapter = made("rekognition", endpoint=service.url, faces=True)
-    answer = adapter.send(sweep()[:1])[0]
+    adapter = make_adapter("rekognition", endpoint=service.url, faces=True)
+    answer = adapter.send(sweep_images()[:1])[0]
     assert isinstance(answer, RawAnswer)
     found = {label.name: label.score for label in adapter.parse(answer)}
-    masculine = seen(sweep()[0])["engineer"]
+    masculine = pixel_scores(sweep_images()[0])["engineer"]
     assert found["Male"] == pytest.approx(masculine)
     assert found["Female"] == pytest.approx(1 - masculine)
     assert found["Smile"] == pytest.approx(0.1)

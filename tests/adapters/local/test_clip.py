@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from adapter_factory import make_adapter
 from drawn_faces import drawn_face, png
-from fakes.made import made
 from fakes.tiny_networks import tiny_clip
 from PIL import Image
 
@@ -26,7 +26,7 @@ def scores(adapter: Clip) -> dict[str, float]:
 
 def test_scores_are_those_of_open_clip_itself(tmp_path: Path) -> None:
     folder = tiny_clip(tmp_path / "tiny")
-    adapter = made("clip", str(folder), labels=LABELS, template="a photo of a {}", batch=1)
+    adapter = make_adapter("clip", str(folder), labels=LABELS, template="a photo of a {}", batch=1)
     network, preprocess = open_clip.create_model_from_pretrained(f"local-dir:{folder}")
     tokens = open_clip.get_tokenizer(f"local-dir:{folder}")([f"a photo of a {label}" for label in LABELS])
     with torch.inference_mode():
@@ -34,33 +34,35 @@ def test_scores_are_those_of_open_clip_itself(tmp_path: Path) -> None:
         expected = (scale * image @ text.T).softmax(1)[0].tolist()
         cosines = (image @ text.T)[0].tolist()
     assert scores(adapter) == pytest.approx(dict(zip(LABELS, expected, strict=True)), abs=1e-5)
-    similar = made("clip", str(folder), labels=LABELS, scores="cosine", batch=1)
+    similar = make_adapter("clip", str(folder), labels=LABELS, scores="cosine", batch=1)
     halved = {label: (1 + cosine) / 2 for label, cosine in zip(LABELS, cosines, strict=True)}
     assert scores(similar) == pytest.approx(halved, abs=1e-5)
 
 
 def test_the_question_is_part_of_what_is_recorded(tmp_path: Path) -> None:
     folder = str(tiny_clip(tmp_path / "tiny"))
-    adapter = made("clip", folder)
+    adapter = make_adapter("clip", folder)
     assert len(adapter.parameters["labels"]) == 129
     assert adapter.parameters["template"] == ["a photo of a {}"]
-    several = made("clip", folder, labels=LABELS, template=("a photo of a {}", "the face of a {}"), batch=1)
-    assert scores(several) != scores(made("clip", folder, labels=LABELS, batch=1))
+    several = make_adapter("clip", folder, labels=LABELS, template=("a photo of a {}", "the face of a {}"), batch=1)
+    assert scores(several) != scores(make_adapter("clip", folder, labels=LABELS, batch=1))
     json.dumps(dict(several.parameters), allow_nan=False)
-    assert len(scores(made("clip", folder, top_k=1, presence=0.0, batch=1))) == 1
+    assert len(scores(make_adapter("clip", folder, top_k=1, presence=0.0, batch=1))) == 1
 
 
 def test_the_version_follows_the_weights(tmp_path: Path) -> None:
-    first = made("clip", str(tiny_clip(tmp_path / "tiny"))).model
-    assert made("clip", str(tiny_clip(tmp_path / "tiny"))).model == first
-    assert made("clip", str(tiny_clip(tmp_path / "tiny", seed=1))).model != first
+    first = make_adapter("clip", str(tiny_clip(tmp_path / "tiny"))).model
+    assert make_adapter("clip", str(tiny_clip(tmp_path / "tiny"))).model == first
+    assert make_adapter("clip", str(tiny_clip(tmp_path / "tiny", seed=1))).model != first
 
 
 def test_sigmoid_scores_need_a_network_that_was_trained_so(tmp_path: Path) -> None:
-    siglip = made("clip", str(tiny_clip(tmp_path / "siglip", sigmoid=True)), labels=LABELS, scores="sigmoid", batch=1)
+    siglip = make_adapter(
+        "clip", str(tiny_clip(tmp_path / "siglip", sigmoid=True)), labels=LABELS, scores="sigmoid", batch=1
+    )
     assert 0 < sum(scores(siglip).values()) != pytest.approx(1)
     with pytest.raises(AdapterError, match="not trained for sigmoid scores"):
-        scores(made("clip", str(tiny_clip(tmp_path / "clip")), labels=LABELS, scores="sigmoid", batch=1))
+        scores(make_adapter("clip", str(tiny_clip(tmp_path / "clip")), labels=LABELS, scores="sigmoid", batch=1))
 
 
 def test_published_weights_are_found_in_the_cache_or_it_says_how_to_fetch(
@@ -71,7 +73,7 @@ def test_published_weights_are_found_in_the_cache_or_it_says_how_to_fetch(
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(AdapterError, match=r"create_model\('ViT-B-32', pretrained='openai'\)"):
-        made("clip", "ViT-B-32", weights="openai")
+        make_adapter("clip", "ViT-B-32", weights="openai")
     cached = tmp_path / ".cache" / "clip" / "ViT-B-32.pt"
     cached.parent.mkdir(parents=True)
     cached.write_bytes(b"weights")
@@ -100,18 +102,18 @@ def test_what_is_not_there_is_explained(
 
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(AdapterError, match=message):
-        made("clip", target, **options)
+        make_adapter("clip", target, **options)
 
 
 def test_folders_and_templates_that_cannot_be_are_explained(tmp_path: Path) -> None:
     folder = tiny_clip(tmp_path / "tiny")
     with pytest.raises(AdapterError, match=r"must contain \{\} once"):
-        made("clip", str(folder), template="a photo")
+        make_adapter("clip", str(folder), template="a photo")
     with pytest.raises(AdapterError, match="has its own weights"):
-        made("clip", str(folder), weights="openai")
+        make_adapter("clip", str(folder), weights="openai")
     (folder / "open_clip_model.safetensors").unlink()
     with pytest.raises(AdapterError, match="there are no weights"):
-        made("clip", str(folder))
+        make_adapter("clip", str(folder))
     (folder / "open_clip_config.json").write_text("{}")
     with pytest.raises(AdapterError, match=r"open_clip_config.json cannot be read: KeyError"):
-        made("clip", str(folder))
+        make_adapter("clip", str(folder))

@@ -3,8 +3,8 @@ import json
 import numpy as np
 import pytest
 import torch
+from adapter_factory import make_adapter
 from drawn_faces import drawn_face, png
-from fakes.made import made
 from torch import Tensor
 
 import models.weights
@@ -35,7 +35,7 @@ class _Leftness(Judge):
 @pytest.fixture
 def adapter(monkeypatch: pytest.MonkeyPatch) -> FaceAttributes:
     monkeypatch.setattr(models.weights, "load_judge", lambda name: _Leftness(widths=(8, 8, 8, 8)))
-    return made("face-attributes")
+    return make_adapter("face-attributes")
 
 
 def two_faces() -> bytes:
@@ -78,7 +78,7 @@ def test_missing_weights_are_explained(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(models.weights, "load_judge", missing)
     with pytest.raises(AdapterError, match=r"face-attributes cannot be used.*judge.safetensors"):
-        made("face-attributes").send([png(drawn_face())])
+        make_adapter("face-attributes").send([png(drawn_face())])
 
 
 def test_the_model_is_the_weights(adapter: FaceAttributes) -> None:
@@ -95,6 +95,6 @@ def test_a_face_whose_place_is_known_is_judged_and_none_is_looked_for(adapter: F
 
 
 def test_the_face_is_looked_for_in_every_version_where_that_is_wanted(adapter: FaceAttributes) -> None:
-    anew: FaceAttributes = made("face-attributes", face="version")
+    anew: FaceAttributes = make_adapter("face-attributes", face="version")
     assert (adapter.capabilities.faces, anew.capabilities.faces) == (True, False)
     assert adapter.parameters != anew.parameters, "answers of the one are none of the other"

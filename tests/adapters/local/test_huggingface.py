@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from adapter_factory import make_adapter
 from drawn_faces import drawn_face, png
-from fakes.made import made
 from fakes.tiny_networks import tiny_transformer
 from PIL import Image
 
@@ -27,7 +27,7 @@ def test_a_folder_works_without_network_and_gives_the_network_s_own_scores(tmp_p
     from transformers import ViTForImageClassification, ViTImageProcessor
 
     folder = tiny_transformer(tmp_path / "tiny")
-    adapter = made("huggingface", str(folder), batch=2)
+    adapter = make_adapter("huggingface", str(folder), batch=2)
     given = ViTImageProcessor.from_pretrained(folder)(images=Image.fromarray(drawn_face()), return_tensors="pt")
     with torch.inference_mode():
         expected = ViTForImageClassification.from_pretrained(folder)(**given).logits.softmax(1)[0].tolist()
@@ -35,21 +35,21 @@ def test_a_folder_works_without_network_and_gives_the_network_s_own_scores(tmp_p
 
 
 def test_a_model_of_several_labels_has_sigmoid_scores(tmp_path: Path) -> None:
-    adapter = made("huggingface", str(tiny_transformer(tmp_path / "several", several=True)), batch=1)
+    adapter = make_adapter("huggingface", str(tiny_transformer(tmp_path / "several", several=True)), batch=1)
     assert adapter.parameters["activation"] == "sigmoid"
     assert sum(scores(adapter).values()) != pytest.approx(1, abs=0.01)
 
 
 def test_the_version_follows_weights_labels_and_preprocessing(tmp_path: Path) -> None:
     folder = tiny_transformer(tmp_path / "tiny")
-    first = made("huggingface", str(folder)).model
-    assert made("huggingface", str(folder)).model == first
+    first = make_adapter("huggingface", str(folder)).model
+    assert make_adapter("huggingface", str(folder)).model == first
     settings = json.loads((folder / "preprocessor_config.json").read_text())
     (folder / "preprocessor_config.json").write_text(json.dumps(settings | {"image_mean": [0.4, 0.4, 0.4]}))
-    second = made("huggingface", str(folder)).model
+    second = make_adapter("huggingface", str(folder)).model
     tiny_transformer(folder, seed=1)
-    assert len({first, second, made("huggingface", str(folder)).model}) == 3
-    json.dumps(dict(made("huggingface", str(folder)).parameters), allow_nan=False)
+    assert len({first, second, make_adapter("huggingface", str(folder)).model}) == 3
+    json.dumps(dict(make_adapter("huggingface", str(folder)).parameters), allow_nan=False)
 
 
 def test_code_that_comes_with_a_model_is_never_executed(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_code_that_comes_with_a_model_is_never_executed(tmp_path: Path) -> None:
     }
     (folder / "config.json").write_text(json.dumps(config | changed))
     with pytest.raises(AdapterError, match="never executed"):
-        made("huggingface", str(folder))
+        make_adapter("huggingface", str(folder))
     assert not (tmp_path / "executed").exists()
 
 
@@ -74,16 +74,16 @@ def test_a_network_without_a_trained_classifier_is_refused(tmp_path: Path) -> No
     body = {name: value for name, value in state.items() if not name.startswith("classifier")}
     save_file(body, folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(AdapterError, match=r"no trained image classifier: its weights lack classifier.bias"):
-        made("huggingface", str(folder), batch=1).send([IMAGE])
+        make_adapter("huggingface", str(folder), batch=1).send([IMAGE])
 
 
 def test_an_incomplete_folder_is_explained(tmp_path: Path) -> None:
     folder = tiny_transformer(tmp_path / "tiny")
     (folder / "model.safetensors").unlink()
     with pytest.raises(AdapterError, match=r"lacks model.safetensors: fetch the model again"):
-        made("huggingface", str(folder))
+        make_adapter("huggingface", str(folder))
     with pytest.raises(AdapterError, match="a folder has no revisions"):
-        made("huggingface", str(folder), revision="main")
+        make_adapter("huggingface", str(folder), revision="main")
 
 
 def test_a_repository_in_the_cache_is_used_without_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,8 +94,8 @@ def test_a_repository_in_the_cache_is_used_without_network(tmp_path: Path, monke
     (cache / "refs").mkdir()
     (cache / "refs" / "main").write_text("0123abc")
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
-    adapter = made("huggingface", "owner/tiny", batch=1)
+    adapter = make_adapter("huggingface", "owner/tiny", batch=1)
     assert adapter.model.startswith("owner/tiny at 0123abc, files sha256 ")
     assert len(scores(adapter)) == 3
     with pytest.raises(AdapterError, match="hf download owner/other"):
-        made("huggingface", "owner/other")
+        make_adapter("huggingface", "owner/other")

@@ -2,7 +2,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from fakes.serving import Response, Serving
+from fakes.http_server import FakeServer, Response
 
 from adapters.base import AdapterError
 from adapters.local.files import digest_of, fetch, hub_snapshot
@@ -22,7 +22,7 @@ def test_a_digest_is_the_file_s_own_or_that_of_sha256sum_s_lines(tmp_path: Path)
 def test_a_download_is_whole_and_the_expected_one_or_not_there(tmp_path: Path) -> None:
     path = tmp_path / "new" / "weights.pth"
     starts = sha256(b"weights").hexdigest()[:8]
-    with Serving(lambda received: Response(200 if received.path == "/good" else 404, b"weights")) as server:
+    with FakeServer(lambda request: Response(200 if request.path == "/good" else 404, b"weights")) as server:
         with pytest.raises(AdapterError, match="404"):
             fetch(f"{server.url}/bad", path)
         with pytest.raises(AdapterError, match="cannot be downloaded: invalid hash value"):

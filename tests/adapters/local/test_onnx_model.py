@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from adapter_factory import make_adapter
 from drawn_faces import drawn_face, png
-from fakes.made import made
 from fakes.tiny_networks import tiny_onnx
 
 from adapters.base import AdapterError, RawAnswer
@@ -35,8 +35,8 @@ def expected(path: Path, *, rgb: tuple[float, ...]) -> list[float]:
 def test_scores_are_those_of_the_declared_preprocessing(tmp_path: Path) -> None:
     path = tiny_onnx(tmp_path / "tiny.onnx")
     unit = [value / 255 for value in COLOUR]
-    assert scores(made("onnx", str(path), **FLAT)) == pytest.approx(expected(path, rgb=tuple(unit)), abs=1e-5)
-    bgr = made("onnx", str(path), **FLAT | {"channels": "bgr", "std": (0.5, 0.5, 0.5)})
+    assert scores(make_adapter("onnx", str(path), **FLAT)) == pytest.approx(expected(path, rgb=tuple(unit)), abs=1e-5)
+    bgr = make_adapter("onnx", str(path), **FLAT | {"channels": "bgr", "std": (0.5, 0.5, 0.5)})
     assert scores(bgr) == pytest.approx(expected(path, rgb=tuple(2 * v for v in reversed(unit))), abs=1e-5)
 
 
@@ -51,7 +51,7 @@ def test_scores_are_those_of_the_declared_preprocessing(tmp_path: Path) -> None:
     ],
 )
 def test_every_way_a_model_may_want_its_input(tmp_path: Path, model: dict[str, Any], options: dict[str, Any]) -> None:
-    adapter = made("onnx", str(tiny_onnx(tmp_path / "tiny.onnx", **model)), **FLAT | options)
+    adapter = make_adapter("onnx", str(tiny_onnx(tmp_path / "tiny.onnx", **model)), **FLAT | options)
     assert sum(scores(adapter, png(drawn_face()))) == pytest.approx(1, abs=1e-4)
     assert adapter.capabilities.batch == model.get("batch", 16)
 
@@ -75,30 +75,30 @@ def test_what_does_not_fit_is_found_before_anything_is_asked(
 ) -> None:
     path = tiny_onnx(tmp_path / "tiny.onnx", **model)
     with pytest.raises(AdapterError, match=message):
-        made("onnx", str(path), **FLAT | options)
+        make_adapter("onnx", str(path), **FLAT | options)
 
 
 def test_a_second_softmax_is_refused(tmp_path: Path) -> None:
-    adapter = made("onnx", str(tiny_onnx(tmp_path / "tiny.onnx", softmax=True)), **FLAT)
+    adapter = make_adapter("onnx", str(tiny_onnx(tmp_path / "tiny.onnx", softmax=True)), **FLAT)
     with pytest.raises(AdapterError, match="probabilities already: set the option activation to none"):
         adapter.send([PLAIN])
 
 
 def test_the_version_is_the_files_own_and_all_is_recorded(tmp_path: Path) -> None:
     path = tiny_onnx(tmp_path / "tiny.onnx")
-    first = made("onnx", str(path), **FLAT).model
+    first = make_adapter("onnx", str(path), **FLAT).model
     (tmp_path / "tiny.onnx.data").write_bytes(b"weights that lie next to it")
-    second = made("onnx", str(path), **FLAT).model
+    second = make_adapter("onnx", str(path), **FLAT).model
     tiny_onnx(path, seed=1)
-    assert len({first, second, made("onnx", str(path), **FLAT).model}) == 3
-    record = json.loads(json.dumps(dict(made("onnx", str(path), **FLAT).parameters), allow_nan=False))
+    assert len({first, second, make_adapter("onnx", str(path), **FLAT).model}) == 3
+    record = json.loads(json.dumps(dict(make_adapter("onnx", str(path), **FLAT).parameters), allow_nan=False))
     assert record["threads"] == 1
     assert record["preprocessing"]["mean"] == [0, 0, 0]
 
 
 def test_files_that_are_no_model_are_explained(tmp_path: Path) -> None:
     with pytest.raises(AdapterError, match="there is no file"):
-        made("onnx", str(tmp_path / "nothing.onnx"), **FLAT)
+        make_adapter("onnx", str(tmp_path / "nothing.onnx"), **FLAT)
     (tmp_path / "text.onnx").write_text("weights")
     with pytest.raises(AdapterError, match="onnxruntime cannot run"):
-        made("onnx", str(tmp_path / "text.onnx"), **FLAT)
+        make_adapter("onnx", str(tmp_path / "text.onnx"), **FLAT)

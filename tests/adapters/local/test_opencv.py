@@ -1,15 +1,15 @@
 import cv2
 import numpy as np
 import pytest
+from adapter_factory import make_adapter
 from drawn_faces import drawn_face, png
-from fakes.made import made
 
 from adapters.base import Label
 from adapters.local.opencv import OpenCV
 
 
 def _labels(image: bytes) -> dict[str, float]:
-    adapter = made("opencv")
+    adapter = make_adapter("opencv")
     return {label.name: label.score for label in adapter.parse(adapter.send([image])[0])}
 
 
@@ -45,19 +45,19 @@ def test_threads_do_not_change_answers() -> None:
     try:
         for threads in (1, 4):
             cv2.setNumThreads(threads)
-            bodies |= {made("opencv").send([image])[0].body for _ in range(5)}
+            bodies |= {make_adapter("opencv").send([image])[0].body for _ in range(5)}
     finally:
         cv2.setNumThreads(before)
     assert len(bodies) == 1
 
 
 def test_the_model_names_opencv_and_the_cascades() -> None:
-    assert cv2.__version__ in made("opencv").model
-    assert len(made("opencv").model.rpartition(" ")[2]) == 64
+    assert cv2.__version__ in make_adapter("opencv").model
+    assert len(make_adapter("opencv").model.rpartition(" ")[2]) == 64
 
 
 @pytest.mark.parametrize("size", [(40, 40), (30, 400), (2000, 1500)])
 def test_any_size_is_searched(size: tuple[int, int]) -> None:
     image = cv2.resize(drawn_face(), size)
-    adapter = made("opencv")
+    adapter = make_adapter("opencv")
     assert all(isinstance(label, Label) for label in adapter.parse(adapter.send([png(image)])[0]))

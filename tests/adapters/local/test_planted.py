@@ -3,7 +3,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fakes.made import made
+from adapter_factory import make_adapter
 
 from adapters.base import AdapterError
 from adapters.local.planted import DEFAULT_LABELS, Planted, PlantedLabel
@@ -54,7 +54,7 @@ def _presence(adapter: Planted, photos: int, attribute: str = "gender", arm: str
 
 def test_presence_rates_are_the_planted_straight_lines(tmp_path: Path) -> None:
     photos = 1000
-    adapter = made("planted", run=_sweeps(tmp_path, photos), seed=1)
+    adapter = make_adapter("planted", run=_sweeps(tmp_path, photos), seed=1)
     for name, returned in _presence(adapter, photos).items():
         label = DEFAULT_LABELS[name]
         slope = adapter.truth()[name] if label.attribute == "gender" else 0.0
@@ -69,7 +69,7 @@ def test_photos_differ_in_their_slopes_by_the_spread(tmp_path: Path) -> None:
         "steady": PlantedLabel(rate=0.4, slope=0.0, spread=0.0),
         "spread": PlantedLabel(rate=0.4, slope=0.0, spread=0.2),
     }
-    presence = _presence(made("planted", run=_sweeps(tmp_path, photos), labels=labels), photos)
+    presence = _presence(make_adapter("planted", run=_sweeps(tmp_path, photos), labels=labels), photos)
     changes = {name: (returned[:, -1] != returned[:, 0]).mean() for name, returned in presence.items()}
     assert changes["steady"] == 0
     # |u / rate - 1| < 2 |b| with b uniform in +-0.2 sqrt(3): rate * 4 * E|b| of the photos change
@@ -79,11 +79,11 @@ def test_photos_differ_in_their_slopes_by_the_spread(tmp_path: Path) -> None:
 def test_answers_depend_on_nothing_but_photo_value_and_seed(tmp_path: Path) -> None:
     run = _sweeps(tmp_path, 50)
     images = [_image(n, k) for n in range(50) for k in range(7)]
-    first = [answer.body for answer in made("planted", run=run).send(images)]
-    backwards = [answer.body for answer in made("planted", run=run).send(images[::-1])]
+    first = [answer.body for answer in make_adapter("planted", run=run).send(images)]
+    backwards = [answer.body for answer in make_adapter("planted", run=run).send(images[::-1])]
     assert first == backwards[::-1]
-    assert first != [answer.body for answer in made("planted", run=run, seed=1).send(images)]
-    assert made("planted", run=run).parameters != made("planted", run=run, seed=1).parameters
+    assert first != [answer.body for answer in make_adapter("planted", run=run, seed=1).send(images)]
+    assert make_adapter("planted", run=run).parameters != make_adapter("planted", run=run, seed=1).parameters
 
 
 def test_placebos_and_other_attributes_stay_at_the_base_rate(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_placebos_and_other_attributes_stay_at_the_base_rate(tmp_path: Path) -> 
     for attribute, arm in (("gender", "random"), ("race", "edit")):
         folder = tmp_path / f"{attribute} {arm}"
         returned = _presence(
-            made("planted", run=_sweeps(folder, 40, attribute, arm), labels=labels), 40, attribute, arm
+            make_adapter("planted", run=_sweeps(folder, 40, attribute, arm), labels=labels), 40, attribute, arm
         )["up"]
         assert np.all(returned == returned[:, :1])
 
@@ -102,7 +102,7 @@ def test_steps_of_identical_bytes_have_their_mean_value(tmp_path: Path) -> None:
     shared = [_row(_image(n, 0), n, value) for n in range(photos) for value in (1.0, 2.0)]
     plain = [_row(_image(n, 0), n, 1.5) for n in range(photos)]
     bodies = [
-        [answer.body for answer in made("planted", run=_table(tmp_path / name, rows), labels=labels).send(
+        [answer.body for answer in make_adapter("planted", run=_table(tmp_path / name, rows), labels=labels).send(
             [_image(n, 0) for n in range(photos)]
         )]
         for name, rows in (("shared", shared), ("plain", plain))
@@ -114,19 +114,19 @@ def test_rates_that_would_leave_the_unit_interval_are_refused(tmp_path: Path) ->
     run = _sweeps(tmp_path, 2)
     for label in (PlantedLabel(rate=0.8, slope=0.3), PlantedLabel(rate=0.1, slope=-0.6)):
         with pytest.raises(AdapterError, match=r"'steep'.*leave 0-1 at \|a\| = 2"):
-            made("planted", run=run, labels={"steep": label}).send([_image(0, 0)])
+            make_adapter("planted", run=run, labels={"steep": label}).send([_image(0, 0)])
     with pytest.raises(AdapterError, match="option 'labels': a planted label's rate must be in 0-1"):
-        made("planted", run=run, labels={"never": {"rate": 0, "slope": 0}})
+        make_adapter("planted", run=run, labels={"never": {"rate": 0, "slope": 0}})
 
 
 def test_an_image_outside_the_table_fails_and_a_missing_table_is_explained(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is not in"):
-        made("planted", run=_sweeps(tmp_path, 1)).send([b"another image"])
+        make_adapter("planted", run=_sweeps(tmp_path, 1)).send([b"another image"])
     with pytest.raises(AdapterError, match="make the counterfactuals first"):
-        made("planted", run=tmp_path / "nowhere").send([b"x"])
+        make_adapter("planted", run=tmp_path / "nowhere").send([b"x"])
 
 
 def test_another_table_is_another_model(tmp_path: Path) -> None:
     one, two = _sweeps(tmp_path / "one", 1), _sweeps(tmp_path / "two", 2)
-    assert made("planted", run=one).model == made("planted", run=one / "counterfactuals.parquet").model
-    assert made("planted", run=one).model != made("planted", run=two).model
+    assert make_adapter("planted", run=one).model == make_adapter("planted", run=one / "counterfactuals.parquet").model
+    assert make_adapter("planted", run=one).model != make_adapter("planted", run=two).model

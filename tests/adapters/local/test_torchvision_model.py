@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 import torch
+from adapter_factory import make_adapter
 from drawn_faces import drawn_face, png
-from fakes.made import made
 from fakes.tiny_networks import tiny_resnet
 from PIL import Image
 
@@ -23,7 +23,7 @@ def resnet(tmp_path: Path) -> Callable[..., TorchvisionModel]:
     weights = tiny_resnet(tmp_path / "weights.pth")
 
     def make(**options: Any) -> TorchvisionModel:
-        return made(
+        return make_adapter(
             "torchvision",
             "resnet18",
             **{"weights": str(weights), "labels": LABELS, "size": 32, "resize": 40, "batch": 2} | options,
@@ -126,4 +126,4 @@ def test_weights_that_do_not_fit_are_explained(resnet: Callable[..., Torchvision
     with pytest.raises(AdapterError, match=r"text.pth is not a state dict"):
         resnet(weights=str(tmp_path / "text.pth")).send([png(drawn_face())])
     with pytest.raises(AdapterError, match="did you mean 'resnet18'"):
-        made("torchvision", "resnet_18")
+        make_adapter("torchvision", "resnet_18")

@@ -5,6 +5,6 @@ from typing import Any
 from adapters import registry
 
 
-def made(name: str, target: str = "", **options: Any) -> Any:
+def make_adapter(name: str, target: str = "", **options: Any) -> Any:
     """An adapter by its name, its target and its options."""
     return registry.create(f"{name}:{target}" if target else name, options)

@@ -5,11 +5,11 @@ from io import BytesIO
 import numpy as np
 from PIL import Image
 
-NAMES = ("nurse", "engineer", "person")
+LABELS = ("nurse", "engineer", "person")
 VALUES = (-2.0, -1.0, 0.0, 1.0, 2.0)
 
 
-def seen(image: bytes) -> dict[str, float]:
+def pixel_scores(image: bytes) -> dict[str, float]:
     """The mean red, green and blue (0-1), by the three names, to four decimals.
 
     Raises:
@@ -20,10 +20,10 @@ def seen(image: bytes) -> dict[str, float]:
             means = np.asarray(opened.convert("RGB"), dtype=np.float64).mean(axis=(0, 1)) / 255
     except (OSError, SyntaxError) as error:
         raise ValueError("not a readable image") from error
-    return {name: round(float(mean), 4) for name, mean in zip(NAMES, means, strict=True)}
+    return {name: round(float(mean), 4) for name, mean in zip(LABELS, means, strict=True)}
 
 
-def sweep() -> list[bytes]:
+def sweep_images() -> list[bytes]:
     """One image for each of ``VALUES``: red rises, green falls, blue stays."""
     pixels = np.random.default_rng(0).integers(90, 160, (64, 64, 3))
     images = []
@@ -35,6 +35,6 @@ def sweep() -> list[bytes]:
     return images
 
 
-def slopes(scores: list[dict[str, float]]) -> dict[str, float]:
+def score_slopes(scores: list[dict[str, float]]) -> dict[str, float]:
     """The slope of each name's score along ``VALUES``."""
-    return {name: float(np.polyfit(VALUES, [row[name] for row in scores], 1)[0]) for name in NAMES}
+    return {name: float(np.polyfit(VALUES, [row[name] for row in scores], 1)[0]) for name in LABELS}

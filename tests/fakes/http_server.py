@@ -1,4 +1,4 @@
-"""A server on this machine's loopback that answers as a function says, remembers what it received, and can fail.
+"""A server on this machine's loopback that answers as a function says, remembers what it request, and can fail.
 
 What a vendor's protocol is lives in that vendor's own file.
 """
@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 
 
 @dataclass(frozen=True)
-class Received:
+class Request:
     """A request as it came; header names in lower case."""
 
     method: str
@@ -94,15 +94,15 @@ class _Server(ThreadingHTTPServer):
         pass  # the client has gone
 
 
-class Serving(LoopbackServer):
+class FakeServer(LoopbackServer):
     """Answers requests in threads until it is left; ``fault`` names one of ``FAULTS`` to be response instead, or None.
 
     Attributes:
-        received: every request, in the order they came.
+        request: every request, in the order they came.
     """
 
-    def __init__(self, answer: Callable[[Received], Response]) -> None:
-        self.received: list[Received] = []
+    def __init__(self, answer: Callable[[Request], Response]) -> None:
+        self.requests: list[Request] = []
         self.fault: Callable[[int], str | Response | None] = lambda number: None
         self._answer = answer
         self._lock = threading.Lock()
@@ -120,7 +120,7 @@ class Serving(LoopbackServer):
                 parts = urlsplit(self.path)
                 query = {name: values[0] for name, values in parse_qs(parts.query, keep_blank_values=True).items()}
                 headers = {name.lower(): value for name, value in self.headers.items()}
-                self._tell(serving._response(Received(self.command, parts.path, query, headers, body)))
+                self._tell(serving._response(Request(self.command, parts.path, query, headers, body)))
 
             do_GET = do_HEAD = do_PUT = do_DELETE = do_POST  # noqa: N815
 
@@ -140,10 +140,10 @@ class Serving(LoopbackServer):
 
         super().__init__(Handler)
 
-    def _response(self, received: Received) -> Response:
+    def _response(self, request: Request) -> Response:
         with self._lock:
-            self.received.append(received)
-            fault = self.fault(len(self.received))
+            self.requests.append(request)
+            fault = self.fault(len(self.requests))
         if fault is None:
-            return self._answer(received)
+            return self._answer(request)
         return FAULTS[fault] if isinstance(fault, str) else fault

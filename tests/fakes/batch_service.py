@@ -5,8 +5,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from fakes.chatting import chatting, failed
-from fakes.serving import Received, Response, Serving
+from fakes.chat_service import api_error, chat_service
+from fakes.http_server import FakeServer, Request, Response
 
 
 @dataclass
@@ -18,7 +18,7 @@ class Batch:
 
 
 @dataclass
-class Fate:
+class BatchResult:
     """What becomes of a batch: its last status, and how many of its questions are answered before."""
 
     status: str = "completed"
@@ -27,7 +27,7 @@ class Fate:
     refused: frozenset[int] = frozenset()  # questions (by their line) that get an error of their own
 
 
-class BatchServer(Serving):
+class BatchServer(FakeServer):
     """Takes files and batches; a batch ends when it has been looked at ``looks`` times.
 
     Attributes:
@@ -41,8 +41,8 @@ class BatchServer(Serving):
     def __init__(self, key: str, *, looks: int = 2) -> None:
         super().__init__(self._answer_call)
         self._key, self._looks = key, looks
-        self._chat = chatting(key)
-        self.fates: list[Fate] = []
+        self._chat = chat_service(key)
+        self.fates: list[BatchResult] = []
         self.billed: Counter[str] = Counter()
         self.files: dict[str, bytes] = {}
         self.batches: dict[str, Batch] = {}
@@ -50,26 +50,26 @@ class BatchServer(Serving):
         self.held = False
         self._made = 0
 
-    def _answer_call(self, received: Received) -> Response:
-        if received.headers.get("authorization") != f"Bearer {self._key}":
-            return failed(401, "Incorrect API key provided", code="invalid_api_key")
-        kind, *rest = received.path.removeprefix("/v1/").split("/")
-        if (received.method, kind, rest) == ("POST", "files", []):
-            parts = received.parts()
+    def _answer_call(self, request: Request) -> Response:
+        if request.headers.get("authorization") != f"Bearer {self._key}":
+            return api_error(401, "Incorrect API key provided", code="invalid_api_key")
+        kind, *rest = request.path.removeprefix("/v1/").split("/")
+        if (request.method, kind, rest) == ("POST", "files", []):
+            parts = request.parts()
             assert parts["purpose"][2] == b"batch"
             return Response(200, {"id": self._keep(parts["file"][2]), "object": "file"})
-        if (received.method, kind, rest) == ("POST", "batches", []):
-            return self._create(received.json())
-        if (received.method, kind, rest) == ("GET", "batches", []):
+        if (request.method, kind, rest) == ("POST", "batches", []):
+            return self._create(request.json())
+        if (request.method, kind, rest) == ("GET", "batches", []):
             return Response(200, {"data": [one.facts for one in self.batches.values()], "has_more": False})
         if kind == "batches" and rest[0] in self.batches:
             return Response(200, self._look(self.batches[rest[0]]))
         if kind == "files" and rest[0] in self.files:
-            if received.method == "DELETE":
+            if request.method == "DELETE":
                 del self.files[rest[0]]
                 return Response(200, {"deleted": True})
             return Response(200, self.files[rest[0]], {"Content-Type": "application/jsonl"})
-        return failed(404, f"No such thing: {received.path}")
+        return api_error(404, f"No such thing: {request.path}")
 
     def _keep(self, content: bytes) -> str:
         self._made += 1
@@ -96,7 +96,7 @@ class BatchServer(Serving):
 
     def _finish(self, facts: dict[str, Any]) -> None:
         number = int(facts["id"].removeprefix("batch_")) - 1
-        fate = self.fates[number] if number < len(self.fates) else Fate()
+        fate = self.fates[number] if number < len(self.fates) else BatchResult()
         facts["status"] = fate.status
         if fate.status == "failed":
             facts["errors"] = {"data": fate.errors}
@@ -113,9 +113,9 @@ class BatchServer(Serving):
                 continue
             body = json.dumps(question["body"]).encode()
             headers = {"authorization": f"Bearer {self._key}"}
-            reply = self._chat(Received("POST", question["url"], {}, headers, body))
+            reply = self._chat(Request("POST", question["url"], {}, headers, body))
             if line in fate.refused:
-                reply = failed(400, "this picture is refused", code="invalid_image")
+                reply = api_error(400, "this picture is refused", code="invalid_image")
             else:
                 self.billed[question["custom_id"]] += 1
             response = {"status_code": reply.status, "request_id": f"r{line}", "body": reply.body}

@@ -15,7 +15,7 @@ from pipeline.run.record import Stage
 PHOTOS, STEPS = 4, 3
 
 
-def made_run(folder: Path, *, side: int = 40) -> Run:
+def unqueried_run(folder: Path, *, side: int = 40) -> Run:
     """Four photos, so many pixels wide and high, in three steps of one attribute."""
     rows = []
     for photo in range(PHOTOS):

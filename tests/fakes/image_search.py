@@ -5,13 +5,13 @@ from io import BytesIO
 from typing import Any
 
 import numpy as np
-from fakes.serving import Received, Response
+from fakes.http_server import Request, Response
 from PIL import Image
 
 PER_PAGE = {"openverse": 20, "wikimedia": 50, "google": 10}
 
 
-def picture(seed: int, *, size: tuple[int, int] = (64, 64), format: str = "JPEG") -> bytes:
+def random_photo(seed: int, *, size: tuple[int, int] = (64, 64), format: str = "JPEG") -> bytes:
     """An image whose look depends on the seed alone."""
     coarse = np.random.default_rng(seed).integers(0, 255, (8, 8, 3), dtype=np.uint8)
     stream = BytesIO()
@@ -31,8 +31,8 @@ class ImageSearch:
     def __init__(self, service: str, addresses: Callable[[str], Sequence[str]], *, licence: str = "CC BY 4.0") -> None:
         self._service, self._addresses, self._licence = service, addresses, licence
 
-    def __call__(self, received: Received) -> Response:
-        return Response(200, getattr(self, f"_{self._service}")(received.query))
+    def __call__(self, request: Request) -> Response:
+        return Response(200, getattr(self, f"_{self._service}")(request.query))
 
     def _openverse(self, query: Any) -> Any:
         found = self._addresses(query["q"])

@@ -1,4 +1,4 @@
-"""A server of chat completions, as OpenAI documents it; it sees what `fakes.seeing` sees."""
+"""A server of chat completions, as OpenAI documents it; it sees what `fakes.pixel_scores` sees."""
 
 import json
 import math
@@ -7,39 +7,39 @@ from base64 import b64decode
 from collections.abc import Callable
 from typing import Any
 
-from fakes.seeing import seen
-from fakes.serving import Received, Response
+from fakes.http_server import Request, Response
+from fakes.pixel_scores import pixel_scores
 
 MODEL = "seer-2026-01-01"
 
 
-def chatting(key: str | None) -> Callable[[Received], Response]:
+def chat_service(key: str | None) -> Callable[[Request], Response]:
     """Answers about the labels in the schema; without one about the labels in the text, or with one of its letters."""
 
-    def answer(received: Received) -> Response:
-        if key and received.headers.get("authorization") != f"Bearer {key}":
-            return failed(401, "Incorrect API key provided", code="invalid_api_key")
-        if received.path != "/v1/chat/completions":
-            return failed(404, f"Invalid URL ({received.path})")
-        question = received.json()
+    def answer(request: Request) -> Response:
+        if key and request.headers.get("authorization") != f"Bearer {key}":
+            return api_error(401, "Incorrect API key provided", code="invalid_api_key")
+        if request.path != "/v1/chat/completions":
+            return api_error(404, f"Invalid URL ({request.path})")
+        question = request.json()
         if question["model"] != "seer":
-            return failed(404, f"The model {question['model']!r} does not exist", code="model_not_found")
+            return api_error(404, f"The model {question['model']!r} does not exist", code="model_not_found")
         text, picture = question["messages"][-1]["content"]
         found = re.fullmatch(r"data:image/(?:png|jpeg);base64,([A-Za-z0-9+/=]+)", picture["image_url"]["url"])
         try:
-            scores = seen(b64decode(found[1], validate=True))
+            scores = pixel_scores(b64decode(found[1], validate=True))
         except (TypeError, ValueError):
-            return failed(400, "You uploaded an unsupported image", code="invalid_image_format")
+            return api_error(400, "You uploaded an unsupported image", code="invalid_image_format")
         if question.get("logprobs"):
             return _letter(question, text["text"], scores)
         labels = _labels_of_schema(question["response_format"]) if "response_format" in question else None
         labels = labels or json.loads(text["text"].rpartition("The labels: ")[2])
-        return completed(json.dumps({label: scores.get(label, 0) for label in labels}))
+        return completion(json.dumps({label: scores.get(label, 0) for label in labels}))
 
     return answer
 
 
-def completed(text: str | None, *, reason: str = "stop", refusal: str | None = None, logprobs: Any = None) -> Response:
+def completion(text: str | None, *, reason: str = "stop", refusal: str | None = None, logprobs: Any = None) -> Response:
     """A chat completion."""
     message = {"role": "assistant", "content": text, "refusal": refusal}
     body = {
@@ -54,17 +54,17 @@ def completed(text: str | None, *, reason: str = "stop", refusal: str | None = N
     return Response(200, body, {"x-request-id": "req_1"})
 
 
-def failed(
+def api_error(
     status: int, message: str, *, code: str | int | None = None, kind: str = "", param: str | None = None
 ) -> Response:
     """An error in the shape that OpenAI gives it."""
     return Response(status, {"error": {"message": message, "type": kind, "param": param, "code": code}})
 
 
-def _labels_of_schema(received: dict[str, Any]) -> list[str] | None:
-    if received["type"] != "json_schema":
+def _labels_of_schema(request: dict[str, Any]) -> list[str] | None:
+    if request["type"] != "json_schema":
         return None
-    held = received["json_schema"]
+    held = request["json_schema"]
     schema = held["schema"]
     assert held["strict"] is True
     assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", held["name"])
@@ -81,4 +81,4 @@ def _letter(question: dict[str, Any], text: str, scores: dict[str, float]) -> Re
     tops = [{"token": token, "logprob": math.log(share)} for token, share in shares.items()]
     assert question["top_logprobs"] <= 20
     best = max(letters, key=lambda letter: shares[letter])
-    return completed(best, logprobs={"content": [{"token": best, "logprob": 0.0, "top_logprobs": tops}]})
+    return completion(best, logprobs={"content": [{"token": best, "logprob": 0.0, "top_logprobs": tops}]})
