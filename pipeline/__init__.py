@@ -1,7 +1,10 @@
 """The pipeline of an audit, and the names of its Python API, which are imported when first used."""
+# ruff: noqa: F401
+# mypy: implicit-reexport
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from pipeline.config.lazy import lazy_names
 
 if TYPE_CHECKING:
     from adapters.base import AdapterError
@@ -13,40 +16,4 @@ if TYPE_CHECKING:
     from pipeline.run.record import RunError
     from pipeline.stages.run_view import RunView
 
-__all__ = [
-    "AdapterError",
-    "ConfigError",
-    "InputError",
-    "NoUsablePhotos",
-    "PlanError",
-    "RunError",
-    "RunView",
-    "analyse",
-    "audit",
-    "generate",
-    "open_run",
-]
-_MODULES = {
-    "AdapterError": "adapters.base",
-    "ConfigError": "pipeline.config.options",
-    "InputError": "pipeline.analyses.inputs",
-    "NoUsablePhotos": "pipeline.photos.listing",
-    "PlanError": "pipeline.querying.plan",
-    "RunError": "pipeline.run.record",
-    "RunView": "pipeline.stages.run_view",
-    "analyse": "pipeline.api",
-    "audit": "pipeline.api",
-    "generate": "pipeline.api",
-    "open_run": "pipeline.api",
-}
-__all__ = [*_MODULES]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_MODULES[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -2,10 +2,12 @@
 
 The module of a public name is imported when the name is first used.
 """
+# ruff: noqa: F401
+# mypy: implicit-reexport
 
-from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from pipeline.config.lazy import lazy_names
 
 if TYPE_CHECKING:
     from pipeline.statistics.amplification.average_precision import average_precision
@@ -59,41 +61,4 @@ if TYPE_CHECKING:
     from pipeline.statistics.sweep_tables import sweeps_of
     from pipeline.statistics.sweeps import Sweeps
 
-# fmt: off
-__all__ = [
-    "ATTACKERS", "COARSE", "CODE", "COMPARISON_COLUMNS", "COUNTERFACTUAL_COLUMNS", "CURVE_COLUMNS",
-    "DIFFERENCE_COLUMNS", "PAPER", "POWER_COLUMNS", "QUALITIES", "REPRESENTATION_COLUMNS", "SLOPE_COLUMNS",
-    "SUBGROUP_COLUMNS", "Amplification", "Attacker", "ClusterRules",  "Dpa",
-    "Leakage", "LocalBias", "Mals", "MultiAmplification", "Repeats", "ShareMethod", "SignRule",
-    "Sweeps", "across_runs", "amplification_of_rates", "at_thresholds", "attribute_to_task",
-    "average_precision", "benjamini_hochberg", "bias_grid", "calibrated_as_in_code", "calibrated_as_in_paper",
-    "centred_by_group", "cluster_topics", "compare", "comparison_frame", "corrected_interval",
-    "counterfactual_amplification", "curve_frame", "dpa", "dpa_of_numbers", "exemplars", "findings", "group_rates",
-    "leakage", "local_bias", "mals", "mals_of_counts", "multi_amplification", "multi_mals", "power_table", "recall",
-    "represent", "share_interval", "shares_by_group", "signs", "signs_of_shares", "slope_frame",
-    "slope_table", "slopes_of", "stacked", "subgroup_frames", "subgroup_slopes", "sweeps_of", "task_sets",
-    "task_to_attribute", "threshold_free", "topic_words", "true_shares", "with_placebos", "within_families",
-]
-# fmt: on
-
-
-@cache
-def _modules() -> dict[str, str]:
-    """Public name -> module, read from the imports for type checkers above, so that the list is written once."""
-    import ast
-
-    nodes = ast.walk(ast.parse(Path(__file__).read_text(encoding="utf-8")))
-    imports = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.module]
-    return {alias.name: str(node.module) for node in imports for alias in node.names if alias.name in __all__}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(_modules()[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)
