@@ -32,10 +32,9 @@ if TYPE_CHECKING:
     from pipeline.statistics.comparison import COMPARISON_COLUMNS, compare, comparison_frame
     from pipeline.statistics.corrected_shares import corrected_interval, recall, true_shares
     from pipeline.statistics.inference import share_interval
-    from pipeline.statistics.local.explanations import centred_by_group, exemplars, topic_words
+    from pipeline.statistics.local.explanations import centred_by_group, cluster_topics, exemplars, topic_words
     from pipeline.statistics.local.figures import ClusterRules
     from pipeline.statistics.local.logan import LocalBias, local_bias
-    from pipeline.statistics.local.topics import cluster_topics
     from pipeline.statistics.multiplicity import benjamini_hochberg, within_families
     from pipeline.statistics.photo_slopes import stacked
     from pipeline.statistics.placebos import with_placebos

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pipeline.statistics.local.topics import CLUSTER_TOPIC_COLUMNS, cluster_topics
+from pipeline.statistics.local.explanations import TOPIC_COLUMNS, cluster_topics
 
 
 def texts():
@@ -16,7 +16,7 @@ def texts():
 def test_the_first_topic_of_a_cluster_is_what_its_texts_are_about():
     written, labels = texts()
     table = cluster_topics(written, labels, topics=2, words=4)
-    assert list(table.columns) == list(CLUSTER_TOPIC_COLUMNS)
+    assert list(table.columns) == list(TOPIC_COLUMNS)
     first = table[table["rank"] == 1].set_index("cluster")
     assert set(first.loc[0, "words"].split(", ")) == {"rain", "wind", "cloud", "storm"}
     assert set(first.loc[1, "words"].split(", ")) == {"goal", "match", "team", "score"}

@@ -1,15 +1,17 @@
-"""Descriptions of clusters by central rows and by words of texts; and features centred by group."""
+"""Descriptions of clusters by central rows and by words and topics of texts; and features centred by group."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from pipeline.statistics.arrays import Floats, categories, check_count, check_rows, scores
+from pipeline.statistics.arrays import Categories, Floats, categories, check_count, check_rows, scores
 
 WORD = r"(?u)\b[^\W\d_]{2,}\b"
-TOPIC_COLUMNS = ("cluster", "rank", "word", "texts", "share_inside", "share_outside", "chi2")
+WORD_COLUMNS = ("cluster", "rank", "word", "texts", "share_inside", "share_outside", "chi2")
+TOPIC_COLUMNS = ("cluster", "rank", "words", "share_inside", "share_outside", "difference")
 EXEMPLAR_COLUMNS = ("cluster", "group", "rank", "row", "distance")
 
 
@@ -59,33 +61,19 @@ def topic_words(
         language: of the stop words: "english", or None for no stop words.
 
     Returns:
-        The columns of ``TOPIC_COLUMNS``: ``texts`` is the number of texts of the cluster with the word, shares are of
+        The columns of ``WORD_COLUMNS``: ``texts`` is the number of texts of the cluster with the word, shares are of
         the texts inside and outside the cluster, ``chi2`` is of the 2 x 2 table (1 degree of freedom, no correction),
         largest first, then alphabetically.
 
     Raises:
         ValueError: the numbers of labels and texts differ, or an entry is not text.
     """
-    (cluster,) = categories(labels=labels)
-    check_rows({"labels": cluster, "texts": texts})
-    for row, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise ValueError(f"texts must hold text, but row {row} holds {text!r}")  # noqa: TRY004 - as all arguments
-    from sklearn.feature_extraction.text import CountVectorizer
-
-    vectors = CountVectorizer(binary=True, stop_words=language, token_pattern=WORD)
-    try:
-        contains = vectors.fit_transform(texts).tocsc()
-    except ValueError:  # no word is left
-        return pd.DataFrame(columns=list(TOPIC_COLUMNS))
-    words = vectors.get_feature_names_out()
+    cluster, counts, words = _word_counts(texts, labels, language=language, binary=True)
+    contains = counts.tocsc()
     total = np.asarray(contains.sum(axis=0), dtype=np.float64).reshape(-1)
     rows = []
-    for number, name in enumerate(cluster.names[0]):
-        inside = cluster.codes[:, 0] == number
+    for name, inside in _parts(cluster):
         size, n = int(inside.sum()), len(inside)
-        if not 0 < size < n:
-            continue
         within = np.asarray(contains[inside].sum(axis=0), dtype=np.float64).reshape(-1)
         share_in, share_out, pooled = within / size, (total - within) / (n - size), total / n
         variance = pooled * (1 - pooled) * (1 / size + 1 / (n - size))
@@ -96,7 +84,87 @@ def topic_words(
             (name, rank, words[word], int(within[word]), share_in[word], share_out[word], chi2[word])
             for rank, word in enumerate(chosen, start=1)
         ]
+    return pd.DataFrame(rows, columns=list(WORD_COLUMNS))
+
+
+def cluster_topics(
+    texts: Sequence[str],
+    labels: ArrayLike,
+    *,
+    topics: int = 10,
+    words: int = 8,
+    min_texts: int = 3,
+    language: str | None = "english",
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Rank the topics of each cluster by the difference of their shares inside and outside it.
+
+    The topics are those of scikit-learn's LDA (variational Bayes) on all texts; the share of a topic is its mean weight
+    over texts. They depend on the number of topics and the seed. The description is not a test.
+
+    Args:
+        texts: ``n`` texts.
+        labels: ``(n,)`` cluster of each.
+        topics: number of topics.
+        words: number of words to name for each topic, by descending weight.
+        min_texts: number of texts that must contain a word for it to be used.
+        language: of the stop words: "english", or None for no stop words.
+        seed: of LDA.
+
+    Returns:
+        The columns of ``TOPIC_COLUMNS``, ``rank`` from 1; empty if no word is left.
+
+    Raises:
+        ValueError: the numbers of labels and texts differ, or an entry is not text.
+
+    Source: Blei, Ng & Jordan 2003; Zhao & Chang 2020 describe clusters of texts in this way.
+    """
+    check_count(topics, "topics", least=2)
+    cluster, counts, names = _word_counts(texts, labels, language=language, min_df=min_texts)
+    if not len(names):
+        return pd.DataFrame(columns=list(TOPIC_COLUMNS))
+    from sklearn.decomposition import LatentDirichletAllocation
+
+    model = LatentDirichletAllocation(topics, random_state=seed)
+    weights = model.fit_transform(counts)
+    heaviest = [", ".join(names[np.argsort(-row, kind="stable")[:words]]) for row in model.components_]
+    rows = []
+    for name, inside in _parts(cluster):
+        shares = weights[inside].mean(axis=0), weights[~inside].mean(axis=0)
+        order = np.argsort(shares[1] - shares[0], kind="stable")
+        rows += [
+            (name, rank, heaviest[topic], shares[0][topic], shares[1][topic], shares[0][topic] - shares[1][topic])
+            for rank, topic in enumerate(order, start=1)
+        ]
     return pd.DataFrame(rows, columns=list(TOPIC_COLUMNS))
+
+
+def _word_counts(
+    texts: Sequence[str], labels: ArrayLike, *, language: str | None, **counting: Any
+) -> tuple[Categories, Any, NDArray[np.str_]]:
+    """Cluster of each text, counts of words ``(n, W)`` as a sparse array, and the words; W may be 0."""
+    (cluster,) = categories(labels=labels)
+    check_rows({"labels": cluster, "texts": texts})
+    for row, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise ValueError(f"texts must hold text, but row {row} holds {text!r}")  # noqa: TRY004 - as all arguments
+    from scipy.sparse import csr_array
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    vectors = CountVectorizer(stop_words=language, token_pattern=WORD, **counting)
+    try:
+        counts = vectors.fit_transform(texts)
+    except ValueError:  # no word is left
+        return cluster, csr_array((len(texts), 0)), np.empty(0, dtype=str)
+    return cluster, counts, vectors.get_feature_names_out()
+
+
+def _parts(cluster: Categories) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    """Name and rows of each cluster that holds some of the texts, but not all."""
+    for number, name in enumerate(cluster.names[0]):
+        inside = cluster.codes[:, 0] == number
+        if inside.any() and not inside.all():
+            yield name, inside
 
 
 def centred_by_group(features: ArrayLike, groups: ArrayLike) -> Floats:
