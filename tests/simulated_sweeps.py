@@ -36,3 +36,8 @@ def simulated_run(parts):
             seen = y[:, :, label].reshape(-1)
             labels.append(asked.assign(label=f"l{label}", score=np.where(seen, 0.9, np.nan), returned=seen == 1))
     return pd.concat(labels, ignore_index=True), pd.concat(answers, ignore_index=True)
+
+
+def dense(sweeps):
+    """All responses as an array ``(n, K, L)``."""
+    return sweeps.block(range(len(sweeps.labels))).transpose(2, 1, 0)

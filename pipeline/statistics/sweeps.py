@@ -158,10 +158,6 @@ class Sweeps:
         starts = np.concatenate([[0], np.cumsum(kept)])[self.starts]
         return replace(self, starts=starts, cells=cells, responses=self.responses[kept], **fields)
 
-    def to_array(self) -> NDArray[Any]:
-        """All responses as a dense ``(n, K, L)`` array: the inverse of ``from_array``."""
-        return self.block(range(len(self.labels))).transpose(2, 1, 0)
-
 
 def checked_values(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return attribute values if they are an odd number, ascending and evenly spaced around 0; else a ValueError."""

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from simulated_sweeps import dense
 
 from pipeline.statistics.amplification import counterfactual as module
 from pipeline.statistics.amplification.counterfactual import counterfactual_amplification
@@ -40,7 +41,7 @@ def test_is_amplification_with_the_step_as_group(seed, confidence):
     own = sweeps(seed, photos=12, confidence=confidence)
     sign = {"apron": -1, "boots": 1, "cap": 0}
     mean, of_tasks = split(counterfactual_amplification(own, signs=sign, values=(-1, 1), resamples=60))
-    y = own.to_array()
+    y = dense(own)
     groups = np.repeat(np.eye(2, dtype=np.int8), 12, axis=0)
     base = np.array([[-sign[name] for name in NAMES], [sign[name] for name in NAMES]])
     tasks = np.tile(np.random.default_rng(seed).integers(0, 2, size=(12, 3)), (2, 1))
@@ -60,7 +61,7 @@ def test_is_amplification_with_the_step_as_group(seed, confidence):
 def test_several_labels_may_mean_one_task():
     own = sweeps()
     _, found = split(counterfactual_amplification(own, signs={"work": 1}, tasks={"apron": "work", "boots": "work"}))
-    either = own.to_array()[:, [0, 4], :2].max(axis=2).mean(axis=0)
+    either = dense(own)[:, [0, 4], :2].max(axis=2).mean(axis=0)
     assert found[["task", "labels"]].to_numpy().tolist() == [["work", "apron + boots"]]
     assert found[["rate_low", "rate_high"]].to_numpy()[0] == pytest.approx(either)
 
@@ -96,7 +97,7 @@ def test_clusters_are_resampled_whole():
     own = sweeps(photos=40)
     person = {photo: int(photo) % 4 for photo in own.photos}
     found, _ = split(counterfactual_amplification(own, signs={"cap": 1}, clusters=person, tasks={"cap": "cap"}))
-    change = own.to_array()[:, 4, 2].astype(int) - own.to_array()[:, 0, 2]
+    change = dense(own)[:, 4, 2].astype(int) - dense(own)[:, 0, 2]
     means = [np.mean([change[int(p)] for p in own.photos if person[p] == k]) / 2 for k in range(4)]
     assert min(means) <= found["low"] <= found["amplification"] <= found["high"] <= max(means)
     with pytest.raises(ValueError, match="clusters has no cluster for the photo"):

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from simulated_sweeps import SEVEN, simulate_presence
+from simulated_sweeps import SEVEN, dense, simulate_presence
 
 from pipeline.statistics.photo_slopes import TOO_RARE
 from pipeline.statistics.power import POWER_COLUMNS, power_table
@@ -41,7 +41,7 @@ def test_the_pilots_own_width_is_that_of_its_interval():
 def test_photos_to_detect_are_as_many_as_the_noncentral_t_test_needs(slope, max_p, power):
     sweeps = pilot(labels=2)
     table = power_table(sweeps, slope=slope, max_p=max_p, power=power, min_count=12)
-    own = sweeps.to_array().transpose(2, 0, 1) @ SEVEN / (SEVEN @ SEVEN)
+    own = dense(sweeps).transpose(2, 0, 1) @ SEVEN / (SEVEN @ SEVEN)
     for label in range(2):
         effect = slope * table["y_c"][label] / own[label].std(ddof=1)
         photos = table.photos_to_detect[label]

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from simulated_sweeps import simulate_presence, simulated_run
+from simulated_sweeps import dense, simulate_presence, simulated_run
 
 from pipeline.config.attributes import EDIT_ARM
 from pipeline.statistics.multiplicity import benjamini_hochberg
@@ -76,7 +76,7 @@ def test_curves_show_rates_and_bands(run):
     frame = curve_frame(sweeps, labels=["l1", "l0"])
     assert frame["label"].unique().tolist() == ["l1", "l0"]
     first = frame[frame["label"] == "l1"]
-    np.testing.assert_allclose(first["y"], sweeps.to_array()[:, :, 1].mean(axis=0))
+    np.testing.assert_allclose(first["y"], dense(sweeps)[:, :, 1].mean(axis=0))
     np.testing.assert_allclose(first["z"], first["y"] / first["y"].iloc[3])
     assert first[["z", "z_low", "z_high"]].iloc[3].tolist() == [1, 1, 1]
     others = first.drop(index=first.index[3])

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simulated_sweeps import SEVEN, simulate_presence, true_slope
+from simulated_sweeps import SEVEN, dense, simulate_presence, true_slope
 
 from pipeline.statistics.multiplicity import benjamini_hochberg
 from pipeline.statistics.photo_slopes import TOO_FEW_PHOTOS
@@ -73,7 +73,7 @@ def test_where_every_photo_has_the_label_it_is_welchs_test():
 def test_turning_a_round_turns_differences_and_the_order_of_photos_does_not_matter(seed, shuffle):
     sweeps, groups = sweeps_in([20, 25, 15], seed=seed, labels=2, **OPTIONS)
     frame = subgroup_slopes(sweeps, groups, **QUICK)[1]
-    y = sweeps.to_array()
+    y = dense(sweeps)
     order = np.random.default_rng(seed).permutation(len(y)) if shuffle else np.arange(len(y))
     photos = [sweeps.photos[place] for place in order]
     turned = Sweeps.from_array(y[order][:, ::-1], SEVEN, photos=photos)
@@ -103,7 +103,7 @@ def test_equal_groups_are_distinguished_as_seldom_as_promised_and_intervals_hold
     quick = {"min_count": 10, "resamples": 100}
     frame = subgroup_slopes(same, groups, **quick)[1]
     assert 0.03 <= (frame["p"] < 0.05).mean() <= 0.07
-    apart = np.concatenate([same.to_array()[:60], simulate_presence(photos=150, effect=-0.1, seed=9, **options)])
+    apart = np.concatenate([dense(same)[:60], simulate_presence(photos=150, effect=-0.1, seed=9, **options)])
     frame = subgroup_slopes(Sweeps.from_array(apart, SEVEN, photos=same.photos), groups, **quick)[1]
     truth = np.subtract(*(true_slope(base=-0.3, effect=effect, spread=0.2, noise=0.3) for effect in (-0.1, 0.1)))
     assert 0.925 <= frame["difference_low"].le(truth).mul(frame["difference_high"].ge(truth)).mean() <= 0.975

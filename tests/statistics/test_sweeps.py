@@ -3,6 +3,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from simulated_sweeps import dense
 
 from pipeline.run.tables import ANSWERS, LABELS
 from pipeline.statistics import sweep_tables as module
@@ -43,7 +44,7 @@ def test_a_label_is_present_where_returned_with_the_threshold_or_more(tables):
     assert sweeps.photos == ("a.png", "b.png")
     assert sweeps.labels == ("beard", "hat", "smile")
     assert sweeps.values.tolist() == list(VALUES)
-    array = sweeps.to_array()
+    array = dense(sweeps)
     assert array[:, :, 0].tolist() == [[0, 0, 0], [0, 0, 1]]
     assert array[:, :, 1].tolist() == [[0, 0, 0], [0, 0, 0]], "returned once, never with 0.5: absent, not forgotten"
     assert array[:, :, 2].tolist() == [[1, 1, 1], [0, 1, 1]]
@@ -52,7 +53,7 @@ def test_a_label_is_present_where_returned_with_the_threshold_or_more(tables):
 
 def test_confidence_takes_the_scores_and_0_where_not_returned(tables):
     (sweeps,) = sweeps_of(*tables, confidence=True)
-    assert sweeps.to_array()[1].tolist() == [[0, 0, 0.2], [0, 0, 0.5], [0.8, 0, 0.9]]
+    assert dense(sweeps)[1].tolist() == [[0, 0, 0.2], [0, 0, 0.5], [0.8, 0, 0.9]]
     np.testing.assert_allclose(sweeps.rates()[2], [0.4, 0.55, 0.75])
 
 
@@ -62,8 +63,8 @@ def test_each_adapter_may_have_its_own_threshold():
     labels, answers = (pd.concat(pair, ignore_index=True) for pair in zip(two, one, strict=True))
     first, second = sweeps_of(labels, answers, presence={"one": 0.2, "two": 0.5})
     assert (first.adapter, second.adapter) == ("one", "two")
-    assert first.to_array().all()
-    assert not second.to_array().any()
+    assert dense(first).all()
+    assert not dense(second).any()
     with pytest.raises(ValueError, match=re.escape(module.NO_THRESHOLD.format(adapter="two"))):
         sweeps_of(labels, answers, presence={"one": 0.2})
 
@@ -89,7 +90,7 @@ def test_the_order_of_rows_does_not_matter(tables):
     (shuffled,) = sweeps_of(*(table.sample(frac=1, random_state=1) for table in tables))
     assert shuffled.photos == as_given.photos
     assert shuffled.labels == as_given.labels
-    np.testing.assert_array_equal(shuffled.to_array(), as_given.to_array())
+    np.testing.assert_array_equal(dense(shuffled), dense(as_given))
 
 
 def test_photos_without_any_label_count():
@@ -110,10 +111,10 @@ def test_a_run_in_which_nothing_was_returned():
 def test_from_array_and_back():
     random = np.random.default_rng(0)
     y = random.integers(0, 2, size=(5, 3, 4))
-    np.testing.assert_array_equal(Sweeps.from_array(y, VALUES).to_array(), y)
+    np.testing.assert_array_equal(dense(Sweeps.from_array(y, VALUES)), y)
     scores = random.uniform(size=(5, 3, 4))
-    np.testing.assert_array_equal(Sweeps.from_array(scores, VALUES, confidence=True).to_array(), scores)
-    np.testing.assert_array_equal(Sweeps.from_array(y, VALUES[::-1]).to_array(), y[:, ::-1])
+    np.testing.assert_array_equal(dense(Sweeps.from_array(scores, VALUES, confidence=True)), scores)
+    np.testing.assert_array_equal(dense(Sweeps.from_array(y, VALUES[::-1])), y[:, ::-1])
 
 
 @pytest.mark.parametrize(
@@ -192,7 +193,7 @@ def test_a_table_in_pieces_gives_the_same_sweeps_as_in_one(tables):
     pieces = sweeps_of((labels[start : start + 2] for start in range(0, len(labels), 2)), answers, presence=0.5)
     for one, other in zip(whole, pieces, strict=True):
         assert (one.photos, one.labels, one.incomplete) == (other.photos, other.labels, other.incomplete)
-        assert (one.to_array() == other.to_array()).all()
+        assert (dense(one) == dense(other)).all()
 
 
 def test_a_label_that_comes_twice_in_different_pieces_is_refused(tables):
