@@ -12,7 +12,7 @@ from pathlib import Path
 from adapters.base import RawAnswer
 from pipeline.querying.drift import drift_of
 from pipeline.querying.plan import AdapterPlan, AdapterRequest
-from pipeline.querying.requests import key_maker_of
+from pipeline.querying.requests import key_maker
 from pipeline.querying.runner import AdapterOutcome
 from pipeline.querying.store import Store
 from pipeline.run.record import Account, Billed, Prepared, PriceFacts, Service, Tokens
@@ -98,7 +98,7 @@ def tokens_of(answers: Iterable[RawAnswer]) -> Tokens | None:
 
 def _tokens(request: AdapterRequest, store: Store) -> Tokens | None:
     """Sum the tokens of all answers about a run's images, read in blocks."""
-    key = key_maker_of(request.adapter)
+    key = key_maker(request.adapter)
     keys = list({key(image.sha256) for image in request.images})
     total = Tokens()
     for start in range(0, len(keys), _BLOCK):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from adapters.answers import checked
 from adapters.base import Adapter, AnswerError, Label, RawAnswer
 from pipeline.querying.encoding import SentImage
-from pipeline.querying.requests import key_maker_of
+from pipeline.querying.requests import key_maker
 from pipeline.querying.store import Store
 from pipeline.run.files import atomic_write
 from pipeline.run.progress import Watch, unwatched
@@ -276,7 +276,7 @@ def _outcomes(
     adapter: Adapter, digests: Sequence[str], store: Store, sent: Mapping[str, SentImage]
 ) -> dict[str, RawAnswer | SentImage | str]:
     """Return the outcome of each image; several versions may have been sent as the same bytes."""
-    key = key_maker_of(adapter)
+    key = key_maker(adapter)
     outcomes: dict[str, RawAnswer | SentImage | str] = {}
     digests_of: dict[str, list[str]] = defaultdict(list)
     for digest in digests:

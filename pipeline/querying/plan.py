@@ -17,7 +17,7 @@ from pipeline.querying.drift import Panel
 from pipeline.querying.encoding import SentImage, images_to_send, prepare, recorded
 from pipeline.querying.limits import BreakerPolicy, Budget, CallPolicy, RetryPolicy
 from pipeline.querying.outcomes import unreadable
-from pipeline.querying.requests import ImageRef, Pending, Request, batches_of, key_maker_of, pending_requests
+from pipeline.querying.requests import ImageRef, Pending, Request, batches_of, key_maker, pending_requests
 from pipeline.querying.runner import AdapterCalls
 from pipeline.querying.store import Store
 from pipeline.run.storage import ending
@@ -247,7 +247,7 @@ def _adapter_request(
 ) -> AdapterRequest:
     limits = adapter.capabilities.limits
     answered = store.answered if store is not None else _nothing
-    key = key_maker_of(adapter)
+    key = key_maker(adapter)
     keys = {key(version.sha256): version.sha256 for version in versions}
     known = {keys[found] for found in answered(list(keys))}
     found = prepare(versions, limits, folder=folder, answered=known) if make else recorded(folder, limits)

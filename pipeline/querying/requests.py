@@ -59,12 +59,12 @@ def canonical_json(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
-def key_maker(*, adapter: str, model: str, parameters: Mapping[str, Any]) -> Callable[[str], str]:
-    """Return the function that maps an image's sha256 to the key of a classifier's answer.
+def key_maker(adapter: Adapter) -> Callable[[str], str]:
+    """Return the function that maps an image's sha256 to the key of an adapter's answer.
 
-    The key is the sha256 of the canonical JSON ``[adapter, model, parameters, image_sha256]``.
+    The key is the sha256 of the canonical JSON ``[name, model, parameters, image_sha256]``.
     """
-    classifier = canonical_json([adapter, model, dict(parameters)])
+    classifier = canonical_json([adapter.name, adapter.model, dict(adapter.parameters)])
     start = sha256(f"{classifier[:-1]},".encode())
 
     def key(image_sha256: str) -> str:
@@ -75,11 +75,6 @@ def key_maker(*, adapter: str, model: str, parameters: Mapping[str, Any]) -> Cal
     return key
 
 
-def key_maker_of(adapter: Adapter) -> Callable[[str], str]:
-    """Call ``key_maker`` with the name, model and parameters of an adapter."""
-    return key_maker(adapter=adapter.name, model=adapter.model, parameters=adapter.parameters)
-
-
 def pending_requests(
     adapter: Adapter, images: Iterable[ImageRef], *, answered: Callable[[Collection[str]], set[str]]
 ) -> Pending:
@@ -87,7 +82,7 @@ def pending_requests(
 
     ``answered`` returns the subset of keys that have an answer.
     """
-    key = key_maker_of(adapter)
+    key = key_maker(adapter)
     distinct: dict[str, Request] = {}
     for image in images:
         if image.sha256 not in distinct:

@@ -76,7 +76,7 @@ def kill_many(
         time.sleep(0.2)  # the service finishes what it received
         refs = write_images(folder / "images", [str(n) for n in range(images)])
         adapter = LoopbackAdapter(service.url, batch=batch, concurrency=concurrency, rate=rate)
-        key = key_maker(adapter=adapter.name, model=adapter.model, parameters=adapter.parameters)
+        key = key_maker(adapter)
         keys = {key(image.sha256): image.sha256 for image in refs}
         with Store(folder / "responses.sqlite") as store:
             counts = query_adapter(adapter, refs, store)

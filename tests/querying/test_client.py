@@ -16,13 +16,13 @@ from pipeline.querying.store import Store
 
 
 def _bodies(store: Store, adapter: CountingAdapter, images: Sequence[ImageRef]) -> dict[str, bytes]:
-    key = key_maker(adapter=adapter.name, model=adapter.model, parameters=adapter.parameters)
+    key = key_maker(adapter)
     shas = {key(image.sha256): image.sha256 for image in images}
     return {shas[k]: answer.body for k, answer in store.answers(shas)}
 
 
 def _failures(store: Store, adapter: CountingAdapter, images: Sequence[ImageRef]) -> list[str]:
-    key = key_maker(adapter=adapter.name, model=adapter.model, parameters=adapter.parameters)
+    key = key_maker(adapter)
     return list(store.failures([key(image.sha256) for image in images]).values())
 
 

@@ -14,7 +14,7 @@ from PIL import Image
 from adapters.base import AnswerError
 from pipeline.querying.client import query_adapter
 from pipeline.querying.limits import BreakerPolicy, CallPolicy, RetryPolicy
-from pipeline.querying.requests import ImageRef, key_maker_of
+from pipeline.querying.requests import ImageRef, key_maker
 from pipeline.querying.store import Store
 
 TOO_MANY = Response(429, {"message": "slow down"}, {"Retry-After": "0.02"})
@@ -44,7 +44,7 @@ def test_every_fifth_request_fails_somehow(name: str, tmp_path: Path) -> None:
         counts = query_adapter(adapter, images, store, policy=MANNER)
         assert counts.images == counts.answered + counts.unreadable + counts.failed == len(images)
         assert counts.stopped is None
-        make = key_maker_of(adapter)
+        make = key_maker(adapter)
         key = {make(image.sha256): image for image in images}
         read = 0
         for found, answer in store.answers(key):

@@ -136,7 +136,7 @@ def test_the_raw_bytes_of_what_nobody_can_read_are_kept(tmp_path: Path, store: S
     with Loopback(lambda number, _: "html") as service:
         adapter = LoopbackAdapter(service.url)
         query_adapter(adapter, images, store, policy=QUICK)
-    key = key_maker(adapter=adapter.name, model=adapter.model, parameters=adapter.parameters)
+    key = key_maker(adapter)
     [(_, answer)] = store.answers([key(images[0].sha256)])
     assert answer.body == b"<html>Our site moved</html>"
     assert answer.status == 200
@@ -152,7 +152,7 @@ def test_a_partial_batch_asks_only_for_what_failed_and_keeps_the_reply_once(tmp_
         assert sorted(service.received.values()) == [1, 2, 2, 2]
         assert set(service.billed.values()) == {1}
     assert all(status == "ok" for status, _ in outcomes_of(adapter, images, store).values())
-    key = key_maker(adapter=adapter.name, model=adapter.model, parameters=adapter.parameters)
+    key = key_maker(adapter)
     answers = dict(store.answers([key(image.sha256) for image in images]))
     for image in images:
         [bright, _] = adapter.parse(answers[key(image.sha256)])

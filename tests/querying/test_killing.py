@@ -21,7 +21,7 @@ def test_killed_at_random_moments(tmp_path: Path, batch: int, concurrency: int) 
     killed_at_random(tmp_path, made, images=COUNT, kills=6, longest=0.12, seed=batch)
     images = write_images(tmp_path / "images", [str(n) for n in range(COUNT)])
     adapter = CountingAdapter(log=tmp_path / "log")
-    key = key_maker(adapter=adapter.name, model=adapter.model, parameters=adapter.parameters)
+    key = key_maker(adapter)
     with Store(tmp_path / "responses.sqlite") as store:
         counts = query_adapter(adapter, images, store)
         bodies = {k: answer.body for k, answer in store.answers([key(image.sha256) for image in images])}

@@ -1,3 +1,4 @@
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,9 +16,13 @@ PARAMETERS = st.dictionaries(st.text(max_size=5), PLAIN, max_size=4)
 ASKED = st.tuples(st.text(max_size=8), st.text(max_size=8), st.text(max_size=8), PARAMETERS)
 
 
+def _key_maker(adapter: str, model: str, parameters: dict[str, Any]) -> Any:
+    return key_maker(SimpleNamespace(name=adapter, model=model, parameters=parameters))  # type: ignore[arg-type]
+
+
 def _key(request: tuple[str, str, str, dict[str, Any]]) -> str:
     image, adapter, model, parameters = request
-    return key_maker(adapter=adapter, model=model, parameters=parameters)(image)
+    return _key_maker(adapter, model, parameters)(image)
 
 
 @given(ASKED, ASKED)
@@ -49,7 +54,7 @@ def test_kinds_are_distinguished() -> None:
 
 
 def test_the_maker_gives_the_same_keys() -> None:
-    make = key_maker(adapter="a", model="m", parameters={"x": 1})
+    make = _key_maker("a", "m", {"x": 1})
     assert [make("1"), make("2")] == [_key(("1", "a", "m", {"x": 1})), _key(("2", "a", "m", {"x": 1}))]
 
 

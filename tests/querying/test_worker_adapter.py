@@ -12,7 +12,7 @@ from fakes.tiny_networks import tiny_clip, tiny_onnx, tiny_resnet, tiny_transfor
 
 from adapters.base import Adapter, AdapterError, RawAnswer
 from adapters.python import PythonFunction
-from pipeline.querying.requests import ImageRef, key_maker_of
+from pipeline.querying.requests import ImageRef, key_maker
 from pipeline.querying.runner import AdapterCalls, run_adapters
 from pipeline.querying.store import Store
 from pipeline.querying.worker_adapter import in_workers
@@ -54,7 +54,7 @@ def queried(
         outcome = run_adapters([calls], store)[adapter.name]
         assert outcome.problem is None
         assert outcome.counts.answered == IMAGES
-        key = key_maker_of(adapter)
+        key = key_maker(adapter)
         found = dict(store.answers([key(image.sha256) for image in images]))
         return [found[key(image.sha256)] for image in images]
 
