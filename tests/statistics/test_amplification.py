@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from published_examples import MINORITY, WIDENED, figure_2, literal, two_columns
+from published_examples import MINORITY, WIDENED, figure_2, reference_amplification, two_columns
 
 from pipeline.statistics.amplification import directional as module
 from pipeline.statistics.amplification.counts import harmonic_mean
@@ -39,11 +39,11 @@ def value(direction, attributes, tasks, predictions, **options):
     return FUNCTIONS[direction](attributes, tasks, predictions=predictions, **(QUICK | options)).value
 
 
-# Numbers in print
+# Published figures
 
 
 @pytest.mark.parametrize(("example", "printed"), [(WIDENED, 0.17777777777777778), (MINORITY, 1 / 3)])
-def test_the_papers_examples(example, printed):
+def test_printed_examples_are_reproduced(example, printed):
     attributes, tasks, predictions = example
     assert value("A->T", attributes, tasks, predictions) == pytest.approx(printed, abs=1e-15)
     two = value("A->T", attributes, two_columns(tasks), two_columns(predictions))
@@ -51,45 +51,39 @@ def test_the_papers_examples(example, printed):
     assert value("T->A", attributes, tasks, attributes) == 0
 
 
-def test_figure_2():
+def test_figure_2_is_reproduced():
     found = [value("A->T", *figure_2(women)) for women in range(41)]
     assert found[0] == pytest.approx(-0.375)
-    assert found[30] == 0  # as many women as paint
+    assert found[30] == 0  # as many as really paint
     assert found[40] == pytest.approx(0.125)
     assert np.diff(found) == pytest.approx(np.full(40, 1 / 80))
 
 
-# The definition, by the published code's rules and by the paper's
+# The definition, by the rules of the published code and of the paper
 
 
 @given(cases())
 @settings(max_examples=150)
-def test_equals_the_definition_pair_by_pair(case):
+def test_value_equals_the_reference_implementation(case):
     direction, attributes, tasks, predictions, train = case
-    expected = literal(attributes, tasks, predictions, direction=direction, train=train)
-    assert value(direction, attributes, tasks, predictions, train=train) == pytest.approx(
-        expected, abs=1e-12, nan_ok=True
-    )
-    expected = literal(
-        attributes, tasks, predictions, direction=direction, train=train, ties="against", rows="all", mean="all"
-    )
-    assert value(direction, attributes, tasks, predictions, train=train, rule=PAPER) == pytest.approx(
-        expected, abs=1e-12, nan_ok=True
-    )
+    for rule, of_rule in ((CODE, {}), (PAPER, {"ties": "against", "rows": "all", "mean": "all"})):
+        expected = reference_amplification(attributes, tasks, predictions, direction=direction, train=train, **of_rule)
+        found = value(direction, attributes, tasks, predictions, train=train, rule=rule)
+        assert found == pytest.approx(expected, abs=1e-12, nan_ok=True)
 
 
-def test_an_exact_tie_is_a_tie_where_floats_see_none():
-    odd = 0
+def test_ties_are_detected_in_exact_arithmetic():
+    rounding_mismatches = 0
     for n_a, n_t in itertools.product(range(2, 14), repeat=2):
-        n = n_a * n_t  # with one row in common exactly independent
+        n = n_a * n_t  # one joint row: exactly independent
         attributes, tasks = np.zeros((n, 1), dtype=np.int8), np.zeros((n, 1), dtype=np.int8)
         attributes[:n_a], tasks[0], tasks[n_a : n_a + n_t - 1] = 1, 1, 1
-        odd += 1 / n != (n_a / n) * (n_t / n)
+        rounding_mismatches += 1 / n != (n_a / n) * (n_t / n)
         assert signs(attributes, tasks, rule=SignRule(base_rows="all")).tolist() == [[0]]
-    assert odd > 5
+    assert rounding_mismatches > 5
 
 
-def test_balanced_data_give_zero_by_the_code_and_not_by_the_paper():
+def test_balanced_data_give_zero_by_the_code_rule_only():
     attributes = np.array([[1, 0], [1, 0], [0, 1], [0, 1]])
     tasks, predictions = np.array([[1], [0], [1], [0]]), np.array([[1], [1], [1], [0]])
     assert value("A->T", attributes, tasks, predictions) == 0
@@ -97,17 +91,17 @@ def test_balanced_data_give_zero_by_the_code_and_not_by_the_paper():
     assert attribute_to_task(attributes, tasks, predictions=predictions, **QUICK).reason.tolist() == [[module.TIE]] * 2
 
 
-def test_rows_without_any_label_can_change_a_sign():
+def test_unlabelled_rows_can_change_a_sign():
     attributes = np.array([[1]] * 4 + [[0]] * 6)
     tasks = np.array([[1]] * 2 + [[0]] * 2 + [[1]] * 3 + [[0]] * 3)
     # labelled rows: 7 * 2 - 4 * 5 < 0; all rows: 10 * 2 - 4 * 5 = 0
-    predictions = np.ones((10, 1))
-    assert attribute_to_task(attributes, tasks, predictions=predictions, **QUICK).sign.item() == -1
-    everything = dataclasses.replace(CODE, base_rows="all")
-    assert attribute_to_task(attributes, tasks, predictions=predictions, rule=everything, **QUICK).sign.item() == 0
+    for base_rows, sign in (("labelled", -1), ("all", 0)):
+        rule = dataclasses.replace(CODE, base_rows=base_rows)
+        found = attribute_to_task(attributes, tasks, predictions=np.ones((10, 1)), rule=rule, **QUICK)
+        assert found.sign.item() == sign
 
 
-def test_an_empty_group_leaves_the_mean_and_says_why():
+def test_empty_group_is_excluded_from_the_mean_with_a_reason():
     attributes = np.array([[1, 0], [1, 0], [1, 0]])
     tasks, predictions = np.array([[1, 0], [0, 0], [0, 0]]), np.array([[1, 0], [1, 0], [0, 0]])
     found = attribute_to_task(attributes, tasks, predictions=predictions, base=[[1, 1], [-1, -1]], resamples=50)
@@ -121,30 +115,28 @@ def test_an_empty_group_leaves_the_mean_and_says_why():
     assert whole.value == pytest.approx(1 / 12)
 
 
-def test_a_group_absent_from_training_stays_in_the_mean_as_zero():
+def test_group_absent_from_training_counts_as_zero():
     attributes = np.array([[1, 0], [0, 1]])
     tasks, predictions = np.array([[0], [0]]), np.array([[1], [1]])
     train = np.array([[1, 0], [1, 0], [0, 0]]), np.array([[1], [1], [1]])
     found = attribute_to_task(attributes, tasks, predictions=predictions, train=train, **QUICK)
     assert found.sign.ravel().tolist() == [0, 0]
-    train = np.array([[1, 0], [1, 0], [0, 0]]), np.array([[1], [1], [0]])
-    with_sign = attribute_to_task(attributes, tasks, predictions=predictions, train=(train[0], train[1]), **QUICK)
-    assert with_sign.sign.ravel().tolist() == [0, 0]  # the row without labels is not counted
-    everything = attribute_to_task(
-        attributes, tasks, predictions=predictions, train=train, rule=SignRule(base_rows="all"), **QUICK
-    )
-    assert everything.sign.ravel().tolist() == [1, 0]
-    assert everything.value == pytest.approx(0.5)
+    options = {"predictions": predictions, "train": (train[0], np.array([[1], [1], [0]])), **QUICK}
+    labelled_rows = attribute_to_task(attributes, tasks, **options)
+    assert labelled_rows.sign.ravel().tolist() == [0, 0]  # the row without labels is not counted
+    all_rows = attribute_to_task(attributes, tasks, rule=SignRule(base_rows="all"), **options)
+    assert all_rows.sign.ravel().tolist() == [1, 0]
+    assert all_rows.value == pytest.approx(0.5)
 
 
-def test_a_training_set_without_any_label_gives_zero():
+def test_unlabelled_training_set_gives_zero():
     attributes, tasks = np.array([[1], [1], [0]]), np.array([[1], [0], [0]])
     train = np.zeros((5, 1)), np.zeros((5, 1))
     found = attribute_to_task(attributes, tasks, predictions=1 - tasks, train=train, resamples=20)
     assert (found.value, found.low, found.high) == (0, 0, 0)
 
 
-def test_no_group_at_all_in_the_test_set_is_nan():
+def test_test_set_without_groups_gives_nan():
     nothing = np.zeros((3, 2), dtype=np.int8)
     found = attribute_to_task(nothing, nothing, predictions=nothing, resamples=20)
     assert np.isnan([found.value, found.low, found.high]).all()
@@ -154,7 +146,7 @@ def test_no_group_at_all_in_the_test_set_is_nan():
 
 
 @given(cases(), st.randoms(use_true_random=False))
-def test_neither_order_nor_repetition_of_rows_matters(case, random):
+def test_value_is_invariant_to_row_order_and_duplication(case, random):
     direction, attributes, tasks, predictions, train = case
     known = value(direction, attributes, tasks, predictions, train=train)
     order = list(range(len(attributes)))
@@ -166,7 +158,7 @@ def test_neither_order_nor_repetition_of_rows_matters(case, random):
 
 
 @given(cases(train=False))
-def test_the_order_of_columns_does_not_matter(case):
+def test_value_is_invariant_to_column_order(case):
     direction, attributes, tasks, predictions, _ = case
     known = value(direction, attributes, tasks, predictions)
     found = value(direction, attributes[:, ::-1], tasks[:, ::-1], predictions[:, ::-1])
@@ -174,14 +166,14 @@ def test_the_order_of_columns_does_not_matter(case):
 
 
 @given(cases(train=False))
-def test_perfect_predictions_amplify_nothing(case):
+def test_perfect_predictions_give_zero(case):
     direction, attributes, tasks, _, _ = case
     found = value(direction, attributes, tasks, tasks if direction == "A->T" else attributes)
     assert found == 0 or np.isnan(found)
 
 
 @given(st.integers(0, 2**32))
-def test_swapping_two_groups_in_the_base_turns_the_sign(seed):
+def test_swapping_the_groups_of_the_base_flips_the_sign(seed):
     random = np.random.default_rng(seed)
     group = random.integers(0, 2, size=20)
     assume(0 < group.sum() < 20)
@@ -207,7 +199,7 @@ def sample(rows=60, tasks=3, seed=0):
 @pytest.mark.parametrize("direction", ["A->T", "T->A"])
 @pytest.mark.parametrize("given_base", [True, False])
 @pytest.mark.parametrize("soft", [True, False])
-def test_the_interval_equals_a_plain_bootstrap(direction, given_base, soft):
+def test_interval_equals_an_explicit_bootstrap(direction, given_base, soft):
     attributes, tasks, guesses = sample()
     predictions = guesses if direction == "A->T" else attributes[::-1]
     predictions = predictions * 0.75 if soft else predictions
@@ -222,17 +214,17 @@ def test_the_interval_equals_a_plain_bootstrap(direction, given_base, soft):
     assert [found.low, found.high] == pytest.approx([end[0] for end in expected], abs=1e-10)
 
 
-def test_the_same_seed_gives_the_same_bytes():
+def test_same_seed_gives_identical_results():
     first, again, other = (attribute_to_task(*sample()[:2], predictions=sample()[2], seed=seed) for seed in (1, 1, 2))
     assert first.to_frame().equals(again.to_frame())
     assert (first.low, first.high) == (again.low, again.high)
     assert first.low != other.low
 
 
-def test_signs_that_the_sample_cannot_tell_are_stated_and_allowed_either_way():
+def test_uncertain_signs_are_flagged_and_widen_the_interval():
     random = np.random.default_rng(4)
     attributes = np.eye(2, dtype=np.int8)[random.integers(0, 2, size=200)]
-    tasks = random.integers(0, 2, size=(200, 20))  # of nothing but chance
+    tasks = random.integers(0, 2, size=(200, 20))  # independent of the groups
     guesses = np.where(random.random((200, 20)) < 0.2, 1 - tasks, tasks)
     found = attribute_to_task(attributes, tasks, predictions=guesses)
     assert found.unsure.mean() > 0.7
@@ -248,7 +240,7 @@ def test_signs_that_the_sample_cannot_tell_are_stated_and_allowed_either_way():
     assert (clear.either_low, clear.either_high) == (clear.low, clear.high)
 
 
-def test_clusters_are_resampled_whole():
+def test_whole_clusters_are_resampled():
     attributes, tasks, guesses = (np.repeat(part, 4, axis=0) for part in sample())
     person = np.repeat(np.arange(60), 4).tolist()
     clustered = attribute_to_task(attributes, tasks, predictions=guesses, clusters=person)
@@ -258,10 +250,10 @@ def test_clusters_are_resampled_whole():
     assert clustered.high - clustered.low > 1.5 * (naive.high - naive.low)
 
 
-# What comes in and out
+# Input and output
 
 
-def test_the_table_names_groups_and_tasks_by_the_frames_columns():
+def test_table_takes_names_from_data_frame_columns():
     attributes, tasks, guesses = sample()
     frame = attribute_to_task(
         pd.DataFrame(attributes, columns=["women", "men"]),
@@ -302,7 +294,7 @@ def test_the_table_names_groups_and_tasks_by_the_frames_columns():
         ({"clusters": [1.0, float("nan")] * 30}, "clusters has no cluster for row 1"),
     ],
 )
-def test_what_cannot_be_is_refused_by_name(change, message):
+def test_invalid_arguments_raise(change, message):
     attributes, tasks, guesses = sample()
     arguments = {"attributes": attributes, "tasks": tasks, "predictions": guesses} | change
     with pytest.raises(ValueError, match=message):
@@ -316,7 +308,7 @@ def frames():
     return *named, pd.DataFrame(guesses, index, list("xyz"))
 
 
-def test_frames_are_matched_by_names_of_rows_and_columns():
+def test_data_frames_are_aligned_by_index_and_columns():
     attributes, tasks, guesses = frames()
     expected = attribute_to_task(attributes, tasks, predictions=guesses, **QUICK)
     shuffled = guesses.sample(frac=1, random_state=1)[["z", "x", "y"]]
@@ -337,10 +329,10 @@ def test_frames_are_matched_by_names_of_rows_and_columns():
         ),
     ],
 )
-def test_frames_that_cannot_be_matched_are_refused(change, message):
+def test_data_frames_with_other_names_raise(change, message):
     attributes, tasks, guesses = frames()
     with pytest.raises(ValueError, match=message):
         attribute_to_task(attributes, tasks, predictions=change(guesses), **QUICK)
-    # Other names throughout say nothing: then the order counts.
+    # Where no name matches, columns are matched by position.
     other = guesses.set_axis(["first", "second", "third"], axis=1)
     assert attribute_to_task(attributes, tasks, predictions=other, **QUICK).attributes == ("a", "b")

@@ -1,4 +1,4 @@
-"""Attackers and qualities: the majority rule is exact, the others find what there is, none crashes."""
+"""Attackers, which predict one variable from another, and the qualities that measure their predictions."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ SMALL = Network("small", (4,), iterations=30, best_epoch=True, batch=16)
 
 
 def predictability(inputs, target, **options):
-    """How well the target's columns are guessed from labels; groups are balanced by the target."""
+    """The quality with which the target is predicted from the inputs; groups are balanced by the target."""
     method, _ = Method.of(**({"attacker": "majority"} | options))
     (given,), (wanted,) = categories(inputs=inputs), categories(target=target)
     return measure(method, given.features(), wanted, groups=wanted.joint())
@@ -29,7 +29,7 @@ def attack(name, features, target, *, classes=2, seed=0):
 
 
 @given(labels)
-def test_the_majority_rule_s_accuracy_is_the_sum_of_maxima(rows):
+def test_majority_accuracy_equals_the_sum_of_row_maxima(rows):
     x, y = np.array(rows).T
     table = np.zeros((4, 3), dtype=int)
     np.add.at(table, (x, y), 1)
@@ -37,7 +37,7 @@ def test_the_majority_rule_s_accuracy_is_the_sum_of_maxima(rows):
 
 
 @given(labels)
-def test_groups_that_weigh_the_same_have_the_mean_of_their_shares(rows):
+def test_balancing_by_weights_averages_over_groups(rows):
     x, y = np.array(rows).T
     groups = np.unique(y)
     shares = np.array([[np.mean(x[y == group] == value) for group in groups] for value in range(4)])
@@ -45,7 +45,7 @@ def test_groups_that_weigh_the_same_have_the_mean_of_their_shares(rows):
     assert predictability(x, y, balance="weights").value == pytest.approx(expected, abs=1e-12)
 
 
-def test_a_row_that_was_never_seen_gets_the_frequencies_of_all():
+def test_majority_predicts_marginal_frequencies_for_unseen_rows():
     guess = ATTACKERS["majority"].attack(
         np.array([[0.0], [0.0], [1.0]]), np.array([0, 1, 1]), np.ones(3), np.array([[7.0], [1.0]]), classes=2, seed=0
     )
@@ -53,59 +53,59 @@ def test_a_row_that_was_never_seen_gets_the_frequencies_of_all():
 
 
 @pytest.mark.parametrize("name", ["logistic", "network"])
-def test_a_learner_finds_what_the_majority_rule_finds(name):
+def test_trained_attackers_agree_with_the_majority_rule(name):
     x, y = np.repeat([0, 0, 1, 1], [30, 10, 15, 25]), np.repeat([0, 1, 0, 1], [30, 10, 15, 25])
     guess = attack(name, x, y)
     assert guess.note is None
     assert (guess.chances.argmax(axis=1) == x).all()
 
 
-def test_a_network_learns_what_is_not_linear():
+def test_network_learns_a_nonlinear_function():
     x = np.array([[0, 0], [0, 1], [1, 0], [1, 1]] * 40)
     y = x[:, 0] ^ x[:, 1]
     assert (attack("network", x, y, seed=3).chances.argmax(axis=1) == y).mean() > 0.95
 
 
 @pytest.mark.parametrize("attacker", ["network", SMALL], ids=["network", "small"])
-def test_the_same_seed_gives_the_same_bytes(attacker):
+def test_same_seed_gives_identical_results(attacker):
     random = np.random.default_rng(0)
     x, y = random.normal(size=(80, 3)), random.integers(2, size=80)
     once, again = (attack(attacker, x, y, seed=5).chances.tobytes() for _ in range(2))
     assert once == again
 
 
-def test_an_attacker_that_does_not_converge_says_so():
+def test_missing_convergence_is_noted():
     random = np.random.default_rng(0)
     x, y = random.normal(size=(60, 5)), random.integers(2, size=60)
     assert "not converged after 1 iterations" in attack(Logistic(iterations=1), x, y).note
 
 
 @pytest.mark.parametrize("name", ["majority", "logistic", "network", SMALL])
-def test_one_category_is_always_guessed(name):
+def test_single_category_is_always_predicted(name):
     guess = attack(name, [[1.0], [2.0], [3.0]], [1, 1, 1])
     assert (guess.chances == [0, 1]).all()
 
 
-def test_too_few_rows_to_set_aside_are_stated():
+def test_too_few_rows_for_validation_are_noted():
     guess = attack(SMALL, np.arange(12.0), [0] * 11 + [1])
     assert "too few rows" in guess.note
 
 
-def test_a_constant_feature_does_no_harm():
+def test_constant_feature_gives_finite_probabilities():
     assert np.isfinite(attack("logistic", np.ones(8), [0, 1] * 4).chances).all()
 
 
 @pytest.mark.parametrize("name", ["majority", "logistic"])
-def test_weights_count_as_rows(name):
+def test_weights_equal_repeated_rows(name):
     x, y, weights = np.array([[0.0], [0.0], [1.0], [1.0]]), np.array([0, 1, 0, 1]), np.array([3.0, 1.0, 1.0, 2.0])
     x, y, weights = np.tile(x, (300, 1)), np.tile(y, 300), np.tile(weights, 300)
     repeated = np.repeat(np.arange(1200), weights.astype(int))
     once = ATTACKERS[name].attack(x, y, weights, x, classes=2, seed=0).chances
     again = ATTACKERS[name].attack(x[repeated], y[repeated], np.ones(2100), x, classes=2, seed=0).chances
-    np.testing.assert_allclose(once, again, atol=1e-3 if name == "logistic" else 1e-15)  # but for the penalty
+    np.testing.assert_allclose(once, again, atol=1e-3 if name == "logistic" else 1e-15)  # the penalty differs slightly
 
 
-def test_qualities_equal_scikit_learn_s():
+def test_qualities_equal_scikit_learn():
     from sklearn import metrics
 
     random = np.random.default_rng(1)
@@ -122,31 +122,31 @@ def test_qualities_equal_scikit_learn_s():
     assert QUALITIES["inverse_bce"].measure(two, p, weights) == pytest.approx(metrics.log_loss(two, p[:, 1]))
 
 
-def test_no_error_at_all_is_an_infinite_quality():
+def test_inverse_qualities_are_infinite_without_errors():
     assert predictability([0, 1], [0, 1], quality="inverse_mse").value == np.inf
     assert predictability([0, 1], [0, 1], quality="inverse_bce").value == np.inf
 
 
-def test_of_several_columns_the_quality_is_the_mean():
+def test_quality_is_averaged_over_columns():
     x, y = np.array([0, 0, 1, 1]), np.array([[0, 1], [0, 0], [1, 1], [1, 0]])
     assert predictability(x, y).value == (1 + 0.5) / 2
     assert predictability(x, y, quality="inverse_mse").value == 1 / ((0 + 0.25) / 2)
 
 
-def test_held_out_rows_are_not_learnt():
-    x = np.arange(400)  # every row is its own: what was learnt helps nowhere else
+def test_memorised_rows_do_not_help_on_held_out_rows():
+    x = np.arange(400)  # every row is unique, so memorising does not generalise
     y = np.arange(400) % 2
     assert predictability(x, y).value == 1
     assert predictability(x, y, held_out=0.5).value == pytest.approx(0.5, abs=0.1)
 
 
-def test_redrawn_groups_are_as_large_as_the_smallest():
+def test_redrawn_groups_have_the_size_of_the_smallest():
     y = np.repeat([0, 1], [90, 10])
     assert predictability(np.zeros(100), y).value == 0.9
     assert predictability(np.zeros(100), y, balance="redraw").value == 0.5
 
 
-def test_folded_accuracy_is_never_below_a_half():
+def test_folded_accuracy_is_at_least_one_half():
     y = np.repeat([0, 1], 50)
     plain = [predictability(y, y, held_out=0.5, balance="redraw", folded=True, seed=seed).value for seed in range(3)]
     assert plain == [1, 1, 1]
@@ -166,7 +166,7 @@ def test_folded_accuracy_is_never_below_a_half():
         ({"quality": "f1", "folded": True}, "folded is for the accuracy"),
     ],
 )
-def test_options_that_cannot_be_are_named(arguments, message):
+def test_invalid_options_raise(arguments, message):
     with pytest.raises(ValueError, match=message):
         predictability([0, 1, 1], [0, 1, 0], **arguments)
 
@@ -182,12 +182,12 @@ def test_options_that_cannot_be_are_named(arguments, message):
         (np.zeros((2, 2, 2)), [0, 1], r"attributes must have the shape \(n,\) or \(n, C\)"),
     ],
 )
-def test_arrays_that_cannot_be_are_named(inputs, target, message):
+def test_invalid_arrays_raise(inputs, target, message):
     with pytest.raises(ValueError, match=message):
         leakage(inputs, target, target)
 
 
-def test_an_unknown_quality_is_named():
+def test_unknown_quality_raises():
     with pytest.raises(ValueError, match="quality must be one of"):
         quality_of("roc")
 

@@ -1,4 +1,4 @@
-"""Amplification against rates from elsewhere is Table 2's of the published code; average precision scikit-learn's."""
+"""Amplification against external base rates (Table 2 of Wang & Russakovsky 2021), and average precision."""
 
 import numpy as np
 import pytest
@@ -10,8 +10,8 @@ from pipeline.statistics.amplification.average_precision import MEAN, average_pr
 from pipeline.statistics.amplification.base_rates import amplification_of_rates
 
 
-def published(base, predicted, direction):
-    """``bog_task_to_attribute`` and ``bog_attribute_to_task`` of ``(|T|, |A|)`` base and predictions."""
+def published_value(base, predicted, direction):
+    """The published code's formula; ``base`` and ``predicted`` are ``(|T|, |A|)``."""
     axis = 1 if direction == "T->A" else 0
     data = base / base.sum(axis=1, keepdims=True) if axis else base / base.sum(axis=0)
     guess = predicted / predicted.sum(axis=1, keepdims=True) if axis else predicted / base.sum(axis=0)
@@ -20,7 +20,7 @@ def published(base, predicted, direction):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_t_to_a_is_table_2s(seed):
+def test_task_to_attribute_equals_the_published_code(seed):
     rng = np.random.default_rng(seed)
     women = rng.uniform(0.02, 0.98, 12)
     shares = np.array([1 - women, women])
@@ -28,11 +28,11 @@ def test_t_to_a_is_table_2s(seed):
     pronouns = rng.dirichlet([2, 2], len(tasks))
     found = amplification_of_rates("T->A", tasks, predictions=pronouns, shares_of_groups=shares, resamples=0)
     predicted = np.array([pronouns[tasks[:, t] == 1].mean(axis=0) for t in range(12)])
-    assert found.value == pytest.approx(published(shares.T, predicted, "T->A"), abs=1e-12)
+    assert found.value == pytest.approx(published_value(shares.T, predicted, "T->A"), abs=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_to_t_is_table_2s_with_the_sizes_of_the_tasks(seed):
+def test_attribute_to_task_equals_the_published_code_with_task_sizes(seed):
     rng = np.random.default_rng(seed)
     women, sizes = rng.uniform(0.02, 0.98, 12), rng.integers(50, 4000, 12)
     shares = np.array([1 - women, women])
@@ -44,10 +44,10 @@ def test_a_to_t_is_table_2s_with_the_sizes_of_the_tasks(seed):
     base = (shares * sizes).T
     base = base / base.sum(axis=0, keepdims=True)
     predicted = np.array([jobs[groups[:, a] == 1].mean(axis=0) for a in range(2)]).T
-    assert found.value == pytest.approx(published(base, predicted, "A->T"), abs=1e-12)
+    assert found.value == pytest.approx(published_value(base, predicted, "A->T"), abs=1e-12)
 
 
-def test_the_interval_holds_the_value_and_narrows_with_rows():
+def test_interval_contains_the_value_and_narrows_with_rows():
     rng = np.random.default_rng(0)
     shares = np.array([[0.8, 0.3], [0.2, 0.7]])
 
@@ -59,10 +59,10 @@ def test_the_interval_holds_the_value_and_narrows_with_rows():
     few, many = found(40), found(4000)
     assert few.low <= few.value <= few.high
     assert many.high - many.low < (few.high - few.low) / 5
-    assert many.value == pytest.approx(-0.25, abs=0.03), "an even guess is less unequal than the base"
+    assert many.value == pytest.approx(-0.25, abs=0.03), "uniform predictions are more equal than the base"
 
 
-def test_shares_of_another_shape_are_refused():
+def test_shares_of_another_shape_raise():
     with pytest.raises(ValueError, match="2 groups by 3 tasks"):
         amplification_of_rates(
             "T->A", np.eye(3, dtype=int), predictions=np.ones((3, 2)) / 2, shares_of_groups=np.eye(2)
@@ -70,7 +70,7 @@ def test_shares_of_another_shape_are_refused():
 
 
 @given(st.integers(0, 10_000), st.integers(3, 40))
-def test_average_precision_is_that_of_scikit_learn(seed, rows):
+def test_average_precision_equals_scikit_learn(seed, rows):
     rng = np.random.default_rng(seed)
     tasks = rng.integers(0, 2, (rows, 3))
     tasks[0] = 1
@@ -81,7 +81,7 @@ def test_average_precision_is_that_of_scikit_learn(seed, rows):
     assert table[MEAN] == pytest.approx(np.mean(expected))
 
 
-def test_a_task_without_positives_leaves_the_mean_and_clusters_are_resampled_whole():
+def test_average_precision_skips_tasks_without_positives_and_resamples_clusters():
     rng = np.random.default_rng(1)
     tasks = np.column_stack([rng.integers(0, 2, 60), np.zeros(60, dtype=int)])
     scores = rng.random((60, 2))
@@ -89,11 +89,7 @@ def test_a_task_without_positives_leaves_the_mean_and_clusters_are_resampled_who
     assert np.isnan(table.loc["1", "average_precision"])
     assert table.loc[MEAN, "average_precision"] == table.loc["0", "average_precision"]
     assert table.loc["0", "low"] < table.loc["0", "average_precision"] < table.loc["0", "high"]
-    twice = average_precision(
-        np.repeat(tasks, 4, axis=0),
-        np.repeat(scores, 4, axis=0),
-        resamples=300,
-        clusters=np.repeat(range(60), 4).tolist(),
-    ).set_index("task")
+    repeated, person = (np.repeat(part, 4, axis=0) for part in (tasks, scores)), np.repeat(range(60), 4).tolist()
+    clustered = average_precision(*repeated, resamples=300, clusters=person).set_index("task")
     width = table.loc["0", "high"] - table.loc["0", "low"]
-    assert twice.loc["0", "high"] - twice.loc["0", "low"] == pytest.approx(width, rel=0.25)
+    assert clustered.loc["0", "high"] - clustered.loc["0", "low"] == pytest.approx(width, rel=0.25)

@@ -18,26 +18,26 @@ responses = hnp.arrays(
 )
 
 
-def named(y, values=SEVEN, **options):
+def as_sweeps(y, values=SEVEN, **options):
     return Sweeps.from_array(y, values, photos=[f"p{i:04d}" for i in range(len(y))], **options)
 
 
 @settings(max_examples=25)
 @given(responses)
-def test_a_sweep_compared_with_itself_differs_by_exactly_0(y):
-    frame = compare(named(y, FIVE), named(y, FIVE), **QUICK)
-    seen = frame[frame["estimable"]]
+def test_identical_sweeps_have_a_difference_of_exactly_zero(y):
+    frame = compare(as_sweeps(y, FIVE), as_sweeps(y, FIVE), **QUICK)
+    estimable = frame[frame["estimable"]]
     for column in ("difference", "difference_low", "difference_high", "rd_difference", "rd_low", "rd_high"):
-        assert (seen[column] == 0).all()
-    assert (seen["p"] == 1).all()
+        assert (estimable[column] == 0).all()
+    assert (estimable["p"] == 1).all()
 
 
 @settings(max_examples=25)
 @given(responses, st.randoms(use_true_random=False))
-def test_swapping_turns_the_sign_and_the_order_of_photos_does_not_matter(y, random):
+def test_swapping_sweeps_flips_the_sign_and_photo_order_is_irrelevant(y, random):
     order = list(range(len(y)))
     random.shuffle(order)
-    first, second = named(y, FIVE), named(y[:, ::-1], FIVE)
+    first, second = as_sweeps(y, FIVE), as_sweeps(y[:, ::-1], FIVE)
     frame = compare(first, second, **QUICK)
     swapped = compare(second, first, **QUICK)
     np.testing.assert_allclose(frame["difference"], -swapped["difference"], atol=1e-12)
@@ -50,20 +50,20 @@ def test_swapping_turns_the_sign_and_the_order_of_photos_does_not_matter(y, rand
 
 @settings(max_examples=25)
 @given(responses, st.floats(0.25, 1))
-def test_turning_a_round_turns_the_difference_and_stretching_a_divides_it(y, factor):
-    first, second = named(y, FIVE), named(y[::-1], FIVE)
+def test_reversing_values_flips_and_scaling_values_divides_the_difference(y, factor):
+    first, second = as_sweeps(y, FIVE), as_sweeps(y[::-1], FIVE)
     plain = compare(first, second, **QUICK)
-    turned = compare(named(y[:, ::-1], FIVE), named(y[::-1, ::-1], FIVE), **QUICK)
-    stretched = compare(named(y, FIVE * factor), named(y[::-1], FIVE * factor), **QUICK)
-    np.testing.assert_allclose(turned["difference"], -plain["difference"], atol=1e-12)
+    reversed_values = compare(as_sweeps(y[:, ::-1], FIVE), as_sweeps(y[::-1, ::-1], FIVE), **QUICK)
+    stretched = compare(as_sweeps(y, FIVE * factor), as_sweeps(y[::-1], FIVE * factor), **QUICK)
+    np.testing.assert_allclose(reversed_values["difference"], -plain["difference"], atol=1e-12)
     np.testing.assert_allclose(stretched["difference"] * factor, plain["difference"], rtol=1e-9, atol=1e-12)
 
 
-def test_where_every_photo_has_the_label_it_is_the_paired_t_test():
+def test_with_a_constant_centre_the_test_is_the_paired_t_test():
     random = np.random.default_rng(0)
     scores = random.uniform(0.1, 0.9, size=(2, 60, 7, 3))
     scores[:, :, 3] = 0.5  # y_c without noise
-    first, second = (named(part, confidence=True) for part in scores)
+    first, second = (as_sweeps(part, confidence=True) for part in scores)
     frame = compare(first, second, **QUICK)
     own = scores.transpose(0, 1, 3, 2) @ SEVEN / (SEVEN @ SEVEN) / 0.5
     expected = stats.ttest_rel(own[0], own[1], axis=0)
@@ -73,19 +73,19 @@ def test_where_every_photo_has_the_label_it_is_the_paired_t_test():
     np.testing.assert_allclose(frame["difference_high"], interval.high, rtol=1e-9)
 
 
-def test_what_both_see_in_a_photo_cancels_out():
+def test_pairing_by_photo_narrows_the_interval():
     y = simulate_presence(photos=300, labels=60, base=0.0, effect=0.1, spread=0.3, noise=0.3, seed=1)
     other = y.copy()
     other[::40, 6] = 1
-    frame = compare(named(y), named(other), **QUICK)
-    alone = compare(named(y), named(np.roll(other, 150, axis=0)), **QUICK)
+    frame = compare(as_sweeps(y), as_sweeps(other), **QUICK)
+    alone = compare(as_sweeps(y), as_sweeps(np.roll(other, 150, axis=0)), **QUICK)
     width = (frame["difference_high"] - frame["difference_low"]).mean()
     assert width < 0.5 * (alone["difference_high"] - alone["difference_low"]).mean()
 
 
-def test_photos_not_in_both_are_named_and_left_out():
+def test_photos_missing_from_one_sweep_are_listed_and_excluded():
     y = simulate_presence(photos=80, labels=3, base=0.3, effect=0.1, spread=0.1, noise=0.3, seed=2)
-    whole = named(y)
+    whole = as_sweeps(y)
     part = whole.of_photos(whole.photos[5:60])
     compared = compare(whole, part, **QUICK)
     assert only_in(whole, part) == whole.photos[:5] + whole.photos[60:]
@@ -94,11 +94,11 @@ def test_photos_not_in_both_are_named_and_left_out():
     assert (compared["difference"] == 0).all()
 
 
-def test_a_label_that_only_one_returns_has_a_reason_and_no_difference():
+def test_label_of_one_sweep_only_has_a_reason_and_no_difference():
     y = simulate_presence(photos=50, labels=3, base=0.3, effect=0.1, spread=0.1, noise=0.3, seed=2)
     y[:, :, 1] = 1
-    first = named(y, labels=["a", "b", "c"])
-    second = named(y[:, :, [0, 1]], labels=["a", "b"])
+    first = as_sweeps(y, labels=["a", "b", "c"])
+    second = as_sweeps(y[:, :, [0, 1]], labels=["a", "b"])
     frame = compare(first, second, names=("old", "new"), **QUICK).set_index("label")
     assert list(frame.reset_index().columns.intersection(COMPARISON_COLUMNS)) != []
     assert frame.loc["c", "reason"] == f"new: {NEVER_AT_CENTRE}"
@@ -109,29 +109,25 @@ def test_a_label_that_only_one_returns_has_a_reason_and_no_difference():
 
 
 @pytest.mark.parametrize("photos", [50, 400])
-def test_no_difference_is_called_as_often_as_promised_and_intervals_hold_the_truth(photos):
+def test_false_positive_rate_and_coverage_are_nominal(photos):
     options = {"photos": photos, "labels": 1500, "base": -0.4, "spread": 0.15, "noise": 0.3}
     left, right = simulate_presence(effect=0.1, seed=3, **options), simulate_presence(effect=0.1, seed=4, **options)
-    frame = compare(named(left), named(right), min_count=15)
+    frame = compare(as_sweeps(left), as_sweeps(right), min_count=15)
     assert 0.03 <= (frame.loc[frame["estimable"], "p"] < 0.05).mean() <= 0.07
     far = simulate_presence(effect=-0.05, seed=5, **options)
     truth = np.subtract(*(true_slope(base=-0.4, effect=effect, spread=0.15, noise=0.3) for effect in (0.1, -0.05)))
-    frame = compare(named(left), named(far), min_count=15)
+    frame = compare(as_sweeps(left), as_sweeps(far), min_count=15)
     frame = frame[frame["estimable"]]
     covered = (frame["difference_low"] <= truth) & (truth <= frame["difference_high"])
     assert 0.925 <= covered.mean() <= 0.975
 
 
-def test_clusters_widen_and_the_family_is_the_callers():
-    y = np.repeat(
-        simulate_presence(photos=40, labels=3, base=0.2, effect=0.1, spread=0.3, noise=0.1, seed=5), 6, axis=0
-    )
-    other = np.repeat(
-        simulate_presence(photos=40, labels=3, base=0.2, effect=0.1, spread=0.3, noise=0.1, seed=6), 6, axis=0
-    )
+def test_clusters_widen_intervals_and_family_counts_all_frames():
+    options = {"photos": 40, "labels": 3, "base": 0.2, "effect": 0.1, "spread": 0.3, "noise": 0.1}
+    y, other = (np.repeat(simulate_presence(seed=seed, **options), 6, axis=0) for seed in (5, 6))
     person = {f"p{i:04d}": i // 6 for i in range(240)}
-    naive, clustered = (compare(named(y), named(other), clusters=of, **QUICK) for of in (None, person))
-    alone = compare(named(y[::6]), named(other[::6]), **QUICK)
+    naive, clustered = (compare(as_sweeps(y), as_sweeps(other), clusters=of, **QUICK) for of in (None, person))
+    alone = compare(as_sweeps(y[::6]), as_sweeps(other[::6]), **QUICK)
     np.testing.assert_allclose(clustered["difference"], naive["difference"])
     np.testing.assert_allclose(clustered["difference_low"], alone["difference_low"])
     assert (clustered["difference_low"] < naive["difference_low"]).all()
@@ -140,9 +136,9 @@ def test_clusters_widen_and_the_family_is_the_callers():
     assert comparison_frame([]).empty
 
 
-def test_other_values_are_refused_and_named():
+def test_sweeps_of_other_values_raise():
     y = np.ones((3, 5, 1))
     with pytest.raises(ValueError, match="column 'value' of old holds -2, -1, 0, 1, 2, but that of new"):
-        compare(named(y, FIVE), named(y, FIVE / 2), names=("old", "new"))
+        compare(as_sweeps(y, FIVE), as_sweeps(y, FIVE / 2), names=("old", "new"))
     with pytest.raises(ValueError, match="both be presence"):
-        compare(named(y, FIVE), named(y, FIVE, confidence=True))
+        compare(as_sweeps(y, FIVE), as_sweeps(y, FIVE, confidence=True))

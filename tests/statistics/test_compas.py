@@ -1,4 +1,4 @@
-"""COMPAS, from its own script: the figures that Wang & Russakovsky 2021 plot (Fig. 6), and the setup of DPA."""
+"""The script for COMPAS: figure 6 of Wang & Russakovsky 2021, and the setup of DPA."""
 
 import pytest
 from real_data import COMPAS, needs
@@ -12,7 +12,7 @@ FPR = [0.187425, 0.200765, 0.208278, 0.203241, 0.179348, 0.145125, 0.091747, 0.0
 UNFILTERED = [0.024563, 0.044950, 0.053767, 0.059752, 0.059478, 0.047057, 0.022080, -0.003258, -0.034698]
 
 
-def test_the_filtered_rows():
+def test_figure_6_is_reproduced_with_filtered_rows():
     table = script.people(COMPAS, filtered=True)
     assert table.groupby(["race", "two_year_recid"]).size().tolist() == [1514, 1661, 1281, 822]
     found = script.figure_6(table, resamples=50)
@@ -21,7 +21,7 @@ def test_the_filtered_rows():
     assert found["fpr_difference"].tolist() == pytest.approx(FPR, abs=5e-7)
 
 
-def test_all_rows():
+def test_figure_6_is_reproduced_with_all_rows():
     table = script.people(COMPAS, filtered=False)
     assert table.groupby(["race", "two_year_recid"]).size().tolist() == [1795, 1901, 1488, 966]
     found = script.figure_6(table, resamples=0)
@@ -32,14 +32,14 @@ def test_all_rows():
     assert at_five["fpr_difference"] == pytest.approx(0.213925, abs=5e-7)
 
 
-def test_the_ends_call_everybody_alike():
+def test_constant_predictions_have_equal_error_rates():
     from pipeline.statistics.amplification.directional import attribute_to_task
     from pipeline.statistics.amplification.group_rates import group_rates
 
     table = script.people(COMPAS, filtered=True)
     attributes = (table["race"].to_numpy()[:, None] == list(script.GROUPS)).astype(int)
-    for everybody in (0, 1):
-        options = {"predictions": table[["two_year_recid"]] * 0 + everybody}
+    for prediction in (0, 1):
+        options = {"predictions": table[["two_year_recid"]] * 0 + prediction}
         found = attribute_to_task(attributes, table[["two_year_recid"]], resamples=0, **options)
         assert found.value == pytest.approx(-0.066140, abs=5e-7)
         rates = group_rates(attributes, table[["two_year_recid"]], **options)
@@ -47,12 +47,12 @@ def test_the_ends_call_everybody_alike():
 
 
 @pytest.mark.parametrize(("filtered", "rarest"), [(True, 822), (False, 966)])
-def test_balanced_rows(filtered, rarest):
+def test_balanced_data_have_a_predictability_of_one_half(filtered, rarest):
     table = script.balanced(script.people(COMPAS, filtered=filtered, also=script.FEATURES), seed=0)
     assert table.groupby(["race", "two_year_recid"]).size().tolist() == [rarest] * 4
     found = script.amplification(table, depth=3, attacker="majority", quality="accuracy", seed=0)
     values = found.set_index(["direction", "quantity"])["value"]
-    # Balanced labels give nothing away, however many of them are changed.
+    # Balanced labels do not predict the attribute, however many of them are flipped.
     assert [values[name, "data"] for name in ("A->T", "T->A", "leakage")] == pytest.approx([0.5] * 3)
     assert values["A->T", "dpa"] == pytest.approx((values["A->T", "model"] - 0.5) / (values["A->T", "model"] + 0.5))
     assert 0 < values["A->T", "dpa"] <= 1 / 3

@@ -13,18 +13,18 @@ VALUES = np.linspace(-2, 2, 5)
 NAMES = ["apron", "boots", "cap"]
 
 
-def sweeps(seed=0, *, photos=30, confidence=False):
+def random_sweeps(seed=0, *, photos=30, confidence=False):
     random = np.random.default_rng(seed)
     y = random.random((photos, 5, 3)) if confidence else random.integers(0, 2, size=(photos, 5, 3))
     return Sweeps.from_array(y, VALUES, labels=NAMES, adapter="a", attribute="gender", confidence=confidence)
 
 
 def split(found):
-    """The row of the mean over tasks, and those of the tasks."""
+    """The row of the mean over tasks, and the rows of the tasks."""
     return found.iloc[0], found.iloc[1:].reset_index(drop=True)
 
 
-def test_by_hand():
+def test_hand_computed_example():
     y = np.zeros((10, 5, 1))
     y[:2, 0], y[:7, 4], y[:5, 2] = 1, 1, 1
     own = Sweeps.from_array(y, VALUES, labels=["beard"])
@@ -37,37 +37,31 @@ def test_by_hand():
 
 
 @given(st.integers(0, 2**32), st.booleans())
-def test_is_amplification_with_the_step_as_group(seed, confidence):
-    own = sweeps(seed, photos=12, confidence=confidence)
+def test_equals_directional_amplification_with_steps_as_groups(seed, confidence):
+    own = random_sweeps(seed, photos=12, confidence=confidence)
     sign = {"apron": -1, "boots": 1, "cap": 0}
     mean, of_tasks = split(counterfactual_amplification(own, signs=sign, values=(-1, 1), resamples=60))
     y = dense(own)
     groups = np.repeat(np.eye(2, dtype=np.int8), 12, axis=0)
     base = np.array([[-sign[name] for name in NAMES], [sign[name] for name in NAMES]])
     tasks = np.tile(np.random.default_rng(seed).integers(0, 2, size=(12, 3)), (2, 1))
-    plain = attribute_to_task(
-        groups,
-        tasks,
-        predictions=np.concatenate([y[:, 1], y[:, 3]]),
-        base=base,
-        resamples=60,
-        clusters=[*range(12), *range(12)],
-    )
+    predictions, photos = np.concatenate([y[:, 1], y[:, 3]]), [*range(12), *range(12)]
+    plain = attribute_to_task(groups, tasks, predictions=predictions, base=base, resamples=60, clusters=photos)
     found = mean[["amplification", "low", "high"]].tolist()
     assert found == pytest.approx([plain.value, plain.low, plain.high], abs=1e-12)
     assert of_tasks["amplification"].to_numpy() == pytest.approx(plain.contributions.mean(axis=0), abs=1e-12)
 
 
-def test_several_labels_may_mean_one_task():
-    own = sweeps()
+def test_labels_of_one_task_are_combined():
+    own = random_sweeps()
     _, found = split(counterfactual_amplification(own, signs={"work": 1}, tasks={"apron": "work", "boots": "work"}))
     either = dense(own)[:, [0, 4], :2].max(axis=2).mean(axis=0)
     assert found[["task", "labels"]].to_numpy().tolist() == [["work", "apron + boots"]]
     assert found[["rate_low", "rate_high"]].to_numpy()[0] == pytest.approx(either)
 
 
-def test_a_task_that_the_base_lacks_leaves_the_mean_and_says_why():
-    frame = counterfactual_amplification(sweeps(), signs={"apron": 1, "cap": 0}, resamples=50)
+def test_task_missing_from_the_base_is_excluded_with_a_reason():
+    frame = counterfactual_amplification(random_sweeps(), signs={"apron": 1, "cap": 0}, resamples=50)
     assert tuple(frame.columns) == module.COUNTERFACTUAL_COLUMNS
     assert frame["task"].tolist() == ["", *NAMES]
     mean, found = split(frame)
@@ -78,8 +72,8 @@ def test_a_task_that_the_base_lacks_leaves_the_mean_and_says_why():
     assert numbers.iloc[2].tolist() == [0, 0, 0]
 
 
-def test_nothing_known_is_nan():
-    nothing, _ = split(counterfactual_amplification(sweeps(), signs={}))
+def test_without_signs_or_photos_the_value_is_nan():
+    nothing, _ = split(counterfactual_amplification(random_sweeps(), signs={}))
     assert nothing[["amplification", "low", "high"]].isna().all()
     no_photos = Sweeps.from_array(np.zeros((0, 5, 1)), VALUES, labels=["x"])
     mean, tasks = split(counterfactual_amplification(no_photos, signs={"x": 1}))
@@ -87,14 +81,14 @@ def test_nothing_known_is_nan():
     assert tasks["reason"].tolist() == [module.NO_PHOTOS]
 
 
-def test_blocks_and_seeds(monkeypatch):
-    whole = counterfactual_amplification(sweeps(), signs=dict.fromkeys(NAMES, 1))
+def test_block_size_does_not_change_results(monkeypatch):
+    whole = counterfactual_amplification(random_sweeps(), signs=dict.fromkeys(NAMES, 1))
     monkeypatch.setattr(module, "BLOCK_CELLS", 1)
-    assert counterfactual_amplification(sweeps(), signs=dict.fromkeys(NAMES, 1)).equals(whole)
+    assert counterfactual_amplification(random_sweeps(), signs=dict.fromkeys(NAMES, 1)).equals(whole)
 
 
-def test_clusters_are_resampled_whole():
-    own = sweeps(photos=40)
+def test_whole_clusters_are_resampled():
+    own = random_sweeps(photos=40)
     person = {photo: int(photo) % 4 for photo in own.photos}
     found, _ = split(counterfactual_amplification(own, signs={"cap": 1}, clusters=person, tasks={"cap": "cap"}))
     change = dense(own)[:, 4, 2].astype(int) - dense(own)[:, 0, 2]
@@ -117,6 +111,6 @@ def test_clusters_are_resampled_whole():
         ({"level": 0}, "level must lie"),
     ],
 )
-def test_what_cannot_be_is_refused(change, message):
+def test_invalid_arguments_raise(change, message):
     with pytest.raises(ValueError, match=message):
-        counterfactual_amplification(sweeps(), **({"signs": {"apron": 1}} | change))
+        counterfactual_amplification(random_sweeps(), **({"signs": {"apron": 1}} | change))

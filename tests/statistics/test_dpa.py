@@ -1,25 +1,21 @@
-"""DPA of Tokas, Nair & Kerner in both directions, and the grid of biases."""
+"""DPA of Tokas, Nair & Kerner in both directions, and the bias grid."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from published_examples import BALANCED_AMPLIFIED
 
 from pipeline.statistics.predictability.bias_grid import bias_grid
 from pipeline.statistics.predictability.dpa import dpa, relative_change
 
-quads = st.lists(st.tuples(*[st.integers(0, 1)] * 4), min_size=1, max_size=80)
+label_quadruples = st.lists(st.tuples(*[st.integers(0, 1)] * 4), min_size=1, max_size=80)
 
 
-def rows_of(counts):
-    return np.array([key for key, count in counts.items() for _ in range(count)]).T
+A, T, P = BALANCED_AMPLIFIED
 
 
-# Balanced data of 1,000 rows; 900 right predictions that agree with the attribute in 60 %.
-A, T, P = rows_of({(0, 0, 0): 250, (0, 1, 0): 50, (0, 1, 1): 200, (1, 1, 1): 250, (1, 0, 1): 50, (1, 0, 0): 200})
-
-
-def test_the_interval_over_examples_holds_the_value_and_what_is_undefined_is_left_out():
+def test_example_interval_contains_the_value_and_is_nan_if_undefined():
     (result,) = dpa(A, T, predictions=P, resamples=200)
     row = result.to_frame().set_index("quantity").loc["dpa"]
     assert row["examples_low"] < result.dpa < row["examples_high"]
@@ -27,63 +23,62 @@ def test_the_interval_over_examples_holds_the_value_and_what_is_undefined_is_lef
     assert nothing.to_frame()["examples_low"].isna().all()
 
 
-def test_expected_counts_of_balanced_amplified():
+def test_balanced_amplified_data_with_expected_flips():
     (result,) = dpa(A, T, predictions=P)
     assert (result.direction, result.data, result.model, result.changed) == ("A->T", 0.5, 0.6, (100,))
     assert result.dpa == pytest.approx(1 / 11, abs=1e-12)  # printed 0.0909
 
 
-def test_random_flips_of_balanced_amplified():
+def test_balanced_amplified_data_with_drawn_flips():
     (result,) = dpa(A, T, predictions=P, flips="drawn", repeats=300)
     assert result.dpa == pytest.approx(0.0803, abs=0.0012)
     assert result.repeats["dpa"].std() == pytest.approx(0.0054, abs=0.0008)
 
 
-def test_a_trained_attacker_agrees():
+def test_balanced_amplified_data_with_a_trained_attacker():
     (result,) = dpa(A, T, predictions=P, attacker="network", repeats=5)
     assert result.dpa == pytest.approx(0.0956, abs=2 * 0.0134)
     assert result.flips == "drawn"
 
 
-def psi(inputs, target, wrong):
+def expected_predictability(inputs, target, wrong):
     table = np.zeros((2, 2))
     np.add.at(table, (inputs, target), 1)
     n = len(inputs)
     return (((n - wrong) * table + wrong * table[:, ::-1]) / n).max(axis=1).sum() / n
 
 
-@given(quads)
-def test_both_directions_by_expected_counts(rows):
+@given(label_quadruples)
+def test_both_directions_equal_the_formula(rows):
     a, t, a_hat, t_hat = np.array(rows).T
     forth, back = dpa(a, t, predictions=t_hat, predicted_attributes=a_hat)
     for result, given_, truth, predicted in ((forth, a, t, t_hat), (back, t, a, a_hat)):
         wrong = int((truth != predicted).sum())
-        data, model = psi(given_, truth, wrong), psi(given_, predicted, 0)
+        data, model = expected_predictability(given_, truth, wrong), expected_predictability(given_, predicted, 0)
         assert result.data == pytest.approx(data, abs=1e-12)
         assert result.model == pytest.approx(model, abs=1e-12)
         assert result.dpa == pytest.approx((model - data) / (model + data), abs=1e-12)
-        assert abs(result.dpa) <= 1 / 3 + 1e-12  # the accuracy's floor is the majority
+        assert abs(result.dpa) <= 1 / 3 + 1e-12  # accuracy is at least the majority share
 
 
-def test_the_bound_of_binary_accuracy_is_reached():
-    a = np.repeat([0, 1], 50)
-    t = np.tile([0, 1], 50)
+def test_maximum_for_binary_accuracy_is_one_third():
+    a, t = np.repeat([0, 1], 50), np.tile([0, 1], 50)
     (result,) = dpa(a, t, predictions=a, equalise="none")
     assert result.dpa == pytest.approx(1 / 3)
 
 
-def test_swapping_names_of_classes_changes_nothing():
+def test_value_is_invariant_to_class_names():
     forth = dpa(A, T, predictions=P, predicted_attributes=A)
     back = dpa(1 - A, T, predictions=P, predicted_attributes=1 - A)
     assert [part.dpa for part in forth] == [part.dpa for part in back]
 
 
-def test_attackers_start_afresh_for_both_sides():
+def test_attackers_of_data_and_model_use_the_same_seed():
     (result,) = dpa(A, T, predictions=T, attacker="network", repeats=3, flips="drawn")
     assert (result.repeats["dpa"] == 0).all()
 
 
-def test_seeds_repeat_and_differ():
+def test_results_depend_on_the_seed_only():
     once, again, other = (
         dpa(A, T, predictions=P, flips="drawn", repeats=4, seed=seed)[0].repeats for seed in (3, 3, 4)
     )
@@ -91,7 +86,7 @@ def test_seeds_repeat_and_differ():
     assert not once.equals(other)
 
 
-def test_qualities_other_than_accuracy():
+def test_inverse_mse_and_f1():
     (mse,) = dpa(A, T, predictions=P, quality="inverse_mse")
     assert (mse.data, mse.model) == pytest.approx((4, 1 / 0.24))  # 1 / (p (1 - p))
     (f1,) = dpa(A, T, predictions=P, quality="f1")
@@ -102,31 +97,31 @@ def test_qualities_other_than_accuracy():
     ("model", "data", "expected"),
     [(0.6, 0.5, 1 / 11), (0, 0, np.nan), (0, 0.5, -1), (np.inf, 2, 1), (2, np.inf, -1), (np.inf, np.inf, np.nan)],
 )
-def test_relative_changes_at_the_edges(model, data, expected):
+def test_relative_change_of_zero_and_infinite_values(model, data, expected):
     assert relative_change(model, data) == pytest.approx(expected, nan_ok=True)
 
 
-def test_what_is_not_defined_says_why():
+def test_undefined_value_is_nan_with_a_note():
     (result,) = dpa([0, 1], [0, 1], predictions=[0, 1], quality="inverse_mse")
     assert np.isnan(result.dpa)
     assert result.notes == ("both predictabilities are inf, so their relative change is not defined",)
     assert result.to_frame()["value"].isna().sum() == 1
 
 
-def test_a_direction_needs_its_predictions():
+def test_missing_or_misshaped_predictions_raise():
     with pytest.raises(ValueError, match="give predictions"):
         dpa(A, T)
     with pytest.raises(ValueError, match="predictions has 3 rows, but tasks has 1000"):
         dpa(A, T, predictions=[0, 1, 1])
 
 
-def test_frames_name_the_direction():
+def test_frame_names_direction_and_quantity():
     frame = dpa(A, T, predictions=P, predicted_attributes=A)[1].to_frame()
     assert frame["direction"].tolist() == ["T->A"] * 3
     assert frame["quantity"].tolist() == ["data", "model", "dpa"]
 
 
-def test_a_grid_of_biases():
+def test_bias_grid_values():
     grid = bias_grid(dataset_biases=(0.5, 0.7, 1), model_biases=(0.5, 0.7, 0.9), equalise="none")
     cells = grid.pivot(index="dataset_bias", columns="model_bias", values="dpa")
     assert cells.at[0.7, 0.7] == 0
@@ -137,7 +132,7 @@ def test_a_grid_of_biases():
     assert (bias_grid(dataset_biases=(1,), model_biases=(0, 0.5, 1))["dpa"] == 0).all()
 
 
-def test_the_grid_of_amplification_is_the_closed_form():
+def test_bias_grid_equals_the_closed_form():
     biases = (0.0, 0.25, 0.5, 0.8, 1.0)
     grid = bias_grid(dataset_biases=biases, model_biases=biases)
     d, m = grid["dataset_bias"], grid["model_bias"]
@@ -149,14 +144,14 @@ def test_the_grid_of_amplification_is_the_closed_form():
     ("arguments", "message"),
     [({"rows": 3}, "rows must be even"), ({"model_biases": (1.2,)}, "model_biases must hold shares")],
 )
-def test_impossible_grids_are_named(arguments, message):
+def test_invalid_grids_raise(arguments, message):
     with pytest.raises(ValueError, match=message):
         bias_grid(**arguments)
 
 
 @pytest.mark.parametrize("tasks", [3, 8, 12])
-def test_several_tasks_find_no_amplification_in_noise(tasks):
-    """Groups that are guessed rightly in 70 %, and tasks that have nothing to do with them: the truth is 0."""
+def test_several_unrelated_tasks_give_no_amplification(tasks):
+    """70 % of the groups are predicted correctly, and the tasks are independent of them, so the true DPA is 0."""
     random = np.random.default_rng(0)
     a, t = random.integers(0, 2, 600), random.integers(0, 2, (600, tasks))
     guessed = np.where(random.random(600) < 0.7, a, 1 - a)
@@ -169,17 +164,17 @@ def test_several_tasks_find_no_amplification_in_noise(tasks):
 
 
 @pytest.mark.parametrize("rows", [100, 500])
-def test_intervals_hold_the_truth_where_labels_are_balanced_and_predictions_amplify(rows):
-    """Psi_D is a maximum of tied shares here: a plain bootstrap's intervals hold 1/11 in 74 to 77 %."""
+def test_interval_coverage_on_balanced_amplified_data(rows):
+    """Psi_D is a maximum of tied shares here, so a plain bootstrap covers 1/11 in only 74 to 77 %."""
     random, inside = np.random.default_rng(rows), 0
     for _ in range(200):
         a, t, p = np.stack([A, T, P])[:, random.integers(0, 1000, rows)]
         (found,) = dpa(a, t, predictions=p, resamples=300)
         low, high = found.intervals.loc["dpa"]
         inside += low <= 1 / 11 <= high
-    assert inside >= 183  # 91.5 %: of 95 % intervals fewer hold in one of a hundred runs
+    assert inside >= 183  # 91.5 %: at 95 % coverage, fewer in about 1 % of runs
 
 
-def test_unknown_names_of_attackers_are_refused():
+def test_unknown_attacker_raises():
     with pytest.raises(ValueError, match="attacker must be one of majority, logistic, network, wang"):
         dpa(A, T, predictions=P, attacker="wang-coco")

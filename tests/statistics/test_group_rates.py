@@ -12,7 +12,7 @@ GUESSES = np.array([[1], [0], [1], [0], [1], [1], [0], [0], [1]])
 
 
 def rates_of(metric, *arguments, **options):
-    """The rows of one metric, groups in order, tasks within them."""
+    """The rows of one metric, by group and then by task."""
     frame = group_rates(*arguments, **options)
     return frame[frame["metric"] == metric]
 
@@ -28,11 +28,11 @@ def rates_of(metric, *arguments, **options):
         ("mean subgroup accuracy", [(0.5 + 0.5 + 1 + 2 / 3) / 4]),
     ],
 )
-def test_rates_by_hand(metric, values):
+def test_hand_computed_rates(metric, values):
     assert rates_of(metric, ATTRIBUTES, LABELS, predictions=GUESSES)["value"].tolist() == pytest.approx(values)
 
 
-def test_the_table_and_the_groups_compared():
+def test_table_has_the_requested_comparison():
     frame = group_rates(ATTRIBUTES, LABELS, predictions=GUESSES, between=("women", "men"))
     difference = frame[frame["metric"] == "tpr difference"].iloc[0]
     assert (difference["attribute"], difference["task"], difference["value"]) == ("men - women", "hired", 0.5)
@@ -40,7 +40,7 @@ def test_the_table_and_the_groups_compared():
     assert len(frame) == 3 * 2 + 3 + 2
 
 
-def test_a_rate_has_wilson_s_interval_also_at_0_and_1():
+def test_rates_have_wilson_intervals_even_at_one():
     found = rates_of("tpr", ATTRIBUTES, LABELS, predictions=GUESSES)
     low, high = proportion_confint([1, 2], [2, 2], method="wilson")
     assert found["low"].to_numpy() == pytest.approx(low)
@@ -48,7 +48,7 @@ def test_a_rate_has_wilson_s_interval_also_at_0_and_1():
     assert found["low"].iloc[1] < 0.5 < found["high"].iloc[1] == 1
 
 
-def test_a_difference_has_newcombe_s_interval():
+def test_differences_have_newcombe_intervals():
     # Newcombe 1998, table II: 56 of 70 less 48 of 80, method 10.
     groups = np.eye(2, dtype=int)[np.repeat([0, 1], [80, 70])]
     guesses = np.concatenate([np.arange(80) < 48, np.arange(70) < 56]).astype(int)[:, None]
@@ -57,7 +57,7 @@ def test_a_difference_has_newcombe_s_interval():
 
 
 @pytest.mark.parametrize("rates", [(0.9, 0.98), (0.5, 0.5), (0.97, 0.97)])
-def test_intervals_of_differences_hold_the_truth_in_small_samples(rates):
+def test_coverage_of_differences_in_small_samples(rates):
     random = np.random.default_rng(0)
     groups, labels = np.eye(2, dtype=int)[np.repeat([0, 1], 30)], np.ones((60, 1000), dtype=int)
     guesses = (random.random((60, 1000)) < np.repeat(rates, 30)[:, None]).astype(int)
@@ -67,7 +67,7 @@ def test_intervals_of_differences_hold_the_truth_in_small_samples(rates):
     assert (found.high - found.low).min() > 0
 
 
-def test_rows_of_one_cluster_count_together():
+def test_clusters_restore_the_coverage_of_correlated_rows():
     random = np.random.default_rng(0)
     person, truth = np.repeat(np.arange(40), 5), np.ones((200, 400), dtype=int)
     groups = np.eye(2, dtype=int)[person % 2]
@@ -82,7 +82,7 @@ def test_rows_of_one_cluster_count_together():
     assert inside[1] >= 0.93
 
 
-def test_probabilities_give_expected_rates_with_the_spread_seen():
+def test_interval_of_probabilities_follows_their_spread():
     random = np.random.default_rng(1)
     groups, chances = np.eye(2, dtype=int)[np.repeat([0, 1], 50)], random.uniform(0.4, 0.6, size=(100, 1))
     found = rates_of("tpr", groups, np.ones((100, 1), dtype=int), predictions=chances).iloc[0]
@@ -90,12 +90,12 @@ def test_probabilities_give_expected_rates_with_the_spread_seen():
     assert found["high"] - found["low"] == pytest.approx(2 * 2.01 * error, rel=0.02)
 
 
-def test_a_group_without_negatives_has_no_false_positive_rate():
+def test_group_without_negatives_has_no_false_positive_rate():
     fpr, tpr = (rates_of(name, ATTRIBUTES, LABELS * 0 + 1, predictions=GUESSES)["value"] for name in ("fpr", "tpr"))
     assert np.isnan(fpr).all()
     assert tpr.tolist() == pytest.approx([0.5, 0.6])
 
 
-def test_an_unknown_group_is_refused():
+def test_unknown_group_raises():
     with pytest.raises(ValueError, match="between must name two of the groups 'women', 'men', not 'others'"):
         group_rates(ATTRIBUTES, LABELS, predictions=GUESSES, between=("men", "others"))

@@ -1,10 +1,11 @@
-"""Leakage of Wang et al. 2019, its equalisation, and the edge cases of both."""
+"""Leakage of Wang et al. 2019, and the equalisation of label errors."""
 
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from published_examples import BALANCED_AMPLIFIED
 
 from pipeline.statistics.arrays import categories
 from pipeline.statistics.predictability.attackers import Network
@@ -18,25 +19,15 @@ from pipeline.statistics.predictability.label_noise import (
 from pipeline.statistics.predictability.leakage import leakage
 from pipeline.statistics.predictability.qualities import QUALITIES
 
-triples = st.lists(st.tuples(*[st.integers(0, 1)] * 3), min_size=1, max_size=80)
+label_triples = st.lists(st.tuples(*[st.integers(0, 1)] * 3), min_size=1, max_size=80)
 
 
-def rows_of(counts):
-    """(attribute, task, prediction) -> how many."""
-    return np.array([key for key, count in counts.items() for _ in range(count)]).T
-
-
-BALANCED_AMPLIFIED = rows_of(
-    {(0, 0, 0): 250, (0, 1, 0): 50, (0, 1, 1): 200, (1, 1, 1): 250, (1, 0, 1): 50, (1, 0, 0): 200}
-)
-
-
-def lambda_of(table):
+def majority_accuracy(table):
     return np.asarray(table).max(axis=1).sum() / np.sum(table)
 
 
-@given(triples)
-def test_analytic_leakage_of_binary_labels(rows):
+@given(label_triples)
+def test_binary_leakage_equals_the_formula(rows):
     a, t, p = np.array(rows).T
     n, wrong = len(rows), int((t != p).sum())
     table, predicted = np.zeros((2, 2)), np.zeros((2, 2))
@@ -44,15 +35,15 @@ def test_analytic_leakage_of_binary_labels(rows):
     np.add.at(predicted, (p, a), 1)
     flipped = ((n - wrong) * table + wrong * table[::-1]) / n
     result = leakage(a, t, p)
-    assert result.data == pytest.approx(lambda_of(flipped), abs=1e-12)
-    assert result.model == pytest.approx(lambda_of(predicted), abs=1e-12)
-    assert result.unchanged == pytest.approx(lambda_of(table), abs=1e-12)
-    assert result.amplification == pytest.approx(lambda_of(predicted) - lambda_of(flipped), abs=1e-12)
+    assert result.data == pytest.approx(majority_accuracy(flipped), abs=1e-12)
+    assert result.model == pytest.approx(majority_accuracy(predicted), abs=1e-12)
+    assert result.unchanged == pytest.approx(majority_accuracy(table), abs=1e-12)
+    assert result.amplification == pytest.approx(majority_accuracy(predicted) - majority_accuracy(flipped), abs=1e-12)
     assert result.changed == (wrong,)
     assert result.flips == "expected" or wrong == 0
 
 
-def test_balanced_data_and_an_amplifying_model():
+def test_amplifying_model_on_balanced_data():
     a, t, p = BALANCED_AMPLIFIED
     result = leakage(a, t, p)
     assert (result.unchanged, result.data, result.model) == (0.5, 0.5, 0.6)
@@ -60,12 +51,12 @@ def test_balanced_data_and_an_amplifying_model():
     assert len(result.repeats) == 1
 
 
-def test_the_interval_over_examples_speaks_of_other_examples():
+def test_example_interval_has_the_width_of_the_sampling_error():
     a, t, p = BALANCED_AMPLIFIED
     result = leakage(a, t, p, resamples=300)
     frame = result.to_frame().set_index("quantity")
     assert frame.loc["model", "value"] == 0.6
-    # A share of 0.6 of 1,000 rows has the standard error 0.0155.
+    # The standard error of a share of 0.6 of 1,000 rows is 0.0155.
     low, high = frame.loc["model", ["examples_low", "examples_high"]]
     assert low == pytest.approx(0.6 - 1.96 * 0.0155, abs=0.008)
     assert high == pytest.approx(0.6 + 1.96 * 0.0155, abs=0.008)
@@ -78,31 +69,31 @@ def test_the_interval_over_examples_speaks_of_other_examples():
 
 
 @pytest.mark.parametrize("options", [{}, {"equalise": "macro_f1"}, {"equalise": "none"}, {"balance": "weights"}])
-def test_tables_of_counts_give_what_the_attackers_find(options):
+def test_leakage_depends_on_the_shares_of_rows_only(options):
     random = np.random.default_rng(0)
     a, t, p = random.integers(0, 3, size=(3, 40))
     for quality in QUALITIES:
         found = leakage(a, t, p, resamples=20, seed=5, quality=quality, **options)
-        # A hundred copies of each row have the same shares, and resamples that hardly differ.
+        # A hundred copies of each row: the same shares, and resamples that hardly differ.
         many = leakage(*(np.repeat(part, 100) for part in (a, t, p)), resamples=20, quality=quality, **options)
         assert many.model == pytest.approx(found.model)
         table = many.to_frame().set_index("quantity")
-        # Which of two tied classes is guessed matters to the F1 alone, and expected labels are full of ties.
+        # F1 depends on which of two tied classes is predicted, and expected labels have many ties.
         for name in ("model", "unchanged") if quality == "f1" else ("data", "model", "unchanged"):
             low, high = table.loc[name, ["examples_low", "examples_high"]]
             assert low == pytest.approx(table.at[name, "value"], abs=0.15 * abs(table.at[name, "value"]))
             assert high == pytest.approx(table.at[name, "value"], abs=0.15 * abs(table.at[name, "value"]))
 
 
-def test_attackers_that_learn_the_rows_they_are_tried_on_have_no_interval():
+def test_in_sample_attackers_have_no_interval():
     a, t, p = BALANCED_AMPLIFIED
     found = leakage(a, t, p, attacker="logistic", resamples=10)
     assert found.intervals.isna().all(axis=None)
     assert any("no interval over examples" in note for note in found.notes)
 
 
-def test_many_tasks_are_attacked_on_rows_that_were_not_learnt():
-    """600 rows, 40 tasks, a model that copies the group into a quarter of its answers: nothing is known by heart."""
+def test_many_tasks_are_attacked_with_cross_fitting():
+    """A model that copies the group into a quarter of its answers; nearly every row of labels is unique."""
     random = np.random.default_rng(1)
     a, t = random.integers(0, 2, 600), random.integers(0, 2, (600, 40))
     p = np.where(random.random((600, 40)) < 0.25, a[:, None], t)
@@ -120,8 +111,8 @@ def test_many_tasks_are_attacked_on_rows_that_were_not_learnt():
     assert any("memorise counts as predictable" in note for note in in_sample.notes)
 
 
-def test_rows_of_a_cluster_are_held_out_together():
-    """Every person has labels of their own: known by heart, unless all of a person's rows are held out together."""
+def test_whole_clusters_are_held_out():
+    """Labels are unique to a person, so they identify the group unless all rows of a person are held out."""
     random = np.random.default_rng(0)
     person = np.repeat(np.arange(100), 4)
     a, t = np.repeat(random.integers(0, 2, 100), 4), np.repeat(random.integers(0, 2, (100, 12)), 4, axis=0)
@@ -131,7 +122,7 @@ def test_rows_of_a_cluster_are_held_out_together():
     assert whole == pytest.approx(0.5, abs=0.12)
 
 
-def test_frames_are_matched_by_index():
+def test_series_are_aligned_by_index():
     a, t, p = (pd.Series(part) for part in BALANCED_AMPLIFIED)
     expected = leakage(a, t, p, resamples=0).amplification
     shuffled = p.sample(frac=1, random_state=0)
@@ -140,17 +131,16 @@ def test_frames_are_matched_by_index():
         leakage(a, t, shuffled.set_axis(range(1, 1001)))
 
 
-def test_labels_in_words_and_predictions_in_numbers_are_not_compared():
-    with pytest.raises(
-        ValueError, match="predictions holds text, but tasks holds numbers: use the same labels in both"
-    ):
+def test_text_predictions_of_numeric_labels_raise():
+    message = "predictions holds text, but tasks holds numbers: use the same labels in both"
+    with pytest.raises(ValueError, match=message):
         leakage([0, 1, 1], [0, 1, 0], ["no", "yes", "no"])
-    # Numbers and booleans are the same labels however they are written.
-    assert leakage([0, 1, 1], [0, 1, 0], [0.0, 1.0, 0.0]).changed == (0,)
-    assert leakage([0, 1, 1], [0, 1, 0], [False, True, False]).changed == (0,)
+    # Integers, floats and booleans are comparable.
+    for predictions in ([0.0, 1.0, 0.0], [False, True, False]):
+        assert leakage([0, 1, 1], [0, 1, 0], predictions).changed == (0,)
 
 
-def test_clusters_of_examples_are_resampled_whole():
+def test_whole_clusters_are_resampled():
     a, t, p = np.repeat(BALANCED_AMPLIFIED[:, ::4], 4, axis=1)
     person = np.repeat(np.arange(250), 4).tolist()
     apart, whole = (leakage(a, t, p, resamples=200, clusters=names).to_frame() for names in (None, person))
@@ -160,7 +150,7 @@ def test_clusters_of_examples_are_resampled_whole():
         leakage(a, t, p, resamples=1, clusters=[1])
 
 
-def test_drawn_flips_lie_above_expected_ones_near_a_tie():
+def test_drawn_flips_exceed_expected_flips_near_a_tie():
     a, t, p = BALANCED_AMPLIFIED
     result = leakage(a, t, p, flips="drawn", repeats=200)
     assert result.flips == "drawn"
@@ -173,16 +163,16 @@ def test_drawn_flips_lie_above_expected_ones_near_a_tie():
 
 
 @given(st.integers(1, 1000))
-def test_right_predictions_are_counted_in_integers(wrong):
-    """The share of right ones in float32 is one label off for half of all shares."""
+def test_number_of_wrong_predictions_is_exact(wrong):
+    """Computed in float32, the share of correct predictions would be off by one label in half of the cases."""
     p = np.zeros(1000, dtype=int)
     p[:wrong] = 1
     truth, predicted = categories(tasks=np.zeros(1000, dtype=int), predictions=p)
     assert labels_to_change(truth, predicted).tolist() == [wrong]
 
 
-@given(triples, st.integers(0, 5))
-def test_exactly_as_many_labels_change_as_are_asked_for(rows, seed):
+@given(label_triples, st.integers(0, 5))
+def test_requested_number_of_labels_is_changed(rows, seed):
     _, t, p = np.array(rows).T
     truth, predicted = categories(tasks=t, predictions=p)
     counts = labels_to_change(truth, predicted)
@@ -190,7 +180,7 @@ def test_exactly_as_many_labels_change_as_are_asked_for(rows, seed):
     assert (drawn.codes != truth.codes).sum() == (t != p).sum()
 
 
-def test_a_label_of_many_becomes_another_one_each_as_often():
+def test_changed_labels_are_uniform_over_the_other_categories():
     (truth,) = categories(tasks=np.repeat([0, 1, 2, 3], [6000, 1, 1, 1]))
     drawn = changed(truth, np.array([6003]), generator=np.random.default_rng(0))
     counts = np.bincount(drawn.codes[:6000, 0], minlength=4)
@@ -198,7 +188,7 @@ def test_a_label_of_many_becomes_another_one_each_as_often():
     assert (np.abs(counts[1:] - 2000) < 150).all()
 
 
-def test_expected_rows_are_the_mean_of_drawn_ones():
+def test_expected_rows_are_the_mean_of_drawn_rows():
     (truth,) = categories(tasks=[0, 0, 0, 1, 1, 2])
     rows, labels, weights = expected_rows(truth, np.array([2]))
     table = np.zeros((6, 3))
@@ -211,8 +201,8 @@ def test_expected_rows_are_the_mean_of_drawn_ones():
     np.testing.assert_allclose(table.sum(axis=1), 1)
 
 
-@given(triples)
-def test_macro_f1_is_met_in_expectation(rows):
+@given(label_triples)
+def test_macro_f1_is_matched_in_expectation(rows):
     _, t, p = np.array(rows).T
     truth, predicted = categories(tasks=t, predictions=p)
     (count,) = labels_to_change(truth, predicted, rule="macro_f1")
@@ -221,7 +211,7 @@ def test_macro_f1_is_met_in_expectation(rows):
     assert all(abs(expected_macro_f1(truth, count / len(rows)) - wanted) <= abs(f1 - wanted) + 1e-9 for f1 in reached)
 
 
-def test_macro_f1_of_several_columns_and_a_grid():
+def test_macro_f1_with_several_columns_and_a_grid():
     random = np.random.default_rng(0)
     t = random.integers(2, size=(500, 3))
     p = np.where(random.random((500, 3)) < 0.2, 1 - t, t)
@@ -232,27 +222,27 @@ def test_macro_f1_of_several_columns_and_a_grid():
     assert labels_to_change(truth, predicted).tolist() == by_column.tolist()
 
 
-def test_without_equalisation_the_labels_stay_as_they_are():
+def test_without_equalisation_labels_are_unchanged():
     a, t, p = BALANCED_AMPLIFIED
     result = leakage(a, t, p, equalise="none", flips="drawn", repeats=7)
     assert result.data == result.unchanged
     assert len(result.repeats) == 1  # nothing is drawn
 
 
-def test_a_perfect_model_amplifies_nothing():
+def test_perfect_model_has_zero_amplification():
     a, t, _ = BALANCED_AMPLIFIED
     assert leakage(a, t, t).amplification == 0
 
 
-def test_several_tasks_are_attacked_together():
+def test_tasks_are_attacked_jointly():
     a = np.array([0, 0, 1, 1] * 25)
-    t = np.stack([np.array([0, 1] * 50), np.array([0, 1, 1, 0] * 25)], axis=1)  # only both together give a away
+    t = np.stack([np.array([0, 1] * 50), np.array([0, 1, 1, 0] * 25)], axis=1)  # only both columns together determine a
     result = leakage(a, t, t)
     assert result.unchanged == 1
     assert leakage(a, t[:, 0], t[:, 0]).unchanged == leakage(a, t[:, 1], t[:, 1]).unchanged == 0.5
 
 
-def test_the_rounds_of_the_published_code():
+def test_options_of_the_published_code():
     a, t, p = BALANCED_AMPLIFIED
     small = Network("small", (8,), iterations=8, rate=0.02, best_epoch=True)
     options = {
@@ -281,12 +271,12 @@ def test_the_rounds_of_the_published_code():
         ({"outputs": [0.1, np.inf, 0.3], "attacker": "logistic"}, "outputs"),
     ],
 )
-def test_what_cannot_be_is_named(arguments, message):
+def test_invalid_options_raise(arguments, message):
     with pytest.raises(ValueError, match=message):
         leakage([0, 1, 1], [0, 1, 0], [0, 1, 1], **arguments)
 
 
-def test_predictions_must_have_the_tasks_columns():
+def test_mismatched_columns_raise():
     with pytest.raises(ValueError, match="predictions has 2 columns, but tasks has 1"):
         leakage([0, 1], [0, 1], [[0, 1], [1, 0]])
     with pytest.raises(ValueError, match="flips='expected' takes one column, but tasks has 2"):

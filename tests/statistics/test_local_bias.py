@@ -1,4 +1,4 @@
-"""Local bias: figures by hand, merging, row order, permutation tests, exemplars and topic words."""
+"""Local bias: figures, merging of clusters, permutation tests, exemplars and topic words."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ RULES = ClusterRules()
 QUICK = {"clusters": 4, "starts": 2, "rules": ClusterRules(min_rows=10, fewest=2)}
 
 
-def made(seed, *, rows=240, planted=0.0, overall=0.0, difficulty=False):
+def blobs(seed, *, rows=240, planted=0.0, overall=0.0, difficulty=False):
     random = np.random.default_rng(seed)
     blob = random.integers(4, size=rows)
     features = random.normal(size=(rows, 3)) + 6 * np.eye(4)[:, :3][blob]
@@ -26,8 +26,8 @@ def made(seed, *, rows=240, planted=0.0, overall=0.0, difficulty=False):
     return features, group, (random.random(rows) < right).astype(int)
 
 
-def find(seed, *, permutations=0, strength=5.0, objective="literal", **planted):
-    features, group, present = made(seed, **planted)
+def bias_of_blobs(seed, *, permutations=0, strength=5.0, objective="literal", **planted):
+    features, group, present = blobs(seed, **planted)
     options = {"permutations": permutations, "strength": strength, "objective": objective, **QUICK}
     return local_bias(features, group, prediction=present, metric="presence", **options)
 
@@ -35,7 +35,7 @@ def find(seed, *, permutations=0, strength=5.0, objective="literal", **planted):
 # Figures
 
 
-def test_the_figures_by_hand():
+def test_hand_computed_figures():
     counted = np.array([[40, 60], [30, 30], [25, 95], [10, 90]], dtype=float)
     metric = np.array([[0.90, 0.80], [0.80, 0.75], [0.60, 0.64], [0.10, 0.90]])
     figures = figures_of_cells(counted.sum(axis=1), counted, metric, rules=RULES)
@@ -49,7 +49,7 @@ def test_the_figures_by_hand():
     np.testing.assert_allclose(figures.gaps, [-0.10, -0.05, 0.04, 0.80])
 
 
-def test_the_figures_of_rows_are_those_of_their_counts():
+def test_figures_of_rows_equal_figures_of_counts():
     labels, group = np.repeat([0, 1], 100), np.tile(np.repeat([0, 1], 50), 2)
     right = np.concatenate([np.arange(50) < n for n in (45, 30, 40, 39)]).astype(int)
     figures = figures_of(labels, group, outcome_of(right, metric="presence"), weights=np.ones(200), rules=RULES)
@@ -57,7 +57,7 @@ def test_the_figures_of_rows_are_those_of_their_counts():
     assert (figures.bcr, figures.bir, figures.max_gap) == pytest.approx((0.5, 0.5, 0.3))
 
 
-def test_a_group_that_is_not_there_is_not_a_bias():
+def test_cluster_without_a_group_has_no_gap():
     figures = figures_of_cells(
         np.array([50.0, 90.0]), np.array([[50.0, 0.0], [40.0, 50.0]]), np.array([[1.0, np.nan], [0.8, 0.8]]),
         rules=RULES,
@@ -70,34 +70,28 @@ def test_a_group_that_is_not_there_is_not_a_bias():
 # Merging
 
 
-def test_small_clusters_join_the_nearest_one():
+def test_small_clusters_are_merged_into_the_nearest():
     features = np.concatenate([np.full(60, 0.0), np.full(50, 10.0), np.full(6, 9.0), np.full(40, -5.0)])[:, None]
     labels, group = np.repeat([0, 1, 2, 3], [60, 50, 6, 40]), np.arange(156) % 2
-    merged = merge_small(
-        features,
-        labels,
-        group,
-        np.ones(156, dtype=bool),
-        weights=np.ones(156),
-        rules=replace(RULES, fewest=1),
-    )
-    assert merged.tolist() == [0] * 60 + [1] * 56 + [2] * 40  # 9 is near 10; the largest cluster comes first
+    counted, rules = np.ones(156, dtype=bool), replace(RULES, fewest=1)
+    merged = merge_small(features, labels, group, counted, weights=np.ones(156), rules=rules)
+    assert merged.tolist() == [0] * 60 + [1] * 56 + [2] * 40  # 9 is merged into 10
 
 
-def test_merging_stops_at_the_fewest_clusters():
+def test_merging_keeps_the_minimal_number_of_clusters():
     features, labels = np.arange(12.0)[:, None], np.repeat(np.arange(6), 2)
     everyone = np.ones(12, dtype=bool)
     merged = merge_small(features, labels, np.arange(12) % 2, everyone, weights=np.ones(12), rules=RULES)
     assert len(set(merged)) == 5
 
 
-# The search, whole
+# The search
 
 
 @settings(max_examples=10)
 @given(st.integers(0, 1000), st.sampled_from([("literal", 5.0), ("weighted", 1.0)]), st.booleans())
-def test_permuted_rows_have_the_same_clusters(seed, aim, rounded):
-    features, group, present = made(seed)
+def test_clusters_are_invariant_to_row_order(seed, aim, rounded):
+    features, group, present = blobs(seed)
     features = np.round(features) if rounded else features  # rounded: many rows are equal
     order = np.random.default_rng(seed).permutation(len(group))
     options = {"metric": "presence", "objective": aim[0], "strength": aim[1], "permutations": 5, **QUICK}
@@ -109,8 +103,8 @@ def test_permuted_rows_have_the_same_clusters(seed, aim, rounded):
     assert once.found.objective <= once.kmeans.objective
 
 
-def test_the_same_seed_gives_the_same_result():
-    features, group, present = made(0)
+def test_same_seed_gives_identical_results():
+    features, group, present = blobs(0)
     once, again, other = (
         local_bias(features, group, prediction=present, metric="presence", permutations=9, seed=seed, **QUICK)
         for seed in (1, 1, 2)
@@ -119,8 +113,8 @@ def test_the_same_seed_gives_the_same_result():
     assert not once.to_frame()["p"].equals(other.to_frame()["p"])
 
 
-def test_strength_0_is_k_means():
-    features, group, present = made(3)
+def test_zero_strength_gives_k_means():
+    features, group, present = blobs(3)
     result = local_bias(features, group, prediction=present, metric="presence", strength=0, permutations=19, **QUICK)
     frame = result.to_frame().set_index("statistic")
     assert (result.found.labels == result.kmeans.labels).all()
@@ -128,8 +122,8 @@ def test_strength_0_is_k_means():
     assert result.inertia_ratio == 1
 
 
-def test_one_number_scales_features_to_variance_1():
-    features, group, present = made(3)
+def test_variance_scaling_makes_results_independent_of_units():
+    features, group, present = blobs(3)
     options = {"metric": "presence", "strength": 2, "objective": "weighted", "permutations": 0, **QUICK}
     small, large = (
         local_bias(features * factor, group, prediction=present, scale="variance", **options) for factor in (1, 256)
@@ -137,8 +131,8 @@ def test_one_number_scales_features_to_variance_1():
     assert small.to_frame().equals(large.to_frame())
 
 
-def test_groups_are_named_and_overall_figures_given():
-    features, group, present = made(1, overall=0.2)
+def test_tables_have_group_names_and_overall_figures():
+    features, group, present = blobs(1, overall=0.2)
     names = np.where(group, "masculine", "feminine")
     result = local_bias(features, names, prediction=present, metric="presence", permutations=0, **QUICK)
     assert result.groups == ("feminine", "masculine")
@@ -151,8 +145,8 @@ def test_groups_are_named_and_overall_figures_given():
 # Permutation tests
 
 
-def test_planted_local_bias_is_found():
-    result = find(0, planted=0.6, rows=320, permutations=199)
+def test_planted_local_bias_is_significant():
+    result = bias_of_blobs(0, planted=0.6, rows=320, permutations=199)
     assert result.found.p["max_gap"] < 0.01
     assert result.kmeans.p["max_gap"] < 0.01
     clusters = result.clusters_frame()
@@ -161,25 +155,28 @@ def test_planted_local_bias_is_found():
     assert worst["gap"] < -0.4
 
 
-def seldom(calls):
-    """P(more than 5 of 40 at 5 %) = 1.4 %, for each of five statistics that go together."""
+def rarely_significant(calls):
+    """At 5 %, more than 5 of 40 tests are significant with a probability of 1.4 % per statistic."""
     return (np.sum(calls, axis=0) <= len(calls) / 8).all()
 
 
 @pytest.mark.parametrize("kind", [{}, {"overall": 0.3}, {"difficulty": True}], ids=["none", "overall", "difficulty"])
-def test_null_data_are_seldom_called(kind):
-    """Also where a gap is the same everywhere, and where places differ for both groups alike."""
-    found = [find(seed, permutations=39, strength=0, **kind) for seed in range(40)]
-    assert seldom([[part.found.p[name] <= 0.05 for name in STATISTICS] for part in found])
+def test_null_data_are_rarely_significant(kind):
+    """Neither an equal gap in all clusters nor clusters of different difficulty is local bias."""
+    found = [bias_of_blobs(seed, permutations=39, strength=0, **kind) for seed in range(40)]
+    assert rarely_significant([[part.found.p[name] <= 0.05 for name in STATISTICS] for part in found])
 
 
-def test_searching_for_bias_finds_none_in_null_data():
-    found = [find(seed, permutations=19, strength=1, objective="weighted", rows=120) for seed in range(16)]
-    assert seldom([[part.found.p[name] <= 0.05 for name in STATISTICS] for part in found])
+def test_searched_clusters_of_null_data_are_rarely_significant():
+    found = [bias_of_blobs(seed, permutations=19, strength=1, objective="weighted", rows=120) for seed in range(16)]
+    assert rarely_significant([[part.found.p[name] <= 0.05 for name in STATISTICS] for part in found])
 
 
-def test_each_null_has_its_own_p():
-    overall, difficulty = find(2, permutations=99, overall=0.5), find(2, permutations=99, difficulty=True)
+def test_p_is_the_larger_of_both_null_hypotheses():
+    overall, difficulty = (
+        bias_of_blobs(2, permutations=99, overall=0.5),
+        bias_of_blobs(2, permutations=99, difficulty=True),
+    )
     assert overall.found.p_within_cluster["mean_gap"] == 0.01  # the group matters everywhere
     assert overall.found.p_within_group["mean_gap"] > 0.05
     for part in (overall, difficulty):
@@ -187,8 +184,8 @@ def test_each_null_has_its_own_p():
         assert part.found.p == {name: max(p[name] for p in both) for name in STATISTICS}
 
 
-def test_holding_clusters_that_were_searched_for_is_stated_to_be_optimistic():
-    features, group, present = made(5)
+def test_fixed_null_after_a_search_is_noted_as_optimistic():
+    features, group, present = blobs(5)
     options = {"metric": "presence", "objective": "weighted", "strength": 20, "permutations": 19, **QUICK}
     fixed = local_bias(features, group, prediction=present, null="fixed", **options)
     again = local_bias(features, group, prediction=present, **options)
@@ -198,18 +195,17 @@ def test_holding_clusters_that_were_searched_for_is_stated_to_be_optimistic():
     assert "the tests of bcr and bir have almost no power" in again.notes[0]
 
 
-def test_any_metric_can_be_tested():
-    features, group, truth = made(6)
+def test_auc_can_be_searched_and_tested():
+    features, group, truth = blobs(6)
     score = np.random.default_rng(0).random(len(truth)) + 0.5 * truth
-    result = local_bias(
-        features, group, prediction=score, truth=truth, metric="auc", permutations=3, null="fixed", **QUICK
-    )
+    options = {"metric": "auc", "permutations": 3, "null": "fixed", **QUICK}
+    result = local_bias(features, group, prediction=score, truth=truth, **options)
     assert result.metric == "auc"
     assert result.found.objective <= result.kmeans.objective
 
 
-def test_clusters_without_enough_rows_are_stated_and_nothing_is_permuted():
-    features, group, present = made(1, rows=30)
+def test_too_small_clusters_skip_the_permutation_test_with_a_note():
+    features, group, present = blobs(1, rows=30)
     done = []
     options = {"metric": "presence", "clusters": 3, "permutations": 10_000, "advance": done.append}
     result = local_bias(features, group, prediction=present, **options)
@@ -235,18 +231,18 @@ def test_clusters_without_enough_rows_are_stated_and_nothing_is_permuted():
         ({"permutations": -1}, "permutations must be a whole number of 0 or more"),
     ],
 )
-def test_arguments_that_cannot_be_are_named(changes, message):
+def test_invalid_arguments_raise(changes, message):
     arguments = {"features": [[0.0], [1.0], [2.0], [3.0]], "groups": [0, 1, 0, 1], "prediction": [0, 1, 1, 0]}
     arguments |= {"clusters": 2, "metric": "presence"} | changes
     with pytest.raises(ValueError, match=message):
         local_bias(**arguments)
 
 
-# Groups that features tell apart
+# Groups that are separable by features
 
 
-def test_groups_that_features_tell_apart_are_compared_once_their_means_are_taken_off():
-    features, group, present = made(2)
+def test_centring_by_group_makes_separable_groups_comparable():
+    features, group, present = blobs(2)
     apart = features + 50 * group[:, None]
     options = {"prediction": present, "metric": "presence", "permutations": 0, **QUICK}
     assert not local_bias(apart, group, **options).found.figures.reported.any()
@@ -255,10 +251,10 @@ def test_groups_that_features_tell_apart_are_compared_once_their_means_are_taken
     assert local_bias(centred, group, **options).found.figures.reported.sum() >= 3
 
 
-# What explains a cluster
+# Explanations of clusters
 
 
-def test_exemplars_are_the_rows_nearest_the_centre_of_each_group():
+def test_exemplars_are_nearest_to_the_cluster_centre():
     features = np.array([[0.0], [1.0], [2.0], [3.0], [14.0], [50.0], [52.0]])
     frame = exemplars(features, [0, 0, 0, 0, 0, 1, 1], ["f", "m", "m", "f", "f", "f", "m"], count=2)
     rows = {key: part["row"].tolist() for key, part in frame.groupby(["cluster", "group"])}
@@ -266,7 +262,7 @@ def test_exemplars_are_the_rows_nearest_the_centre_of_each_group():
     assert frame["distance"][0] == 1.0  # the centre is 4
 
 
-def test_topic_words_tell_clusters_apart():
+def test_topic_words_distinguish_clusters():
     texts = ["The cat sat", "a cat ran", "cat and dog", "dog barks", "dog sat", "dogs and dog"] * 2
     frame = topic_words(texts, [0, 0, 0, 1, 1, 1] * 2, min_texts=2)
     first = frame[frame["rank"] == 1].set_index("cluster")
@@ -276,37 +272,34 @@ def test_topic_words_tell_clusters_apart():
     assert "the" not in set(frame["word"])
 
 
-def test_texts_without_words_have_no_topics():
+def test_topic_words_of_texts_without_words_are_empty():
     assert topic_words(["1 2", "…"], [0, 1]).empty
     with pytest.raises(ValueError, match="texts must hold text, but row 1 holds None"):
         topic_words(["one", None], [0, 1])
 
 
-def test_the_gaps_lead_the_table():
-    features, group, present = made(5)
+def test_gap_statistics_come_first_in_the_table():
+    features, group, present = blobs(5)
     frame = local_bias(features, group, prediction=present, metric="presence", permutations=0, **QUICK).to_frame()
     assert frame["statistic"].tolist()[:3] == ["max_gap", "mean_gap", "mean_biased_gap"]
 
 
-def test_the_strength_is_chosen_by_the_share_of_biased_clusters():
-    features, group, present = made(5)
+def test_strength_is_selected_by_the_biased_cluster_ratio():
+    features, group, present = blobs(5)
     options = {"metric": "presence", "permutations": 9, "scale": "variance", **QUICK}
-    each = {
-        strength: local_bias(features, group, prediction=present, strength=strength, **options)
-        for strength in STRENGTHS
-    }
+    results = [local_bias(features, group, prediction=present, strength=strength, **options) for strength in STRENGTHS]
     near = {
-        strength: (found.found.figures.bcr, found.found.figures.mean_biased_gap)
-        for strength, found in each.items()
-        if found.inertia_ratio <= 1.05
+        result.strength: (result.found.figures.bcr, result.found.figures.mean_biased_gap)
+        for result in results
+        if result.inertia_ratio <= 1.05
     }
     chosen = local_bias(features, group, prediction=present, strength=STRENGTHS, **options)
     assert chosen.strength == max(near, key=near.get)
-    # The permutations choose as well, so the choice makes nothing more significant than it is.
+    # The strength is selected anew for every permutation, so the selection does not lower p.
     assert chosen.found.p["max_gap"] >= 0.1
 
 
-def test_labels_that_are_written_differently_are_not_compared():
+def test_incomparable_labels_raise():
     features, group = np.arange(8.0)[:, None], [0, 1] * 4
     words = ["yes", "no"] * 4
     for truth, guess, message in (

@@ -1,4 +1,4 @@
-"""The search for clusters: never worse than k-means, true to its objective, independent of the order of rows."""
+"""The search for clusters with a large gap, and the outcomes of rows."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from pipeline.statistics.local.clustering import Aim, Points, cost, gaps_of, imp
 from pipeline.statistics.local.outcomes import MeanOutcome, auc, outcome_of
 
 
-def made(seed, *, rows=150, dimensions=3, weights=False, counted=False):
+def random_points(seed, *, rows=150, dimensions=3, weights=False, counted=False):
     random = np.random.default_rng(seed)
     features = random.normal(size=(rows, dimensions)) + 3 * random.integers(3, size=(rows, 1))
     times = random.integers(1, 4, size=rows).astype(float) if weights else np.ones(rows)
@@ -19,8 +19,8 @@ def made(seed, *, rows=150, dimensions=3, weights=False, counted=False):
     return Points(features, times, group, MeanOutcome(values, about))
 
 
-def plainly(points, labels, aim, clusters):
-    """The objective in a loop, row by row."""
+def reference_objective(points, labels, aim, clusters):
+    """Inertia and objective, computed in a loop over rows."""
     inertia = bias = 0.0
     rows = np.repeat(np.arange(len(labels)), points.weights.astype(int))
     for cluster in range(clusters):
@@ -40,23 +40,23 @@ cases = st.tuples(
 
 @settings(max_examples=25)
 @given(cases)
-def test_never_worse_than_k_means_on_its_own_objective(case):
+def test_objective_is_never_worse_than_that_of_k_means(case):
     seed, objective, strength, uneven = case
-    points, aim = made(seed, weights=uneven, counted=uneven), Aim(strength, objective)
+    points, aim = random_points(seed, weights=uneven, counted=uneven), Aim(strength, objective)
     start = kmeans_labels(points.features, points.weights, clusters=4, seed=seed, starts=1)
     found = improve(points, start, aim, clusters=4)
-    inertia, value = plainly(points, found.labels, aim, 4)
+    inertia, value = reference_objective(points, found.labels, aim, 4)
     assert found.converged
     assert found.value == pytest.approx(value, rel=1e-9, abs=1e-9)
     assert found.inertia == pytest.approx(inertia, rel=1e-9)
-    assert value <= plainly(points, start, aim, 4)[1] + 1e-9
-    assert set(found.labels) == set(range(4))  # no cluster is emptied
+    assert value <= reference_objective(points, start, aim, 4)[1] + 1e-9
+    assert set(found.labels) == set(range(4))  # no cluster is empty
 
 
 @pytest.mark.parametrize("objective", ["literal", "weighted"])
 @pytest.mark.parametrize("uneven", [False, True])
-def test_at_the_end_no_single_move_helps(objective, uneven):
-    points, aim = made(7, rows=40, weights=uneven, counted=uneven), Aim(3.0, objective)
+def test_result_is_a_local_optimum(objective, uneven):
+    points, aim = random_points(7, rows=40, weights=uneven, counted=uneven), Aim(3.0, objective)
     start = kmeans_labels(points.features, points.weights, clusters=3, seed=0)
     found = improve(points, start, aim, clusters=3)
     for row in range(40):
@@ -64,17 +64,17 @@ def test_at_the_end_no_single_move_helps(objective, uneven):
             moved = found.labels.copy()
             moved[row] = cluster
             if len(set(moved)) == 3:
-                assert plainly(points, moved, aim, 3)[1] >= found.value - 1e-6
+                assert reference_objective(points, moved, aim, 3)[1] >= found.value - 1e-6
 
 
-def test_without_bias_the_inertia_of_k_means_is_not_raised():
-    points = made(1)
+def test_zero_strength_does_not_increase_inertia():
+    points = random_points(1)
     start = kmeans_labels(points.features, points.weights, clusters=5, seed=0, starts=1)
     found = improve(points, start, Aim(0.0), clusters=5)
     assert found.inertia <= cost(points, start, Aim(0.0), clusters=5)[0]
 
 
-def test_a_cluster_without_one_group_has_no_gap():
+def test_cluster_without_a_group_has_no_gap():
     outcome = MeanOutcome(np.array([1.0, 1.0, 0.0, 1.0]), np.ones(4, dtype=bool))
     points = Points(np.arange(4.0)[:, None] - 1.5, np.ones(4), np.array([0, 0, 0, 1]), outcome)
     gaps = gaps_of(points, np.array([0, 0, 1, 1]), clusters=2)
@@ -82,7 +82,7 @@ def test_a_cluster_without_one_group_has_no_gap():
     assert cost(points, np.array([0, 0, 1, 1]), Aim(5.0, "literal"), clusters=2) == (1.0, -4.0)
 
 
-def test_any_metric_can_be_searched_with():
+def test_auc_can_be_searched():
     random = np.random.default_rng(0)
     features = random.normal(size=(120, 2))
     features -= features.mean(axis=0)
@@ -95,7 +95,7 @@ def test_any_metric_can_be_searched_with():
     assert found.value == cost(points, found.labels, aim, clusters=3)[1]
 
 
-def test_auc_equals_scikit_learn_s():
+def test_auc_equals_scikit_learn():
     from sklearn.metrics import roc_auc_score
 
     random = np.random.default_rng(0)
@@ -104,7 +104,7 @@ def test_auc_equals_scikit_learn_s():
     assert np.isnan(auc(np.ones(4), np.arange(4)))
 
 
-def test_pseudo_values_of_a_mean_are_its_values():
+def test_pseudo_values_of_a_mean_are_the_values():
     values = np.random.default_rng(0).random(30)
     cells = np.repeat([0, 1, 2], 10)
     outcome = outcome_of(values, np.zeros(30), metric=lambda _, prediction: float(prediction.mean()))
@@ -126,7 +126,7 @@ def test_metrics_of_a_cell(metric, expected):
     assert outcome.by_cell(np.zeros(5, dtype=int), np.ones(5), count=2)[0] == pytest.approx(expected)
 
 
-def test_the_accuracy_of_several_columns_is_an_exact_match():
+def test_accuracy_of_several_columns_requires_an_exact_match():
     outcome = outcome_of([[1, 0], [1, 1]], [[1, 0], [1, 0]])
     assert outcome.values.tolist() == [1, 0]
 
@@ -143,6 +143,6 @@ def test_the_accuracy_of_several_columns_is_an_exact_match():
         ({"prediction": [], "metric": "presence"}, "n > 0"),
     ],
 )
-def test_outcomes_that_cannot_be_are_named(arguments, message):
+def test_invalid_outcomes_raise(arguments, message):
     with pytest.raises(ValueError, match=message):
         outcome_of(**arguments)

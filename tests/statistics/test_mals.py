@@ -12,8 +12,8 @@ from pipeline.statistics.inference import Units, interval
 QUICK = {"resamples": 0}
 
 
-def of_tasks(attributes, tasks, predictions, **options):
-    """Groups taken as known; only the task is predicted."""
+def mals_of_tasks(attributes, tasks, predictions, **options):
+    """MALS with predicted tasks and true attributes."""
     return mals(attributes, tasks, predicted_attributes=attributes, predictions=predictions, **(QUICK | options))
 
 
@@ -26,27 +26,27 @@ def of_tasks(attributes, tasks, predictions, **options):
         ([[20], [20]], [[32], [15]], 0),
     ],
 )
-def test_the_papers_examples_as_counts(base, predicted, printed):
+def test_printed_examples_are_reproduced_from_counts(base, predicted, printed):
     assert mals_of_counts(base, predicted).value == pytest.approx(printed, abs=1e-12)
 
 
-def test_the_papers_examples_as_rows():
-    assert of_tasks(*WIDENED).value == 0
+def test_printed_examples_are_reproduced_from_rows():
+    assert mals_of_tasks(*WIDENED).value == 0
     attributes, tasks, predictions = MINORITY
-    assert of_tasks(attributes, tasks, predictions).value == pytest.approx(-0.6)
-    both = of_tasks(attributes, two_columns(tasks), two_columns(predictions))
+    assert mals_of_tasks(attributes, tasks, predictions).value == pytest.approx(-0.6)
+    both = mals_of_tasks(attributes, two_columns(tasks), two_columns(predictions))
     assert both.value == pytest.approx(-8 / 35)  # -0.2286
 
 
-def test_figure_2_counts_the_task_as_two():
+def test_figure_2_is_reproduced_with_two_columns_per_task():
     found = []
     for women in (0, 30, 40):
         attributes, tasks, predictions = figure_2(women)
-        found.append(of_tasks(attributes, two_columns(tasks), two_columns(predictions)).value)
+        found.append(mals_of_tasks(attributes, two_columns(tasks), two_columns(predictions)).value)
     assert found == pytest.approx([-0.5357142857142857, 0, 0.15])
 
 
-def test_an_even_share_counts_as_nothing_and_says_so():
+def test_pairs_without_a_majority_in_the_base_are_skipped_with_a_reason():
     found = mals_of_counts([[5, 5, 0, 9], [5, 5, 0, 1], [5, 4, 0, 0]], [[9, 9, 9, 0], [0, 0, 0, 0], [0, 0, 0, 0]])
     assert found.value == pytest.approx((1 - 5 / 14 - 5 / 14) / 4)
     assert found.reason[:, 0].tolist() == [module.NOT_MORE] * 3
@@ -58,7 +58,7 @@ def test_an_even_share_counts_as_nothing_and_says_so():
 
 
 @given(st.integers(0, 2**32), st.integers(2, 4))
-def test_equals_the_formula(seed, groups):
+def test_value_equals_the_formula(seed, groups):
     random = np.random.default_rng(seed)
     base, predicted = random.integers(0, 4, size=(2, groups, 3))
     total = 0.0
@@ -66,12 +66,11 @@ def test_equals_the_formula(seed, groups):
         for a in range(groups):
             if base[:, t].sum() and predicted[:, t].sum() and base[a, t] / base[:, t].sum() > 1 / groups:
                 total += predicted[a, t] / predicted[:, t].sum() - base[a, t] / base[:, t].sum()
-    assert mals_of_counts(base, predicted).value == pytest.approx(total / 3, abs=1e-12)
-    assert mals_of_counts(base[::-1], predicted[::-1]).value == pytest.approx(total / 3, abs=1e-12)
-    assert mals_of_counts(5 * base, 7 * predicted).value == pytest.approx(total / 3, abs=1e-12)
+    for counts in ((base, predicted), (base[::-1], predicted[::-1]), (5 * base, 7 * predicted)):
+        assert mals_of_counts(*counts).value == pytest.approx(total / 3, abs=1e-12)
 
 
-def test_the_interval_equals_a_plain_bootstrap_over_the_predictions():
+def test_interval_equals_an_explicit_bootstrap_over_predictions():
     random = np.random.default_rng(0)
     base = np.eye(2, dtype=np.int8)[random.integers(0, 2, 50)], random.integers(0, 2, size=(50, 3))
     guessed = np.eye(2, dtype=np.int8)[random.integers(0, 2, 40)], random.integers(0, 2, size=(40, 3))
@@ -87,6 +86,6 @@ def test_the_interval_equals_a_plain_bootstrap_over_the_predictions():
 
 
 @pytest.mark.parametrize("counts", [[1, 2], [[-1]], [[np.nan]], [["a"]], [[1, 2]]])
-def test_counts_that_cannot_be_are_refused(counts):
+def test_invalid_counts_raise(counts):
     with pytest.raises(ValueError, match="predicted must hold counts"):
         mals_of_counts([[1], [2]], counts)

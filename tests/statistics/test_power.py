@@ -17,20 +17,20 @@ def pilot(*, photos=200, labels=5, seed=1, **changes):
     return Sweeps.from_array(simulate_presence(photos=photos, labels=labels, seed=seed, **(OPTIONS | changes)), SEVEN)
 
 
-def test_a_run_of_that_many_photos_has_intervals_of_that_width():
+def test_photos_for_width_give_intervals_of_that_width():
     needed = int(np.median(power_table(pilot(labels=60), width=0.08).photos_for_width))
     table = slope_table(pilot(photos=needed, labels=200, seed=9), resamples=100)
     assert np.mean(table["slope_high"] - table["slope_low"]) == pytest.approx(0.08, rel=0.1)
 
 
-def test_a_run_of_that_many_photos_finds_slopes_of_that_size():
+def test_photos_to_detect_give_the_requested_power():
     truth = np.mean(slope_table(pilot(photos=3000, labels=20), resamples=100)["slope"])
     needed = int(np.median(power_table(pilot(labels=60), slope=truth, power=0.8, max_p=0.01).photos_to_detect))
     table = slope_table(pilot(photos=needed, labels=400, seed=9), resamples=100, min_count=1)
     assert np.mean(table.p < 0.01) == pytest.approx(0.8, abs=0.08)
 
 
-def test_the_pilots_own_width_is_that_of_its_interval():
+def test_width_equals_that_of_the_pilots_intervals():
     sweeps = pilot()
     table, power = slope_table(sweeps, resamples=100), power_table(sweeps)
     np.testing.assert_allclose(power.width, table["slope_high"] - table["slope_low"], rtol=0.1)
@@ -38,7 +38,7 @@ def test_the_pilots_own_width_is_that_of_its_interval():
 
 @settings(max_examples=20)
 @given(st.floats(0.02, 0.3), st.floats(1e-4, 0.1), st.floats(0.5, 0.95))
-def test_photos_to_detect_are_as_many_as_the_noncentral_t_test_needs(slope, max_p, power):
+def test_photos_to_detect_equal_those_of_the_noncentral_t_test(slope, max_p, power):
     sweeps = pilot(labels=2)
     table = power_table(sweeps, slope=slope, max_p=max_p, power=power, min_count=12)
     own = dense(sweeps).transpose(2, 0, 1) @ SEVEN / (SEVEN @ SEVEN)
@@ -50,7 +50,7 @@ def test_photos_to_detect_are_as_many_as_the_noncentral_t_test_needs(slope, max_
         assert photos <= 25 or stats.nct.sf(critical, photos - 3, effect * np.sqrt(photos - 2)) < power
 
 
-def test_the_detectable_slope_needs_the_photos_that_there_are():
+def test_detectable_slope_needs_all_photos_of_the_pilot():
     sweeps = pilot()
     for label, slope in enumerate(power_table(sweeps, min_count=1).detectable):
         again = power_table(sweeps, slope=slope * (1 + 1e-9), min_count=1)
@@ -59,7 +59,7 @@ def test_the_detectable_slope_needs_the_photos_that_there_are():
 
 @settings(max_examples=20)
 @given(st.floats(0.01, 0.5), st.floats(1.1, 5))
-def test_narrower_intervals_and_smaller_slopes_need_more_photos(target, factor):
+def test_smaller_targets_need_more_photos(target, factor):
     sweeps = pilot(labels=2)
     coarse = power_table(sweeps, width=target * factor, slope=target * factor)
     fine = power_table(sweeps, width=target, slope=target)
@@ -67,7 +67,7 @@ def test_narrower_intervals_and_smaller_slopes_need_more_photos(target, factor):
     assert (fine.photos_to_detect >= coarse.photos_to_detect).all()
 
 
-def test_a_label_is_to_be_seen_often_enough_and_a_rare_one_tells_nothing():
+def test_min_count_bounds_the_photos_and_rare_labels_have_none():
     sweeps = pilot(base=-0.8)
     table = power_table(sweeps, width=10, slope=10)
     np.testing.assert_allclose(table.photos_for_width, np.ceil(30 / table["y_c"]))
@@ -77,7 +77,7 @@ def test_a_label_is_to_be_seen_often_enough_and_a_rare_one_tells_nothing():
     assert list(rare.columns) == list(POWER_COLUMNS)
 
 
-def test_several_photos_of_a_person_count_less():
+def test_clusters_increase_the_number_of_photos():
     y = np.repeat(simulate_presence(photos=60, labels=3, seed=1, **OPTIONS), 5, axis=0)
     sweeps = Sweeps.from_array(y, SEVEN)
     person = {photo: int(photo) // 5 for photo in sweeps.photos}
@@ -88,6 +88,6 @@ def test_several_photos_of_a_person_count_less():
 
 
 @pytest.mark.parametrize("options", [{"width": 0}, {"slope": -1}, {"power": 1}, {"max_p": 0}, {"level": 2}])
-def test_targets_out_of_range_are_refused(options):
+def test_targets_out_of_range_raise(options):
     with pytest.raises(ValueError, match=next(iter(options))):
         power_table(pilot(), **options)

@@ -5,7 +5,7 @@ from scipy import stats
 from pipeline.statistics.repeats import across_runs
 
 
-def test_both_intervals():
+def test_papers_and_t_intervals():
     values = [0.1, 0.3, 0.2, 0.4, 0.25]
     found = across_runs(values)
     reach = 1.96 * np.std(values) / np.sqrt(5)
@@ -16,13 +16,13 @@ def test_both_intervals():
     assert found.to_frame()["runs"].tolist() == [5]
 
 
-def test_one_run_has_no_t_interval():
+def test_single_run_has_no_t_interval():
     found = across_runs([0.5])
     assert found.papers_low == found.papers_high == 0.5
     assert np.isnan(found.t_low)
 
 
 @pytest.mark.parametrize("values", [[], [np.nan], [[1.0]]])
-def test_what_cannot_be_is_refused(values):
+def test_invalid_values_raise(values):
     with pytest.raises(ValueError, match="one per run"):
         across_runs(values)

@@ -1,4 +1,4 @@
-"""The slopes and curves of a whole run, as frames, and which of them are findings."""
+"""Frames of the slopes, curves and findings of a run."""
 
 import numpy as np
 import pandas as pd
@@ -26,31 +26,28 @@ def run():
     )
 
 
-def test_every_adapter_and_label_has_a_row(run):
+def test_frame_has_a_row_per_adapter_arm_and_label(run):
     frame = slopes_of(*run, resamples=200)
     assert list(frame.columns) == list(SLOPE_COLUMNS)
-    assert frame.groupby(["adapter", "arm"]).size().to_dict() == {
-        ("one", "edit"): 4,
-        ("two", "edit"): 4,
-        ("two", "random"): 4,
-    }
+    sizes = frame.groupby(["adapter", "arm"]).size().to_dict()
+    assert sizes == {("one", "edit"): 4, ("two", "edit"): 4, ("two", "random"): 4}
     assert (frame["photos"] == 120).all()
     assert frame["estimable"].all()
     assert (frame.loc[frame["adapter"] == "one", "slope"] > 0).all()
 
 
-def test_the_edits_of_a_run_are_one_family_and_a_placebo_is_another(run):
+def test_q_is_adjusted_within_edits_and_within_placebos(run):
     frame = slopes_of(*run, resamples=200)
     for arm, family in frame.groupby("arm"):
         assert family["q"].tolist() == benjamini_hochberg(family["p"]).tolist(), arm
 
 
-def test_shuffled_tables_give_the_same_frame(run):
+def test_frame_is_invariant_to_row_order(run):
     shuffled = (table.sample(frac=1, random_state=0) for table in run)
     pd.testing.assert_frame_equal(slopes_of(*run, resamples=200), slopes_of(*shuffled, resamples=200), check_exact=True)
 
 
-def test_findings_are_split_by_direction_and_sorted_by_size(run):
+def test_findings_are_grouped_by_direction_and_sorted_by_size(run):
     frame = slopes_of(*run, resamples=200)
     called = findings(frame)
     assert len(called) >= 5
@@ -63,7 +60,7 @@ def test_findings_are_split_by_direction_and_sorted_by_size(run):
     assert len(findings(frame, by="q", max_p=0.05)) >= len(findings(frame, by="q", max_p=0.001))
 
 
-def test_a_run_without_answers_or_labels_gives_an_empty_frame(run):
+def test_run_without_answers_or_labels_gives_an_empty_frame(run):
     labels, answers = run
     for frame in (slopes_of(labels.iloc[:0], answers), slopes_of(labels.iloc[:0], answers.iloc[:0])):
         assert frame.empty
@@ -71,7 +68,7 @@ def test_a_run_without_answers_or_labels_gives_an_empty_frame(run):
         assert findings(frame).empty
 
 
-def test_curves_show_rates_and_bands(run):
+def test_curves_have_rates_and_bands(run):
     sweeps = sweeps_of(*run)[0]
     frame = curve_frame(sweeps, labels=["l1", "l0"])
     assert frame["label"].unique().tolist() == ["l1", "l0"]
@@ -87,7 +84,7 @@ def test_curves_show_rates_and_bands(run):
         curve_frame(sweeps, labels=["l9"])
 
 
-def test_a_label_never_seen_at_the_centre_has_no_curve():
+def test_label_absent_at_the_centre_has_no_normalised_curve():
     y = np.zeros((4, 5, 1))
     y[:, 4] = 1
     frame = curve_frame(Sweeps.from_array(y, FIVE))

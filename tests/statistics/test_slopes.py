@@ -13,7 +13,7 @@ from pipeline.statistics.sweeps import Sweeps
 
 FIVE = np.linspace(-2, 2, 5)
 QUICK = {"min_count": 1, "resamples": 200}
-responses = hnp.arrays(
+response_arrays = hnp.arrays(
     np.int8, st.tuples(st.integers(2, 12), st.just(5), st.integers(1, 4)), elements=st.integers(0, 1)
 )
 
@@ -23,10 +23,10 @@ def frame_of(y, values=FIVE, *, confidence=False, labels=None, **options):
     return slope_table(sweeps, **(QUICK | options))
 
 
-# The slope of the paper
+# The slope
 
 
-def test_the_hand_case():
+def test_hand_computed_slope():
     y = np.zeros((20, 5, 1))
     for step, count in enumerate((2, 3, 4, 5, 6)):  # .10 .15 .20 .25 .30
         y[:count, step] = 1
@@ -50,7 +50,7 @@ def test_slope_and_ols_p_equal_statsmodels(values):
         assert row["ols_p"] == pytest.approx(fit.pvalues[1], abs=1e-9)
 
 
-def test_the_t_test_equals_statsmodels_on_the_photos_slopes():
+def test_t_test_equals_statsmodels_on_photo_slopes():
     y = simulate_presence(photos=60, labels=10, base=0.3, effect=0.1, spread=0.2, noise=0.5, seed=1)
     frame = frame_of(y, SEVEN)
     for number, row in frame.iterrows():
@@ -61,18 +61,18 @@ def test_the_t_test_equals_statsmodels_on_the_photos_slopes():
         np.testing.assert_allclose([row["rd_low"], row["rd_high"]], fit.conf_int()[0], atol=1e-12)
 
 
-def test_the_inner_slope_looks_at_the_values_seen_in_training_only():
+def test_inner_slope_uses_the_inner_values_only():
     y = simulate_presence(photos=80, labels=5, base=0.3, effect=0.1, spread=0.2, noise=0.5, seed=1)
-    wild = y.copy()
-    wild[:, [0, 1, 5, 6]] = 0
-    calm, other = frame_of(y, SEVEN), frame_of(wild, SEVEN)
+    with_outliers = y.copy()
+    with_outliers[:, [0, 1, 5, 6]] = 0
+    plain, other = frame_of(y, SEVEN), frame_of(with_outliers, SEVEN)
     columns = ["inner_slope", "inner_low", "inner_high", "inner_p"]
-    pd.testing.assert_frame_equal(calm[columns], other[columns])
+    pd.testing.assert_frame_equal(plain[columns], other[columns])
     z = y[:, 2:5, 0].mean(axis=0) / y[:, 3, 0].mean()
-    assert calm["inner_slope"][0] == pytest.approx(OLS(z, add_constant(SEVEN[2:5])).fit().params[1], abs=1e-9)
+    assert plain["inner_slope"][0] == pytest.approx(OLS(z, add_constant(SEVEN[2:5])).fit().params[1], abs=1e-9)
 
 
-def test_confidence_regresses_the_mean_scores():
+def test_confidence_slope_is_that_of_the_mean_scores():
     scores = np.random.default_rng(0).uniform(size=(30, 7, 6))
     frame = frame_of(scores, SEVEN, confidence=True)
     for number, row in frame.iterrows():
@@ -83,16 +83,16 @@ def test_confidence_regresses_the_mean_scores():
         assert row["slope_low"] < row["slope"] < row["slope_high"]
 
 
-def test_confidence_of_0_and_1_is_presence():
+def test_binary_confidence_equals_presence():
     y = simulate_presence(photos=80, labels=5, base=0.3, effect=0.1, spread=0.2, noise=0.5, seed=1)
     pd.testing.assert_frame_equal(frame_of(y, SEVEN), frame_of(y.astype(float), SEVEN, confidence=True), rtol=1e-10)
 
 
-# What has no slope, and why
+# Labels without a slope
 
 
 @pytest.mark.parametrize("rate", [1 / 3, 1.0])
-def test_a_constant_label_has_neither_slope_nor_p(rate):
+def test_constant_label_is_not_estimable(rate):
     y = np.zeros((99, 7, 1))
     y[: round(rate * 99)] = 1
     row = frame_of(y, SEVEN).iloc[0]
@@ -101,14 +101,14 @@ def test_a_constant_label_has_neither_slope_nor_p(rate):
     assert np.isnan(row[["slope", "p", "q", "ols_p", "permutation_p", "rd_slope", "inner_p"]].to_numpy(float)).all()
 
 
-def test_constant_scores_are_no_finding_from_rounding_noise():
+def test_rounding_noise_of_constant_scores_is_not_a_finding():
     scores = np.tile(np.random.default_rng(0).uniform(size=(50, 1, 40)), (1, 7, 1))
     frame = frame_of(scores, SEVEN, confidence=True)
     assert (frame["reason"] == module.CONSTANT).all()
     assert findings(frame, max_p=1, min_slope=0).empty
 
 
-def test_reasons_and_their_order():
+def test_reasons_for_missing_slopes():
     y = np.zeros((40, 5, 5), dtype=np.int8)
     y[:20, 3:, 1] = 1  # never at a = 0
     y[:20, :, 2] = 1  # constant, and below 30 at a = 0
@@ -124,35 +124,35 @@ def test_reasons_and_their_order():
     assert (frame_of(y[:0])["reason"] == module.TOO_FEW_PHOTOS).all()
 
 
-def test_photos_that_all_agree_give_the_exact_sign_test():
+def test_identical_photos_give_the_exact_sign_test():
     y = np.zeros((10, 5, 1))
     y[:, 2:] = 1
     row = frame_of(y).iloc[0]
-    # Photos that differ were not seen, which does not say that there are none.
+    # No photo differs in the sample, but some may in the population.
     assert 0 < row["slope_low"] < row["slope"] < row["slope_high"]
     assert row["p"] == 2.0**-9
 
 
-def test_ols_of_a_line_and_of_a_constant():
+def test_ols_of_a_line_and_a_constant():
     slope, p = ols(np.array([0.1 + 0.05 * FIVE, np.full(5, 0.3), np.zeros(5)]), FIVE)
     np.testing.assert_allclose(slope, [0.05, 0, 0], atol=1e-15)
     assert p[0] == 0
     assert np.isnan(p[1:]).all()
 
 
-# What must not change the numbers
+# Invariances
 
 
 @settings(max_examples=25, deadline=None)
-@given(responses, st.integers(0, 5))
-def test_a_label_does_not_depend_on_its_neighbours_or_on_blocks(y, seed):
+@given(response_arrays, st.integers(0, 5))
+def test_label_is_independent_of_other_labels_and_block_size(y, seed):
     together = frame_of(y, seed=seed).drop(columns=["q", "label"])
     backwards = frame_of(y[:, :, ::-1], seed=seed, block=1).drop(columns=["q", "label"])
     pd.testing.assert_frame_equal(together, backwards.iloc[::-1].reset_index(drop=True), check_exact=True)
 
 
 @pytest.mark.parametrize("confidence", [False, True])
-def test_same_seed_same_bytes_whatever_the_blocks(confidence):
+def test_same_seed_gives_identical_results_for_any_block_size(confidence):
     random = np.random.default_rng(0)
     y = random.uniform(size=(57, 7, 23))
     y = y if confidence else y > 0.5
@@ -166,8 +166,8 @@ def test_same_seed_same_bytes_whatever_the_blocks(confidence):
 
 
 @settings(max_examples=25, deadline=None)
-@given(responses, st.randoms(use_true_random=False))
-def test_the_order_of_photos_does_not_matter_where_nothing_is_drawn(y, random):
+@given(response_arrays, st.randoms(use_true_random=False))
+def test_analytic_columns_are_invariant_to_photo_order(y, random):
     order = list(range(len(y)))
     random.shuffle(order)
     drawn = ["permutation_p", "bootstrap_low", "bootstrap_high"]
@@ -175,15 +175,15 @@ def test_the_order_of_photos_does_not_matter_where_nothing_is_drawn(y, random):
 
 
 @settings(max_examples=25, deadline=None)
-@given(responses)
-def test_photos_shown_twice_keep_the_slopes(y):
+@given(response_arrays)
+def test_duplicated_photos_do_not_change_slopes(y):
     columns = ["slope", "rd_slope", "inner_slope", "ols_p"]
     pd.testing.assert_frame_equal(frame_of(y)[columns], frame_of(np.concatenate([y, y]))[columns], rtol=1e-9)
 
 
 @settings(max_examples=25, deadline=None)
-@given(responses, st.floats(0.25, 1))
-def test_stretching_a_divides_the_slopes(y, factor):
+@given(response_arrays, st.floats(0.25, 1))
+def test_scaling_the_values_divides_the_slopes(y, factor):
     plain, stretched = frame_of(y), frame_of(y, FIVE * factor)
     for column in ("slope", "rd_slope", "slope_low", "slope_high", "rd_low", "rd_high", "bootstrap_low"):
         np.testing.assert_allclose(stretched[column] * factor, plain[column], rtol=1e-9, atol=1e-12)
@@ -192,8 +192,8 @@ def test_stretching_a_divides_the_slopes(y, factor):
 
 
 @settings(max_examples=25, deadline=None)
-@given(responses)
-def test_reversing_the_values_turns_the_sign_and_keeps_p(y):
+@given(response_arrays)
+def test_reversing_the_values_flips_the_sign_and_keeps_p(y):
     plain, turned = frame_of(y), frame_of(y, FIVE[::-1])
     np.testing.assert_allclose(turned["slope"], -plain["slope"], atol=1e-12)
     np.testing.assert_allclose(turned["slope_low"], -plain["slope_high"], atol=1e-9)
@@ -203,8 +203,8 @@ def test_reversing_the_values_turns_the_sign_and_keeps_p(y):
 
 
 @settings(max_examples=25, deadline=None)
-@given(responses)
-def test_the_opposite_label_has_the_opposite_risk_difference(y):
+@given(response_arrays)
+def test_complementary_label_has_the_negative_risk_difference(y):
     plain, opposite = frame_of(y), frame_of(1 - y)
     both = (plain["estimable"] & opposite["estimable"]).to_numpy()
     for one, other in (("rd_slope", "rd_slope"), ("rd_low", "rd_high")):
@@ -212,16 +212,16 @@ def test_the_opposite_label_has_the_opposite_risk_difference(y):
     np.testing.assert_allclose(opposite["p"][both], plain["p"][both], rtol=1e-9)
 
 
-def test_a_constant_label_added_changes_no_q():
+def test_constant_labels_do_not_change_q():
     y = simulate_presence(photos=80, labels=6, base=0.3, effect=0.1, spread=0.2, noise=0.5, seed=1)
     more = np.concatenate([y, np.ones((80, 7, 1), dtype=np.int8)], axis=2)
     assert frame_of(more, SEVEN)["q"][:6].tolist() == frame_of(y, SEVEN)["q"].tolist()
 
 
-# How sure it is
+# Inference
 
 
-def test_intervals_hold_zero_exactly_when_the_test_does_not_reject():
+def test_interval_contains_zero_if_and_only_if_p_is_not_significant():
     y = simulate_presence(photos=70, labels=300, base=0.2, effect=0.06, spread=0.1, noise=0.3, seed=8)
     frame = frame_of(y, SEVEN)
     assert 30 < (frame["p"] < 0.05).sum() < 270
@@ -237,7 +237,7 @@ def test_intervals_hold_zero_exactly_when_the_test_does_not_reject():
         (1000, 0.0, 0.0, 0.2, 0.0),  # smooth classifier, faces that react differently, no effect on average
     ],
 )
-def test_coverage_of_the_true_slope(photos, base, effect, spread, noise):
+def test_intervals_cover_the_true_slope(photos, base, effect, spread, noise):
     truth = true_slope(base=base, effect=effect, spread=spread, noise=noise)
     y = simulate_presence(photos=photos, labels=1200, base=base, effect=effect, spread=spread, noise=noise, seed=11)
     frame = frame_of(y, SEVEN, min_count=30, resamples=400)
@@ -249,16 +249,16 @@ def test_coverage_of_the_true_slope(photos, base, effect, spread, noise):
     assert 0.92 <= resampled <= 0.97
 
 
-def test_true_nulls_are_called_as_often_as_promised():
+def test_false_positive_rate_is_nominal():
     y = simulate_presence(photos=500, labels=3000, base=-0.5, effect=0.0, spread=0.1, noise=0.1, seed=12)
     frame = frame_of(y, SEVEN, min_count=30, resamples=400)
     for column in ("p", "inner_p", "permutation_p"):
         assert 0.03 <= (frame[column] < 0.05).mean() <= 0.07, column
     assert (frame["q"] < 0.05).mean() <= 0.05
-    assert (frame["ols_p"] < 0.05).mean() > 0.12, "the reason why it is not relied on"
+    assert (frame["ols_p"] < 0.05).mean() > 0.12, "OLS over steps ignores the sampling of photos"
 
 
-def test_photos_of_one_person_are_no_independent_evidence():
+def test_clustered_inference_equals_inference_on_one_photo_per_person():
     people, each = 60, 8
     y = np.repeat(
         simulate_presence(photos=people, labels=400, base=0, effect=0.0, spread=0.2, noise=0.0, seed=5), each, axis=0
@@ -274,7 +274,7 @@ def test_photos_of_one_person_are_no_independent_evidence():
     assert 0.02 <= (clustered.p < 0.05).mean() <= 0.08
 
 
-def test_clusters_of_different_sizes():
+def test_clusters_of_different_sizes_keep_the_slope():
     y = simulate_presence(photos=90, labels=4, base=0.5, effect=0.1, spread=0.2, noise=0.2, seed=5)
     sweeps = Sweeps.from_array(y, SEVEN)
     person = {photo: int(int(photo) ** 0.7) for photo in sweeps.photos}
@@ -286,20 +286,14 @@ def test_clusters_of_different_sizes():
         slope_table(sweeps, clusters={}, **QUICK)
 
 
-@pytest.mark.parametrize("options", [{"level": 1.0}, {"resamples": 0}])
-def test_options_out_of_range_are_refused(options):
-    with pytest.raises(ValueError, match=next(iter(options))):
-        frame_of(np.ones((3, 5, 1)), **options)
-
-
-def test_a_label_that_dips_alike_on_both_sides_has_an_interval():
-    """36 photos show the label at every step, but for one photo at a = 0: no photo leans, which is no proof."""
+def test_label_with_zero_slope_in_every_photo_has_an_interval():
+    """All 36 photos have the label at every step, except one photo at a = 0: every photo's own slope is zero."""
     y = np.ones((36, 7, 1), dtype=int)
     y[0, 3, 0] = 0
     row = slope_table(Sweeps.from_array(y, SEVEN), resamples=50).iloc[0]
     assert row["estimable"]
     assert (row["slope"], row["p"]) == (0, 1)
-    # At most 1 - .025 ** (1 / 36) = 9.7 % of photos lean, each by 6 steps of 2 / 3 over 112 / 9 at most.
+    # At most 1 - .025 ** (1 / 36) = 9.7 % of photos have a slope, of at most 6 steps of 2 / 3 over 112 / 9.
     reach = (1 - 0.025 ** (1 / 36)) * 6 * (2 / 3) / (112 / 9)
     assert [row["rd_low"], row["rd_high"]] == pytest.approx([-reach, reach])
     assert [row["slope_low"], row["slope_high"]] == pytest.approx([-reach * 36 / 35, reach * 36 / 35])
@@ -313,12 +307,14 @@ def test_a_label_that_dips_alike_on_both_sides_has_an_interval():
         ({"min_count": float("nan")}, "min_count must be 0 or more, not nan"),
         ({"min_count": -1}, "min_count must be 0 or more, not -1"),
         ({"level": 95}, "level must lie between 0 and 1"),
+        ({"level": 1.0}, "level"),
+        ({"resamples": 0}, "resamples"),
         ({"resamples": 2.5}, "resamples must be a whole number of 1 or more, not 2.5"),
         ({"clusters": {"0": None, "1": 1}}, "clusters has no cluster for the photo '0'"),
         ({"clusters": {"0": float("nan"), "1": 1}}, "clusters has no cluster for the photo '0'"),
     ],
 )
-def test_options_that_cannot_be_are_refused(options, message):
+def test_invalid_options_raise(options, message):
     y = np.ones((2, 3, 1), dtype=int)
     with pytest.raises(ValueError, match=message):
         slope_table(Sweeps.from_array(y, [-1, 0, 1]), **options)

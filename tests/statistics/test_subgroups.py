@@ -15,7 +15,7 @@ QUICK = {"min_count": 1, "resamples": 200}
 
 
 def sweeps_in(groups, *, seed=1, labels=4, **options):
-    """Sweeps of as many photos as each group is said to have, and who is in which."""
+    """Sweeps of groups with these numbers of photos, and the group of each photo."""
     parts = [
         simulate_presence(photos=count, labels=labels, seed=seed + place, **options)
         for place, count in enumerate(groups)
@@ -28,7 +28,7 @@ def sweeps_in(groups, *, seed=1, labels=4, **options):
 OPTIONS = {"base": 0.3, "effect": 0.1, "spread": 0.2, "noise": 0.3}
 
 
-def test_a_groups_slopes_are_those_of_its_photos_alone():
+def test_group_slopes_equal_slopes_of_the_groups_photos():
     sweeps, groups = sweeps_in([60, 90], **OPTIONS)
     frame, _ = subgroup_slopes(sweeps, groups, **QUICK)
     of_family = ["q", "tested"]
@@ -42,19 +42,19 @@ def test_a_groups_slopes_are_those_of_its_photos_alone():
     assert frame["q"].tolist() == benjamini_hochberg(frame["p"]).tolist()
 
 
-def test_the_difference_of_two_groups_is_that_of_their_slopes():
+def test_difference_equals_the_difference_of_slopes():
     sweeps, groups = sweeps_in([60, 90], **OPTIONS)
     slopes, frame = subgroup_slopes(sweeps, groups, **QUICK)
     assert list(frame.columns) == list(DIFFERENCE_COLUMNS)
     of_group = slopes.set_index("label").groupby("group")
-    one, two = (of_group.get_group(group) for group in ("group 1", "group 0"))  # a gap: the last less the first
+    one, two = (of_group.get_group(group) for group in ("group 1", "group 0"))  # last - first
     np.testing.assert_allclose(frame["difference"], one["slope"] - two["slope"])
     np.testing.assert_allclose(frame["rd_difference"], one["rd_slope"] - two["rd_slope"], atol=1e-15)
     assert (frame["difference_low"] < frame["difference"]).all()
     assert (frame["difference"] < frame["difference_high"]).all()
 
 
-def test_where_every_photo_has_the_label_it_is_welchs_test():
+def test_with_a_constant_centre_the_test_is_welchs():
     from scipy import stats
 
     scores = np.random.default_rng(0).uniform(0.1, 0.9, size=(70, 7, 2))
@@ -70,20 +70,20 @@ def test_where_every_photo_has_the_label_it_is_welchs_test():
 
 @settings(max_examples=15)
 @given(st.integers(0, 50), st.booleans())
-def test_turning_a_round_turns_differences_and_the_order_of_photos_does_not_matter(seed, shuffle):
+def test_reversing_values_flips_differences_and_photo_order_is_irrelevant(seed, shuffle):
     sweeps, groups = sweeps_in([20, 25, 15], seed=seed, labels=2, **OPTIONS)
     frame = subgroup_slopes(sweeps, groups, **QUICK)[1]
     y = dense(sweeps)
     order = np.random.default_rng(seed).permutation(len(y)) if shuffle else np.arange(len(y))
     photos = [sweeps.photos[place] for place in order]
-    turned = Sweeps.from_array(y[order][:, ::-1], SEVEN, photos=photos)
-    other = subgroup_slopes(turned, groups, **QUICK)[1]
+    reversed_sweeps = Sweeps.from_array(y[order][:, ::-1], SEVEN, photos=photos)
+    other = subgroup_slopes(reversed_sweeps, groups, **QUICK)[1]
     np.testing.assert_allclose(other["difference"], -frame["difference"], atol=1e-12)
     np.testing.assert_allclose(other["difference_high"], -frame["difference_low"], atol=1e-9)
     np.testing.assert_allclose(other["p"], frame["p"], rtol=1e-6)
 
 
-def test_small_groups_and_photos_without_a_group_are_accounted_for():
+def test_small_groups_and_photos_without_group_are_reported():
     sweeps, groups = sweeps_in([60, 60, 1], **OPTIONS)
     del groups["p0003"]
     slopes, differences = subgroup_slopes(sweeps, groups, **QUICK)
@@ -97,7 +97,7 @@ def test_small_groups_and_photos_without_a_group_are_accounted_for():
     assert list(slopes.columns) == list(SUBGROUP_COLUMNS)
 
 
-def test_equal_groups_are_distinguished_as_seldom_as_promised_and_intervals_hold_the_truth():
+def test_false_positive_rate_and_coverage_are_nominal():
     options = {"base": -0.3, "spread": 0.2, "noise": 0.3, "labels": 1500}
     same, groups = sweeps_in([60, 150], effect=0.1, **options)
     quick = {"min_count": 10, "resamples": 100}
@@ -109,7 +109,7 @@ def test_equal_groups_are_distinguished_as_seldom_as_promised_and_intervals_hold
     assert 0.925 <= frame["difference_low"].le(truth).mul(frame["difference_high"].ge(truth)).mean() <= 0.975
 
 
-def test_people_in_both_groups_are_no_independent_evidence():
+def test_clusters_across_groups_are_paired():
     people = simulate_presence(photos=80, labels=300, base=0.0, effect=0.0, spread=0.3, noise=0.0, seed=4)
     y = np.concatenate([people, people])
     sweeps = Sweeps.from_array(y, SEVEN)
@@ -117,10 +117,10 @@ def test_people_in_both_groups_are_no_independent_evidence():
     person = {photo: int(photo) % 80 for photo in sweeps.photos}
     frame = subgroup_slopes(sweeps, groups, clusters=person, **QUICK)[1]
     assert (frame["difference"] == 0).all()
-    assert (frame["difference_high"] == 0).all(), "the same answers for the same people"
+    assert (frame["difference_high"] == 0).all(), "both groups have the same people and answers"
 
 
-def test_families_are_declared_and_counted():
+def test_families_are_named_and_counted():
     sweeps, groups = sweeps_in([60, 90], **OPTIONS)
     found = subgroup_slopes(sweeps, groups, **QUICK)
     slopes, differences = subgroup_frames([found], family=["group"])

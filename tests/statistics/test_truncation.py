@@ -1,4 +1,4 @@
-"""A label that is pushed out of a full answer looks absent: how far that can move a slope stands next to it."""
+"""The bound on the effect of labels that an adapter does not return."""
 
 import pandas as pd
 import pytest
@@ -11,7 +11,7 @@ VALUES = (-1.0, 0.0, 1.0)
 
 
 def tables_of(score):
-    """One label an answer: "hat", until at a = 1 "beard" takes its place with a score."""
+    """Answers with one label: "hat", and at a = 1 "beard" with this score."""
     place = {"adapter": "one", "attribute": "gender", "arm": "edit"}
     cells = [{**place, "photo": f"{photo}.png", "step": step} for photo in range(40) for step in range(3)]
     answers = pd.DataFrame([{**cell, "value": VALUES[cell["step"]], "status": "ok"} for cell in cells])
@@ -30,27 +30,29 @@ def truncation_of(limit, *, score=0.9, confidence=False):
     return found.set_index("label")
 
 
-def test_a_slope_that_a_full_answer_can_make_has_a_truncation_as_large():
+def test_truncation_bounds_a_slope_caused_by_a_full_answer():
     hat = truncation_of((1, None)).loc["hat"]
     assert hat["slope"] == pytest.approx(-0.5)
     assert hat["truncation"] == pytest.approx(0.5)
     as_scores = truncation_of((1, None), confidence=True).loc["hat"]
-    assert as_scores["truncation"] == pytest.approx(0.5 * 0.9 / 0.8), "a hidden score is at most the last one returned"
+    assert as_scores["truncation"] == pytest.approx(0.5 * 0.9 / 0.8), (
+        "a hidden score is at most the lowest returned one"
+    )
 
 
-def test_a_full_answer_that_ends_below_the_threshold_hides_nothing_present():
+def test_full_answer_with_a_score_below_the_threshold_hides_nothing():
     assert truncation_of((1, None), score=0.3).loc["hat", "truncation"] == 0
 
 
-def test_an_answer_that_is_not_full_hides_nothing():
+def test_incomplete_answer_hides_nothing():
     assert "truncation" not in truncation_of((2, None))
 
 
-def test_scores_that_are_not_returned_hide_what_would_count():
+def test_minimal_returned_score_hides_confidence_but_not_presence():
     assert "truncation" not in truncation_of((None, 0.1)), "0.1 would not be present"
     hidden = truncation_of((None, 0.1), confidence=True).loc["hat", "truncation"]
     assert hidden == pytest.approx(0.5 * 0.1 / 0.8)
 
 
-def test_without_a_limit_there_is_no_column():
+def test_without_limits_there_is_no_column():
     assert "truncation" not in truncation_of((None, None))
