@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from adapter_factory import make_adapter
+from adapter_calls import answer_to, failure_on, make_adapter, scores_of
 
 from adapters.base import AdapterError, AnswerError, NoAnswer, RawAnswer
 from adapters.command import Command
@@ -41,16 +41,11 @@ def program(tmp_path: Path) -> Iterator[Callable[..., Command]]:
 def labels(adapter: Command, *images: bytes) -> list[dict[str, float]]:
     outcomes = adapter.send(images)
     assert all(isinstance(outcome, RawAnswer) for outcome in outcomes), outcomes
-    return [
-        {label.name: label.score for label in adapter.parse(outcome)}
-        for outcome in outcomes
-        if isinstance(outcome, RawAnswer)
-    ]
+    return [scores_of(adapter, outcome) for outcome in outcomes if isinstance(outcome, RawAnswer)]
 
 
 def refused(adapter: Command, image: bytes = b"x") -> NoAnswer:
-    outcome = adapter.send([image])[0]
-    assert isinstance(outcome, NoAnswer)
+    outcome = failure_on(adapter, image)
     return outcome
 
 
@@ -179,8 +174,7 @@ def test_a_program_that_never_answers_stops_the_run_with_its_last_words(program:
 
 def test_hostile_answers_are_kept_and_refused_when_parsed(program: Callable[..., Command]) -> None:
     adapter = program("for line in sys.stdin: say(id=json.loads(line)['id'], labels=[['a', float('nan')]])")
-    answer = adapter.send([b"x"])[0]
-    assert isinstance(answer, RawAnswer)
+    answer = answer_to(adapter, b"x")
     with pytest.raises(AnswerError, match="0-1"):
         adapter.parse(answer)
 

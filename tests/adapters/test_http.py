@@ -2,7 +2,7 @@ import json
 from contextlib import suppress
 
 import pytest
-from adapter_factory import make_adapter
+from adapter_calls import answer_to, failure_on, make_adapter, scores_of
 from fakes.http_server import FakeServer, Request, Response
 from fakes.pixel_scores import pixel_scores, score_slopes, sweep_images
 from fakes.rest_service import rest_service
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters import registry
-from adapters.base import Adapter, AdapterError, AnswerError, NoAnswer, RawAnswer
+from adapters.base import Adapter, AdapterError, AnswerError, RawAnswer
 
 SECRET = "planted-clinic-key"
 TAGS = {"items": "result.tags", "label": "tag.en", "score": "p"}
@@ -40,7 +40,7 @@ def test_the_slopes_of_known_scores_come_back_exactly_whatever_the_body(options:
     images = sweep_images()
     with FakeServer(rest_service(SECRET)) as server:
         adapter = asking(server.url, **options)
-        found = [{label.name: label.score for label in adapter.parse(answer)} for answer in adapter.send(images)]
+        found = [scores_of(adapter, answer) for answer in adapter.send(images)]
     assert score_slopes(found) == score_slopes([pixel_scores(image) for image in images])
     assert SECRET not in json.dumps(adapter.parameters)
     assert adapter.name == "http:clinic"
@@ -60,10 +60,9 @@ def test_labels_are_found_in_several_shapes(shape: str, options: dict[str, objec
     image = sweep_images()[0]
     with FakeServer(rest_service(SECRET, shape=shape)) as server:
         adapter = asking(server.url, **options)
-        answer = adapter.send([image])[0]
-    assert isinstance(answer, RawAnswer)
+        answer = answer_to(adapter, image)
     assert answer.headers["x-model-version"] == "7"
-    assert {label.name: label.score for label in adapter.parse(answer)} == pytest.approx(pixel_scores(image), abs=1e-12)
+    assert scores_of(adapter, answer) == pytest.approx(pixel_scores(image), abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -86,8 +85,7 @@ def test_faults_say_whether_asking_again_helps(response: str | Response, retry: 
         adapter = asking(
             server.url, error_path="error.message", slower_statuses=[429, 418], retry_statuses=[409, 500, 503]
         )
-        outcome = adapter.send(sweep_images()[:1])[0]
-    assert isinstance(outcome, NoAnswer)
+        outcome = failure_on(adapter)
     assert (outcome.retry, outcome.wait) == (retry, wait)
     if isinstance(response, Response):
         assert response.body["error"]["message"] in outcome.reason
@@ -98,23 +96,20 @@ def test_a_success_that_cannot_be_understood_is_kept_and_fails_by_name(fault: st
     with FakeServer(rest_service(SECRET)) as server:
         server.fault = lambda _: fault
         adapter = asking(server.url)
-        outcome = adapter.send(sweep_images()[:1])[0]
-    assert isinstance(outcome, RawAnswer)
+        outcome = answer_to(adapter)
     with pytest.raises(AnswerError):
         adapter.parse(outcome)
 
 
 def test_an_answer_that_is_too_long_is_not_read_to_its_end() -> None:
     with FakeServer(lambda _: Response(200, b"x" * 5000)) as server:
-        outcome = asking(server.url, most_bytes=1000).send(sweep_images()[:1])[0]
-    assert isinstance(outcome, NoAnswer)
+        outcome = failure_on(asking(server.url, most_bytes=1000))
     assert "longer than 1000 bytes" in outcome.reason
 
 
 def test_a_version_in_the_answer_is_kept() -> None:
     with FakeServer(lambda _: Response(200, {"meta": {"model": "v9"}, "result": {"tags": []}})) as server:
-        answer = asking(server.url, version_path="meta.model").send(sweep_images()[:1])[0]
-    assert isinstance(answer, RawAnswer)
+        answer = answer_to(asking(server.url, version_path="meta.model"))
     assert answer.headers["version"] == "v9"
 
 
@@ -176,8 +171,7 @@ def test_a_key_in_the_address_is_sent_and_shown_nowhere() -> None:
 
     with FakeServer(answer) as server:
         adapter = asking(f"{server.url}/?mode=fast", headers={}, query={"key": "${CLINIC_KEY}"})
-        outcome = adapter.send(sweep_images()[:1])[0]
-    assert isinstance(outcome, RawAnswer)
+        outcome = answer_to(adapter)
     assert SECRET not in repr((outcome, adapter.parameters, adapter.model, adapter.capabilities))
     assert adapter.parameters["query"] == {"key": "${CLINIC_KEY}"}
     refused = asking("http://127.0.0.1:1/", headers={}, query={"key": "${CLINIC_KEY}"}).send(sweep_images()[:1])[0]

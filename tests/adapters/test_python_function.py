@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from adapter_factory import make_adapter
+from adapter_calls import make_adapter, scores_of
 from drawn_faces import drawn_face, png
 
 from adapters.base import AdapterError, AnswerError, NoAnswer
@@ -183,7 +183,7 @@ def test_a_time_limit_holds_for_one_image_and_nothing_takes_the_run_with_it(modu
     assert "the function called sys.exit(3)" in reasons[b"exit"]
     assert "ended with exit code 4" in reasons[b"gone"]
     assert "returned something that is not labels" in reasons[b"wrong"]
-    found = {label.name: label.score for label in adapter.parse(outcomes[b"again"])}
+    found = scores_of(adapter, outcomes[b"again"])
     assert found["size"] == 0.005
     assert f"process {os.getpid()}" not in found
 

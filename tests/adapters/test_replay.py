@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from adapter_calls import scores_of
 from fakes.chat_service import completion
 from fakes.pixel_scores import pixel_scores, score_slopes, sweep_images
 
@@ -64,7 +65,7 @@ def record(path: Path, adapter: str, bodies: Sequence[bytes], *, model: str = "m
 
 
 def scores(adapter: Adapter) -> list[dict[str, float]]:
-    return [{label.name: label.score for label in adapter.parse(answer)} for answer in adapter.send(IMAGES)]
+    return [scores_of(adapter, answer) for answer in adapter.send(IMAGES)]
 
 
 @pytest.mark.parametrize(("name", "body", "options"), BODIES)
@@ -157,9 +158,7 @@ def test_a_list_says_which_answer_is_whose(tmp_path: Path) -> None:
     options = {"source": str(tmp_path), "names": str(tmp_path / "list.csv"), "format": "watson"}
     adapter = registry.create("replay:archive", options)
     *found, missing, _ = adapter.send(IMAGES)
-    assert [{label.name: label.score for label in adapter.parse(answer)} for answer in found] == [
-        pixel_scores(image) for image in IMAGES[:3]
-    ]
+    assert [scores_of(adapter, answer) for answer in found] == [pixel_scores(image) for image in IMAGES[:3]]
     assert isinstance(missing, NoAnswer)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from adapter_factory import make_adapter
+from adapter_calls import make_adapter
 from fakes.batch_service import BatchResult, BatchServer
 from fakes.http_server import Response
 from fakes.pixel_scores import LABELS

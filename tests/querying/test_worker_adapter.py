@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from adapter_factory import make_adapter
+from adapter_calls import make_adapter, scores_of
 from drawn_faces import drawn_face, png
 from fakes.tiny_networks import tiny_clip, tiny_onnx, tiny_resnet, tiny_transformer
 
@@ -101,7 +101,7 @@ def test_a_function_is_called_by_this_process_unless_more_are_wanted(
 
     def labels(processes: int | None) -> list[dict[str, float]]:
         answers = queried(adapter, images, tmp_path, pool, processes)
-        return [{label.name: label.score for label in adapter.parse(answer)} for answer in answers]
+        return [scores_of(adapter, answer) for answer in answers]
 
     try:
         assert all(found == {f"process {os.getpid()}": 1, "main thread": 1} for found in labels(None))

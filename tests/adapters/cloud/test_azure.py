@@ -5,13 +5,13 @@ from datetime import date
 from typing import Any
 
 import pytest
-from adapter_factory import make_adapter
+from adapter_calls import IMAGE, answer_to, failure_on, make_adapter, scores_of
 from fakes.azure_vision import KEY, PRINCIPAL, TOKEN, VERSION, AzureVision, failure
 from fakes.clouds import environment
 from fakes.http_server import Response
 from fakes.pixel_scores import LABELS, sweep_images
 
-from adapters.base import AdapterError, AnswerError, NoAnswer, RawAnswer
+from adapters.base import AdapterError, AnswerError, RawAnswer
 from adapters.cloud.azure import Azure
 
 
@@ -21,35 +21,27 @@ def service() -> Iterator[AzureVision]:
         yield running
 
 
-def test_the_image_is_sent_as_it_is_and_the_stated_version_is_kept(service: AzureVision) -> None:
-    image = sweep_images()[0]
-    answer = make_adapter("azure").send([image])[0]
-    assert service.requests[0].body == image
-    assert service.requests[0].query == {
-        "api-version": "2024-02-01",
-        "features": "tags",
-        "language": "en",
-        "model-version": "latest",
-    }
-    assert isinstance(answer, RawAnswer)
+def test_request_sends_image_bytes_and_keeps_model_version(service: AzureVision) -> None:
+    answer = answer_to(make_adapter("azure"))
+    assert service.requests[0].body == IMAGE
+    query = {"api-version": "2024-02-01", "features": "tags", "language": "en", "model-version": "latest"}
+    assert service.requests[0].query == query
     assert json.loads(answer.body)["modelVersion"] == VERSION
     assert answer.headers["apim-request-id"] == "planted-request-id"
 
 
-def test_the_version_can_be_pinned(service: AzureVision) -> None:
+def test_model_version_can_be_pinned(service: AzureVision) -> None:
     adapter = make_adapter("azure", model_version="2022-10-30-preview")
-    answer = adapter.send(sweep_images()[:1])[0]
-    assert isinstance(answer, RawAnswer)
+    answer = answer_to(adapter)
     assert json.loads(answer.body)["modelVersion"] == "2022-10-30-preview"
     assert "2022-10-30-preview" in adapter.model
 
 
 @pytest.mark.parametrize("neutral", [False, True])
-def test_a_captions_words_are_labels(service: AzureVision, neutral: bool) -> None:
+def test_caption_words_become_labels(service: AzureVision, neutral: bool) -> None:
     adapter = make_adapter("azure", captions=True, gender_neutral=neutral)
-    answer = adapter.send(sweep_images()[:1])[0]
-    assert isinstance(answer, RawAnswer)
-    found = {label.name: label.score for label in adapter.parse(answer)}
+    answer = answer_to(adapter)
+    found = scores_of(adapter, answer)
     assert set(found) == {*LABELS, "caption: a", "caption: pale", f"caption: {'person' if neutral else 'woman'}"}
     assert found["caption: a"] == 0.85
     assert adapter.capabilities.features == ("tags", "captions")
@@ -59,7 +51,7 @@ def test_a_captions_words_are_labels(service: AzureVision, neutral: bool) -> Non
 @pytest.mark.parametrize(
     "caption", [{"text": None, "confidence": 0.5}, {"text": "a man"}, "a man", {"confidence": 0.5}]
 )
-def test_an_odd_caption_fails_the_image(caption: object) -> None:
+def test_malformed_caption_is_refused(caption: object) -> None:
     with pytest.raises(AnswerError):
         Azure.parse(RawAnswer(json.dumps({"tagsResult": {"values": []}, "captionResult": caption}).encode()))
 
@@ -77,12 +69,11 @@ def test_an_odd_caption_fails_the_image(caption: object) -> None:
         (failure(400, "InvalidRequest", "too small", "InvalidImageSize"), "never", None),
     ],
 )  # fmt: skip
-def test_faults_are_named_with_what_they_ask_for(
+def test_failure_states_reason_retry_and_wait(
     service: AzureVision, response: Response, retry: str, wait: float | None
 ) -> None:
     service.fault = lambda number: response
-    outcome = make_adapter("azure").send(sweep_images()[:1])[0]
-    assert isinstance(outcome, NoAnswer)
+    outcome = failure_on(make_adapter("azure"))
     assert (outcome.retry, outcome.wait) == (retry, wait)
     assert response.body["error"]["message"] in outcome.reason
 
@@ -96,10 +87,10 @@ def test_faults_are_named_with_what_they_ask_for(
         (failure(400, "InvalidRequest", "'Caption' is not supported here", "NotSupportedVisualFeature"), "region"),
     ],
 )
-def test_what_no_retry_can_help_stops_the_run(service: AzureVision, response: Response, remedy: str) -> None:
+def test_permanent_error_stops_the_run(service: AzureVision, response: Response, remedy: str) -> None:
     service.fault = lambda number: response
     with pytest.raises(AdapterError, match=remedy):
-        make_adapter("azure").send(sweep_images()[:1])
+        make_adapter("azure").send([IMAGE])
 
 
 @pytest.mark.parametrize(
@@ -110,42 +101,42 @@ def test_what_no_retry_can_help_stops_the_run(service: AzureVision, response: Re
         ({"language": "en&features=read"}, "language"),
     ],
 )
-def test_options_that_do_not_fit(service: AzureVision, options: dict[str, Any], message: str) -> None:
+def test_invalid_options_are_refused(service: AzureVision, options: dict[str, Any], message: str) -> None:
     with pytest.raises(AdapterError, match=message):
         make_adapter("azure", **options)
 
 
-def test_a_missing_endpoint_is_named() -> None:
+def test_missing_endpoint_names_its_variable() -> None:
     with environment({"VISION_KEY": KEY}), pytest.raises(AdapterError, match="export VISION_ENDPOINT="):
         make_adapter("azure")
 
 
-def test_its_end_is_declared() -> None:
+def test_end_of_service_is_declared() -> None:
     service = Azure.capabilities.service
     assert service is not None
     assert (service.lifecycle, service.ends) == ("ends", date(2028, 9, 25))
 
 
-def test_a_token_of_entra_id_is_read_anew_for_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entra_token_is_read_again_for_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
     with AzureVision() as running, environment({"VISION_TOKEN": TOKEN, "VISION_ENDPOINT": running.url}):
         adapter = make_adapter("azure")
-        assert isinstance(adapter.send(sweep_images()[:1])[0], RawAnswer)
+        answer_to(adapter)
         assert "ocp-apim-subscription-key" not in running.requests[0].headers
         monkeypatch.setenv("VISION_TOKEN", "another-planted-token")
         with pytest.raises(AdapterError, match="VISION_TOKEN") as caught:
-            adapter.send(sweep_images()[:1])
+            adapter.send([IMAGE])
         assert "planted-token" not in str(caught.value)
 
 
 @pytest.fixture
 def principal() -> Iterator[AzureVision]:
     with AzureVision() as running:
-        places = {"VISION_ENDPOINT": running.url, "AZURE_AUTHORITY_HOST": running.url}
-        with environment(PRINCIPAL | places):
+        addresses = {"VISION_ENDPOINT": running.url, "AZURE_AUTHORITY_HOST": running.url}
+        with environment(PRINCIPAL | addresses):
             yield running
 
 
-def test_a_service_principal_gets_one_token_for_many_calls_and_another_where_it_is_refused(
+def test_principal_token_is_reused_until_refused(
     principal: AzureVision,
 ) -> None:
     adapter = make_adapter("azure")
@@ -154,34 +145,26 @@ def test_a_service_principal_gets_one_token_for_many_calls_and_another_where_it_
     assert all(isinstance(outcome, RawAnswer) for outcomes in sent for outcome in outcomes)
     assert len(principal.tokens) == 1
     principal.tokens[0] = "revoked"
-    assert isinstance(adapter.send(sweep_images()[:1])[0], RawAnswer)
-    assert [request.path.rpartition("/")[2] for request in principal.requests[-3:]] == [
-        "imageanalysis:analyze",
-        "token",
-        "imageanalysis:analyze",
-    ]
+    answer_to(adapter)
+    paths = [request.path.rpartition("/")[2] for request in principal.requests[-3:]]
+    assert paths == ["imageanalysis:analyze", "token", "imageanalysis:analyze"]
     principal.fault = lambda number: None if "token" in principal.requests[-1].path else failure(401, "401", "no")
     with pytest.raises(AdapterError, match="principal's role"):
-        adapter.send(sweep_images()[:1])
+        adapter.send([IMAGE])
 
 
-def test_a_principal_s_token_is_renewed_before_it_expires(principal: AzureVision) -> None:
+def test_principal_token_is_renewed_before_expiry(principal: AzureVision) -> None:
     principal.expires_in = 60
     adapter = make_adapter("azure")
     for _ in range(2):
-        assert isinstance(adapter.send(sweep_images()[:1])[0], RawAnswer)
+        answer_to(adapter)
     assert len(principal.tokens) == 2
 
 
-def test_no_token_at_the_moment_is_no_answer_and_bills_nothing(principal: AzureVision) -> None:
-    for refused, retry in (
-        (Response(503, b"busy"), "later"),
-        (Response(429, b""), "slower"),
-        (Response(dropped=True), "later"),
-    ):
+def test_unavailable_token_service_bills_nothing(principal: AzureVision) -> None:
+    for refused, retry in ((Response(503), "later"), (Response(429), "slower"), (Response(dropped=True), "later")):
         principal.refused = refused
-        outcome = make_adapter("azure").send(sweep_images()[:1])[0]
-        assert isinstance(outcome, NoAnswer)
+        outcome = failure_on(make_adapter("azure"))
         assert (outcome.retry, outcome.billed) == (retry, False)
         assert "no access token" in outcome.reason
 
@@ -196,18 +179,18 @@ def test_no_token_at_the_moment_is_no_answer_and_bills_nothing(principal: AzureV
         Response(200, b"<html>"),
     ],
 )
-def test_a_principal_that_is_refused_stops_the_run_and_its_secret_is_not_shown(
+def test_refused_principal_stops_the_run_and_hides_its_secret(
     principal: AzureVision, monkeypatch: pytest.MonkeyPatch, response: Response | None
 ) -> None:
     principal.refused = response
     if response is None:
         monkeypatch.setenv("AZURE_CLIENT_SECRET", "planted-old-secret")
     with pytest.raises(AdapterError, match=r"no access token \(.*AZURE_CLIENT_SECRET.*role") as caught:
-        make_adapter("azure").send(sweep_images()[:1])
+        make_adapter("azure").send([IMAGE])
     assert "planted" not in str(caught.value)
 
 
-def test_a_principal_s_missing_variable_is_named(principal: AzureVision, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_principal_settings_are_checked(principal: AzureVision, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AZURE_TENANT_ID")
     with pytest.raises(AdapterError, match="export AZURE_TENANT_ID="):
         make_adapter("azure")

@@ -2,13 +2,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from adapter_factory import make_adapter
+from adapter_calls import IMAGE, answer_to, make_adapter
 from fakes.clarifai_service import PAT, ClarifaiService, failure
 from fakes.clouds import environment
 from fakes.http_server import Response
 from fakes.pixel_scores import sweep_images
 
-from adapters.base import AdapterError, AnswerError, NoAnswer, RawAnswer
+from adapters.base import AdapterError, AnswerError, NoAnswer
 from adapters.cloud.clarifai import Clarifai
 
 GENERAL = "aa7f35c01e0642fda5cf400f543e7c40"
@@ -20,23 +20,19 @@ def service() -> Iterator[ClarifaiService]:
         yield running
 
 
-def test_all_concepts_of_one_pinned_version_are_requested(service: ClarifaiService) -> None:
+def test_request_asks_pinned_version_for_all_concepts(service: ClarifaiService) -> None:
     adapter = make_adapter("clarifai", endpoint=service.url)
-    adapter.send(sweep_images()[:1])
-    assert [request.path for request in service.requests] == [
-        f"/v2/users/clarifai/apps/main/models/general-image-recognition/versions/{GENERAL}/outputs"
-    ]
-    config = service.requests[0].json()["model"]["output_info"]["output_config"]
-    assert config == {"max_concepts": 200, "min_value": 0.0}
+    adapter.send([IMAGE])
+    (request,) = service.requests
+    assert request.path == f"/v2/users/clarifai/apps/main/models/general-image-recognition/versions/{GENERAL}/outputs"
+    assert request.json()["model"]["output_info"]["output_config"] == {"max_concepts": 200, "min_value": 0.0}
     assert GENERAL in adapter.model
 
 
-def test_a_batch_that_failed_altogether_fails_image_by_image(service: ClarifaiService) -> None:
+def test_failed_batch_has_one_failure_per_image(service: ClarifaiService) -> None:
     images = sweep_images()[:2]
-    service.image_error = {
-        images[0]: {"code": 30104, "description": "bad"},
-        images[1]: {"code": 10030, "description": "again"},
-    }.get
+    errors = ({"code": 30104, "description": "bad"}, {"code": 10030, "description": "again"})
+    service.image_error = dict(zip(images, errors, strict=True)).get
     outcomes = make_adapter("clarifai", endpoint=service.url).send(images)
     assert [outcome.retry for outcome in outcomes if isinstance(outcome, NoAnswer)] == ["never", "later"]
 
@@ -55,7 +51,7 @@ def test_a_batch_that_failed_altogether_fails_image_by_image(service: ClarifaiSe
         (failure(200, "30101", "format"), "never"),
     ],
 )
-def test_the_status_code_decides_whatever_http_says(service: ClarifaiService, response: Response, retry: str) -> None:
+def test_status_code_decides_retry(service: ClarifaiService, response: Response, retry: str) -> None:
     service.fault = lambda number: response
     images = sweep_images()
     outcomes = make_adapter("clarifai", endpoint=service.url).send(images)
@@ -80,58 +76,52 @@ def test_the_status_code_decides_whatever_http_says(service: ClarifaiService, re
     ],
 )
 @pytest.mark.parametrize("http", [200, 402, 403, 429])
-def test_what_no_retry_can_help_stops_the_run(
-    service: ClarifaiService, code: int | str, remedy: str, http: int
-) -> None:
+def test_permanent_error_stops_the_run(service: ClarifaiService, code: int | str, remedy: str, http: int) -> None:
     service.fault = lambda number: failure(http, code, "no")
     with pytest.raises(AdapterError, match=remedy):
         make_adapter("clarifai", endpoint=service.url).send(sweep_images())
     assert len(service.requests) == 1
 
 
-def test_a_reply_to_many_images_is_read_once(service: ClarifaiService, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batch_reply_is_decoded_once(service: ClarifaiService, monkeypatch: pytest.MonkeyPatch) -> None:
     adapter = make_adapter("clarifai", endpoint=service.url)
-    answers = [outcome for outcome in adapter.send(sweep_images()) if isinstance(outcome, RawAnswer)]
-    assert len(answers) == len(sweep_images()) > 1
+    answers = adapter.send(sweep_images())
     with monkeypatch.context() as patch:
-        patch.setattr("adapters.answers.json.loads", lambda body: pytest.fail("it was read again"))
-        for answer in answers:
-            assert adapter.parse(answer)
+        patch.setattr("adapters.answers.json.loads", lambda body: pytest.fail("decoded again"))
+        assert all(adapter.parse(answer) for answer in answers)
 
 
-def test_a_monthly_limit_that_is_reached_may_be_reported_image_by_image(service: ClarifaiService) -> None:
+def test_monthly_limit_reported_per_image_stops_the_run(service: ClarifaiService) -> None:
     service.image_error = lambda image: {"code": 11004, "description": "Monthly limit exceeded"}
     with pytest.raises(AdapterError, match="monthly limit"):
         make_adapter("clarifai", endpoint=service.url).send(sweep_images())
 
 
-def test_an_output_without_concepts_is_an_answer_that_cannot_be_read(service: ClarifaiService) -> None:
-    # All are requested, down to 0: there is always one.
+def test_output_without_concepts_cannot_be_parsed(service: ClarifaiService) -> None:
+    # All concepts are requested, down to a score of 0, so there is always one.
     for data in ({}, {"data": None}, {"data": {}}):
         service.fault = lambda number, data=data: failure(200, 10000, "Ok", [{"status": {"code": 10000}, **data}])
-        outcome = make_adapter("clarifai", endpoint=service.url).send(sweep_images()[:1])[0]
-        assert isinstance(outcome, RawAnswer)
+        outcome = answer_to(make_adapter("clarifai", endpoint=service.url))
         with pytest.raises(AnswerError):
             Clarifai.parse(outcome)
 
 
-def test_chosen_concepts_are_returned_alone(service: ClarifaiService) -> None:
+def test_only_selected_concepts_are_returned(service: ClarifaiService) -> None:
     adapter = make_adapter("clarifai", endpoint=service.url, concepts=("person", "nurse"))
-    answer = adapter.send(sweep_images()[:1])[0]
-    assert isinstance(answer, RawAnswer)
+    answer = answer_to(adapter)
     assert {label.name for label in adapter.parse(answer)} == {"person", "nurse"}
     assert adapter.capabilities.labels == ("person", "nurse")
     assert adapter.capabilities.top_k is None
 
 
-def test_a_model_of_ones_own(service: ClarifaiService) -> None:
-    mine = {"CLARIFAI_PAT": PAT, "CLARIFAI_USER_ID": "me", "CLARIFAI_APP_ID": "faces", "CLARIFAI_API_BASE": service.url}
-    with environment(mine):
+def test_own_model_is_addressed_by_user_and_app(service: ClarifaiService) -> None:
+    own = {"CLARIFAI_PAT": PAT, "CLARIFAI_USER_ID": "me", "CLARIFAI_APP_ID": "faces", "CLARIFAI_API_BASE": service.url}
+    with environment(own):
         adapter = make_adapter("clarifai", model="jobs", version="v7", own=True)
-        adapter.send(sweep_images()[:1])
+        adapter.send([IMAGE])
         assert service.requests[0].path == "/v2/users/me/apps/faces/models/jobs/versions/v7/outputs"
         assert adapter.model == "me/faces/jobs v7"
-        make_adapter("clarifai", model="jobs", version="latest", own=True).send(sweep_images()[:1])
+        make_adapter("clarifai", model="jobs", version="latest", own=True).send([IMAGE])
         assert service.requests[1].path == "/v2/users/me/apps/faces/models/jobs/outputs"
 
 
@@ -146,6 +136,6 @@ def test_a_model_of_ones_own(service: ClarifaiService) -> None:
         ({"batch": 129}, "batch.*1-128"),
     ],
 )
-def test_options_that_do_not_fit(options: dict[str, Any], message: str) -> None:
+def test_invalid_options_are_refused(options: dict[str, Any], message: str) -> None:
     with environment({"CLARIFAI_PAT": PAT}), pytest.raises(AdapterError, match=message):
         make_adapter("clarifai", **options)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from adapter_factory import make_adapter
+from adapter_calls import IMAGE, answer_to, failure_on, make_adapter, scores_of
 from fakes.clouds import environment, service_and_adapter
 from fakes.google_vision import KEY, REFRESH, GoogleVision, failure
 from fakes.http_server import Response
@@ -25,15 +25,14 @@ def service() -> Iterator[GoogleVision]:
         yield running
 
 
-def test_bad_image_data_is_tried_again_alone_and_then_no_more(service: GoogleVision) -> None:
+def test_bad_image_data_alone_is_not_retried(service: GoogleVision) -> None:
     service.image_error = lambda image: code(3, "Bad image data.")
-    outcome = make_adapter("google", endpoint=service.url).send(sweep_images()[:1])[0]
-    assert isinstance(outcome, NoAnswer)
+    outcome = failure_on(make_adapter("google", endpoint=service.url))
     assert outcome.retry == "never"
 
 
 @pytest.mark.parametrize(("number", "retry"), [(2, "later"), (4, "later"), (13, "later"), (5, "never"), (7, "never")])
-def test_grpc_codes_of_one_image(service: GoogleVision, number: int, retry: str) -> None:
+def test_grpc_code_of_one_image_decides_its_retry(service: GoogleVision, number: int, retry: str) -> None:
     images = sweep_images()
     service.image_error = lambda image: code(number) if image == images[0] else None
     outcome = make_adapter("google", endpoint=service.url).send(images)[0]
@@ -41,16 +40,15 @@ def test_grpc_codes_of_one_image(service: GoogleVision, number: int, retry: str)
     assert outcome.retry == retry
 
 
-def test_a_batch_in_which_nothing_is_allowed_stops_the_run(service: GoogleVision) -> None:
+def test_permission_denied_for_all_images_stops_the_run(service: GoogleVision) -> None:
     service.image_error = lambda image: code(7, "Permission denied on the project")
     with pytest.raises(AdapterError, match="Permission denied on the project"):
         make_adapter("google", endpoint=service.url).send(sweep_images())
 
 
-def test_no_labels_is_a_part_without_a_list(service: GoogleVision) -> None:
+def test_part_without_annotations_has_no_labels(service: GoogleVision) -> None:
     service.fault = lambda number: Response(200, {"responses": [{}]})
-    outcome = make_adapter("google", endpoint=service.url).send(sweep_images()[:1])[0]
-    assert isinstance(outcome, RawAnswer)
+    outcome = answer_to(make_adapter("google", endpoint=service.url))
     assert Google.parse(outcome) == []
 
 
@@ -66,21 +64,19 @@ def test_no_labels_is_a_part_without_a_list(service: GoogleVision) -> None:
         (failure(404, "NOT_FOUND", "no"), "project and region"),
     ],
 )
-def test_what_no_retry_can_help_stops_the_run(service: GoogleVision, response: Response, remedy: str) -> None:
+def test_permanent_error_stops_the_run(service: GoogleVision, response: Response, remedy: str) -> None:
     service.fault = lambda number: response
     with pytest.raises(AdapterError, match=remedy):
-        make_adapter("google", endpoint=service.url).send(sweep_images()[:1])
+        make_adapter("google", endpoint=service.url).send([IMAGE])
     assert len(service.requests) == 1
 
 
-def test_a_quota_makes_it_slower_and_a_bad_request_fails(service: GoogleVision) -> None:
+def test_quota_error_slows_down_and_bad_request_fails(service: GoogleVision) -> None:
     adapter = make_adapter("google", endpoint=service.url)
     service.fault = lambda number: failure(429, "RESOURCE_EXHAUSTED", "Quota exceeded", "RATE_LIMIT_EXCEEDED")
-    outcome = adapter.send(sweep_images()[:1])[0]
-    assert isinstance(outcome, NoAnswer)
+    outcome = failure_on(adapter)
     assert (outcome.retry, outcome.wait) == ("slower", None)
     assert "RATE_LIMIT_EXCEEDED" in outcome.reason
-    outcome = adapter.send(sweep_images() * 4)[0]
     service.fault = lambda number: None
     outcome = adapter.send(sweep_images() * 4)[0]
     assert isinstance(outcome, NoAnswer)
@@ -97,7 +93,7 @@ def test_a_quota_makes_it_slower_and_a_bad_request_fails(service: GoogleVision) 
         ({"project": "p"}, "https://vision.googleapis.com/v1/projects/p/images:annotate"),
     ],
 )  # fmt: skip
-def test_where_it_asks(options: dict[str, Any], url: str) -> None:
+def test_region_and_project_decide_the_url(options: dict[str, Any], url: str) -> None:
     with environment({"GOOGLE_API_KEY": KEY}):
         assert make_adapter("google", **options)._url == url
 
@@ -112,12 +108,12 @@ def test_where_it_asks(options: dict[str, Any], url: str) -> None:
         ({"max_results": 0}, "max_results"),
     ],
 )
-def test_options_that_do_not_fit(options: dict[str, Any], message: str) -> None:
+def test_invalid_options_are_refused(options: dict[str, Any], message: str) -> None:
     with environment({"GOOGLE_API_KEY": KEY}), pytest.raises(AdapterError, match=message):
         make_adapter("google", **options)
 
 
-def test_the_rate_counts_images() -> None:
+def test_rate_limit_counts_images() -> None:
     with environment({"GOOGLE_API_KEY": KEY}):
         for batch in (1, 8, 16):
             declared = make_adapter("google", batch=batch).capabilities
@@ -125,12 +121,11 @@ def test_the_rate_counts_images() -> None:
             assert declared.service.rate * declared.batch == pytest.approx(30)
 
 
-def test_faces_are_a_second_feature() -> None:
+def test_faces_are_requested_as_second_feature() -> None:
     with service_and_adapter("google", {"faces": True, "max_results": 2}) as (service, adapter):
-        answer = adapter.send(sweep_images()[:1])[0]
+        found = scores_of(adapter, answer_to(adapter))
         assert service.billed == 2
         assert adapter.capabilities.features == ("labels", "faces")
-        found = {label.name: label.score for label in adapter.parse(answer)}
     assert len(set(found) & set(LABELS)) == 2
     assert (found["face"], found["face: joy"]) == (0.75, 0.25)
     assert "face: anger" not in found
@@ -142,20 +137,19 @@ def face(side: int, **likelihoods: object) -> dict[str, object]:
 
 
 def parsed(*faces: dict[str, object]) -> dict[str, float]:
-    body = json.dumps({"responses": [{"faceAnnotations": faces}]}).encode()
-    return {label.name: label.score for label in Google.parse(RawAnswer(body))}
+    return scores_of(Google, RawAnswer(json.dumps({"responses": [{"faceAnnotations": faces}]}).encode()))
 
 
-def test_the_largest_face_is_read_in_names_or_numbers() -> None:
+def test_likelihoods_of_largest_face_are_read_by_name_or_number() -> None:
     names = ("UNKNOWN", "VERY_UNLIKELY", "UNLIKELY", "POSSIBLE", "LIKELY", "VERY_LIKELY")
     for number, (name, score) in enumerate(zip(names, (None, 0, 0.25, 0.5, 0.75, 1), strict=True)):
         for likelihood in (name, number):
             found = parsed(face(5, joyLikelihood="POSSIBLE"), face(9, headwearLikelihood=likelihood))
             assert found.get("face: headwear") == score
             assert "face: joy" not in found
-    for odd in ("MAYBE", 6, -1, True, 1.5, None, [1]):
+    for malformed in ("MAYBE", 6, -1, True, 1.5, None, [1]):
         with pytest.raises(AnswerError, match="joyLikelihood"):
-            parsed(face(5, joyLikelihood=odd))
+            parsed(face(5, joyLikelihood=malformed))
 
 
 @pytest.fixture
@@ -167,7 +161,7 @@ def account(tmp_path: Path) -> Iterator[GoogleVision]:
             yield running
 
 
-def test_a_service_account_gets_one_token_for_many_calls(account: GoogleVision) -> None:
+def test_service_account_reuses_its_token(account: GoogleVision) -> None:
     adapter = make_adapter("google", endpoint=account.url)
     with ThreadPoolExecutor(4) as threads:
         sent = list(threads.map(adapter.send, [[image] for image in sweep_images()]))
@@ -176,38 +170,32 @@ def test_a_service_account_gets_one_token_for_many_calls(account: GoogleVision) 
     assert sum(request.path == "/token" for request in account.requests) == 1
 
 
-def test_a_token_that_is_refused_is_renewed_once(account: GoogleVision) -> None:
+def test_refused_token_is_renewed_once(account: GoogleVision) -> None:
     adapter = make_adapter("google", endpoint=account.url)
-    adapter.send(sweep_images()[:1])
+    adapter.send([IMAGE])
     account.tokens.clear()
-    assert isinstance(adapter.send(sweep_images()[:1])[0], RawAnswer)
+    answer_to(adapter)
     refusal = failure(401, "UNAUTHENTICATED", "no")
     account.fault = lambda number: None if account.requests[-1].path == "/token" else refusal
     before = len(account.requests)
     with pytest.raises(AdapterError, match="GOOGLE_APPLICATION_CREDENTIALS"):
-        adapter.send(sweep_images()[:1])
-    assert [request.path.rpartition("/")[2] for request in account.requests[before:]] == [
-        "images:annotate",
-        "token",
-        "images:annotate",
-    ]
+        adapter.send([IMAGE])
+    paths = [request.path.rpartition("/")[2] for request in account.requests[before:]]
+    assert paths == ["images:annotate", "token", "images:annotate"]
 
 
-def test_a_token_is_renewed_before_it_expires(account: GoogleVision) -> None:
+def test_token_is_renewed_before_expiry(account: GoogleVision) -> None:
     account.expires_in = 0
     adapter = make_adapter("google", endpoint=account.url)
     for _ in range(2):
-        assert isinstance(adapter.send(sweep_images()[:1])[0], RawAnswer)
+        answer_to(adapter)
     assert len(account.tokens) == 2
 
 
-def test_no_token_at_the_moment_is_no_answer_and_bills_nothing(
-    account: GoogleVision, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unavailable_token_service_bills_nothing(account: GoogleVision, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("google.auth._exponential_backoff.time.sleep", lambda seconds: None)
     account.refused = Response(503, b"busy")
-    outcome = make_adapter("google", endpoint=account.url).send(sweep_images()[:1])[0]
-    assert isinstance(outcome, NoAnswer)
+    outcome = failure_on(make_adapter("google", endpoint=account.url))
     assert (outcome.retry, outcome.billed) == ("later", False)
     assert "no access token" in outcome.reason
 
@@ -222,10 +210,13 @@ def test_no_token_at_the_moment_is_no_answer_and_bills_nothing(
         Response(200, b"<html>"),
     ],
 )
-def test_an_account_that_is_refused_stops_the_run(account: GoogleVision, response: Response) -> None:
+def test_refused_service_account_stops_the_run(account: GoogleVision, response: Response) -> None:
     account.refused = response
     with pytest.raises(AdapterError, match=r"no access token.*clock"):
-        make_adapter("google", endpoint=account.url).send(sweep_images()[:1])
+        make_adapter("google", endpoint=account.url).send([IMAGE])
+
+
+SERVICE_ACCOUNT = {"type": "service_account", "client_email": "a@b", "private_key": "planted-private-key"}
 
 
 @pytest.mark.parametrize(
@@ -237,36 +228,16 @@ def test_an_account_that_is_refused_stops_the_run(account: GoogleVision, respons
         ('"planted-private-key"', "not a JSON object"),
         ({"type": "external_account", "private_key": "planted-private-key"}, "has external_account credentials"),
         ({"type": "service_account", "private_key": "planted-private-key"}, "no 'client_email'"),
-        (
-            {
-                "type": "service_account",
-                "client_email": "a@b",
-                "private_key": "planted-private-key",
-                "token_uri": "https://a.example/token",
-            },
-            "private key.*cannot be read",
-        ),
-        (
-            {
-                "type": "service_account",
-                "client_email": "a@b",
-                "private_key": "planted-private-key",
-                "token_uri": "http://a.example/token",
-            },
-            "only over https",
-        ),
+        (SERVICE_ACCOUNT | {"token_uri": "https://a.example/token"}, "private key.*cannot be read"),
+        (SERVICE_ACCOUNT | {"token_uri": "http://a.example/token"}, "only over https"),
     ],
 )
-def test_a_key_file_that_does_not_serve_is_explained_and_not_shown(
-    tmp_path: Path, content: object, message: str
-) -> None:
+def test_unusable_key_file_is_explained_and_not_shown(tmp_path: Path, content: object, message: str) -> None:
     file = tmp_path / "key.json"
     if content is not None:
         file.write_text(content if isinstance(content, str) else json.dumps(content))
-    with (
-        environment({"GOOGLE_APPLICATION_CREDENTIALS": str(file)}),
-        pytest.raises(AdapterError, match=message) as caught,
-    ):
+    expected = pytest.raises(AdapterError, match=message)
+    with environment({"GOOGLE_APPLICATION_CREDENTIALS": str(file)}), expected as caught:
         make_adapter("google")
     error: BaseException | None = caught.value
     while error is not None:
@@ -274,7 +245,7 @@ def test_a_key_file_that_does_not_serve_is_explained_and_not_shown(
         error = error.__cause__
 
 
-def test_the_missing_package_is_named(account: GoogleVision, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_is_named(account: GoogleVision, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "google.oauth2", None)
     with pytest.raises(AdapterError, match=r"'google-auth', which is not .*install .*'google-auth>=2.35'; an API key"):
         make_adapter("google", endpoint=account.url)
@@ -287,19 +258,14 @@ def login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Goo
 
     file = tmp_path / "gcloud" / "application_default_credentials.json"
     file.parent.mkdir()
-    content = {
-        "type": "authorized_user",
-        "client_id": "me",
-        "client_secret": "planted-secret",
-        "refresh_token": REFRESH,
-    }
-    file.write_text(json.dumps(content | {"quota_project_id": "project-of-the-file"}))
+    client = {"type": "authorized_user", "client_id": "me", "client_secret": "planted-secret"}
+    file.write_text(json.dumps(client | {"refresh_token": REFRESH, "quota_project_id": "project-of-the-file"}))
     with GoogleVision() as running, environment({"CLOUDSDK_CONFIG": str(file.parent)}):
         monkeypatch.setattr(google.oauth2.credentials, "_GOOGLE_OAUTH2_TOKEN_ENDPOINT", f"{running.url}/token")
         yield running, file
 
 
-def test_a_person_s_own_login_is_used_and_its_project_pays(
+def test_user_login_is_used_and_bills_its_quota_project(
     login: tuple[GoogleVision, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service, file = login
@@ -307,22 +273,21 @@ def test_a_person_s_own_login_is_used_and_its_project_pays(
         if variable is not None:
             monkeypatch.setenv(variable, project)
             monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(file))
-        outcome = make_adapter("google", endpoint=service.url).send(sweep_images()[:1])[0]
-        assert isinstance(outcome, RawAnswer), outcome
-        assert {label.name: label.score for label in Google.parse(outcome)} == pixel_scores(sweep_images()[0])
+        outcome = answer_to(make_adapter("google", endpoint=service.url))
+        assert scores_of(Google, outcome) == pixel_scores(IMAGE)
         assert service.requests[-1].headers["x-goog-user-project"] == project
         assert service.requests[-1].headers["authorization"] == f"Bearer {service.tokens[-1]}"
 
 
-def test_a_login_that_was_revoked_stops_the_run_and_is_not_shown(login: tuple[GoogleVision, Path]) -> None:
+def test_revoked_login_stops_the_run_and_is_not_shown(login: tuple[GoogleVision, Path]) -> None:
     service, file = login
     file.write_text(file.read_text().replace(REFRESH, "planted-old-token"))
     with pytest.raises(AdapterError, match=r"no access token .*\(.*revoked.*login") as caught:
-        make_adapter("google", endpoint=service.url).send(sweep_images()[:1])
+        make_adapter("google", endpoint=service.url).send([IMAGE])
     assert "planted" not in str(caught.value)
 
 
-def test_without_any_credentials_all_three_ways_are_named() -> None:
+def test_missing_credentials_name_all_three_options() -> None:
     with environment({"CLOUDSDK_CONFIG": "/nowhere"}), pytest.raises(AdapterError) as caught:
         make_adapter("google")
     for way in ("GOOGLE_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS", "gcloud auth application-default login"):

@@ -1,52 +1,48 @@
 import json
 
 import pytest
-from adapter_factory import make_adapter
+from adapter_calls import IMAGE, failure_on, make_adapter
 from fakes.clouds import environment, service_and_adapter
 from fakes.http_server import Response
 from fakes.imagga import KEY, SECRET, failure
-from fakes.pixel_scores import sweep_images
 
-from adapters.base import AdapterError, AnswerError, NoAnswer, RawAnswer
+from adapters.base import AdapterError, AnswerError, RawAnswer
 from adapters.cloud.imagga import Imagga
 
 
 @pytest.mark.parametrize("response", [failure(400, "bad"), failure(200, "bad")])
-def test_its_own_status_decides_whatever_http_says(response: Response) -> None:
+def test_status_in_body_decides_regardless_of_http_status(response: Response) -> None:
     with service_and_adapter("imagga") as (service, adapter):
         service.fault = lambda _: response
-        outcome = adapter.send(sweep_images()[:1])[0]
-    assert isinstance(outcome, NoAnswer)
+        outcome = failure_on(adapter)
     assert outcome.retry == "never"
     assert "bad" in outcome.reason
 
 
-def test_refused_credentials_stop_with_their_remedy() -> None:
+def test_refused_credentials_stop_the_run() -> None:
     with service_and_adapter("imagga") as (service, adapter):
         service.wanted = "another"
         with pytest.raises(AdapterError, match="check IMAGGA_API_KEY and IMAGGA_API_SECRET"):
-            adapter.send(sweep_images()[:1])
+            adapter.send([IMAGE])
 
 
-def test_each_variable_is_needed() -> None:
+def test_key_and_secret_are_both_required() -> None:
     for given, missing in (("KEY", "SECRET"), ("SECRET", "KEY")):
-        with (
-            environment({f"IMAGGA_API_{given}": "planted"}),
-            pytest.raises(AdapterError, match=f"IMAGGA_API_{missing}"),
-        ):
+        expected = pytest.raises(AdapterError, match=f"IMAGGA_API_{missing}")
+        with environment({f"IMAGGA_API_{given}": "planted"}), expected:
             make_adapter("imagga")
 
 
-def test_a_server_that_repeats_the_credentials_gets_them_nowhere() -> None:
+def test_echoed_credentials_are_redacted() -> None:
     with service_and_adapter("imagga") as (service, adapter):
         service.fault = lambda _: Response(200, {"echo": dict(service.requests[0].headers)}, {"X-Request-Id": KEY})
-        outcome = adapter.send(sweep_images()[:1])[0]
+        (outcome,) = adapter.send([IMAGE])
         assert service.requests[0].parts()["threshold"][2] == b"0"
     for secret in (KEY, SECRET, service.wanted.partition(" ")[2]):
         assert secret not in repr(outcome)
 
 
 @pytest.mark.parametrize("tag", [{"tag": {"en": "a"}}, {"tag": {}, "confidence": 5}, {"tag": "", "confidence": 5}])
-def test_what_is_no_tag_fails_by_name(tag: object) -> None:
+def test_malformed_tag_is_refused(tag: object) -> None:
     with pytest.raises(AnswerError):
         Imagga.parse(RawAnswer(json.dumps({"result": {"tags": [tag]}}).encode()))

@@ -2,7 +2,7 @@ import json
 from pathlib import Path
 
 import pytest
-from adapter_factory import make_adapter
+from adapter_calls import answer_to, failure_on, make_adapter, scores_of
 from fakes.chat_service import MODEL, api_error, chat_service, completion
 from fakes.http_server import FakeServer, Response
 from fakes.pixel_scores import LABELS, pixel_scores, score_slopes, sweep_images
@@ -21,12 +21,12 @@ def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(KEY, SECRET)
 
 
-def asking(server: FakeServer, **options: object) -> OpenAI:
+def seer_at(server: FakeServer, **options: object) -> OpenAI:
     return make_adapter("openai", **{"labels": LABELS, "model": "seer", "endpoint": f"{server.url}/v1", **options})
 
 
 def scores(adapter: Adapter, outcomes: object) -> list[dict[str, float]]:
-    return [{label.name: label.score for label in adapter.parse(outcome)} for outcome in outcomes]
+    return [scores_of(adapter, outcome) for outcome in outcomes]
 
 
 @pytest.mark.parametrize(
@@ -40,20 +40,20 @@ def scores(adapter: Adapter, outcomes: object) -> list[dict[str, float]]:
         {"repeats": 2, "order": "drawn"},
     ],
 )
-def test_the_slopes_of_known_scores_come_back_exactly(options: dict[str, object]) -> None:
+def test_known_slopes_are_recovered_exactly(options: dict[str, object]) -> None:
     images = sweep_images()
     with FakeServer(chat_service(SECRET)) as server:
-        adapter = asking(server, **options)
+        adapter = seer_at(server, **options)
         found = scores(adapter, adapter.send(images))
     truth = score_slopes([pixel_scores(image) for image in images])
     assert score_slopes(found) == pytest.approx(truth, abs=1e-12)
     assert len(server.requests) == len(images) * int(options.get("repeats", 1))
 
 
-def test_probabilities_of_the_one_best_label_are_those_of_its_letter() -> None:
+def test_logprobs_give_probability_of_each_letter() -> None:
     images = sweep_images()
     with FakeServer(chat_service(SECRET)) as server:
-        adapter = asking(server, logprobs=True)
+        adapter = seer_at(server, logprobs=True)
         found = scores(adapter, adapter.send(images))
     for image, given in zip(images, found, strict=True):
         truth = pixel_scores(image)
@@ -63,30 +63,28 @@ def test_probabilities_of_the_one_best_label_are_those_of_its_letter() -> None:
     assert "response_format" not in question
 
 
-def test_a_question_says_all_that_an_answer_may_depend_on() -> None:
+def test_options_are_sent_and_recorded() -> None:
     with FakeServer(chat_service(SECRET)) as server:
-        adapter = asking(server, repeats=2, seed=5, max_tokens=90, detail="low", extra={"reasoning_effort": "low"})
-        answer = adapter.send(sweep_images()[:1])[0]
+        adapter = seer_at(server, repeats=2, seed=5, max_tokens=90, detail="low", extra={"reasoning_effort": "low"})
+        answer = answer_to(adapter)
     first, second = (request.json() for request in server.requests)
     assert (first["seed"], second["seed"]) == (5, 6)
     assert (first["temperature"], first["max_tokens"], first["reasoning_effort"]) == (0, 90, "low")
     assert first["messages"][0]["content"][1]["image_url"]["detail"] == "low"
     assert json.dumps(adapter.parameters).count("nurse") == 1
-    assert isinstance(answer, RawAnswer)
     assert answer.headers["x-request-id"] == "req_1"
     assert answer.headers["model-version"] == f"{MODEL} fp_1"
 
 
-def test_one_question_in_fixed_order_is_kept_byte_for_byte() -> None:
+def test_single_reply_is_kept_byte_for_byte() -> None:
     response = completion('{"nurse": 0.5, "engineer": 0, "person": 1}')
     with FakeServer(lambda _: response) as server:
-        answer = asking(server, temperature=None, seed=None).send(sweep_images()[:1])[0]
-    assert isinstance(answer, RawAnswer)
+        answer = answer_to(seer_at(server, temperature=None, seed=None))
     assert answer.body == json.dumps(response.body).encode()
     assert not {"temperature", "seed", "max_tokens"} & set(server.requests[0].json())
 
 
-def test_refusals_are_answers_that_are_declared() -> None:
+def test_refusals_are_declared_labels() -> None:
     images = sweep_images()
     response = [
         completion(None, refusal="I cannot judge people."),
@@ -96,18 +94,18 @@ def test_refusals_are_answers_that_are_declared() -> None:
     ]
     with FakeServer(chat_service(SECRET)) as server:
         server.fault = lambda number: response[number - 1] if number <= len(response) else None
-        adapter = asking(server)
+        adapter = seer_at(server)
         found = scores(adapter, adapter.send(images))
     assert found[:4] == [{"(refused)": 1}, {"(withheld)": 1}, {"(withheld)": 1}, {"(cut off)": 1}]
     assert found[4] == pixel_scores(images[4])
     assert {name for row in found for name in row} <= set(adapter.capabilities.labels or ())
 
 
-def test_a_repeat_that_fails_does_not_lose_those_before_it() -> None:
+def test_failed_repeat_keeps_earlier_replies() -> None:
     image = sweep_images()[0]
     with FakeServer(chat_service(SECRET)) as server:
         server.fault = lambda number: "busy" if number == 3 else None
-        adapter = asking(server, repeats=3)
+        adapter = seer_at(server, repeats=3)
         first = adapter.send([image])[0]
         second = adapter.send([image])[0]
         third = adapter.send([image])[0]
@@ -145,21 +143,19 @@ def test_a_repeat_that_fails_does_not_lose_those_before_it() -> None:
         (Response(502, b"<html>Bad gateway</html>"), "later", None),
     ],
 )
-def test_faults_say_whether_asking_again_helps(response: str | Response, retry: str, wait: float | None) -> None:
+def test_failure_states_retry_and_wait(response: str | Response, retry: str, wait: float | None) -> None:
     with FakeServer(chat_service(SECRET)) as server:
         server.fault = lambda _: response
-        outcome = asking(server).send(sweep_images()[:1])[0]
-    assert isinstance(outcome, NoAnswer)
+        outcome = failure_on(seer_at(server))
     assert (outcome.retry, outcome.wait) == (retry, wait)
 
 
 @pytest.mark.parametrize("fault", ["page", "cut", "empty", "nothing"])
-def test_a_success_that_cannot_be_understood_is_kept_and_fails_by_name(fault: str) -> None:
+def test_unreadable_success_is_kept_and_refused(fault: str) -> None:
     with FakeServer(chat_service(SECRET)) as server:
         server.fault = lambda _: fault
-        adapter = asking(server)
-        outcome = adapter.send(sweep_images()[:1])[0]
-    assert isinstance(outcome, RawAnswer)
+        adapter = seer_at(server)
+        outcome = answer_to(adapter)
     with pytest.raises(AnswerError):
         adapter.parse(outcome)
 
@@ -185,26 +181,26 @@ def test_a_success_that_cannot_be_understood_is_kept_and_fails_by_name(fault: st
         (api_error(400, "max_tokens is not supported: use max_completion_tokens", param="max_tokens"), "extra="),
     ],
 )
-def test_what_no_question_escapes_stops(response: Response, message: str) -> None:
+def test_permanent_error_stops_the_run(response: Response, message: str) -> None:
     with FakeServer(lambda _: response) as server, pytest.raises(AdapterError, match=message):
-        asking(server).send(sweep_images()[:1])
+        seer_at(server).send(sweep_images()[:1])
 
 
-def test_the_key_goes_nowhere_but_into_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_is_sent_but_never_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
 
     def echo(request: object) -> Response:
         return api_error(400, f"your key is {SECRET}, {request!r}")
 
     with FakeServer(echo) as server:
-        adapter = asking(server)
+        adapter = seer_at(server)
         outcome = adapter.send(sweep_images()[:1])[0]
     assert server.requests[0].headers["authorization"] == f"Bearer {SECRET}"
     assert server.requests[0].headers["openai-organization"] == "org-1"
     assert SECRET not in repr((outcome, adapter.parameters, adapter.model, adapter.capabilities))
 
 
-def test_a_server_of_ones_own_needs_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_own_server_needs_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(AdapterError, match=r"only over https.*key_variable"):
         make_adapter("openai", labels=("nurse",), model="m", endpoint="http://gpu.example:8000/v1")
     monkeypatch.delenv(KEY)
@@ -221,7 +217,7 @@ def test_a_server_of_ones_own_needs_no_key(monkeypatch: pytest.MonkeyPatch) -> N
     assert (adapter.capabilities.service.host, adapter.capabilities.service.credentials) == ("127.0.0.1", ())
 
 
-def test_options_are_read_and_explained(tmp_path: Path) -> None:
+def test_options_are_parsed_and_checked(tmp_path: Path) -> None:
     (tmp_path / "labels.txt").write_text("# two\nnurse\nengineer\n")
     adapter = registry.create(
         "openai:mini", {"labels": str(tmp_path / "labels.txt"), "model": "mini-2026", "temperature": None}
@@ -242,7 +238,7 @@ def test_options_are_read_and_explained(tmp_path: Path) -> None:
             registry.create("openai", options)
 
 
-def test_the_price_of_a_known_model_is_by_tokens_and_estimated_for_photos() -> None:
+def test_price_of_known_model_is_estimated_from_tokens() -> None:
     price = make_adapter(
         "openai", labels=["nurse", "pilot"], model="gpt-4.1-mini-2025-04-14"
     ).capabilities.service.price
@@ -258,5 +254,5 @@ def test_the_price_of_a_known_model_is_by_tokens_and_estimated_for_photos() -> N
 @pytest.mark.parametrize(
     "options", [{"model": "gpt-4.1-minimal"}, {"model": "gpt-4o-mini", "endpoint": "https://gpu.example/v1"}]
 )
-def test_prices_are_not_guessed_for_other_models_and_servers(options: dict[str, str]) -> None:
+def test_unknown_model_or_server_has_no_price(options: dict[str, str]) -> None:
     assert make_adapter("openai", labels=["nurse"], **options).capabilities.service.price is None

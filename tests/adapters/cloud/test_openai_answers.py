@@ -18,34 +18,34 @@ def scores(body: bytes, *labels: str, letters: bool = False) -> dict[str, float]
     return {label.name: label.score for label in chat.labels_of(body, labels or None, letters=letters)}
 
 
-def test_scores_are_read_from_the_json_that_the_model_wrote() -> None:
+def test_scores_are_read_from_json_in_the_message() -> None:
     assert scores(reply('{"nurse": 0.2, "engineer": 1}'), "nurse", "engineer") == {"nurse": 0.2, "engineer": 1.0}
     assert scores(reply('```json\n{"nurse": 0.2}\n```')) == {"nurse": 0.2}
     assert scores(reply('<think>A {cap}?</think>\n{"nurse": 0.2}')) == {"nurse": 0.2}
     assert scores(reply('{"nurse": 0.2, "because": "so"}'), "nurse") == {"nurse": 0.2}
 
 
-def test_a_message_may_come_in_parts() -> None:
+def test_message_in_parts_is_joined() -> None:
     halves = [{"type": "text", "text": '{"nurse":'}, {"type": "text", "text": " 0.2}"}]
     assert scores(reply(halves)) == {"nurse": 0.2}  # type: ignore[arg-type]
     refusal = [{"type": "refusal", "refusal": "I cannot help with that."}]
     assert scores(reply(refusal), "nurse") == {"(refused)": 1.0}  # type: ignore[arg-type]
 
 
-def test_what_was_not_answered_is_an_outcome_of_its_own() -> None:
+def test_unanswered_question_gets_an_outcome_label() -> None:
     assert scores(reply(None, refusal="I cannot help with that."), "nurse") == {"(refused)": 1.0}
     assert scores(reply('{"nurse', reason="content_filter"), "nurse") == {"(withheld)": 1.0}
     assert scores(reply('{"nurse', reason="length"), "nurse") == {"(cut off)": 1.0}
     assert scores(b'{"error": {"code": "content_policy_violation"}}', "nurse") == {"(withheld)": 1.0}
 
 
-def test_several_replies_are_their_mean_and_the_share_of_each_outcome() -> None:
+def test_repeats_give_mean_scores_and_outcome_shares() -> None:
     replies = [reply('{"nurse": 0.2}'), reply('{"nurse": 0.6}'), reply(None, refusal="No."), reply("", reason="length")]
     body = chat.together([(["nurse"], one) for one in replies])
     assert scores(body) == {"nurse": pytest.approx(0.4), "(refused)": 0.25, "(cut off)": 0.25}
 
 
-def test_probabilities_are_those_of_the_first_letter_whatever_stands_around_it() -> None:
+def test_letter_probabilities_ignore_whitespace_tokens() -> None:
     tops = [{"token": " A", "logprob": -1.0}, {"token": "A", "logprob": -2.0}, {"token": "B", "logprob": -9999.0}]
     tokens = [
         {"token": "\n", "top_logprobs": []},
@@ -73,7 +73,7 @@ def test_probabilities_are_those_of_the_first_letter_whatever_stands_around_it()
         (b'{"replies": [{"labels": "nurse", "reply": "{}"}]}', "lacks the labels"),
     ],
 )
-def test_what_holds_no_labels_fails_by_name(body: bytes, message: str) -> None:
+def test_answer_without_labels_is_refused(body: bytes, message: str) -> None:
     with pytest.raises(AnswerError, match=message):
         scores(body, "nurse")
 
@@ -88,29 +88,21 @@ def test_what_holds_no_labels_fails_by_name(body: bytes, message: str) -> None:
         ({"content": [{"token": "A", "top_logprobs": [{"token": "A", "logprob": None}]}]}, "at most 0"),
     ],
 )
-def test_letters_without_probabilities_fail_by_name(logprobs: object, message: str) -> None:
+def test_letter_without_probabilities_is_refused(logprobs: object, message: str) -> None:
     with pytest.raises(AnswerError, match=message):
         scores(reply("A", logprobs=logprobs), "nurse", letters=True)
 
 
+FIELDS = ["choices", "message", "content", "refusal", "finish_reason", "logprobs", "replies", "reply", "labels"]
 JSON = st.recursive(
     st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(
-                ["choices", "message", "content", "refusal", "finish_reason", "logprobs", "replies", "reply", "labels"]
-            ),
-            inner,
-            max_size=4,
-        )
-    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(FIELDS), inner, max_size=4),
     max_leaves=20,
 )
 
 
 @given(content=JSON, letters=st.booleans())
-def test_hostile_replies_fail_by_name_only(content: object, letters: bool) -> None:
+def test_arbitrary_reply_is_parsed_or_refused(content: object, letters: bool) -> None:
     for body in (json.dumps(content).encode(), json.dumps({"choices": [content]}).encode()):
         try:
             for label in chat.labels_of(body, ["nurse"], letters=letters):
@@ -121,12 +113,12 @@ def test_hostile_replies_fail_by_name_only(content: object, letters: bool) -> No
 
 
 @given(body=st.binary(max_size=60))
-def test_replies_are_kept_byte_for_byte(body: bytes) -> None:
+def test_combined_replies_keep_their_bytes(body: bytes) -> None:
     row = json.loads(chat.together([(["nurse"], body)]))["replies"][0]
     assert row["reply"].encode("utf-8", "surrogateescape") == body
 
 
-def test_an_order_belongs_to_the_image_and_the_repeat() -> None:
+def test_label_order_depends_on_image_seed_and_repeat() -> None:
     labels = [str(number) for number in range(50)]
     first, second = sweep_images()[:2]
     drawn = [
@@ -151,11 +143,11 @@ def test_an_order_belongs_to_the_image_and_the_repeat() -> None:
         "I apologise, but no.",
     ],
 )
-def test_a_refusal_in_prose_is_a_refusal(text: str) -> None:
+def test_refusal_in_prose_is_recognised(text: str) -> None:
     assert scores(reply(text), "nurse") == {"(refused)": 1.0}
 
 
 @pytest.mark.parametrize("text", ["nurse: 0.2", "The person looks sorry.", "{'nurse': 0.2}", "[0.2]", ""])
-def test_other_prose_is_no_refusal(text: str) -> None:
+def test_other_prose_is_not_a_refusal(text: str) -> None:
     with pytest.raises(AnswerError, match="not a JSON object"):
         scores(reply(text), "nurse")

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from adapter_factory import make_adapter
+from adapter_calls import IMAGE, answer_to, failure_on, make_adapter, scores_of
 from fakes.clouds import CLOUDS, environment
 from fakes.http_server import Response
-from fakes.pixel_scores import pixel_scores, sweep_images
+from fakes.pixel_scores import pixel_scores
 from fakes.rekognition import ID, REGION, SECRET, TOKEN, Keys, RekognitionService, failure
 
-from adapters.base import AdapterError, AnswerError, NoAnswer, RawAnswer
+from adapters.base import AdapterError, AnswerError, RawAnswer
 from adapters.cloud.rekognition import Rekognition
 
 
@@ -22,29 +22,26 @@ def service() -> Iterator[RekognitionService]:
         yield running
 
 
-def test_the_signature_holds_to_the_last_byte(service: RekognitionService) -> None:
+def test_request_signature_is_verified_byte_by_byte(service: RekognitionService) -> None:
     adapter = make_adapter("rekognition", endpoint=service.url)
-    assert isinstance(adapter.send(sweep_images()[:1])[0], RawAnswer)
+    answer_to(adapter)
     assert ":" in service.requests[0].headers["host"]
     service.keys = {ID: Keys(SECRET + "x")}
     with pytest.raises(AdapterError, match=r"AWS_SECRET_ACCESS_KEY.*clock"):
-        adapter.send(sweep_images()[:1])
+        adapter.send([IMAGE])
 
 
-def test_all_labels_are_asked_for_and_what_identifies_the_answer_is_kept(service: RekognitionService) -> None:
-    answer = make_adapter("rekognition", endpoint=service.url).send(sweep_images()[:1])[0]
+def test_request_asks_for_all_labels_and_keeps_request_id(service: RekognitionService) -> None:
+    answer = answer_to(make_adapter("rekognition", endpoint=service.url))
     content = service.requests[0].json()
     assert (content["MinConfidence"], content["MaxLabels"]) == (0, 1000)
-    assert isinstance(answer, RawAnswer)
     assert answer.headers["x-amzn-requestid"] == "planted-request-id"
     assert json.loads(answer.body)["LabelModelVersion"] == "3.0"
-    found = {label.name: label.score for label in Rekognition.parse(answer)}
-    assert found == pytest.approx(pixel_scores(sweep_images()[0]))
+    assert scores_of(Rekognition, answer) == pytest.approx(pixel_scores(IMAGE))
 
 
-def test_labels_can_be_filtered(service: RekognitionService) -> None:
-    answer = make_adapter("rekognition", endpoint=service.url, include=("nurse",)).send(sweep_images()[:1])[0]
-    assert isinstance(answer, RawAnswer)
+def test_label_filters_are_sent_and_checked(service: RekognitionService) -> None:
+    answer = answer_to(make_adapter("rekognition", endpoint=service.url, include=("nurse",)))
     assert [label.name for label in Rekognition.parse(answer)] == ["nurse"]
     with pytest.raises(AdapterError, match=r"'exclude\.0'.*at most 50 characters"):
         make_adapter("rekognition", endpoint=service.url, exclude=("x" * 51,))
@@ -56,10 +53,7 @@ def test_labels_can_be_filtered(service: RekognitionService) -> None:
     ("response", "retry"),
     [
         (failure(400, "ProvisionedThroughputExceededException", "Provisioned Rate exceeded"), "slower"),
-        (
-            failure(400, "ThrottlingException", "Slow down", prefix="com.amazon.coral.service#", word="message"),
-            "slower",
-        ),
+        (failure(400, "ThrottlingException", "Slow", prefix="com.amazon.coral.service#", word="message"), "slower"),
         (failure(500, "ThrottlingException", "Service Unavailable"), "slower"),
         (failure(500, "InternalServerError", "oops"), "later"),
         (failure(400, "InternalServerError", "oops"), "later"),
@@ -70,10 +64,9 @@ def test_labels_can_be_filtered(service: RekognitionService) -> None:
         (Response(400, b"<html>"), "never"),
     ],
 )
-def test_an_errors_code_decides_whatever_http_says(service: RekognitionService, response: Response, retry: str) -> None:
+def test_error_code_decides_retry(service: RekognitionService, response: Response, retry: str) -> None:
     service.fault = lambda number: response
-    outcome = make_adapter("rekognition", endpoint=service.url).send(sweep_images()[:1])[0]
-    assert isinstance(outcome, NoAnswer)
+    outcome = failure_on(make_adapter("rekognition", endpoint=service.url))
     assert outcome.retry == retry
     assert not outcome.billed
     if isinstance(response.body, dict):
@@ -94,10 +87,10 @@ def test_an_errors_code_decides_whatever_http_says(service: RekognitionService, 
         ("ExpiredTokenException", "aws sso login"),
     ],
 )
-def test_what_no_retry_can_help_stops_the_run(service: RekognitionService, code: str, remedy: str) -> None:
+def test_permanent_error_stops_the_run(service: RekognitionService, code: str, remedy: str) -> None:
     service.fault = lambda number: failure(400, code, "no", prefix="com.amazonaws#")
     with pytest.raises(AdapterError, match=remedy):
-        make_adapter("rekognition", endpoint=service.url).send(sweep_images()[:1])
+        make_adapter("rekognition", endpoint=service.url).send([IMAGE])
     assert len(service.requests) == 1
 
 
@@ -105,43 +98,39 @@ def write_profile(file: Path, *, key: str, secret: str, token: str) -> None:
     file.write_text(f"[auditor]\naws_access_key_id={key}\naws_secret_access_key={secret}\naws_session_token={token}\n")
 
 
-def test_temporary_credentials_come_from_a_profile_and_are_read_again_when_they_expire(tmp_path: Path) -> None:
+def test_expired_profile_credentials_are_read_again(tmp_path: Path) -> None:
     file = tmp_path / "credentials"
     write_profile(file, key="ASIAONE", secret="one", token=TOKEN)
     (tmp_path / "config").write_text(f"[profile auditor]\nregion = {REGION}\n")
-    settings = {
-        "AWS_PROFILE": "auditor",
-        "AWS_SHARED_CREDENTIALS_FILE": str(file),
-        "AWS_CONFIG_FILE": str(tmp_path / "config"),
-    }
-    with RekognitionService() as service, environment(settings):
+    files = {"AWS_SHARED_CREDENTIALS_FILE": str(file), "AWS_CONFIG_FILE": str(tmp_path / "config")}
+    with RekognitionService() as service, environment({"AWS_PROFILE": "auditor", **files}):
         service.keys = {"ASIAONE": Keys("one", TOKEN), "ASIATWO": Keys("two", "another-planted-token")}
         adapter = make_adapter("rekognition", endpoint=service.url)
-        assert isinstance(adapter.send(sweep_images()[:1])[0], RawAnswer)
+        answer_to(adapter)
         service.keys["ASIAONE"] = Keys("one", TOKEN, expired=True)
         with pytest.raises(AdapterError, match="have expired"):
-            adapter.send(sweep_images()[:1])
+            adapter.send([IMAGE])
         write_profile(file, key="ASIATWO", secret="two", token="another-planted-token")
-        assert isinstance(adapter.send(sweep_images()[:1])[0], RawAnswer)
+        answer_to(adapter)
         assert service.billed == 2
         assert len(service.requests) == 4
 
 
-def test_neither_debugging_nor_an_echo_shows_the_session_token(
-    service: RekognitionService, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_session_token_is_in_no_log_or_reply(service: RekognitionService, caplog: pytest.LogCaptureFixture) -> None:
     service.keys = {ID: Keys(SECRET, TOKEN)}
     with environment({**CLOUDS["rekognition"].environment, "AWS_SESSION_TOKEN": TOKEN}):
         caplog.set_level(logging.DEBUG)
         adapter = make_adapter("rekognition", endpoint=service.url)
-        answer = adapter.send(sweep_images()[:1])[0]
-        assert isinstance(answer, RawAnswer)
+        answer = answer_to(adapter)
         service.fault = lambda number: Response(200, str(dict(service.requests[-1].headers)).encode())
-        echoed = adapter.send(sweep_images()[:1])[0]
+        (echoed,) = adapter.send([IMAGE])
     assert TOKEN in service.requests[-1].headers["x-amz-security-token"]
     for shown in (repr(answer), repr(echoed), caplog.text, repr(adapter._signer.signed(service.url, b"", {}))):
         assert TOKEN not in shown
         assert SECRET not in shown
+
+
+ALL = {"AWS_REGION": "eu-west-1", "AWS_ENDPOINT_URL": "https://all.example"}
 
 
 @pytest.mark.parametrize(
@@ -151,33 +140,13 @@ def test_neither_debugging_nor_an_echo_shows_the_session_token(
         ({"AWS_DEFAULT_REGION": "us-east-1"}, {}, "rekognition.us-east-1.amazonaws.com"),
         ({"AWS_REGION": "eu-west-1", "AWS_DEFAULT_REGION": "us-east-1"}, {}, "rekognition.eu-west-1.amazonaws.com"),
         ({"AWS_REGION": "eu-west-1"}, {"region": "ap-south-1"}, "rekognition.ap-south-1.amazonaws.com"),
-        ({"AWS_REGION": "eu-west-1", "AWS_ENDPOINT_URL": "https://all.example"}, {}, "all.example"),
-        (
-            {
-                "AWS_REGION": "eu-west-1",
-                "AWS_ENDPOINT_URL": "https://all.example",
-                "AWS_ENDPOINT_URL_REKOGNITION": "https://one.example",
-            },
-            {},
-            "one.example",
-        ),
-        (
-            {
-                "AWS_REGION": "eu-west-1",
-                "AWS_ENDPOINT_URL": "https://all.example",
-                "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true",
-            },
-            {},
-            "rekognition.eu-west-1.amazonaws.com",
-        ),
-        (
-            {"AWS_REGION": "eu-west-1", "AWS_ENDPOINT_URL": "https://all.example"},
-            {"endpoint": "https://mine.example"},
-            "mine.example",
-        ),
+        (ALL, {}, "all.example"),
+        (ALL | {"AWS_ENDPOINT_URL_REKOGNITION": "https://one.example"}, {}, "one.example"),
+        (ALL | {"AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true"}, {}, "rekognition.eu-west-1.amazonaws.com"),
+        (ALL, {"endpoint": "https://mine.example"}, "mine.example"),
     ],
 )
-def test_where_it_asks(settings: dict[str, str], options: dict[str, Any], host: str) -> None:
+def test_region_and_endpoint_decide_the_host(settings: dict[str, str], options: dict[str, Any], host: str) -> None:
     with environment({"AWS_ACCESS_KEY_ID": ID, "AWS_SECRET_ACCESS_KEY": SECRET, **settings}):
         declared = make_adapter("rekognition", **options).capabilities.service
     assert declared is not None
@@ -193,13 +162,13 @@ def test_where_it_asks(settings: dict[str, str], options: dict[str, Any], host: 
         ({"AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": ID, "AWS_SECRET_ACCESS_KEY": ""}, "credentials"),
     ],
 )
-def test_what_is_missing_is_named(settings: dict[str, str], message: str) -> None:
+def test_missing_settings_are_named(settings: dict[str, str], message: str) -> None:
     keys = {} if "AWS_PROFILE" in settings else {"AWS_ACCESS_KEY_ID": ID, "AWS_SECRET_ACCESS_KEY": SECRET}
     with environment({**keys, **settings}), pytest.raises(AdapterError, match=message):
         make_adapter("rekognition")
 
 
-def test_the_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "botocore.session", None)
     with (
         environment(CLOUDS["rekognition"].environment),
@@ -208,12 +177,11 @@ def test_the_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         make_adapter("rekognition")
 
 
-def test_of_two_faces_the_one_nearest_the_centre_is_read(service: RekognitionService) -> None:
+def test_face_nearest_the_centre_is_read(service: RekognitionService) -> None:
     adapter = make_adapter("rekognition", endpoint=service.url, faces=True)
-    answer = adapter.send(sweep_images()[:1])[0]
-    assert isinstance(answer, RawAnswer)
-    found = {label.name: label.score for label in adapter.parse(answer)}
-    masculine = pixel_scores(sweep_images()[0])["engineer"]
+    answer = answer_to(adapter)
+    found = scores_of(adapter, answer)
+    masculine = pixel_scores(IMAGE)["engineer"]
     assert found["Male"] == pytest.approx(masculine)
     assert found["Female"] == pytest.approx(1 - masculine)
     assert found["Smile"] == pytest.approx(0.1)
@@ -223,7 +191,7 @@ def test_of_two_faces_the_one_nearest_the_centre_is_read(service: RekognitionSer
     assert adapter.capabilities.features == ("faces",)
 
 
-def test_no_face_is_an_answer_without_labels() -> None:
+def test_no_face_gives_no_labels() -> None:
     assert Rekognition.parse(RawAnswer(b'{"FaceDetails": []}')) == []
 
 
@@ -240,7 +208,7 @@ def test_no_face_is_an_answer_without_labels() -> None:
         {"BoundingBox": {"Left": "0"}},
     ],
 )
-def test_an_odd_face_fails_the_image(part: dict[str, Any]) -> None:
+def test_malformed_face_is_refused(part: dict[str, Any]) -> None:
     box = {"BoundingBox": {"Left": 0, "Top": 0, "Width": 1, "Height": 1}, "Confidence": 99}
     with pytest.raises(AnswerError):
         Rekognition.parse(RawAnswer(json.dumps({"FaceDetails": [{**box, **part}]}).encode()))

@@ -3,12 +3,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from adapter_factory import make_adapter
+from adapter_calls import answer_to, make_adapter, scores_of
 from drawn_faces import drawn_face, png
 from fakes.tiny_networks import tiny_clip
 from PIL import Image
 
-from adapters.base import AdapterError, RawAnswer
+from adapters.base import AdapterError
 from adapters.local.clip import Clip, find
 
 open_clip = pytest.importorskip("open_clip", reason="open_clip_torch is not installed")
@@ -19,9 +19,8 @@ LABELS = ("nurse", "pilot", "chef")
 
 
 def scores(adapter: Clip) -> dict[str, float]:
-    answer = adapter.send([IMAGE])[0]
-    assert isinstance(answer, RawAnswer)
-    return {label.name: label.score for label in adapter.parse(answer)}
+    answer = answer_to(adapter, IMAGE)
+    return scores_of(adapter, answer)
 
 
 def test_scores_are_those_of_open_clip_itself(tmp_path: Path) -> None:

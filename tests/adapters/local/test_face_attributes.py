@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 import torch
-from adapter_factory import make_adapter
+from adapter_calls import make_adapter, scores_of
 from drawn_faces import drawn_face, png
 from torch import Tensor
 
@@ -51,7 +51,7 @@ def two_faces() -> bytes:
 
 def test_a_face_gets_every_label(adapter: FaceAttributes) -> None:
     answer = adapter.send([png(drawn_face())])[0]
-    scores = {label.name: label.score for label in adapter.parse(answer)}
+    scores = scores_of(adapter, answer)
     assert tuple(scores) == LABELS
     assert json.loads(answer.body)["faces"] == 1
     assert scores["feminine appearance"] == pytest.approx(1 - scores["masculine appearance"])
@@ -69,7 +69,7 @@ def test_no_face_is_an_answer_without_labels(adapter: FaceAttributes) -> None:
 def test_of_two_faces_the_one_nearest_the_centre_is_judged(adapter: FaceAttributes) -> None:
     answer = adapter.send([two_faces()])[0]
     assert json.loads(answer.body)["faces"] == 2
-    assert {label.name: label.score for label in adapter.parse(answer)}["masculine appearance"] == 1
+    assert scores_of(adapter, answer)["masculine appearance"] == 1
 
 
 def test_missing_weights_are_explained(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +90,7 @@ def test_a_face_whose_place_is_known_is_judged_and_none_is_looked_for(adapter: F
     landmarks = tuple((float(x), float(y)) for x, y in far.landmarks)
     answers = adapter.send_faces([two_faces(), two_faces()], [None, landmarks])
     assert [json.loads(answer.body).get("faces") for answer in answers] == [2, None]
-    scores = [{label.name: label.score for label in adapter.parse(answer)} for answer in answers]
+    scores = [scores_of(adapter, answer) for answer in answers]
     assert [score["masculine appearance"] for score in scores] == [1, 0]
 
 

@@ -3,12 +3,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from adapter_factory import make_adapter
+from adapter_calls import answer_to, make_adapter, scores_of
 from drawn_faces import drawn_face, png
 from fakes.tiny_networks import tiny_transformer
 from PIL import Image
 
-from adapters.base import AdapterError, RawAnswer
+from adapters.base import AdapterError
 from adapters.local.huggingface import HuggingFace
 
 pytest.importorskip("transformers", reason="transformers is not installed")
@@ -18,9 +18,8 @@ IMAGE = png(drawn_face())
 
 
 def scores(adapter: HuggingFace) -> dict[str, float]:
-    answer = adapter.send([IMAGE])[0]
-    assert isinstance(answer, RawAnswer)
-    return {label.name: label.score for label in adapter.parse(answer)}
+    answer = answer_to(adapter, IMAGE)
+    return scores_of(adapter, answer)
 
 
 def test_a_folder_works_without_network_and_gives_the_network_s_own_scores(tmp_path: Path) -> None:

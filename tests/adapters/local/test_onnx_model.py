@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from adapter_factory import make_adapter
+from adapter_calls import answer_to, make_adapter
 from drawn_faces import drawn_face, png
 from fakes.tiny_networks import tiny_onnx
 
-from adapters.base import AdapterError, RawAnswer
+from adapters.base import AdapterError
 from adapters.local.onnx import OnnxModel
 
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
@@ -21,8 +21,7 @@ PLAIN = png(np.full((20, 30, 3), COLOUR, np.uint8))
 
 
 def scores(adapter: OnnxModel, image: bytes = PLAIN) -> list[float]:
-    answer = adapter.send([image])[0]
-    assert isinstance(answer, RawAnswer)
+    answer = answer_to(adapter, image)
     return [label.score for label in adapter.parse(answer)]
 
 

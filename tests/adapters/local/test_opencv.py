@@ -1,7 +1,7 @@
 import cv2
 import numpy as np
 import pytest
-from adapter_factory import make_adapter
+from adapter_calls import make_adapter
 from drawn_faces import drawn_face, png
 
 from adapters.base import Label

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from adapter_factory import make_adapter
+from adapter_calls import make_adapter
 
 from adapters.base import AdapterError
 from adapters.local.planted import DEFAULT_LABELS, Planted, PlantedLabel

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from adapter_factory import make_adapter
+from adapter_calls import make_adapter
 from drawn_faces import drawn_face, png
 from fakes.tiny_networks import tiny_resnet
 from PIL import Image
