@@ -29,7 +29,6 @@ class AmplificationAnalysis(Analysis[AmplificationOptions]):
     reads = ("file", "run")
     options = AmplificationOptions
     tables = ("summary", "pairs", "rates", "precision")
-    uses = ("presence_threshold", "response", "cluster")
     examples = (
         "counterslope amplification predictions.csv --attribute gender --task cooking --prediction cooking_score",
         "counterslope amplification runs/portraits --base occupations.tsv "

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
-from pipeline.analyses.base import RESAMPLES, Names, Options, option_of_run
+from pipeline.analyses.base import BootstrapOptions, Names, option_of_run
 from pipeline.analyses.inputs import InputError, by_name, share_table
 from pipeline.config.flags import Flag
 from pipeline.config.options import Response
@@ -38,7 +38,7 @@ def _pairs(given: object) -> object:
     return tuple(map(pair, given)) if isinstance(given, list | tuple) else given
 
 
-class AmplificationOptions(Options):
+class AmplificationOptions(BootstrapOptions):
     """Columns of a file or of a run's manifest, the base of the signs, thresholds, and the bootstrap."""
 
     renamed: ClassVar[Mapping[str, str]] = {"predicted_task": "prediction", "tasks": "map", "show": "table"}
@@ -77,9 +77,7 @@ class AmplificationOptions(Options):
         tuple[tuple[float, float], ...], BeforeValidator(_pairs), Flag(metavar="LOW,HIGH", parse=list)
     ] = Field((), description="of a run: LOW,HIGH values of the attribute to compare; default: the ends of the sweep")
     response: Response | None = option_of_run("response")
-    cluster: str | None = Field(None, description="column of dependent rows or photos, such as person")
-    resamples: int = Field(RESAMPLES, description="bootstrap resamples; 0 for no intervals", ge=0)
-    seed: int = Field(0, description="seed of the bootstrap")
+    cluster: str | None = option_of_run("cluster", "column of dependent rows or photos, such as person")
     level: float = Field(0.95, description="confidence level of the intervals", gt=0, lt=1)
 
     @property

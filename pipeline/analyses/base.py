@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pipeline.analyses.artifacts import ANSWERED, Inputs
 from pipeline.config.attributes import Attribute, attribute_of
 from pipeline.config.flags import Flag, listed_unless
-from pipeline.config.options import ConfigError, StatisticsOptions
+from pipeline.config.options import ConfigError, Response, StatisticsOptions
 from pipeline.config.sources import problems
 from pipeline.run.progress import Watch, unwatched
 
@@ -69,8 +69,37 @@ class Options(BaseModel):
 
     def changes(self) -> dict[str, Any]:
         """The given options that override the run's section ``statistics``."""
-        extras = {name: field.json_schema_extra for name, field in type(self).model_fields.items()}
-        return {name: value for name, value in self if value is not None and extras[name] == {"of_run": True}}
+        return {name: value for name, value in self._of_run() if value is not None}
+
+    def unchanged(self) -> list[str]:
+        """The options of that section that could be overridden but are not given."""
+        return [name for name, value in self._of_run() if value is None]
+
+    def _of_run(self) -> list[tuple[str, Any]]:
+        fields = type(self).model_fields
+        return [(name, value) for name, value in self if fields[name].json_schema_extra == {"of_run": True}]
+
+
+class RunOptions(Options):
+    """Options of estimates for this command only; by default the run's."""
+
+    response: Response | None = option_of_run("response")
+    cluster: str | None = option_of_run("cluster")
+    min_count: float | None = option_of_run("min_count")
+
+
+class FamilyOptions(RunOptions):
+    """Options of estimates that are tested together, for this command only."""
+
+    family: Family = option_of_run("family")
+
+
+class BootstrapOptions(Options):
+    """Options of the bootstrap over the rows of a file."""
+
+    cluster: str | None = Field(None, description="column of dependent rows, which are resampled together")
+    resamples: int = Field(RESAMPLES, description="bootstrap resamples; 0 for no intervals", ge=0)
+    seed: int = Field(0, description="seed of all random draws")
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +149,8 @@ class Analysis(ABC, Generic[Chosen]):
     examples: ClassVar[tuple[str, ...]] = ()  # for the help of the command
     tables: ClassVar[tuple[str, ...]] = ()  # names of its tables if it has several
     shows: ClassVar[tuple[str, ...]] = ()  # its section needs one of these tables; default: name
-    uses: ClassVar[tuple[str, ...]] = ()  # options of the run's section ``statistics`` that its tables depend on
+    # Options of the run's section ``statistics`` that its tables depend on, besides those that ``options`` override.
+    uses: ClassVar[tuple[str, ...]] = ("presence_threshold",)
     options: type[Chosen]
 
     @abstractmethod
@@ -145,5 +175,5 @@ class Analysis(ABC, Generic[Chosen]):
         self, options: Chosen, *, files: Sequence[str] = ANSWERED, elsewhere: Sequence[Path | None] = ()
     ) -> Inputs:
         """Inputs of tables: files in the run and elsewhere, and options of the run that are not overridden."""
-        own = [name for name in self.uses if getattr(options, name, None) is None]
+        own = (*self.uses, *options.unchanged())
         return Inputs(files=files, elsewhere=[path for path in elsewhere if path is not None], options=own)

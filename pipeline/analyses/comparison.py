@@ -9,7 +9,7 @@ from pydantic import Field
 
 from pipeline.analyses import sections as page
 from pipeline.analyses.artifacts import ANSWERED
-from pipeline.analyses.base import Analysis, Family, Kept, Options, Result, option_of_run
+from pipeline.analyses.base import Analysis, FamilyOptions, Kept, Result
 from pipeline.analyses.inputs import RunSweeps, run_sweeps
 from pipeline.config.attributes import Attribute
 from pipeline.config.flags import Flag, listed
@@ -31,7 +31,7 @@ PAIRED = (
 MULTIPLE = "q: Benjamini–Hochberg over the labels compared."
 
 
-class ComparisonOptions(Options):
+class ComparisonOptions(FamilyOptions):
     """Options for both runs; by default those of the first."""
 
     other: Annotated[Path | None, Flag(argument=True)] = Field(
@@ -40,9 +40,6 @@ class ComparisonOptions(Options):
     adapters: Annotated[tuple[str, ...] | None, Flag(metavar="FIRST,SECOND", parse=listed)] = Field(
         None, description="the classifier of each run; default: every classifier with itself"
     )
-    min_count: float | None = option_of_run("min_count")
-    cluster: str | None = option_of_run("cluster")
-    family: Family = option_of_run("family")
 
 
 class Comparison(Analysis[ComparisonOptions]):
@@ -52,7 +49,6 @@ class Comparison(Analysis[ComparisonOptions]):
     command = "compare"
     options = ComparisonOptions
     shows = ("adapter_comparison", "comparison")
-    uses = ("presence_threshold", "response", "cluster", "min_count", "family")
     examples = (
         "counterslope compare runs/may runs/june",
         "counterslope compare runs/may --adapters google,rekognition",

@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.analyses import sections as page
-from pipeline.analyses.base import Analysis, Kept, Options, Result, option_of_run
+from pipeline.analyses.base import Analysis, Kept, Result, RunOptions
 from pipeline.analyses.inputs import RunSweeps, run_sweeps
 from pipeline.config.attributes import Attribute, attribute_of
-from pipeline.config.options import Response
 from pipeline.run.folder import settings_of
 from pipeline.run.formats import decimal, measured, pluralise
 from pipeline.run.progress import Watch, unwatched
@@ -25,25 +24,16 @@ COLUMNS: tuple[page.Column, ...] = (
 )  # fmt: skip
 
 
-class EditSizeOptions(Options):
-    """Options for this command only."""
-
-    response: Response | None = option_of_run("response")
-    cluster: str | None = option_of_run("cluster")
-    min_count: float | None = option_of_run("min_count")
-
-
-class EditSize(Analysis[EditSizeOptions]):
+class EditSize(Analysis[RunOptions]):
     """Split slopes into effects of the attribute's direction and of the size of the edit."""
 
     name = "edit_size"
     command = "edit-size"
-    options = EditSizeOptions
+    options = RunOptions
     tables = ("edit_size", "edit_balance")
-    uses = ("presence_threshold", "response", "cluster", "min_count")
     examples = ("counterslope edit-size runs/portraits",)
 
-    def compute(self, source: Path, options: EditSizeOptions, *, watch: Watch = unwatched) -> Result:
+    def compute(self, source: Path, options: RunOptions, *, watch: Watch = unwatched) -> Result:
         """Direction and size of every label, and the shares of photos on either side of the scale."""
         tables = self.of_every_run(run_sweeps(source, options.changes()), watch)
         title, shown = "Direction of the attribute and size of the edit", page.largest_first(tables[self.name], "slope")

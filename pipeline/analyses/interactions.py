@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.analyses import sections as page
-from pipeline.analyses.base import Analysis, Family, Kept, Options, Result, option_of_run
+from pipeline.analyses.base import Analysis, FamilyOptions, Kept, Result
 from pipeline.analyses.inputs import RunSweeps, run_sweeps
 from pipeline.config.attributes import AT, CROSSED, Attribute
-from pipeline.config.options import Response
 from pipeline.run.folder import settings_of
 from pipeline.run.progress import Watch, unwatched
 from pipeline.run.record import RunError
@@ -22,24 +21,14 @@ FOR_MACHINES = ["estimable", "family", "tested", *OF_Z.values()]
 NONE = "{folder} has no intersection: sweep one, such as --attribute gender*race"
 
 
-class InteractionOptions(Options):
-    """Options for this command only."""
-
-    response: Response | None = option_of_run("response")
-    cluster: str | None = option_of_run("cluster")
-    family: Family = option_of_run("family")
-    min_count: float | None = option_of_run("min_count")
-
-
-class Interactions(Analysis[InteractionOptions]):
+class Interactions(Analysis[FamilyOptions]):
     """The difference of every label's slope between faces edited to the two poles of another attribute."""
 
     name = "interactions"
-    options = InteractionOptions
-    uses = ("presence_threshold", "response", "cluster", "family", "min_count")
+    options = FamilyOptions
     examples = ("counterslope interactions runs/portraits",)
 
-    def compute(self, source: Path, options: InteractionOptions, *, watch: Watch = unwatched) -> Result:
+    def compute(self, source: Path, options: FamilyOptions, *, watch: Watch = unwatched) -> Result:
         """Differences of all intersections of a run."""
         tables = self.of_every_run(run_sweeps(source, options.changes()), watch)
         if not tables:

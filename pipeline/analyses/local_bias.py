@@ -26,7 +26,6 @@ class LocalBiasAnalysis(Analysis[LocalOptions]):
     options = LocalOptions
     tables = ("statistics", "clusters", "exemplars", "words", "topics")
     shows = ("local_clusters",)
-    uses = ("presence_threshold",)
     examples = (
         "counterslope local runs/portraits --adapter opencv --label smile",
         "counterslope local toxic.csv --attribute group --prediction guess --task toxic --text text "

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from pipeline.analyses import sections as page
-from pipeline.analyses.base import Analysis, Kept, Options, Result, option_of_run
+from pipeline.analyses.base import Analysis, Kept, Result, RunOptions, option_of_run
 from pipeline.analyses.inputs import run_sweeps
 from pipeline.run.formats import count, plain, pluralise
 from pipeline.run.progress import Watch, unwatched
@@ -23,15 +23,13 @@ COLUMNS: tuple[page.Column, ...] = (
 )  # fmt: skip
 
 
-class PowerOptions(Options):
+class PowerOptions(RunOptions):
     """Targets of the estimates."""
 
     width: float = Field(0.05, description="target width of a slope's 95 % interval")
     slope: float | None = Field(None, description="size of the slope to detect; default: the run's min_slope")
     power: float = Field(0.8, description="probability of detecting it")
     max_p: float | None = option_of_run("max_p", "largest p that counts as detected")
-    min_count: float | None = option_of_run("min_count")
-    cluster: str | None = option_of_run("cluster")
 
 
 class Power(Analysis[PowerOptions]):
@@ -39,7 +37,6 @@ class Power(Analysis[PowerOptions]):
 
     name = "power"
     options = PowerOptions
-    uses = ("presence_threshold", "response", "cluster", "min_count")
     examples = ("counterslope power runs/pilot --width 0.05",)
 
     def compute(self, source: Path, options: PowerOptions, *, watch: Watch = unwatched) -> Result:

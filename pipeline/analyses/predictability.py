@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field
 
 from pipeline.analyses import sections as page
 from pipeline.analyses.artifacts import Inputs
-from pipeline.analyses.base import RESAMPLES, Analysis, Kept, Names, Options, Result, one_or_more
+from pipeline.analyses.base import Analysis, BootstrapOptions, Kept, Names, Result, one_or_more
 from pipeline.analyses.inputs import InputError, columns_of, read_predictions
 from pipeline.config.flags import Flag
 from pipeline.run.formats import decimal, is_missing, pluralise
@@ -31,7 +31,7 @@ SPREAD = (
 EXAMPLE = "counterslope {} predictions.csv --attribute gender --task cooking --prediction guess"
 
 
-class PredictabilityOptions(Options):
+class PredictabilityOptions(BootstrapOptions):
     """Columns of the file, and options of the attackers."""
 
     attribute: Names = Field((), description="column with the group")
@@ -55,11 +55,6 @@ class PredictabilityOptions(Options):
     )
     balance: str = Field("none", description="balance of the groups: none, redraw (rows) or weights")
     repeats: int = Field(5, description="number of draws of label errors and rows")
-    resamples: int = Field(
-        RESAMPLES, description="bootstrap resamples of the rows, for the interval over examples; 0 for none"
-    )
-    cluster: str | None = Field(None, description="column of dependent rows, which are resampled together")
-    seed: int = Field(0, description="seed of all random draws")
 
 
 _OTHERS = {

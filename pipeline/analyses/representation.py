@@ -65,7 +65,7 @@ class RepresentationAnalysis(Analysis[RepresentationOptions]):
     reads = ("photos", "run")
     tables = ("representation", COMPARED, CORRELATIONS)
     options = RepresentationOptions
-    uses = ("cluster", "resamples", "seed")
+    uses = ("resamples", "seed")
     examples = (
         "counterslope represent results.csv --by keyword --out runs/results",
         "counterslope represent results.csv --by keyword,modifier --compare occupations-stats.tsv --out runs/results",

@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.analyses.base import Analysis, Family, Options, Result, option_of_run
+from pipeline.analyses.base import Analysis, FamilyOptions, Result, option_of_run
 from pipeline.analyses.inputs import RunSweeps, presence_thresholds, run_sweeps
-from pipeline.config.options import Response
 from pipeline.run.folder import Run, settings_of
 from pipeline.run.progress import Watch, unwatched
 from pipeline.run.tables import read_frame
@@ -17,16 +16,12 @@ if TYPE_CHECKING:
 LAYOUT_ONLY = {"max_p", "min_slope"}  # options that select findings and do not change the slopes
 
 
-class SlopeOptions(Options):
+class SlopeOptions(FamilyOptions):
     """Options for this command only; the run keeps its own."""
 
     max_p: float | None = option_of_run("max_p")
     min_slope: float | None = option_of_run("min_slope")
-    response: Response | None = option_of_run("response")
     by: str | None = option_of_run("by")
-    cluster: str | None = option_of_run("cluster")
-    family: Family = option_of_run("family")
-    min_count: float | None = option_of_run("min_count")
 
 
 class Slopes(Analysis[SlopeOptions]):

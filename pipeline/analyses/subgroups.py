@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from pipeline.analyses import sections as page
-from pipeline.analyses.base import Analysis, Family, Kept, Options, Result, option_of_run
+from pipeline.analyses.base import Analysis, FamilyOptions, Kept, Result
 from pipeline.analyses.inputs import PERCEIVED, RunSweeps, groups_of, run_sweeps
 from pipeline.config.attributes import Attribute
-from pipeline.config.options import Response
 from pipeline.run.formats import decimal, pluralise
 from pipeline.run.progress import Watch, unwatched
 
@@ -28,14 +27,10 @@ DIFFERENCES: tuple[page.Column, ...] = (
 )  # fmt: skip
 
 
-class SubgroupOptions(Options):
+class SubgroupOptions(FamilyOptions):
     """Options for this command only."""
 
     by: str = Field(PERCEIVED, description="a manifest column, perceived (how the face is perceived) or folder")
-    response: Response | None = option_of_run("response")
-    cluster: str | None = option_of_run("cluster")
-    family: Family = option_of_run("family")
-    min_count: float | None = option_of_run("min_count")
 
 
 class Subgroups(Analysis[SubgroupOptions]):
@@ -44,7 +39,7 @@ class Subgroups(Analysis[SubgroupOptions]):
     name = "subgroups"
     options = SubgroupOptions
     tables = ("subgroups", "subgroup_differences")
-    uses = ("presence_threshold", "response", "cluster", "family", "min_count", "resamples", "seed")
+    uses = ("presence_threshold", "resamples", "seed")
     examples = ("counterslope subgroups runs/portraits --by perceived",)
 
     def compute(self, source: Path, options: SubgroupOptions, *, watch: Watch = unwatched) -> Result:

@@ -115,7 +115,7 @@ def with_options(
     made = {
         option.parameter.name: option
         for model in models
-        for name, field in model.model_fields.items()
+        for name, field in sorted(model.model_fields.items(), key=lambda item: _ancestor(model, item[0]))
         if (not only or name in only) and (flag := flag_of(field) or (None if model in SECTIONS else Flag()))
         for option in (_Option(model, name, field, flag, key) for key in flag.keys or (None,))
     }
@@ -152,6 +152,11 @@ def with_options(
         return run
 
     return decorate
+
+
+def _ancestor(model: type[BaseModel], name: str) -> int:
+    """0 if the model declares the field itself; such options come first in --help, before those that it inherits."""
+    return next(place for place, each in enumerate(model.__mro__) if name in vars(each).get("__annotations__", ()))
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import pytest
 from finished_run import PHOTO_COUNT, responses, write_parquet, write_run
 
 from pipeline.analyses.edit_size import one_sided
+from pipeline.analyses.registry import compute
 from pipeline.config.attributes import ATTRIBUTES
 from pipeline.run.folder import Run
 from pipeline.run.record import Account
@@ -45,6 +46,15 @@ def test_power_tells_how_many_photos_are_needed(invoke, run):
     clustered = table(invoke("power", run, "--cluster", "person", "--format", "csv"))
     assert not clustered["width"].equals(frame["width"])
     assert "interval 0.05 wide" in invoke("power", run).output
+
+
+def test_amplification_of_a_run_resamples_the_clusters_that_are_given(run):
+    base = {"base": {"l0": 0.7, "l1": 0.2, "l2": 0.4}, "base_group": "masculine", "resamples": 50}
+    alone, people = (
+        compute("amplification", run, base | more).tables["amplification"] for more in ({}, {"cluster": "person"})
+    )
+    assert alone["amplification"].equals(people["amplification"])
+    assert not alone["low"].equals(people["low"])
 
 
 def test_two_adapters_of_a_run_are_compared(invoke, run):
