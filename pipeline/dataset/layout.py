@@ -37,14 +37,16 @@ class DatasetLayout:
         splits: photo -> split.
         digits: number of digits of ID that name a subfolder.
         steps: attribute -> K.
-        weights: the sha256 of the editor's weights.
+        editor: the editor, as in the option of that name.
+        weights: the sha256 of its weights; None for external editors.
     """
 
     hashes: Mapping[str, str]
     splits: Mapping[str, str]
     digits: int
     steps: Mapping[str, int]
-    weights: str
+    editor: str
+    weights: str | None
 
     def image(self, photo: str, *, attribute: str, arm: str, step: int, suffix: str) -> PurePosixPath:
         """See ``pipeline.counterfactuals.files.Layout``."""
@@ -58,8 +60,8 @@ class DatasetLayout:
 
     def finished(self, content: bytes, photo: str, *, attribute: str, arm: str, value: float) -> bytes:
         """Return the version with its provenance."""
-        provenance = Provenance(self.hashes[photo], self.weights, attribute=attribute, arm=arm, value=value)
-        return stamped(content, provenance.packet())
+        source = self.hashes[photo], self.editor, self.weights
+        return stamped(content, Provenance(*source, attribute=attribute, arm=arm, value=value).packet())
 
     def _sharded(self, folder: PurePosixPath, photo: str, ending: str) -> PurePosixPath:
         name = id_of(self.hashes[photo])

@@ -109,7 +109,7 @@ def _destination(work: Audit, images: ImageStore, photos: "pd.DataFrame") -> Des
     keys = keys_of(photos[photos["status"] == "ok"], cluster=options.cluster)
     # By the whole list, so that excluding a photo later does not move the files of others.
     digits = shard_digits(len(photos))
-    weights = work.run.record.weights.get(sweep.editor, sweep.editor)
+    weights = work.run.record.weights.get(sweep.editor)
 
     def layout_of(rows: Sequence[Mapping[str, Any]]) -> DatasetLayout:
         # The checksums are outdated from the first new image on.
@@ -119,6 +119,7 @@ def _destination(work: Audit, images: ImageStore, photos: "pd.DataFrame") -> Des
             splits={row["photo"]: row["split"] for row in rows},
             digits=digits,
             steps=dict(sweep.steps),
+            editor=sweep.editor,
             weights=weights,
         )
 
@@ -126,5 +127,5 @@ def _destination(work: Audit, images: ImageStore, photos: "pd.DataFrame") -> Des
         images=images,
         splits={photo: split_of(key, shares=options.split, seed=options.seed) for photo, key in keys.items()},
         layout_of=layout_of,
-        fingerprint=digest(["dataset", digits, weights]),
+        fingerprint=digest(["dataset", digits, weights or sweep.editor]),
     )

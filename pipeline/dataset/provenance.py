@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
 DIGITAL_SOURCE_TYPE = "http://cv.iptc.org/newscodes/digitalsourcetype/compositeWithTrainedAlgorithmicMedia"
+# How an editor changes a face.
+OWN_WORDS = {"residual": "with prototypes of faces and of skin tones", "fader": "by a neural network"}
+EXTERNAL_WORDS = "by an external editor"
 NAMESPACE = "urn:counterslope:provenance:1#"
 
 _PACKET = """<?xpacket begin="\ufeff" id="W5M0MpCehiHzreSzNTczkc9d"?>
@@ -30,10 +33,11 @@ _JPEG, _APP0, _APP1 = b"\xff\xd8", 0xE0, b"\xff\xe1"
 
 @dataclass(frozen=True)
 class Provenance:
-    """The provenance of a version: sha256 of its photo and of the editor's weights; attribute, arm and value."""
+    """The provenance of a version: sha256 of its photo, the editor, attribute, arm and value."""
 
     photo: str
-    weights: str
+    editor: str  # as in the option of that name
+    weights: str | None  # sha256 of the editor's weights; None for external editors
     attribute: str
     arm: str
     value: float
@@ -42,17 +46,18 @@ class Provenance:
         """Return the XMP packet in UTF-8."""
         facts = {
             "photoSha256": self.photo,
-            "weightsSha256": self.weights,
+            **({"weightsSha256": self.weights} if self.weights else {}),
             "attribute": self.attribute,
             "arm": self.arm,
             "value": f"{self.value:.6g}",
         }
+        how = OWN_WORDS.get(self.editor, EXTERNAL_WORDS)
         elements = (f"<counterslope:{name}>{escape(fact)}</counterslope:{name}>" for name, fact in facts.items())
         text = _PACKET.format(
             namespace=NAMESPACE,
             source_type=DIGITAL_SOURCE_TYPE,
             photo=self.photo,
-            words=escape(f"Synthetic: a photo with its perceived {self.attribute} changed by a neural network"),
+            words=escape(f"Synthetic: a photo with its perceived {self.attribute} changed {how}"),
             facts="\n".join(elements),
         )
         return text.encode()

@@ -12,8 +12,8 @@ from pipeline.dataset.metadata import columns_of
 TERMS = "non-commercial research only (learnt from faces)"
 
 
-def facts(**options):
-    settings = load_settings(given={"dataset": options}, environment={})
+def facts(*, editor="residual", **options):
+    settings = load_settings(given={"dataset": options, "sweep": {"editor": editor}}, environment={})
     return DatasetFacts(
         name="faces <&> *é*",
         splits={"train": SplitFacts(2, 14, "a" * 64), "test": SplitFacts(1, 7, "b" * 64)},
@@ -59,6 +59,17 @@ def test_what_is_not_stated_is_named():
     assert licence_of(facts()).words == (
         f"licence of the dataset not stated; licence of the source photos not stated; {TERMS}"
     )
+
+
+@pytest.mark.parametrize(
+    ("editor", "words"),
+    [
+        ("residual", f"residual (Counterslope, weights sha256 {'d' * 64})"),
+        ("python:mine:edit", "not a part of Counter"),
+    ],
+)
+def test_the_description_names_the_editor(editor, words):
+    assert words in json.loads(croissant(facts(editor=editor)))["rai:dataManipulationProtocol"]
 
 
 def test_texts_from_outside_are_escaped():

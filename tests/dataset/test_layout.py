@@ -15,6 +15,7 @@ def layout(count, *, steps=7, digits=None):
         splits=dict.fromkeys(hashes, "train"),
         digits=shard_digits(count) if digits is None else digits,
         steps={"gender": steps},
+        editor="fader",
         weights="0" * 64,
     )
 

@@ -9,7 +9,7 @@ from PIL import Image
 from pipeline.counterfactuals.files import ImageFile
 from pipeline.dataset.provenance import DIGITAL_SOURCE_TYPE, NAMESPACE, Provenance, stamped
 
-PACKET = Provenance("0a" * 32, "0b" * 32, attribute="gender", arm="edit", value=-4 / 3).packet()
+PACKET = Provenance("0a" * 32, "residual", "0b" * 32, attribute="gender", arm="edit", value=-4 / 3).packet()
 PIXELS = np.random.default_rng(0).integers(0, 256, (40, 30, 3), dtype=np.uint8)
 
 
@@ -37,6 +37,20 @@ def test_the_packet_names_the_iptc_source_type_and_the_origin():
     assert stated == {
         "photoSha256": "0a" * 32, "weightsSha256": "0b" * 32, "attribute": "gender", "arm": "edit", "value": "-1.33333",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("editor", "weights", "words"),
+    [
+        ("residual", "0b" * 32, "with prototypes of faces"),
+        ("fader", "0b" * 32, "by a neural network"),
+        ("python:mine:edit", None, "by an external editor"),
+    ],
+)
+def test_the_packet_says_how_the_photo_was_changed(editor, weights, words):
+    packet = Provenance("0a" * 32, editor, weights, attribute="gender", arm="edit", value=1.0).packet().decode()
+    assert f"changed {words}" in packet
+    assert ("weightsSha256" in packet) == (weights is not None)
 
 
 def test_a_png_stays_a_valid_chain_of_chunks():
